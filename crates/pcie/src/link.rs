@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Link rates, encodings, and what a packet costs on the wire.
+//!
+//! Read first: base specification chapter 4 (encodings, 4.2.2; SKP, 4.2.7.1) and 3.6.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Ticks in a picosecond. The byte time of every generation 1 to 5 and every width 1 to 32
+/// (x12 too) is a whole number of ticks, so wire time never rounds.
+pub const TICKS_PER_PS: u64 = 3072;
+
+/// Bytes of framing, sequence number and LCRC around each TLP in non-FLIT mode: STP, two of
+/// sequence, LCRC and END with 8b/10b; the STP token and LCRC with 128b/130b. Eight in both.
+pub const TLP_FRAMING_BYTES: u32 = 8;
+
+/// Bytes before the header of a TLP has begun: STP and sequence number, or the STP token.
+/// (Three and four; four is used for both, so that the header of a cut-through packet is whole.)
+pub const TLP_PREFIX_BYTES: u32 = 4;
+
+/// Bytes of one DLLP on the wire in non-FLIT mode: six, and SDP and END or the SDP token.
+pub const DLLP_BYTES: u32 = 8;
+
+/// Largest payload that any function may be set to, bytes (PCIe 6.x 7.5.3.4).
+pub const MAX_PAYLOAD_BYTES: u32 = 4096;
+
+/// A request must not cross a naturally aligned boundary of this many bytes (PCIe 6.x 2.2.7).
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Generation of a link's rate, 1 to 5 (non-FLIT). Generation 6 runs in FLIT mode only and is
+/// not modelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Generation {
+    /// 2.5 GT/s, 8b/10b.
+    Gen1,
+    /// 5 GT/s, 8b/10b.
+    Gen2,
+    /// 8 GT/s, 128b/130b.
+    Gen3,
+    /// 16 GT/s, 128b/130b.
+    Gen4,
+    /// 32 GT/s, 128b/130b.
+    Gen5,
+}
+
+impl Generation {
+    /// Every generation, slowest first.
+    pub const ALL: [Self; 5] = [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5];
+
+    /// 1 to 5, as the Link Status register encodes it.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    /// The generation of a number 1 to 5.
+    #[must_use]
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
+    }
+
+    /// Megatransfers per second on one lane.
+    #[must_use]
+    pub const fn megatransfers(self) -> u32 {
+        match self {
+            Self::Gen1 => 2_500,
+            Self::Gen2 => 5_000,
+            Self::Gen3 => 8_000,
+            Self::Gen4 => 16_000,
+            Self::Gen5 => 32_000,
+        }
+    }
+
+    /// Whether the encoding is 8b/10b (generations 1 and 2) rather than 128b/130b.
+    #[must_use]
+    pub const fn is_8b10b(self) -> bool {
+        matches!(self, Self::Gen1 | Self::Gen2)
+    }
+
+    /// Time of one byte on one lane, in ticks, encoding included.
+    #[must_use]
+    pub const fn lane_byte_ticks(self) -> u64 {
+        // 8b/10b: ten bits a byte. 128b/130b: 8 x 130/128 = 8.125 bits a byte.
+        match self {
+            Self::Gen1 => 4_000 * TICKS_PER_PS,
+            Self::Gen2 => 2_000 * TICKS_PER_PS,
+            Self::Gen3 => 8_125 * TICKS_PER_PS / 8,
+            Self::Gen4 => 8_125 * TICKS_PER_PS / 16,
+            Self::Gen5 => 8_125 * TICKS_PER_PS / 32,
+        }
+    }
+
+    /// One symbol time in picoseconds: 4,000 at 2.5 GT/s, 2,000 at 5, then 1,000, 500, 250: the
+    /// unit of the Ack, UpdateFC and replay limits.
+    #[must_use]
+    pub const fn symbol_ps(self) -> u64 {
+        match self {
+            Self::Gen1 => 4_000,
+            Self::Gen2 => 2_000,
+            Self::Gen3 => 1_000,
+            Self::Gen4 => 500,
+            Self::Gen5 => 250,
+        }
+    }
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Gen{}", self.number())
+    }
+}
+
+/// Number of lanes: 1, 2, 4, 8, 12, 16 or 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Width(u8);
+
+impl Width {
+    /// The widths that the specification knows (PCIe 5.0 4.2.4.9).
+    pub const ALL: [Self; 7] = [Self(1), Self(2), Self(4), Self(8), Self(12), Self(16), Self(32)];
+
+    /// A width of so many lanes, where the specification knows it.
+    #[must_use]
+    pub fn new(lanes: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|width| width.0 == lanes)
+    }
+
+    /// Number of lanes.
+    #[must_use]
+    pub const fn lanes(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Width {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "x{}", self.0)
+    }
+}
+
+/// Reads `x4` or `4`.
+impl FromStr for Width {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.trim_start_matches('x').parse().ok().and_then(Self::new).ok_or_else(|| {
+            format!("{text} is not a link width; known are x1, x2, x4, x8, x12, x16 and x32")
+        })
+    }
+}
+
+/// When SKP ordered sets interrupt a link, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SkpRule {
+    /// From one SKP ordered set's due time to the next, in ticks.
+    pub interval_ticks: u64,
+    /// Wire time of one SKP ordered set, in ticks (with the EDS token of 128b/130b).
+    pub length_ticks: u64,
+    /// The same in bytes of the whole link, for the counters.
+    pub length_bytes: u32,
+}
+
+/// Symbol times between SKP ordered sets with 8b/10b: the longest that is allowed, which costs
+/// least (1180 to 1538; base specification 2.1 4.2.7.1).
+pub const SKP_INTERVAL_SYMBOLS_8B10B: u64 = 1538;
+/// Blocks between SKP ordered sets with 128b/130b (370 to 375; base specification 3.1 4.2.7.1).
+pub const SKP_INTERVAL_BLOCKS_128B130B: u64 = 375;
+
+/// Rate and width that a link has trained to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkRate {
+    /// Generation.
+    pub generation: Generation,
+    /// Lanes in use.
+    pub width: Width,
+}
+
+impl LinkRate {
+    /// Time of one byte on the whole link, in ticks. Exact.
+    #[must_use]
+    pub const fn byte_ticks(self) -> u64 {
+        self.generation.lane_byte_ticks() / self.width.0 as u64
+    }
+
+    /// Bytes per second of one direction before SKP, framing and headers (encoding taken off).
+    #[must_use]
+    pub fn bytes_per_second(self) -> f64 {
+        TICKS_PER_PS as f64 * 1e12 / self.byte_ticks() as f64
+    }
+
+    /// The SKP rule of this rate and width at the default interval.
+    ///
+    /// 8b/10b: COM and three SKP, four symbols on each lane, every 1538 symbol times.
+    /// 128b/130b: one block of sixteen symbols on each lane and the EDS token of four bytes
+    /// before it, every 375 blocks. Idle tokens that pad the last data block are not counted.
+    #[must_use]
+    pub fn skp_rule(self) -> SkpRule {
+        let lanes = u32::from(self.width.0);
+        let (symbols, length_bytes) = if self.generation.is_8b10b() {
+            (SKP_INTERVAL_SYMBOLS_8B10B, 4 * lanes)
+        } else {
+            (SKP_INTERVAL_BLOCKS_128B130B * 16, 16 * lanes + 4)
+        };
+        SkpRule {
+            interval_ticks: symbols * self.generation.lane_byte_ticks(),
+            length_ticks: u64::from(length_bytes) * self.byte_ticks(),
+            length_bytes,
+        }
+    }
+}
+
+impl fmt::Display for LinkRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.generation, self.width)
+    }
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Transaction layer packets as values.
+//!
+//! Read first: base specification 2.2 (packet formats) and 2.3 (handling of received TLPs).
+
+use crate::link::TLP_FRAMING_BYTES;
+use crate::units::{BusAddress, RoutingId, Tag};
+
+/// Types of TLP that the fabric carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum TlpKind {
+    /// MWr: posted, with data.
+    MemoryWrite,
+    /// MRd: non-posted, without data.
+    MemoryRead,
+    /// Cpl: completion without data (an error, or of a write that is not posted).
+    Completion,
+    /// CplD: completion with data.
+    CompletionData,
+    /// CfgRd0 and CfgRd1.
+    ConfigurationRead,
+    /// CfgWr0 and CfgWr1: non-posted, with data.
+    ConfigurationWrite,
+    /// Msg and MsgD: posted.
+    Message,
+}
+
+/// The three flow-control and ordering classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Class {
+    /// Memory writes and messages.
+    Posted = 0,
+    /// Reads, and configuration and I/O requests.
+    NonPosted = 1,
+    /// Completions.
+    Completion = 2,
+}
+
+impl Class {
+    /// In the order of their indices.
+    pub const ALL: [Self; 3] = [Self::Posted, Self::NonPosted, Self::Completion];
+
+    /// As an index into a table of three.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl TlpKind {
+    /// Its flow-control class.
+    #[must_use]
+    pub const fn class(self) -> Class {
+        match self {
+            Self::MemoryWrite | Self::Message => Class::Posted,
+            Self::MemoryRead | Self::ConfigurationRead | Self::ConfigurationWrite => {
+                Class::NonPosted
+            }
+            Self::Completion | Self::CompletionData => Class::Completion,
+        }
+    }
+
+    /// Whether it is routed by address (memory requests) rather than by ID.
+    #[must_use]
+    pub const fn is_routed_by_address(self) -> bool {
+        matches!(self, Self::MemoryWrite | Self::MemoryRead)
+    }
+}
+
+/// Completion Status (PCIe 6.x 2.2.9.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum CompletionStatus {
+    /// SC.
+    #[default]
+    Successful = 0,
+    /// UR.
+    UnsupportedRequest = 1,
+    /// CRS (configuration requests only).
+    ConfigurationRetry = 2,
+    /// CA.
+    CompleterAbort = 4,
+}
+
+/// Attributes of a TLP that change how it is ordered or cached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Attributes {
+    /// RO: later writes and completions may pass what is in front of them.
+    pub relaxed_ordering: bool,
+    /// NS: no snoop is needed. Carried, without effect in the fabric.
+    pub no_snoop: bool,
+    /// IDO: not ordered against the TLPs of other requesters.
+    pub id_based_ordering: bool,
+}
+
+/// The header of a TLP, flat. Fields that a kind does not have are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// What it is.
+    pub kind: TlpKind,
+    /// Ordering and caching attributes.
+    pub attributes: Attributes,
+    /// EP: the payload is known to be bad.
+    pub poisoned: bool,
+    /// Status (completions).
+    pub status: CompletionStatus,
+    /// Byte enables of the first DW, bit 0 = lowest byte (requests).
+    pub first_byte_enables: u8,
+    /// Byte enables of the last DW; 0 where there is one DW (requests).
+    pub last_byte_enables: u8,
+    /// Length in DW, 1 to 1024; 0 for a completion without data.
+    pub length_dw: u16,
+    /// Who asked. Completions are routed by it.
+    pub requester: RoutingId,
+    /// Who answers (completions), or the target (configuration requests).
+    pub completer: RoutingId,
+    /// Transaction tag.
+    pub tag: Tag,
+    /// Bytes of the request that are still to come, this completion included, 1 to 4096
+    /// (completions).
+    pub byte_count: u16,
+    /// Address of the first enabled byte: requests; the low seven bits for completions; the
+    /// register offset for configuration requests.
+    pub address: BusAddress,
+}
+
+impl Header {
+    /// A memory write of `length_bytes` (1 to 4096) that begins at `address`, any alignment. It
+    /// must not cross a 4 KiB boundary.
+    #[must_use]
+    pub fn memory_write(requester: RoutingId, address: BusAddress, length_bytes: u32) -> Self {
+        Self::memory_request(TlpKind::MemoryWrite, requester, Tag(0), address, length_bytes)
+    }
+
+    /// A memory read of `length_bytes` (1 to 4096) that begins at `address`, any alignment.
+    #[must_use]
+    pub fn memory_read(
+        requester: RoutingId,
+        tag: Tag,
+        address: BusAddress,
+        length_bytes: u32,
+    ) -> Self {
+        Self::memory_request(TlpKind::MemoryRead, requester, tag, address, length_bytes)
+    }
+
+    fn memory_request(
+        kind: TlpKind,
+        requester: RoutingId,
+        tag: Tag,
+        address: BusAddress,
+        length_bytes: u32,
+    ) -> Self {
+        let (length_dw, first_byte_enables, last_byte_enables) = dw_span(address, length_bytes);
+        Self {
+            kind,
+            attributes: Attributes::default(),
+            poisoned: false,
+            status: CompletionStatus::Successful,
+            first_byte_enables,
+            last_byte_enables,
+            length_dw,
+            requester,
+            completer: RoutingId(0),
+            tag,
+            byte_count: 0,
+            address,
+        }
+    }
+
+    /// The completion with data that answers `request` with the `length_bytes` at
+    /// `address` (full address, the low seven bits are kept), when `remaining_bytes` of the
+    /// request were still to come.
+    #[must_use]
+    pub fn completion_data(
+        request: &Self,
+        completer: RoutingId,
+        address: BusAddress,
+        length_bytes: u32,
+        remaining_bytes: u32,
+    ) -> Self {
+        let (length_dw, ..) = dw_span(address, length_bytes);
+        Self {
+            kind: TlpKind::CompletionData,
+            attributes: request.attributes,
+            poisoned: false,
+            status: CompletionStatus::Successful,
+            first_byte_enables: 0,
+            last_byte_enables: 0,
+            length_dw,
+            requester: request.requester,
+            completer,
+            tag: request.tag,
+            byte_count: remaining_bytes as u16,
+            address: BusAddress(address.0 & 0x7f),
+        }
+    }
+
+    /// The completion without data that refuses `request` with `status`.
+    #[must_use]
+    pub fn completion_error(
+        request: &Self,
+        completer: RoutingId,
+        status: CompletionStatus,
+    ) -> Self {
+        Self {
+            kind: TlpKind::Completion,
+            status,
+            first_byte_enables: 0,
+            last_byte_enables: 0,
+            length_dw: 0,
+            completer,
+            byte_count: request.request_bytes().max(1) as u16,
+            address: BusAddress(request.address.0 & 0x7f),
+            ..*request
+        }
+    }
+
+    /// Flow-control class.
+    #[must_use]
+    pub const fn class(&self) -> Class {
+        self.kind.class()
+    }
+
+    /// Whether a payload follows.
+    #[must_use]
+    pub const fn has_data(&self) -> bool {
+        matches!(
+            self.kind,
+            TlpKind::MemoryWrite | TlpKind::CompletionData | TlpKind::ConfigurationWrite
+        ) || matches!(self.kind, TlpKind::Message if self.length_dw > 0)
+    }
+
+    /// Payload on the wire in bytes: whole DW, disabled bytes included.
+    #[must_use]
+    pub const fn payload_bytes(&self) -> u32 {
+        if self.has_data() { self.length_dw as u32 * 4 } else { 0 }
+    }
+
+    /// Header length in DW as sent: 4 for memory requests above 4 GiB and messages, else 3.
+    #[must_use]
+    pub const fn header_dw(&self) -> u32 {
+        match self.kind {
+            TlpKind::Message => 4,
+            TlpKind::MemoryWrite | TlpKind::MemoryRead if self.address.needs_four_dw_header() => 4,
+            _ => 3,
+        }
+    }
+
+    /// Bytes that the TLP takes on the wire: framing, sequence number, header, payload, LCRC.
+    #[must_use]
+    pub const fn wire_bytes(&self) -> u32 {
+        TLP_FRAMING_BYTES + self.header_dw() * 4 + self.payload_bytes()
+    }
+
+    /// Bytes that a memory request asks for or writes, after its byte enables: from the first
+    /// enabled byte of the first DW to the last enabled one of the last DW.
+    #[must_use]
+    pub const fn request_bytes(&self) -> u32 {
+        if self.length_dw == 0 {
+            return 0;
+        }
+        let first = self.first_byte_enables;
+        if self.last_byte_enables == 0 {
+            if first == 0 {
+                return 0;
+            }
+            return 8 - first.leading_zeros() - first.trailing_zeros();
+        }
+        self.length_dw as u32 * 4
+            - first.trailing_zeros()
+            - (self.last_byte_enables.leading_zeros() - 4)
+    }
+}
+
+/// The DW that `length_bytes` at `address` span, with the byte enables of the first and of the
+/// last one (PCIe 6.x 2.2.5).
+const fn dw_span(address: BusAddress, length_bytes: u32) -> (u16, u8, u8) {
+    let skip = (address.0 & 3) as u32;
+    let end = skip + length_bytes;
+    let dw = end.div_ceil(4);
+    let first = (0xf_u8 << skip) & 0xf;
+    let last = 0xf_u8 >> ((4 - (end & 3)) & 3);
+    if length_bytes == 0 {
+        (1, 0, 0)
+    } else if dw == 1 {
+        (1, first & last, 0)
+    } else {
+        (dw as u16, first, last)
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Units and addresses. A bare integer never crosses an interface: it is one of these, or its
+//! name ends with its unit.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+/// A span or a moment of simulated time, in picoseconds since the lab was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Picoseconds(pub u64);
+
+impl Picoseconds {
+    /// No time at all.
+    pub const ZERO: Self = Self(0);
+    /// A moment that never comes.
+    pub const NEVER: Self = Self(u64::MAX);
+
+    /// Whole nanoseconds.
+    #[must_use]
+    pub const fn from_ns(ns: u64) -> Self {
+        Self(ns * 1_000)
+    }
+
+    /// Nanoseconds with a fraction, rounded to the nearest picosecond; negative values become 0.
+    #[must_use]
+    pub fn from_ns_f64(ns: f64) -> Self {
+        Self((ns * 1e3).round().max(0.0) as u64)
+    }
+
+    /// In nanoseconds.
+    #[must_use]
+    pub fn as_ns(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+
+    /// In seconds.
+    #[must_use]
+    pub fn as_seconds(self) -> f64 {
+        self.0 as f64 / 1e12
+    }
+
+    /// The span from `earlier` to `self`, or zero where `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Self {
+        Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add for Picoseconds {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Picoseconds {
+    fn add_assign(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Picoseconds {
+    type Output = Self;
+    fn sub(self, other: Self) -> Self {
+        Self(self.0 - other.0)
+    }
+}
+
+/// Printed in the largest unit that keeps the number at or above one: `706 ns`, `2.765 ms`.
+impl fmt::Display for Picoseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (scale, unit) = match self.0 {
+            0..1_000 => return write!(f, "{} ps", self.0),
+            1_000..1_000_000 => (1e3, "ns"),
+            1_000_000..1_000_000_000 => (1e6, "us"),
+            1_000_000_000..1_000_000_000_000 => (1e9, "ms"),
+            _ => (1e12, "s"),
+        };
+        let text = format!("{:.3}", self.0 as f64 / scale);
+        let text = text.trim_end_matches('0').trim_end_matches('.');
+        write!(f, "{text} {unit}")
+    }
+}
+
+/// An address on the bus of one host: what a memory request carries. Printed in hexadecimal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BusAddress(pub u64);
+
+impl BusAddress {
+    /// The address `bytes` further on.
+    #[must_use]
+    pub const fn offset(self, bytes: u64) -> Self {
+        Self(self.0 + bytes)
+    }
+
+    /// Whether a request to this address needs the 4 DW header (PCIe 6.x 2.2.4.1: addresses
+    /// below 4 GiB must use the 3 DW form).
+    #[must_use]
+    pub const fn needs_four_dw_header(self) -> bool {
+        self.0 > u32::MAX as u64
+    }
+}
+
+impl fmt::Display for BusAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "0x{:x}", self.0)
+    }
+}
+
+/// One of a lab's hosts. Each host has an address space and a bus number space of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u16);
+
+/// An address in a lab of one or many hosts: always the pair (host, address).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostAddress {
+    /// The host whose address space it is.
+    pub host: HostId,
+    /// The address there.
+    pub address: BusAddress,
+}
+
+/// Bus, device and function number: 8, 5 and 3 bits (PCIe 6.x 2.2.4.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoutingId(pub u16);
+
+impl RoutingId {
+    /// From its three numbers; `device` is taken modulo 32 and `function` modulo 8.
+    #[must_use]
+    pub const fn new(bus: u8, device: u8, function: u8) -> Self {
+        Self(((bus as u16) << 8) | (((device & 0x1f) as u16) << 3) | (function & 7) as u16)
+    }
+
+    /// Bus number.
+    #[must_use]
+    pub const fn bus(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    /// Device number, 0 to 31.
+    #[must_use]
+    pub const fn device(self) -> u8 {
+        ((self.0 >> 3) & 0x1f) as u8
+    }
+
+    /// Function number, 0 to 7.
+    #[must_use]
+    pub const fn function(self) -> u8 {
+        (self.0 & 7) as u8
+    }
+}
+
+/// Printed as `lspci` does: `03:00.0`.
+impl fmt::Display for RoutingId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}:{:02x}.{}", self.bus(), self.device(), self.function())
+    }
+}
+
+/// A transaction's tag: 5, 8 or 10 bits (PCIe 6.x 2.2.6.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tag(pub u16);
