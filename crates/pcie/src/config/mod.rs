@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Configuration space of one function, as a value.
+//!
+//! Read first: base specification 7.5.1 (the two headers), 7.5.3 (the PCI Express capability)
+//! and 7.7.11 (Access Control Services). The space is a table of double words, each with the
+//! bits that a write changes and the bits that a write of 1 clears; all else is read-only.
+//! BAR sizing by writing all ones follows from that, without code of its own.
+//!
+//! ```
+//! use crosslane_pcie::config::*;
+//! use crosslane_pcie::link::{Generation, LinkRate, Width};
+//!
+//! let max_rate = LinkRate { generation: Generation::Gen2, width: Width::new(4).unwrap() };
+//! let capability =
+//!     Capability { max_payload_bytes: 256, max_rate, extended_tags: true, acs: false };
+//! let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 4096 };
+//! let mut space = ConfigSpace::endpoint(
+//!     Identity { vendor: 0x1234, device: 1, ..Identity::default() },
+//!     capability,
+//!     [Some(bar), None, None, None, None, None],
+//! )?;
+//! space.write(registers::BAR0, u32::MAX, 0xf);
+//! assert_eq!(space.read(registers::BAR0), 0xffff_f000);
+//! # Ok::<(), ConfigError>(())
+//! ```
+
+pub mod registers;
+mod reset;
+#[cfg(test)]
+mod tests;
+mod views;
+
+use crate::link::LinkRate;
+use crate::units::BusAddress;
+use thiserror::Error;
+
+/// Bytes of a function's configuration space (PCIe 6.x 7.2).
+pub const CONFIG_SPACE_BYTES: u16 = 4096;
+
+/// Smallest memory range that a BAR may ask for, bytes (PCIe 6.x 7.5.1.2.1).
+pub const MINIMUM_BAR_BYTES: u64 = 128;
+
+/// What a base address register decodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BarKind {
+    /// Memory below 4 GiB; one register.
+    Memory32 {
+        /// Reads have no side effects and writes may be merged.
+        prefetchable: bool,
+    },
+    /// Memory anywhere; two registers.
+    Memory64 {
+        /// Reads have no side effects and writes may be merged.
+        prefetchable: bool,
+    },
+}
+
+impl BarKind {
+    /// Whether reads have no side effects.
+    #[must_use]
+    pub const fn is_prefetchable(self) -> bool {
+        match self {
+            Self::Memory32 { prefetchable } | Self::Memory64 { prefetchable } => prefetchable,
+        }
+    }
+
+    /// Whether it takes two registers.
+    #[must_use]
+    pub const fn is_64_bit(self) -> bool {
+        matches!(self, Self::Memory64 { .. })
+    }
+}
+
+/// A range that an endpoint asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BarRequest {
+    /// What it decodes.
+    pub kind: BarKind,
+    /// Size in bytes: a power of two, at least [`MINIMUM_BAR_BYTES`].
+    pub size_bytes: u64,
+}
+
+/// A base address register as it is programmed now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Bar {
+    /// Which of the six registers (the lower one of a pair).
+    pub index: usize,
+    /// First address of the range.
+    pub base: BusAddress,
+    /// Size in bytes.
+    pub size_bytes: u64,
+    /// What it decodes.
+    pub kind: BarKind,
+}
+
+impl Bar {
+    /// Whether `address` lies in the range.
+    #[must_use]
+    pub const fn contains(&self, address: BusAddress) -> bool {
+        // The base is aligned to the size, which is a power of two.
+        address.0 & !(self.size_bytes - 1) == self.base.0
+    }
+}
+
+/// Device/Port Type of the PCI Express capability (PCIe 6.x 7.5.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PortType {
+    /// An endpoint: type 0 header.
+    Endpoint,
+    /// A port of a root complex: type 1 header.
+    RootPort,
+    /// The port of a switch towards the root complex: type 1 header.
+    UpstreamPort,
+    /// A port of a switch away from the root complex: type 1 header.
+    DownstreamPort,
+}
+
+impl PortType {
+    /// The four bits of the register.
+    #[must_use]
+    pub const fn encoding(self) -> u8 {
+        match self {
+            Self::Endpoint => 0b0000,
+            Self::RootPort => 0b0100,
+            Self::UpstreamPort => 0b0101,
+            Self::DownstreamPort => 0b0110,
+        }
+    }
+
+    /// The type of the four bits, where it is one that is modelled.
+    #[must_use]
+    pub const fn from_encoding(bits: u8) -> Option<Self> {
+        match bits {
+            0b0000 => Some(Self::Endpoint),
+            0b0100 => Some(Self::RootPort),
+            0b0101 => Some(Self::UpstreamPort),
+            0b0110 => Some(Self::DownstreamPort),
+            _ => None,
+        }
+    }
+
+    /// Whether the header is of type 1.
+    #[must_use]
+    pub const fn is_bridge(self) -> bool {
+        !matches!(self, Self::Endpoint)
+    }
+
+    /// Whether the port is at the upper end of its link (PCIe "downstream port").
+    #[must_use]
+    pub const fn is_above_its_link(self) -> bool {
+        matches!(self, Self::RootPort | Self::DownstreamPort)
+    }
+}
+
+/// Who a function says it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Vendor ID.
+    pub vendor: u16,
+    /// Device ID.
+    pub device: u16,
+    /// Class code, 24 bits: base class, sub-class, programming interface.
+    pub class_code: u32,
+    /// Revision ID.
+    pub revision: u8,
+    /// Subsystem vendor ID (endpoints).
+    pub subsystem_vendor: u16,
+    /// Subsystem ID (endpoints).
+    pub subsystem: u16,
+}
+
+/// What a function is able to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Capability {
+    /// Largest payload that it supports, bytes: 128, 256, 512, 1024, 2048 or 4096.
+    pub max_payload_bytes: u16,
+    /// Fastest and widest link.
+    pub max_rate: LinkRate,
+    /// Whether it can use 8-bit tags as requester.
+    pub extended_tags: bool,
+    /// Whether it has Access Control Services. Only root ports and downstream ports have them:
+    /// no other function modelled here may (PCIe 6.x 6.12.1), and there it has no effect.
+    pub acs: bool,
+}
+
+impl Capability {
+    /// Checks the values against the codes that the registers have.
+    ///
+    /// # Errors
+    /// [`ConfigError::MaxPayload`] where the payload has no code.
+    pub const fn check(&self) -> Result<(), ConfigError> {
+        let bytes = self.max_payload_bytes;
+        if bytes.is_power_of_two() && bytes >= 128 && bytes <= 4096 {
+            Ok(())
+        } else {
+            Err(ConfigError::MaxPayload { bytes })
+        }
+    }
+}
+
+/// Why a configuration space cannot be built.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ConfigError {
+    /// A size that no BAR can express.
+    #[error("BAR {index} asks for {size_bytes} bytes; a power of two of at least 128 is needed")]
+    BarSize {
+        /// Which register.
+        index: usize,
+        /// What was asked for.
+        size_bytes: u64,
+    },
+    /// A 32-bit BAR that asks for more than half of its address space.
+    #[error("BAR {index} asks for {size_bytes} bytes; a 32-bit BAR can ask for 2147483648")]
+    BarTooLarge {
+        /// Which register.
+        index: usize,
+        /// What was asked for.
+        size_bytes: u64,
+    },
+    /// A 64-bit BAR whose second register is taken or does not exist.
+    #[error("BAR {index} is a 64-bit BAR, but the register after it is taken or does not exist")]
+    BarPair {
+        /// Which register.
+        index: usize,
+    },
+    /// A Max_Payload_Size without a code.
+    #[error("a largest payload of {bytes} bytes has no code; known are 128 to 4096, powers of two")]
+    MaxPayload {
+        /// What was asked for.
+        bytes: u16,
+    },
+    /// A class code of more than 24 bits.
+    #[error("class code 0x{class_code:x} does not fit in 24 bits")]
+    ClassCode {
+        /// What was asked for.
+        class_code: u32,
+    },
+}
+
+/// Errors that a function records in its Device Status register (PCIe 6.x 7.5.3.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum DetectedError {
+    /// Corrected by hardware, such as a bad LCRC.
+    Correctable = 0,
+    /// Uncorrected; the link is still good.
+    NonFatal = 1,
+    /// Uncorrected; the link is not to be trusted.
+    Fatal = 2,
+    /// A request that the function does not support.
+    UnsupportedRequest = 3,
+}
+
+/// One double word and what a write does to its bits; those in neither mask are read-only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Register {
+    value: u32,
+    /// RW bits: a write sets them to what is written.
+    writable: u32,
+    /// RW1C bits: a write of 1 clears them.
+    cleared_by_one: u32,
+}
+
+/// Double words that are kept: the compatible space and the ACS capability after it. All
+/// others read 0.
+const REGISTERS: usize = (registers::EXTENDED_SPACE as usize + 8) / 4;
+
+/// Configuration space of one function.
+#[derive(Clone, Debug)]
+pub struct ConfigSpace {
+    port_type: PortType,
+    bar_requests: [Option<BarRequest>; 6],
+    registers: [Register; REGISTERS],
+}
+
+impl ConfigSpace {
+    /// An endpoint with a type 0 header. A 64-bit BAR takes its slot and the next one, which
+    /// must be `None`.
+    ///
+    /// # Errors
+    /// See [`ConfigError`]: a BAR, the class code or the payload that no register can express.
+    pub fn endpoint(
+        identity: Identity,
+        capability: Capability,
+        bars: [Option<BarRequest>; 6],
+    ) -> Result<Self, ConfigError> {
+        capability.check()?;
+        if identity.class_code > 0xff_ffff {
+            return Err(ConfigError::ClassCode { class_code: identity.class_code });
+        }
+        for (index, bar) in bars.iter().enumerate() {
+            let Some(bar) = bar else { continue };
+            let size_bytes = bar.size_bytes;
+            if !size_bytes.is_power_of_two() || size_bytes < MINIMUM_BAR_BYTES {
+                return Err(ConfigError::BarSize { index, size_bytes });
+            }
+            if !bar.kind.is_64_bit() && size_bytes > 1 << 31 {
+                return Err(ConfigError::BarTooLarge { index, size_bytes });
+            }
+            if bar.kind.is_64_bit() && bars.get(index + 1) != Some(&None) {
+                return Err(ConfigError::BarPair { index });
+            }
+        }
+        let mut space = Self::blank(PortType::Endpoint, bars);
+        space.reset_endpoint_header(identity);
+        space.reset_express_capability(capability);
+        Ok(space)
+    }
+
+    /// A port with a type 1 header: of a root complex or of a switch.
+    ///
+    /// # Panics
+    /// Where `port_type` is an endpoint, the class code has more than 24 bits, or the
+    /// capability fails [`Capability::check`].
+    #[must_use]
+    pub fn bridge(port_type: PortType, identity: Identity, capability: Capability) -> Self {
+        assert!(port_type.is_bridge(), "an endpoint has no type 1 header");
+        assert!(identity.class_code <= 0xff_ffff, "a class code has 24 bits");
+        assert!(capability.check().is_ok(), "{:?} is not a capability", capability);
+        let mut space = Self::blank(port_type, [None; 6]);
+        space.reset_bridge_header(identity);
+        space.reset_express_capability(capability);
+        if capability.acs && port_type.is_above_its_link() {
+            space.reset_acs_capability();
+        }
+        space
+    }
+
+    fn blank(port_type: PortType, bar_requests: [Option<BarRequest>; 6]) -> Self {
+        Self { port_type, bar_requests, registers: [Register::default(); REGISTERS] }
+    }
+
+    /// The double word at `offset` (bytes; the low two bits are ignored, as a configuration
+    /// request has none). What is not implemented reads 0 (PCIe 6.x 7.5.1).
+    #[must_use]
+    pub fn read(&self, offset: u16) -> u32 {
+        self.registers.get(usize::from(offset / 4)).map_or(0, |register| register.value)
+    }
+
+    /// Writes the bytes of `value` that `byte_enables` names (bit 0 = lowest) to the double
+    /// word at `offset` (bytes; the low two bits are ignored). Read-only bits keep their value,
+    /// and what is not implemented ignores the write.
+    pub fn write(&mut self, offset: u16, value: u32, byte_enables: u8) {
+        let Some(register) = self.registers.get_mut(usize::from(offset / 4)) else { return };
+        let enabled = (0..4)
+            .filter(|byte| byte_enables & 1 << byte != 0)
+            .fold(0, |mask, byte| mask | 0xff << (8 * byte));
+        let writable = register.writable & enabled;
+        let cleared = register.cleared_by_one & enabled & value;
+        register.value = (register.value & !writable & !cleared) | (value & writable);
+    }
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Configuration space as the fabric sees it: decoded, cheap, asked after each write.
+
+use super::registers::*;
+use super::reset::{EXPRESS, rate_code};
+use super::{Bar, BarKind, BarRequest, ConfigSpace, DetectedError, PortType};
+use crate::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
+use crate::units::BusAddress;
+use std::ops::RangeInclusive;
+
+/// Memory windows of a bridge are whole MiB.
+const WINDOW_GRANULE_MASK: u64 = 0xf_ffff;
+
+/// Bound of a walk along a capability list: no list has more entries than there is room for.
+const LIST_LIMIT: usize = 1024;
+
+impl ConfigSpace {
+    /// Its place in the hierarchy.
+    #[must_use]
+    pub fn port_type(&self) -> PortType {
+        self.port_type
+    }
+
+    /// Largest payload that the function may send or receive now, bytes: Max_Payload_Size of
+    /// Device Control, but never more than it supports (PCIe 6.x 7.5.3.4 forbids software to
+    /// set more; the register keeps what was written).
+    #[must_use]
+    pub fn max_payload_bytes(&self) -> u32 {
+        self.size_field(DEVICE_CONTROL, DEVICE_CONTROL_MAX_PAYLOAD_SHIFT)
+            .min(self.max_payload_supported_bytes())
+    }
+
+    /// Largest payload that the function supports, bytes (PCIe 6.x 7.5.3.3).
+    #[must_use]
+    pub fn max_payload_supported_bytes(&self) -> u32 {
+        self.size_field(DEVICE_CAPABILITIES, 0)
+    }
+
+    /// Largest read request that the function may send now, bytes (PCIe 6.x 7.5.3.4). The two
+    /// reserved codes count as 4096.
+    #[must_use]
+    pub fn max_read_request_bytes(&self) -> u32 {
+        self.size_field(DEVICE_CONTROL, DEVICE_CONTROL_MAX_READ_SHIFT)
+    }
+
+    /// Whether the function may set the relaxed ordering attribute.
+    #[must_use]
+    pub fn relaxed_ordering_enabled(&self) -> bool {
+        self.express(DEVICE_CONTROL) & DEVICE_CONTROL_RELAXED_ORDERING != 0
+    }
+
+    /// Whether the function may use 8-bit tags rather than 5-bit ones.
+    #[must_use]
+    pub fn extended_tags_enabled(&self) -> bool {
+        self.express(DEVICE_CONTROL) & DEVICE_CONTROL_EXTENDED_TAG != 0
+    }
+
+    /// Whether the function may set the no snoop attribute.
+    #[must_use]
+    pub fn no_snoop_enabled(&self) -> bool {
+        self.express(DEVICE_CONTROL) & DEVICE_CONTROL_NO_SNOOP != 0
+    }
+
+    /// Whether the function may set the ID-based ordering attribute of its requests.
+    #[must_use]
+    pub fn id_based_ordering_enabled(&self) -> bool {
+        self.express(DEVICE_CONTROL_2) & DEVICE_CONTROL_2_IDO_REQUESTS != 0
+    }
+
+    /// Whether an endpoint may send memory requests, or a bridge forward them upstream.
+    #[must_use]
+    pub fn bus_master_enabled(&self) -> bool {
+        self.read(COMMAND) & COMMAND_BUS_MASTER != 0
+    }
+
+    /// Whether an endpoint answers memory requests, or a bridge forwards them downstream.
+    #[must_use]
+    pub fn memory_enabled(&self) -> bool {
+        self.read(COMMAND) & COMMAND_MEMORY_SPACE != 0
+    }
+
+    /// BAR `index` (0 to 5) with its base as programmed now, whether or not memory is enabled.
+    /// `None` where there is none, and for the upper half of a 64-bit BAR.
+    #[must_use]
+    pub fn bar(&self, index: usize) -> Option<Bar> {
+        let BarRequest { kind, size_bytes } = (*self.bar_requests.get(index)?)?;
+        let offset = BAR0 + 4 * index as u16;
+        let low = u64::from(self.read(offset) & !BAR_FLAGS);
+        let high = match kind {
+            BarKind::Memory32 { .. } => 0,
+            BarKind::Memory64 { .. } => u64::from(self.read(offset + 4)) << 32,
+        };
+        Some(Bar { index, base: BusAddress(high | low), size_bytes, kind })
+    }
+
+    /// What each BAR asks for.
+    #[must_use]
+    pub fn bar_requests(&self) -> &[Option<BarRequest>; 6] {
+        &self.bar_requests
+    }
+
+    /// Bus number above a bridge; 0 for an endpoint.
+    #[must_use]
+    pub fn primary_bus(&self) -> u8 {
+        self.bus_number(0)
+    }
+
+    /// Bus number right below a bridge; 0 for an endpoint.
+    #[must_use]
+    pub fn secondary_bus(&self) -> u8 {
+        self.bus_number(1)
+    }
+
+    /// Highest bus number below a bridge; 0 for an endpoint.
+    #[must_use]
+    pub fn subordinate_bus(&self) -> u8 {
+        self.bus_number(2)
+    }
+
+    /// Addresses that a bridge forwards downstream by its memory base and limit: first and
+    /// last. `None` where the limit is below the base (PCIe 6.x 7.5.1.3.8), and for an
+    /// endpoint. Whether memory is enabled is asked separately.
+    #[must_use]
+    pub fn memory_window(&self) -> Option<RangeInclusive<u64>> {
+        self.window(MEMORY_BASE_LIMIT, 0, 0)
+    }
+
+    /// The same for prefetchable memory, with 64-bit addresses (PCIe 6.x 7.5.1.3.9).
+    #[must_use]
+    pub fn prefetchable_window(&self) -> Option<RangeInclusive<u64>> {
+        let upper = |offset| u64::from(self.read(offset)) << 32;
+        let (base, limit) = (upper(PREFETCHABLE_BASE_UPPER), upper(PREFETCHABLE_LIMIT_UPPER));
+        self.window(PREFETCHABLE_BASE_LIMIT, base, limit)
+    }
+
+    /// Whether peer-to-peer requests that enter at this port go up to the root complex
+    /// (PCIe 6.x 6.12.1.1, P2P Request Redirect).
+    #[must_use]
+    pub fn acs_request_redirect(&self) -> bool {
+        self.acs_control() & ACS_CONTROL_REQUEST_REDIRECT != 0
+    }
+
+    /// Whether peer-to-peer completions without relaxed ordering that enter at this port go up
+    /// to the root complex (PCIe 6.x 6.12.1.1, P2P Completion Redirect).
+    #[must_use]
+    pub fn acs_completion_redirect(&self) -> bool {
+        self.acs_control() & ACS_CONTROL_COMPLETION_REDIRECT != 0
+    }
+
+    /// Whether the port refuses requests whose requester's bus is not below it.
+    #[must_use]
+    pub fn acs_source_validation(&self) -> bool {
+        self.acs_control() & ACS_CONTROL_SOURCE_VALIDATION != 0
+    }
+
+    /// Read Completion Boundary that Link Control states, bytes: that of the root port, and of
+    /// the root port above an endpoint once software has copied it there (PCIe 6.x 7.5.3.7).
+    #[must_use]
+    pub fn read_completion_boundary_bytes(&self) -> u32 {
+        let bit = self.express(LINK_CONTROL) & LINK_CONTROL_READ_COMPLETION_BOUNDARY;
+        if bit == 0 { 64 } else { 128 }
+    }
+
+    /// Sets what a root port states as its Read Completion Boundary, read-only to software.
+    ///
+    /// # Panics
+    /// Where the port is not a root port, or `bytes` is neither 64 nor 128.
+    pub fn set_read_completion_boundary(&mut self, bytes: u32) {
+        assert!(self.port_type == PortType::RootPort, "a root port states the boundary");
+        assert!(matches!(bytes, 64 | 128), "a read completion boundary of {bytes} bytes");
+        let register = self.register_mut(EXPRESS + LINK_CONTROL);
+        register.value &= !LINK_CONTROL_READ_COMPLETION_BOUNDARY;
+        if bytes == 128 {
+            register.value |= LINK_CONTROL_READ_COMPLETION_BOUNDARY;
+        }
+    }
+
+    /// Records the rate that the link has trained to (PCIe 6.x 7.5.3.8). After construction it
+    /// is the fastest and widest.
+    pub fn set_link_status(&mut self, rate: LinkRate) {
+        let active = if self.port_type.is_above_its_link() { LINK_STATUS_ACTIVE } else { 0 };
+        let fields = 0x3ff << LINK_STATUS_SPEED_SHIFT;
+        let register = self.register_mut(EXPRESS + LINK_CONTROL);
+        register.value &= !fields;
+        register.value |= rate_code(rate) << LINK_STATUS_SPEED_SHIFT | active;
+    }
+
+    /// Rate and width that the link has trained to.
+    #[must_use]
+    pub fn link_status(&self) -> LinkRate {
+        Self::rate(self.express(LINK_CONTROL) >> LINK_STATUS_SPEED_SHIFT)
+    }
+
+    /// Fastest rate and widest width of the port.
+    #[must_use]
+    pub fn link_capability(&self) -> LinkRate {
+        Self::rate(self.express(LINK_CAPABILITIES))
+    }
+
+    /// Sets the bit of `error` in Device Status; software clears it by writing 1.
+    pub fn record_error(&mut self, error: DetectedError) {
+        self.register_mut(EXPRESS + DEVICE_CONTROL).value |= 1 << (16 + error as u8);
+    }
+
+    /// Offset of the capability with this ID, found along the list (PCIe 6.x 7.5.1.1.11).
+    #[must_use]
+    pub fn find_capability(&self, id: u8) -> Option<u16> {
+        let mut offset = self.read(CAPABILITIES_POINTER) as u8 & 0xfc;
+        for _ in 0..LIST_LIMIT {
+            if offset == 0 {
+                return None;
+            }
+            let [this, next, ..] = self.read(offset.into()).to_le_bytes();
+            if this == id {
+                return Some(offset.into());
+            }
+            offset = next & 0xfc;
+        }
+        None
+    }
+
+    /// Offset of the extended capability with this ID, found along the list
+    /// (PCIe 6.x 7.6.3). 0 is not an ID.
+    #[must_use]
+    pub fn find_extended_capability(&self, id: u16) -> Option<u16> {
+        let mut offset = EXTENDED_SPACE;
+        for _ in 0..LIST_LIMIT {
+            let header = self.read(offset);
+            if offset < EXTENDED_SPACE || header == 0 {
+                return None;
+            }
+            if header as u16 == id {
+                return Some(offset);
+            }
+            offset = (header >> 20) as u16 & 0xffc;
+        }
+        None
+    }
+
+    fn express(&self, offset: u16) -> u32 {
+        self.read(EXPRESS + offset)
+    }
+
+    fn size_field(&self, offset: u16, shift: u32) -> u32 {
+        (128 << (self.express(offset) >> shift & 7)).min(MAX_PAYLOAD_BYTES)
+    }
+
+    fn bus_number(&self, byte: usize) -> u8 {
+        if self.port_type.is_bridge() { self.read(PRIMARY_BUS).to_le_bytes()[byte] } else { 0 }
+    }
+
+    fn window(
+        &self,
+        offset: u16,
+        upper_base: u64,
+        upper_limit: u64,
+    ) -> Option<RangeInclusive<u64>> {
+        if !self.port_type.is_bridge() {
+            return None;
+        }
+        let register = u64::from(self.read(offset));
+        let base = upper_base | (register & 0xfff0) << 16;
+        let limit = upper_limit | (register & 0xfff0_0000) | WINDOW_GRANULE_MASK;
+        (base <= limit).then_some(base..=limit)
+    }
+
+    fn acs_control(&self) -> u32 {
+        self.find_extended_capability(EXTENDED_CAPABILITY_ACS)
+            .map_or(0, |offset| self.read(offset + ACS_CONTROL))
+    }
+
+    fn rate(code: u32) -> LinkRate {
+        let generation = Generation::from_number((code & LINK_SPEED_MASK) as u8);
+        let width = Width::new((code >> LINK_CAPABILITIES_WIDTH_SHIFT & 0x3f) as u8);
+        match (generation, width) {
+            (Some(generation), Some(width)) => LinkRate { generation, width },
+            // The fields are read-only and written from a `LinkRate`.
+            _ => unreachable!("link code 0x{code:x}"),
+        }
+    }
+}
