@@ -10,6 +10,7 @@ pub mod config;
 pub mod credits;
 pub mod link;
 pub mod ordering;
+pub mod split;
 pub mod tlp;
 pub mod units;
 
