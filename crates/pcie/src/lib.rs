@@ -6,11 +6,13 @@
 //! Read first: the header and flow-control sections of the PCI Express base specification
 //! (chapters 2 and 3); each rule below names its clause or its source.
 
+pub mod ceiling;
 pub mod config;
 pub mod credits;
 pub mod link;
 pub mod ordering;
 pub mod split;
+pub mod timers;
 pub mod tlp;
 pub mod units;
 

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The most that a link can carry, in closed form: what a measured rate is compared with.
+//!
+//! Read first: [`crate::link`]. Rates are in bytes per second of one direction, decimal. None
+//! has DLLPs in it: how many are sent depends on the traffic, so they are counted, not assumed.
+//!
+//! ```
+//! use crosslane_pcie::ceiling::*;
+//! use crosslane_pcie::link::{Generation, LinkRate, Width};
+//!
+//! // Gen2 x4, payloads of 128 bytes under 20 bytes of framing and 3 DW header.
+//! let rate = LinkRate { generation: Generation::Gen2, width: Width::new(4).unwrap() };
+//! assert_eq!(rate.bytes_per_second(), 2.0e9);
+//! assert_eq!(payload_efficiency(3, 128), 128.0 / 148.0);
+//! let megabytes = write_ceiling_bytes_per_second(rate, 3, 128) / 1e6;
+//! assert_eq!(format!("{megabytes:.1}"), "1725.2");
+//! // With 64-bit addresses, and with payloads of 256 bytes.
+//! let megabytes = write_ceiling_bytes_per_second(rate, 4, 128) / 1e6;
+//! assert_eq!(format!("{megabytes:.1}"), "1679.8");
+//! let megabytes = write_ceiling_bytes_per_second(rate, 3, 256) / 1e6;
+//! assert_eq!(format!("{megabytes:.1}"), "1850.3");
+//! ```
+
+use crate::link::{LinkRate, TLP_FRAMING_BYTES};
+use crate::split;
+use crate::units::BusAddress;
+
+/// Header of a completion, and of a memory request below 4 GiB, DW (PCIe 6.x 2.2.4, 2.2.9).
+pub const COMPLETION_HEADER_DW: u32 = 3;
+
+/// Share of a TLP's bytes on the wire that is payload, 0 to 1.
+#[must_use]
+pub fn payload_efficiency(header_dw: u32, payload_bytes: u32) -> f64 {
+    let payload = f64::from(payload_bytes);
+    payload / (payload + f64::from(TLP_FRAMING_BYTES + 4 * header_dw))
+}
+
+/// Share of a link's time that SKP ordered sets leave to packets, 0 to 1: one minus length over
+/// interval.
+#[must_use]
+pub fn skp_factor(rate: LinkRate) -> f64 {
+    let rule = rate.skp_rule();
+    1.0 - rule.length_ticks as f64 / rule.interval_ticks as f64
+}
+
+/// Bytes per second that a link has for packets: all of them, less SKP ordered sets.
+#[must_use]
+pub fn link_ceiling_bytes_per_second(rate: LinkRate) -> f64 {
+    rate.bytes_per_second() * skp_factor(rate)
+}
+
+/// Payload bytes per second of a link filled with TLPs of `header_dw` DW header and
+/// `payload_bytes` each, SKP ordered sets taken off.
+#[must_use]
+pub fn link_payload_ceiling(rate: LinkRate, header_dw: u32, payload_bytes: u32) -> f64 {
+    link_ceiling_bytes_per_second(rate) * payload_efficiency(header_dw, payload_bytes)
+}
+
+/// Payload bytes per second of memory writes with `header_dw` 3 (below 4 GiB) or 4.
+#[must_use]
+pub fn write_ceiling_bytes_per_second(rate: LinkRate, header_dw: u32, payload_bytes: u32) -> f64 {
+    link_payload_ceiling(rate, header_dw, payload_bytes)
+}
+
+/// Payload bytes per second of reads that are answered by completions of
+/// `completion_payload_bytes` each: what the completer really sends, not Max_Payload_Size. It is
+/// the direction of the completions that bounds.
+#[must_use]
+pub fn read_ceiling_bytes_per_second(rate: LinkRate, completion_payload_bytes: u32) -> f64 {
+    link_payload_ceiling(rate, COMPLETION_HEADER_DW, completion_payload_bytes)
+}
+
+/// Payload bytes per second of reads of `request_bytes` at `address`, whose completions are cut
+/// as [`split::completions`] cuts them; short first and last completions are counted.
+///
+/// # Panics
+/// As [`split::completions`].
+#[must_use]
+pub fn read_ceiling_of_request(
+    rate: LinkRate,
+    address: BusAddress,
+    request_bytes: u32,
+    rcb_bytes: u32,
+    max_bytes: u32,
+) -> f64 {
+    let wire_bytes: u32 = split::completions(address, request_bytes, rcb_bytes, max_bytes)
+        .map(|(start, length)| {
+            let double_words = ((start.0 % 4) as u32 + length).div_ceil(4);
+            TLP_FRAMING_BYTES + 4 * (COMPLETION_HEADER_DW + double_words)
+        })
+        .sum();
+    link_ceiling_bytes_per_second(rate) * f64::from(request_bytes) / f64::from(wire_bytes)
+}
+
+/// Most reads of `request_bytes` that may have to be under way to fill a link's ceiling: rate
+/// times round trip over request, rounded up. `round_trip_seconds` is from a request's start to
+/// its last byte.
+#[must_use]
+pub fn reads_in_flight(
+    ceiling_bytes_per_second: f64,
+    round_trip_seconds: f64,
+    request_bytes: u32,
+) -> u32 {
+    (ceiling_bytes_per_second * round_trip_seconds / f64::from(request_bytes)).ceil() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::{Generation, Width};
+
+    fn rate(number: u8, lanes: u8) -> LinkRate {
+        LinkRate {
+            generation: Generation::from_number(number).unwrap(),
+            width: Width::new(lanes).unwrap(),
+        }
+    }
+
+    #[test]
+    fn efficiencies_of_the_facts_table() {
+        for (payload, three, four) in
+            [(128, "0.865", "0.842"), (256, "0.928", "0.914"), (512, "0.962", "0.955")]
+        {
+            assert_eq!(format!("{:.3}", payload_efficiency(3, payload)), three);
+            assert_eq!(format!("{:.3}", payload_efficiency(4, payload)), four);
+        }
+    }
+
+    #[test]
+    fn skp_factors() {
+        for generation in 1..=2 {
+            for width in Width::ALL {
+                let factor = skp_factor(rate(generation, width.lanes()));
+                assert!((factor - (1.0 - 4.0 / 1538.0)).abs() < 1e-15);
+            }
+        }
+        // One block in 375, and the four bytes of the EDS token spread over the lanes.
+        let expected = 1.0 - (16.0 + 4.0 / 8.0) / (375.0 * 16.0);
+        assert!((skp_factor(rate(3, 8)) - expected).abs() < 1e-15);
+    }
+
+    #[test]
+    fn ceilings_of_links() {
+        let megabytes = |value: f64| format!("{:.1}", value / 1e6);
+        // 2.0e9 x (1 - 4/1538) and x 128/148.
+        assert_eq!(megabytes(link_ceiling_bytes_per_second(rate(2, 4))), "1994.8");
+        assert_eq!(megabytes(write_ceiling_bytes_per_second(rate(1, 1), 3, 128)), "215.7");
+        assert_eq!(megabytes(write_ceiling_bytes_per_second(rate(2, 8), 3, 256)), "3700.5");
+        // 8 GT/s x 8 lanes x 128/130 / 8 bits = 7876.9 MB/s before SKP.
+        assert_eq!(megabytes(rate(3, 8).bytes_per_second()), "7876.9");
+        assert_eq!(megabytes(write_ceiling_bytes_per_second(rate(3, 8), 3, 256)), "7286.0");
+        assert_eq!(megabytes(read_ceiling_bytes_per_second(rate(3, 8), 64)), "5985.0");
+    }
+
+    #[test]
+    fn reads_are_bounded_by_the_completions_that_are_sent() {
+        let link = rate(3, 8);
+        let whole = read_ceiling_of_request(link, BusAddress(0), 512, 64, 256);
+        assert!((whole / read_ceiling_bytes_per_second(link, 256) - 1.0).abs() < 1e-12);
+        // 256 bytes at 0x20 in three completions of 96, 128 and 32 bytes.
+        let cut = read_ceiling_of_request(link, BusAddress(0x20), 256, 64, 128);
+        let share = cut / link_ceiling_bytes_per_second(link);
+        assert!((share - 256.0 / (256.0 + 3.0 * 20.0)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn reads_under_way_to_fill_a_link() {
+        // 2 GB/s x 1 us = 2000 bytes: four reads of 512.
+        assert_eq!(reads_in_flight(2.0e9, 1e-6, 512), 4);
+        assert_eq!(reads_in_flight(2.0e9, 1e-6, 500), 4);
+        assert_eq!(reads_in_flight(2.0e9, 1e-6, 4096), 1);
+    }
+}
