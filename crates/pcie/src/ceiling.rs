@@ -18,7 +18,7 @@
 //! let megabytes = write_ceiling_bytes_per_second(rate, 4, 128) / 1e6;
 //! assert_eq!(format!("{megabytes:.1}"), "1679.8");
 //! let megabytes = write_ceiling_bytes_per_second(rate, 3, 256) / 1e6;
-//! assert_eq!(format!("{megabytes:.1}"), "1850.3");
+//! assert_eq!(format!("{megabytes:.1}"), "1850.2");
 //! ```
 
 use crate::link::{LinkRate, TLP_FRAMING_BYTES};

@@ -7,6 +7,7 @@
 //! (chapters 2 and 3); each rule below names its clause or its source.
 
 pub mod ceiling;
+pub mod codec;
 pub mod config;
 pub mod credits;
 pub mod link;

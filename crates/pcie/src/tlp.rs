@@ -192,27 +192,37 @@ impl Header {
             requester: request.requester,
             completer,
             tag: request.tag,
-            byte_count: remaining_bytes as u16,
+            // A read of no bytes counts one (PCIe 6.x 2.3.1.1).
+            byte_count: remaining_bytes.max(1) as u16,
             address: BusAddress(address.0 & 0x7f),
         }
     }
 
-    /// The completion without data that refuses `request` with `status`.
+    /// The completion without data that answers `request` with `status`: a refusal, or the
+    /// success of a configuration write.
+    ///
+    /// That of a read counts the bytes of the read and points at the first of them; all others
+    /// have a byte count of 4 and a lower address of 0 (PCIe 6.x 2.2.9.1).
     #[must_use]
     pub fn completion_error(
         request: &Self,
         completer: RoutingId,
         status: CompletionStatus,
     ) -> Self {
+        let (byte_count, address) = match request.kind {
+            TlpKind::MemoryRead => (request.request_bytes().max(1), request.address.0 & 0x7f),
+            _ => (4, 0),
+        };
         Self {
             kind: TlpKind::Completion,
             status,
+            poisoned: false,
             first_byte_enables: 0,
             last_byte_enables: 0,
             length_dw: 0,
             completer,
-            byte_count: request.request_bytes().max(1) as u16,
-            address: BusAddress(request.address.0 & 0x7f),
+            byte_count: byte_count as u16,
+            address: BusAddress(address),
             ..*request
         }
     }
