@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Nodes, ports and links: what a fabric consists of, and the builder that puts it together.
+
+use crosslane_pcie::config::{ConfigError, ConfigSpace, Identity, PortType};
+use crosslane_pcie::link::{LinkRate, MAX_PAYLOAD_BYTES};
+use crosslane_pcie::units::HostId;
+use thiserror::Error;
+
+use crate::device::Device;
+use crate::fabric::Fabric;
+use crate::parameters::{
+    EndpointParameters, LinkParameters, PortParameters, RootComplexParameters, SwitchParameters,
+};
+
+/// Most nodes that one fabric may have; a bound on bad input, far beyond any lab.
+pub const MAX_NODES: usize = 1 << 16;
+/// Most ports of one switch or root complex: one bit each in the arbiter's mask, with two kept
+/// for a root complex's own sources.
+pub const MAX_PORTS_PER_NODE: usize = 62;
+
+/// A node of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// A port of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u32);
+
+/// A link of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkId(pub u32);
+
+/// Which way on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Way {
+    /// Away from the root complex.
+    Down,
+    /// Towards the root complex.
+    Up,
+}
+
+/// One direction of one link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirectionId {
+    /// The link.
+    pub link: LinkId,
+    /// The way.
+    pub way: Way,
+}
+
+impl DirectionId {
+    pub(crate) const fn index(self) -> u32 {
+        self.link.0 * 2 + matches!(self.way, Way::Up) as u32
+    }
+
+    pub(crate) const fn from_index(index: u32) -> Self {
+        Self {
+            link: LinkId(index / 2),
+            way: if index & 1 == 0 { Way::Down } else { Way::Up },
+        }
+    }
+}
+
+/// What a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// Root complex with memory and processor: the top of a host's tree.
+    RootComplex,
+    /// Switch.
+    Switch,
+    /// Endpoint.
+    Endpoint,
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name in the lab.
+    pub name: String,
+    /// What it is.
+    pub kind: NodeKind,
+    /// The host in whose tree it is.
+    pub host: HostId,
+    /// Its ports in order; the upstream port of a switch is among them.
+    pub ports: Vec<PortId>,
+}
+
+/// A port and the function that owns it.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Its name in the lab.
+    pub name: String,
+    /// The node it belongs to.
+    pub node: NodeId,
+    /// Device number of its function on the bus where it is found.
+    pub device_number: u8,
+    /// Constants.
+    pub parameters: PortParameters,
+    /// Configuration space of its function. Written through
+    /// [`Fabric::config_write`](crate::Fabric::config_write).
+    pub config: ConfigSpace,
+    /// Its link, if it has one.
+    pub link: Option<LinkId>,
+}
+
+/// A link.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// Its name in the lab.
+    pub name: String,
+    /// The port nearer to the root complex.
+    pub upper: PortId,
+    /// The port farther from it.
+    pub lower: PortId,
+    /// Constants.
+    pub parameters: LinkParameters,
+}
+
+/// What cannot be built.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// A port is used by two links.
+    #[error("port {port} is on two links, {first} and {second}; a port has one link")]
+    PortTaken {
+        /// The port.
+        port: String,
+        /// The link that has it.
+        first: String,
+        /// The link that wanted it.
+        second: String,
+    },
+    /// A link's ends do not face each other.
+    #[error("link {link}: {port} cannot be its {end} end, it is {what}")]
+    WrongEnd {
+        /// The link.
+        link: String,
+        /// The port.
+        port: String,
+        /// "upper" or "lower".
+        end: &'static str,
+        /// What the port is.
+        what: String,
+    },
+    /// A rate that a port does not have.
+    #[error("link {link} is {rate}, but port {port} does at most {most}")]
+    RateTooHigh {
+        /// The link.
+        link: String,
+        /// Its rate.
+        rate: LinkRate,
+        /// The port.
+        port: String,
+        /// What the port is able to do.
+        most: LinkRate,
+    },
+    /// A node hangs in the air.
+    #[error("{node} has no way up to a root complex; link it to a root port or a switch")]
+    NotConnected {
+        /// The node.
+        node: String,
+    },
+    /// A receive buffer that can never take one largest TLP.
+    #[error(
+        "port {port} has {have} data credits for {class} TLPs, fewer than the {need} that one \
+         payload of {payload_bytes} B takes"
+    )]
+    CreditsTooFew {
+        /// The port.
+        port: String,
+        /// The class.
+        class: &'static str,
+        /// What it has.
+        have: u32,
+        /// What it needs.
+        need: u32,
+        /// Max_Payload_Size supported, bytes.
+        payload_bytes: u32,
+    },
+    /// A switch needs one upstream port.
+    #[error("switch {node} has {count} upstream ports; a switch has exactly one")]
+    UpstreamPorts {
+        /// The switch.
+        node: String,
+        /// How many it has.
+        count: usize,
+    },
+    /// Too many of something.
+    #[error("{what}: {count} is more than the {limit} that are possible")]
+    TooMany {
+        /// What there is too much of.
+        what: String,
+        /// How many.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// A number that makes no sense.
+    #[error("{place}: {problem}")]
+    BadValue {
+        /// Where.
+        place: String,
+        /// What is wrong with it, with its value.
+        problem: String,
+    },
+    /// A configuration space that cannot be.
+    #[error("{node}: {source}")]
+    Config {
+        /// The node.
+        node: String,
+        /// Why.
+        source: ConfigError,
+    },
+}
+
+pub(crate) enum Behaviour {
+    RootComplex(Box<RootComplexParameters>),
+    Switch(SwitchParameters),
+    Generic(Box<EndpointParameters>),
+    Device(Box<dyn Device>),
+}
+
+/// Puts a fabric together: nodes, then their ports, then links, then [`build`](Self::build).
+pub struct FabricBuilder {
+    pub(crate) seed: u64,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) behaviours: Vec<Behaviour>,
+    errors: Vec<BuildError>,
+}
+
+impl FabricBuilder {
+    /// An empty fabric. All that is random in it comes from `seed`.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            nodes: Vec::new(),
+            ports: Vec::new(),
+            links: Vec::new(),
+            behaviours: Vec::new(),
+            errors: Vec::new(),
+        }
+    }
+
+    fn node(&mut self, name: &str, kind: NodeKind, host: HostId, behaviour: Behaviour) -> NodeId {
+        let id = NodeId(self.nodes.len() as u32);
+        self.nodes.push(Node { name: name.to_owned(), kind, host, ports: Vec::new() });
+        self.behaviours.push(behaviour);
+        id
+    }
+
+    fn port(
+        &mut self,
+        node: NodeId,
+        name: &str,
+        device_number: u8,
+        parameters: PortParameters,
+        config: ConfigSpace,
+    ) -> PortId {
+        let id = PortId(self.ports.len() as u32);
+        self.ports.push(Port {
+            name: name.to_owned(),
+            node,
+            device_number,
+            parameters,
+            config,
+            link: None,
+        });
+        self.nodes[node.0 as usize].ports.push(id);
+        id
+    }
+
+    /// A root complex: the top of the tree of `host`.
+    pub fn root_complex(
+        &mut self,
+        name: &str,
+        host: HostId,
+        parameters: RootComplexParameters,
+    ) -> NodeId {
+        let behaviour = Behaviour::RootComplex(Box::new(parameters));
+        self.node(name, NodeKind::RootComplex, host, behaviour)
+    }
+
+    /// A root port; the first of a root complex is device 1 on its bus 0.
+    pub fn root_port(
+        &mut self,
+        root_complex: NodeId,
+        name: &str,
+        identity: Identity,
+        parameters: PortParameters,
+    ) -> PortId {
+        let number = self.nodes[root_complex.0 as usize].ports.len() as u8 + 1;
+        let config = ConfigSpace::bridge(PortType::RootPort, identity, parameters.capability);
+        self.port(root_complex, name, number, parameters, config)
+    }
+
+    /// A switch. Its host is that of the tree it is linked into.
+    pub fn switch(&mut self, name: &str, parameters: SwitchParameters) -> NodeId {
+        self.node(name, NodeKind::Switch, HostId(0), Behaviour::Switch(parameters))
+    }
+
+    /// A port of a switch, [`PortType::UpstreamPort`] or [`PortType::DownstreamPort`].
+    pub fn switch_port(
+        &mut self,
+        switch: NodeId,
+        name: &str,
+        port_type: PortType,
+        identity: Identity,
+        parameters: PortParameters,
+    ) -> PortId {
+        let number = if port_type == PortType::UpstreamPort {
+            0
+        } else {
+            let ports = &self.nodes[switch.0 as usize].ports;
+            let is_down =
+                |id: &&PortId| self.ports[id.0 as usize].config.port_type() == port_type;
+            ports.iter().filter(is_down).count() as u8
+        };
+        let config = ConfigSpace::bridge(port_type, identity, parameters.capability);
+        self.port(switch, name, number, parameters, config)
+    }
+
+    /// A generic endpoint, with its one port.
+    pub fn endpoint(
+        &mut self,
+        name: &str,
+        parameters: EndpointParameters,
+        port: PortParameters,
+    ) -> (NodeId, PortId) {
+        let (identity, bars) = (parameters.identity, parameters.bars);
+        let behaviour = Behaviour::Generic(Box::new(parameters));
+        self.add_endpoint(name, identity, bars, port, behaviour)
+    }
+
+    /// An endpoint whose behaviour is `device`, with its one port.
+    pub fn endpoint_with_device(
+        &mut self,
+        name: &str,
+        identity: Identity,
+        bars: [Option<crosslane_pcie::config::BarRequest>; 6],
+        port: PortParameters,
+        device: Box<dyn Device>,
+    ) -> (NodeId, PortId) {
+        self.add_endpoint(name, identity, bars, port, Behaviour::Device(device))
+    }
+
+    fn add_endpoint(
+        &mut self,
+        name: &str,
+        identity: Identity,
+        bars: [Option<crosslane_pcie::config::BarRequest>; 6],
+        port: PortParameters,
+        behaviour: Behaviour,
+    ) -> (NodeId, PortId) {
+        let node = self.node(name, NodeKind::Endpoint, HostId(0), behaviour);
+        let config = ConfigSpace::endpoint(identity, port.capability, bars);
+        let config = config.unwrap_or_else(|source| {
+            self.errors.push(BuildError::Config { node: name.to_owned(), source });
+            ConfigSpace::bridge(PortType::UpstreamPort, identity, port.capability)
+        });
+        let port = self.port(node, name, 0, port, config);
+        (node, port)
+    }
+
+    /// Links `upper` (a root port or a downstream port) with `lower` (an upstream port or an
+    /// endpoint's port).
+    pub fn link(
+        &mut self,
+        name: &str,
+        upper: PortId,
+        lower: PortId,
+        parameters: LinkParameters,
+    ) -> LinkId {
+        let id = LinkId(self.links.len() as u32);
+        for (port, end, fits) in [
+            (upper, "upper", [PortType::RootPort, PortType::DownstreamPort]),
+            (lower, "lower", [PortType::UpstreamPort, PortType::Endpoint]),
+        ] {
+            let owner = &mut self.ports[port.0 as usize];
+            let kind = owner.config.port_type();
+            if !fits.contains(&kind) {
+                self.errors.push(BuildError::WrongEnd {
+                    link: name.to_owned(),
+                    port: owner.name.clone(),
+                    end,
+                    what: kind.to_string(),
+                });
+            }
+            let most = owner.parameters.capability.max_rate;
+            let rate = parameters.rate;
+            if rate.generation > most.generation || rate.width > most.width {
+                let port = owner.name.clone();
+                let link = name.to_owned();
+                self.errors.push(BuildError::RateTooHigh { link, rate, port, most });
+            }
+            if let Some(first) = owner.link {
+                self.errors.push(BuildError::PortTaken {
+                    port: owner.name.clone(),
+                    first: self.links[first.0 as usize].name.clone(),
+                    second: name.to_owned(),
+                });
+            }
+            owner.link = Some(id);
+            owner.config.set_link_status(parameters.rate);
+        }
+        self.links.push(Link { name: name.to_owned(), upper, lower, parameters });
+        id
+    }
+
+    /// Checks what was put together and makes a fabric of it, with time at zero and nothing
+    /// enumerated.
+    ///
+    /// # Errors
+    /// The first thing that cannot be, by name.
+    pub fn build(mut self) -> Result<Fabric, BuildError> {
+        if let Some(error) = self.errors.into_iter().next() {
+            return Err(error);
+        }
+        self.errors = Vec::new();
+        self.check_sizes()?;
+        self.check_ports()?;
+        self.find_hosts()?;
+        Ok(Fabric::new(self))
+    }
+
+    fn check_sizes(&self) -> Result<(), BuildError> {
+        if self.nodes.len() > MAX_NODES {
+            let (count, limit) = (self.nodes.len(), MAX_NODES);
+            return Err(BuildError::TooMany { what: "nodes of a fabric".into(), count, limit });
+        }
+        for node in &self.nodes {
+            if node.ports.len() > MAX_PORTS_PER_NODE {
+                return Err(BuildError::TooMany {
+                    what: format!("ports of {}", node.name),
+                    count: node.ports.len(),
+                    limit: MAX_PORTS_PER_NODE,
+                });
+            }
+            if node.kind == NodeKind::Switch {
+                let up = |id: &&PortId| {
+                    self.ports[id.0 as usize].config.port_type() == PortType::UpstreamPort
+                };
+                let count = node.ports.iter().filter(up).count();
+                if count != 1 {
+                    return Err(BuildError::UpstreamPorts { node: node.name.clone(), count });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_ports(&self) -> Result<(), BuildError> {
+        for link in &self.links {
+            let rate = link.parameters.bit_error_rate;
+            if !(0.0..=0.1).contains(&rate) {
+                return Err(BuildError::BadValue {
+                    place: format!("link {}", link.name),
+                    problem: format!("a bit error rate of {rate} is not between 0 and 0.1"),
+                });
+            }
+        }
+        for port in &self.ports {
+            let p = &port.parameters;
+            let bad = |problem: String| BuildError::BadValue { place: port.name.clone(), problem };
+            if p.ack.tlps == 0 || p.update_fc.tlps == 0 {
+                return Err(bad("a DLLP cannot sum up 0 TLPs; 1 is the least".into()));
+            }
+            let payload_bytes = u32::from(p.capability.max_payload_bytes);
+            let need = payload_bytes.min(MAX_PAYLOAD_BYTES) / 16;
+            for (index, class) in ["posted", "non-posted", "completion"].iter().enumerate() {
+                let have = p.receive_credits[index];
+                if have.header == 0 {
+                    return Err(bad(format!("no header credit for {class} TLPs; 1 is the least")));
+                }
+                if index != 1 && have.data < need {
+                    let (port, have) = (port.name.clone(), have.data);
+                    let error = BuildError::CreditsTooFew { port, class, have, need, payload_bytes };
+                    return Err(error);
+                }
+            }
+            if p.replay_buffer_bytes < payload_bytes + 24 {
+                return Err(bad(format!(
+                    "a replay buffer of {} B cannot hold one TLP of {payload_bytes} B payload",
+                    p.replay_buffer_bytes
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every node the host at the top of its tree.
+    fn find_hosts(&mut self) -> Result<(), BuildError> {
+        for index in 0..self.nodes.len() {
+            let mut at = index;
+            let mut steps = 0;
+            while self.nodes[at].kind != NodeKind::RootComplex {
+                let up = self.nodes[at].ports.iter().find_map(|id| {
+                    let link = &self.links[self.ports[id.0 as usize].link?.0 as usize];
+                    (link.lower == *id).then_some(link.upper)
+                });
+                steps += 1;
+                let Some(up) = up.filter(|_| steps <= self.nodes.len()) else {
+                    return Err(BuildError::NotConnected { node: self.nodes[index].name.clone() });
+                };
+                at = self.ports[up.0 as usize].node.0 as usize;
+            }
+            self.nodes[index].host = self.nodes[at].host;
+        }
+        Ok(())
+    }
+}
