@@ -38,3 +38,38 @@ impl Credits {
         Self { header: 1, data: max_payload_bytes / DATA_CREDIT_BYTES }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tlp::CompletionStatus;
+    use crate::{BusAddress, RoutingId, Tag};
+
+    const ID: RoutingId = RoutingId::new(1, 0, 0);
+
+    #[test]
+    fn credits_of_packets() {
+        let of_write =
+            |address, length| Credits::of(&Header::memory_write(ID, BusAddress(address), length));
+        for (length, data) in [(1, 1), (4, 1), (16, 1), (17, 2), (32, 2), (128, 8), (4096, 256)] {
+            assert_eq!(of_write(0, length), Credits { header: 1, data }, "{length} bytes");
+        }
+        // What counts is whole double words: 16 bytes at 1 touch five of them.
+        assert_eq!(of_write(1, 16).data, 2);
+        let read = Header::memory_read(ID, Tag(0), BusAddress(0), 4096);
+        assert_eq!(Credits::of(&read), Credits { header: 1, data: 0 });
+        let part = Header::completion_data(&read, ID, BusAddress(0), 64, 4096);
+        assert_eq!(Credits::of(&part), Credits { header: 1, data: 4 });
+        let status = CompletionStatus::UnsupportedRequest;
+        let refused = Header::completion_error(&read, ID, status);
+        assert_eq!(Credits::of(&refused), Credits { header: 1, data: 0 });
+    }
+
+    #[test]
+    fn the_least_advertisement_takes_one_payload() {
+        for payload in [128, 256, 512, 1024, 2048, 4096] {
+            let write = Header::memory_write(ID, BusAddress(0), payload);
+            assert_eq!(Credits::minimum_posted(payload), Credits::of(&write));
+        }
+    }
+}

@@ -141,7 +141,7 @@ impl fmt::Display for Width {
 impl FromStr for Width {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        text.trim_start_matches('x').parse().ok().and_then(Self::new).ok_or_else(|| {
+        text.strip_prefix('x').unwrap_or(text).parse().ok().and_then(Self::new).ok_or_else(|| {
             format!("{text} is not a link width; known are x1, x2, x4, x8, x12, x16 and x32")
         })
     }
@@ -210,5 +210,102 @@ impl LinkRate {
 impl fmt::Display for LinkRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.generation, self.width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rate(number: u8, lanes: u8) -> LinkRate {
+        LinkRate {
+            generation: Generation::from_number(number).unwrap(),
+            width: Width::new(lanes).unwrap(),
+        }
+    }
+
+    /// Every generation with every width.
+    fn all_rates() -> impl Iterator<Item = LinkRate> {
+        Generation::ALL
+            .into_iter()
+            .flat_map(|generation| Width::ALL.map(|width| LinkRate { generation, width }))
+    }
+
+    #[test]
+    fn byte_times_are_whole_ticks() {
+        for link in all_rates() {
+            let lanes = u64::from(link.width.lanes());
+            assert_eq!(link.byte_ticks() * lanes, link.generation.lane_byte_ticks(), "{link}");
+            // Bits of a byte with encoding, over the rate, in ticks: the same without rounding.
+            let (bits, per) = if link.generation.is_8b10b() { (10, 1) } else { (8 * 130, 128) };
+            let megatransfers = u64::from(link.generation.megatransfers());
+            assert_eq!(
+                link.byte_ticks() * lanes * megatransfers * per,
+                bits * 1_000_000 * TICKS_PER_PS,
+                "{link}"
+            );
+        }
+    }
+
+    #[test]
+    fn byte_times_that_documents_print() {
+        let ps = |link: LinkRate| link.byte_ticks() as f64 / TICKS_PER_PS as f64;
+        assert_eq!(ps(rate(1, 1)), 4_000.0);
+        assert_eq!(ps(rate(2, 4)), 500.0);
+        assert_eq!(ps(rate(3, 8)), 126.953_125);
+        assert_eq!(ps(rate(5, 16)), 15.869_140_625);
+        assert_eq!(rate(2, 4).bytes_per_second(), 2.0e9);
+        assert_eq!(rate(1, 1).bytes_per_second(), 250.0e6);
+    }
+
+    #[test]
+    fn skp_with_8b10b_is_four_symbols_in_1538() {
+        for link in all_rates().filter(|link| link.generation.is_8b10b()) {
+            let rule = link.skp_rule();
+            assert_eq!(rule.length_ticks * 1538, rule.interval_ticks * 4, "{link}");
+            assert_eq!(rule.length_bytes, 4 * u32::from(link.width.lanes()));
+            // 1538 symbols of 4 ns or 2 ns.
+            let interval_ps = rule.interval_ticks / TICKS_PER_PS;
+            assert_eq!(interval_ps, 1538 * link.generation.symbol_ps());
+        }
+    }
+
+    #[test]
+    fn skp_with_128b130b_is_a_block_in_375_and_a_token() {
+        for link in all_rates().filter(|link| !link.generation.is_8b10b()) {
+            let rule = link.skp_rule();
+            let lanes = u64::from(link.width.lanes());
+            // A block is 130 bit times on each lane.
+            let block_ticks =
+                130 * 1_000_000 * TICKS_PER_PS / u64::from(link.generation.megatransfers());
+            assert_eq!(rule.interval_ticks, 375 * block_ticks, "{link}");
+            assert_eq!(rule.length_ticks, block_ticks + 4 * link.byte_ticks(), "{link}");
+            assert_eq!(u64::from(rule.length_bytes), 16 * lanes + 4);
+        }
+        let rule = rate(3, 16).skp_rule();
+        let cost = rule.length_ticks as f64 / rule.interval_ticks as f64;
+        assert!((0.0026..0.0028).contains(&cost), "about 0.27 %, not {cost}");
+    }
+
+    #[test]
+    fn generations_and_widths_by_number() {
+        for generation in Generation::ALL {
+            assert_eq!(Generation::from_number(generation.number()), Some(generation));
+        }
+        assert_eq!([0, 6, 255].map(Generation::from_number), [None; 3]);
+        assert_eq!([0, 3, 6, 64].map(Width::new), [None; 4]);
+        assert_eq!("x8".parse(), Ok(Width(8)));
+        assert_eq!("16".parse(), Ok(Width(16)));
+        for wrong in ["", "x", "xx4", "x3", "4x", "-1", "x256"] {
+            let error = wrong.parse::<Width>().unwrap_err();
+            assert!(error.contains("is not a link width"), "{wrong}");
+        }
+        assert_eq!(rate(3, 8).to_string(), "Gen3 x8");
+    }
+
+    #[test]
+    fn symbol_times() {
+        let times = Generation::ALL.map(Generation::symbol_ps);
+        assert_eq!(times, [4_000, 2_000, 1_000, 500, 250]);
     }
 }

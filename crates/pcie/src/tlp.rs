@@ -6,6 +6,9 @@
 use crate::link::TLP_FRAMING_BYTES;
 use crate::units::{BusAddress, RoutingId, Tag};
 
+#[cfg(test)]
+mod tests;
+
 /// Types of TLP that the fabric carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]

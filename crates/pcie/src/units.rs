@@ -66,17 +66,25 @@ impl Sub for Picoseconds {
     }
 }
 
-/// Printed in the largest unit that keeps the number at or above one: `706 ns`, `2.765 ms`.
+/// Printed in the largest unit that keeps the number, rounded to three decimals, at or above
+/// one: `706 ns`, `2.765 ms`.
 impl fmt::Display for Picoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scale, unit) = match self.0 {
-            0..1_000 => return write!(f, "{} ps", self.0),
-            1_000..1_000_000 => (1e3, "ns"),
-            1_000_000..1_000_000_000 => (1e6, "us"),
-            1_000_000_000..1_000_000_000_000 => (1e9, "ms"),
-            _ => (1e12, "s"),
+        if self.0 < 1_000 {
+            return write!(f, "{} ps", self.0);
+        }
+        let mut scale_ps: u128 = 1_000;
+        let mut units = ["ns", "us", "ms", "s"].into_iter();
+        let mut unit = units.next().unwrap_or_default();
+        let thousandths = loop {
+            let thousandths = (u128::from(self.0) * 1_000 + scale_ps / 2) / scale_ps;
+            if thousandths < 1_000_000 {
+                break thousandths;
+            }
+            let Some(larger) = units.next() else { break thousandths };
+            (unit, scale_ps) = (larger, scale_ps * 1_000);
         };
-        let text = format!("{:.3}", self.0 as f64 / scale);
+        let text = format!("{}.{:03}", thousandths / 1_000, thousandths % 1_000);
         let text = text.trim_end_matches('0').trim_end_matches('.');
         write!(f, "{text} {unit}")
     }
@@ -160,3 +168,57 @@ impl fmt::Display for RoutingId {
 /// A transaction's tag: 5, 8 or 10 bits (PCIe 6.x 2.2.6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u16);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_printed_in_the_unit_that_fits() {
+        for (ps, expected) in [
+            (0, "0 ps"),
+            (999, "999 ps"),
+            (1_000, "1 ns"),
+            (1_001, "1.001 ns"),
+            (706_000, "706 ns"),
+            (999_999, "999.999 ns"),
+            (1_000_000, "1 us"),
+            (1_234_567, "1.235 us"),
+            (100_000_000, "100 us"),
+            (999_999_499, "999.999 us"),
+            (999_999_500, "1 ms"),
+            (2_765_432_100, "2.765 ms"),
+            (1_000_000_000_000, "1 s"),
+            (3_600_000_000_000_000, "3600 s"),
+        ] {
+            assert_eq!(Picoseconds(ps).to_string(), expected, "{ps} ps");
+        }
+    }
+
+    #[test]
+    fn spans_from_and_to_other_units() {
+        assert_eq!(Picoseconds::from_ns(3), Picoseconds(3_000));
+        assert_eq!(Picoseconds::from_ns_f64(126.953_125), Picoseconds(126_953));
+        assert_eq!(Picoseconds::from_ns_f64(-1.0), Picoseconds::ZERO);
+        assert_eq!(Picoseconds(1_500).as_ns(), 1.5);
+        assert_eq!(Picoseconds(2_000_000_000_000).as_seconds(), 2.0);
+        assert_eq!(Picoseconds(5).since(Picoseconds(3)), Picoseconds(2));
+        assert_eq!(Picoseconds(3).since(Picoseconds(5)), Picoseconds::ZERO);
+        assert_eq!(Picoseconds(3) + Picoseconds(4) - Picoseconds(2), Picoseconds(5));
+    }
+
+    #[test]
+    fn addresses_and_ids_as_they_are_printed() {
+        assert_eq!(BusAddress(0xfe00_1000).offset(0x10).to_string(), "0xfe001010");
+        assert_eq!(RoutingId::new(3, 0, 0).to_string(), "03:00.0");
+        assert_eq!(RoutingId::new(0xaf, 0x1f, 7).to_string(), "af:1f.7");
+        let id = RoutingId::new(0x12, 0x23, 9);
+        assert_eq!((id.bus(), id.device(), id.function()), (0x12, 3, 1), "modulo 32 and 8");
+    }
+
+    #[test]
+    fn addresses_from_4_gib_on_need_the_long_header() {
+        assert!(!BusAddress(0xffff_ffff).needs_four_dw_header());
+        assert!(BusAddress(0x1_0000_0000).needs_four_dw_header());
+    }
+}
