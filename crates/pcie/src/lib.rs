@@ -6,6 +6,8 @@
 //! Read first: the header and flow-control sections of the PCI Express base specification
 //! (chapters 2 and 3); each rule below names its clause or its source.
 
+#![forbid(unsafe_code)]
+
 pub mod ceiling;
 pub mod codec;
 pub mod config;
