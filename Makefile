@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# What a person types. `make run` shows the system at work, `make test` is all that CI checks.
+
+CARGO ?= cargo
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+# Seconds for each fuzz target of `make fuzz`.
+FUZZ_SECONDS ?= 30
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check-format lint check-tests doc bench fuzz fmt readme clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## build, then show the eight-FPGA lab: its tree, and traffic in it
+	$(CARGO) build --release --locked -p crosslane-cli
+	tools/show.sh $(TARGET_DIR)/release/crosslane
+
+test: check-format lint check-tests doc ## everything that CI checks
+
+check-format: ## whether the source is formatted
+	$(CARGO) fmt --all --check
+
+lint: ## clippy, with warnings as errors
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+check-tests: ## all tests: of the code, of the tree (tidy), of the README and of the program
+	$(CARGO) test --workspace --locked
+
+doc: ## the reference documentation, with warnings as errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
+
+bench: ## speed of the simulator on this machine
+	$(CARGO) bench --workspace --locked
+
+fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
+	BOLERO_RANDOM_TEST_TIME_MS=$$(( $(FUZZ_SECONDS) * 1000 )) \
+		$(CARGO) test --workspace --locked --release fuzz
+
+fmt: ## format the source
+	$(CARGO) fmt --all
+
+readme: ## write the sample output in README.md anew
+	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test readme
+
+clean: ## delete what was built
+	$(CARGO) clean

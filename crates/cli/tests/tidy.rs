@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rules of the tree that no compiler checks: licence lines, sizes, paths of one machine, links.
+//!
+//! Each test collects all that is wrong before it fails, one line a place.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Most lines of one source file.
+const MAX_FILE_LINES: usize = 700;
+/// Most columns of one line of Rust.
+const MAX_COLUMNS: usize = 100;
+/// Folders that are built, not written.
+const IGNORED_FOLDERS: [&str; 7] =
+    [".git", "target", ".cache", ".venv", "fuzz-corpus", "node_modules", "shared"];
+/// Endings of files that are read as text.
+const TEXT_ENDINGS: [&str; 12] =
+    ["rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "h", "md", "csv", "snap"];
+
+/// A text file of the tree: its path from the root, and what it says.
+struct TextFile {
+    path: String,
+    text: String,
+}
+
+impl TextFile {
+    fn ending(&self) -> &str {
+        Path::new(&self.path).extension().and_then(|ending| ending.to_str()).unwrap_or("")
+    }
+
+    fn is_source(&self) -> bool {
+        matches!(self.ending(), "rs" | "toml" | "sh" | "py" | "sv" | "svh" | "rdl" | "c" | "h")
+            || self.path.ends_with("Makefile")
+            || self.path == ".ci/run"
+    }
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the tree's root")
+}
+
+fn collect(folder: &Path, root: &Path, files: &mut Vec<TextFile>) {
+    let entries = fs::read_dir(folder).expect("a folder of the tree can be listed");
+    for entry in entries {
+        let path = entry.expect("an entry of the tree can be read").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("").to_owned();
+        if path.is_dir() {
+            if !IGNORED_FOLDERS.contains(&name.as_str()) {
+                collect(&path, root, files);
+            }
+            continue;
+        }
+        let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("");
+        let is_text = TEXT_ENDINGS.contains(&ending) || name == "Makefile" || name == "run";
+        if is_text {
+            let text = fs::read_to_string(&path).expect("a text file of the tree is UTF-8");
+            let path = path.strip_prefix(root).expect("within the tree");
+            files.push(TextFile { path: path.to_string_lossy().into_owned(), text });
+        }
+    }
+}
+
+fn tree() -> Vec<TextFile> {
+    let root = root();
+    let mut files = Vec::new();
+    collect(&root, &root, &mut files);
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(files.iter().any(|file| file.path == "crates/cli/tests/tidy.rs"), "this file is seen");
+    files
+}
+
+fn assert_none(rule: &str, places: &[String]) {
+    assert!(places.is_empty(), "{rule}:\n  {}", places.join("\n  "));
+}
+
+#[test]
+fn sources_begin_with_their_licence() {
+    let wanted = "SPDX-License-Identifier: Apache-2.0 OR MIT";
+    let places: Vec<String> = tree()
+        .iter()
+        .filter(|file| file.is_source())
+        .filter(|file| {
+            let after_interpreter = usize::from(file.text.starts_with("#!"));
+            !file.text.lines().nth(after_interpreter).is_some_and(|line| line.contains(wanted))
+        })
+        .map(|file| file.path.clone())
+        .collect();
+    assert_none("no licence in the first line", &places);
+}
+
+#[test]
+fn files_and_lines_are_short() {
+    let mut places = Vec::new();
+    for file in tree().iter().filter(|file| file.is_source()) {
+        let lines = file.text.lines().count();
+        if lines > MAX_FILE_LINES {
+            places.push(format!("{}: {lines} lines, {MAX_FILE_LINES} are allowed", file.path));
+        }
+        if file.ending() != "rs" {
+            continue;
+        }
+        for (number, line) in file.text.lines().enumerate() {
+            let columns = line.chars().count();
+            if columns > MAX_COLUMNS {
+                places.push(format!("{}:{}: {columns} columns", file.path, number + 1));
+            }
+        }
+    }
+    assert_none("too long", &places);
+}
+
+#[test]
+fn text_is_clean() {
+    let mut places = Vec::new();
+    for file in tree() {
+        if file.ending() == "snap" {
+            continue;
+        }
+        for (number, line) in file.text.lines().enumerate() {
+            if line.ends_with(' ') || line.ends_with('\t') {
+                places.push(format!("{}:{}: blanks at the end", file.path, number + 1));
+            }
+        }
+        if !file.text.is_empty() && !file.text.ends_with('\n') {
+            places.push(format!("{}: no newline at the end", file.path));
+        }
+    }
+    assert_none("untidy", &places);
+}
+
+#[test]
+fn nothing_names_one_persons_machine() {
+    // Joined here, so that this file does not hold what it looks for.
+    let homes =
+        [["/ho", "me/"], ["/Us", "ers/"], ["/ro", "ot/"], ["/wo", "rk/"], ["C:\\Us", "ers"]]
+            .map(|parts| parts.concat());
+    let mut places = Vec::new();
+    for file in tree() {
+        for (number, line) in file.text.lines().enumerate() {
+            if homes.iter().any(|home| names_folder(line, home)) {
+                places.push(format!("{}:{}: {}", file.path, number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none("an absolute path of one machine", &places);
+}
+
+/// Whether `folder` stands in `line` at the beginning of a path, not within one.
+fn names_folder(line: &str, folder: &str) -> bool {
+    line.match_indices(folder).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '}' | ')'))
+    })
+}
+
+#[test]
+fn nothing_is_unfinished() {
+    let marks = [["todo", "!("], ["unimplemented", "!("], ["FIX", "ME"], ["dbg", "!("]]
+        .map(|parts| parts.concat());
+    let mut places = Vec::new();
+    for file in tree().iter().filter(|file| file.is_source()) {
+        for (number, line) in file.text.lines().enumerate() {
+            if marks.iter().any(|mark| line.contains(mark)) {
+                places.push(format!("{}:{}: {}", file.path, number + 1, line.trim()));
+            }
+        }
+    }
+    assert_none("unfinished", &places);
+}
+
+#[test]
+fn every_crate_follows_the_workspace() {
+    let mut places = Vec::new();
+    for file in tree() {
+        if !file.path.starts_with("crates/") || !file.path.ends_with("Cargo.toml") {
+            continue;
+        }
+        for wanted in ["license.workspace = true", "[lints]\nworkspace = true"] {
+            if !file.text.contains(wanted) {
+                places.push(format!("{}: no `{}`", file.path, wanted.replace('\n', " ")));
+            }
+        }
+    }
+    assert_none("a crate on its own", &places);
+}
+
+/// Every `make NAME` that a document tells to type is a target of the Makefile.
+#[test]
+fn documented_commands_exist() {
+    let files = tree();
+    let text = |path: &str| {
+        &files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}")).text
+    };
+    let targets: BTreeSet<&str> = text("Makefile")
+        .lines()
+        .filter(|line| !line.starts_with([' ', '\t', '#', '.']))
+        .filter_map(|line| Some(line.split_once(':')?.0))
+        .collect();
+    let mut places = Vec::new();
+    for file in files.iter().filter(|file| file.ending() == "md") {
+        let in_lines = file.text.lines().filter_map(|line| line.trim_start().strip_prefix("make "));
+        let in_prose = file.text.split("`make ").skip(1);
+        for rest in in_lines.chain(in_prose) {
+            let target = rest.split([' ', '`', '\n']).next().unwrap_or("");
+            if !targets.contains(target) {
+                places.push(format!("{}: `make {target}`", file.path));
+            }
+        }
+    }
+    assert_none("a command that does not exist", &places);
+    for command in ["make run", "make test"] {
+        assert!(text("README.md").contains(command), "README.md does not name `{command}`");
+    }
+}
+
+/// Every relative link of a document leads to a file of the tree.
+#[test]
+fn links_lead_somewhere() {
+    let root = root();
+    let mut places = Vec::new();
+    for file in tree().iter().filter(|file| file.ending() == "md") {
+        let folder = root.join(&file.path).parent().expect("a file has a folder").to_owned();
+        for part in file.text.split("](").skip(1) {
+            let target = part.split(')').next().unwrap_or("");
+            let path = target.split('#').next().unwrap_or("");
+            let is_elsewhere = path.is_empty() || path.contains("://") || path.contains(' ');
+            if !is_elsewhere && !folder.join(path).exists() {
+                places.push(format!("{}: {target}", file.path));
+            }
+        }
+    }
+    assert_none("a link to nowhere", &places);
+}
