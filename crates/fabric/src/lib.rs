@@ -1,2 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! fabric
+//! The timing simulator: a PCI Express fabric at the level of TLPs and DLLPs, exact to the byte
+//! on the wire, in deterministic simulated time.
+//!
+//! A [`FabricBuilder`] takes root complexes, switches, endpoints and links. The [`Fabric`] that it
+//! builds is configured by writes to configuration space, moves data by [`Flow`]s of its generic
+//! requesters or through a [`Device`], and tells by [`LinkCounters`] where the time went. Read
+//! `docs/fabric.md` for what is modelled, from which source, and how each rule is checked.
+
+#![forbid(unsafe_code)]
+
+mod checks;
+mod completer;
+mod counters;
+mod device;
+mod direction;
+mod egress;
+mod errors;
+mod events;
+mod fabric;
+mod flow;
+mod flow_state;
+mod generic;
+mod memory;
+mod packet;
+pub mod parameters;
+mod pattern;
+mod receive;
+mod root_complex;
+mod routing;
+mod topology;
+pub mod trace;
+mod transmit;
+mod wire;
+
+pub use counters::{IdleReason, LinkCounters};
+pub use device::{Consumed, Device, DevicePort, Received, bar_memory_base};
+pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
+pub use fabric::{Fabric, NO_FUNCTION, RunEnd};
+pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
+pub use flow_state::FlowError;
+pub use memory::Memory;
+pub use root_complex::MMIO_HOLE;
+pub use topology::{
+    BuildError, DirectionId, FabricBuilder, Link, LinkId, MAX_NODES, MAX_PORTS_PER_NODE, Node,
+    NodeId, NodeKind, Port, PortId, Way,
+};

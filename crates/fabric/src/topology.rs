@@ -54,10 +54,7 @@ impl DirectionId {
     }
 
     pub(crate) const fn from_index(index: u32) -> Self {
-        Self {
-            link: LinkId(index / 2),
-            way: if index & 1 == 0 { Way::Down } else { Way::Up },
-        }
+        Self { link: LinkId(index / 2), way: if index & 1 == 0 { Way::Down } else { Way::Up } }
     }
 }
 
@@ -314,8 +311,7 @@ impl FabricBuilder {
             0
         } else {
             let ports = &self.nodes[switch.0 as usize].ports;
-            let is_down =
-                |id: &&PortId| self.ports[id.0 as usize].config.port_type() == port_type;
+            let is_down = |id: &&PortId| self.ports[id.0 as usize].config.port_type() == port_type;
             ports.iter().filter(is_down).count() as u8
         };
         let config = ConfigSpace::bridge(port_type, identity, parameters.capability);
@@ -476,7 +472,8 @@ impl FabricBuilder {
                 }
                 if index != 1 && have.data < need {
                     let (port, have) = (port.name.clone(), have.data);
-                    let error = BuildError::CreditsTooFew { port, class, have, need, payload_bytes };
+                    let error =
+                        BuildError::CreditsTooFew { port, class, have, need, payload_bytes };
                     return Err(error);
                 }
             }

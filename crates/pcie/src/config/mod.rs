@@ -115,6 +115,17 @@ pub enum PortType {
     DownstreamPort,
 }
 
+impl std::fmt::Display for PortType {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Endpoint => "an endpoint's port",
+            Self::RootPort => "a root port",
+            Self::UpstreamPort => "a switch's upstream port",
+            Self::DownstreamPort => "a switch's downstream port",
+        })
+    }
+}
+
 impl PortType {
     /// The four bits of the register.
     #[must_use]

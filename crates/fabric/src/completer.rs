@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A memory that answers: drains writes, serves reads, cuts completions. Behind a root complex
+//! and inside a generic endpoint alike.
+
+use std::collections::VecDeque;
+
+use crosslane_pcie::link::TICKS_PER_PS;
+use crosslane_pcie::split;
+use crosslane_pcie::tlp::Header;
+use crosslane_pcie::units::{BusAddress, RoutingId};
+
+use crate::memory::Memory;
+use crate::parameters::{CompleterParameters, CompletionCut, Latency};
+use crate::wire::WireTime;
+
+/// A rate as time: ticks a byte, 0 for a rate without limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace(f64);
+
+impl Pace {
+    pub fn new(bytes_per_second: f64) -> Self {
+        Self(TICKS_PER_PS as f64 * 1e12 / bytes_per_second)
+    }
+
+    /// Ticks for so many bytes.
+    #[inline]
+    pub fn ticks(self, bytes: u64) -> u64 {
+        (self.0 * bytes as f64).round() as u64
+    }
+}
+
+/// Draws from a latency's distribution, in picoseconds.
+pub(crate) fn draw(latency: &Latency, random: &mut fastrand::Rng) -> u64 {
+    let mut ps = latency.base.0;
+    if latency.jitter.0 > 0 {
+        ps += random.u64(..=latency.jitter.0);
+    }
+    if latency.tail_probability > 0.0 && random.f64() < latency.tail_probability {
+        ps += latency.tail.0;
+    }
+    ps
+}
+
+/// A read in service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Read {
+    pub header: Header,
+    /// Address in the completer's memory.
+    pub memory_address: u64,
+    /// Where it came from: an index of the owner's.
+    pub origin: u32,
+}
+
+/// One completion of a read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub header: Header,
+    /// Address in the completer's memory of the first byte.
+    pub memory_address: u64,
+    /// Bytes of data.
+    pub bytes: u32,
+    /// When they are all there, in ps.
+    pub ready_ps: u64,
+}
+
+/// When a write has drained and when it can be seen, in ps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WriteTimes {
+    pub drained_ps: u64,
+    pub visible_ps: u64,
+}
+
+pub(crate) struct Completer {
+    pub parameters: CompleterParameters,
+    pub memory: Memory,
+    write_pace: Pace,
+    read_pace: Pace,
+    write_free: WireTime,
+    read_free: WireTime,
+    slots: Vec<Option<Read>>,
+    free_slots: Vec<u32>,
+    waiting: VecDeque<(Read, u32)>,
+}
+
+impl Completer {
+    pub fn new(parameters: CompleterParameters) -> Self {
+        Self {
+            parameters,
+            memory: Memory::new(),
+            write_pace: Pace::new(parameters.write_bytes_per_second),
+            read_pace: Pace::new(parameters.read_bytes_per_second),
+            write_free: WireTime::default(),
+            read_free: WireTime::default(),
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Takes a write of `bytes` at `memory_address` that arrived at `now`.
+    pub fn write(&mut self, now_ps: u64, memory_address: u64, bytes: u32) -> WriteTimes {
+        let p = &self.parameters;
+        let mut ticks = self.write_pace.ticks(u64::from(bytes));
+        if bytes > 0 && (p.partial_line.0 > 0 || p.write_overhead.0 > 0) {
+            let line = u64::from(p.line_bytes);
+            let end = memory_address + u64::from(bytes);
+            let (first, last) = (memory_address / line, (end - 1) / line);
+            let mut partial =
+                u64::from(!memory_address.is_multiple_of(line) || end < (first + 1) * line);
+            partial += u64::from(last != first && !end.is_multiple_of(line));
+            ticks += (p.write_overhead.0 + partial * p.partial_line.0) * TICKS_PER_PS;
+        }
+        let drained = self.write_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
+        self.write_free = drained;
+        let drained_ps = drained.ceil_ps();
+        WriteTimes { drained_ps, visible_ps: drained_ps + p.write_latency.0 }
+    }
+
+    /// Takes a read that arrived at `now`: the slot and the time when its data begin to come, or
+    /// `None` if it has to wait for a slot. `tag` comes back with it from [`next`](Self::next).
+    pub fn read(
+        &mut self,
+        now_ps: u64,
+        read: Read,
+        tag: u32,
+        random: &mut fastrand::Rng,
+    ) -> Option<(u32, u64)> {
+        let slot = match self.free_slots.pop() {
+            Some(slot) => slot,
+            None if self.slots.len() < self.parameters.read_slots as usize => {
+                self.slots.push(None);
+                self.slots.len() as u32 - 1
+            }
+            None => {
+                self.waiting.push_back((read, tag));
+                return None;
+            }
+        };
+        self.slots[slot as usize] = Some(read);
+        // What was written before must be seen.
+        let after_writes = self.write_free.ceil_ps();
+        let start_ps = now_ps.max(after_writes);
+        Some((slot, start_ps + draw(&self.parameters.read_latency, random)))
+    }
+
+    /// Where the read in a slot came from.
+    pub fn origin(&self, slot: u32) -> Option<u32> {
+        Some(self.slots.get(slot as usize)?.as_ref()?.origin)
+    }
+
+    /// Finishes the read in a slot, whose data begin to come now. The slot becomes free.
+    pub fn finish(
+        &mut self,
+        slot: u32,
+        now_ps: u64,
+        completer: RoutingId,
+        max_payload_bytes: u32,
+        random: Option<&mut fastrand::Rng>,
+    ) -> Option<(Read, Vec<Piece>)> {
+        let read = self.slots.get_mut(slot as usize)?.take()?;
+        self.free_slots.push(slot);
+        let mut pieces = Vec::new();
+        let total = read.header.request_bytes();
+        let mut remaining = total;
+        let begin = self.read_free.max(WireTime::at(now_ps));
+        for (address, bytes) in self.cuts(&read.header, max_payload_bytes, random) {
+            let done = total - remaining;
+            let ready = begin.plus_ticks(self.read_pace.ticks(u64::from(done + bytes)));
+            self.read_free = ready;
+            let header =
+                Header::completion_data(&read.header, completer, address, bytes, remaining);
+            pieces.push(Piece {
+                header,
+                memory_address: read.memory_address + u64::from(done),
+                bytes,
+                ready_ps: ready.ceil_ps(),
+            });
+            remaining -= bytes;
+        }
+        Some((read, pieces))
+    }
+
+    /// The read that has waited longest, if a slot is free for it.
+    pub fn next(&mut self) -> Option<(Read, u32)> {
+        let free = !self.free_slots.is_empty();
+        if free { self.waiting.pop_front() } else { None }
+    }
+
+    /// Reads in service or waiting.
+    pub fn busy(&self) -> usize {
+        self.slots.len() - self.free_slots.len() + self.waiting.len()
+    }
+
+    fn cuts(
+        &self,
+        request: &Header,
+        max_payload_bytes: u32,
+        random: Option<&mut fastrand::Rng>,
+    ) -> Vec<(BusAddress, u32)> {
+        let p = &self.parameters;
+        let (address, bytes) = (request.address, request.request_bytes());
+        let rcb = p.read_completion_boundary_bytes;
+        let most = p.completion_bytes.min(max_payload_bytes);
+        if let Some(random) = random {
+            return random_cuts(address, bytes, rcb, max_payload_bytes, random);
+        }
+        match p.completion_cut {
+            CompletionCut::Longest => split::completions(address, bytes, rcb, most).collect(),
+            CompletionCut::Aligned => {
+                split::completions_aligned(address, bytes, rcb, most).collect()
+            }
+        }
+    }
+}
+
+/// Legal cuts at random read completion boundaries.
+fn random_cuts(
+    address: BusAddress,
+    bytes: u32,
+    rcb: u32,
+    max_payload_bytes: u32,
+    random: &mut fastrand::Rng,
+) -> Vec<(BusAddress, u32)> {
+    let mut all: Vec<(BusAddress, u32)> = Vec::new();
+    for (at, length) in split::completions_aligned(address, bytes, rcb, rcb) {
+        match all.last_mut() {
+            Some((start, so_far))
+                if random.bool()
+                    && (start.0 & 3) as u32 + *so_far + length <= max_payload_bytes =>
+            {
+                *so_far += length;
+            }
+            _ => all.push((at, length)),
+        }
+    }
+    all
+}

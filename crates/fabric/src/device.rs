@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an endpoint is to the fabric: something that receives TLPs and sends TLPs. The generic
+//! endpoint, the behavioural models and the verilated gateware all stand behind this trait.
+
+use std::any::Any;
+
+use crosslane_pcie::config::ConfigSpace;
+use crosslane_pcie::tlp::Header;
+use crosslane_pcie::units::RoutingId;
+
+use crate::counters::IdleReason;
+use crate::errors::ErrorKind;
+use crate::events::EventKind;
+use crate::fabric::Fabric;
+use crate::memory::Memory;
+use crate::packet::{NONE, Packet, PacketIndex};
+
+/// When the receive buffer that holds a TLP becomes free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consumed {
+    /// At once.
+    Now,
+    /// At this time, in ps.
+    At(u64),
+    /// When the device calls [`DevicePort::release`].
+    Held,
+}
+
+/// A TLP that has been received, for as long as the call lasts.
+#[derive(Clone, Copy, Debug)]
+pub struct Received {
+    pub(crate) index: PacketIndex,
+    pub(crate) direction: u32,
+}
+
+/// An endpoint's behaviour. Calls come in the order of simulated time.
+pub trait Device: Any + Send {
+    /// A TLP has reached the logic of the device, clean and in order.
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed;
+
+    /// A TLP of this device has taken the wire: there is more room in its queue.
+    fn transmit_ready(&mut self, port: &mut DevicePort<'_>);
+
+    /// The time has come that was asked for with [`DevicePort::timer`] or
+    /// [`DevicePort::deadline`].
+    fn timer(&mut self, token: u32, port: &mut DevicePort<'_>);
+
+    /// The function's configuration space has been written (and once at the start).
+    fn configured(&mut self, _config: &ConfigSpace) {}
+
+    /// The memory behind the BARs, if it is to be looked at or filled from outside of simulated
+    /// time. The BARs lie in it one behind the other: see [`bar_memory_base`].
+    fn memory(&mut self) -> Option<&mut Memory> {
+        None
+    }
+
+    /// Work of the device that has not ended, a sentence each: what a fabric that has run dry
+    /// reports.
+    fn unfinished(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// For those who know which device it is.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+
+/// Where the bytes of a BAR begin in a device's memory: behind those of the BARs before it.
+#[must_use]
+pub fn bar_memory_base(config: &ConfigSpace, bar: usize) -> u64 {
+    (0..bar).filter_map(|before| config.bar(before)).map(|before| before.size_bytes).sum()
+}
+
+/// A device's way to the fabric, during a call.
+pub struct DevicePort<'a> {
+    pub(crate) fabric: &'a mut Fabric,
+    pub(crate) node: u32,
+    pub(crate) port: u32,
+    pub(crate) direction: u32,
+}
+
+impl DevicePort<'_> {
+    /// Simulated time in ps.
+    #[must_use]
+    pub fn now_ps(&self) -> u64 {
+        self.fabric.events.now_ps()
+    }
+
+    /// The header of a received TLP.
+    #[must_use]
+    pub fn header(&self, tlp: Received) -> Header {
+        self.fabric.packets.get(tlp.index).header
+    }
+
+    /// The payload of a received TLP, whole DW.
+    #[must_use]
+    pub fn payload(&self, tlp: Received) -> &[u8] {
+        self.fabric.packets.payload(tlp.index)
+    }
+
+    /// Data credits that a received TLP holds.
+    #[must_use]
+    pub fn data_credits(&self, tlp: Received) -> u32 {
+        self.fabric.packets.get(tlp.index).data_credits
+    }
+
+    /// Frees the receive buffer of a TLP for which [`Consumed::Held`] was returned.
+    pub fn release(&mut self, tlp: Received, header: &Header, data_credits: u32) {
+        let now_ps = self.now_ps();
+        self.fabric.release(tlp.direction, now_ps, header.class(), data_credits);
+    }
+
+    /// Configuration space of the function.
+    #[must_use]
+    pub fn config(&self) -> &ConfigSpace {
+        &self.fabric.ports[self.port as usize].config
+    }
+
+    /// Bus, device and function number of the function.
+    #[must_use]
+    pub fn routing_id(&self) -> RoutingId {
+        self.fabric.routing_id(crate::topology::PortId(self.port))
+    }
+
+    /// Wire bytes that the device may have queued before it should wait for
+    /// [`Device::transmit_ready`]: what its transmit latency and two largest TLPs take.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        if self.direction == NONE {
+            return false;
+        }
+        let state = &self.fabric.port_states[self.port as usize];
+        self.fabric.directions[self.direction as usize].egress.bytes < state.queue_limit_bytes
+    }
+
+    /// Queues a TLP behind what the device has sent before. `fill` writes its payload, whole DW.
+    /// It can take the wire after the port's transmit latency.
+    pub fn send(&mut self, header: Header, fill: impl FnOnce(&mut [u8])) {
+        self.send_for(header, 0, 0, 0, fill);
+    }
+
+    pub(crate) fn send_for(
+        &mut self,
+        header: Header,
+        flow: u32,
+        operation: u32,
+        not_before_ps: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) {
+        let latency_ps = self.fabric.port_states[self.port as usize].transmit_latency_ps;
+        let mut packet = Packet::new(header, self.node);
+        packet.flow = flow;
+        packet.operation = operation;
+        packet.ready_ps = self.now_ps().max(not_before_ps) + latency_ps;
+        let index = self.fabric.inject(packet, fill);
+        self.fabric.enqueue(self.direction, 0, index);
+    }
+
+    /// Why the wire is idle while the device's queue is empty.
+    pub fn set_idle_reason(&mut self, reason: IdleReason) {
+        if self.direction != NONE {
+            self.fabric.set_empty_reason(self.direction, reason);
+        }
+    }
+
+    /// Calls [`Device::timer`] at this time (ps) with this token.
+    pub fn timer(&mut self, time_ps: u64, token: u32) {
+        self.fabric.events.schedule(time_ps, EventKind::DeviceTimer, self.node, token);
+    }
+
+    /// As [`timer`](Self::timer), but the simulation does not go on for its sake alone unless
+    /// some flow has not ended: for time-outs.
+    pub fn deadline(&mut self, time_ps: u64, token: u32) {
+        self.fabric.events.schedule(time_ps, EventKind::Deadline, self.node, token);
+    }
+
+    /// Notes an error that the device has found.
+    pub fn report(&mut self, kind: ErrorKind) {
+        self.fabric.report(self.port, kind);
+    }
+
+    /// The random numbers of the fabric.
+    pub fn random(&mut self) -> &mut fastrand::Rng {
+        &mut self.fabric.random
+    }
+}

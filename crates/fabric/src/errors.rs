@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Errors that ports and devices detect while a fabric runs, as they would log them. They are
+//! values: the run goes on.
+
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
+use thiserror::Error;
+
+use crate::topology::PortId;
+
+/// Errors kept; further ones are counted only.
+pub const MAX_ERRORS: usize = 1000;
+
+/// What was detected.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// PCIe 6.x 2.2.2: a receiver checks the payload against its own Max_Payload_Size.
+    #[error(
+        "Malformed TLP: a payload of {payload_bytes} B is larger than the port's Max_Payload_Size \
+         of {max_payload_bytes} B ({what})"
+    )]
+    PayloadTooLarge {
+        /// Payload, bytes.
+        payload_bytes: u32,
+        /// The port's setting, bytes.
+        max_payload_bytes: u32,
+        /// The TLP in short.
+        what: String,
+    },
+    /// PCIe 6.x 2.3.1: nothing claims the address.
+    #[error("Unsupported Request: {what} routes nowhere")]
+    Unrouted {
+        /// The TLP in short.
+        what: String,
+        /// Its address.
+        address: BusAddress,
+    },
+    /// A completion for which nobody waits (PCIe 6.x 2.3.2).
+    #[error("Unexpected Completion: {what}")]
+    UnexpectedCompletion {
+        /// The TLP in short.
+        what: String,
+    },
+    /// Peer-to-peer through a root complex that does not allow it.
+    #[error(
+        "Unsupported Request: {what} would go from one root port to another, which {root_complex} forbids"
+    )]
+    PeerForbidden {
+        /// The TLP in short.
+        what: String,
+        /// The root complex.
+        root_complex: String,
+    },
+    /// A function that may not send requests.
+    #[error("{requester} sent a request while its Bus Master Enable bit is off")]
+    NotBusMaster {
+        /// The function.
+        requester: RoutingId,
+    },
+    /// PCIe 6.x 2.8.
+    #[error("Completion Timeout: tag {tag} got no answer within {timeout}")]
+    CompletionTimeout {
+        /// The tag.
+        tag: u16,
+        /// The limit.
+        timeout: Picoseconds,
+    },
+    /// A read was refused.
+    #[error("a read of {bytes} B at {address} was completed with {status}")]
+    ReadRefused {
+        /// Address of the read.
+        address: BusAddress,
+        /// Its length in bytes.
+        bytes: u32,
+        /// "Unsupported Request" or "Completer Abort".
+        status: &'static str,
+    },
+    /// What arrived is not what was sent: a bug of the fabric.
+    #[error("data of {what} are not those that were sent")]
+    WrongData {
+        /// Where.
+        what: String,
+    },
+    /// The ordering rules were broken: a bug of the fabric.
+    #[error("ordering violated: {what}")]
+    Ordering {
+        /// Which rule, with the TLP.
+        what: String,
+    },
+}
+
+/// An error, where and when.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{port_name} at {time}: {kind}")]
+pub struct ErrorRecord {
+    /// When it was detected.
+    pub time: Picoseconds,
+    /// The port that detected it.
+    pub port: PortId,
+    /// Its name.
+    pub port_name: String,
+    /// What it is.
+    pub kind: ErrorKind,
+}

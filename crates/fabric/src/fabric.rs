@@ -1,0 +1,665 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fabric itself: its state, its clock, its configuration space, and the loop that takes one
+//! event after the other.
+
+use crosslane_pcie::config::PortType;
+use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::timers;
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+
+use crate::checks::OrderingChecker;
+use crate::counters::LinkCounters;
+use crate::device::{Device, DevicePort, bar_memory_base};
+use crate::direction::{CreditCount, Direction, DirectionSetup, Habit, UNLIMITED, pair};
+use crate::errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
+use crate::events::{Event, EventKind, Events};
+use crate::flow_state::FlowState;
+use crate::generic::GenericEndpoint;
+use crate::packet::{NONE, Packet, PacketIndex, Packets};
+use crate::parameters::{Coalescing, Forwarding, SwitchParameters};
+use crate::root_complex::RootComplex;
+use crate::routing::Routes;
+use crate::topology::{
+    Behaviour, DirectionId, FabricBuilder, Link, LinkId, Node, NodeId, NodeKind, Port, PortId, Way,
+};
+use crate::trace::TraceSink;
+use crate::wire::Wire;
+
+/// What a configuration read gives when no function answers.
+pub const NO_FUNCTION: u32 = 0xffff_ffff;
+
+/// What a port is to the event loop.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PortState {
+    /// Direction that it sends on; `NONE` without a link.
+    pub transmit: u32,
+    /// Position among the ports of its node.
+    pub local: u32,
+    /// Max_Payload_Size as set, bytes.
+    pub max_payload_bytes: u32,
+    pub transmit_latency_ps: u64,
+    /// Wire bytes that a device may queue.
+    pub queue_limit_bytes: u64,
+}
+
+/// What a node is to the event loop.
+pub(crate) enum NodeState {
+    Switch { parameters: SwitchParameters, routes: Routes },
+    RootComplex(Option<Box<RootComplex>>),
+    Endpoint(Option<Box<dyn Device>>),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// Every flow has ended and nothing is on its way.
+    Quiet,
+    /// The time limit was reached first.
+    Limit,
+    /// Nothing can happen any more, but something waits: what, a sentence each.
+    Stuck(Vec<String>),
+}
+
+/// A PCI Express fabric in simulated time.
+pub struct Fabric {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) ports: Vec<Port>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) node_states: Vec<NodeState>,
+    pub(crate) port_states: Vec<PortState>,
+    pub(crate) directions: Vec<Direction>,
+    /// Why each direction is idle when nothing is queued.
+    pub(crate) empty_reasons: Vec<crate::counters::IdleReason>,
+    pub(crate) packets: Packets,
+    pub(crate) events: Events,
+    pub(crate) random: fastrand::Rng,
+    pub(crate) trace: Option<Box<dyn TraceSink>>,
+    pub(crate) shuffle: bool,
+    pub(crate) sequences: Vec<u64>,
+    pub(crate) ordering: OrderingChecker,
+    pub(crate) errors: Vec<ErrorRecord>,
+    pub(crate) error_count: u64,
+    pub(crate) flows: Vec<FlowState>,
+    pub(crate) acknowledged: Vec<PacketIndex>,
+    pub(crate) hops: u64,
+}
+
+impl Fabric {
+    pub(crate) fn new(builder: FabricBuilder) -> Self {
+        let FabricBuilder { seed, nodes, ports, links, behaviours, .. } = builder;
+        let largest = ports.iter().map(|port| port.config.max_payload_supported_bytes()).max();
+        let node_states = behaviours.into_iter().map(node_state).collect::<Vec<_>>();
+        let port_states = ports
+            .iter()
+            .enumerate()
+            .map(|(id, port)| port_state(id, port, &nodes, &links))
+            .collect();
+        let mut fabric = Self {
+            sequences: vec![0; nodes.len()],
+            ordering: OrderingChecker::new(nodes.len()),
+            node_states,
+            port_states,
+            directions: Vec::with_capacity(links.len() * 2),
+            empty_reasons: vec![crate::counters::IdleReason::NothingToSend; links.len() * 2],
+            packets: Packets::new(largest.unwrap_or(128)),
+            events: Events::new(),
+            random: fastrand::Rng::with_seed(seed),
+            trace: None,
+            shuffle: false,
+            errors: Vec::new(),
+            error_count: 0,
+            flows: Vec::new(),
+            acknowledged: Vec::new(),
+            hops: 0,
+            nodes,
+            ports,
+            links,
+        };
+        for index in 0..fabric.links.len() as u32 {
+            for way in [Way::Down, Way::Up] {
+                let direction = fabric.direction(DirectionId { link: LinkId(index), way });
+                fabric.directions.push(direction);
+            }
+        }
+        for port in 0..fabric.ports.len() {
+            fabric.apply_config(port as u32);
+        }
+        fabric
+    }
+
+    fn direction(&self, id: DirectionId) -> Direction {
+        let link = &self.links[id.link.0 as usize];
+        let (from, to) = match id.way {
+            Way::Down => (link.upper, link.lower),
+            Way::Up => (link.lower, link.upper),
+        };
+        let node_of = |port: PortId| self.ports[port.0 as usize].node.0;
+        let receiver = &self.ports[to.0 as usize].parameters;
+        let receiving_switch = match &self.node_states[node_of(to) as usize] {
+            NodeState::Switch { parameters, .. } => Some(parameters.forwarding),
+            _ => None,
+        };
+        let capacity = receiver.receive_credits.map(|credits| CreditCount {
+            header: limit(credits.header),
+            data: limit(credits.data),
+        });
+        let replay = self.ports[from.0 as usize].parameters.replay_buffer_bytes;
+        let receive_latency = receiver.receive_latency.0;
+        Direction::new(DirectionSetup {
+            id,
+            transmitting_node: node_of(from),
+            receiving: (to.0, node_of(to)),
+            receiver_cuts_through: receiving_switch == Some(Forwarding::CutThrough),
+            receive_latency_ps: if receiving_switch.is_some() { 0 } else { receive_latency },
+            flight_ps: link.parameters.flight.0,
+            wire: Wire::new(link.parameters.rate, link.parameters.skp),
+            bit_error_rate: link.parameters.bit_error_rate,
+            capacity,
+            replay_capacity: limit(replay),
+            retrain_ps: link.parameters.retrain.0,
+            sources: self.nodes[node_of(from) as usize].ports.len() + 1,
+        })
+    }
+
+    // --- What there is -------------------------------------------------------------------
+
+    /// All nodes, by [`NodeId`].
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// All ports, by [`PortId`].
+    #[must_use]
+    pub fn ports(&self) -> &[Port] {
+        &self.ports
+    }
+
+    /// All links, by [`LinkId`].
+    #[must_use]
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// A node.
+    #[must_use]
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    /// A port.
+    #[must_use]
+    pub fn port(&self, id: PortId) -> &Port {
+        &self.ports[id.0 as usize]
+    }
+
+    /// A link.
+    #[must_use]
+    pub fn link(&self, id: LinkId) -> &Link {
+        &self.links[id.0 as usize]
+    }
+
+    /// Name of a direction: `link, down from PORT to PORT`.
+    #[must_use]
+    pub fn direction_ends(&self, id: DirectionId) -> (PortId, PortId) {
+        let link = self.link(id.link);
+        match id.way {
+            Way::Down => (link.upper, link.lower),
+            Way::Up => (link.lower, link.upper),
+        }
+    }
+
+    /// Simulated time.
+    #[must_use]
+    pub fn now(&self) -> Picoseconds {
+        Picoseconds(self.events.now_ps())
+    }
+
+    /// Events that have been worked off.
+    #[must_use]
+    pub fn events_processed(&self) -> u64 {
+        self.events.processed
+    }
+
+    /// TLPs that crossed a link: one for each TLP and link.
+    #[must_use]
+    pub fn tlp_hops(&self) -> u64 {
+        self.hops
+    }
+
+    /// Errors that ports and devices detected, the first [`MAX_ERRORS`] of them.
+    #[must_use]
+    pub fn errors(&self) -> &[ErrorRecord] {
+        &self.errors
+    }
+
+    /// How many errors were detected.
+    #[must_use]
+    pub fn error_count(&self) -> u64 {
+        self.error_count
+    }
+
+    /// Counters of one direction of a link up to now.
+    pub fn counters(&mut self, id: DirectionId) -> LinkCounters {
+        let now_ps = self.events.now_ps();
+        self.settle(id.index(), now_ps);
+        self.directions[id.index() as usize].read_counters(now_ps)
+    }
+
+    /// Sends every event of every link to `sink` from now on.
+    pub fn set_trace(&mut self, sink: Box<dyn TraceSink>) {
+        self.trace = Some(sink);
+    }
+
+    /// Ends the trace and gives the sink back.
+    pub fn take_trace(&mut self) -> Option<Box<dyn TraceSink>> {
+        self.trace.take()
+    }
+
+    /// Switches the shuffle mode: every queue and every completer then does, at random, anything
+    /// that the ordering rules and the completion rules allow.
+    pub fn set_shuffle(&mut self, shuffle: bool) {
+        self.shuffle = shuffle;
+    }
+
+    // --- Configuration space -------------------------------------------------------------
+
+    /// The function at a routing ID of a host, found as a configuration request would: down from
+    /// the root complex through the bus numbers that the bridges have now.
+    #[must_use]
+    pub fn function_at(&self, host: HostId, id: RoutingId) -> Option<PortId> {
+        let root = self
+            .nodes
+            .iter()
+            .find(|node| node.kind == NodeKind::RootComplex && node.host == host)?;
+        if id.function() != 0 {
+            return None;
+        }
+        let mut bus = 0;
+        let mut on_bus: Vec<PortId> = root.ports.clone();
+        loop {
+            let port = |id: &PortId| self.port(*id);
+            if id.bus() == bus {
+                return on_bus.into_iter().find(|p| port(p).device_number == id.device());
+            }
+            let bridge = on_bus.into_iter().find(|p| {
+                let config = &port(p).config;
+                config.port_type() != PortType::Endpoint
+                    && (config.secondary_bus()..=config.subordinate_bus()).contains(&id.bus())
+                    && config.secondary_bus() != 0
+            })?;
+            bus = self.port(bridge).config.secondary_bus();
+            on_bus = self.below(bridge);
+        }
+    }
+
+    /// The functions on the bus behind a bridge.
+    fn below(&self, bridge: PortId) -> Vec<PortId> {
+        let port = self.port(bridge);
+        if port.config.port_type() == PortType::UpstreamPort {
+            let ports = &self.node(port.node).ports;
+            return ports.iter().copied().filter(|id| *id != bridge).collect();
+        }
+        port.link.map(|link| self.link(link).lower).into_iter().collect()
+    }
+
+    /// The routing ID of a port's function, from the bus numbers that the bridges have now.
+    #[must_use]
+    pub fn routing_id(&self, id: PortId) -> RoutingId {
+        let port = self.port(id);
+        let bus = match port.config.port_type() {
+            PortType::RootPort => 0,
+            PortType::DownstreamPort => {
+                let ports = &self.node(port.node).ports;
+                let up = ports
+                    .iter()
+                    .map(|id| self.port(*id))
+                    .find(|port| port.config.port_type() == PortType::UpstreamPort);
+                up.map_or(0, |up| up.config.secondary_bus())
+            }
+            PortType::UpstreamPort | PortType::Endpoint => {
+                port.link.map_or(0, |link| self.port(self.link(link).upper).config.secondary_bus())
+            }
+        };
+        RoutingId::new(bus, port.device_number, 0)
+    }
+
+    /// Reads a double word of configuration space. Takes no simulated time.
+    /// [`NO_FUNCTION`] where no function answers.
+    #[must_use]
+    pub fn config_read(&self, host: HostId, id: RoutingId, offset: u16) -> u32 {
+        self.function_at(host, id).map_or(NO_FUNCTION, |port| self.port(port).config.read(offset))
+    }
+
+    /// Writes the enabled bytes of a double word of configuration space, with effect at once.
+    /// Takes no simulated time; lost where no function answers.
+    pub fn config_write(
+        &mut self,
+        host: HostId,
+        id: RoutingId,
+        offset: u16,
+        value: u32,
+        byte_enables: u8,
+    ) {
+        if let Some(port) = self.function_at(host, id) {
+            self.ports[port.0 as usize].config.write(offset, value, byte_enables);
+            self.apply_config(port.0);
+        }
+    }
+
+    /// Takes over what a port's configuration space says: sizes, limits, routes.
+    fn apply_config(&mut self, port: u32) {
+        let owner = &self.ports[port as usize];
+        let (node, link, config) = (owner.node.0, owner.link, &owner.config);
+        let max_payload_bytes = config.max_payload_bytes();
+        self.port_states[port as usize].max_payload_bytes = max_payload_bytes;
+        if let Some(link) = link {
+            let (parameters, link) = (&owner.parameters, self.link(link));
+            let rate = link.parameters.rate;
+            let index = self.port_states[port as usize].transmit ^ 1;
+            let ack = habit(parameters.ack, rate, max_payload_bytes);
+            let update_fc = habit(parameters.update_fc, rate, max_payload_bytes);
+            let replay = timers::replay_timer(rate.generation, rate.width, max_payload_bytes);
+            self.directions[index as usize].set_limits(ack, update_fc, max_payload_bytes);
+            self.directions[(index ^ 1) as usize].replay_limit_ps = replay.0;
+        }
+        self.apply_routes(node);
+    }
+
+    fn apply_routes(&mut self, node: u32) {
+        let routes = Routes::new(&self.nodes[node as usize], &self.ports);
+        match &mut self.node_states[node as usize] {
+            NodeState::Switch { routes: old, .. } => *old = routes,
+            NodeState::RootComplex(Some(root)) => root.routes = routes,
+            NodeState::Endpoint(Some(device)) => {
+                let port = self.nodes[node as usize].ports[0];
+                device.configured(&self.ports[port.0 as usize].config);
+            }
+            _ => {}
+        }
+    }
+
+    // --- Memory, outside of time ---------------------------------------------------------
+
+    /// The ranges of bus addresses that are memory of a host, for a host that exists.
+    #[must_use]
+    pub fn memory_ranges(&self, host: HostId) -> Vec<std::ops::Range<u64>> {
+        self.root(host).map_or_else(Vec::new, |node| match &self.node_states[node as usize] {
+            NodeState::RootComplex(Some(root)) => root.memory_ranges(),
+            _ => Vec::new(),
+        })
+    }
+
+    fn root(&self, host: HostId) -> Option<u32> {
+        let is_root = |node: &Node| node.kind == NodeKind::RootComplex && node.host == host;
+        self.nodes.iter().position(is_root).map(|at| at as u32)
+    }
+
+    /// Whether an address of a host is memory, its own or behind an endpoint's BAR; looked at
+    /// or filled without simulated time. `access` gets the memory and the address in it.
+    fn with_memory(
+        &mut self,
+        host: HostId,
+        address: BusAddress,
+        access: impl FnOnce(&mut crate::memory::Memory, u64),
+    ) -> bool {
+        let Some(root) = self.root(host) else { return false };
+        let now_ps = self.events.now_ps();
+        if self.memory_ranges(host).iter().any(|range| range.contains(&address.0)) {
+            self.with_root(root, |root, fabric| {
+                root.settle_memory(fabric, now_ps);
+                access(&mut root.completer.memory, address.0);
+            });
+            return true;
+        }
+        let target = self.ports.iter().find_map(|port| {
+            let node = &self.nodes[port.node.0 as usize];
+            if node.kind != NodeKind::Endpoint || node.host != host {
+                return None;
+            }
+            let bar =
+                (0..6).filter_map(|bar| port.config.bar(bar)).find(|bar| bar.contains(address))?;
+            let base = bar_memory_base(&port.config, bar.index);
+            Some((port.node.0, base + (address.0 - bar.base.0)))
+        });
+        let Some((node, offset)) = target else { return false };
+        match &mut self.node_states[node as usize] {
+            NodeState::Endpoint(Some(device)) => match device.memory() {
+                Some(memory) => {
+                    access(memory, offset);
+                    true
+                }
+                None => false,
+            },
+            _ => false,
+        }
+    }
+
+    /// Reads memory of a host, or behind a BAR, as it is now and without taking time. False
+    /// where the address is no memory.
+    pub fn peek(&mut self, host: HostId, address: BusAddress, bytes: &mut [u8]) -> bool {
+        self.with_memory(host, address, |memory, at| memory.read(at, bytes))
+    }
+
+    /// Writes memory of a host, or behind a BAR, without taking time. False where the address
+    /// is no memory.
+    pub fn poke(&mut self, host: HostId, address: BusAddress, bytes: &[u8]) -> bool {
+        self.with_memory(host, address, |memory, at| memory.write(at, bytes))
+    }
+
+    // --- The loop ------------------------------------------------------------------------
+
+    /// Runs until every flow has ended and the fabric is quiet, or until `limit`.
+    pub fn run(&mut self, limit: Option<Picoseconds>) -> RunEnd {
+        let limit_ps = limit.map_or(u64::MAX, |limit| limit.0);
+        loop {
+            if self.events.work() == 0 && !self.flows.iter().any(FlowState::is_open) {
+                return RunEnd::Quiet;
+            }
+            match self.events.peek_ps() {
+                None => return RunEnd::Stuck(self.unfinished()),
+                Some(next) if next > limit_ps => {
+                    self.events.advance_to(limit_ps);
+                    return RunEnd::Limit;
+                }
+                Some(_) => {}
+            }
+            // Enough at a time that the checks above cost nothing.
+            for _ in 0..256 {
+                match self.events.pop() {
+                    Some(event) => self.dispatch(event),
+                    None => break,
+                }
+                if self.events.work() == 0 || limit_ps != u64::MAX {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn dispatch(&mut self, event: Event) {
+        let Event { kind, target, data } = event;
+        match kind {
+            EventKind::Arrive => self.arrive(target, data),
+            EventKind::Pick => self.pick(target),
+            EventKind::Wake => self.wake(target),
+            EventKind::ReplayTimer => self.replay_timer(target),
+            EventKind::ReadReady => self.root_read_ready(target, data),
+            EventKind::Core => self.core_step(target, data),
+            EventKind::DeviceTimer | EventKind::Deadline => {
+                self.with_device(target, |device, port| device.timer(data, port));
+            }
+        }
+    }
+
+    fn unfinished(&self) -> Vec<String> {
+        let flows = self.flows.iter().filter(|flow| flow.is_open()).map(FlowState::unfinished);
+        let devices = self.node_states.iter().zip(&self.nodes).flat_map(|(state, node)| {
+            let list = match state {
+                NodeState::Endpoint(Some(device)) => device.unfinished(),
+                _ => Vec::new(),
+            };
+            list.into_iter().map(|line| format!("{}: {line}", node.name))
+        });
+        flows.chain(devices).collect()
+    }
+
+    /// Calls a device with its port.
+    pub(crate) fn with_device<R>(
+        &mut self,
+        node: u32,
+        call: impl FnOnce(&mut dyn Device, &mut DevicePort<'_>) -> R,
+    ) -> Option<R> {
+        let NodeState::Endpoint(slot) = &mut self.node_states[node as usize] else { return None };
+        let mut device = slot.take()?;
+        let port = self.nodes[node as usize].ports[0].0;
+        let direction = self.port_states[port as usize].transmit;
+        let result = call(&mut *device, &mut DevicePort { fabric: self, node, port, direction });
+        if let NodeState::Endpoint(slot) = &mut self.node_states[node as usize] {
+            *slot = Some(device);
+        }
+        Some(result)
+    }
+
+    pub(crate) fn with_root<R>(
+        &mut self,
+        node: u32,
+        call: impl FnOnce(&mut RootComplex, &mut Self) -> R,
+    ) -> Option<R> {
+        let NodeState::RootComplex(slot) = &mut self.node_states[node as usize] else {
+            return None;
+        };
+        let mut root = slot.take()?;
+        let result = call(&mut root, self);
+        if let NodeState::RootComplex(slot) = &mut self.node_states[node as usize] {
+            *slot = Some(root);
+        }
+        Some(result)
+    }
+
+    /// The device of an endpoint, as what it is.
+    pub(crate) fn generic(&mut self, node: u32) -> Option<&mut GenericEndpoint> {
+        match &mut self.node_states[node as usize] {
+            NodeState::Endpoint(Some(device)) => device.as_any_mut().downcast_mut(),
+            _ => None,
+        }
+    }
+
+    /// Gives a new packet its number and its payload.
+    #[inline]
+    pub(crate) fn inject(
+        &mut self,
+        mut packet: Packet,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> PacketIndex {
+        let sequence = &mut self.sequences[packet.source as usize];
+        *sequence += 1;
+        packet.source_sequence = *sequence;
+        let index = self.packets.insert(packet);
+        fill(self.packets.payload_mut(index));
+        index
+    }
+
+    pub(crate) fn report(&mut self, port: u32, kind: ErrorKind) {
+        self.error_count += 1;
+        if self.errors.len() < MAX_ERRORS {
+            self.errors.push(ErrorRecord {
+                time: self.now(),
+                port: PortId(port),
+                port_name: self.ports[port as usize].name.clone(),
+                kind,
+            });
+        }
+    }
+
+    /// Whether everything is back where it was: no packet left, all credits returned, no event
+    /// that is work. What is not, a sentence each.
+    pub fn check_quiet(&mut self) -> Vec<String> {
+        let mut left = Vec::new();
+        if self.events.work() > 0 {
+            left.push(format!("{} events wait", self.events.work()));
+        }
+        let far_ps = self.events.now_ps() + 1_000_000_000_000;
+        let roots = 0..self.nodes.len() as u32;
+        for root in roots {
+            self.with_root(root, |root, fabric| root.settle_memory(fabric, far_ps));
+        }
+        for index in 0..self.directions.len() as u32 {
+            self.settle(index ^ 1, far_ps);
+            self.directions[index as usize].take_inbound(u64::MAX, &mut self.acknowledged);
+            if !self.directions[index as usize].is_quiet() {
+                let (from, to) = self.direction_ends(DirectionId::from_index(index));
+                let (from, to) = (&self.port(from).name, &self.port(to).name);
+                left.push(format!("{from} to {to}: credits, Acks or TLPs are missing"));
+            }
+        }
+        while let Some(index) = self.acknowledged.pop() {
+            self.packets.remove(index);
+        }
+        if self.packets.live() > 0 {
+            left.push(format!("{} TLPs are left over", self.packets.live()));
+        }
+        left
+    }
+
+    pub(crate) fn settle(&mut self, index: u32, now_ps: u64) {
+        pair(&mut self.directions, index).settle(now_ps, &mut self.random, &mut self.trace);
+    }
+
+    pub(crate) fn set_empty_reason(&mut self, direction: u32, reason: crate::counters::IdleReason) {
+        if self.empty_reasons[direction as usize] != reason {
+            self.empty_reasons[direction as usize] = reason;
+            let now_ps = self.events.now_ps();
+            let state = &mut self.directions[direction as usize];
+            if state.egress.is_empty() && state.blocked.is_none() {
+                state.idle(now_ps, reason);
+            }
+        }
+    }
+}
+
+fn limit(value: u32) -> u64 {
+    if value == u32::MAX { UNLIMITED } else { u64::from(value) }
+}
+
+fn habit(coalescing: Coalescing, rate: LinkRate, max_payload_bytes: u32) -> Habit {
+    let table = timers::ack_latency_limit(rate.generation, rate.width, max_payload_bytes);
+    Habit { tlps: coalescing.tlps, within_ps: coalescing.within.unwrap_or(table).0 }
+}
+
+fn node_state(behaviour: Behaviour) -> NodeState {
+    match behaviour {
+        Behaviour::RootComplex(parameters) => {
+            NodeState::RootComplex(Some(Box::new(RootComplex::new(*parameters))))
+        }
+        Behaviour::Switch(parameters) => {
+            NodeState::Switch { parameters, routes: Routes::default() }
+        }
+        Behaviour::Generic(parameters) => {
+            NodeState::Endpoint(Some(Box::new(GenericEndpoint::new(*parameters))))
+        }
+        Behaviour::Device(device) => NodeState::Endpoint(Some(device)),
+    }
+}
+
+fn port_state(id: usize, port: &Port, nodes: &[Node], links: &[Link]) -> PortState {
+    let id = PortId(id as u32);
+    let ports = &nodes[port.node.0 as usize].ports;
+    let mut state = PortState {
+        transmit: NONE,
+        local: ports.iter().position(|other| *other == id).unwrap_or(0) as u32,
+        max_payload_bytes: 0,
+        transmit_latency_ps: port.parameters.transmit_latency.0,
+        queue_limit_bytes: 0,
+    };
+    if let Some(number) = port.link {
+        let link = &links[number.0 as usize];
+        let way = if link.upper == id { Way::Down } else { Way::Up };
+        state.transmit = DirectionId { link: number, way }.index();
+        let in_flight =
+            port.parameters.transmit_latency.as_seconds() * link.parameters.rate.bytes_per_second();
+        let largest = port.config.max_payload_supported_bytes() + 28;
+        state.queue_limit_bytes = in_flight as u64 + u64::from(2 * largest);
+    }
+    state
+}

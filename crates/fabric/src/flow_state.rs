@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Flows while they run: which operations are in flight, what has arrived of each, and whether it
+//! is what was sent.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use thiserror::Error;
+
+use crate::events::EventKind;
+use crate::fabric::Fabric;
+use crate::flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
+use crate::packet::PacketIndex;
+use crate::pattern;
+use crate::topology::NodeKind;
+
+/// Operations begin at multiples of this many bytes.
+const OPERATION_ALIGNMENT_BYTES: u64 = 64;
+/// Sentences that a report keeps.
+const MAX_REPORTED_ERRORS: usize = 20;
+/// Largest operation, bytes: a bound on bad input.
+const MAX_OPERATION_BYTES: u64 = 1 << 36;
+/// Most operations in flight: a bound on bad input.
+const MAX_OUTSTANDING: u32 = 1 << 16;
+/// Widest store or load of a core, bytes.
+pub(crate) const MAX_STORE_BYTES: u32 = 64;
+/// Bytes that are filled or compared at a time.
+const PIECE_BYTES: u64 = 1 << 16;
+
+/// A flow that cannot be.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum FlowError {
+    /// No such requester.
+    #[error("flow {flow}: {what} cannot be the source of a flow")]
+    BadSource {
+        /// The flow.
+        flow: String,
+        /// What was given.
+        what: String,
+    },
+    /// A number that makes no sense.
+    #[error("flow {flow}: {problem}")]
+    BadValue {
+        /// The flow.
+        flow: String,
+        /// What is wrong, with its value.
+        problem: String,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Operation {
+    posted_ps: u64,
+    remaining: u64,
+    last_ps: u64,
+    closed: bool,
+}
+
+/// Whether the next operation can be posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Posting {
+    /// Yes.
+    Now,
+    /// Not before this time (ps).
+    At(u64),
+    /// When some operation is done.
+    Wait,
+    /// There is none left.
+    Finished,
+}
+
+pub(crate) struct FlowState {
+    pub flow: Flow,
+    pub host: HostId,
+    number: u32,
+    stride: u64,
+    slots: u64,
+    pub posted: u64,
+    closed: u64,
+    /// Number of the first operation in `operations`.
+    first: u64,
+    operations: VecDeque<Operation>,
+    /// Ends that lie ahead, of operations that count as in flight until then.
+    ends: BinaryHeap<Reverse<u64>>,
+    in_flight: u32,
+    waiting: bool,
+    report: FlowReport,
+}
+
+impl FlowState {
+    /// Address of an operation.
+    pub fn address(&self, operation: u64) -> u64 {
+        self.flow.target.0 + (operation % self.slots) * self.stride
+    }
+
+    /// Pattern key of an operation's bytes.
+    #[inline]
+    pub fn key(&self, operation: u64) -> u64 {
+        match self.flow.kind {
+            // What is read was there before, the same each time.
+            FlowKind::Read => pattern::key(self.number, operation % self.slots),
+            _ => pattern::key(self.number, self.slots + operation),
+        }
+    }
+
+    /// Whether anything of it has not ended.
+    pub fn is_open(&self) -> bool {
+        self.closed < self.flow.operations
+    }
+
+    pub fn unfinished(&self) -> String {
+        let flow = &self.flow;
+        let left = flow.operations - self.closed;
+        let missing: u64 = self.operations.iter().map(|op| op.remaining).sum();
+        format!(
+            "flow {}: {left} of {} operations have not ended; {} are in flight and lack {missing} B",
+            flow.name,
+            flow.operations,
+            self.operations.iter().filter(|op| !op.closed).count()
+        )
+    }
+
+    /// Whether an operation can be posted now.
+    pub fn posting(&mut self, now_ps: u64) -> Posting {
+        while let Some(Reverse(end)) = self.ends.peek()
+            && *end <= now_ps
+        {
+            self.ends.pop();
+            self.in_flight -= 1;
+        }
+        if self.posted >= self.flow.operations {
+            return Posting::Finished;
+        }
+        if now_ps < self.flow.start.0 {
+            return Posting::At(self.flow.start.0);
+        }
+        if self.in_flight < self.flow.outstanding {
+            return Posting::Now;
+        }
+        match self.ends.peek() {
+            Some(Reverse(end)) => Posting::At(*end),
+            None => {
+                self.waiting = true;
+                Posting::Wait
+            }
+        }
+    }
+
+    /// Posts the next operation.
+    pub fn post(&mut self, now_ps: u64) -> u64 {
+        let number = self.posted;
+        if number == 0 {
+            self.report.first_post = Picoseconds(now_ps);
+        }
+        self.posted += 1;
+        self.in_flight += 1;
+        self.operations.push_back(Operation {
+            posted_ps: now_ps,
+            remaining: self.flow.operation_bytes,
+            last_ps: 0,
+            closed: false,
+        });
+        number
+    }
+
+    pub fn count_tlp(&mut self) {
+        self.report.tlps += 1;
+    }
+
+    /// Notes that `bytes` of an operation are there from `time_ps` on. True if it is done with
+    /// that and the requester waits for it.
+    fn progress(&mut self, operation: u64, bytes: u64, time_ps: u64) -> bool {
+        let Some(at) = operation.checked_sub(self.first) else { return false };
+        let Some(op) = self.operations.get_mut(at as usize) else { return false };
+        if op.closed {
+            return false;
+        }
+        op.remaining = op.remaining.saturating_sub(bytes);
+        op.last_ps = op.last_ps.max(time_ps);
+        if op.remaining > 0 {
+            return false;
+        }
+        let (posted_ps, end_ps) = (op.posted_ps, op.last_ps);
+        let report = &mut self.report;
+        let end = Picoseconds(end_ps);
+        report.first_done = if report.operations == 0 { end } else { report.first_done.min(end) };
+        report.last_done = report.last_done.max(end);
+        report.operations += 1;
+        report.bytes += self.flow.operation_bytes;
+        report.latencies_ps.push(end_ps - posted_ps);
+        self.close(at as usize, end_ps)
+    }
+
+    fn close(&mut self, at: usize, end_ps: u64) -> bool {
+        self.operations[at].closed = true;
+        self.closed += 1;
+        self.ends.push(Reverse(end_ps));
+        while self.operations.front().is_some_and(|op| op.closed) {
+            self.operations.pop_front();
+            self.first += 1;
+        }
+        std::mem::take(&mut self.waiting)
+    }
+
+    fn fail(&mut self, operation: u64, time_ps: u64, why: String) -> bool {
+        let Some(at) = operation.checked_sub(self.first) else { return false };
+        if self.operations.get(at as usize).is_none_or(|op| op.closed) {
+            return false;
+        }
+        self.report.failed += 1;
+        self.complain(why);
+        self.close(at as usize, time_ps)
+    }
+
+    fn complain(&mut self, why: String) {
+        if self.report.errors.len() < MAX_REPORTED_ERRORS {
+            self.report.errors.push(why);
+        }
+    }
+}
+
+impl Fabric {
+    /// Adds a flow; it begins at its start time once the fabric runs. Memory that it reads is
+    /// filled with a pattern first.
+    ///
+    /// # Errors
+    /// A source that cannot be, or a number that makes no sense.
+    pub fn start_flow(&mut self, flow: Flow) -> Result<FlowId, FlowError> {
+        let host = self.check_flow(&flow)?;
+        let number = self.flows.len() as u32;
+        let stride = flow.operation_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
+        let slots = (flow.window_bytes / stride).max(1).min(flow.operations.max(1));
+        let source = flow.source;
+        self.flows.push(FlowState {
+            host,
+            number,
+            stride,
+            slots,
+            posted: 0,
+            closed: 0,
+            first: 0,
+            operations: VecDeque::new(),
+            ends: BinaryHeap::new(),
+            in_flight: 0,
+            waiting: false,
+            report: FlowReport::default(),
+            flow,
+        });
+        let id = FlowId(number);
+        if self.flows[number as usize].flow.kind == FlowKind::Read {
+            self.fill_window(id);
+        }
+        match source {
+            FlowSource::Endpoint(node) => {
+                if let Some(generic) = self.generic(node.0) {
+                    generic.add_flow(number);
+                }
+            }
+            FlowSource::Core { root_complex, core } => {
+                self.with_root(root_complex.0, |root, _| root.add_flow(core, number));
+            }
+        }
+        self.wake_requester(number, self.events.now_ps());
+        Ok(id)
+    }
+
+    fn check_flow(&mut self, flow: &Flow) -> Result<HostId, FlowError> {
+        let name = || flow.name.clone();
+        let bad = |problem: String| Err(FlowError::BadValue { flow: name(), problem });
+        let node = match flow.source {
+            FlowSource::Endpoint(node) => node,
+            FlowSource::Core { root_complex, .. } => root_complex,
+        };
+        let Some(owner) = self.nodes.get(node.0 as usize) else {
+            return Err(FlowError::BadSource { flow: name(), what: format!("node {}", node.0) });
+        };
+        let (what, host, kind) = (owner.name.clone(), owner.host, owner.kind);
+        let mut is_core = false;
+        let fits = match flow.source {
+            FlowSource::Endpoint(_) => self.generic(node.0).is_some(),
+            FlowSource::Core { core, .. } => {
+                is_core = true;
+                kind == NodeKind::RootComplex
+                    && self.with_root(node.0, |root, _| core < root.cores()).unwrap_or(false)
+            }
+        };
+        if !fits {
+            return Err(FlowError::BadSource { flow: name(), what });
+        }
+        if is_core && flow.kind == FlowKind::WriteRead {
+            return bad("a core writes or reads; writeread is for endpoints".into());
+        }
+        let most = if is_core { MAX_STORE_BYTES } else { self.packets.largest_payload_bytes() };
+        if let Some(bytes) = flow.tlp_bytes {
+            let most = if flow.kind == FlowKind::Read && !is_core { 4096 } else { most };
+            if bytes == 0 || bytes > most || !bytes.is_power_of_two() {
+                return bad(format!(
+                    "{bytes} B for each TLP is not a power of two from 1 to {most}"
+                ));
+            }
+        }
+        if flow.operation_bytes == 0 || flow.operation_bytes > MAX_OPERATION_BYTES {
+            let bytes = flow.operation_bytes;
+            return bad(format!("an operation of {bytes} B is not between 1 B and 64 GiB"));
+        }
+        if flow.operations == 0 || flow.outstanding == 0 || flow.outstanding > MAX_OUTSTANDING {
+            return bad(format!(
+                "{} operations, {} at once: both must be at least 1, and at once at most \
+                 {MAX_OUTSTANDING}",
+                flow.operations, flow.outstanding
+            ));
+        }
+        let stride = flow.operation_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
+        let slots = u64::from(flow.outstanding).min(flow.operations);
+        if flow.window_bytes / stride < slots {
+            return bad(format!(
+                "a window of {} B has no room for {slots} operations of {stride} B at once",
+                flow.window_bytes
+            ));
+        }
+        if flow.target.0.checked_add(flow.window_bytes).is_none() {
+            return bad(format!("the window at {} goes beyond 64 bits", flow.target));
+        }
+        Ok(host)
+    }
+
+    fn fill_window(&mut self, id: FlowId) {
+        let state = &self.flows[id.0 as usize];
+        let (host, slots, bytes) = (state.host, state.slots, state.flow.operation_bytes);
+        let mut piece = vec![0; bytes.min(PIECE_BYTES) as usize];
+        for slot in 0..slots {
+            let (address, key) =
+                (self.flows[id.0 as usize].address(slot), self.flows[id.0 as usize].key(slot));
+            let mut done = 0;
+            while done < bytes {
+                let length = (bytes - done).min(PIECE_BYTES) as usize;
+                pattern::fill(key, done, &mut piece[..length]);
+                if !self.poke(host, BusAddress(address + done), &piece[..length]) {
+                    return;
+                }
+                done += length as u64;
+            }
+        }
+    }
+
+    /// What came of a flow so far. When it has ended, what it wrote is looked up in memory once
+    /// more.
+    pub fn flow_report(&mut self, id: FlowId) -> FlowReport {
+        let state = &self.flows[id.0 as usize];
+        if !state.is_open() && state.report.failed == 0 && state.flow.kind != FlowKind::Read {
+            self.verify_window(id);
+        }
+        self.flows[id.0 as usize].report.clone()
+    }
+
+    /// Ends the open operations of a flow as failed: what to do when the fabric is stuck.
+    pub fn abandon_flow(&mut self, id: FlowId) {
+        let state = &mut self.flows[id.0 as usize];
+        if !state.is_open() {
+            return;
+        }
+        let why = state.unfinished();
+        state.complain(why);
+        let left = state.flow.operations - state.closed;
+        state.report.failed += left;
+        state.closed = state.flow.operations;
+        state.posted = state.flow.operations;
+        state.operations.clear();
+    }
+
+    /// The newest operation in each place of a flow's window must be there, byte for byte.
+    fn verify_window(&mut self, id: FlowId) {
+        let state = &self.flows[id.0 as usize];
+        let (host, slots, bytes) = (state.host, state.slots, state.flow.operation_bytes);
+        let operations = state.flow.operations;
+        let mut piece = vec![0; bytes.min(PIECE_BYTES) as usize];
+        for operation in operations.saturating_sub(slots)..operations {
+            let state = &self.flows[id.0 as usize];
+            let (address, key) = (state.address(operation), state.key(operation));
+            let mut done = 0;
+            while done < bytes {
+                let length = (bytes - done).min(PIECE_BYTES) as usize;
+                let at = BusAddress(address + done);
+                let known = self.peek(host, at, &mut piece[..length]);
+                if !known || !pattern::matches(key, done, &piece[..length]) {
+                    let why = format!("operation {operation}: memory at {at} is not what was sent");
+                    let state = &mut self.flows[id.0 as usize];
+                    state.report.failed += 1;
+                    state.complain(why);
+                    return;
+                }
+                done += length as u64;
+            }
+        }
+    }
+
+    /// `bytes` of a write of a generic requester have reached their memory and can be seen from
+    /// `visible_ps` on. Says what is wrong with them, if anything.
+    pub(crate) fn written(
+        &mut self,
+        index: PacketIndex,
+        bytes: u32,
+        visible_ps: u64,
+    ) -> Result<(), String> {
+        let packet = self.packets.get(index);
+        let Some(number) = packet.flow.checked_sub(1) else { return Ok(()) };
+        let (operation, address) = (u64::from(packet.operation), packet.header.address.0);
+        let skip = (address & 3) as usize;
+        let data = &self.packets.payload(index)[skip..skip + bytes as usize];
+        let state = &mut self.flows[number as usize];
+        let offset = address.wrapping_sub(state.address(operation));
+        if !pattern::matches(state.key(operation), offset, data) {
+            let what = format!("flow {}, operation {operation}, offset {offset}", state.flow.name);
+            return Err(what);
+        }
+        if state.flow.kind == FlowKind::Write
+            && state.progress(operation, u64::from(bytes), visible_ps)
+        {
+            self.wake_requester(number, visible_ps);
+        }
+        Ok(())
+    }
+
+    /// Bytes of a read have reached the requester and count from `done_ps` on.
+    pub(crate) fn read_progress(&mut self, flow: u32, operation: u64, bytes: u64, done_ps: u64) {
+        if self.flows[flow as usize].progress(operation, bytes, done_ps) {
+            self.wake_requester(flow, done_ps);
+        }
+    }
+
+    /// An operation has failed.
+    pub(crate) fn fail_operation(&mut self, flow: u32, operation: u64, why: String) {
+        let now_ps = self.events.now_ps();
+        if self.flows[flow as usize].fail(operation, now_ps, why) {
+            self.wake_requester(flow, now_ps);
+        }
+    }
+
+    /// Lets a flow's requester look for work at `time_ps`.
+    fn wake_requester(&mut self, flow: u32, time_ps: u64) {
+        let source = self.flows[flow as usize].flow.source;
+        match source {
+            FlowSource::Endpoint(node) => {
+                let token = crate::generic::STEP;
+                self.events.schedule(time_ps, EventKind::DeviceTimer, node.0, token);
+            }
+            FlowSource::Core { root_complex, core } => {
+                let core = u32::from(core);
+                self.events.schedule(time_ps, EventKind::Core, root_complex.0, core);
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! TLPs on their way: one record and one run of payload bytes each, in a slab. A TLP keeps its
+//! slot from the requester to the completer; nothing is copied from hop to hop.
+
+use crosslane_pcie::credits::Credits;
+use crosslane_pcie::tlp::{Class, Header};
+
+/// No packet, no direction.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// Number of a packet's slot.
+pub(crate) type PacketIndex = u32;
+
+/// A TLP and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub header: Header,
+    /// Earliest time at which the next transmitter may begin with it.
+    pub ready_ps: u64,
+    /// When its last byte reached (or will reach) the port where it is.
+    pub tail_ps: u64,
+    /// Number in the order of its source node, for the ordering checker.
+    pub source_sequence: u64,
+    /// Position in its queue.
+    pub queue_order: u64,
+    /// Node that made it.
+    pub source: u32,
+    /// Next in its queue.
+    pub next: PacketIndex,
+    /// Direction whose receive buffer holds it; `NONE` in the node that made it.
+    pub ingress: u32,
+    /// The flow it belongs to, plus one; 0 for none.
+    pub flow: u32,
+    /// The operation of that flow.
+    pub operation: u32,
+    /// Bytes on the wire.
+    pub wire_bytes: u32,
+    /// Cost in data credits.
+    pub data_credits: u32,
+}
+
+impl Packet {
+    pub fn new(header: Header, source: u32) -> Self {
+        Self {
+            header,
+            ready_ps: 0,
+            tail_ps: 0,
+            source_sequence: 0,
+            queue_order: 0,
+            source,
+            next: NONE,
+            ingress: NONE,
+            flow: 0,
+            operation: 0,
+            wire_bytes: header.wire_bytes(),
+            data_credits: Credits::of(&header).data,
+        }
+    }
+
+    #[inline]
+    pub fn class(&self) -> Class {
+        self.header.class()
+    }
+}
+
+/// All packets of a fabric.
+pub(crate) struct Packets {
+    records: Vec<Packet>,
+    bytes: Vec<u8>,
+    /// Bytes of payload that each slot has room for.
+    stride: usize,
+    free: Vec<PacketIndex>,
+}
+
+impl Packets {
+    pub fn new(largest_payload_bytes: u32) -> Self {
+        let stride = largest_payload_bytes as usize;
+        Self { records: Vec::new(), bytes: Vec::new(), stride, free: Vec::new() }
+    }
+
+    /// Largest payload of a slot in bytes.
+    pub fn largest_payload_bytes(&self) -> u32 {
+        self.stride as u32
+    }
+
+    /// Packets in use.
+    pub fn live(&self) -> usize {
+        self.records.len() - self.free.len()
+    }
+
+    #[inline]
+    pub fn insert(&mut self, packet: Packet) -> PacketIndex {
+        if let Some(index) = self.free.pop() {
+            self.records[index as usize] = packet;
+            return index;
+        }
+        let index = self.records.len() as PacketIndex;
+        self.records.push(packet);
+        self.bytes.resize(self.records.len() * self.stride, 0);
+        index
+    }
+
+    /// A copy of a packet and of its payload.
+    pub fn duplicate(&mut self, index: PacketIndex) -> PacketIndex {
+        let packet = self.records[index as usize];
+        let copy = self.insert(packet);
+        let from = index as usize * self.stride;
+        let length = packet.header.payload_bytes() as usize;
+        self.bytes.copy_within(from..from + length, copy as usize * self.stride);
+        copy
+    }
+
+    #[inline]
+    pub fn remove(&mut self, index: PacketIndex) {
+        self.free.push(index);
+    }
+
+    #[inline]
+    pub fn get(&self, index: PacketIndex) -> &Packet {
+        &self.records[index as usize]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: PacketIndex) -> &mut Packet {
+        &mut self.records[index as usize]
+    }
+
+    /// The payload, whole DW.
+    #[inline]
+    pub fn payload(&self, index: PacketIndex) -> &[u8] {
+        let from = index as usize * self.stride;
+        let length = self.records[index as usize].header.payload_bytes() as usize;
+        &self.bytes[from..from + length]
+    }
+
+    #[inline]
+    pub fn payload_mut(&mut self, index: PacketIndex) -> &mut [u8] {
+        let from = index as usize * self.stride;
+        let length = self.records[index as usize].header.payload_bytes() as usize;
+        &mut self.bytes[from..from + length]
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The receiving side in the event loop: checks at the port, then routing through a switch, or
+//! delivery to a root complex or a device.
+
+use crosslane_pcie::link::TICKS_PER_PS;
+use crosslane_pcie::tlp::{Class, CompletionStatus, Header};
+
+use crate::device::{Consumed, Received};
+use crate::errors::ErrorKind;
+use crate::fabric::{Fabric, NodeState};
+use crate::packet::{NONE, Packet, PacketIndex};
+use crate::routing::Route;
+use crate::topology::PortId;
+use crate::trace::HeaderLine;
+
+impl Fabric {
+    /// A TLP is at the receiving port of a direction, clean and in order: its header in a
+    /// cut-through switch, all of it elsewhere.
+    pub(crate) fn arrive(&mut self, direction: u32, index: PacketIndex) {
+        let state = &self.directions[direction as usize];
+        let (port, node) = (state.receiving_port, state.receiving_node);
+        let packet = self.packets.get(index);
+        let max_payload_bytes = self.port_states[port as usize].max_payload_bytes;
+        if packet.header.payload_bytes() > max_payload_bytes {
+            let error = ErrorKind::PayloadTooLarge {
+                payload_bytes: packet.header.payload_bytes(),
+                max_payload_bytes,
+                what: HeaderLine(&packet.header).to_string(),
+            };
+            self.report(port, error);
+            self.drop_received(direction, index);
+            return;
+        }
+        match &self.node_states[node as usize] {
+            NodeState::Switch { .. } => self.forward(direction, port, node, index),
+            NodeState::RootComplex(_) => {
+                self.check_order(port, node, index);
+                self.root_receive(node, direction, index);
+            }
+            NodeState::Endpoint(_) => self.deliver(direction, port, node, index),
+        }
+    }
+
+    /// Passes a TLP through a switch.
+    fn forward(&mut self, direction: u32, port: u32, node: u32, index: PacketIndex) {
+        let now_ps = self.events.now_ps();
+        let NodeState::Switch { parameters, routes } = &self.node_states[node as usize] else {
+            return;
+        };
+        let packet = self.packets.get(index);
+        let ingress = self.port_states[port as usize].local;
+        let target = match routes.route(&packet.header, Some(ingress)) {
+            Route::Port(target) if target != ingress => Some(target),
+            Route::Up if routes.upstream != Some(ingress) => routes.upstream,
+            _ => None,
+        };
+        let out = target.map_or(NONE, |target| {
+            let id = self.nodes[node as usize].ports[target as usize];
+            self.port_states[id.0 as usize].transmit
+        });
+        let latency_ps = parameters.latency.0;
+        if out == NONE {
+            self.refuse(port, direction, index, latency_ps);
+            return;
+        }
+        // Cut-through must not run out of bytes on a faster link: it then begins so late that
+        // its last byte leaves no earlier than this switch's latency after the last byte came.
+        let duration_ticks =
+            u64::from(packet.wire_bytes) * self.directions[out as usize].wire.byte_ticks;
+        let duration_ps = duration_ticks / TICKS_PER_PS;
+        let by_tail_ps = (packet.tail_ps + latency_ps).saturating_sub(duration_ps);
+        let record = self.packets.get_mut(index);
+        record.ready_ps = (now_ps + latency_ps).max(by_tail_ps);
+        self.enqueue(out, ingress, index);
+    }
+
+    /// Answers what routes nowhere: Unsupported Request for a request that wants an answer, an
+    /// error report, and nothing else.
+    pub(crate) fn refuse(
+        &mut self,
+        port: u32,
+        direction: u32,
+        index: PacketIndex,
+        latency_ps: u64,
+    ) {
+        let header = self.packets.get(index).header;
+        let what = HeaderLine(&header).to_string();
+        let kind = if header.class() == Class::Completion {
+            ErrorKind::UnexpectedCompletion { what }
+        } else {
+            ErrorKind::Unrouted { what, address: header.address }
+        };
+        self.report(port, kind);
+        self.answer_unsupported(port, direction, &header, latency_ps);
+        self.drop_received(direction, index);
+    }
+
+    /// Sends the completion that refuses a non-posted request back where it came from.
+    pub(crate) fn answer_unsupported(
+        &mut self,
+        port: u32,
+        direction: u32,
+        header: &Header,
+        latency_ps: u64,
+    ) {
+        if header.class() != Class::NonPosted {
+            return;
+        }
+        let completer = self.routing_id(PortId(port));
+        let status = CompletionStatus::UnsupportedRequest;
+        let answer = Header::completion_error(header, completer, status);
+        let node = self.directions[direction as usize].receiving_node;
+        let mut packet = Packet::new(answer, node);
+        packet.ready_ps = self.events.now_ps() + latency_ps;
+        let answer = self.inject(packet, |_| {});
+        // A switch answers as if from the port itself; a root complex as from its own memory.
+        let source = match &self.node_states[node as usize] {
+            NodeState::Switch { .. } => self.port_states[port as usize].local,
+            _ => 0,
+        };
+        self.enqueue(direction ^ 1, source, answer);
+    }
+
+    /// Frees a received TLP and its buffer.
+    pub(crate) fn drop_received(&mut self, direction: u32, index: PacketIndex) {
+        let packet = self.packets.get(index);
+        let (class, data, tail_ps) = (packet.class(), packet.data_credits, packet.tail_ps);
+        let time_ps = tail_ps.max(self.events.now_ps());
+        self.packets.remove(index);
+        self.release(direction, time_ps, class, data);
+    }
+
+    pub(crate) fn check_order(&mut self, port: u32, node: u32, index: PacketIndex) {
+        let packet = self.packets.get(index);
+        let (source, sequence) = (packet.source, packet.source_sequence);
+        if let Some(what) = self.ordering.arrive(node, source, sequence, &packet.header) {
+            self.report(port, ErrorKind::Ordering { what });
+        }
+    }
+
+    /// Hands a TLP to the device of an endpoint.
+    fn deliver(&mut self, direction: u32, port: u32, node: u32, index: PacketIndex) {
+        self.check_order(port, node, index);
+        let packet = self.packets.get(index);
+        let (class, data) = (packet.class(), packet.data_credits);
+        let received = Received { index, direction };
+        let consumed = self.with_device(node, |device, port| device.receive(received, port));
+        self.packets.remove(index);
+        let now_ps = self.events.now_ps();
+        match consumed {
+            Some(Consumed::At(time_ps)) => self.release(direction, time_ps, class, data),
+            Some(Consumed::Held) => {}
+            Some(Consumed::Now) | None => self.release(direction, now_ps, class, data),
+        }
+    }
+}

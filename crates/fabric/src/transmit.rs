@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The transmitting side of a link in the event loop: choosing a TLP, sending it, credits,
+//! replay.
+//!
+//! Transmission priority is that of the specification (PCIe 6.x 3.6.2.1, non-FLIT): DLLPs that
+//! are due, then replays, then new TLPs.
+
+use crosslane_pcie::tlp::Class;
+use crosslane_pcie::units::Picoseconds;
+
+use crate::counters::IdleReason;
+use crate::direction::{REPLAYS_BEFORE_RETRAINING, Reception, Unacked, pair};
+use crate::egress::Choice;
+use crate::events::EventKind;
+use crate::fabric::{Fabric, NodeState};
+use crate::packet::{NONE, PacketIndex};
+use crate::trace::{TraceEvent, TraceRecord};
+use crate::wire::WireTime;
+
+/// Bytes of a TLP before its header: the prefix of framing and sequence number.
+const PREFIX_BYTES: u64 = crosslane_pcie::link::TLP_PREFIX_BYTES as u64;
+/// All classes, for a transmitter that waits for something that they all need.
+const ALL_CLASSES: u8 = 0b111;
+
+impl Fabric {
+    /// Puts a packet in line for a direction and sees to it that the transmitter looks at it.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, direction: u32, source: u32, index: PacketIndex) {
+        let packet = self.packets.get(index);
+        let (ready_ps, class) = (packet.ready_ps, packet.class());
+        let state = &mut self.directions[direction as usize];
+        state.egress.push(&mut self.packets, source, index);
+        if state.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
+            let free_ps = state.wire.free.ceil_ps();
+            self.schedule_pick(direction, ready_ps.max(free_ps));
+        }
+    }
+
+    #[inline]
+    fn schedule_pick(&mut self, direction: u32, time_ps: u64) {
+        let state = &mut self.directions[direction as usize];
+        let time_ps = time_ps.max(self.events.now_ps());
+        if time_ps < state.pick_ps {
+            state.pick_ps = time_ps;
+            self.events.schedule(time_ps, EventKind::Pick, direction, 0);
+        }
+    }
+
+    fn schedule_wake(&mut self, direction: u32, time_ps: u64) {
+        let state = &mut self.directions[direction as usize];
+        if time_ps < state.wake_ps {
+            state.wake_ps = time_ps;
+            self.events.schedule(time_ps, EventKind::Wake, direction, 0);
+        }
+    }
+
+    /// The transmitter of a direction chooses.
+    pub(crate) fn pick(&mut self, direction: u32) {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        if state.pick_ps != now_ps {
+            // An earlier one took its place.
+            return;
+        }
+        state.pick_ps = u64::MAX;
+        self.settle(direction, now_ps);
+        let state = &self.directions[direction as usize];
+        let free_ps = state.wire.free.ceil_ps();
+        if free_ps > now_ps {
+            self.schedule_pick(direction, free_ps);
+            return;
+        }
+        if let Some(at) = state.replay_at {
+            self.send_again(direction, at);
+            return;
+        }
+        let mut choice = self.choose(direction);
+        if matches!(choice, Choice::NoCredit(_) | Choice::ReplayBuffer) {
+            if self.refresh(direction) {
+                self.start_replay(direction);
+                return;
+            }
+            choice = self.choose(direction);
+        }
+        match choice {
+            Choice::Send(index) => self.send(direction, index),
+            Choice::Later(time_ps) => {
+                self.unblock(direction);
+                let reason = self.empty_reasons[direction as usize];
+                self.note_idle(direction, reason);
+                self.schedule_pick(direction, time_ps);
+            }
+            Choice::NoCredit(class) => {
+                let full = self.directions[direction as usize].receiver_is_full(class);
+                let busy = if full { IdleReason::ReceiverBusy } else { IdleReason::NoCredit };
+                self.block(direction, 1 << class.index(), busy);
+            }
+            Choice::ReplayBuffer => {
+                self.block(direction, ALL_CLASSES, IdleReason::ReplayBuffer);
+            }
+            Choice::Empty => {
+                self.unblock(direction);
+                let reason = self.empty_reasons[direction as usize];
+                self.note_idle(direction, reason);
+            }
+        }
+    }
+
+    #[inline]
+    fn choose(&mut self, direction: u32) -> Choice {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        let room = state.room();
+        if self.shuffle {
+            state.egress.choose_shuffled(&mut self.packets, now_ps, &room, &mut self.random)
+        } else {
+            state.egress.choose(&mut self.packets, now_ps, &room)
+        }
+    }
+
+    fn block(&mut self, direction: u32, classes: u8, reason: IdleReason) {
+        self.directions[direction as usize].blocked = Some(classes);
+        self.note_idle(direction, reason);
+        self.arrange_wake(direction);
+    }
+
+    fn unblock(&mut self, direction: u32) {
+        self.directions[direction as usize].blocked = None;
+    }
+
+    fn note_idle(&mut self, direction: u32, reason: IdleReason) {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        if state.idle(now_ps, reason)
+            && let Some(sink) = &mut self.trace
+        {
+            sink.record(&TraceRecord {
+                time: Picoseconds(now_ps),
+                direction: state.id,
+                event: TraceEvent::Idle { reason },
+            });
+        }
+    }
+
+    /// Takes in the DLLPs that have arrived for a direction's transmitter. True if a Nak was
+    /// among them.
+    fn refresh(&mut self, direction: u32) -> bool {
+        let now_ps = self.events.now_ps();
+        self.settle(direction ^ 1, now_ps);
+        let state = &mut self.directions[direction as usize];
+        let nak = state.take_inbound(now_ps, &mut self.acknowledged);
+        while let Some(index) = self.acknowledged.pop() {
+            self.packets.remove(index);
+        }
+        nak
+    }
+
+    /// Schedules the next moment at which DLLPs can change something for a direction.
+    fn arrange_wake(&mut self, direction: u32) {
+        let state = &self.directions[direction as usize];
+        let reverse = &self.directions[(direction ^ 1) as usize];
+        let times = [state.next_inbound_ps(), reverse.next_outbound_ps(), state.next_release_ps()];
+        if let Some(next) = times.into_iter().flatten().min() {
+            self.schedule_wake(direction, next);
+        }
+    }
+
+    /// DLLPs may have changed something for a direction.
+    pub(crate) fn wake(&mut self, direction: u32) {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        if state.wake_ps != now_ps {
+            return;
+        }
+        state.wake_ps = u64::MAX;
+        let nak = self.refresh(direction);
+        if nak {
+            self.start_replay(direction);
+        }
+        let state = &self.directions[direction as usize];
+        if state.blocked.is_some() {
+            let free_ps = state.wire.free.ceil_ps();
+            self.schedule_pick(direction, free_ps);
+        }
+        if state_is_eager(self, direction) {
+            self.arrange_wake(direction);
+        }
+    }
+
+    /// Frees a receive buffer at `time_ps`.
+    #[inline]
+    pub(crate) fn release(&mut self, direction: u32, time_ps: u64, class: Class, data: u32) {
+        let state = &mut self.directions[direction as usize];
+        let late = state.release(time_ps, class, data);
+        if state.blocked.is_some() || state.eager {
+            let time_ps = time_ps.max(self.events.now_ps());
+            self.schedule_wake(direction, time_ps);
+        } else if late {
+            self.refresh(direction);
+        }
+    }
+
+    /// Sends a TLP for the first time.
+    fn send(&mut self, direction: u32, index: PacketIndex) {
+        let now_ps = self.events.now_ps();
+        let packet = *self.packets.get(index);
+        let class = packet.class();
+        let state = &mut self.directions[direction as usize];
+        state.blocked = None;
+        let sequence = state.sent;
+        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), packet.wire_bytes);
+        state.consume(class, packet.data_credits, packet.wire_bytes);
+        let payload = packet.header.payload_bytes();
+        state.counters.tlps += 1;
+        state.counters.payload_bytes += u64::from(payload);
+        state.counters.header_bytes += u64::from(packet.wire_bytes - payload);
+        self.hops += 1;
+        if state.eager {
+            let copy = self.packets.duplicate(index);
+            let state = &mut self.directions[direction as usize];
+            state.replay.push_back(Unacked { sequence, packet: copy });
+            self.start_replay_timer(direction, end.ceil_ps());
+        }
+        self.fly(direction, index, sequence, start, end, false);
+        if packet.ingress != NONE {
+            self.release(packet.ingress, end.ceil_ps(), class, packet.data_credits);
+        }
+        self.after_send(direction, end);
+    }
+
+    /// Sends a TLP of the replay buffer again. It needs no credits.
+    fn send_again(&mut self, direction: u32, at: usize) {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        let Some(unacked) = state.replay.get(at).copied() else {
+            state.replay_at = None;
+            self.schedule_pick(direction, now_ps);
+            return;
+        };
+        state.replay_at = (at + 1 < state.replay.len()).then_some(at + 1);
+        let wire_bytes = self.packets.get(unacked.packet).wire_bytes;
+        let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), wire_bytes);
+        state.counters.replayed_tlps += 1;
+        state.counters.replayed_bytes += u64::from(wire_bytes);
+        if at == 0 {
+            state.replay_deadline_ps = end.ceil_ps() + state.replay_limit_ps;
+        }
+        let copy = self.packets.duplicate(unacked.packet);
+        self.fly(direction, copy, unacked.sequence, start, end, true);
+        self.after_send(direction, end);
+    }
+
+    fn after_send(&mut self, direction: u32, end: WireTime) {
+        let state = &self.directions[direction as usize];
+        if !state.egress.is_empty() || state.replay_at.is_some() {
+            self.schedule_pick(direction, end.ceil_ps());
+        }
+        if state_is_eager(self, direction) {
+            self.arrange_wake(direction);
+        }
+        let node = self.directions[direction as usize].transmitting_node;
+        match &self.node_states[node as usize] {
+            NodeState::Endpoint(Some(_)) => {
+                self.with_device(node, |device, port| device.transmit_ready(port));
+            }
+            NodeState::RootComplex(Some(root)) if root.has_stalled_cores() => {
+                self.resume_cores(node, direction);
+            }
+            _ => {}
+        }
+    }
+
+    /// A TLP is on the wire: works out what the receiver's data link layer makes of it, and when
+    /// it goes on from there.
+    fn fly(
+        &mut self,
+        direction: u32,
+        index: PacketIndex,
+        sequence: u64,
+        start: WireTime,
+        end: WireTime,
+        replay: bool,
+    ) {
+        let packet = *self.packets.get(index);
+        let state = &mut self.directions[direction as usize];
+        let corrupt = state.is_corrupted(packet.wire_bytes, &mut self.random);
+        if let Some(sink) = &mut self.trace {
+            sink.record(&TraceRecord {
+                time: Picoseconds(start.ps),
+                direction: state.id,
+                event: TraceEvent::Tlp {
+                    header: packet.header,
+                    sequence,
+                    wire_bytes: packet.wire_bytes,
+                    end: Picoseconds(end.ceil_ps()),
+                    replay,
+                    corrupt,
+                    flow: packet.flow.checked_sub(1),
+                },
+            });
+        }
+        let tail_ps = end.ceil_ps() + state.flight_ps;
+        let arrive_ps = if state.receiver_cuts_through {
+            let head = PREFIX_BYTES + u64::from(packet.header.header_dw() * 4);
+            start.plus_ticks(head * state.wire.byte_ticks).ceil_ps() + state.flight_ps
+        } else {
+            tail_ps + state.receive_latency_ps
+        };
+        let mut link = pair(&mut self.directions, direction);
+        let reception = link.receive(sequence, packet.wire_bytes, corrupt, tail_ps);
+        let late = link.other.has_late_work();
+        match reception {
+            Reception::Accepted => {
+                let record = self.packets.get_mut(index);
+                record.tail_ps = tail_ps;
+                record.ingress = direction;
+                self.events.schedule(arrive_ps, EventKind::Arrive, direction, index);
+            }
+            Reception::Dropped => self.packets.remove(index),
+        }
+        if late {
+            self.refresh(direction);
+        }
+    }
+
+    fn start_replay_timer(&mut self, direction: u32, end_ps: u64) {
+        let state = &mut self.directions[direction as usize];
+        if state.replay_deadline_ps == u64::MAX {
+            state.replay_deadline_ps = end_ps + state.replay_limit_ps;
+        }
+        if state.replay_event_ps == u64::MAX {
+            state.replay_event_ps = state.replay_deadline_ps;
+            let deadline_ps = state.replay_deadline_ps;
+            self.events.schedule(deadline_ps, EventKind::ReplayTimer, direction, 0);
+        }
+    }
+
+    /// The replay timer may have run out.
+    pub(crate) fn replay_timer(&mut self, direction: u32) {
+        let now_ps = self.events.now_ps();
+        let nak = self.refresh(direction);
+        let state = &mut self.directions[direction as usize];
+        state.replay_event_ps = u64::MAX;
+        if state.replay.is_empty() {
+            state.replay_deadline_ps = u64::MAX;
+            return;
+        }
+        if now_ps >= state.replay_deadline_ps || nak {
+            self.start_replay(direction);
+        }
+        let state = &mut self.directions[direction as usize];
+        state.replay_event_ps = state.replay_deadline_ps.max(now_ps + 1);
+        let next_ps = state.replay_event_ps;
+        self.events.schedule(next_ps, EventKind::ReplayTimer, direction, 0);
+    }
+
+    /// Sends everything that has no Ack again, oldest first; at the fourth time without progress
+    /// the link retrains first.
+    fn start_replay(&mut self, direction: u32) {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        if state.replay.is_empty() {
+            return;
+        }
+        state.replay_at = Some(0);
+        state.replay_number += 1;
+        let mut ready_ps = state.wire.free.ceil_ps().max(now_ps);
+        if state.replay_number >= REPLAYS_BEFORE_RETRAINING {
+            state.replay_number = 0;
+            state.counters.retrainings += 1;
+            ready_ps += state.retrain_ps;
+            let id = state.id;
+            for way in [direction, direction ^ 1] {
+                let state = &mut self.directions[way as usize];
+                state.silence(now_ps, ready_ps, IdleReason::Retraining);
+            }
+            if let Some(sink) = &mut self.trace {
+                sink.record(&TraceRecord {
+                    time: Picoseconds(now_ps),
+                    direction: id,
+                    event: TraceEvent::Retrain { end: Picoseconds(ready_ps) },
+                });
+            }
+        }
+        let state = &mut self.directions[direction as usize];
+        state.replay_deadline_ps = ready_ps + state.replay_limit_ps;
+        self.schedule_pick(direction, ready_ps);
+    }
+}
+
+/// Whether a direction's DLLPs have events of their own.
+fn state_is_eager(fabric: &Fabric, direction: u32) -> bool {
+    fabric.directions[direction as usize].eager
+}
+
+/// A transmitter that was waiting for its wire goes on where the wire became free, to the tick;
+/// one that was idle begins now.
+fn begin_at(free: WireTime, now_ps: u64) -> WireTime {
+    if free.ceil_ps() == now_ps { free } else { WireTime::at(now_ps) }
+}
