@@ -1,2 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! lab
+//! Labs: a fabric from a lab file, enumerated as firmware does it.
+//!
+//! Read first: `labs/minimal.toml` for the format, then [`Lab`].
+//!
+//! ```
+//! let lab = crosslane_lab::open("rosta")?;
+//! let running = lab.build(1)?;
+//! let fpga = running.hosts[0].tree.find("fpga1").expect("the lab has eight FPGAs");
+//! assert_eq!(fpga.max_payload_bytes, 128);
+//! # Ok::<(), crosslane_lab::LabError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod enumerate;
+pub mod error;
+pub mod file;
+mod lab;
+mod shipped;
+mod wiring;
+
+pub use error::{LabError, Place, Problem};
+pub use file::LabFile;
+pub use file::constant::{Constant, Provenance};
+pub use lab::{Lab, RunningHost, RunningLab, open};
+pub use shipped::{ShippedLab, shipped};

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where ranges go: largest alignment first, so that powers of two leave no gaps.
+
+use std::ops::Range;
+
+use super::tree::Function;
+use super::{FOUR_GIB, LEAST_LOW_MEMORY, WINDOWS_32_END, WINDOWS_32_GRANULE, WINDOWS_64_END};
+
+/// A range that needs a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    /// Bytes.
+    pub size: u64,
+    /// Its base is a multiple of this power of two.
+    pub align: u64,
+}
+
+impl Room {
+    /// Nothing.
+    pub const NONE: Self = Self { size: 0, align: 1 };
+
+    /// Grown to whole granules; nothing stays nothing. `None` beyond 64 bits.
+    pub fn rounded(self, granule: u64) -> Option<Self> {
+        if self.size == 0 {
+            return Some(Self::NONE);
+        }
+        let size = self.size.checked_next_multiple_of(granule)?;
+        Some(Self { size, align: self.align.max(granule) })
+    }
+}
+
+/// What lies within a function's range in one of the two spaces: a bridge's children, or an
+/// endpoint's BARs (those of the other space count as nothing).
+pub(super) fn items(function: &Function, rooms: &[[Room; 2]], space: usize) -> Vec<Room> {
+    if function.port_type.is_bridge() {
+        return function.children.iter().map(|&child| rooms[child][space]).collect();
+    }
+    let room = |bar: &crosslane_pcie::config::Bar| match space_of(bar.kind) == space {
+        true => Room { size: bar.size_bytes, align: bar.size_bytes },
+        false => Room::NONE,
+    };
+    function.bars.iter().map(room).collect()
+}
+
+/// Only 64-bit prefetchable memory may lie above 4 GiB: the other window of a bridge has 32 bits
+/// (PCIe 6.x 7.5.1.3.8).
+pub(super) const fn space_of(kind: crosslane_pcie::config::BarKind) -> usize {
+    (kind.is_64_bit() && kind.is_prefetchable()) as usize
+}
+
+/// Offsets of ranges within the range that holds them all, and that range. `None` beyond
+/// 64 bits.
+pub(super) fn pack(items: &[Room]) -> Option<(Vec<u64>, Room)> {
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    order.sort_by_key(|&index| std::cmp::Reverse(items[index].align));
+    let mut offsets = vec![0; items.len()];
+    let mut whole = Room::NONE;
+    for index in order {
+        let item = items[index];
+        if item.size == 0 {
+            continue;
+        }
+        let offset = whole.size.checked_next_multiple_of(item.align)?;
+        offsets[index] = offset;
+        whole.size = offset.checked_add(item.size)?;
+        whole.align = whole.align.max(item.align);
+    }
+    Some((offsets, whole))
+}
+
+/// The hole in memory below 4 GiB for so much room: as high as possible.
+pub(super) fn below_4_gib(room: Room) -> Option<Range<u64>> {
+    let base = WINDOWS_32_END.checked_sub(room.size)? & !(room.align - 1);
+    let start = base & !(WINDOWS_32_GRANULE - 1);
+    (start >= LEAST_LOW_MEMORY).then_some(start..WINDOWS_32_END)
+}
+
+/// The range above the memory that continues at 4 GiB.
+pub(super) fn above_memory(room: Room, memory_bytes: u64, hole_start: u64) -> Option<Range<u64>> {
+    let memory_end = FOUR_GIB.checked_add(memory_bytes.saturating_sub(hole_start))?;
+    let base = memory_end.checked_next_multiple_of(room.align)?;
+    let end = base.checked_add(room.size)?;
+    (end <= WINDOWS_64_END).then_some(base..end)
+}
+
+/// First base within `windows` that is aligned for `room`: the highest one below 4 GiB.
+pub(super) fn first_aligned(windows: &Range<u64>, space: usize, room: Room) -> u64 {
+    match space {
+        0 => (windows.end - room.size) & !(room.align - 1),
+        _ => windows.start,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn power(bits: u32) -> Room {
+        Room { size: 1 << bits, align: 1 << bits }
+    }
+
+    #[test]
+    fn powers_of_two_leave_no_gap() {
+        let (offsets, whole) = pack(&[power(12), power(20), Room::NONE, power(16)]).unwrap();
+        assert_eq!(offsets, [(1 << 20) + (1 << 16), 0, 0, 1 << 20]);
+        assert_eq!(whole, Room { size: (1 << 20) + (1 << 16) + (1 << 12), align: 1 << 20 });
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        assert_eq!(pack(&[power(63), power(63)]), None);
+        assert_eq!(below_4_gib(power(32)), None);
+        assert_eq!(below_4_gib(Room::NONE), Some(0xf000_0000..WINDOWS_32_END));
+        assert_eq!(above_memory(power(52), 0, 0xf000_0000), None);
+    }
+}

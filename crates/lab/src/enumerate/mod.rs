@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What firmware does at start: numbers the buses, sizes and places the BARs, opens the windows
+//! of bridges, enables the functions and sets payload and read sizes. All of it by
+//! configuration reads and writes, as on a machine.
+//!
+//! Read first: base specification 7.3.1 (configuration accesses), 7.5.1.2.1 (BAR sizing) and
+//! 7.5.1.3 (bridges).
+
+mod access;
+mod addresses;
+mod tree;
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use crosslane_fabric::{Fabric, NodeId};
+use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_pcie::units::{HostId, RoutingId};
+use thiserror::Error;
+
+use access::Access;
+pub use access::set_max_payload;
+use addresses::Room;
+pub use tree::{Function, HostTree};
+
+/// Top of the window space below 4 GiB: above it a PC has its interrupt controllers and its
+/// boot ROM.
+pub const WINDOWS_32_END: u64 = 0xfec0_0000;
+/// The windows below 4 GiB begin at a multiple of this, so that memory ends there.
+pub const WINDOWS_32_GRANULE: u64 = 256 << 20;
+/// Memory that always remains below the windows.
+pub const LEAST_LOW_MEMORY: u64 = 256 << 20;
+/// End of the address space for windows above memory: 52 bits, as x86 has them.
+pub const WINDOWS_64_END: u64 = 1 << 52;
+/// First address of the space above 4 GiB.
+pub const FOUR_GIB: u64 = 1 << 32;
+/// Windows of bridges are multiples of this (PCIe 6.x 7.5.1.3.8).
+pub const WINDOW_GRANULE: u64 = 1 << 20;
+
+/// The payload that every function supports, bytes (PCIe 6.x 7.5.3.3).
+const LEAST_PAYLOAD_BYTES: u32 = 128;
+
+/// Why a host's tree cannot be enumerated.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum EnumerationError {
+    /// No bus number is left.
+    #[error("{bridge} gets no bus number: the 256 of its host are used up")]
+    NoBusNumber {
+        /// The bridge that has none.
+        bridge: String,
+    },
+    /// BARs that do not fit.
+    #[error("the BARs {space} need {need_bytes} bytes, but only {have_bytes} can be had")]
+    NoSpace {
+        /// Which address space.
+        space: &'static str,
+        /// What they need, bytes.
+        need_bytes: u64,
+        /// What there is, bytes.
+        have_bytes: u64,
+    },
+    /// A function that does not keep what is written.
+    #[error("{function} does not take what is written to its register 0x{offset:x}")]
+    NotKept {
+        /// The function.
+        function: String,
+        /// The register's offset in bytes.
+        offset: u16,
+    },
+    /// A payload that a function does not support.
+    #[error("{function} cannot be set to a payload of {bytes} bytes; it supports {supported}")]
+    PayloadNotSupported {
+        /// The function.
+        function: String,
+        /// What was asked for, bytes.
+        bytes: u32,
+        /// What it supports, bytes.
+        supported: u32,
+    },
+}
+
+/// What the lab wishes for one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Host memory in bytes.
+    pub memory_bytes: u64,
+    /// Max_Read_Request_Size of every function, bytes.
+    pub max_read_request_bytes: u32,
+    /// Largest Max_Payload_Size, bytes; `None`: what all functions support.
+    pub max_payload_limit_bytes: Option<u32>,
+    /// Read completion boundary of the host, bytes, which endpoints are told.
+    pub read_completion_boundary_bytes: u32,
+    /// Root complexes and switches whose lower ports redirect peer-to-peer requests (ACS).
+    pub redirecting: BTreeSet<NodeId>,
+}
+
+/// Enumerates the tree of one host.
+///
+/// # Errors
+/// See [`EnumerationError`]. The functions are then left as they are.
+pub fn enumerate(
+    fabric: &mut Fabric,
+    host: HostId,
+    policy: &Policy,
+) -> Result<HostTree, EnumerationError> {
+    let mut access = Access { fabric, host };
+    let mut functions = Vec::new();
+    let mut last_bus = 0;
+    scan(&mut access, None, 0, &mut last_bus, &mut functions)?;
+    let windows = place(&mut access, policy, &mut functions)?;
+    let max_payload_bytes = functions
+        .iter()
+        .map(|function| function.max_payload_supported_bytes)
+        .chain(policy.max_payload_limit_bytes)
+        .min()
+        .unwrap_or(LEAST_PAYLOAD_BYTES);
+    for function in &mut functions {
+        access.enable(function, policy, max_payload_bytes)?;
+    }
+    let [windows_32, windows_64] = windows;
+    let low_end = policy.memory_bytes.min(windows_32.start);
+    let memory = [0..low_end, FOUR_GIB..FOUR_GIB + (policy.memory_bytes - low_end)];
+    Ok(HostTree { host, functions, memory, windows_32, windows_64, last_bus })
+}
+
+/// Finds the functions of one bus, depth first; bridges get their bus numbers on the way.
+fn scan(
+    access: &mut Access<'_>,
+    parent: Option<usize>,
+    bus: u8,
+    last_bus: &mut u8,
+    functions: &mut Vec<Function>,
+) -> Result<(), EnumerationError> {
+    // At the lower end of a link there is device 0 only (PCIe 6.x 7.3.1).
+    let below_link = parent.is_some_and(|index| functions[index].port_type.is_above_its_link());
+    let devices = if below_link { 0..1 } else { 0..32 };
+    for device in devices {
+        let id = RoutingId::new(bus, device, 0);
+        let Some(mut function) = access.probe(id) else { continue };
+        function.parent = parent;
+        let index = functions.len();
+        if let Some(parent) = parent {
+            functions[parent].children.push(index);
+        }
+        let is_bridge = function.port_type.is_bridge();
+        let name = function.name.clone();
+        functions.push(function);
+        if !is_bridge {
+            continue;
+        }
+        let Some(secondary) = last_bus.checked_add(1) else {
+            return Err(EnumerationError::NoBusNumber { bridge: name });
+        };
+        *last_bus = secondary;
+        // Everything is passed on until the last bus below is known.
+        access.set_buses(&functions[index], bus, secondary, u8::MAX)?;
+        scan(access, Some(index), secondary, last_bus, functions)?;
+        access.set_buses(&functions[index], bus, secondary, *last_bus)?;
+        functions[index].buses = Some(secondary..=*last_bus);
+    }
+    Ok(())
+}
+
+/// Which of the two address spaces a range is placed in.
+const SPACES: [&str; 2] = ["below 4 GiB", "above 4 GiB"];
+
+/// Places every BAR and window; gives the two ranges that they lie in.
+fn place(
+    access: &mut Access<'_>,
+    policy: &Policy,
+    functions: &mut [Function],
+) -> Result<[Range<u64>; 2], EnumerationError> {
+    // From the leaves up: children stand behind their parents.
+    let mut rooms: Vec<[Room; 2]> = vec![[Room::NONE; 2]; functions.len()];
+    for index in (0..functions.len()).rev() {
+        for space in 0..2 {
+            let items = addresses::items(&functions[index], &rooms, space);
+            let (_, mut room) = addresses::pack(&items).ok_or_else(|| no_space(space, &items))?;
+            if functions[index].port_type.is_bridge() {
+                room = room.rounded(WINDOW_GRANULE).ok_or_else(|| no_space(space, &items))?;
+            }
+            rooms[index][space] = room;
+        }
+    }
+    let top: Vec<usize> =
+        (0..functions.len()).filter(|&index| functions[index].parent.is_none()).collect();
+    let mut bases = vec![[0; 2]; functions.len()];
+    let mut windows = [0..0, 0..0];
+    for space in 0..2 {
+        let items: Vec<Room> = top.iter().map(|&index| rooms[index][space]).collect();
+        let packed = addresses::pack(&items);
+        let (offsets, room) = packed.ok_or_else(|| no_space(space, &items))?;
+        windows[space] = match space {
+            0 => addresses::below_4_gib(room),
+            _ => addresses::above_memory(room, policy.memory_bytes, windows[0].start),
+        }
+        .ok_or_else(|| no_space(space, &[room]))?;
+        let base = addresses::first_aligned(&windows[space], space, room);
+        for (&index, offset) in top.iter().zip(offsets) {
+            bases[index][space] = base + offset;
+        }
+    }
+    // From the root down.
+    for index in 0..functions.len() {
+        for space in 0..2 {
+            let items = addresses::items(&functions[index], &rooms, space);
+            let (offsets, _) = addresses::pack(&items).ok_or_else(|| no_space(space, &items))?;
+            let base = bases[index][space];
+            if functions[index].port_type.is_bridge() {
+                for (&child, offset) in functions[index].children.clone().iter().zip(&offsets) {
+                    bases[child][space] = base + offset;
+                }
+                access.set_window(&mut functions[index], space, base, rooms[index][space].size)?;
+            } else {
+                access.set_bars(&mut functions[index], space, base, &offsets)?;
+            }
+        }
+    }
+    Ok(windows)
+}
+
+fn no_space(space: usize, items: &[Room]) -> EnumerationError {
+    let need_bytes = items.iter().fold(0_u64, |sum, room| sum.saturating_add(room.size));
+    let have_bytes = match space {
+        0 => WINDOWS_32_END - LEAST_LOW_MEMORY,
+        _ => WINDOWS_64_END - FOUR_GIB,
+    };
+    EnumerationError::NoSpace { space: SPACES[space], need_bytes, have_bytes }
+}
+
+/// Whether a port redirects peer-to-peer requests if its node is to.
+const fn can_redirect(port_type: PortType) -> bool {
+    matches!(port_type, PortType::RootPort | PortType::DownstreamPort)
+}
+
+/// Value of the ACS control bits for redirection (PCIe 6.x 7.7.11.3).
+const REDIRECT: u32 = reg::ACS_CONTROL_REQUEST_REDIRECT
+    | reg::ACS_CONTROL_COMPLETION_REDIRECT
+    | reg::ACS_CONTROL_UPSTREAM_FORWARDING;

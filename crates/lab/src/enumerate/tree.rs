@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What enumeration found: the tree of a host, as `lspci -tv` would show it.
+
+use std::fmt;
+use std::ops::{Range, RangeInclusive};
+
+use crosslane_fabric::{NodeId, PortId};
+use crosslane_pcie::config::{Bar, PortType};
+use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
+
+/// A function: a port of a root complex, of a switch or of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Function {
+    /// The port of the fabric.
+    pub port: PortId,
+    /// Its node.
+    pub node: NodeId,
+    /// Name of the port.
+    pub name: String,
+    /// Bus, device and function.
+    pub routing_id: RoutingId,
+    /// The bridge above it, an index into [`HostTree::functions`].
+    pub parent: Option<usize>,
+    /// What is on the bus below it, likewise.
+    pub children: Vec<usize>,
+    /// What it is.
+    pub port_type: PortType,
+    /// Vendor ID.
+    pub vendor: u16,
+    /// Device ID.
+    pub device: u16,
+    /// Class code, 24 bits.
+    pub class_code: u32,
+    /// Its BARs as they were placed.
+    pub bars: Vec<Bar>,
+    /// Buses below a bridge.
+    pub buses: Option<RangeInclusive<u8>>,
+    /// Addresses that a bridge passes down, below 4 GiB.
+    pub memory_window: Option<RangeInclusive<u64>>,
+    /// Addresses that a bridge passes down, prefetchable.
+    pub prefetchable_window: Option<RangeInclusive<u64>>,
+    /// Largest payload that it supports, bytes.
+    pub max_payload_supported_bytes: u32,
+    /// Largest payload that it is set to, bytes.
+    pub max_payload_bytes: u32,
+    /// Largest read request that it is set to, bytes.
+    pub max_read_request_bytes: u32,
+    /// What its link has trained to.
+    pub link: Option<LinkRate>,
+    /// The most that its link could do.
+    pub link_most: Option<LinkRate>,
+    /// Whether it can use 8-bit tags, which are then enabled.
+    pub extended_tags: bool,
+    /// Whether it redirects peer-to-peer requests to the root complex (ACS).
+    pub redirects: bool,
+    /// Where its PCI Express capability is.
+    pub(super) express: u16,
+}
+
+/// The tree of one host after enumeration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostTree {
+    /// The host.
+    pub host: HostId,
+    /// Its functions, each behind the bridge above it.
+    pub functions: Vec<Function>,
+    /// Host memory: below the windows, and from 4 GiB on (empty where there is none).
+    pub memory: [Range<u64>; 2],
+    /// The hole below 4 GiB that the windows are in.
+    pub windows_32: Range<u64>,
+    /// The range above memory that 64-bit windows are in.
+    pub windows_64: Range<u64>,
+    /// Highest bus number in use.
+    pub last_bus: u8,
+}
+
+impl HostTree {
+    /// The function of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Function> {
+        self.functions.iter().find(|function| function.name == name)
+    }
+
+    /// The function whose BAR holds an address, and the BAR.
+    #[must_use]
+    pub fn at_address(&self, address: BusAddress) -> Option<(&Function, &Bar)> {
+        self.functions
+            .iter()
+            .flat_map(|function| function.bars.iter().map(move |bar| (function, bar)))
+            .find(|(_, bar)| bar.contains(address))
+    }
+
+    /// The functions from one to the other through the tree, both ends with it; through the
+    /// root complex where they share no bridge.
+    #[must_use]
+    pub fn path(&self, from: &Function, to: &Function) -> Vec<&Function> {
+        let up = |start: &Function| {
+            let mut indexes = Vec::new();
+            let mut at = self.functions.iter().position(|f| f.port == start.port);
+            while let Some(index) = at {
+                indexes.push(index);
+                at = self.functions[index].parent;
+            }
+            indexes
+        };
+        let (mut left, mut right) = (up(from), up(to));
+        // What both have above them, but for the lowest bridge, is not on the way. A switch's
+        // upstream port is not passed either: siblings meet on the bus below it.
+        while let (Some(one), Some(other)) = (left.last(), right.last()) {
+            if one != other {
+                break;
+            }
+            if left.len() == 1 || right.len() == 1 {
+                right.pop();
+                break;
+            }
+            left.pop();
+            right.pop();
+        }
+        left.into_iter()
+            .chain(right.into_iter().rev())
+            .map(|index| &self.functions[index])
+            .collect()
+    }
+
+    fn depth(&self, function: &Function) -> usize {
+        let parents = |index: &usize| self.functions[*index].parent;
+        std::iter::successors(function.parent, parents).count()
+    }
+}
+
+/// One line a function, its children indented.
+impl fmt::Display for HostTree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "host {}: buses 00-{:02x}", self.host.0, self.last_bus)?;
+        for range in self.memory.iter().filter(|range| !range.is_empty()) {
+            writeln!(f, "  memory  {}", span(range.start, range.end - 1))?;
+        }
+        for range in [&self.windows_32, &self.windows_64].into_iter().filter(|r| !r.is_empty()) {
+            writeln!(f, "  windows {}", span(range.start, range.end - 1))?;
+        }
+        for function in &self.functions {
+            let indent = "  ".repeat(self.depth(function) + 1);
+            write!(f, "{indent}{} {}", function.routing_id, function.name)?;
+            write!(f, " [{:04x}:{:04x}]", function.vendor, function.device)?;
+            if let Some(link) = function.link {
+                write!(f, " {link}")?;
+            }
+            write!(f, " MPS {}", function.max_payload_bytes)?;
+            write!(f, " MRRS {}", function.max_read_request_bytes)?;
+            if let Some(buses) = &function.buses {
+                write!(f, " buses {:02x}-{:02x}", buses.start(), buses.end())?;
+            }
+            let windows = [&function.memory_window, &function.prefetchable_window];
+            for window in windows.into_iter().flatten() {
+                write!(f, " window {}", span(*window.start(), *window.end()))?;
+            }
+            for bar in &function.bars {
+                let last = bar.base.0 + (bar.size_bytes - 1);
+                write!(f, " BAR{} {}", bar.index, span(bar.base.0, last))?;
+            }
+            writeln!(f, "{}", if function.redirects { " ACS redirect" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+fn span(first: u64, last: u64) -> String {
+    format!("{first:#x}-{last:#x}")
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What can be wrong with a lab: one problem, and the place in the file that it is about.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crosslane_fabric::BuildError;
+use miette::{Diagnostic, LabeledSpan, SourceCode};
+use thiserror::Error;
+
+use crate::enumerate::EnumerationError;
+
+/// A place in a lab file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Name of the file, or of the shipped lab.
+    pub file: Arc<str>,
+    /// The whole text of the file.
+    pub text: Arc<str>,
+    /// Bytes of the text that the problem is about.
+    pub span: Range<usize>,
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The key or table, with dots: `part.v7.requester.tags`. Empty for the file as a whole.
+    pub key: String,
+}
+
+impl Place {
+    /// The place of some bytes of a text. A span beyond the text is cut to it.
+    #[must_use]
+    pub fn new(file: Arc<str>, text: Arc<str>, span: Range<usize>, key: String) -> Self {
+        let floor = |at: usize| {
+            let at = at.min(text.len());
+            (0..=at).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0)
+        };
+        let span = floor(span.start)..floor(span.end.max(span.start));
+        let before = &text[..span.start];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or("").chars().count() + 1;
+        Self { file, span, line, column, key, text }
+    }
+}
+
+/// Printed as compilers do: `labs/rosta.toml:12:9`.
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// `; did you mean X?`, or nothing.
+struct Hint<'a>(&'a Option<String>);
+
+impl fmt::Display for Hint<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(word) => write!(f, "; did you mean {word}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file is not TOML.
+    #[error("this is not TOML: {message}")]
+    Syntax {
+        /// What the parser says.
+        message: String,
+    },
+    /// Nothing is in the file.
+    #[error("the lab file is empty; the shipped lab `minimal` is one to copy")]
+    Empty,
+    /// A key that does not exist there.
+    #[error("{table} has no key {key}{}", Hint(.suggestion))]
+    UnknownKey {
+        /// The key.
+        key: String,
+        /// Where it was written.
+        table: String,
+        /// The nearest key that exists.
+        suggestion: Option<String>,
+        /// Every key that exists there.
+        known: Vec<&'static str>,
+    },
+    /// A key that must be there.
+    #[error("{table} needs the key {key}")]
+    MissingKey {
+        /// The key.
+        key: String,
+        /// Where it is missing.
+        table: String,
+    },
+    /// A value of another type.
+    #[error("{key} is {found}, but it has to be {expected}")]
+    WrongType {
+        /// The key.
+        key: String,
+        /// What it has to be.
+        expected: String,
+        /// What it is.
+        found: String,
+    },
+    /// A value that cannot be.
+    #[error("{key}: {problem}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// Why not, with the value.
+        problem: String,
+    },
+    /// A constant that does not say where it comes from.
+    #[error(
+        "{key}: {problem}; a constant is written {{ value = ..., source = \"...\" }}, and the \
+         source begins with clause:, data sheet:, document:, fit: or assumption:"
+    )]
+    Provenance {
+        /// The key.
+        key: String,
+        /// What is missing.
+        problem: String,
+    },
+    /// A name that nothing has.
+    #[error("there is no {what} named {name}{}", Hint(.suggestion))]
+    UnknownName {
+        /// What was looked for.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The nearest name that exists.
+        suggestion: Option<String>,
+    },
+    /// Two things of one name.
+    #[error("the name {name} is taken: line {first_line} has it already")]
+    DuplicateName {
+        /// The name.
+        name: String,
+        /// Where it was first.
+        first_line: usize,
+    },
+    /// A part or node of a kind that does not fit.
+    #[error("{name} is {found}, but {needed} is needed here")]
+    WrongKind {
+        /// Its name.
+        name: String,
+        /// What it is.
+        found: String,
+        /// What it has to be.
+        needed: &'static str,
+    },
+    /// A switch or an endpoint without a link above it.
+    #[error("{name} hangs in the air: no link has it as its lower end")]
+    NotLinked {
+        /// Its name.
+        name: String,
+    },
+    /// Links in a ring.
+    #[error("links go in a ring: {path}; a PCI Express hierarchy is a tree")]
+    Loop {
+        /// The names along the ring.
+        path: String,
+    },
+    /// A port that two links want.
+    #[error("port {port} is taken: the link of line {first_line} has it already")]
+    PortTaken {
+        /// The port.
+        port: String,
+        /// Where it was first.
+        first_line: usize,
+    },
+    /// More than there can be.
+    #[error("{what}: {count} is more than the {limit} that are possible")]
+    TooMany {
+        /// Of what.
+        what: String,
+        /// How many.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// What the fabric refuses.
+    #[error("{source}")]
+    Build {
+        /// Why.
+        source: BuildError,
+    },
+    /// What cannot be enumerated.
+    #[error("{source}")]
+    Enumeration {
+        /// Why.
+        source: EnumerationError,
+    },
+    /// No such lab.
+    #[error("there is no file {name}, nor a shipped lab of that name; shipped are {shipped}")]
+    NoSuchLab {
+        /// What was asked for.
+        name: String,
+        /// The names of the shipped labs.
+        shipped: String,
+    },
+    /// A file that cannot be read.
+    #[error("cannot read {path}: {reason}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+impl Problem {
+    /// A short stable word for it, for machines: `unknown-key`.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Syntax { .. } => "syntax",
+            Self::Empty => "empty",
+            Self::UnknownKey { .. } => "unknown-key",
+            Self::MissingKey { .. } => "missing-key",
+            Self::WrongType { .. } => "wrong-type",
+            Self::BadValue { .. } => "bad-value",
+            Self::Provenance { .. } => "provenance",
+            Self::UnknownName { .. } => "unknown-name",
+            Self::DuplicateName { .. } => "duplicate-name",
+            Self::WrongKind { .. } => "wrong-kind",
+            Self::NotLinked { .. } => "not-linked",
+            Self::Loop { .. } => "loop",
+            Self::PortTaken { .. } => "port-taken",
+            Self::TooMany { .. } => "too-many",
+            Self::Build { .. } => "build",
+            Self::Enumeration { .. } => "enumeration",
+            Self::NoSuchLab { .. } => "no-such-lab",
+            Self::Unreadable { .. } => "unreadable",
+        }
+    }
+}
+
+/// Why a lab cannot be had: the problem, and where it is. Printed as one line that begins with
+/// the place; as a [`Diagnostic`] it shows the line of the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LabError {
+    /// What is wrong.
+    pub problem: Box<Problem>,
+    /// Where, if it is about a place in a file.
+    pub place: Option<Box<Place>>,
+}
+
+impl LabError {
+    pub(crate) fn at(place: Place, problem: Problem) -> Self {
+        Self { problem: Box::new(problem), place: Some(Box::new(place)) }
+    }
+
+    pub(crate) fn nowhere(problem: Problem) -> Self {
+        Self { problem: Box::new(problem), place: None }
+    }
+}
+
+impl fmt::Display for LabError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}", self.problem),
+            None => write!(f, "{}", self.problem),
+        }
+    }
+}
+
+impl std::error::Error for LabError {}
+
+impl Diagnostic for LabError {
+    fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        Some(Box::new(format!("lab::{}", self.problem.code())))
+    }
+
+    fn help<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
+        match &*self.problem {
+            Problem::UnknownKey { known, .. } => {
+                Some(Box::new(format!("the keys here are {}", known.join(", "))))
+            }
+            _ => None,
+        }
+    }
+
+    fn source_code(&self) -> Option<&dyn SourceCode> {
+        self.place.as_deref().map(|place| place as &dyn SourceCode)
+    }
+
+    fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
+        let place = self.place.as_deref()?;
+        let label = (!place.key.is_empty()).then(|| place.key.clone());
+        let span = LabeledSpan::new(label, place.span.start, place.span.len());
+        Some(Box::new(std::iter::once(span)))
+    }
+}
+
+/// The text of the file under the file's name.
+impl SourceCode for Place {
+    fn read_span<'a>(
+        &'a self,
+        span: &miette::SourceSpan,
+        lines_before: usize,
+        lines_after: usize,
+    ) -> Result<Box<dyn miette::SpanContents<'a> + 'a>, miette::MietteError> {
+        let inner = self.text.read_span(span, lines_before, lines_after)?;
+        Ok(Box::new(miette::MietteSpanContents::new_named(
+            self.file.to_string(),
+            inner.data(),
+            *inner.span(),
+            inner.line(),
+            inner.column(),
+            inner.line_count(),
+        )))
+    }
+}
+
+/// The word nearest to `word` among `known`, if one is near enough to be meant.
+pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    known
+        .into_iter()
+        .map(|candidate| (edit_distance(word, candidate), candidate))
+        .filter(|(distance, candidate)| *distance <= 1 + candidate.len().max(word.len()) / 4)
+        .min()
+        .map(|(_, candidate)| candidate.to_owned())
+}
+
+/// Insertions, deletions and substitutions from one word to the other. Words of lab files are
+/// short; only the first 64 bytes count.
+fn edit_distance(one: &str, other: &str) -> usize {
+    let cut = |word: &str| word.bytes().take(64).collect::<Vec<u8>>();
+    let (one, other) = (cut(one), cut(other));
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (index, a) in one.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, b) in other.iter().enumerate() {
+            let substituted = diagonal + usize::from(a != b);
+            diagonal = row[column + 1];
+            row[column + 1] = substituted.min(row[column] + 1).min(diagonal + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_words_are_found_and_far_ones_are_not() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(nearest("tag", ["tags", "clock_ns"]), Some("tags".into()));
+        assert_eq!(nearest("colour", ["tags", "clock_ns"]), None);
+    }
+
+    #[test]
+    fn a_place_counts_lines_and_characters() {
+        let place = Place::new("f".into(), "a\nüb = 1".into(), 4..5, String::new());
+        assert_eq!((place.line, place.column), (2, 2));
+        let beyond = Place::new("f".into(), "ü".into(), 1..9, String::new());
+        assert_eq!(beyond.span, 0..2);
+    }
+}

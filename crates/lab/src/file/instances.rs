@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Instances: hosts, switches, endpoints and links, one by one or in ranges such as
+//! `fpga{1..8}`.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crosslane_fabric::LinkParameters;
+use crosslane_fabric::topology::MAX_NODES;
+
+use super::parts::{
+    EndpointPart, PAYLOADS, PartKind, RootComplexPart, SwitchPart, link, wrong_kind,
+};
+use super::table::{Table, Word};
+use super::{LabFile, Part, check_name};
+use crate::error::{LabError, Problem, nearest};
+
+/// Where a host's programs get their DMA buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostBuffers {
+    /// Below 4 GiB: requests have the short header of 3 DW.
+    Below4Gib,
+    /// Above 4 GiB: requests have the long header of 4 DW.
+    Above4Gib,
+}
+
+/// A host.
+#[derive(Clone, Debug)]
+pub struct HostInstance {
+    /// Its name.
+    pub name: String,
+    /// Its constants.
+    pub part: Arc<RootComplexPart>,
+    /// Where its programs get their buffers.
+    pub buffers: HostBuffers,
+    /// Max_Read_Request_Size that its functions are set to, bytes.
+    pub max_read_request_bytes: u32,
+    /// Largest Max_Payload_Size that its functions are set to, bytes, if the lab limits it.
+    pub max_payload_limit_bytes: Option<u32>,
+    /// Whether its root ports redirect peer-to-peer requests (ACS).
+    pub acs: bool,
+    pub(crate) span: Range<usize>,
+}
+
+/// A switch.
+#[derive(Clone, Debug)]
+pub struct SwitchInstance {
+    /// Its name.
+    pub name: String,
+    /// Its constants.
+    pub part: Arc<SwitchPart>,
+    /// Whether its downstream ports redirect peer-to-peer requests (ACS).
+    pub acs: bool,
+    pub(crate) span: Range<usize>,
+}
+
+/// An endpoint.
+#[derive(Clone, Debug)]
+pub struct EndpointInstance {
+    /// Its name.
+    pub name: String,
+    /// Its constants.
+    pub part: Arc<EndpointPart>,
+    pub(crate) span: Range<usize>,
+}
+
+/// A link.
+#[derive(Clone, Debug)]
+pub struct LinkInstance {
+    /// Host or switch above it.
+    pub upper: String,
+    /// Name of the port that it makes there, if the lab gives one.
+    pub upper_port: Option<String>,
+    /// Switch or endpoint below it.
+    pub lower: String,
+    /// Its constants.
+    pub parameters: LinkParameters,
+    pub(crate) path: String,
+    pub(crate) upper_span: Range<usize>,
+    pub(crate) upper_port_span: Range<usize>,
+    pub(crate) lower_span: Range<usize>,
+    pub(crate) rate_span: Range<usize>,
+}
+
+type Parts<'a> = BTreeMap<String, Part<'a>>;
+
+/// Names of a range `a{1..3}b`, or the one name.
+fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Word>, LabError> {
+    let bad = |problem: String| Err(table.bad(key, problem));
+    let Some((head, rest)) = word.text.split_once('{') else {
+        check_name(table, key, word)?;
+        return Ok(vec![word.clone()]);
+    };
+    let Some((range, tail)) = rest.split_once('}') else {
+        return bad(format!("\"{}\" opens a range and does not close it", word.text));
+    };
+    let ends = range
+        .split_once("..")
+        .and_then(|(first, last)| Some((first.parse::<u32>().ok()?, last.parse::<u32>().ok()?)));
+    let Some((first, last)) = ends.filter(|(first, last)| first <= last) else {
+        return bad(format!("{{{range}}} is not a range like {{1..8}}"));
+    };
+    let count = (last - first) as usize + 1;
+    if count > MAX_NODES {
+        let what = format!("names of {}", word.text);
+        return Err(table.error(key, Problem::TooMany { what, count, limit: MAX_NODES }));
+    }
+    let name = |number| Word { text: format!("{head}{number}{tail}"), span: word.span.clone() };
+    check_name(table, key, &name(last))?;
+    Ok((first..=last).map(name).collect())
+}
+
+/// The part that an instance names, with the instance's own keys above it.
+fn part_of<'a>(
+    instance: &Table<'a>,
+    parts: &Parts<'a>,
+    needed: PartKind,
+) -> Result<Table<'a>, LabError> {
+    let name = instance.needed_word("part")?;
+    let Some(part) = parts.get(&name.text) else {
+        let same_kind = parts.iter().filter(|(_, part)| part.kind == needed);
+        let suggestion = nearest(&name.text, same_kind.map(|(name, _)| name.as_str()));
+        let problem = Problem::UnknownName { what: "part", name: name.text, suggestion };
+        return Err(instance.error("part", problem));
+    };
+    if part.kind != needed {
+        return Err(wrong_kind(instance, "part", &name.text, part.kind, needed));
+    }
+    Ok(part.table.under(instance))
+}
+
+/// Keys of an instance: its own, and those of its part, which it may overrule.
+fn only(instance: &Table<'_>, own: &[&'static str], kind: PartKind) -> Result<(), LabError> {
+    let of_part = kind.keys().iter().filter(|key| !["kind", "summary"].contains(*key));
+    let keys: Vec<&'static str> = own.iter().chain(of_part).copied().collect();
+    instance.only(&keys)
+}
+
+fn names(instance: &Table<'_>) -> Result<Vec<Word>, LabError> {
+    let word = instance.needed_word("name")?;
+    expand(instance, "name", &word)
+}
+
+fn acs(instance: &Table<'_>, able: bool) -> Result<bool, LabError> {
+    let wanted = instance.wish("acs")?;
+    if wanted && !able {
+        return Err(instance.bad("acs", "its part's ports do not have ACS (port.acs)".into()));
+    }
+    Ok(wanted)
+}
+
+/// Adds a name to those of the lab.
+fn claim(
+    instance: &Table<'_>,
+    taken: &mut BTreeMap<String, usize>,
+    word: &Word,
+) -> Result<(), LabError> {
+    let count = taken.len() + 1;
+    if count > MAX_NODES {
+        let what = "hosts, switches and endpoints of a lab".into();
+        return Err(instance.error("name", Problem::TooMany { what, count, limit: MAX_NODES }));
+    }
+    if let Some(&first) = taken.get(&word.text) {
+        let first_line = instance.source.line(first);
+        let problem = Problem::DuplicateName { name: word.text.clone(), first_line };
+        return Err(instance.error("name", problem));
+    }
+    taken.insert(word.text.clone(), word.span.start);
+    Ok(())
+}
+
+/// Reads all instances into `lab`.
+pub(super) fn read<'a>(
+    root: &Table<'a>,
+    parts: &Parts<'a>,
+    lab: &mut LabFile,
+) -> Result<(), LabError> {
+    let mut taken = BTreeMap::new();
+    for table in root.list("host")? {
+        lab.hosts.extend(host(&table, parts, &mut taken)?);
+    }
+    if lab.hosts.is_empty() {
+        return Err(root.missing("[[host]]"));
+    }
+    let limit = usize::from(u16::MAX);
+    if lab.hosts.len() > limit {
+        let (what, count) = ("hosts of a lab".into(), lab.hosts.len());
+        return Err(root.error("host", Problem::TooMany { what, count, limit }));
+    }
+    for table in root.list("switch")? {
+        only(&table, &["name", "part", "acs"], PartKind::Switch)?;
+        let part = Arc::new(SwitchPart::read(&part_of(&table, parts, PartKind::Switch)?)?);
+        let acs = acs(&table, part.downstream.capability.acs)?;
+        for word in names(&table)? {
+            claim(&table, &mut taken, &word)?;
+            let (part, span) = (part.clone(), word.span);
+            lab.switches.push(SwitchInstance { name: word.text, part, acs, span });
+        }
+    }
+    for table in root.list("endpoint")? {
+        only(&table, &["name", "part"], PartKind::Endpoint)?;
+        let part = Arc::new(EndpointPart::read(&part_of(&table, parts, PartKind::Endpoint)?)?);
+        for word in names(&table)? {
+            claim(&table, &mut taken, &word)?;
+            let (part, span) = (part.clone(), word.span);
+            lab.endpoints.push(EndpointInstance { name: word.text, part, span });
+        }
+    }
+    for table in root.list("link")? {
+        links(&table, parts, lab)?;
+    }
+    Ok(())
+}
+
+fn host<'a>(
+    table: &Table<'a>,
+    parts: &Parts<'a>,
+    taken: &mut BTreeMap<String, usize>,
+) -> Result<Vec<HostInstance>, LabError> {
+    let own =
+        ["name", "part", "acs", "buffers", "max_read_request_bytes", "max_payload_limit_bytes"];
+    only(table, &own, PartKind::RootComplex)?;
+    let part = Arc::new(RootComplexPart::read(&part_of(table, parts, PartKind::RootComplex)?)?);
+    let regions =
+        [("below-4-gib", HostBuffers::Below4Gib), ("above-4-gib", HostBuffers::Above4Gib)];
+    let buffers = table.choice("buffers", &regions)?;
+    let read_request = match table.has("max_read_request_bytes") {
+        true => table.power_of_two("max_read_request_bytes", PAYLOADS)? as u32,
+        // What functions have after reset (PCIe 6.x 7.5.3.4).
+        false => 512,
+    };
+    let limit = match table.has("max_payload_limit_bytes") {
+        true => Some(table.power_of_two("max_payload_limit_bytes", PAYLOADS)? as u32),
+        false => None,
+    };
+    let acs = acs(table, part.port.capability.acs)?;
+    let mut hosts = Vec::new();
+    for word in names(table)? {
+        claim(table, taken, &word)?;
+        hosts.push(HostInstance {
+            name: word.text,
+            part: part.clone(),
+            buffers,
+            max_read_request_bytes: read_request,
+            max_payload_limit_bytes: limit,
+            acs,
+            span: word.span,
+        });
+    }
+    Ok(hosts)
+}
+
+/// Links from each upper to its share of the lowers: as many lowers as uppers, or a multiple.
+fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<(), LabError> {
+    only(table, &["upper", "upper_port", "lower", "part"], PartKind::Link)?;
+    let with_part = match table.has("part") {
+        true => part_of(table, parts, PartKind::Link)?,
+        false => table.clone(),
+    };
+    let parameters = link(&with_part)?;
+    let (upper, lower) = (table.needed_word("upper")?, table.needed_word("lower")?);
+    let (uppers, lowers) = (expand(table, "upper", &upper)?, expand(table, "lower", &lower)?);
+    if lowers.len() % uppers.len() != 0 {
+        let problem = format!(
+            "{} lower ends cannot be shared evenly by {} upper ends",
+            lowers.len(),
+            uppers.len()
+        );
+        return Err(table.bad("lower", problem));
+    }
+    let ports = match table.word("upper_port")? {
+        None => None,
+        Some(word) => Some(expand(table, "upper_port", &word)?),
+    };
+    if let Some(ports) = ports.as_ref().filter(|ports| ports.len() != lowers.len()) {
+        let problem = format!("{} names for {} ports", ports.len(), lowers.len());
+        return Err(table.bad("upper_port", problem));
+    }
+    let count = lab.links.len() + lowers.len();
+    if count > MAX_NODES {
+        let what = "links of a lab".into();
+        return Err(table.error("lower", Problem::TooMany { what, count, limit: MAX_NODES }));
+    }
+    let share = lowers.len() / uppers.len();
+    for (index, word) in lowers.into_iter().enumerate() {
+        lab.links.push(LinkInstance {
+            upper: uppers[index / share].text.clone(),
+            upper_port: ports.as_ref().map(|ports| ports[index].text.clone()),
+            lower: word.text,
+            parameters,
+            path: table.path().to_owned(),
+            upper_span: upper.span.clone(),
+            upper_port_span: table.span_of("upper_port"),
+            lower_span: word.span,
+            rate_span: with_part.span_of("width"),
+        });
+    }
+    Ok(())
+}

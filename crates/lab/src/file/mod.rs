@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lab files: TOML text as parts, hosts, switches, endpoints and links, checked.
+//!
+//! Read first: `labs/minimal.toml`, which explains every key that it uses.
+
+pub mod constant;
+mod instances;
+pub mod parts;
+mod table;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use toml::de::DeTable;
+
+use crate::error::{LabError, Place, Problem, nearest};
+use constant::Constant;
+pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
+use parts::PartKind;
+use table::{Source, Table, Word};
+
+/// Longest lab file that is read, bytes.
+pub const MAX_FILE_BYTES: usize = 16 << 20;
+
+/// Published measurements that a lab is compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measurements {
+    /// CSV file, relative to the lab file.
+    pub file: String,
+}
+
+/// A variant of a lab: other constants for the same topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Its name, asked for as `lab:variant`.
+    pub name: String,
+    /// One sentence.
+    pub summary: String,
+}
+
+/// A lab file that was read and checked.
+#[derive(Clone, Debug)]
+pub struct LabFile {
+    /// Name of the lab.
+    pub name: String,
+    /// One sentence.
+    pub summary: String,
+    /// What is reproduced, if anything.
+    pub source: Option<String>,
+    /// Hosts; the first is [`HostId`](crosslane_pcie::HostId) 0.
+    pub hosts: Vec<HostInstance>,
+    /// Switches.
+    pub switches: Vec<SwitchInstance>,
+    /// Endpoints.
+    pub endpoints: Vec<EndpointInstance>,
+    /// Links, in the order in which they make ports.
+    pub links: Vec<LinkInstance>,
+    /// Measurements.
+    pub measurements: Vec<Measurements>,
+    /// Variants that it has.
+    pub variants: Vec<Variant>,
+    /// Constants that are in force, in the order of the file.
+    pub constants: Vec<Constant>,
+    file: Arc<str>,
+    text: Arc<str>,
+}
+
+/// A part by name, read when it is used.
+struct Part<'a> {
+    kind: PartKind,
+    table: Table<'a>,
+}
+
+const LAB_KEYS: [&str; 8] =
+    ["lab", "part", "variant", "host", "switch", "endpoint", "link", "measurements"];
+
+impl LabFile {
+    /// Reads a lab file. `file` is its name for errors; `variant` chooses one of its variants;
+    /// `replaced` sets constants anew by path.
+    ///
+    /// # Errors
+    /// The first problem of the file, with its place.
+    pub fn parse(
+        file: &str,
+        text: &str,
+        variant: Option<&str>,
+        replaced: &BTreeMap<String, f64>,
+    ) -> Result<Self, LabError> {
+        let source = Source {
+            file: file.into(),
+            text: text.into(),
+            constants: RefCell::default(),
+            replaced: replaced.clone(),
+            replaced_met: RefCell::default(),
+        };
+        let whole = |problem| source.error(0..text.len().min(1), "", problem);
+        if text.len() > MAX_FILE_BYTES {
+            let (count, limit) = (text.len(), MAX_FILE_BYTES);
+            return Err(whole(Problem::TooMany {
+                what: "bytes of a lab file".into(),
+                count,
+                limit,
+            }));
+        }
+        let parsed = DeTable::parse(text).map_err(|error| {
+            let message = error.message().trim().replace('\n', ", ");
+            source.error(error.span().unwrap_or(0..0), "", Problem::Syntax { message })
+        })?;
+        if parsed.get_ref().is_empty() {
+            return Err(whole(Problem::Empty));
+        }
+        let root = Table::new(&source, "", 0..text.len().min(1), parsed.get_ref());
+        let lab = read(&root, variant)?;
+        if let Some(path) =
+            replaced.keys().find(|path| !source.replaced_met.borrow().contains(*path))
+        {
+            let constants = source.constants.borrow();
+            let paths: Vec<String> = constants.values().map(Constant::path).collect();
+            return Err(LabError::nowhere(Problem::UnknownName {
+                what: "number among the constants",
+                name: path.clone(),
+                suggestion: nearest(path, paths.iter().map(String::as_str)),
+            }));
+        }
+        Ok(lab)
+    }
+
+    /// The place of a problem with an instance.
+    pub(crate) fn place(&self, span: std::ops::Range<usize>, key: &str) -> Place {
+        Place::new(self.file.clone(), self.text.clone(), span, key.to_owned())
+    }
+
+    pub(crate) fn error(
+        &self,
+        span: std::ops::Range<usize>,
+        key: &str,
+        problem: Problem,
+    ) -> LabError {
+        LabError::at(self.place(span, key), problem)
+    }
+
+    /// Line of a byte of the text, from 1.
+    pub(crate) fn line(&self, at: usize) -> usize {
+        self.text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
+    }
+
+    /// The text of the file.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
+    root.only(&LAB_KEYS)?;
+    let source = root.source;
+    let head = root.needed_table("lab")?;
+    head.only(&["name", "summary", "source"])?;
+    let own_parts = root.needed_table("part")?;
+    let (variants, layers) = variants(root, &own_parts)?;
+    let chosen = match variant {
+        None => own_parts,
+        Some(name) => match variants.iter().position(|variant| variant.name == name) {
+            Some(index) => layers[index].clone(),
+            None => {
+                let known = variants.iter().map(|variant| variant.name.as_str());
+                return Err(LabError::nowhere(Problem::UnknownName {
+                    what: "variant of this lab",
+                    name: name.to_owned(),
+                    suggestion: nearest(name, known),
+                }));
+            }
+        },
+    };
+    // Constants of variants that were only checked are not in force.
+    source.constants.borrow_mut().clear();
+    let parts = parts(&chosen)?;
+    let name = head.needed_word("name")?;
+    check_name(&head, "name", &name)?;
+    let mut lab = LabFile {
+        name: name.text,
+        summary: head.needed_word("summary")?.text,
+        source: head.word("source")?.map(|word| word.text),
+        hosts: Vec::new(),
+        switches: Vec::new(),
+        endpoints: Vec::new(),
+        links: Vec::new(),
+        measurements: measurements(root)?,
+        variants,
+        constants: Vec::new(),
+        file: source.file.clone(),
+        text: source.text.clone(),
+    };
+    instances::read(root, &parts, &mut lab)?;
+    lab.constants = source.constants.borrow().values().cloned().collect();
+    Ok(lab)
+}
+
+/// The variants, and for each the lab's parts with the variant's constants above them. Every
+/// variant is checked, whichever is chosen.
+fn variants<'a>(
+    root: &Table<'a>,
+    own_parts: &Table<'a>,
+) -> Result<(Vec<Variant>, Vec<Table<'a>>), LabError> {
+    let Some(table) = root.table("variant")? else { return Ok(Default::default()) };
+    let (mut variants, mut layers) = (Vec::new(), Vec::new());
+    for (name, table) in table.children()? {
+        table.only(&["summary", "part"])?;
+        check_name(&table, "", &name)?;
+        let over = table.needed_table("part")?;
+        let known: BTreeSet<String> =
+            own_parts.children()?.into_iter().map(|(word, _)| word.text).collect();
+        for (part, _) in over.children()? {
+            if !known.contains(&part.text) {
+                let suggestion = nearest(&part.text, known.iter().map(String::as_str));
+                let problem = Problem::UnknownName { what: "part", name: part.text, suggestion };
+                return Err(root.source.error(part.span, table.path(), problem));
+            }
+        }
+        let together = own_parts.under(&over);
+        parts(&together)?;
+        let summary = table.needed_word("summary")?.text;
+        variants.push(Variant { name: name.text, summary });
+        layers.push(together);
+    }
+    Ok((variants, layers))
+}
+
+fn parts<'a>(table: &Table<'a>) -> Result<BTreeMap<String, Part<'a>>, LabError> {
+    let mut parts = BTreeMap::new();
+    for (name, table) in table.children()? {
+        check_name(&table, "", &name)?;
+        let kind = PartKind::read(&table)?;
+        parts::check(kind, &table)?;
+        parts.insert(name.text, Part { kind, table });
+    }
+    Ok(parts)
+}
+
+fn measurements(root: &Table<'_>) -> Result<Vec<Measurements>, LabError> {
+    let read = |table: Table<'_>| {
+        table.only(&["file"])?;
+        let file = table.needed_word("file")?.text;
+        let inside = !file.is_empty()
+            && !file.starts_with('/')
+            && !file.contains('\\')
+            && file.split('/').all(|piece| !piece.is_empty() && piece != "..");
+        if !inside {
+            let problem = format!("\"{file}\" is not a path below the folder of the lab file");
+            return Err(table.bad("file", problem));
+        }
+        Ok(Measurements { file })
+    };
+    root.list("measurements")?.into_iter().map(read).collect()
+}
+
+/// Longest name, bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Names are letters, digits, `-` and `_`: a dot separates a node from its port.
+fn check_name(table: &Table<'_>, key: &str, name: &Word) -> Result<(), LabError> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    let good = (1..=MAX_NAME_BYTES).contains(&name.text.len()) && name.text.bytes().all(fits);
+    if good {
+        return Ok(());
+    }
+    let problem = Problem::BadValue {
+        key: if key.is_empty() {
+            table.path().to_owned()
+        } else {
+            format!("{}.{key}", table.path())
+        },
+        problem: format!(
+            "\"{}\" is not a name; a name is 1 to {MAX_NAME_BYTES} letters, digits, - and _",
+            name.text
+        ),
+    };
+    Err(table.source.error(name.span.clone(), table.path(), problem))
+}

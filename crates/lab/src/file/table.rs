@@ -1,0 +1,460 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading tables of a lab file: every value with its place, every constant with its source.
+//!
+//! A [`Table`] has layers. A key is looked up in the uppermost layer that has it: so a variant
+//! overrules a part, an instance its part, and `upstream_port` what `port` says.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use crosslane_pcie::units::Picoseconds;
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::constant::{Constant, Provenance, unit_of};
+use crate::error::{LabError, Place, Problem, nearest};
+
+/// Longest time that a constant may have, nanoseconds: 1000 s.
+const LONGEST_NS: f64 = 1e12;
+/// Fastest rate that a constant may have, GB/s; above it, write "infinite".
+const FASTEST_GB_PER_S: f64 = 1e6;
+
+/// A number that must be "infinite" where it has no limit.
+pub(super) const INFINITE: &str = "infinite";
+
+/// What all tables of one file share.
+pub(super) struct Source {
+    pub file: Arc<str>,
+    pub text: Arc<str>,
+    /// Constants that were read, by where they stand in the text.
+    pub constants: RefCell<BTreeMap<usize, Constant>>,
+    /// Numbers that replace those of the file, by path.
+    pub replaced: BTreeMap<String, f64>,
+    /// Which of them were met.
+    pub replaced_met: RefCell<BTreeSet<String>>,
+}
+
+impl Source {
+    pub fn place(&self, span: Range<usize>, key: &str) -> Place {
+        Place::new(self.file.clone(), self.text.clone(), span, key.to_owned())
+    }
+
+    pub fn error(&self, span: Range<usize>, key: &str, problem: Problem) -> LabError {
+        LabError::at(self.place(span, key), problem)
+    }
+
+    pub fn line(&self, at: usize) -> usize {
+        self.text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
+    }
+}
+
+#[derive(Clone)]
+struct Layer<'a> {
+    path: String,
+    table: &'a DeTable<'a>,
+    span: Range<usize>,
+}
+
+/// A table, or several that overrule one another.
+#[derive(Clone)]
+pub(super) struct Table<'a> {
+    pub source: &'a Source,
+    /// Uppermost first; never empty.
+    layers: Vec<Layer<'a>>,
+}
+
+/// A value, and the table that it was found in.
+struct Found<'a> {
+    path: String,
+    place: String,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+/// A word or a name, and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Word {
+    pub text: String,
+    pub span: Range<usize>,
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}
+
+fn describe(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("the text \"{text}\""),
+        DeValue::Integer(number) => format!("the number {number}"),
+        DeValue::Float(number) => format!("the number {number}"),
+        DeValue::Boolean(truth) => truth.to_string(),
+        DeValue::Datetime(_) => "a date".into(),
+        DeValue::Array(_) => "a list".into(),
+        DeValue::Table(_) => "a table".into(),
+    }
+}
+
+fn integer(value: &DeValue<'_>) -> Option<i128> {
+    let number = value.as_integer()?;
+    i128::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+fn number(value: &DeValue<'_>) -> Option<f64> {
+    match value {
+        DeValue::Float(number) => number.as_str().parse().ok(),
+        _ => integer(value).map(|number| number as f64),
+    }
+}
+
+impl<'a> Table<'a> {
+    pub fn new(source: &'a Source, path: &str, span: Range<usize>, table: &'a DeTable<'a>) -> Self {
+        Self { source, layers: vec![Layer { path: path.to_owned(), table, span }] }
+    }
+
+    /// The layers of `upper` above those of this table.
+    pub fn under(&self, upper: &Table<'a>) -> Self {
+        let layers = upper.layers.iter().chain(&self.layers).cloned().collect();
+        Self { source: self.source, layers }
+    }
+
+    /// Path of the lowest layer, where a missing key is missed.
+    pub fn path(&self) -> &str {
+        self.layers.last().map_or("", |layer| &layer.path)
+    }
+
+    pub fn span(&self) -> Range<usize> {
+        self.layers.last().map_or(0..0, |layer| layer.span.clone())
+    }
+
+    fn find(&self, key: &str) -> Option<Found<'a>> {
+        self.layers.iter().find_map(|layer| {
+            let (_, value) = layer.table.get_key_value(key)?;
+            let (place, path) = (layer.path.clone(), join(&layer.path, key));
+            Some(Found { path, place, value })
+        })
+    }
+
+    pub fn has(&self, key: &str) -> bool {
+        self.find(key).is_some()
+    }
+
+    /// Where the value of `key` stands, or the table where there is none.
+    pub fn span_of(&self, key: &str) -> Range<usize> {
+        self.find(key).map_or(self.span(), |found| found.value.span())
+    }
+
+    pub fn error(&self, key: &str, problem: Problem) -> LabError {
+        let found = self.find(key);
+        let path = found.map_or_else(|| join(self.path(), key), |found| found.path);
+        self.source.error(self.span_of(key), &path, problem)
+    }
+
+    pub fn bad(&self, key: &str, problem: String) -> LabError {
+        let path = self.find(key).map_or_else(|| join(self.path(), key), |found| found.path);
+        self.error(key, Problem::BadValue { key: path, problem })
+    }
+
+    pub fn missing(&self, key: &str) -> LabError {
+        let table = if self.path().is_empty() { "the lab" } else { self.path() };
+        let problem = Problem::MissingKey { key: key.to_owned(), table: table.to_owned() };
+        self.source.error(self.span(), self.path(), problem)
+    }
+
+    fn wrong_type(&self, found: &Found<'_>, expected: &str) -> LabError {
+        let problem = Problem::WrongType {
+            key: found.path.clone(),
+            expected: expected.to_owned(),
+            found: describe(found.value.get_ref()),
+        };
+        self.source.error(found.value.span(), &found.path, problem)
+    }
+
+    /// Refuses every key, in any layer, that is not among `known`.
+    pub fn only(&self, known: &[&'static str]) -> Result<(), LabError> {
+        for layer in &self.layers {
+            let mut keys: Vec<_> = layer.table.keys().collect();
+            keys.sort_by_key(|key| key.span().start);
+            let Some(key) = keys.into_iter().find(|key| !known.contains(&key.get_ref().as_ref()))
+            else {
+                continue;
+            };
+            let word = key.get_ref();
+            let table = if layer.path.is_empty() { "the lab file" } else { &layer.path };
+            let problem = Problem::UnknownKey {
+                key: word.to_string(),
+                table: table.to_owned(),
+                suggestion: nearest(word, known.iter().copied()),
+                known: known.to_vec(),
+            };
+            return Err(self.source.error(key.span(), &join(&layer.path, word), problem));
+        }
+        Ok(())
+    }
+
+    /// The tables of that name in all layers.
+    pub fn table(&self, key: &str) -> Result<Option<Table<'a>>, LabError> {
+        let mut layers = Vec::new();
+        for layer in &self.layers {
+            let Some((_, value)) = layer.table.get_key_value(key) else { continue };
+            let path = join(&layer.path, key);
+            let Some(table) = value.get_ref().as_table() else {
+                let found = Found { place: layer.path.clone(), path, value };
+                return Err(self.wrong_type(&found, "a table"));
+            };
+            layers.push(Layer { path, table, span: value.span() });
+        }
+        Ok((!layers.is_empty()).then_some(Table { source: self.source, layers }))
+    }
+
+    pub fn needed_table(&self, key: &str) -> Result<Table<'a>, LabError> {
+        self.table(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// The tables of a list `[[key]]` of the uppermost layer that has one, in order.
+    pub fn list(&self, key: &str) -> Result<Vec<Table<'a>>, LabError> {
+        let Some(found) = self.find(key) else { return Ok(Vec::new()) };
+        let Some(list) = found.value.get_ref().as_array() else {
+            return Err(self.wrong_type(&found, &format!("a list of tables [[{key}]]")));
+        };
+        let mut tables = Vec::new();
+        for (index, value) in list.iter().enumerate() {
+            let path = format!("{}[{}]", found.path, index + 1);
+            let Some(table) = value.get_ref().as_table() else {
+                let found = Found { place: path.clone(), path, value };
+                return Err(self.wrong_type(&found, &format!("a table [[{key}]]")));
+            };
+            let name = table.get("name").and_then(|name| name.get_ref().as_str());
+            let path = name.map_or(path, |name| join(&found.path, name));
+            tables.push(Table::new(self.source, &path, value.span(), table));
+        }
+        Ok(tables)
+    }
+
+    /// The tables of a table, each with its name and where the name stands, in the order of the
+    /// file.
+    pub fn children(&self) -> Result<Vec<(Word, Table<'a>)>, LabError> {
+        let mut names: BTreeMap<usize, Word> = BTreeMap::new();
+        let mut seen = BTreeSet::new();
+        for key in self.layers.iter().rev().flat_map(|layer| layer.table.keys()) {
+            if seen.insert(key.get_ref().to_string()) {
+                let word = Word { text: key.get_ref().to_string(), span: key.span() };
+                names.insert(key.span().start, word);
+            }
+        }
+        let with_table = |name: Word| Ok((name.clone(), self.needed_table(&name.text)?));
+        names.into_values().map(with_table).collect()
+    }
+
+    /// A plain text, without provenance: a name or a sentence.
+    pub fn word(&self, key: &str) -> Result<Option<Word>, LabError> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        match found.value.get_ref().as_str() {
+            Some(text) => Ok(Some(Word { text: text.to_owned(), span: found.value.span() })),
+            None => Err(self.wrong_type(&found, "a text in quotes")),
+        }
+    }
+
+    pub fn needed_word(&self, key: &str) -> Result<Word, LabError> {
+        self.word(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A plain true or false, without provenance: a wish, not a constant. Left out: false.
+    pub fn wish(&self, key: &str) -> Result<bool, LabError> {
+        let Some(found) = self.find(key) else { return Ok(false) };
+        let truth = found.value.get_ref().as_bool();
+        truth.ok_or_else(|| self.wrong_type(&found, "true or false"))
+    }
+
+    /// A constant `{ value = ..., source = "..." }`: its value, after its source was checked.
+    fn constant(&self, key: &str) -> Result<Option<Found<'a>>, LabError> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let span = found.value.span();
+        let provenance = |span: Range<usize>, problem: String| {
+            let problem = Problem::Provenance { key: found.path.clone(), problem };
+            self.source.error(span, &found.path, problem)
+        };
+        let Some(table) = found.value.get_ref().as_table() else {
+            let problem = format!("{} has no source", describe(found.value.get_ref()));
+            return Err(provenance(span, problem));
+        };
+        Table::new(self.source, &found.path, span.clone(), table).only(&["value", "source"])?;
+        let Some(source) = table.get("source") else {
+            return Err(provenance(span, "it has no source".into()));
+        };
+        let Some(text) = source.get_ref().as_str() else {
+            let problem = format!("its source is {}", describe(source.get_ref()));
+            return Err(provenance(source.span(), problem));
+        };
+        let (kind, text) =
+            Provenance::parse(text).map_err(|problem| provenance(source.span(), problem))?;
+        let Some(value) = table.get("value") else {
+            let problem = Problem::MissingKey { key: "value".into(), table: found.path.clone() };
+            return Err(self.source.error(span, &found.path, problem));
+        };
+        let written = match value.get_ref() {
+            DeValue::String(text) => text.to_string(),
+            DeValue::Boolean(truth) => truth.to_string(),
+            other => number(other).map_or_else(|| describe(other), |number| number.to_string()),
+        };
+        let constant = Constant {
+            place: found.place.clone(),
+            key: key.to_owned(),
+            value: self.replaced(&found.path).map_or(written, |number| number.to_string()),
+            unit: unit_of(key),
+            provenance: kind,
+            source: text,
+            line: self.source.line(span.start),
+            is_number: number(value.get_ref()).is_some(),
+        };
+        self.source.constants.borrow_mut().insert(span.start, constant);
+        Ok(Some(Found { value, ..found }))
+    }
+
+    fn replaced(&self, path: &str) -> Option<f64> {
+        let number = *self.source.replaced.get(path)?;
+        self.source.replaced_met.borrow_mut().insert(path.to_owned());
+        Some(number)
+    }
+
+    /// A number within limits; `None` where the key is left out.
+    fn number(
+        &self,
+        key: &str,
+        limits: RangeInclusive<f64>,
+        infinite: bool,
+    ) -> Result<Option<f64>, LabError> {
+        let Some(found) = self.constant(key)? else { return Ok(None) };
+        let value = found.value.get_ref();
+        if infinite && value.as_str() == Some(INFINITE) {
+            return Ok(Some(f64::INFINITY));
+        }
+        let expected = if infinite { "a number or \"infinite\"" } else { "a number" };
+        let number = number(value).ok_or_else(|| self.wrong_type(&found, expected))?;
+        let number = self.replaced(&found.path).unwrap_or(number);
+        if !limits.contains(&number) {
+            let (low, high) = limits.into_inner();
+            let or = if infinite { " or \"infinite\"" } else { "" };
+            let unit = unit_of(key);
+            let problem = format!("{number} {unit} is not between {low} and {high} {unit}{or}");
+            return Err(self.bad(key, problem.replace("  ", " ")));
+        }
+        Ok(Some(number))
+    }
+
+    /// A time in nanoseconds; `None` where the key is left out.
+    pub fn optional_ns(&self, key: &str) -> Result<Option<Picoseconds>, LabError> {
+        Ok(self.number(key, 0.0..=LONGEST_NS, false)?.map(Picoseconds::from_ns_f64))
+    }
+
+    /// A time that must be given.
+    pub fn ns(&self, key: &str) -> Result<Picoseconds, LabError> {
+        self.optional_ns(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A cost that is off where the key is left out.
+    pub fn ns_or_off(&self, key: &str) -> Result<Picoseconds, LabError> {
+        Ok(self.optional_ns(key)?.unwrap_or_default())
+    }
+
+    /// A rate in GB/s, as bytes per second; without limit where the key is left out.
+    pub fn rate_or_unlimited(&self, key: &str) -> Result<f64, LabError> {
+        let rate = self.number(key, 1e-6..=FASTEST_GB_PER_S, true)?;
+        Ok(rate.map_or(f64::INFINITY, |gb_per_s| gb_per_s * 1e9))
+    }
+
+    /// A probability up to `most`; 0 where the key is left out.
+    pub fn probability(&self, key: &str, most: f64) -> Result<f64, LabError> {
+        Ok(self.number(key, 0.0..=most, false)?.unwrap_or(0.0))
+    }
+
+    /// A whole number within limits; `None` where the key is left out or (if it may) infinite.
+    fn whole_or(
+        &self,
+        key: &str,
+        limits: RangeInclusive<u64>,
+        infinite: Option<u64>,
+    ) -> Result<Option<u64>, LabError> {
+        let Some(found) = self.constant(key)? else { return Ok(None) };
+        let value = found.value.get_ref();
+        if infinite.is_some() && value.as_str() == Some(INFINITE) {
+            return Ok(infinite);
+        }
+        let or = if infinite.is_some() { " or \"infinite\"" } else { "" };
+        let number = match self.replaced(&found.path) {
+            Some(number) => number.round() as i128,
+            None => integer(value)
+                .ok_or_else(|| self.wrong_type(&found, &format!("a whole number{or}")))?,
+        };
+        match u64::try_from(number).ok().filter(|number| limits.contains(number)) {
+            Some(number) => Ok(Some(number)),
+            None => {
+                let (low, high) = limits.into_inner();
+                Err(self.bad(key, format!("{number} is not between {low} and {high}{or}")))
+            }
+        }
+    }
+
+    pub fn optional_whole(
+        &self,
+        key: &str,
+        limits: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, LabError> {
+        self.whole_or(key, limits, None)
+    }
+
+    pub fn whole(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64, LabError> {
+        self.whole_or(key, limits, None)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A whole number, or "infinite", which is given back as `infinite`.
+    pub fn whole_or_infinite(
+        &self,
+        key: &str,
+        limits: RangeInclusive<u64>,
+        infinite: u64,
+    ) -> Result<u64, LabError> {
+        self.whole_or(key, limits, Some(infinite))?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A power of two within limits.
+    pub fn power_of_two(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64, LabError> {
+        let number = self.whole(key, limits.clone())?;
+        if number.is_power_of_two() {
+            return Ok(number);
+        }
+        let (low, high) = limits.into_inner();
+        Err(self.bad(key, format!("{number} is not a power of two between {low} and {high}")))
+    }
+
+    /// A constant that is true or false; `None` where the key is left out.
+    pub fn truth(&self, key: &str) -> Result<Option<bool>, LabError> {
+        let Some(found) = self.constant(key)? else { return Ok(None) };
+        let truth = found.value.get_ref().as_bool();
+        truth.map(Some).ok_or_else(|| self.wrong_type(&found, "true or false"))
+    }
+
+    pub fn needed_truth(&self, key: &str) -> Result<bool, LabError> {
+        self.truth(key)?.ok_or_else(|| self.missing(key))
+    }
+
+    /// A constant that is a text; `None` where the key is left out.
+    pub fn text(&self, key: &str) -> Result<Option<String>, LabError> {
+        let Some(found) = self.constant(key)? else { return Ok(None) };
+        let text = found.value.get_ref().as_str();
+        let text = text.ok_or_else(|| self.wrong_type(&found, "a text in quotes"))?;
+        Ok(Some(text.to_owned()))
+    }
+
+    /// A constant that is one of some words.
+    pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, LabError> {
+        let text = self.text(key)?.ok_or_else(|| self.missing(key))?;
+        if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {
+            return Ok(*choice);
+        }
+        let words: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        let nearest = nearest(&text, choices.iter().map(|(word, _)| *word));
+        let hint = nearest.map(|word| format!("; did you mean \"{word}\"?")).unwrap_or_default();
+        Err(self.bad(key, format!("\"{text}\" is not one of {}{hint}", words.join(", "))))
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab: a lab file that was read, and what runs once it is built.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::ops::Range;
+
+use crosslane_fabric::{Fabric, NodeId, NodeKind, PortId};
+use crosslane_pcie::units::HostId;
+
+use crate::enumerate::{HostTree, Policy, enumerate};
+use crate::error::{LabError, Problem};
+use crate::file::constant::Constant;
+use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES};
+use crate::shipped::shipped;
+use crate::wiring;
+
+/// The first MiB of a PC's memory is not handed out: firmware and old devices use it.
+const LEGACY_BYTES: u64 = 1 << 20;
+
+/// A lab, read and checked, that fabrics can be built from.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    /// Name for errors: the path, or the name of a shipped lab.
+    origin: String,
+    variant: Option<String>,
+    replaced: BTreeMap<String, f64>,
+    file: LabFile,
+}
+
+impl Lab {
+    /// A shipped lab by its name, or a lab file by its path; either may be followed by `:` and
+    /// the name of a variant.
+    ///
+    /// # Errors
+    /// Where there is no such lab, or it has a problem.
+    pub fn load(name_or_path: &str) -> Result<Self, LabError> {
+        if let Some((name, variant)) = name_or_path.rsplit_once(':') {
+            // A path may hold a colon too; a variant's name holds no slash and no dot.
+            if !variant.is_empty() && !variant.contains(['/', '.']) {
+                return Self::load(name)?.with_variant(variant);
+            }
+        }
+        if let Some(lab) = shipped().iter().find(|lab| lab.name == name_or_path) {
+            return Self::from_text(&format!("{}.toml", lab.name), lab.text);
+        }
+        Self::from_text(name_or_path, &read_file(name_or_path)?)
+    }
+
+    /// A lab from the text of a lab file; `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// The first problem of the text, with its place.
+    pub fn from_text(name: &str, text: &str) -> Result<Self, LabError> {
+        Self::parsed(name, text, None, BTreeMap::new())
+    }
+
+    fn parsed(
+        origin: &str,
+        text: &str,
+        variant: Option<String>,
+        replaced: BTreeMap<String, f64>,
+    ) -> Result<Self, LabError> {
+        let file = LabFile::parse(origin, text, variant.as_deref(), &replaced)?;
+        wiring::check(&file)?;
+        Ok(Self { origin: origin.to_owned(), variant, replaced, file })
+    }
+
+    /// The same lab with the constants of one of its variants.
+    ///
+    /// # Errors
+    /// Where it has no such variant.
+    pub fn with_variant(&self, name: &str) -> Result<Self, LabError> {
+        let replaced = self.replaced.clone();
+        Self::parsed(&self.origin, self.file.text(), Some(name.to_owned()), replaced)
+    }
+
+    /// The same lab with one constant set to another number (in the unit of its key): for
+    /// sweeps and for what depends on it. Whole numbers are rounded.
+    ///
+    /// # Errors
+    /// Where no number has that path, or the value is not allowed.
+    pub fn with_constant(&self, path: &str, value: f64) -> Result<Self, LabError> {
+        let mut replaced = self.replaced.clone();
+        replaced.insert(path.to_owned(), value);
+        Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    /// What it is, one sentence.
+    #[must_use]
+    pub fn summary(&self) -> &str {
+        &self.file.summary
+    }
+
+    /// The variant that was chosen.
+    #[must_use]
+    pub fn variant(&self) -> Option<&str> {
+        self.variant.as_deref()
+    }
+
+    /// Everything that the file says.
+    #[must_use]
+    pub const fn file(&self) -> &LabFile {
+        &self.file
+    }
+
+    /// The constants that are in force, in the order of the file, each with its source.
+    pub fn constants(&self) -> impl Iterator<Item = &Constant> {
+        self.file.constants.iter()
+    }
+
+    /// Builds the fabric and enumerates every host, with time at zero. All that is random comes
+    /// from `seed`.
+    ///
+    /// # Errors
+    /// What the fabric refuses, or what cannot be enumerated, with its place.
+    pub fn build(&self, seed: u64) -> Result<RunningLab, LabError> {
+        let mut fabric = wiring::build(&self.file, seed)?;
+        let mut hosts = Vec::new();
+        for (id, host) in (0_u16..).zip(&self.file.hosts) {
+            hosts.push(self.start(&mut fabric, HostId(id), host)?);
+        }
+        let names = fabric.nodes().iter().enumerate();
+        let names = names.map(|(id, node)| (node.name.clone(), NodeId(id as u32))).collect();
+        Ok(RunningLab { fabric, hosts, names })
+    }
+
+    fn start(
+        &self,
+        fabric: &mut Fabric,
+        id: HostId,
+        host: &HostInstance,
+    ) -> Result<RunningHost, LabError> {
+        let policy = self.policy(fabric, id, host);
+        let tree = enumerate(fabric, id, &policy).map_err(|source| {
+            self.file.error(host.span.clone(), &host.name, Problem::Enumeration { source })
+        })?;
+        let root_complex = fabric
+            .nodes()
+            .iter()
+            .position(|node| node.kind == NodeKind::RootComplex && node.host == id)
+            .map(|index| NodeId(index as u32))
+            .expect("every host of a lab has its root complex");
+        let buffers = match host.buffers {
+            HostBuffers::Below4Gib => LEGACY_BYTES..tree.memory[0].end,
+            HostBuffers::Above4Gib => tree.memory[1].clone(),
+        };
+        if buffers.is_empty() {
+            let key = format!("{}.buffers", host.name);
+            let memory_bytes = policy.memory_bytes;
+            let problem = format!("the host's {memory_bytes} B of memory do not reach above 4 GiB");
+            let problem = Problem::BadValue { key: key.clone(), problem };
+            return Err(self.file.error(host.span.clone(), &key, problem));
+        }
+        Ok(RunningHost { id, name: host.name.clone(), root_complex, tree, buffers })
+    }
+
+    fn policy(&self, fabric: &Fabric, id: HostId, host: &HostInstance) -> Policy {
+        let wishes = |name: &str| {
+            self.file.hosts.iter().any(|host| host.acs && host.name == name)
+                || self.file.switches.iter().any(|switch| switch.acs && switch.name == name)
+        };
+        let nodes = fabric.nodes().iter().enumerate();
+        let redirecting = nodes
+            .filter(|(_, node)| node.host == id && node.kind != NodeKind::Endpoint)
+            .filter(|(_, node)| wishes(&node.name))
+            .map(|(index, _)| NodeId(index as u32))
+            .collect();
+        let parameters = &host.part.parameters;
+        Policy {
+            memory_bytes: parameters.memory_bytes,
+            max_read_request_bytes: host.max_read_request_bytes,
+            max_payload_limit_bytes: host.max_payload_limit_bytes,
+            read_completion_boundary_bytes: parameters.completer.read_completion_boundary_bytes,
+            redirecting,
+        }
+    }
+}
+
+/// A shipped lab by its name, or a lab file by its path: [`Lab::load`].
+///
+/// # Errors
+/// As [`Lab::load`].
+pub fn open(name_or_path: &str) -> Result<Lab, LabError> {
+    Lab::load(name_or_path)
+}
+
+fn read_file(path: &str) -> Result<String, LabError> {
+    let unreadable =
+        |reason: String| LabError::nowhere(Problem::Unreadable { path: path.to_owned(), reason });
+    let file = std::fs::File::open(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => LabError::nowhere(Problem::NoSuchLab {
+            name: path.to_owned(),
+            shipped: shipped().iter().map(|lab| lab.name).collect::<Vec<_>>().join(", "),
+        }),
+        _ => unreadable(error.to_string()),
+    })?;
+    let mut bytes = Vec::new();
+    let most = MAX_FILE_BYTES as u64 + 1;
+    file.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))
+}
+
+/// A lab that was built: its fabric, with every host enumerated.
+pub struct RunningLab {
+    /// The fabric.
+    pub fabric: Fabric,
+    /// The hosts, in the order of their [`HostId`].
+    pub hosts: Vec<RunningHost>,
+    names: BTreeMap<String, NodeId>,
+}
+
+impl RunningLab {
+    /// The node of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.names.get(name).copied()
+    }
+
+    /// The port of that name, such as `rha25.up`; an endpoint's port has the endpoint's name.
+    #[must_use]
+    pub fn find_port(&self, name: &str) -> Option<PortId> {
+        let node = self.find(name.split('.').next()?)?;
+        let ports = &self.fabric.node(node).ports;
+        ports.iter().copied().find(|&port| self.fabric.port(port).name == name)
+    }
+}
+
+/// One host of a running lab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunningHost {
+    /// Its number.
+    pub id: HostId,
+    /// Its name.
+    pub name: String,
+    /// Its root complex.
+    pub root_complex: NodeId,
+    /// What its enumeration found.
+    pub tree: HostTree,
+    /// Memory that its programs get their DMA buffers from.
+    pub buffers: Range<u64>,
+}

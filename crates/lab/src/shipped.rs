@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The labs that come with the program.
+
+/// A lab that is part of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ShippedLab {
+    /// Its name.
+    pub name: &'static str,
+    /// One sentence.
+    pub summary: &'static str,
+    /// The text of its file.
+    pub text: &'static str,
+}
+
+const SHIPPED: [ShippedLab; 3] = [
+    ShippedLab {
+        name: "minimal",
+        summary: "One host and one endpoint, every key explained: the lab to copy.",
+        text: include_str!("../../../labs/minimal.toml"),
+    },
+    ShippedLab {
+        name: "pciebench",
+        summary: "A Xeon server with a benchmark card on Gen3 x8, as the pcie-bench study had it.",
+        text: include_str!("../../../labs/pciebench.toml"),
+    },
+    ShippedLab {
+        name: "rosta",
+        summary: "Eight FPGAs behind three switches: direct FPGA-to-FPGA transfers.",
+        text: include_str!("../../../labs/rosta.toml"),
+    },
+];
+
+/// Every lab that is part of the program, by name.
+#[must_use]
+pub fn shipped() -> &'static [ShippedLab] {
+    &SHIPPED
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From a lab file to a fabric: which ports there are, and what is linked with what.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crosslane_fabric::{BuildError, Fabric, FabricBuilder, NodeId, PortId};
+use crosslane_pcie::config::PortType;
+use crosslane_pcie::units::HostId;
+
+use crate::error::{LabError, Problem, nearest};
+use crate::file::LabFile;
+
+/// Most downstream ports of a switch: device numbers on its inner bus.
+pub const MAX_DOWNSTREAM_PORTS: usize = 32;
+/// Most root ports of a host: device numbers on bus 0, where the host bridge is device 0.
+pub const MAX_ROOT_PORTS: usize = 31;
+
+/// What a name stands for: an index into the lab file's list of that kind.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Host(usize),
+    Switch(usize),
+    Endpoint(usize),
+}
+
+impl Named {
+    const fn described(self) -> &'static str {
+        match self {
+            Self::Host(_) => "a host",
+            Self::Switch(_) => "a switch",
+            Self::Endpoint(_) => "an endpoint",
+        }
+    }
+}
+
+/// One link with its ends found.
+struct Wire {
+    upper: Named,
+    lower: Named,
+    port: String,
+}
+
+struct Wiring<'a> {
+    lab: &'a LabFile,
+    names: BTreeMap<&'a str, Named>,
+    wires: Vec<Wire>,
+    /// For each switch and each endpoint, the link above it.
+    above: BTreeMap<&'a str, usize>,
+}
+
+/// Checks that the links of a lab make trees.
+///
+/// # Errors
+/// The first link or instance that does not fit, with its place.
+pub(crate) fn check(lab: &LabFile) -> Result<(), LabError> {
+    Wiring::new(lab).map(drop)
+}
+
+/// Builds the fabric of a lab.
+///
+/// # Errors
+/// As [`check`], and what the fabric refuses.
+pub(crate) fn build(lab: &LabFile, seed: u64) -> Result<Fabric, LabError> {
+    let wiring = Wiring::new(lab)?;
+    wiring.builder(seed).build().map_err(|error| wiring.explain(error))
+}
+
+impl<'a> Wiring<'a> {
+    fn new(lab: &'a LabFile) -> Result<Self, LabError> {
+        let hosts = lab.hosts.iter().enumerate().map(|(i, host)| (&*host.name, Named::Host(i)));
+        let switches =
+            lab.switches.iter().enumerate().map(|(i, switch)| (&*switch.name, Named::Switch(i)));
+        let endpoints = lab
+            .endpoints
+            .iter()
+            .enumerate()
+            .map(|(i, endpoint)| (&*endpoint.name, Named::Endpoint(i)));
+        let names = hosts.chain(switches).chain(endpoints).collect();
+        let mut wiring = Self { lab, names, wires: Vec::new(), above: BTreeMap::new() };
+        wiring.find_ends()?;
+        wiring.check_every_node_is_linked()?;
+        wiring.check_for_rings()?;
+        Ok(wiring)
+    }
+
+    fn named(&self, name: &str, span: &Range<usize>, key: &str) -> Result<Named, LabError> {
+        self.names.get(name).copied().ok_or_else(|| {
+            let suggestion = nearest(name, self.names.keys().copied());
+            let what = "host, switch or endpoint";
+            let problem = Problem::UnknownName { what, name: name.to_owned(), suggestion };
+            self.lab.error(span.clone(), key, problem)
+        })
+    }
+
+    /// Finds both ends of each link and names its ports.
+    fn find_ends(&mut self) -> Result<(), LabError> {
+        let mut ports: BTreeMap<String, usize> = BTreeMap::new();
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for (index, link) in self.lab.links.iter().enumerate() {
+            let (upper_key, lower_key) =
+                (format!("{}.upper", link.path), format!("{}.lower", link.path));
+            let upper = self.named(&link.upper, &link.upper_span, &upper_key)?;
+            let lower = self.named(&link.lower, &link.lower_span, &lower_key)?;
+            let wrong = |span: &Range<usize>, key: &str, name: &str, is: Named, needed| {
+                let found = is.described().to_owned();
+                let problem = Problem::WrongKind { name: name.to_owned(), found, needed };
+                Err(self.lab.error(span.clone(), key, problem))
+            };
+            if let Named::Endpoint(_) = upper {
+                let needed = "a host or a switch";
+                return wrong(&link.upper_span, &upper_key, &link.upper, upper, needed);
+            }
+            if let Named::Host(_) = lower {
+                let needed = "a switch or an endpoint";
+                return wrong(&link.lower_span, &lower_key, &link.lower, lower, needed);
+            }
+            let taken = |port: &str, first: usize, span: &Range<usize>, key: &str| {
+                let first_line = self.lab.line(self.lab.links[first].upper_span.start);
+                let problem = Problem::PortTaken { port: port.to_owned(), first_line };
+                Err(self.lab.error(span.clone(), key, problem))
+            };
+            if let Some(&first) = self.above.get(link.lower.as_str()) {
+                let end = lower_port(&link.lower, lower);
+                return taken(&end, first, &link.lower_span, &lower_key);
+            }
+            self.above.insert(&link.lower, index);
+            let count = counts.entry(&link.upper).or_insert(0);
+            let (what, limit, word) = match upper {
+                Named::Host(_) => ("root ports", MAX_ROOT_PORTS, "port"),
+                _ => ("downstream ports", MAX_DOWNSTREAM_PORTS, "down"),
+            };
+            let port = match &link.upper_port {
+                Some(port) => format!("{}.{port}", link.upper),
+                None => format!("{}.{word}{count}", link.upper),
+            };
+            *count += 1;
+            if *count > limit {
+                let what = format!("{what} of {}", link.upper);
+                let problem = Problem::TooMany { what, count: *count, limit };
+                return Err(self.lab.error(link.upper_span.clone(), &upper_key, problem));
+            }
+            if let Some(&first) = ports.get(&port) {
+                return taken(&port, first, &link.upper_port_span, &upper_key);
+            }
+            if link.upper_port.as_deref() == Some("up") && matches!(upper, Named::Switch(_)) {
+                let problem = "the port up of a switch is the one above it".into();
+                let key = format!("{}.upper_port", link.path);
+                let problem = Problem::BadValue { key: key.clone(), problem };
+                return Err(self.lab.error(link.upper_port_span.clone(), &key, problem));
+            }
+            ports.insert(port.clone(), index);
+            self.wires.push(Wire { upper, lower, port });
+        }
+        Ok(())
+    }
+
+    fn check_every_node_is_linked(&self) -> Result<(), LabError> {
+        let switches = self.lab.switches.iter().map(|switch| (&switch.name, &switch.span));
+        let endpoints = self.lab.endpoints.iter().map(|endpoint| (&endpoint.name, &endpoint.span));
+        for (name, span) in switches.chain(endpoints) {
+            if !self.above.contains_key(name.as_str()) {
+                let problem = Problem::NotLinked { name: name.clone() };
+                return Err(self.lab.error(span.clone(), name, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// Follows the links upwards from every switch; each must end at a host.
+    fn check_for_rings(&self) -> Result<(), LabError> {
+        let mut good: std::collections::BTreeSet<&str> = Default::default();
+        for start in &self.lab.switches {
+            let mut path: Vec<&str> = vec![&start.name];
+            while let Some(&link) = path.last().and_then(|name| self.above.get(name)) {
+                let upper = self.lab.links[link].upper.as_str();
+                if good.contains(upper) {
+                    break;
+                }
+                if let Some(first) = path.iter().position(|name| *name == upper) {
+                    path.push(upper);
+                    let problem = Problem::Loop { path: path[first..].join(" below ") };
+                    let link = &self.lab.links[link];
+                    let key = format!("{}.upper", link.path);
+                    return Err(self.lab.error(link.upper_span.clone(), &key, problem));
+                }
+                path.push(upper);
+            }
+            good.extend(path);
+        }
+        Ok(())
+    }
+
+    fn builder(&self, seed: u64) -> FabricBuilder {
+        let lab = self.lab;
+        let mut builder = FabricBuilder::new(seed);
+        let hosts: Vec<NodeId> = (0_u16..)
+            .zip(&lab.hosts)
+            .map(|(id, host)| {
+                builder.root_complex(&host.name, HostId(id), host.part.parameters.clone())
+            })
+            .collect();
+        let switches: Vec<(NodeId, PortId)> = lab
+            .switches
+            .iter()
+            .map(|switch| {
+                let (part, name) = (&switch.part, lower_port(&switch.name, Named::Switch(0)));
+                let node = builder.switch(&switch.name, part.parameters);
+                let up = PortType::UpstreamPort;
+                let port =
+                    builder.switch_port(node, &name, up, part.identity, part.upstream.clone());
+                (node, port)
+            })
+            .collect();
+        let endpoints: Vec<PortId> = lab
+            .endpoints
+            .iter()
+            .map(|endpoint| {
+                let part = &endpoint.part;
+                builder.endpoint(&endpoint.name, part.parameters.clone(), part.port.clone()).1
+            })
+            .collect();
+        for (link, wire) in lab.links.iter().zip(&self.wires) {
+            let upper = match wire.upper {
+                Named::Host(index) => {
+                    let part = &lab.hosts[index].part;
+                    builder.root_port(hosts[index], &wire.port, part.identity, part.port.clone())
+                }
+                Named::Switch(index) => {
+                    let (part, down) = (&lab.switches[index].part, PortType::DownstreamPort);
+                    let port = part.downstream.clone();
+                    builder.switch_port(switches[index].0, &wire.port, down, part.identity, port)
+                }
+                Named::Endpoint(_) => unreachable!("checked in find_ends"),
+            };
+            let lower = match wire.lower {
+                Named::Switch(index) => switches[index].1,
+                Named::Endpoint(index) => endpoints[index],
+                Named::Host(_) => unreachable!("checked in find_ends"),
+            };
+            builder.link(&link_name(&wire.port, &link.lower), upper, lower, link.parameters);
+        }
+        builder
+    }
+
+    /// Gives what the fabric refuses its place in the lab file.
+    fn explain(&self, error: BuildError) -> LabError {
+        let at_link = |name: &str| {
+            let mut pairs = self.lab.links.iter().zip(&self.wires);
+            pairs.find(|(link, wire)| link_name(&wire.port, &link.lower) == name)
+        };
+        let place = match &error {
+            BuildError::RateTooHigh { link, .. } => {
+                at_link(link).map(|(link, _)| self.lab.place(link.rate_span.clone(), &link.path))
+            }
+            BuildError::PortTaken { second: link, .. } | BuildError::WrongEnd { link, .. } => {
+                at_link(link).map(|(link, _)| self.lab.place(link.lower_span.clone(), &link.path))
+            }
+            BuildError::NotConnected { node }
+            | BuildError::UpstreamPorts { node, .. }
+            | BuildError::Config { node, .. }
+            | BuildError::CreditsTooFew { port: node, .. }
+            | BuildError::BadValue { place: node, .. } => self.place_of(node),
+            _ => None,
+        };
+        let problem = Problem::Build { source: error };
+        match place {
+            Some(place) => LabError::at(place, problem),
+            None => self.lab.error(0..1, "", problem),
+        }
+    }
+
+    fn place_of(&self, name: &str) -> Option<crate::error::Place> {
+        let node = name.split('.').next().unwrap_or(name);
+        let span = match *self.names.get(node)? {
+            Named::Host(index) => &self.lab.hosts[index].span,
+            Named::Switch(index) => &self.lab.switches[index].span,
+            Named::Endpoint(index) => &self.lab.endpoints[index].span,
+        };
+        Some(self.lab.place(span.clone(), node))
+    }
+}
+
+/// Name of the port by which a node hangs on its link: that of an endpoint is the endpoint's.
+fn lower_port(node: &str, kind: Named) -> String {
+    if kind.described() == "a switch" { format!("{node}.up") } else { node.to_owned() }
+}
+
+fn link_name(upper_port: &str, lower: &str) -> String {
+    format!("{upper_port}-{lower}")
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The shipped labs: what they are made of, and how they look after enumeration.
+
+use crosslane_lab::{Lab, Provenance, open, shipped};
+
+fn loaded(name: &str) -> Lab {
+    open(name).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn every_shipped_lab_and_variant_can_be_built() {
+    for shipped in shipped() {
+        let lab = loaded(shipped.name);
+        assert_eq!((lab.name(), lab.summary()), (shipped.name, lab.summary()));
+        lab.build(1).unwrap_or_else(|error| panic!("{error}"));
+        for variant in &lab.file().variants {
+            let lab = lab.with_variant(&variant.name).unwrap();
+            lab.build(1).unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+#[test]
+fn the_summary_in_the_list_is_that_of_the_file() {
+    for shipped in shipped().iter().filter(|lab| lab.name != "minimal") {
+        assert_eq!(loaded(shipped.name).summary(), shipped.summary);
+    }
+}
+
+#[test]
+fn the_tree_of_rosta() {
+    let running = loaded("rosta").build(1).unwrap();
+    insta::assert_snapshot!(running.hosts[0].tree);
+}
+
+#[test]
+fn the_tree_of_pciebench() {
+    let running = loaded("pciebench").build(1).unwrap();
+    insta::assert_snapshot!(running.hosts[0].tree);
+}
+
+#[test]
+fn constants_are_listed_with_their_sources() {
+    let lab = loaded("rosta");
+    let all: Vec<_> = lab.constants().collect();
+    assert!(all.is_sorted_by_key(|constant| constant.line));
+    let latency = all.iter().find(|constant| constant.path() == "part.rha25.latency_ns").unwrap();
+    assert_eq!((latency.value.as_str(), latency.unit), ("150", "ns"));
+    assert_eq!(latency.provenance, Provenance::Document);
+    assert_eq!(latency.source, "150 ns declared by PLX Technology");
+    let infinite = all.iter().find(|constant| constant.value == "infinite").unwrap();
+    assert!(!infinite.is_number);
+}
+
+#[test]
+fn a_variant_overrules_constants() {
+    let start = |lab: &Lab| {
+        let path = "requester.read_start_ns";
+        lab.constants().find(|constant| constant.path().ends_with(path)).unwrap().value.clone()
+    };
+    assert_eq!(start(&loaded("pciebench")), "80");
+    assert_eq!(start(&loaded("pciebench:command")), "0");
+    let error = open("pciebench:comand").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "there is no variant of this lab named comand; did you mean command?"
+    );
+}
+
+#[test]
+fn a_constant_can_be_set_anew() {
+    let lab = loaded("pciebench");
+    let path = "part.nfp.requester.read_interval_ns";
+    let set = lab.with_constant(path, 18.7).unwrap();
+    let requester = set.file().endpoints[0].part.parameters.requester;
+    assert_eq!(requester.read_interval.0, 18_700);
+    assert!(set.constants().any(|constant| constant.path() == path && constant.value == "18.7"));
+    let error = lab.with_constant("part.nfp.requester.read_intervall_ns", 1.0).unwrap_err();
+    assert!(error.to_string().ends_with(&format!("did you mean {path}?")), "{error}");
+    assert!(lab.with_constant(path, f64::NAN).is_err());
+}
