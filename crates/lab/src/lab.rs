@@ -148,16 +148,16 @@ impl Lab {
             .map(|index| NodeId(index as u32))
             .expect("every host of a lab has its root complex");
         let buffers = match host.buffers {
-            HostBuffers::Below4Gib => LEGACY_BYTES..tree.memory[0].end,
-            HostBuffers::Above4Gib => tree.memory[1].clone(),
+            HostBuffers::Below4Gib => tree.memory.first().map(|low| LEGACY_BYTES..low.end),
+            HostBuffers::Above4Gib => tree.memory.get(1).cloned(),
         };
-        if buffers.is_empty() {
+        let Some(buffers) = buffers.filter(|buffers| !buffers.is_empty()) else {
             let key = format!("{}.buffers", host.name);
-            let memory_bytes = policy.memory_bytes;
-            let problem = format!("the host's {memory_bytes} B of memory do not reach above 4 GiB");
+            let bytes = host.part.parameters.memory_bytes;
+            let problem = format!("{bytes} B of host memory do not reach there");
             let problem = Problem::BadValue { key: key.clone(), problem };
             return Err(self.file.error(host.span.clone(), &key, problem));
-        }
+        };
         Ok(RunningHost { id, name: host.name.clone(), root_complex, tree, buffers })
     }
 
@@ -174,7 +174,6 @@ impl Lab {
             .collect();
         let parameters = &host.part.parameters;
         Policy {
-            memory_bytes: parameters.memory_bytes,
             max_read_request_bytes: host.max_read_request_bytes,
             max_payload_limit_bytes: host.max_payload_limit_bytes,
             read_completion_boundary_bytes: parameters.completer.read_completion_boundary_bytes,

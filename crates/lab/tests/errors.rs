@@ -370,7 +370,7 @@ fn bars_that_do_not_fit_below_4_gib() {
         .replace("size_bytes = { value = 65_536", "size_bytes = { value = 2_147_483_648")
         .replace("[part.card.port]", two);
     let error = error_of(&text);
-    let sentence = "the BARs below 4 GiB need 4294967296 bytes, but only 4005560320 can be had";
+    let sentence = "the BARs below 4 GiB need 4294967296 bytes, but only 2126512128 can be had";
     assert_eq!(seen(&error), ("enumeration", "\"host0\"", sentence.into()));
 }
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::tree::Function;
-use super::{FOUR_GIB, LEAST_LOW_MEMORY, WINDOWS_32_END, WINDOWS_32_GRANULE, WINDOWS_64_END};
+use super::{WINDOWS_32, WINDOWS_64_END};
 
 /// A range that needs a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,27 +68,17 @@ pub(super) fn pack(items: &[Room]) -> Option<(Vec<u64>, Room)> {
     Some((offsets, whole))
 }
 
-/// The hole in memory below 4 GiB for so much room: as high as possible.
-pub(super) fn below_4_gib(room: Room) -> Option<Range<u64>> {
-    let base = WINDOWS_32_END.checked_sub(room.size)? & !(room.align - 1);
-    let start = base & !(WINDOWS_32_GRANULE - 1);
-    (start >= LEAST_LOW_MEMORY).then_some(start..WINDOWS_32_END)
+/// Where so much room goes below 4 GiB.
+pub(super) fn as_high_as_possible(room: Room) -> Option<Range<u64>> {
+    let base = WINDOWS_32.end.checked_sub(room.size)? & !(room.align - 1);
+    (base >= WINDOWS_32.start).then(|| base..base + room.size)
 }
 
-/// The range above the memory that continues at 4 GiB.
-pub(super) fn above_memory(room: Room, memory_bytes: u64, hole_start: u64) -> Option<Range<u64>> {
-    let memory_end = FOUR_GIB.checked_add(memory_bytes.saturating_sub(hole_start))?;
-    let base = memory_end.checked_next_multiple_of(room.align)?;
+/// Where so much room goes from `start` on.
+pub(super) fn from(start: u64, room: Room) -> Option<Range<u64>> {
+    let base = start.checked_next_multiple_of(room.align)?;
     let end = base.checked_add(room.size)?;
     (end <= WINDOWS_64_END).then_some(base..end)
-}
-
-/// First base within `windows` that is aligned for `room`: the highest one below 4 GiB.
-pub(super) fn first_aligned(windows: &Range<u64>, space: usize, room: Room) -> u64 {
-    match space {
-        0 => (windows.end - room.size) & !(room.align - 1),
-        _ => windows.start,
-    }
 }
 
 #[cfg(test)]
@@ -109,8 +99,10 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused() {
         assert_eq!(pack(&[power(63), power(63)]), None);
-        assert_eq!(below_4_gib(power(32)), None);
-        assert_eq!(below_4_gib(Room::NONE), Some(0xf000_0000..WINDOWS_32_END));
-        assert_eq!(above_memory(power(52), 0, 0xf000_0000), None);
+        assert_eq!(as_high_as_possible(power(31)), None);
+        assert_eq!(as_high_as_possible(power(30)), Some(0x8000_0000..0xc000_0000));
+        assert_eq!(as_high_as_possible(Room::NONE), Some(0xfec0_0000..0xfec0_0000));
+        assert_eq!(from(1 << 32, power(52)), None);
+        assert_eq!(from(3, power(4)), Some(16..32));
     }
 }

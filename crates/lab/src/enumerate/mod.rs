@@ -13,7 +13,7 @@ mod tree;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crosslane_fabric::{Fabric, NodeId};
+use crosslane_fabric::{Fabric, MMIO_HOLE, NodeId};
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::{HostId, RoutingId};
 use thiserror::Error;
@@ -23,17 +23,11 @@ pub use access::set_max_payload;
 use addresses::Room;
 pub use tree::{Function, HostTree};
 
-/// Top of the window space below 4 GiB: above it a PC has its interrupt controllers and its
-/// boot ROM.
-pub const WINDOWS_32_END: u64 = 0xfec0_0000;
-/// The windows below 4 GiB begin at a multiple of this, so that memory ends there.
-pub const WINDOWS_32_GRANULE: u64 = 256 << 20;
-/// Memory that always remains below the windows.
-pub const LEAST_LOW_MEMORY: u64 = 256 << 20;
+/// Windows below 4 GiB lie in the fabric's hole in memory, and below this: a PC has its interrupt
+/// controllers and its boot ROM above.
+pub const WINDOWS_32: Range<u64> = MMIO_HOLE.start..0xfec0_0000;
 /// End of the address space for windows above memory: 52 bits, as x86 has them.
 pub const WINDOWS_64_END: u64 = 1 << 52;
-/// First address of the space above 4 GiB.
-pub const FOUR_GIB: u64 = 1 << 32;
 /// Windows of bridges are multiples of this (PCIe 6.x 7.5.1.3.8).
 pub const WINDOW_GRANULE: u64 = 1 << 20;
 
@@ -83,8 +77,6 @@ pub enum EnumerationError {
 /// What the lab wishes for one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Host memory in bytes.
-    pub memory_bytes: u64,
     /// Max_Read_Request_Size of every function, bytes.
     pub max_read_request_bytes: u32,
     /// Largest Max_Payload_Size, bytes; `None`: what all functions support.
@@ -108,7 +100,10 @@ pub fn enumerate(
     let mut functions = Vec::new();
     let mut last_bus = 0;
     scan(&mut access, None, 0, &mut last_bus, &mut functions)?;
-    let windows = place(&mut access, policy, &mut functions)?;
+    let memory = access.fabric.memory_ranges(host);
+    let windows_64_start =
+        memory.iter().map(|range| range.end).max().unwrap_or(0).max(MMIO_HOLE.end);
+    let [windows_32, windows_64] = place(&mut access, windows_64_start, &mut functions)?;
     let max_payload_bytes = functions
         .iter()
         .map(|function| function.max_payload_supported_bytes)
@@ -118,9 +113,6 @@ pub fn enumerate(
     for function in &mut functions {
         access.enable(function, policy, max_payload_bytes)?;
     }
-    let [windows_32, windows_64] = windows;
-    let low_end = policy.memory_bytes.min(windows_32.start);
-    let memory = [0..low_end, FOUR_GIB..FOUR_GIB + (policy.memory_bytes - low_end)];
     Ok(HostTree { host, functions, memory, windows_32, windows_64, last_bus })
 }
 
@@ -168,7 +160,7 @@ const SPACES: [&str; 2] = ["below 4 GiB", "above 4 GiB"];
 /// Places every BAR and window; gives the two ranges that they lie in.
 fn place(
     access: &mut Access<'_>,
-    policy: &Policy,
+    windows_64_start: u64,
     functions: &mut [Function],
 ) -> Result<[Range<u64>; 2], EnumerationError> {
     // From the leaves up: children stand behind their parents.
@@ -192,13 +184,12 @@ fn place(
         let packed = addresses::pack(&items);
         let (offsets, room) = packed.ok_or_else(|| no_space(space, &items))?;
         windows[space] = match space {
-            0 => addresses::below_4_gib(room),
-            _ => addresses::above_memory(room, policy.memory_bytes, windows[0].start),
+            0 => addresses::as_high_as_possible(room),
+            _ => addresses::from(windows_64_start, room),
         }
         .ok_or_else(|| no_space(space, &[room]))?;
-        let base = addresses::first_aligned(&windows[space], space, room);
         for (&index, offset) in top.iter().zip(offsets) {
-            bases[index][space] = base + offset;
+            bases[index][space] = windows[space].start + offset;
         }
     }
     // From the root down.
@@ -223,8 +214,8 @@ fn place(
 fn no_space(space: usize, items: &[Room]) -> EnumerationError {
     let need_bytes = items.iter().fold(0_u64, |sum, room| sum.saturating_add(room.size));
     let have_bytes = match space {
-        0 => WINDOWS_32_END - LEAST_LOW_MEMORY,
-        _ => WINDOWS_64_END - FOUR_GIB,
+        0 => WINDOWS_32.end - WINDOWS_32.start,
+        _ => WINDOWS_64_END - MMIO_HOLE.end,
     };
     EnumerationError::NoSpace { space: SPACES[space], need_bytes, have_bytes }
 }

@@ -65,11 +65,11 @@ pub struct HostTree {
     pub host: HostId,
     /// Its functions, each behind the bridge above it.
     pub functions: Vec<Function>,
-    /// Host memory: below the windows, and from 4 GiB on (empty where there is none).
-    pub memory: [Range<u64>; 2],
-    /// The hole below 4 GiB that the windows are in.
+    /// Host memory: below the hole for 32-bit windows, and above it.
+    pub memory: Vec<Range<u64>>,
+    /// The range below 4 GiB that all windows and BARs there lie in.
     pub windows_32: Range<u64>,
-    /// The range above memory that 64-bit windows are in.
+    /// The range above memory that 64-bit windows and BARs lie in.
     pub windows_64: Range<u64>,
     /// Highest bus number in use.
     pub last_bus: u8,
@@ -134,7 +134,7 @@ impl HostTree {
 impl fmt::Display for HostTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "host {}: buses 00-{:02x}", self.host.0, self.last_bus)?;
-        for range in self.memory.iter().filter(|range| !range.is_empty()) {
+        for range in &self.memory {
             writeln!(f, "  memory  {}", span(range.start, range.end - 1))?;
         }
         for range in [&self.windows_32, &self.windows_64].into_iter().filter(|r| !r.is_empty()) {

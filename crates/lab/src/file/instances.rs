@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crosslane_fabric::LinkParameters;
-use crosslane_fabric::topology::MAX_NODES;
+use crosslane_fabric::MAX_NODES;
+use crosslane_fabric::parameters::LinkParameters;
 
 use super::parts::{
     EndpointPart, PAYLOADS, PartKind, RootComplexPart, SwitchPart, link, wrong_kind,

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use crosslane_fabric::{
+use crosslane_fabric::parameters::{
     Coalescing, CompleterParameters, CompletionCut, CpuParameters, EndpointParameters, Forwarding,
     Latency, LinkParameters, PeerToPeer, PortParameters, RequesterParameters,
     RootComplexParameters, SwitchParameters,
