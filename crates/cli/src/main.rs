@@ -1,4 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The `crosslane` program.
+//! The `crosslane` program: labs, their trees, and traffic in them.
+//!
+//! Read first: [`arguments`], the whole command line.
 
-fn main() {}
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod error;
+mod flow_argument;
+mod lab_command;
+mod output;
+mod perfetto;
+mod progress;
+mod quantity;
+mod size;
+mod table;
+mod traffic;
+mod tree;
+
+use std::process::ExitCode;
+
+use arguments::{BenchCommand, Cli, Command, TopoArguments};
+use clap::{CommandFactory, Parser};
+use crosslane_lab::Lab;
+use error::CommandError;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match run(&cli.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Err(error) => {
+            report(&error);
+            error.exit_code()
+        }
+    }
+}
+
+fn run(command: &Command) -> Result<(), CommandError> {
+    match command {
+        Command::Lab { command } => lab_command::run(command),
+        Command::Topo(arguments) => topo(arguments),
+        Command::Bench { command: BenchCommand::Traffic(arguments) } => traffic::run(arguments),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "crosslane", &mut script);
+            output::print(&String::from_utf8_lossy(&script))
+        }
+    }
+}
+
+fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.lab)?;
+    let running = lab.build(1)?;
+    let tree = tree::collect::collect(lab.name(), &running);
+    if let Some(path) = &arguments.svg {
+        std::fs::write(path, tree::svg::draw(&tree))
+            .map_err(|source| CommandError::File { path: path.clone(), source })?;
+    }
+    if arguments.json {
+        output::print_json(&tree.to_json())
+    } else {
+        output::print(&tree::text::page(&tree))
+    }
+}
+
+/// Says on standard error why the command fails: a lab's problem with the line of its file.
+fn report(error: &CommandError) {
+    if let CommandError::Lab(lab_error) = error
+        && lab_error.place.is_some()
+    {
+        output::print_diagnostic(&**lab_error);
+        return;
+    }
+    output::print_error(&error.to_string());
+    if matches!(error, CommandError::Usage(_)) {
+        output::print_hint("crosslane bench traffic --help explains the options");
+    }
+}

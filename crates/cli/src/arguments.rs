@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line: every command, option and example.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap_complete::Shell;
+
+use crate::flow_argument::FlowArgument;
+
+/// Most operations of one flow: a bound on the memory that their latencies take.
+pub const MAX_OPERATIONS: u64 = 100_000_000;
+/// Most operations in flight of one flow.
+pub const MAX_OUTSTANDING: u32 = 1 << 16;
+
+/// PCI Express systems in simulated time: their trees, their ceilings, and traffic in them.
+#[derive(Debug, Parser)]
+#[command(
+    name = "crosslane",
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  crosslane lab list
+  crosslane topo rosta
+  crosslane bench traffic --lab rosta --flow fpga1:fpga2:write:64K
+
+Results go to standard output, errors and progress to standard error.
+Exit codes: 0 all is well, 1 something failed, 2 the command line is wrong.
+Set NO_COLOR to have no colours."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Lab files: those that are shipped, and one's own
+    Lab {
+        /// What to do.
+        #[command(subcommand)]
+        command: LabCommand,
+    },
+    /// The tree of a lab, with every link's ceiling
+    Topo(TopoArguments),
+    /// Measurements
+    Bench {
+        /// What to measure.
+        #[command(subcommand)]
+        command: BenchCommand,
+    },
+    /// Completions for a shell
+    #[command(after_help = "\
+Examples:
+  crosslane completions bash > ~/.local/share/bash-completion/completions/crosslane
+  crosslane completions fish > ~/.config/fish/completions/crosslane.fish")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+}
+
+/// What can be done with lab files.
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// The labs that come with the program
+    #[command(after_help = "\
+Examples:
+  crosslane lab list
+  crosslane lab list --json")]
+    List {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Whether a lab file can be built and enumerated; an error names line and key
+    #[command(after_help = "\
+Examples:
+  crosslane lab check my-lab.toml
+  crosslane lab show minimal --file > my-lab.toml    a lab to begin with")]
+    Check {
+        /// The lab file.
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// The constants of a lab, and where each comes from
+    #[command(after_help = "\
+Examples:
+  crosslane lab show rosta
+  crosslane lab show rosta --json
+  crosslane lab show minimal --file > my-lab.toml    the lab file itself, to copy")]
+    Show {
+        /// A shipped lab's name, or a lab file.
+        #[arg(value_hint = ValueHint::AnyPath)]
+        lab: String,
+        /// Print JSON.
+        #[arg(long, conflicts_with = "file")]
+        json: bool,
+        /// Print the lab file as it is.
+        #[arg(long)]
+        file: bool,
+    },
+}
+
+/// Arguments of `topo`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane topo rosta
+  crosslane topo rosta --svg rosta.svg
+  crosslane topo my-lab.toml --json
+
+The tree is drawn as `lspci -tv` draws it. A link's ceiling is its rate less encoding and SKP
+ordered sets, times payload over payload, framing, header and LCRC, for TLPs of Max_Payload_Size
+with 3 DW headers (addresses below 4 GiB) and 4 DW headers. DLLPs depend on the traffic and are
+not taken off here. MB/s is 1000000 bytes a second, MiB/s is 1048576.")]
+pub struct TopoArguments {
+    /// A shipped lab's name, or a lab file.
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub lab: String,
+    /// Draw the tree into this file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub svg: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What can be measured.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link
+    Traffic(TrafficArguments),
+}
+
+/// Arguments of `bench traffic`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Flows: FROM:TO:KIND:SIZE[:PAYLOAD]
+  FROM     an endpoint, or a host: its core 0 with uncached stores and loads
+  TO       a host: its memory; an endpoint: what is behind its largest BAR; or an endpoint's
+           BAR by number, as in fpga2.bar0. `host` is the host of a lab that has only one
+  KIND     write, read, or writeread (a write, and a read of the same bytes behind it)
+  SIZE     bytes of one operation: 64, 4K or 4KiB (4096), 1MiB, 1MB (1000000);
+           64..1M is a sweep over the powers of two, whose runs share the machine's cores
+  PAYLOAD  bytes of one write TLP or read request. Sent as asked, even where it is more than
+           the port may send: the first port that it is too large for reports a malformed TLP
+
+Examples:
+  crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
+  crosslane bench traffic --lab rosta --flow fpga1:fpga2:write:64..1M --mps 256
+  crosslane bench traffic --lab rosta --flow fpga1:fpga5:write:64K --flow fpga2:fpga6:write:64K
+  crosslane bench traffic --lab pciebench --flow nic:host:read:64 --outstanding 1
+  crosslane bench traffic --lab rosta --flow fpga1:host:read:4K --operations 20 --trace t.pftrace
+
+Times are in microseconds, from an operation's post to its end: a write ends when its last byte
+can be seen at the target, a read when its last byte is at the requester. `typical` is the
+median. MB/s is 1000000 bytes a second, MiB/s is 1048576. The ceiling is that of the slowest link
+on the way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs that this
+run sent in that direction. A trace is opened with https://ui.perfetto.dev.")]
+pub struct TrafficArguments {
+    /// A shipped lab's name, or a lab file.
+    #[arg(long, value_hint = ValueHint::AnyPath)]
+    pub lab: String,
+    /// A flow; may be given many times, all run at once.
+    #[arg(long = "flow", value_name = "FLOW", required = true)]
+    pub flows: Vec<FlowArgument>,
+    /// Operations of each flow [default: by size, about 8 MiB of data].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    pub operations: Option<u64>,
+    /// Operations of a flow in flight at once [default: by size, about 256 KiB of data; 1 for
+    /// writeread].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_OUTSTANDING as i64))]
+    pub outstanding: Option<u32>,
+    /// Everything random comes from this number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Set the relaxed ordering attribute in all requests.
+    #[arg(long)]
+    pub relaxed: bool,
+    /// Reorder TLPs as far as the ordering rules allow.
+    #[arg(long)]
+    pub shuffle: bool,
+    /// First set Max_Payload_Size to N bytes in every function that the flows pass, as `setpci`
+    /// would.
+    #[arg(long, value_name = "N", value_parser = parse_register_size)]
+    pub mps: Option<u32>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a Perfetto trace of the run; not with a sweep.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
+    /// What a nanosecond of the trace stands for.
+    #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace")]
+    pub trace_unit: TraceUnit,
+}
+
+/// What one nanosecond of a trace file stands for: the format knows no shorter time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceUnit {
+    /// A nanosecond; shorter times are rounded down.
+    Ns,
+    /// A picosecond: exact, and all times read a thousand times too long.
+    Ps,
+}
+
+/// A size that Device Control has a code for.
+fn parse_register_size(text: &str) -> Result<u32, String> {
+    match crate::size::parse_size(text)? {
+        bytes @ 128..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
+        _ => Err(format!("{text} is none of 128, 256, 512, 1024, 2048 and 4096 bytes")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn register_sizes() {
+        assert_eq!(parse_register_size("256"), Ok(256));
+        assert_eq!(parse_register_size("4K"), Ok(4096));
+        assert!(parse_register_size("192").unwrap_err().starts_with("192 is none of"));
+        assert!(parse_register_size("8K").is_err());
+    }
+}

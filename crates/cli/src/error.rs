@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a command ends without success, and with which exit code.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crosslane_lab::LabError;
+use thiserror::Error;
+
+/// Why a command ends without success.
+#[derive(Debug, Error)]
+pub enum CommandError {
+    /// The command line asks for something that cannot be; the sentence says what.
+    #[error("{0}")]
+    Usage(String),
+    /// The lab cannot be loaded, built or enumerated.
+    #[error(transparent)]
+    Lab(#[from] Box<LabError>),
+    /// The run had errors; they were printed with the results.
+    #[error("{count} {}", if *.count == 1 { "error" } else { "errors" })]
+    Run {
+        /// How many.
+        count: u64,
+    },
+    /// A file cannot be written.
+    #[error("{path} cannot be written: {source}", path = .path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Standard output cannot be written.
+    #[error("standard output cannot be written: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl From<LabError> for CommandError {
+    fn from(error: LabError) -> Self {
+        Self::Lab(Box::new(error))
+    }
+}
+
+impl CommandError {
+    /// Whether nobody reads standard output any more: not an error, but the end.
+    #[must_use]
+    pub fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// 2 for a wrong command line, 1 for all else.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) => ExitCode::from(2),
+            _ => ExitCode::from(1),
+        }
+    }
+}

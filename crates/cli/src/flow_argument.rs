@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One `--flow`: `FROM:TO:KIND:SIZE[:PAYLOAD]`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crosslane_fabric::FlowKind;
+
+use crate::size::{SizeRange, parse_size, short_size};
+
+/// How a flow is written.
+const FORM: &str = "FROM:TO:KIND:SIZE or FROM:TO:KIND:SIZE:PAYLOAD";
+
+/// A flow as the user wrote it; names are not looked up yet.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlowArgument {
+    /// Who moves the data: an endpoint, or a host (its processor).
+    pub from: String,
+    /// Whose memory: a host's, or what is behind an endpoint's first BAR.
+    pub to: String,
+    /// What is done.
+    pub kind: FlowKind,
+    /// Sizes of one operation.
+    pub sizes: SizeRange,
+    /// Longest payload of a write TLP or longest read request, if the user wants another one
+    /// than the function's setting.
+    pub payload_bytes: Option<u32>,
+}
+
+/// A kind as the user writes it.
+#[must_use]
+pub const fn kind_word(kind: FlowKind) -> &'static str {
+    match kind {
+        FlowKind::Write => "write",
+        FlowKind::Read => "read",
+        FlowKind::WriteRead => "writeread",
+    }
+}
+
+impl FromStr for FlowArgument {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (from, to, kind, size, payload) = match parts[..] {
+            [from, to, kind, size] => (from, to, kind, size, None),
+            [from, to, kind, size, payload] => (from, to, kind, size, Some(payload)),
+            _ => return Err(format!("{text} has {} parts; a flow is {FORM}", parts.len())),
+        };
+        if from.is_empty() || to.is_empty() {
+            return Err(format!("{text} lacks a name; a flow is {FORM}"));
+        }
+        let kinds = [FlowKind::Write, FlowKind::Read, FlowKind::WriteRead];
+        let Some(kind) = kinds.into_iter().find(|known| kind_word(*known) == kind) else {
+            return Err(format!("{kind} is not a kind of flow; known are write, read, writeread"));
+        };
+        let payload_bytes = payload.map(parse_payload).transpose()?;
+        Ok(Self { from: from.into(), to: to.into(), kind, sizes: size.parse()?, payload_bytes })
+    }
+}
+
+/// A payload fits the length field of a TLP: a power of two from 4 to 4096 bytes.
+fn parse_payload(text: &str) -> Result<u32, String> {
+    match parse_size(text)? {
+        bytes @ 4..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
+        _ => Err(format!("a payload of {text} is no power of two from 4 to 4096 bytes")),
+    }
+}
+
+impl fmt::Display for FlowArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}:{}", self.from, self.to, kind_word(self.kind), self.sizes)?;
+        match self.payload_bytes {
+            Some(bytes) => write!(f, ":{}", short_size(bytes.into())),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_are_read_and_written() {
+        for text in ["fpga1:host:write:64", "a:b:read:64..1M", "cpu:x-1.y:writeread:4K:256"] {
+            assert_eq!(text.parse::<FlowArgument>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn each_part_that_is_wrong_is_named() {
+        for (text, error) in [
+            ("a:b:write", "a:b:write has 3 parts; a flow is "),
+            ("a:b:write:1:2:3", "a:b:write:1:2:3 has 6 parts; a flow is "),
+            (":b:write:64", ":b:write:64 lacks a name; "),
+            ("a:b:copy:64", "copy is not a kind of flow; known are write, read, writeread"),
+            ("a:b:write:64Q", "64Q is not a size"),
+            ("a:b:write:64:100", "a payload of 100 is no power of two from 4 to 4096 bytes"),
+            ("a:b:write:64:8K", "a payload of 8K is no power of two from 4 to 4096 bytes"),
+        ] {
+            let found = text.parse::<FlowArgument>().unwrap_err();
+            assert!(found.starts_with(error), "{found}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The part of Perfetto's trace format that is written here, as protocol buffers.
+//!
+//! Read first: `protos/perfetto/trace/trace_packet.proto` and `track_event/*.proto` of the
+//! Perfetto project, which number the fields. A file is a `Trace`: packets one after the other,
+//! so it is written as it comes.
+
+use prost::{Message, Oneof};
+
+/// What the parser may keep between packets of one sequence: nothing before this one.
+pub const SEQUENCE_INCREMENTAL_STATE_CLEARED: u32 = 1;
+/// The packet uses names that were interned before.
+pub const SEQUENCE_NEEDS_INCREMENTAL_STATE: u32 = 2;
+
+/// A whole file, or any part of one.
+#[derive(Clone, PartialEq, Message)]
+pub struct Trace {
+    /// Its packets.
+    #[prost(message, repeated, tag = "1")]
+    pub packet: Vec<TracePacket>,
+}
+
+/// One record.
+#[derive(Clone, PartialEq, Message)]
+pub struct TracePacket {
+    /// Nanoseconds.
+    #[prost(uint64, optional, tag = "8")]
+    pub timestamp: Option<u64>,
+    /// Who wrote it: one number in the whole file.
+    #[prost(uint32, optional, tag = "10")]
+    pub trusted_packet_sequence_id: Option<u32>,
+    /// Names that later packets use by number.
+    #[prost(message, optional, tag = "12")]
+    pub interned_data: Option<InternedData>,
+    /// See the constants of this module.
+    #[prost(uint32, optional, tag = "13")]
+    pub sequence_flags: Option<u32>,
+    /// What it says.
+    #[prost(oneof = "PacketData", tags = "11, 60")]
+    pub data: Option<PacketData>,
+}
+
+/// What a record says.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum PacketData {
+    /// Something that happened on a track.
+    #[prost(message, tag = "11")]
+    TrackEvent(TrackEvent),
+    /// That there is a track.
+    #[prost(message, tag = "60")]
+    TrackDescriptor(TrackDescriptor),
+}
+
+/// A track.
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackDescriptor {
+    /// Its number.
+    #[prost(uint64, optional, tag = "1")]
+    pub uuid: Option<u64>,
+    /// Its name.
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+    /// Set for a process: a group of tracks.
+    #[prost(message, optional, tag = "3")]
+    pub process: Option<ProcessDescriptor>,
+    /// The track above it.
+    #[prost(uint64, optional, tag = "5")]
+    pub parent_uuid: Option<u64>,
+    /// Set for a counter.
+    #[prost(message, optional, tag = "8")]
+    pub counter: Option<CounterDescriptor>,
+    /// How the tracks below it are sorted.
+    #[prost(enumeration = "ChildOrder", optional, tag = "11")]
+    pub child_ordering: Option<i32>,
+    /// Its place among its siblings, where their order is explicit.
+    #[prost(int32, optional, tag = "12")]
+    pub sibling_order_rank: Option<i32>,
+}
+
+/// Order of the tracks below one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub enum ChildOrder {
+    /// As the reader likes.
+    Unknown = 0,
+    /// By name.
+    Lexicographic = 1,
+    /// By the first event.
+    Chronological = 2,
+    /// By rank.
+    Explicit = 3,
+}
+
+/// A process.
+#[derive(Clone, PartialEq, Message)]
+pub struct ProcessDescriptor {
+    /// Its number.
+    #[prost(int32, optional, tag = "1")]
+    pub pid: Option<i32>,
+    /// Its name.
+    #[prost(string, optional, tag = "6")]
+    pub process_name: Option<String>,
+}
+
+/// A counter.
+#[derive(Clone, PartialEq, Message)]
+pub struct CounterDescriptor {
+    /// Name of its unit.
+    #[prost(string, optional, tag = "6")]
+    pub unit_name: Option<String>,
+}
+
+/// Kind of a track event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, prost::Enumeration)]
+#[repr(i32)]
+pub enum EventType {
+    /// None.
+    Unspecified = 0,
+    /// A slice begins.
+    SliceBegin = 1,
+    /// The innermost slice ends.
+    SliceEnd = 2,
+    /// Something without length.
+    Instant = 3,
+    /// A counter has a new value.
+    Counter = 4,
+}
+
+/// Something that happened on a track.
+#[derive(Clone, PartialEq, Message)]
+pub struct TrackEvent {
+    /// Details.
+    #[prost(message, repeated, tag = "4")]
+    pub debug_annotations: Vec<DebugAnnotation>,
+    /// Kind of event.
+    #[prost(enumeration = "EventType", optional, tag = "9")]
+    pub r#type: Option<i32>,
+    /// The track.
+    #[prost(uint64, optional, tag = "11")]
+    pub track_uuid: Option<u64>,
+    /// Its name.
+    #[prost(string, optional, tag = "23")]
+    pub name: Option<String>,
+    /// Its name, if it was interned.
+    #[prost(uint64, optional, tag = "10")]
+    pub name_iid: Option<u64>,
+    /// Its category, if it was interned.
+    #[prost(uint64, repeated, packed = "false", tag = "3")]
+    pub category_iids: Vec<u64>,
+    /// The value of a counter.
+    #[prost(double, optional, tag = "44")]
+    pub double_counter_value: Option<f64>,
+}
+
+/// A detail of an event.
+#[derive(Clone, PartialEq, Message)]
+pub struct DebugAnnotation {
+    /// Its name, if it was interned.
+    #[prost(uint64, optional, tag = "1")]
+    pub name_iid: Option<u64>,
+    /// Its value.
+    #[prost(oneof = "AnnotationValue", tags = "2, 3, 6")]
+    pub value: Option<AnnotationValue>,
+}
+
+/// The value of a detail.
+#[derive(Clone, PartialEq, Oneof)]
+pub enum AnnotationValue {
+    /// Yes or no.
+    #[prost(bool, tag = "2")]
+    Bool(bool),
+    /// A number.
+    #[prost(uint64, tag = "3")]
+    Number(u64),
+    /// Words.
+    #[prost(string, tag = "6")]
+    Text(String),
+}
+
+/// Names by number.
+#[derive(Clone, PartialEq, Message)]
+pub struct InternedData {
+    /// Of categories.
+    #[prost(message, repeated, tag = "1")]
+    pub event_categories: Vec<InternedName>,
+    /// Of events.
+    #[prost(message, repeated, tag = "2")]
+    pub event_names: Vec<InternedName>,
+    /// Of details.
+    #[prost(message, repeated, tag = "3")]
+    pub debug_annotation_names: Vec<InternedName>,
+}
+
+/// A name and its number.
+#[derive(Clone, PartialEq, Message)]
+pub struct InternedName {
+    /// The number, from 1.
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    /// The name.
+    #[prost(string, optional, tag = "2")]
+    pub name: Option<String>,
+}

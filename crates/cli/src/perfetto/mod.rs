@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Perfetto trace files: the messages that are needed, and what writes them.
+
+mod messages;
+mod writer;
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crosslane_fabric::DirectionId;
+use crosslane_fabric::trace::{TraceRecord, TraceSink};
+
+use writer::TraceWriter;
+
+/// A trace file that a fabric writes to and the command ends.
+#[derive(Clone)]
+pub struct SharedTrace(Arc<Mutex<TraceWriter<BufWriter<File>>>>);
+
+impl SharedTrace {
+    /// Begins the file; see [`TraceWriter::new`].
+    ///
+    /// # Errors
+    /// Where the file cannot be made.
+    pub fn create(
+        path: &Path,
+        lab: &str,
+        unit_ps: u64,
+        label: Box<dyn Fn(DirectionId) -> String + Send>,
+    ) -> io::Result<Self> {
+        let output = BufWriter::new(File::create(path)?);
+        let writer = TraceWriter::new(output, lab, unit_ps, label);
+        Ok(Self(Arc::new(Mutex::new(writer))))
+    }
+
+    /// What a fabric writes to.
+    #[must_use]
+    pub fn sink(&self) -> Box<dyn TraceSink> {
+        let writer = Arc::clone(&self.0);
+        Box::new(move |record: &TraceRecord| {
+            writer.lock().unwrap_or_else(PoisonError::into_inner).record(record);
+        })
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// What went wrong with the file, now or before.
+    pub fn finish(&self) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).finish()
+    }
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes what a fabric records as a Perfetto trace, as it comes.
+//!
+//! Each direction of a link that is used has a track with a slice for each TLP and DLLP, for
+//! retraining, and for idle time that has a cause; below it a counter of payload in MB/s.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use crosslane_fabric::IdleReason;
+use crosslane_fabric::trace::{TraceEvent, TraceRecord};
+use crosslane_fabric::{DirectionId, Way};
+use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_pcie::units::Picoseconds;
+use prost::Message;
+
+use super::messages::*;
+
+/// Number of the only writer of a file.
+const SEQUENCE: u32 = 1;
+/// Track of the whole run; those of the directions follow, two each.
+const RUN_TRACK: u64 = 1;
+/// The counter of payload is an average over this time, picoseconds.
+const WINDOW_PS: u64 = 1_000_000;
+/// Packets are gathered to so many bytes before they are written.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Names that packets hold as numbers.
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<String, u64>,
+}
+
+impl Names {
+    /// The number of a name, and whether it is new.
+    fn number(&mut self, name: &str) -> (u64, bool) {
+        if let Some(number) = self.numbers.get(name) {
+            return (*number, false);
+        }
+        let number = self.numbers.len() as u64 + 1;
+        self.numbers.insert(name.to_owned(), number);
+        (number, true)
+    }
+}
+
+/// What is known of one direction.
+struct Track {
+    uuid: u64,
+    counter: u64,
+    /// Idle time that goes on, with its cause.
+    idle: Option<(Picoseconds, IdleReason)>,
+    /// First window that is not yet counted, and its payload so far.
+    window: u64,
+    window_bytes: u64,
+    last_counter: f64,
+}
+
+/// A trace file that is being written.
+pub struct TraceWriter<W: Write> {
+    output: W,
+    buffer: Vec<u8>,
+    /// Picoseconds that one nanosecond of the file stands for.
+    unit_ps: u64,
+    tracks: HashMap<DirectionId, Track>,
+    label: Box<dyn Fn(DirectionId) -> String + Send>,
+    event_names: Names,
+    detail_names: Names,
+    latest: Picoseconds,
+    error: Option<io::Error>,
+}
+
+fn packet(data: PacketData, at: Option<u64>) -> TracePacket {
+    TracePacket {
+        timestamp: at,
+        trusted_packet_sequence_id: Some(SEQUENCE),
+        interned_data: None,
+        sequence_flags: Some(SEQUENCE_NEEDS_INCREMENTAL_STATE),
+        data: Some(data),
+    }
+}
+
+/// A TLP in few words, without what differs from one to the next of a flow.
+fn tlp_name(header: &Header) -> String {
+    let bytes = header.request_bytes();
+    match header.kind {
+        TlpKind::MemoryWrite => format!("MWr {bytes} B"),
+        TlpKind::MemoryRead => format!("MRd {bytes} B"),
+        TlpKind::CompletionData => format!("CplD {} B", header.payload_bytes()),
+        TlpKind::Completion => "Cpl".into(),
+        TlpKind::ConfigurationRead => "CfgRd".into(),
+        TlpKind::ConfigurationWrite => "CfgWr".into(),
+        TlpKind::Message => "Msg".into(),
+    }
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a file: `lab` names the run, `label` names a direction, and a nanosecond of the
+    /// file stands for `unit_ps` picoseconds.
+    pub fn new(
+        output: W,
+        lab: &str,
+        unit_ps: u64,
+        label: Box<dyn Fn(DirectionId) -> String + Send>,
+    ) -> Self {
+        let mut writer = Self {
+            output,
+            buffer: Vec::with_capacity(BUFFER_BYTES + 4096),
+            unit_ps: unit_ps.max(1),
+            tracks: HashMap::new(),
+            label,
+            event_names: Names::default(),
+            detail_names: Names::default(),
+            latest: Picoseconds::ZERO,
+            error: None,
+        };
+        let descriptor = TrackDescriptor {
+            uuid: Some(RUN_TRACK),
+            process: Some(ProcessDescriptor { pid: Some(1), process_name: Some(lab.into()) }),
+            child_ordering: Some(ChildOrder::Explicit.into()),
+            ..TrackDescriptor::default()
+        };
+        let mut first = packet(PacketData::TrackDescriptor(descriptor), None);
+        first.sequence_flags = Some(SEQUENCE_INCREMENTAL_STATE_CLEARED);
+        writer.put(first);
+        writer
+    }
+
+    /// Takes one record. An error of the file is kept for [`finish`](Self::finish).
+    pub fn record(&mut self, record: &TraceRecord) {
+        let (time, direction) = (record.time, record.direction);
+        self.open_track(direction);
+        self.end_idle(direction, time);
+        self.latest = self.latest.max(time);
+        match &record.event {
+            TraceEvent::Tlp { header, sequence, wire_bytes, end, replay, corrupt, flow } => {
+                let mut name = tlp_name(header);
+                if *replay {
+                    name.push_str(" replay");
+                }
+                if *corrupt {
+                    name.push_str(" corrupt");
+                }
+                let mut details = vec![
+                    ("sequence", AnnotationValue::Number(*sequence)),
+                    ("wire bytes", AnnotationValue::Number((*wire_bytes).into())),
+                    ("requester", AnnotationValue::Text(header.requester.to_string())),
+                ];
+                if matches!(header.kind, TlpKind::MemoryWrite | TlpKind::MemoryRead) {
+                    details.push(("address", AnnotationValue::Text(header.address.to_string())));
+                }
+                if header.kind != TlpKind::MemoryWrite {
+                    details.push(("tag", AnnotationValue::Number(header.tag.0.into())));
+                }
+                if let Some(flow) = flow {
+                    details.push(("flow", AnnotationValue::Number((*flow).into())));
+                }
+                self.slice(direction, &name, time, *end, details);
+                if !replay {
+                    self.count(direction, time, header.payload_bytes().into());
+                }
+            }
+            TraceEvent::Dllp { kind, end, corrupt } => {
+                let name = if *corrupt { format!("{kind} corrupt") } else { kind.to_string() };
+                self.slice(direction, &name, time, *end, Vec::new());
+            }
+            TraceEvent::Idle { reason } => {
+                if let Some(track) = self.tracks.get_mut(&direction) {
+                    track.idle = Some((time, *reason));
+                }
+            }
+            TraceEvent::Retrain { end } => {
+                self.slice(direction, "retraining", time, *end, Vec::new());
+            }
+        }
+    }
+
+    /// Ends the file.
+    ///
+    /// # Errors
+    /// What went wrong with the output, now or before.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let latest = self.latest;
+        let mut directions: Vec<DirectionId> = self.tracks.keys().copied().collect();
+        directions.sort_unstable();
+        for direction in directions {
+            self.end_idle(direction, latest);
+            // The window after the last one brings every counter back to zero.
+            self.count(direction, latest + Picoseconds(2 * WINDOW_PS), 0);
+        }
+        self.flush();
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => self.output.flush(),
+        }
+    }
+
+    fn stamp(&self, time: Picoseconds) -> Option<u64> {
+        Some(time.0 / self.unit_ps)
+    }
+
+    fn put(&mut self, packet: TracePacket) {
+        // One packet is a whole `Trace`: messages of one file may simply follow each other.
+        let encoded = Trace { packet: vec![packet] }.encode(&mut self.buffer);
+        debug_assert!(encoded.is_ok(), "a vector grows");
+        if self.buffer.len() >= BUFFER_BYTES {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.error.is_none() {
+            self.error = self.output.write_all(&self.buffer).err();
+        }
+        self.buffer.clear();
+    }
+
+    fn open_track(&mut self, direction: DirectionId) {
+        if self.tracks.contains_key(&direction) {
+            return;
+        }
+        let uuid = RUN_TRACK + 1 + 2 * self.tracks.len() as u64;
+        let counter = uuid + 1;
+        let label = (self.label)(direction);
+        let rank = 2 * direction.link.0 as i32 + i32::from(direction.way == Way::Up);
+        let slices = TrackDescriptor {
+            uuid: Some(uuid),
+            name: Some(label),
+            parent_uuid: Some(RUN_TRACK),
+            child_ordering: Some(ChildOrder::Explicit.into()),
+            sibling_order_rank: Some(rank),
+            ..TrackDescriptor::default()
+        };
+        let payload = TrackDescriptor {
+            uuid: Some(counter),
+            name: Some("payload".into()),
+            parent_uuid: Some(uuid),
+            counter: Some(CounterDescriptor { unit_name: Some("MB/s".into()) }),
+            ..TrackDescriptor::default()
+        };
+        for descriptor in [slices, payload] {
+            self.put(packet(PacketData::TrackDescriptor(descriptor), None));
+        }
+        let track =
+            Track { uuid, counter, idle: None, window: 0, window_bytes: 0, last_counter: 0.0 };
+        self.tracks.insert(direction, track);
+    }
+
+    fn end_idle(&mut self, direction: DirectionId, time: Picoseconds) {
+        let Some(track) = self.tracks.get_mut(&direction) else { return };
+        let Some((since, reason)) = track.idle.take() else { return };
+        if reason != IdleReason::NothingToSend && time > since {
+            self.slice(direction, &format!("idle: {reason}"), since, time, Vec::new());
+        }
+    }
+
+    fn slice(
+        &mut self,
+        direction: DirectionId,
+        name: &str,
+        begin: Picoseconds,
+        end: Picoseconds,
+        details: Vec<(&str, AnnotationValue)>,
+    ) {
+        let mut interned = InternedData::default();
+        let entry =
+            |number, name: &str| InternedName { iid: Some(number), name: Some(name.into()) };
+        let (number, is_new) = self.event_names.number(name);
+        if is_new {
+            interned.event_names.push(entry(number, name));
+        }
+        let mut annotations = Vec::with_capacity(details.len());
+        for (name, value) in details {
+            let (number, is_new) = self.detail_names.number(name);
+            if is_new {
+                interned.debug_annotation_names.push(entry(number, name));
+            }
+            annotations.push(DebugAnnotation { name_iid: Some(number), value: Some(value) });
+        }
+        let track_uuid = self.tracks.get(&direction).map(|track| track.uuid);
+        let event = TrackEvent {
+            r#type: Some(EventType::SliceBegin.into()),
+            track_uuid,
+            name_iid: Some(number),
+            debug_annotations: annotations,
+            ..TrackEvent::default()
+        };
+        let mut opening = packet(PacketData::TrackEvent(event), self.stamp(begin));
+        if interned != InternedData::default() {
+            opening.interned_data = Some(interned);
+        }
+        self.put(opening);
+        let event = TrackEvent {
+            r#type: Some(EventType::SliceEnd.into()),
+            track_uuid,
+            ..TrackEvent::default()
+        };
+        self.put(packet(PacketData::TrackEvent(event), self.stamp(end)));
+        self.latest = self.latest.max(end);
+    }
+
+    /// Adds payload at a moment, and writes the counter of every window that is over.
+    fn count(&mut self, direction: DirectionId, time: Picoseconds, bytes: u64) {
+        let Some(track) = self.tracks.get_mut(&direction) else { return };
+        let window = time.0 / WINDOW_PS;
+        let mut values = Vec::new();
+        if window > track.window {
+            // Bytes in a microsecond are MB/s.
+            let rate = track.window_bytes as f64 * 1e6 / WINDOW_PS as f64;
+            values.push((track.window, rate));
+            if window > track.window + 1 {
+                values.push((track.window + 1, 0.0));
+            }
+            track.window = window;
+            track.window_bytes = 0;
+        }
+        track.window_bytes += bytes;
+        values.retain(|(_, rate)| std::mem::replace(&mut track.last_counter, *rate) != *rate);
+        let counter = track.counter;
+        for (window, rate) in values {
+            let event = TrackEvent {
+                r#type: Some(EventType::Counter.into()),
+                track_uuid: Some(counter),
+                double_counter_value: Some(rate),
+                ..TrackEvent::default()
+            };
+            let at = self.stamp(Picoseconds(window * WINDOW_PS));
+            self.put(packet(PacketData::TrackEvent(event), at));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Progress of long work on standard error, if a terminal is there: simulated time, rate, and
+//! what is left. Work of less than two seconds shows nothing.
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crosslane_pcie::units::Picoseconds;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work is shown if it takes longer than this.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const TEMPLATE: &str = "{bar:30} {percent:>3} %  {msg}, {eta} left";
+
+/// Progress of all scenarios of a command together. Shared by the threads that run them.
+pub struct Progress {
+    bar: ProgressBar,
+    watched: bool,
+    begin: Instant,
+    /// Simulated time of all scenarios together, microseconds.
+    simulated_us: AtomicU64,
+}
+
+impl Progress {
+    /// Of work that is to move so many bytes.
+    #[must_use]
+    pub fn new(total_bytes: u64) -> Self {
+        let watched = std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(Some(total_bytes), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar, watched, begin: Instant::now(), simulated_us: AtomicU64::new(0) }
+    }
+
+    /// Whether anybody can see it.
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// So many bytes more have been moved, in so much more simulated time.
+    pub fn done(&self, bytes: u64, simulated: Picoseconds) {
+        if !self.watched {
+            return;
+        }
+        let us = simulated.0.div_ceil(1_000_000);
+        let us = self.simulated_us.fetch_add(us, Ordering::Relaxed) + us;
+        let elapsed = self.begin.elapsed();
+        if elapsed > PATIENCE && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let moved = self.bar.position() + bytes;
+        let rate = moved as f64 / elapsed.as_secs_f64().max(1e-3) / 1e6;
+        let simulated = Picoseconds(us.saturating_mul(1_000_000));
+        self.bar.set_message(format!("simulated {simulated}, {rate:.1} MB/s of wall time"));
+        self.bar.inc(bytes);
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

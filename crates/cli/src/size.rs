@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sizes as a user writes them: `64`, `4K`, `4KiB`, `1MB`, and ranges such as `64..1M`.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// Largest size that is read, bytes: 1 TiB, beyond any host memory of a lab.
+pub const MAX_SIZE_BYTES: u64 = 1 << 40;
+
+/// What a unit is worth. Those of binary kind may leave out `iB`; decimal ones may not leave
+/// out `B`.
+const UNITS: [(&str, u64); 11] = [
+    ("", 1),
+    ("B", 1),
+    ("K", 1 << 10),
+    ("KIB", 1 << 10),
+    ("M", 1 << 20),
+    ("MIB", 1 << 20),
+    ("G", 1 << 30),
+    ("GIB", 1 << 30),
+    ("KB", 1_000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+
+/// Reads one size in bytes, 1 to [`MAX_SIZE_BYTES`].
+///
+/// # Errors
+/// A sentence that names the text and what is possible.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.to_ascii_uppercase();
+    let scale = UNITS.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale);
+    let (Ok(number), Some(scale)) = (number.parse::<u64>(), scale) else {
+        return Err(format!(
+            "{text} is not a size; write bytes with or without a unit, such as 64, 4K or 4KiB \
+             (4096), 1MiB, or 1MB (1000000)"
+        ));
+    };
+    match number.checked_mul(scale) {
+        Some(bytes) if (1..=MAX_SIZE_BYTES).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("{text} is not a size from 1 byte to 1 TiB")),
+    }
+}
+
+/// A size written as shortly as it can be without loss: `64`, `4K`, `1M`.
+#[must_use]
+pub fn short_size(bytes: u64) -> String {
+    for (unit, scale) in [("G", 1_u64 << 30), ("M", 1 << 20), ("K", 1 << 10)] {
+        if bytes >= scale && bytes.is_multiple_of(scale) {
+            return format!("{}{unit}", bytes / scale);
+        }
+    }
+    bytes.to_string()
+}
+
+/// One size, or each double of the first up to the last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SizeRange {
+    first_bytes: u64,
+    last_bytes: u64,
+}
+
+impl SizeRange {
+    /// The sizes, smallest first; at least one.
+    pub fn sizes(&self) -> impl Iterator<Item = u64> {
+        let last = self.last_bytes;
+        std::iter::successors(Some(self.first_bytes), |size| size.checked_mul(2))
+            .take_while(move |size| *size <= last)
+    }
+}
+
+impl FromStr for SizeRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((first, last)) = text.split_once("..") else {
+            let size = parse_size(text)?;
+            return Ok(Self { first_bytes: size, last_bytes: size });
+        };
+        let (first_bytes, last_bytes) = (parse_size(first)?, parse_size(last)?);
+        if first_bytes > last_bytes {
+            return Err(format!("{text} runs backwards: {first} is more than {last}"));
+        }
+        if !first_bytes.is_power_of_two() {
+            return Err(format!("{text} has to begin at a power of two; {first_bytes} is none"));
+        }
+        Ok(Self { first_bytes, last_bytes })
+    }
+}
+
+impl fmt::Display for SizeRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&short_size(self.first_bytes))?;
+        if self.first_bytes != self.last_bytes {
+            write!(f, "..{}", short_size(self.last_bytes))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_binary_unless_they_end_with_b_alone() {
+        for (text, bytes) in [
+            ("64", 64),
+            ("64B", 64),
+            ("4K", 4096),
+            ("4k", 4096),
+            ("4KiB", 4096),
+            ("4KB", 4000),
+            ("4kB", 4000),
+            ("1M", 1 << 20),
+            ("1MiB", 1 << 20),
+            ("1MB", 1_000_000),
+            ("2GiB", 2 << 30),
+            ("1024G", 1 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_size_is_said_by_name() {
+        for text in ["", "K", "4Q", "-4", "4.5K", "4 K", "0x40", "18446744073709551616"] {
+            let error = parse_size(text).unwrap_err();
+            assert!(error.starts_with(&format!("{text} is not a size")), "{error}");
+        }
+        for text in ["0", "0M", "2048G", "99999999999G"] {
+            assert_eq!(parse_size(text), Err(format!("{text} is not a size from 1 byte to 1 TiB")));
+        }
+    }
+
+    #[test]
+    fn ranges_double() {
+        let sizes =
+            |text: &str| -> Vec<u64> { text.parse::<SizeRange>().unwrap().sizes().collect() };
+        assert_eq!(sizes("96"), [96]);
+        assert_eq!(sizes("64..512"), [64, 128, 256, 512]);
+        assert_eq!(sizes("64..500"), [64, 128, 256]);
+        assert_eq!(sizes("1K..1K"), [1024]);
+        assert_eq!(sizes("512G..1024G"), [1 << 39, 1 << 40]);
+        assert_eq!("64..1M".parse::<SizeRange>().unwrap().to_string(), "64..1M");
+        let error = |text: &str| text.parse::<SizeRange>().unwrap_err();
+        assert_eq!(error("1K..64"), "1K..64 runs backwards: 1K is more than 64");
+        assert_eq!(error("96..512"), "96..512 has to begin at a power of two; 96 is none");
+        assert!(error("64..").starts_with(" is not a size"));
+    }
+
+    #[test]
+    fn short_sizes_can_be_read_again() {
+        for bytes in [1, 64, 1000, 1024, 1536, 4096, 1 << 20, 3 << 20, 1 << 30, 1_000_000] {
+            assert_eq!(parse_size(&short_size(bytes)), Ok(bytes));
+        }
+    }
+}

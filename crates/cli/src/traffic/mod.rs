@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bench traffic`: flows between generic requesters and memories.
+
+mod ceiling;
+mod json;
+mod plan;
+mod report;
+mod route;
+mod scenario;
+mod shape;
+mod statistics;
+
+use crosslane_lab::Lab;
+use rayon::prelude::*;
+
+use crate::arguments::{TraceUnit, TrafficArguments};
+use crate::error::CommandError;
+use crate::output::{print, print_error, print_json};
+use crate::perfetto::SharedTrace;
+use crate::progress::Progress;
+use plan::Choices;
+use scenario::{Outcome, Scenario, direction_name};
+
+/// Errors that are printed; further ones are counted.
+const PRINTED_ERRORS: usize = 10;
+
+/// Runs every scenario and prints what came of it.
+///
+/// # Errors
+/// A lab or a flow that cannot be, an output that cannot be written, and
+/// [`CommandError::Run`] where anything went wrong in a run.
+pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.lab)?;
+    let sizes = scenario_sizes(arguments)?;
+    let scenarios: Vec<Scenario> = sizes
+        .into_iter()
+        .map(|sizes| Scenario {
+            lab: &lab,
+            arguments: &arguments.flows,
+            sizes,
+            choices: Choices {
+                operations: arguments.operations,
+                outstanding: arguments.outstanding,
+                relaxed: arguments.relaxed,
+            },
+            seed: arguments.seed,
+            shuffle: arguments.shuffle,
+            max_payload_bytes: arguments.mps,
+        })
+        .collect();
+    if arguments.trace.is_some() && scenarios.len() > 1 {
+        let sentence = "--trace writes one run; give each --flow one size instead of a range";
+        return Err(CommandError::Usage(sentence.into()));
+    }
+    // A flow that cannot be is said before anything runs, and is the first one of the line.
+    let mut total_bytes = 0;
+    for scenario in &scenarios {
+        total_bytes += scenario.total_bytes()?;
+    }
+    let progress = Progress::new(total_bytes);
+    let outcomes = run_all(&scenarios, arguments, &progress);
+    progress.finish();
+    let outcomes = outcomes?;
+    if arguments.json {
+        print_json(&json::document(lab.name(), arguments.seed, &outcomes))?;
+    } else {
+        print(&report::page(&outcomes))?;
+    }
+    print_errors(&outcomes)
+}
+
+fn run_all(
+    scenarios: &[Scenario],
+    arguments: &TrafficArguments,
+    progress: &Progress,
+) -> Result<Vec<Outcome>, CommandError> {
+    let Some(path) = &arguments.trace else {
+        // Each scenario is a simulation of its own; no simulation is ever split.
+        return scenarios.par_iter().map(|scenario| scenario.run(progress, None)).collect();
+    };
+    let file_error = |source| CommandError::File { path: path.clone(), source };
+    let unit_ps = match arguments.trace_unit {
+        TraceUnit::Ns => 1000,
+        TraceUnit::Ps => 1,
+    };
+    let mut outcomes = Vec::new();
+    for scenario in scenarios {
+        let (lab, _) = scenario.prepare()?;
+        let name = format!("lab {}", scenario.lab.name());
+        let label = Box::new(move |id| direction_name(&lab.fabric, id));
+        let trace = SharedTrace::create(path, &name, unit_ps, label).map_err(file_error)?;
+        outcomes.push(scenario.run(progress, Some(&trace))?);
+        trace.finish().map_err(file_error)?;
+    }
+    Ok(outcomes)
+}
+
+/// The sizes of the flows in each scenario: one scenario for each size of the ranges, which all
+/// have the same number of sizes, or one.
+fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>, CommandError> {
+    let sizes: Vec<Vec<u64>> = arguments.flows.iter().map(|f| f.sizes.sizes().collect()).collect();
+    let count = sizes.iter().map(Vec::len).max().unwrap_or(0);
+    for (flow, sizes) in arguments.flows.iter().zip(&sizes) {
+        if sizes.len() != 1 && sizes.len() != count {
+            return Err(CommandError::Usage(format!(
+                "--flow {flow}: a range of {} sizes beside one of {count}; ranges of one run need \
+                 the same number of sizes",
+                sizes.len()
+            )));
+        }
+    }
+    let of_scenario = |index: usize| sizes.iter().map(|s| s[index.min(s.len() - 1)]).collect();
+    Ok((0..count).map(of_scenario).collect())
+}
+
+/// Prints what went wrong, and is an error if anything did.
+fn print_errors(outcomes: &[Outcome]) -> Result<(), CommandError> {
+    let count: u64 = outcomes.iter().map(|outcome| outcome.error_count).sum();
+    let errors = outcomes.iter().flat_map(|outcome| &outcome.errors);
+    for error in errors.take(PRINTED_ERRORS) {
+        print_error(error);
+    }
+    if count > 0 { Err(CommandError::Run { count }) } else { Ok(()) }
+}

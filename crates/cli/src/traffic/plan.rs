@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From flows as the user wrote them to flows of a fabric: names looked up, windows handed out,
+//! ways through the tree found.
+
+use std::ops::{Range, RangeInclusive};
+
+use crosslane_fabric::{DirectionId, NodeId};
+use crosslane_fabric::{Fabric, Flow, FlowKind, FlowSource, NodeKind};
+use crosslane_lab::RunningLab;
+use crosslane_pcie::config::Bar;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+
+use super::route::{Cargo, route};
+use crate::error::CommandError;
+use crate::flow_argument::{FlowArgument, kind_word};
+use crate::quantity::size_words;
+
+/// Data that each flow moves unless the user says how many operations, bytes.
+const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
+/// Fewest and most operations that follow from it.
+const DEFAULT_OPERATIONS: RangeInclusive<u64> = 16..=10_000;
+/// Data that each flow has in flight unless the user says how many operations, bytes.
+const DEFAULT_IN_FLIGHT_BYTES: u64 = 256 << 10;
+/// Fewest and most operations in flight that follow from it.
+const DEFAULT_OUTSTANDING: RangeInclusive<u64> = 2..=64;
+/// Most of a window that a flow walks through, unless one operation is larger.
+const WINDOW_BYTES: u64 = 4 << 20;
+/// Operations begin at multiples of this, bytes.
+const STRIDE_BYTES: u64 = 64;
+
+/// What the host may be called in a lab that has only one.
+const ONLY_HOST: &str = "host";
+
+/// What holds for all flows of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choices {
+    /// Operations of each flow, or by size.
+    pub operations: Option<u64>,
+    /// Operations in flight, or by size.
+    pub outstanding: Option<u32>,
+    /// Whether requests carry the relaxed ordering attribute.
+    pub relaxed: bool,
+}
+
+/// A flow that is ready to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlannedFlow {
+    /// For the fabric.
+    pub flow: Flow,
+    /// Who moves the data, as the lab calls it.
+    pub from: String,
+    /// Whose memory it is, as the lab calls it.
+    pub to: String,
+    /// The node that answers reads.
+    pub target_node: NodeId,
+    /// Directions that writes and read requests cross.
+    pub requests: Vec<DirectionId>,
+    /// Directions that completions cross; empty where nothing is read.
+    pub completions: Vec<DirectionId>,
+}
+
+impl PlannedFlow {
+    /// The directions that carry the data of writes, and those that carry that of reads.
+    #[must_use]
+    pub fn data_directions(&self) -> (&[DirectionId], &[DirectionId]) {
+        match self.flow.kind {
+            FlowKind::Write => (&self.requests, &[]),
+            FlowKind::Read => (&[], &self.completions),
+            FlowKind::WriteRead => (&self.requests, &self.completions),
+        }
+    }
+
+    /// `fpga1 -> host, write`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        format!("{} -> {}, {}", self.from, self.to, kind_word(self.flow.kind))
+    }
+}
+
+fn usage(sentence: String) -> CommandError {
+    CommandError::Usage(sentence)
+}
+
+/// Names that a flow may use.
+fn known_names(fabric: &Fabric) -> String {
+    let nodes = fabric.nodes().iter().filter(|node| node.kind != NodeKind::Switch);
+    let names: Vec<&str> = nodes.map(|node| node.name.as_str()).collect();
+    names.join(", ")
+}
+
+fn find(lab: &RunningLab, name: &str, argument: &FlowArgument) -> Result<NodeId, CommandError> {
+    let fabric = &lab.fabric;
+    let found = lab.find(name).or_else(|| match &lab.hosts[..] {
+        [host] if name == ONLY_HOST => Some(host.root_complex),
+        _ => None,
+    });
+    match found {
+        Some(id) if fabric.node(id).kind == NodeKind::Switch => Err(usage(format!(
+            "--flow {argument}: {name} is a switch; flows begin and end at {}",
+            known_names(fabric)
+        ))),
+        Some(id) => Ok(id),
+        None => Err(usage(format!(
+            "--flow {argument}: the lab has no {name}; it has {}",
+            known_names(fabric)
+        ))),
+    }
+}
+
+/// A memory that flows move data to or from.
+#[derive(Clone, Debug, PartialEq)]
+struct TargetMemory {
+    /// As results call it: `host0`, `fpga2 BAR1`.
+    name: String,
+    addresses: Range<u64>,
+}
+
+/// The memory behind a name: a host's buffers, or the named BAR of an endpoint, or its largest.
+fn memory_of(
+    lab: &RunningLab,
+    node: NodeId,
+    bar: Option<usize>,
+    argument: &FlowArgument,
+) -> Result<TargetMemory, CommandError> {
+    let fabric = &lab.fabric;
+    let name = fabric.node(node).name.clone();
+    if let Some(host) = lab.hosts.iter().find(|host| host.root_complex == node) {
+        if bar.is_some() {
+            return Err(usage(format!("--flow {argument}: {name} is a host and has no BARs")));
+        }
+        return Ok(TargetMemory { name, addresses: host.buffers.clone() });
+    }
+    let port = fabric.node(node).ports.first().map(|&port| fabric.port(port));
+    let bars: Vec<Bar> = port
+        .into_iter()
+        .flat_map(|port| (0..6).filter_map(|index| port.config.bar(index)))
+        .collect();
+    let chosen = match bar {
+        Some(index) => bars.iter().find(|bar| bar.index == index),
+        // The first of the largest ones.
+        None => bars.iter().rev().max_by_key(|bar| bar.size_bytes),
+    };
+    let Some(chosen) = chosen else {
+        let has: Vec<String> = bars.iter().map(|bar| format!("BAR{}", bar.index)).collect();
+        let has = if has.is_empty() { "no BAR".to_owned() } else { has.join(", ") };
+        return Err(usage(format!("--flow {argument}: {name} has {has}")));
+    };
+    let addresses = chosen.base.0..chosen.base.0 + chosen.size_bytes;
+    Ok(TargetMemory { name: format!("{name} BAR{}", chosen.index), addresses })
+}
+
+/// The name of a target, and its BAR where it ends with `.barN`.
+fn split_bar(to: &str) -> (&str, Option<usize>) {
+    let parsed = to.rsplit_once(".bar").and_then(|(name, index)| Some((name, index.parse().ok()?)));
+    parsed.map_or((to, None), |(name, index)| (name, Some(index)))
+}
+
+fn check_ends(
+    lab: &RunningLab,
+    argument: &FlowArgument,
+    from: NodeId,
+    to: NodeId,
+) -> Result<(), CommandError> {
+    let fabric = &lab.fabric;
+    if from == to {
+        return Err(usage(format!(
+            "--flow {argument}: {} cannot move data to itself over PCI Express",
+            argument.from
+        )));
+    }
+    let (from, to) = (fabric.node(from), fabric.node(to));
+    if from.host != to.host {
+        return Err(usage(format!(
+            "--flow {argument}: {} and {} are in the trees of different hosts",
+            from.name, to.name
+        )));
+    }
+    Ok(())
+}
+
+fn source(fabric: &Fabric, node: NodeId) -> FlowSource {
+    match fabric.node(node).kind {
+        NodeKind::RootComplex => FlowSource::Core { root_complex: node, core: 0 },
+        _ => FlowSource::Endpoint(node),
+    }
+}
+
+/// The part of a memory that a flow works in.
+struct Window {
+    target: BusAddress,
+    bytes: u64,
+    /// Operations that have room beside each other.
+    operations: u64,
+}
+
+/// The share of a memory that one of `count` flows gets, and how much of it it walks through:
+/// room for the operations in flight at least, where the user names their number.
+fn window(
+    memory: &TargetMemory,
+    (index, count): (u64, u64),
+    argument: &FlowArgument,
+    bytes: u64,
+    outstanding: Option<u32>,
+) -> Result<Window, CommandError> {
+    // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
+    let size = memory.addresses.end - memory.addresses.start;
+    let share = size / count & !0xfff;
+    let stride = bytes.next_multiple_of(STRIDE_BYTES);
+    let wanted = outstanding.map_or(1, u64::from);
+    let operations = (WINDOW_BYTES / stride).max(wanted).min(share / stride);
+    if operations < wanted {
+        let shared = if count > 1 { format!(", shared by {count} flows") } else { String::new() };
+        return Err(usage(format!(
+            "--flow {argument}: {} has {}{shared}; that is no room for {wanted} x {} B at once",
+            memory.name,
+            size_words(size),
+            bytes
+        )));
+    }
+    let target = BusAddress(memory.addresses.start + index * share);
+    Ok(Window { target, bytes: operations * stride, operations })
+}
+
+/// Operations in flight that suit a size.
+fn default_outstanding(kind: FlowKind, bytes: u64) -> u64 {
+    match kind {
+        FlowKind::WriteRead => 1,
+        _ => by_size(DEFAULT_IN_FLIGHT_BYTES, bytes, &DEFAULT_OUTSTANDING),
+    }
+}
+
+fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
+    (total / bytes).clamp(*limits.start(), *limits.end())
+}
+
+/// Makes one scenario's flows ready: flow `i` is `arguments[i]` at `sizes[i]` bytes.
+///
+/// # Errors
+/// [`CommandError::Usage`] for the first that cannot be, with the flow and the name.
+pub fn plan(
+    lab: &RunningLab,
+    arguments: &[FlowArgument],
+    sizes: &[u64],
+    choices: Choices,
+) -> Result<Vec<PlannedFlow>, CommandError> {
+    let fabric = &lab.fabric;
+    let mut ends = Vec::new();
+    for argument in arguments {
+        let from = find(lab, &argument.from, argument)?;
+        let (name, bar) = split_bar(&argument.to);
+        let to = find(lab, name, argument)?;
+        check_ends(lab, argument, from, to)?;
+        ends.push((from, to, memory_of(lab, to, bar, argument)?));
+    }
+    let mut planned = Vec::new();
+    for (index, (argument, &bytes)) in arguments.iter().zip(sizes).enumerate() {
+        let (from, to, memory) = &ends[index];
+        let (from, to) = (*from, *to);
+        let of_same = |ends: &[(NodeId, NodeId, TargetMemory)]| {
+            ends.iter().filter(|(_, _, other)| other == memory).count() as u64
+        };
+        let (before, count) = (of_same(&ends[..index]), of_same(&ends));
+        let outstanding = choices.outstanding;
+        let window = window(memory, (before, count), argument, bytes, outstanding)?;
+        let kind = argument.kind;
+        let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
+        let flow = Flow {
+            name: format!("{}:{}:{}", argument.from, argument.to, kind_word(kind)),
+            source: source(fabric, from),
+            kind,
+            target: window.target,
+            window_bytes: window.bytes,
+            operation_bytes: bytes,
+            tlp_bytes: argument.payload_bytes,
+            force: argument.payload_bytes.is_some(),
+            operations: choices
+                .operations
+                .unwrap_or_else(|| by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS)),
+            outstanding: outstanding.unwrap_or(by_default),
+            relaxed_ordering: choices.relaxed,
+            start: Picoseconds::ZERO,
+        };
+        let completions = match kind {
+            FlowKind::Write => Vec::new(),
+            _ => route(fabric, to, from, Cargo::Completions),
+        };
+        planned.push(PlannedFlow {
+            flow,
+            from: fabric.node(from).name.clone(),
+            to: memory.name.clone(),
+            target_node: to,
+            requests: route(fabric, from, to, Cargo::Requests),
+            completions,
+        });
+    }
+    Ok(planned)
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results as a person reads them: rows as `perftest` prints them, then the use of each link.
+
+use std::fmt::Write as _;
+
+use crosslane_fabric::{FlowKind, FlowSource};
+use crosslane_fabric::{IdleReason, LinkCounters};
+use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::units::Picoseconds;
+
+use super::scenario::{DirectionOutcome, FlowOutcome, Outcome};
+use crate::quantity::{mebibytes, megabytes, microseconds, percent};
+use crate::table::{Align, Table};
+
+/// The whole page: flow by flow the rows of all scenarios, then the links of the last one.
+#[must_use]
+pub fn page(outcomes: &[Outcome]) -> String {
+    let mut page = String::new();
+    let Some(last) = outcomes.last() else { return page };
+    for index in 0..last.flows.len() {
+        page.push_str(&flow_heading(&last.flows[index], last));
+        page.push_str(&flow_rows(outcomes.iter().map(|outcome| &outcome.flows[index])));
+        page.push('\n');
+    }
+    page.push_str(&sharing(last));
+    if outcomes.len() > 1 {
+        let sizes: Vec<String> =
+            last.flows.iter().map(|f| f.planned.flow.operation_bytes.to_string()).collect();
+        let _ = writeln!(page, "Links during the last run ({} B):\n", sizes.join(", "));
+    } else {
+        page.push_str("Links, percent of the time:\n\n");
+    }
+    page.push_str(&link_rows(last));
+    page
+}
+
+/// Who moves what, in which TLPs, and which link sets the ceiling.
+fn flow_heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
+    let planned = &flow.planned;
+    let memory = match planned.flow.source {
+        FlowSource::Core { .. } => "uncached",
+        FlowSource::Endpoint(_) => "by its own engine",
+    };
+    let mut heading = format!("{} {memory}", planned.words());
+    if planned.flow.relaxed_ordering {
+        heading.push_str(", relaxed ordering");
+    }
+    if let Some(ceiling) = &flow.ceiling {
+        let direction = outcome.directions.iter().find(|other| other.id == ceiling.direction);
+        if let Some(direction) = direction {
+            let what = if planned.flow.kind == FlowKind::Write { "writes" } else { "completions" };
+            let _ = write!(
+                heading,
+                "\nceiling: {} ({}), {what} with {} DW headers",
+                direction.name, direction.rate, ceiling.tlps.header_dw
+            );
+        }
+    }
+    heading.push_str("\n\n");
+    heading
+}
+
+fn flow_rows<'a>(flows: impl Iterator<Item = &'a FlowOutcome>) -> String {
+    let mut table = Table::new(&[
+        ("bytes", Align::Right),
+        ("iterations", Align::Right),
+        ("in flight", Align::Right),
+        ("min us", Align::Right),
+        ("typical", Align::Right),
+        ("average", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+        ("TLP B", Align::Right),
+        ("MB/s", Align::Right),
+        ("MiB/s", Align::Right),
+        ("ceiling MB/s", Align::Right),
+        ("less DLLPs", Align::Right),
+        ("of it %", Align::Right),
+    ]);
+    for flow in flows {
+        let latencies = &flow.latencies;
+        let none = || "-".to_owned();
+        let ceiling = flow.ceiling;
+        table.row([
+            flow.planned.flow.operation_bytes.to_string(),
+            flow.operations.to_string(),
+            flow.planned.flow.outstanding.to_string(),
+            microseconds(latencies.min_ps),
+            microseconds(latencies.typical_ps),
+            microseconds(latencies.average_ps),
+            microseconds(latencies.p99_ps),
+            microseconds(latencies.max_ps),
+            ceiling.map_or_else(none, |c| payload_words(c.tlps.payload_bytes())),
+            megabytes(flow.bytes_per_second),
+            mebibytes(flow.bytes_per_second),
+            ceiling.map_or_else(none, |c| megabytes(c.bytes_per_second)),
+            ceiling.map_or_else(none, |c| megabytes(c.less_dllps_bytes_per_second)),
+            flow.share().map_or_else(none, percent),
+        ]);
+    }
+    table.to_string()
+}
+
+/// An average length: whole where it is whole.
+fn payload_words(bytes: f64) -> String {
+    if bytes.fract() == 0.0 { format!("{bytes:.0}") } else { format!("{bytes:.1}") }
+}
+
+/// A sentence for the busiest direction that several flows share, if there is one.
+fn sharing(outcome: &Outcome) -> String {
+    let shared = outcome.directions.iter().filter(|direction| direction.data_of.len() > 1);
+    let busiest = shared.max_by(|a, b| {
+        let busy = |direction: &DirectionOutcome| direction.data_of.len();
+        busy(a).cmp(&busy(b)).then(a.counters.payload_bytes.cmp(&b.counters.payload_bytes))
+    });
+    let Some(direction) = busiest else { return String::new() };
+    let flows: Vec<&FlowOutcome> =
+        direction.data_of.iter().map(|&index| &outcome.flows[index]).collect();
+    let sum: f64 = flows.iter().map(|flow| flow.bytes_per_second).sum();
+    let ceiling = shared_ceiling(direction, outcome.simulated);
+    let mut text = format!(
+        "{} flows share {} ({}): {} MB/s ({} MiB/s) together",
+        flows.len(),
+        direction.name,
+        direction.rate,
+        megabytes(sum),
+        mebibytes(sum)
+    );
+    if ceiling > 0.0 {
+        let _ = write!(
+            text,
+            ", {} % of the {} MB/s that it can carry",
+            percent(sum / ceiling),
+            megabytes(ceiling)
+        );
+    }
+    text.push_str("\n\n");
+    text
+}
+
+/// What a direction can carry of the mix of TLPs that it carried, less DLLPs, in bytes of
+/// payload per second.
+#[must_use]
+pub fn shared_ceiling(direction: &DirectionOutcome, span: Picoseconds) -> f64 {
+    let counters = &direction.counters;
+    let tlp_bytes = counters.payload_bytes + counters.header_bytes;
+    let seconds = span.as_seconds();
+    if tlp_bytes == 0 || seconds <= 0.0 {
+        return 0.0;
+    }
+    let packets = crosslane_pcie::ceiling::link_ceiling_bytes_per_second(direction.rate);
+    let dllps = counters.dllp_bytes as f64 / seconds;
+    (packets - dllps) * counters.payload_bytes as f64 / tlp_bytes as f64
+}
+
+/// Time that so many bytes take on a link, as a share of `span`.
+#[must_use]
+pub fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
+    let seconds = span.as_seconds();
+    if seconds > 0.0 { bytes as f64 / rate.bytes_per_second() / seconds } else { 0.0 }
+}
+
+fn link_rows(outcome: &Outcome) -> String {
+    let reasons: Vec<IdleReason> = IdleReason::ALL
+        .into_iter()
+        .filter(|reason| {
+            outcome.directions.iter().any(|d| d.counters.idle_ps[*reason as usize] > 0)
+        })
+        .collect();
+    let replays = outcome.directions.iter().any(|d| d.counters.replayed_bytes > 0);
+    let mut columns = vec![
+        ("direction".to_owned(), Align::Left),
+        ("rate".to_owned(), Align::Left),
+        ("TLPs".to_owned(), Align::Right),
+        ("payload".to_owned(), Align::Right),
+        ("header".to_owned(), Align::Right),
+    ];
+    if replays {
+        columns.push(("replay".to_owned(), Align::Right));
+    }
+    columns.push(("DLLP".to_owned(), Align::Right));
+    columns.push(("SKP".to_owned(), Align::Right));
+    columns.extend(reasons.iter().map(|reason| (format!("idle: {reason}"), Align::Right)));
+    let columns: Vec<(&str, Align)> =
+        columns.iter().map(|(heading, align)| (heading.as_str(), *align)).collect();
+    let mut table = Table::new(&columns);
+    for direction in &outcome.directions {
+        let share = |bytes| percent(wire_share(direction.rate, bytes, outcome.simulated));
+        let LinkCounters { payload_bytes, header_bytes, replayed_bytes, dllp_bytes, .. } =
+            direction.counters;
+        let mut cells = vec![
+            direction.name.clone(),
+            direction.rate.to_string(),
+            direction.counters.tlps.to_string(),
+            share(payload_bytes),
+            share(header_bytes),
+        ];
+        if replays {
+            cells.push(share(replayed_bytes));
+        }
+        cells.push(share(dllp_bytes));
+        cells.push(share(direction.counters.skp_bytes));
+        let span = outcome.simulated.0.max(1) as f64;
+        let idle = |reason: &IdleReason| direction.counters.idle_ps[*reason as usize] as f64 / span;
+        cells.extend(reasons.iter().map(|reason| percent(idle(reason))));
+        table.row(cells);
+    }
+    table.to_string()
+}

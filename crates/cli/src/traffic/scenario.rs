@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One scenario: a lab is built, its flows run, and what happened is gathered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crosslane_fabric::DirectionId;
+use crosslane_fabric::{Fabric, FlowId, FlowReport, RunEnd};
+use crosslane_lab::enumerate::set_max_payload;
+use crosslane_lab::{Lab, RunningLab};
+use crosslane_pcie::units::Picoseconds;
+
+use super::ceiling::{self, Counters, FlowCeiling};
+use super::plan::{Choices, PlannedFlow, plan};
+use super::route::ports;
+use super::shape;
+use super::statistics::Latencies;
+use crate::error::CommandError;
+use crate::flow_argument::FlowArgument;
+use crate::perfetto::SharedTrace;
+use crate::progress::Progress;
+
+/// Simulated time between two looks at the progress, at first.
+const FIRST_SLICE: Picoseconds = Picoseconds(1_000_000);
+/// Wall time that a slice should take, seconds.
+const SLICE_SECONDS: f64 = 0.1;
+
+/// What to run.
+pub struct Scenario<'a> {
+    /// Where.
+    pub lab: &'a Lab,
+    /// The flows.
+    pub arguments: &'a [FlowArgument],
+    /// Size of one operation of each, bytes.
+    pub sizes: Vec<u64>,
+    /// What holds for all of them.
+    pub choices: Choices,
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// Whether TLPs are reordered as far as the rules allow.
+    pub shuffle: bool,
+    /// Max_Payload_Size to be set first, bytes.
+    pub max_payload_bytes: Option<u32>,
+}
+
+/// What came of one flow.
+pub struct FlowOutcome {
+    /// The flow.
+    pub planned: PlannedFlow,
+    /// Operations done.
+    pub operations: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Data moved, bytes.
+    pub bytes: u64,
+    /// Request TLPs.
+    pub tlps: u64,
+    /// Latencies of the operations.
+    pub latencies: Latencies,
+    /// Data per second, first post to last end.
+    pub bytes_per_second: f64,
+    /// Data per second, first end to last end.
+    pub steady_bytes_per_second: Option<f64>,
+    /// What it could reach; `None` where nothing was moved.
+    pub ceiling: Option<FlowCeiling>,
+}
+
+impl FlowOutcome {
+    /// The rate as a share of the ceiling less DLLPs.
+    #[must_use]
+    pub fn share(&self) -> Option<f64> {
+        let ceiling = self.ceiling?.less_dllps_bytes_per_second;
+        (ceiling > 0.0).then(|| self.bytes_per_second / ceiling)
+    }
+}
+
+/// One direction of a link that the flows use.
+pub struct DirectionOutcome {
+    /// Which.
+    pub id: DirectionId,
+    /// `fpga1 -> sw1.p1`.
+    pub name: String,
+    /// Rate of the link.
+    pub rate: crosslane_pcie::link::LinkRate,
+    /// What it did.
+    pub counters: crosslane_fabric::LinkCounters,
+    /// Flows whose data cross it, by their place among the flows.
+    pub data_of: Vec<usize>,
+}
+
+/// What came of a scenario.
+pub struct Outcome {
+    /// Flow by flow.
+    pub flows: Vec<FlowOutcome>,
+    /// Every direction that a packet of a flow crossed.
+    pub directions: Vec<DirectionOutcome>,
+    /// Simulated time at the end.
+    pub simulated: Picoseconds,
+    /// What went wrong, a sentence each; no more than the fabric keeps.
+    pub errors: Vec<String>,
+    /// How many errors there were.
+    pub error_count: u64,
+    /// TLPs times links.
+    pub tlp_hops: u64,
+}
+
+impl Scenario<'_> {
+    /// Builds the lab and makes the flows ready, without running them.
+    ///
+    /// # Errors
+    /// A lab that cannot be built, a flow that cannot be.
+    pub fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), CommandError> {
+        let mut lab = self.lab.build(self.seed)?;
+        let planned = plan(&lab, self.arguments, &self.sizes, self.choices)?;
+        if let Some(bytes) = self.max_payload_bytes {
+            let mut touched = Vec::new();
+            for flow in &planned {
+                touched.extend(ports(&lab.fabric, &flow.requests));
+                touched.extend(ports(&lab.fabric, &flow.completions));
+            }
+            touched.sort_unstable();
+            touched.dedup();
+            set_max_payload(&mut lab.fabric, &touched, bytes)
+                .map_err(|error| CommandError::Usage(format!("--mps {bytes}: {error}")))?;
+        }
+        lab.fabric.set_shuffle(self.shuffle);
+        Ok((lab, planned))
+    }
+
+    /// What its flows are to move, bytes.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn total_bytes(&self) -> Result<u64, CommandError> {
+        Ok(total_bytes(&self.prepare()?.1))
+    }
+
+    /// Runs the scenario.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare); what goes wrong in the run is part of the outcome.
+    pub fn run(
+        &self,
+        progress: &Progress,
+        trace: Option<&SharedTrace>,
+    ) -> Result<Outcome, CommandError> {
+        let (mut lab, planned) = self.prepare()?;
+        let fabric = &mut lab.fabric;
+        if let Some(trace) = trace {
+            fabric.set_trace(trace.sink());
+        }
+        let mut ids = Vec::new();
+        for flow in &planned {
+            let id = fabric.start_flow(flow.flow.clone()).map_err(|error| {
+                CommandError::Usage(format!("--flow {}: {error}", flow.flow.name))
+            })?;
+            ids.push(id);
+        }
+        let end = run_to_the_end(fabric, &planned, progress);
+        // The trace ends where the fabric rests: the sink must not outlive the run.
+        drop(fabric.take_trace());
+        Ok(self.gather(&mut lab, planned, &ids, end))
+    }
+
+    fn gather(
+        &self,
+        lab: &mut RunningLab,
+        planned: Vec<PlannedFlow>,
+        ids: &[FlowId],
+        end: RunEnd,
+    ) -> Outcome {
+        let simulated = lab.fabric.now();
+        let counters = read_counters(&mut lab.fabric, &planned);
+        let reports: Vec<FlowReport> = ids.iter().map(|id| lab.fabric.flow_report(*id)).collect();
+        let (errors, error_count) = errors_of(&lab.fabric, &planned, &reports, end);
+        let directions = directions_of(&lab.fabric, &planned, &counters);
+        let flows = planned
+            .into_iter()
+            .zip(reports)
+            .map(|(planned, report)| {
+                let ceiling = flow_ceiling(self.lab, lab, &planned, &report, &counters, simulated);
+                FlowOutcome {
+                    operations: report.operations,
+                    failed: report.failed,
+                    bytes: report.bytes,
+                    tlps: report.tlps,
+                    bytes_per_second: report.bytes_per_second(),
+                    steady_bytes_per_second: report.steady_bytes_per_second(),
+                    latencies: Latencies::of(report.latencies_ps),
+                    ceiling,
+                    planned,
+                }
+            })
+            .collect();
+        let tlp_hops = lab.fabric.tlp_hops();
+        Outcome { flows, directions, simulated, errors, error_count, tlp_hops }
+    }
+}
+
+fn flow_ceiling(
+    file: &Lab,
+    lab: &RunningLab,
+    planned: &PlannedFlow,
+    report: &FlowReport,
+    counters: &Counters,
+    span: Picoseconds,
+) -> Option<FlowCeiling> {
+    let tlps = shape::data_tlps(file, lab, planned, report);
+    let (writes, reads) = planned.data_directions();
+    let along = |route, tlps: Option<_>| ceiling::along(&lab.fabric, route, tlps?, counters, span);
+    let ceilings = [along(writes, tlps.write), along(reads, tlps.read)];
+    ceilings
+        .into_iter()
+        .flatten()
+        .min_by(|a, b| a.less_dllps_bytes_per_second.total_cmp(&b.less_dllps_bytes_per_second))
+}
+
+/// Runs until the flows have ended. Where somebody watches, in slices of simulated time; the
+/// result is the same.
+fn run_to_the_end(fabric: &mut Fabric, planned: &[PlannedFlow], progress: &Progress) -> RunEnd {
+    if !progress.is_watched() {
+        let end = fabric.run(None);
+        progress.done(total_bytes(planned), fabric.now());
+        return end;
+    }
+    let mut slice = FIRST_SLICE;
+    let mut reported = (0, Picoseconds::ZERO);
+    loop {
+        let begin = std::time::Instant::now();
+        let end = fabric.run(Some(fabric.now() + slice));
+        let took = begin.elapsed().as_secs_f64();
+        let bytes = match end {
+            RunEnd::Limit => moved_bytes(fabric, planned).min(total_bytes(planned)),
+            _ => total_bytes(planned),
+        };
+        let now = fabric.now();
+        progress.done(bytes.saturating_sub(reported.0), now.since(reported.1));
+        reported = (bytes.max(reported.0), now);
+        if end != RunEnd::Limit {
+            return end;
+        }
+        let factor = (SLICE_SECONDS / took.max(1e-6)).clamp(0.5, 4.0);
+        slice = Picoseconds((slice.0 as f64 * factor) as u64);
+    }
+}
+
+/// What the flows are to move, bytes.
+fn total_bytes(planned: &[PlannedFlow]) -> u64 {
+    planned.iter().map(|flow| flow.flow.operations * flow.flow.operation_bytes).sum()
+}
+
+/// About what they have moved: payload of the last direction of each flow, each counted once.
+fn moved_bytes(fabric: &mut Fabric, planned: &[PlannedFlow]) -> u64 {
+    let last: BTreeSet<DirectionId> = planned
+        .iter()
+        .filter_map(|flow| {
+            let (writes, reads) = flow.data_directions();
+            reads.last().or(writes.last()).copied()
+        })
+        .collect();
+    last.into_iter().map(|direction| fabric.counters(direction).payload_bytes).sum()
+}
+
+fn read_counters(fabric: &mut Fabric, planned: &[PlannedFlow]) -> Counters {
+    let used = planned.iter().flat_map(|flow| flow.requests.iter().chain(&flow.completions));
+    let used: BTreeSet<DirectionId> = used.copied().collect();
+    used.into_iter().map(|direction| (direction, fabric.counters(direction))).collect()
+}
+
+fn directions_of(
+    fabric: &Fabric,
+    planned: &[PlannedFlow],
+    counters: &Counters,
+) -> Vec<DirectionOutcome> {
+    let mut data_of: BTreeMap<DirectionId, Vec<usize>> = BTreeMap::new();
+    for (index, flow) in planned.iter().enumerate() {
+        let (writes, reads) = flow.data_directions();
+        for direction in writes.iter().chain(reads) {
+            data_of.entry(*direction).or_default().push(index);
+        }
+    }
+    counters
+        .iter()
+        .map(|(&id, &counters)| DirectionOutcome {
+            id,
+            name: direction_name(fabric, id),
+            rate: fabric.link(id.link).parameters.rate,
+            counters,
+            data_of: data_of.remove(&id).unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// `fpga1 -> sw1.p1`.
+#[must_use]
+pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
+    let (from, to) = fabric.direction_ends(id);
+    format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
+}
+
+/// All that went wrong: what ports and devices found, then what the flows say, then what hangs.
+fn errors_of(
+    fabric: &Fabric,
+    planned: &[PlannedFlow],
+    reports: &[FlowReport],
+    end: RunEnd,
+) -> (Vec<String>, u64) {
+    let mut errors: Vec<String> = fabric.errors().iter().map(ToString::to_string).collect();
+    let mut count = fabric.error_count();
+    for (flow, report) in planned.iter().zip(reports) {
+        let sentences = report.errors.iter();
+        errors.extend(sentences.map(|sentence| format!("{}: {sentence}", flow.words())));
+        count += report.failed.max(report.errors.len() as u64);
+    }
+    if let RunEnd::Stuck(waiting) = end {
+        count += waiting.len().max(1) as u64;
+        let now = fabric.now();
+        errors.push(format!("nothing can happen any more at {now}, but something waits"));
+        errors.extend(waiting);
+    }
+    (errors, count)
+}

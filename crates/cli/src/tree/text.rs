@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The tree as text: branches as `lspci -tv` draws them, then a table of the functions and one
+//! of the links.
+
+use std::fmt::Write as _;
+
+use super::{Function, Host, Tree};
+use crate::quantity::{mebibytes, megabytes, size_words};
+use crate::table::{Align, Table};
+
+/// Draws the branches of one host, each line ended.
+#[must_use]
+pub fn branches(host: &Host) -> String {
+    let mut drawing = Drawing { line: String::new(), lines: String::new() };
+    drawing.line.push_str("-[0000:00]-");
+    drawing.bus(&host.functions);
+    drawing.lines
+}
+
+/// The line that is being drawn, and those that are done.
+struct Drawing {
+    line: String,
+    lines: String,
+}
+
+impl Drawing {
+    /// All functions of one bus, each with what is below it, behind what the line has now.
+    fn bus(&mut self, functions: &[Function]) {
+        let Some((last, others)) = functions.split_last() else {
+            self.end();
+            return;
+        };
+        if others.is_empty() {
+            self.line.push_str("--");
+            self.function(last);
+            return;
+        }
+        let stem = self.line.chars().count();
+        for function in others {
+            self.line.push_str("+-");
+            self.function(function);
+            self.blank_but_stems(stem);
+        }
+        self.line.push_str("\\-");
+        self.function(last);
+    }
+
+    fn function(&mut self, function: &Function) {
+        let (device, number) = (function.address.device(), function.address.function());
+        let _ = write!(self.line, "{device:02x}.{number}");
+        match function.buses {
+            Some((secondary, subordinate)) => {
+                if secondary == subordinate {
+                    let _ = write!(self.line, "-[{secondary:02x}]--");
+                } else {
+                    let _ = write!(self.line, "-[{secondary:02x}-{subordinate:02x}]--");
+                }
+                self.bus(&function.children);
+            }
+            None => {
+                let rate =
+                    function.link.as_ref().map_or(String::new(), |link| format!("  {}", link.rate));
+                let (vendor, device) = (function.vendor, function.device);
+                let _ = write!(self.line, "  {} [{vendor:04x}:{device:04x}]{rate}", function.node);
+                self.end();
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        let line = self.line.trim_end();
+        self.lines.push_str(line);
+        self.lines.push('\n');
+    }
+
+    /// Begins the next line: of the first `stem` characters of the last one only the vertical
+    /// branches go on.
+    fn blank_but_stems(&mut self, stem: usize) {
+        let goes_on = |c| if matches!(c, '+' | '|') { '|' } else { ' ' };
+        self.line = self.line.chars().take(stem).map(goes_on).collect();
+    }
+}
+
+fn function_rows(tree: &Tree) -> Table {
+    let mut table = Table::new(&[
+        ("function", Align::Left),
+        ("port", Align::Left),
+        ("kind", Align::Left),
+        ("link", Align::Left),
+        ("port can do", Align::Left),
+        ("MPS", Align::Right),
+        ("of", Align::Right),
+        ("MRRS", Align::Right),
+        ("BARs", Align::Left),
+    ]);
+    for host in &tree.hosts {
+        let functions = host.functions.iter().flat_map(Function::walk);
+        for function in functions {
+            let below = |child: &Function| child.link.as_ref().map(|link| link.rate.to_string());
+            let link = below(function).or_else(|| match function.children.first() {
+                Some(child) => below(child),
+                None => None,
+            });
+            let bars: Vec<String> = function.bars.iter().map(bar_words).collect();
+            table.row([
+                address_words(tree, host, function),
+                function.port.clone(),
+                function.kind_words().into(),
+                link.unwrap_or_else(|| "-".into()),
+                function.max_rate.to_string(),
+                function.max_payload_bytes.to_string(),
+                function.max_payload_supported_bytes.to_string(),
+                function.max_read_request_bytes.to_string(),
+                if bars.is_empty() { "-".into() } else { bars.join(", ") },
+            ]);
+        }
+    }
+    table
+}
+
+/// The address, with the host's name in front where there are several hosts.
+fn address_words(tree: &Tree, host: &Host, function: &Function) -> String {
+    if tree.hosts.len() > 1 {
+        format!("{} {}", host.name, function.address)
+    } else {
+        function.address.to_string()
+    }
+}
+
+fn bar_words(bar: &crosslane_pcie::config::Bar) -> String {
+    let bits = if bar.kind.is_64_bit() { "64-bit" } else { "32-bit" };
+    let prefetchable = if bar.kind.is_prefetchable() { " prefetchable" } else { "" };
+    format!("{}: {} {} {bits}{prefetchable}", bar.index, bar.base, size_words(bar.size_bytes))
+}
+
+fn link_rows(tree: &Tree) -> Table {
+    let mut table = Table::new(&[
+        ("link", Align::Left),
+        ("upper port", Align::Left),
+        ("lower port", Align::Left),
+        ("rate", Align::Left),
+        ("raw MB/s", Align::Right),
+        ("less SKP", Align::Right),
+        ("payload", Align::Right),
+        ("3 DW MB/s", Align::Right),
+        ("MiB/s", Align::Right),
+        ("4 DW MB/s", Align::Right),
+        ("MiB/s", Align::Right),
+    ]);
+    for link in tree.links() {
+        let ceilings = link.ceilings();
+        table.row([
+            link.name.clone(),
+            link.upper.clone(),
+            link.lower.clone(),
+            link.rate.to_string(),
+            megabytes(ceilings.raw_bytes_per_second),
+            megabytes(ceilings.packet_bytes_per_second),
+            format!("{} B", link.payload_bytes),
+            megabytes(ceilings.payload_3dw_bytes_per_second),
+            mebibytes(ceilings.payload_3dw_bytes_per_second),
+            megabytes(ceilings.payload_4dw_bytes_per_second),
+            mebibytes(ceilings.payload_4dw_bytes_per_second),
+        ]);
+    }
+    table
+}
+
+/// All that `topo` prints.
+#[must_use]
+pub fn page(tree: &Tree) -> String {
+    let mut page = String::new();
+    for host in &tree.hosts {
+        let _ = writeln!(page, "{}: {} of memory", host.name, size_words(host.memory_bytes));
+        page.push_str(&branches(host));
+        page.push('\n');
+    }
+    page.push_str("Functions (Max_Payload_Size and Max_Read_Request_Size in bytes)\n\n");
+    page.push_str(&function_rows(tree).to_string());
+    page.push_str(
+        "\nCeilings of one direction of each link: payload in TLPs of Max_Payload_Size with 3 DW \
+         and 4 DW\nheaders, SKP ordered sets taken off, DLLPs not\n\n",
+    );
+    page.push_str(&link_rows(tree).to_string());
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::tests::small_tree;
+
+    #[test]
+    fn branches_are_those_of_lspci() {
+        let expected = "\
+-[0000:00]-+-01.0-[01-04]----00.0-[02-04]--+-00.0-[03]----00.0  nic<0> [1234:0001]  Gen2 x4
+           |                               \\-01.0-[04]----00.0  nic&1 [1234:0001]  Gen2 x4
+           +-02.0-[05]----00.0  gpu [1234:0001]  Gen2 x4
+           \\-03.0-[06]--
+";
+        assert_eq!(branches(&small_tree().hosts[0]), expected);
+    }
+
+    #[test]
+    fn a_bus_with_one_function_has_no_stem() {
+        let mut host = small_tree().hosts.remove(0);
+        host.functions.truncate(1);
+        let drawing = branches(&host);
+        assert!(drawing.starts_with("-[0000:00]---01.0-[01-04]----00.0-[02-04]--+-"), "{drawing}");
+    }
+
+    #[test]
+    fn page() {
+        insta::assert_snapshot!(super::page(&small_tree()));
+    }
+}
