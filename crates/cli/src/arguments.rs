@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 use clap_complete::Shell;
 
 use crate::flow_argument::FlowArgument;
@@ -11,7 +11,7 @@ use crate::flow_argument::FlowArgument;
 /// Most operations of one flow: a bound on the memory that their latencies take.
 pub const MAX_OPERATIONS: u64 = 100_000_000;
 /// Most operations in flight of one flow.
-pub const MAX_OUTSTANDING: u32 = 1 << 16;
+pub const MAX_OUTSTANDING: i64 = 1 << 16;
 
 /// PCI Express systems in simulated time: their trees, their ceilings, and traffic in them.
 #[derive(Debug, Parser)]
@@ -169,11 +169,11 @@ pub struct TrafficArguments {
     #[arg(long = "flow", value_name = "FLOW", required = true)]
     pub flows: Vec<FlowArgument>,
     /// Operations of each flow [default: by size, about 8 MiB of data].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
     pub operations: Option<u64>,
     /// Operations of a flow in flight at once [default: by size, about 256 KiB of data; 1 for
     /// writeread].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_OUTSTANDING as i64))]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_OUTSTANDING))]
     pub outstanding: Option<u32>,
     /// Everything random comes from this number.
     #[arg(long, value_name = "N", default_value_t = 1)]

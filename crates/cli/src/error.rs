@@ -17,12 +17,9 @@ pub enum CommandError {
     /// The lab cannot be loaded, built or enumerated.
     #[error(transparent)]
     Lab(#[from] Box<LabError>),
-    /// The run had errors; they were printed with the results.
-    #[error("{count} {}", if *.count == 1 { "error" } else { "errors" })]
-    Run {
-        /// How many.
-        count: u64,
-    },
+    /// The run had errors. They have been printed behind the results.
+    #[error("the run had errors")]
+    Run,
     /// A file cannot be written.
     #[error("{path} cannot be written: {source}", path = .path.display())]
     File {

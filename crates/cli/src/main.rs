@@ -67,14 +67,15 @@ fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
 
 /// Says on standard error why the command fails: a lab's problem with the line of its file.
 fn report(error: &CommandError) {
-    if let CommandError::Lab(lab_error) = error
-        && lab_error.place.is_some()
-    {
-        output::print_diagnostic(&**lab_error);
-        return;
-    }
-    output::print_error(&error.to_string());
-    if matches!(error, CommandError::Usage(_)) {
-        output::print_hint("crosslane bench traffic --help explains the options");
+    match error {
+        CommandError::Lab(problem) if problem.place.is_some() => {
+            output::print_diagnostic(&**problem);
+        }
+        CommandError::Run => {}
+        CommandError::Usage(_) => {
+            output::print_error(&error.to_string());
+            output::print_hint("`crosslane bench traffic --help` explains what can be asked for");
+        }
+        _ => output::print_error(&error.to_string()),
     }
 }

@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use crate::arguments::{TraceUnit, TrafficArguments};
 use crate::error::CommandError;
-use crate::output::{print, print_error, print_json};
+use crate::output::{print, print_error, print_hint, print_json};
 use crate::perfetto::SharedTrace;
 use crate::progress::Progress;
 use plan::Choices;
@@ -120,5 +120,8 @@ fn print_errors(outcomes: &[Outcome]) -> Result<(), CommandError> {
     for error in errors.take(PRINTED_ERRORS) {
         print_error(error);
     }
-    if count > 0 { Err(CommandError::Run { count }) } else { Ok(()) }
+    if count > PRINTED_ERRORS as u64 {
+        print_hint(&format!("{PRINTED_ERRORS} of {count} errors are shown"));
+    }
+    if count > 0 { Err(CommandError::Run) } else { Ok(()) }
 }

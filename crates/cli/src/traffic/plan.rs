@@ -204,7 +204,7 @@ fn window(
 ) -> Result<Window, CommandError> {
     // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
     let size = memory.addresses.end - memory.addresses.start;
-    let share = size / count & !0xfff;
+    let share = (size / count) & !0xfff;
     let stride = bytes.next_multiple_of(STRIDE_BYTES);
     let wanted = outstanding.map_or(1, u64::from);
     let operations = (WINDOW_BYTES / stride).max(wanted).min(share / stride);

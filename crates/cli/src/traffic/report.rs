@@ -26,10 +26,11 @@ pub fn page(outcomes: &[Outcome]) -> String {
     if outcomes.len() > 1 {
         let sizes: Vec<String> =
             last.flows.iter().map(|f| f.planned.flow.operation_bytes.to_string()).collect();
-        let _ = writeln!(page, "Links during the last run ({} B):\n", sizes.join(", "));
+        let _ = write!(page, "Links in the run of {} B", sizes.join(", "));
     } else {
-        page.push_str("Links, percent of the time:\n\n");
+        page.push_str("Links");
     }
+    page.push_str(", percent of the time; right of SKP: idle, by reason\n\n");
     page.push_str(&link_rows(last));
     page
 }
@@ -80,16 +81,17 @@ fn flow_rows<'a>(flows: impl Iterator<Item = &'a FlowOutcome>) -> String {
     for flow in flows {
         let latencies = &flow.latencies;
         let none = || "-".to_owned();
+        let time = |ps| if flow.operations > 0 { microseconds(ps) } else { none() };
         let ceiling = flow.ceiling;
         table.row([
             flow.planned.flow.operation_bytes.to_string(),
             flow.operations.to_string(),
             flow.planned.flow.outstanding.to_string(),
-            microseconds(latencies.min_ps),
-            microseconds(latencies.typical_ps),
-            microseconds(latencies.average_ps),
-            microseconds(latencies.p99_ps),
-            microseconds(latencies.max_ps),
+            time(latencies.min_ps),
+            time(latencies.typical_ps),
+            time(latencies.average_ps),
+            time(latencies.p99_ps),
+            time(latencies.max_ps),
             ceiling.map_or_else(none, |c| payload_words(c.tlps.payload_bytes())),
             megabytes(flow.bytes_per_second),
             mebibytes(flow.bytes_per_second),
@@ -108,11 +110,13 @@ fn payload_words(bytes: f64) -> String {
 
 /// A sentence for the busiest direction that several flows share, if there is one.
 fn sharing(outcome: &Outcome) -> String {
+    let load = |direction: &DirectionOutcome| {
+        let used = direction.counters.payload_bytes as f64 / outcome.simulated.as_seconds();
+        used / shared_ceiling(direction, outcome.simulated).max(1.0)
+    };
     let shared = outcome.directions.iter().filter(|direction| direction.data_of.len() > 1);
-    let busiest = shared.max_by(|a, b| {
-        let busy = |direction: &DirectionOutcome| direction.data_of.len();
-        busy(a).cmp(&busy(b)).then(a.counters.payload_bytes.cmp(&b.counters.payload_bytes))
-    });
+    // The first of the busiest ones along the way.
+    let busiest = shared.rev().max_by(|a, b| load(a).total_cmp(&load(b)));
     let Some(direction) = busiest else { return String::new() };
     let flows: Vec<&FlowOutcome> =
         direction.data_of.iter().map(|&index| &outcome.flows[index]).collect();
@@ -180,7 +184,7 @@ fn link_rows(outcome: &Outcome) -> String {
     }
     columns.push(("DLLP".to_owned(), Align::Right));
     columns.push(("SKP".to_owned(), Align::Right));
-    columns.extend(reasons.iter().map(|reason| (format!("idle: {reason}"), Align::Right)));
+    columns.extend(reasons.iter().map(|reason| (reason.to_string(), Align::Right)));
     let columns: Vec<(&str, Align)> =
         columns.iter().map(|(heading, align)| (heading.as_str(), *align)).collect();
     let mut table = Table::new(&columns);

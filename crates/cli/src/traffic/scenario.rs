@@ -169,10 +169,12 @@ impl Scenario<'_> {
         end: RunEnd,
     ) -> Outcome {
         let simulated = lab.fabric.now();
-        let counters = read_counters(&mut lab.fabric, &planned);
+        let used = used_directions(&planned);
+        let counters: Counters =
+            used.iter().map(|&direction| (direction, lab.fabric.counters(direction))).collect();
         let reports: Vec<FlowReport> = ids.iter().map(|id| lab.fabric.flow_report(*id)).collect();
         let (errors, error_count) = errors_of(&lab.fabric, &planned, &reports, end);
-        let directions = directions_of(&lab.fabric, &planned, &counters);
+        let directions = directions_of(&lab.fabric, &planned, &used, &counters);
         let flows = planned
             .into_iter()
             .zip(reports)
@@ -260,15 +262,21 @@ fn moved_bytes(fabric: &mut Fabric, planned: &[PlannedFlow]) -> u64 {
     last.into_iter().map(|direction| fabric.counters(direction).payload_bytes).sum()
 }
 
-fn read_counters(fabric: &mut Fabric, planned: &[PlannedFlow]) -> Counters {
-    let used = planned.iter().flat_map(|flow| flow.requests.iter().chain(&flow.completions));
-    let used: BTreeSet<DirectionId> = used.copied().collect();
-    used.into_iter().map(|direction| (direction, fabric.counters(direction))).collect()
+/// Every direction that the flows' packets cross, in the order of the flows and their ways.
+fn used_directions(planned: &[PlannedFlow]) -> Vec<DirectionId> {
+    let mut used = Vec::new();
+    for direction in planned.iter().flat_map(|f| f.requests.iter().chain(&f.completions)) {
+        if !used.contains(direction) {
+            used.push(*direction);
+        }
+    }
+    used
 }
 
 fn directions_of(
     fabric: &Fabric,
     planned: &[PlannedFlow],
+    used: &[DirectionId],
     counters: &Counters,
 ) -> Vec<DirectionOutcome> {
     let mut data_of: BTreeMap<DirectionId, Vec<usize>> = BTreeMap::new();
@@ -278,13 +286,12 @@ fn directions_of(
             data_of.entry(*direction).or_default().push(index);
         }
     }
-    counters
-        .iter()
-        .map(|(&id, &counters)| DirectionOutcome {
+    used.iter()
+        .map(|&id| DirectionOutcome {
             id,
             name: direction_name(fabric, id),
             rate: fabric.link(id.link).parameters.rate,
-            counters,
+            counters: counters[&id],
             data_of: data_of.remove(&id).unwrap_or_default(),
         })
         .collect()

@@ -229,10 +229,8 @@ fn draw_link(link: &Link, (x0, y0): (f64, f64), (x1, y1): (f64, f64), svg: &mut 
     let bend = (x0 + straight) / 2.0;
     let curve = format!("{bend:.1} {y0:.1} {bend:.1} {y1:.1} {straight:.1} {y1:.1}");
     let title = format!("{}: {} to {}", link.name, link.upper, link.lower);
-    let _ = writeln!(
-        svg,
-        r#"<path class="link" stroke-width="{thickness:.1}" d="M{x0:.1} {y0:.1} C{curve} H{x1:.1}">"#,
-    );
+    let path = format!("M{x0:.1} {y0:.1} C{curve} H{x1:.1}");
+    let _ = writeln!(svg, r#"<path class="link" stroke-width="{thickness:.1}" d="{path}">"#);
     let _ = writeln!(svg, "<title>{}</title></path>", escape(&title));
     let ceiling = link.ceilings().payload_3dw_bytes_per_second;
     let under = format!("{} MB/s at {} B", megabytes(ceiling), link.payload_bytes);
