@@ -9,7 +9,7 @@ use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
 
 use crate::error::{LabError, Problem, nearest};
-use crate::file::LabFile;
+use crate::file::{LabFile, LinkInstance};
 
 /// Most downstream ports of a switch: device numbers on its inner bus.
 pub const MAX_DOWNSTREAM_PORTS: usize = 32;
@@ -98,61 +98,81 @@ impl<'a> Wiring<'a> {
         let mut ports: BTreeMap<String, usize> = BTreeMap::new();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for (index, link) in self.lab.links.iter().enumerate() {
-            let (upper_key, lower_key) =
-                (format!("{}.upper", link.path), format!("{}.lower", link.path));
-            let upper = self.named(&link.upper, &link.upper_span, &upper_key)?;
-            let lower = self.named(&link.lower, &link.lower_span, &lower_key)?;
-            let wrong = |span: &Range<usize>, key: &str, name: &str, is: Named, needed| {
-                let found = is.described().to_owned();
-                let problem = Problem::WrongKind { name: name.to_owned(), found, needed };
-                Err(self.lab.error(span.clone(), key, problem))
-            };
-            if let Named::Endpoint(_) = upper {
-                let needed = "a host or a switch";
-                return wrong(&link.upper_span, &upper_key, &link.upper, upper, needed);
-            }
-            if let Named::Host(_) = lower {
-                let needed = "a switch or an endpoint";
-                return wrong(&link.lower_span, &lower_key, &link.lower, lower, needed);
-            }
-            let taken = |port: &str, first: usize, span: &Range<usize>, key: &str| {
-                let first_line = self.lab.line(self.lab.links[first].upper_span.start);
-                let problem = Problem::PortTaken { port: port.to_owned(), first_line };
-                Err(self.lab.error(span.clone(), key, problem))
-            };
+            let (upper, lower) = self.ends(link)?;
+            let lower_key = format!("{}.lower", link.path);
             if let Some(&first) = self.above.get(link.lower.as_str()) {
-                let end = lower_port(&link.lower, lower);
-                return taken(&end, first, &link.lower_span, &lower_key);
+                let port = lower_port(&link.lower, lower);
+                return Err(self.taken(&port, first, &link.lower_span, &lower_key));
             }
             self.above.insert(&link.lower, index);
             let count = counts.entry(&link.upper).or_insert(0);
-            let (what, limit, word) = match upper {
-                Named::Host(_) => ("root ports", MAX_ROOT_PORTS, "port"),
-                _ => ("downstream ports", MAX_DOWNSTREAM_PORTS, "down"),
-            };
-            let port = match &link.upper_port {
-                Some(port) => format!("{}.{port}", link.upper),
-                None => format!("{}.{word}{count}", link.upper),
-            };
+            let port = self.upper_port(link, upper, *count)?;
             *count += 1;
-            if *count > limit {
-                let what = format!("{what} of {}", link.upper);
-                let problem = Problem::TooMany { what, count: *count, limit };
-                return Err(self.lab.error(link.upper_span.clone(), &upper_key, problem));
-            }
             if let Some(&first) = ports.get(&port) {
-                return taken(&port, first, &link.upper_port_span, &upper_key);
-            }
-            if link.upper_port.as_deref() == Some("up") && matches!(upper, Named::Switch(_)) {
-                let problem = "the port up of a switch is the one above it".into();
                 let key = format!("{}.upper_port", link.path);
-                let problem = Problem::BadValue { key: key.clone(), problem };
-                return Err(self.lab.error(link.upper_port_span.clone(), &key, problem));
+                return Err(self.taken(&port, first, &link.upper_port_span, &key));
             }
             ports.insert(port.clone(), index);
             self.wires.push(Wire { upper, lower, port });
         }
         Ok(())
+    }
+
+    /// Both ends of a link, each of a kind that can be there.
+    fn ends(&self, link: &LinkInstance) -> Result<(Named, Named), LabError> {
+        let upper_key = format!("{}.upper", link.path);
+        let lower_key = format!("{}.lower", link.path);
+        let upper = self.named(&link.upper, &link.upper_span, &upper_key)?;
+        let lower = self.named(&link.lower, &link.lower_span, &lower_key)?;
+        let wrong = |span: &Range<usize>, key: &str, name: &str, is: Named, needed| {
+            let found = is.described().to_owned();
+            let problem = Problem::WrongKind { name: name.to_owned(), found, needed };
+            Err(self.lab.error(span.clone(), key, problem))
+        };
+        if let Named::Endpoint(_) = upper {
+            let needed = "a host or a switch";
+            return wrong(&link.upper_span, &upper_key, &link.upper, upper, needed);
+        }
+        if let Named::Host(_) = lower {
+            let needed = "a switch or an endpoint";
+            return wrong(&link.lower_span, &lower_key, &link.lower, lower, needed);
+        }
+        Ok((upper, lower))
+    }
+
+    /// Name of the port that a link makes at its upper end, where `count` are already.
+    fn upper_port(
+        &self,
+        link: &LinkInstance,
+        upper: Named,
+        count: usize,
+    ) -> Result<String, LabError> {
+        let (what, limit, word) = match upper {
+            Named::Host(_) => ("root ports", MAX_ROOT_PORTS, "port"),
+            _ => ("downstream ports", MAX_DOWNSTREAM_PORTS, "down"),
+        };
+        if count == limit {
+            let (what, count) = (format!("{what} of {}", link.upper), count + 1);
+            let key = format!("{}.upper", link.path);
+            let problem = Problem::TooMany { what, count, limit };
+            return Err(self.lab.error(link.upper_span.clone(), &key, problem));
+        }
+        match link.upper_port.as_deref() {
+            Some("up") if matches!(upper, Named::Switch(_)) => {
+                let key = format!("{}.upper_port", link.path);
+                let problem = "the port up of a switch is the one above it".into();
+                let problem = Problem::BadValue { key: key.clone(), problem };
+                Err(self.lab.error(link.upper_port_span.clone(), &key, problem))
+            }
+            Some(port) => Ok(format!("{}.{port}", link.upper)),
+            None => Ok(format!("{}.{word}{count}", link.upper)),
+        }
+    }
+
+    fn taken(&self, port: &str, first: usize, span: &Range<usize>, key: &str) -> LabError {
+        let first_line = self.lab.line(self.lab.links[first].upper_span.start);
+        let problem = Problem::PortTaken { port: port.to_owned(), first_line };
+        self.lab.error(span.clone(), key, problem)
     }
 
     fn check_every_node_is_linked(&self) -> Result<(), LabError> {

@@ -58,7 +58,7 @@ fn a_variant_overrules_constants() {
         let path = "requester.read_start_ns";
         lab.constants().find(|constant| constant.path().ends_with(path)).unwrap().value.clone()
     };
-    assert_eq!(start(&loaded("pciebench")), "80");
+    assert_eq!(start(&loaded("pciebench")), "72");
     assert_eq!(start(&loaded("pciebench:command")), "0");
     let error = open("pciebench:comand").unwrap_err();
     assert_eq!(

@@ -277,7 +277,8 @@ fn rate(table: &Table<'_>, generation: &str, width: &str) -> Result<LinkRate, La
 }
 
 fn coalescing(table: &Table<'_>, tlps: &str, within: &str) -> Result<Coalescing, LabError> {
-    let tlps = table.whole(tlps, 1..=MOST_COALESCED)? as u32;
+    // Infinite: by time only.
+    let tlps = table.whole_or_infinite(tlps, 1..=MOST_COALESCED, u32::MAX.into())? as u32;
     Ok(Coalescing { tlps, within: table.optional_ns(within)? })
 }
 
