@@ -90,6 +90,8 @@ pub(crate) struct Receiver {
     granted: [CreditCount; 3],
     releases: VecDeque<Release>,
     unreturned: [Unreturned; 3],
+    /// Nothing here turns into a DLLP before this time.
+    next_due_ps: u64,
     /// TLPs accepted in order.
     pub accepted: u64,
     accepted_bytes: u64,
@@ -144,6 +146,8 @@ pub(crate) struct Direction {
     pub replay_deadline_ps: u64,
     pub replay_event_ps: u64,
     pub retrain_ps: u64,
+    /// The link retrains until then.
+    pub silent_until_ps: u64,
     /// DLLPs on their way to this direction's transmitter, by arrival.
     inbound: VecDeque<Dllp>,
     /// DLLPs that wait for this direction's wire, by due time.
@@ -205,6 +209,7 @@ impl Direction {
             replay_deadline_ps: u64::MAX,
             replay_event_ps: u64::MAX,
             retrain_ps: setup.retrain_ps,
+            silent_until_ps: 0,
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),
             receiver: Receiver {
@@ -216,6 +221,7 @@ impl Direction {
                 granted: setup.capacity,
                 releases: VecDeque::new(),
                 unreturned: [Unreturned::default(); 3],
+                next_due_ps: u64::MAX,
                 accepted: 0,
                 accepted_bytes: 0,
                 unacknowledged: Unreturned::default(),
@@ -269,6 +275,11 @@ impl Direction {
         std::mem::replace(&mut self.idle_reason, reason) != reason
     }
 
+    /// Why the wire is idle, when it is.
+    pub fn reason(&self) -> IdleReason {
+        self.idle_reason
+    }
+
     fn note_idle(&mut self, until: WireTime) {
         let gap = until.ticks_since(self.idle_since);
         if gap > 0 {
@@ -294,6 +305,7 @@ impl Direction {
     /// Keeps the wire silent until `until_ps`.
     pub fn silence(&mut self, now_ps: u64, until_ps: u64, reason: IdleReason) {
         self.idle(now_ps, reason);
+        self.silent_until_ps = until_ps;
         self.wire.free = self.wire.free.max(WireTime::at(until_ps));
     }
 
@@ -323,6 +335,7 @@ impl Direction {
     /// piled up.
     #[inline]
     pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
+        self.receiver.next_due_ps = self.receiver.next_due_ps.min(time_ps);
         let releases = &mut self.receiver.releases;
         let mut at = releases.len();
         while at > 0 && releases[at - 1].time_ps > time_ps {
@@ -349,6 +362,15 @@ impl Direction {
         });
         credits && self.egress.is_empty() && self.replay.is_empty() && self.acked == self.sent
     }
+}
+
+/// What the DLLPs that have arrived at a transmitter brought.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    /// Anything at all.
+    pub any: bool,
+    /// A Nak.
+    pub nak: bool,
 }
 
 /// What became of a TLP at the receiver's data link layer.
@@ -459,6 +481,9 @@ impl LinkPair<'_> {
     /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`.
     fn absorb(&mut self, now_ps: u64) {
         let receiver = &mut self.other.receiver;
+        if receiver.next_due_ps > now_ps {
+            return;
+        }
         loop {
             let release_ps = receiver.releases.front().map_or(u64::MAX, |first| first.time_ps);
             let (class, timer_ps) = receiver.first_update_timer();
@@ -479,6 +504,7 @@ impl LinkPair<'_> {
             let dllp = receiver.acknowledge(DllpKind::Ack, due);
             self.wire.put(dllp);
         }
+        receiver.next_due_ps = receiver.next_event_ps();
     }
 
     /// Passes a TLP of `wire`, numbered `sequence`, to the receiver's data link layer. Its last
@@ -520,6 +546,8 @@ impl LinkPair<'_> {
             pending.since_ps = tail_ps;
         }
         pending.tlps += 1;
+        let timer_ps = pending.since_ps + receiver.ack.within_ps;
+        receiver.next_due_ps = receiver.next_due_ps.min(timer_ps);
         if pending.tlps >= receiver.ack.tlps {
             let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
             self.other.put(dllp);
@@ -542,6 +570,12 @@ impl Receiver {
             }
         }
         first
+    }
+
+    /// When something here turns into a DLLP, as far as is known; `u64::MAX` for never.
+    fn next_event_ps(&self) -> u64 {
+        let release = self.releases.front().map_or(u64::MAX, |first| first.time_ps);
+        release.min(self.first_update_timer().1).min(self.ack_timer_ps())
     }
 
     fn ack_timer_ps(&self) -> u64 {
@@ -630,14 +664,15 @@ impl Direction {
         self.outbound.len() > LATE_LIMIT
     }
 
-    /// Takes in the DLLPs that have reached the transmitter by `now`. Returns the TLPs whose
-    /// copies are no longer needed through `acknowledged`, and whether a Nak was among them.
-    pub fn take_inbound(&mut self, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) -> bool {
-        let mut nak = false;
+    /// Takes in the DLLPs that have reached the transmitter by `now`. The TLPs whose copies are
+    /// no longer needed go to `acknowledged`.
+    pub fn take_inbound(&mut self, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) -> News {
+        let mut news = News::default();
         while let Some(first) = self.inbound.front()
             && first.time_ps <= now_ps
         {
             let Some(dllp) = self.inbound.pop_front() else { break };
+            news.any = true;
             match dllp.kind {
                 DllpKind::UpdateFc(class) => {
                     let limit = &mut self.limit[class.index()];
@@ -645,12 +680,12 @@ impl Direction {
                     limit.data = limit.data.max(dllp.granted.data);
                 }
                 DllpKind::Ack | DllpKind::Nak => {
-                    nak |= dllp.kind == DllpKind::Nak;
+                    news.nak |= dllp.kind == DllpKind::Nak;
                     self.take_ack(&dllp, now_ps, acknowledged);
                 }
             }
         }
-        nak
+        news
     }
 
     fn take_ack(&mut self, dllp: &Dllp, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) {
@@ -674,22 +709,19 @@ impl Direction {
             if self.replay.is_empty() { u64::MAX } else { now_ps + self.replay_limit_ps };
     }
 
-    /// When a DLLP that has been sent arrives at this direction's transmitter.
-    pub fn next_inbound_ps(&self) -> Option<u64> {
-        self.inbound.front().map(|first| first.time_ps)
-    }
-
-    /// When the next DLLP can take this direction's wire, if one waits.
-    pub fn next_outbound_ps(&self) -> Option<u64> {
-        let first = self.outbound.front()?;
-        Some(first.time_ps.max(self.wire.free.ceil_ps()))
-    }
-
-    /// When this direction's receiver will next have something to send, as far as is known.
-    pub fn next_release_ps(&self) -> Option<u64> {
-        let release = self.receiver.releases.front().map_or(u64::MAX, |first| first.time_ps);
-        let update = self.receiver.first_update_timer().1;
-        let earliest = release.min(update).min(self.receiver.ack_timer_ps());
-        (earliest != u64::MAX).then_some(earliest)
+    /// The earliest time at which another DLLP can reach this direction's transmitter, as far as
+    /// is known; a lower bound. `reverse` is the other direction of the link.
+    pub fn next_news_ps(&self, reverse: &Self) -> Option<u64> {
+        if let Some(first) = self.inbound.front() {
+            return Some(first.time_ps);
+        }
+        let outbound = reverse.outbound.front().map_or(u64::MAX, |first| first.time_ps);
+        let due = outbound.min(self.receiver.next_event_ps());
+        if due == u64::MAX {
+            return None;
+        }
+        let start = reverse.wire.free.max(WireTime::at(due));
+        let end = start.plus_ticks(u64::from(DLLP_BYTES) * reverse.wire.byte_ticks);
+        Some(end.ceil_ps() + reverse.flight_ps)
     }
 }

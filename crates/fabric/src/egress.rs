@@ -7,17 +7,31 @@
 //! node itself. Each source has a queue for each class.
 
 use crosslane_pcie::ordering::{Passing, may_pass};
-use crosslane_pcie::tlp::Class;
 
 use crate::packet::{NONE, PacketIndex, Packets};
 
 /// How far into a queue the shuffle mode looks for something that may pass.
 const SHUFFLE_DEPTH: usize = 16;
 
+/// The first packet of a queue, with what the choice needs to know of it.
+#[derive(Clone, Copy, Debug)]
+struct Head {
+    index: PacketIndex,
+    order: u64,
+    ready_ps: u64,
+    data_credits: u32,
+    wire_bytes: u32,
+}
+
+const NO_HEAD: Head =
+    Head { index: NONE, order: u64::MAX, ready_ps: 0, data_credits: 0, wire_bytes: 0 };
+
 #[derive(Clone, Debug)]
 struct SourceQueue {
-    head: [PacketIndex; 3],
+    heads: [Head; 3],
     tail: [PacketIndex; 3],
+    /// One bit for each class that has a head.
+    classes: u8,
 }
 
 /// What may be sent now: header and data credits left, by class.
@@ -28,19 +42,35 @@ pub(crate) struct Room {
     pub replay_bytes: u64,
 }
 
+/// Why nothing can be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// One bit for each class of which something lacks credits.
+    pub no_credit: u8,
+    /// Something finds the replay buffer full.
+    pub replay_buffer: bool,
+    /// The earliest time at which something is ready that is not ready yet (ps); `u64::MAX` for
+    /// never.
+    pub later_ps: u64,
+}
+
+impl Refusal {
+    /// Nothing is there at all.
+    const NOTHING: Self = Self { no_credit: 0, replay_buffer: false, later_ps: u64::MAX };
+
+    /// Whether something is there that DLLPs could set free.
+    pub fn lacks_something(&self) -> bool {
+        self.no_credit != 0 || self.replay_buffer
+    }
+}
+
 /// What the choice came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// Send this one; it has left its queue.
     Send(PacketIndex),
-    /// Something is there, but not before this time (ps).
-    Later(u64),
-    /// Something is there that lacks credits of this class.
-    NoCredit(Class),
-    /// Something is there, but the replay buffer is full.
-    ReplayBuffer,
-    /// Nothing is there.
-    Empty,
+    /// Nothing can be sent now.
+    Refuse(Refusal),
 }
 
 /// The queues of one direction.
@@ -60,7 +90,7 @@ pub(crate) struct Egress {
 
 impl Egress {
     pub fn new(sources: usize) -> Self {
-        let empty = SourceQueue { head: [NONE; 3], tail: [NONE; 3] };
+        let empty = SourceQueue { heads: [NO_HEAD; 3], tail: [NONE; 3], classes: 0 };
         Self { sources: vec![empty; sources], waiting: 0, turn: 0, order: 0, bytes: 0, length: 0 }
     }
 
@@ -79,8 +109,9 @@ impl Egress {
         self.length += 1;
         let class = packet.class().index();
         let queue = &mut self.sources[source as usize];
-        if queue.head[class] == NONE {
-            queue.head[class] = index;
+        if queue.classes & (1 << class) == 0 {
+            queue.heads[class] = head(packets, index);
+            queue.classes |= 1 << class;
         } else {
             packets.get_mut(queue.tail[class]).next = index;
         }
@@ -91,72 +122,77 @@ impl Egress {
     /// Chooses and takes the next TLP.
     #[inline]
     pub fn choose(&mut self, packets: &mut Packets, now_ps: u64, room: &Room) -> Choice {
-        let mut outcome = Choice::Empty;
+        let mut refusal = Refusal::NOTHING;
         let (mut pending, turn) = (self.waiting, self.turn);
         while pending != 0 {
             let ahead = pending & (u64::MAX << turn);
             let source = if ahead != 0 { ahead } else { pending }.trailing_zeros();
             pending &= !(1 << source);
-            match self.choose_from(packets, source, now_ps, room) {
-                Choice::Send(index) => {
-                    self.turn = (source + 1) % 64;
-                    self.take_head(packets, source, index);
-                    return Choice::Send(index);
-                }
-                other => outcome = worse(outcome, other),
+            if let Some(index) = self.choose_from(packets, source, now_ps, room, &mut refusal) {
+                self.turn = (source + 1) % 64;
+                self.take_head(packets, source, index);
+                return Choice::Send(index);
             }
         }
-        outcome
+        Choice::Refuse(refusal)
     }
 
     /// The first of a source's three heads, oldest first, that may go now and may pass the older
     /// ones.
     #[inline]
-    fn choose_from(&self, packets: &Packets, source: u32, now_ps: u64, room: &Room) -> Choice {
-        let heads = self.sources[source as usize].head;
-        let mut outcome = Choice::Empty;
-        let mut stuck = [NONE; 3];
-        for step in 0..3 {
+    fn choose_from(
+        &self,
+        packets: &Packets,
+        source: u32,
+        now_ps: u64,
+        room: &Room,
+        refusal: &mut Refusal,
+    ) -> Option<PacketIndex> {
+        let queue = &self.sources[source as usize];
+        if queue.classes.is_power_of_two() {
+            let class = queue.classes.trailing_zeros() as usize;
+            let head = &queue.heads[class];
+            return is_ready(head, class, now_ps, room, refusal).then_some(head.index);
+        }
+        let mut left = queue.classes;
+        let mut stuck = 0_u8;
+        while left != 0 {
             // The oldest head that has not been looked at.
-            let mut oldest = NONE;
-            let mut order = u64::MAX;
-            for class in 0..3 {
-                let head = heads[class];
-                if head != NONE && stuck[class] == NONE && packets.get(head).queue_order < order {
-                    order = packets.get(head).queue_order;
-                    oldest = head;
+            let mut class = left.trailing_zeros() as usize;
+            for other in class + 1..3 {
+                if left & (1 << other) != 0 && queue.heads[other].order < queue.heads[class].order {
+                    class = other;
                 }
             }
-            if oldest == NONE {
-                break;
+            left &= !(1 << class);
+            let head = &queue.heads[class];
+            if is_ready(head, class, now_ps, room, refusal) {
+                let passes = (0..3)
+                    .filter(|first| stuck & (1 << first) != 0)
+                    .all(|first| may_pass_plainly(packets, head.index, queue.heads[first].index));
+                if passes {
+                    return Some(head.index);
+                }
             }
-            let packet = packets.get(oldest);
-            let passes = step == 0
-                || stuck
-                    .iter()
-                    .all(|&first| first == NONE || may_pass_plainly(packets, oldest, first));
-            let state = readiness(packets, oldest, now_ps, room);
-            match state {
-                Choice::Send(_) if passes => return state,
-                Choice::Send(_) => {}
-                other => outcome = worse(outcome, other),
-            }
-            stuck[packet.class().index()] = oldest;
+            stuck |= 1 << class;
         }
-        outcome
+        None
     }
 
     fn take_head(&mut self, packets: &Packets, source: u32, index: PacketIndex) {
         let packet = packets.get(index);
         let class = packet.class().index();
         let queue = &mut self.sources[source as usize];
-        debug_assert_eq!(queue.head[class], index);
-        queue.head[class] = packet.next;
+        debug_assert_eq!(queue.heads[class].index, index);
         if packet.next == NONE {
+            queue.heads[class] = NO_HEAD;
             queue.tail[class] = NONE;
-            if queue.head == [NONE; 3] {
+            queue.classes &= !(1 << class);
+            if queue.classes == 0 {
                 self.waiting &= !(1 << source);
             }
+        } else {
+            queue.heads[class] = head(packets, packet.next);
         }
         self.bytes -= u64::from(packet.wire_bytes);
         self.length -= 1;
@@ -171,7 +207,7 @@ impl Egress {
         room: &Room,
         random: &mut fastrand::Rng,
     ) -> Choice {
-        let mut outcome = Choice::Empty;
+        let mut refusal = Refusal::NOTHING;
         let mut able: Vec<(u32, PacketIndex)> = Vec::new();
         for source in (0..64).filter(|source| self.waiting & (1 << source) != 0) {
             let mut queued = self.in_order(packets, source);
@@ -184,14 +220,14 @@ impl Egress {
                 if !free {
                     continue;
                 }
-                match readiness(packets, index, now_ps, room) {
-                    Choice::Send(_) => able.push((source, index)),
-                    other => outcome = worse(outcome, other),
+                let class = packets.get(index).class().index();
+                if is_ready(&head(packets, index), class, now_ps, room, &mut refusal) {
+                    able.push((source, index));
                 }
             }
         }
         if able.is_empty() {
-            return outcome;
+            return Choice::Refuse(refusal);
         }
         let (source, index) = able[random.usize(..able.len())];
         self.unlink(packets, source, index);
@@ -201,7 +237,8 @@ impl Egress {
     /// The packets of a source, oldest first.
     fn in_order(&self, packets: &Packets, source: u32) -> Vec<PacketIndex> {
         let mut all = Vec::new();
-        for mut at in self.sources[source as usize].head {
+        for head in &self.sources[source as usize].heads {
+            let mut at = head.index;
             let mut depth = 0;
             while at != NONE && depth < SHUFFLE_DEPTH {
                 all.push(at);
@@ -216,12 +253,12 @@ impl Egress {
     /// Takes a packet out of the middle of its queue.
     fn unlink(&mut self, packets: &mut Packets, source: u32, index: PacketIndex) {
         let class = packets.get(index).class().index();
-        let head = self.sources[source as usize].head[class];
-        if head == index {
+        let first = self.sources[source as usize].heads[class].index;
+        if first == index {
             self.take_head(packets, source, index);
             return;
         }
-        let mut before = head;
+        let mut before = first;
         while packets.get(before).next != index {
             before = packets.get(before).next;
         }
@@ -235,22 +272,32 @@ impl Egress {
     }
 }
 
-/// Whether a packet may go now; `Send` if so.
+/// A packet as the head of a queue.
 #[inline]
-fn readiness(packets: &Packets, index: PacketIndex, now_ps: u64, room: &Room) -> Choice {
+fn head(packets: &Packets, index: PacketIndex) -> Head {
     let packet = packets.get(index);
-    let class = packet.class();
-    if packet.ready_ps > now_ps {
-        Choice::Later(packet.ready_ps)
-    } else if room.header[class.index()] == 0
-        || room.data[class.index()] < u64::from(packet.data_credits)
-    {
-        Choice::NoCredit(class)
-    } else if room.replay_bytes < u64::from(packet.wire_bytes) {
-        Choice::ReplayBuffer
-    } else {
-        Choice::Send(index)
+    Head {
+        index,
+        order: packet.queue_order,
+        ready_ps: packet.ready_ps,
+        data_credits: packet.data_credits,
+        wire_bytes: packet.wire_bytes,
     }
+}
+
+/// Whether a packet may go now; if not, adds why.
+#[inline]
+fn is_ready(head: &Head, class: usize, now_ps: u64, room: &Room, refusal: &mut Refusal) -> bool {
+    if head.ready_ps > now_ps {
+        refusal.later_ps = refusal.later_ps.min(head.ready_ps);
+    } else if room.header[class] == 0 || room.data[class] < u64::from(head.data_credits) {
+        refusal.no_credit |= 1 << class;
+    } else if room.replay_bytes < u64::from(head.wire_bytes) {
+        refusal.replay_buffer = true;
+    } else {
+        return true;
+    }
+    false
 }
 
 /// The table, without ID-based ordering: it would have to hold against everything in between.
@@ -259,21 +306,4 @@ fn may_pass_plainly(packets: &Packets, second: PacketIndex, first: PacketIndex) 
     let mut second = packets.get(second).header;
     second.attributes.id_based_ordering = false;
     may_pass(&second, &packets.get(first).header) != Passing::No
-}
-
-/// Of two reasons not to send, the one to report: credits before time, the earlier time, and
-/// anything before "empty".
-fn worse(one: Choice, other: Choice) -> Choice {
-    let rank = |choice: &Choice| match choice {
-        Choice::Send(_) => 4,
-        Choice::NoCredit(_) => 3,
-        Choice::ReplayBuffer => 2,
-        Choice::Later(_) => 1,
-        Choice::Empty => 0,
-    };
-    match (one, other) {
-        (Choice::Later(a), Choice::Later(b)) => Choice::Later(a.min(b)),
-        _ if rank(&other) > rank(&one) => other,
-        _ => one,
-    }
 }

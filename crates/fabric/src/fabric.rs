@@ -454,6 +454,9 @@ impl Fabric {
         let limit_ps = limit.map_or(u64::MAX, |limit| limit.0);
         loop {
             if self.events.work() == 0 && !self.flows.iter().any(FlowState::is_open) {
+                // The last bytes can be seen a little after the last event.
+                let last_ps = self.flows.iter().map(FlowState::last_done_ps).max().unwrap_or(0);
+                self.events.advance_to(last_ps.min(limit_ps));
                 return RunEnd::Quiet;
             }
             match self.events.peek_ps() {
@@ -501,7 +504,12 @@ impl Fabric {
             };
             list.into_iter().map(|line| format!("{}: {line}", node.name))
         });
-        flows.chain(devices).collect()
+        let queues = self.directions.iter().filter(|state| !state.egress.is_empty()).map(|state| {
+            let (from, to) = self.direction_ends(state.id);
+            let (from, to) = (&self.port(from).name, &self.port(to).name);
+            format!("{from} to {to}: {} TLPs wait ({})", state.egress.length, state.reason())
+        });
+        flows.chain(devices).chain(queues).collect()
     }
 
     /// Calls a device with its port.

@@ -110,6 +110,11 @@ impl FlowState {
         self.closed < self.flow.operations
     }
 
+    /// When its last operation so far was done.
+    pub fn last_done_ps(&self) -> u64 {
+        self.report.last_done.0
+    }
+
     pub fn unfinished(&self) -> String {
         let flow = &self.flow;
         let left = flow.operations - self.closed;

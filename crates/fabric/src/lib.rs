@@ -42,6 +42,6 @@ pub use flow_state::FlowError;
 pub use memory::Memory;
 pub use root_complex::MMIO_HOLE;
 pub use topology::{
-    BuildError, DirectionId, FabricBuilder, Link, LinkId, MAX_NODES, MAX_PORTS_PER_NODE, Node,
-    NodeId, NodeKind, Port, PortId, Way,
+    BuildError, DirectionId, FabricBuilder, Link, LinkId, MAX_DOWNSTREAM_PORTS, MAX_NODES,
+    MAX_ROOT_PORTS, Node, NodeId, NodeKind, Port, PortId, Way,
 };

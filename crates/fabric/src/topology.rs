@@ -14,9 +14,10 @@ use crate::parameters::{
 
 /// Most nodes that one fabric may have; a bound on bad input, far beyond any lab.
 pub const MAX_NODES: usize = 1 << 16;
-/// Most ports of one switch or root complex: one bit each in the arbiter's mask, with two kept
-/// for a root complex's own sources.
-pub const MAX_PORTS_PER_NODE: usize = 62;
+/// Most downstream ports of a switch: device numbers have five bits (PCIe 6.x 2.2.4.2).
+pub const MAX_DOWNSTREAM_PORTS: usize = 32;
+/// Most root ports of a root complex: the device numbers 1 to 31 on its bus 0.
+pub const MAX_ROOT_PORTS: usize = 31;
 
 /// A node of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -427,12 +428,15 @@ impl FabricBuilder {
             return Err(BuildError::TooMany { what: "nodes of a fabric".into(), count, limit });
         }
         for node in &self.nodes {
-            if node.ports.len() > MAX_PORTS_PER_NODE {
-                return Err(BuildError::TooMany {
-                    what: format!("ports of {}", node.name),
-                    count: node.ports.len(),
-                    limit: MAX_PORTS_PER_NODE,
-                });
+            let (kind, limit) = match node.kind {
+                NodeKind::RootComplex => (PortType::RootPort, MAX_ROOT_PORTS),
+                _ => (PortType::DownstreamPort, MAX_DOWNSTREAM_PORTS),
+            };
+            let ports = node.ports.iter().map(|id| &self.ports[id.0 as usize]);
+            let count = ports.filter(|port| port.config.port_type() == kind).count();
+            if count > limit {
+                let what = format!("downstream ports of {}", node.name);
+                return Err(BuildError::TooMany { what, count, limit });
             }
             if node.kind == NodeKind::Switch {
                 let up = |id: &&PortId| {

@@ -9,8 +9,8 @@ use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::counters::IdleReason;
-use crate::direction::{REPLAYS_BEFORE_RETRAINING, Reception, Unacked, pair};
-use crate::egress::Choice;
+use crate::direction::{News, REPLAYS_BEFORE_RETRAINING, Reception, Unacked, pair};
+use crate::egress::{Choice, Refusal};
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
 use crate::packet::{NONE, PacketIndex};
@@ -48,6 +48,7 @@ impl Fabric {
 
     fn schedule_wake(&mut self, direction: u32, time_ps: u64) {
         let state = &mut self.directions[direction as usize];
+        let time_ps = time_ps.max(self.events.now_ps());
         if time_ps < state.wake_ps {
             state.wake_ps = time_ps;
             self.events.schedule(time_ps, EventKind::Wake, direction, 0);
@@ -63,11 +64,12 @@ impl Fabric {
             return;
         }
         state.pick_ps = u64::MAX;
+        // DLLPs that are due take the wire first; the TLP that is chosen now follows them.
         self.settle(direction, now_ps);
         let state = &self.directions[direction as usize];
-        let free_ps = state.wire.free.ceil_ps();
-        if free_ps > now_ps {
-            self.schedule_pick(direction, free_ps);
+        if state.silent_until_ps > now_ps {
+            let until_ps = state.silent_until_ps;
+            self.schedule_pick(direction, until_ps);
             return;
         }
         if let Some(at) = state.replay_at {
@@ -75,34 +77,47 @@ impl Fabric {
             return;
         }
         let mut choice = self.choose(direction);
-        if matches!(choice, Choice::NoCredit(_) | Choice::ReplayBuffer) {
-            if self.refresh(direction) {
+        if let Choice::Refuse(refusal) = choice
+            && refusal.lacks_something()
+        {
+            let news = self.refresh(direction);
+            if news.nak {
                 self.start_replay(direction);
                 return;
             }
-            choice = self.choose(direction);
+            if news.any {
+                choice = self.choose(direction);
+            }
         }
         match choice {
             Choice::Send(index) => self.send(direction, index),
-            Choice::Later(time_ps) => {
-                self.unblock(direction);
-                let reason = self.empty_reasons[direction as usize];
-                self.note_idle(direction, reason);
-                self.schedule_pick(direction, time_ps);
-            }
-            Choice::NoCredit(class) => {
-                let full = self.directions[direction as usize].receiver_is_full(class);
-                let busy = if full { IdleReason::ReceiverBusy } else { IdleReason::NoCredit };
-                self.block(direction, 1 << class.index(), busy);
-            }
-            Choice::ReplayBuffer => {
-                self.block(direction, ALL_CLASSES, IdleReason::ReplayBuffer);
-            }
-            Choice::Empty => {
-                self.unblock(direction);
-                let reason = self.empty_reasons[direction as usize];
-                self.note_idle(direction, reason);
-            }
+            Choice::Refuse(refusal) => self.stay_idle(direction, refusal),
+        }
+    }
+
+    /// Nothing can be sent: notes why, and sees to it that the transmitter looks again.
+    fn stay_idle(&mut self, direction: u32, refusal: Refusal) {
+        let state = &mut self.directions[direction as usize];
+        state.blocked = refusal.lacks_something().then_some(if refusal.replay_buffer {
+            ALL_CLASSES
+        } else {
+            refusal.no_credit
+        });
+        let reason = if refusal.no_credit != 0 {
+            let class = Class::ALL[refusal.no_credit.trailing_zeros() as usize];
+            let full = state.receiver_is_full(class);
+            if full { IdleReason::ReceiverBusy } else { IdleReason::NoCredit }
+        } else if refusal.replay_buffer {
+            IdleReason::ReplayBuffer
+        } else {
+            self.empty_reasons[direction as usize]
+        };
+        self.note_idle(direction, reason);
+        if refusal.lacks_something() {
+            self.arrange_wake(direction);
+        }
+        if refusal.later_ps != u64::MAX {
+            self.schedule_pick(direction, refusal.later_ps);
         }
     }
 
@@ -116,16 +131,6 @@ impl Fabric {
         } else {
             state.egress.choose(&mut self.packets, now_ps, &room)
         }
-    }
-
-    fn block(&mut self, direction: u32, classes: u8, reason: IdleReason) {
-        self.directions[direction as usize].blocked = Some(classes);
-        self.note_idle(direction, reason);
-        self.arrange_wake(direction);
-    }
-
-    fn unblock(&mut self, direction: u32) {
-        self.directions[direction as usize].blocked = None;
     }
 
     fn note_idle(&mut self, direction: u32, reason: IdleReason) {
@@ -142,26 +147,24 @@ impl Fabric {
         }
     }
 
-    /// Takes in the DLLPs that have arrived for a direction's transmitter. True if a Nak was
-    /// among them.
-    fn refresh(&mut self, direction: u32) -> bool {
+    /// Takes in the DLLPs that have arrived for a direction's transmitter.
+    fn refresh(&mut self, direction: u32) -> News {
         let now_ps = self.events.now_ps();
         self.settle(direction ^ 1, now_ps);
         let state = &mut self.directions[direction as usize];
-        let nak = state.take_inbound(now_ps, &mut self.acknowledged);
+        let news = state.take_inbound(now_ps, &mut self.acknowledged);
         while let Some(index) = self.acknowledged.pop() {
             self.packets.remove(index);
         }
-        nak
+        news
     }
 
     /// Schedules the next moment at which DLLPs can change something for a direction.
     fn arrange_wake(&mut self, direction: u32) {
         let state = &self.directions[direction as usize];
         let reverse = &self.directions[(direction ^ 1) as usize];
-        let times = [state.next_inbound_ps(), reverse.next_outbound_ps(), state.next_release_ps()];
-        if let Some(next) = times.into_iter().flatten().min() {
-            self.schedule_wake(direction, next);
+        if let Some(next_ps) = state.next_news_ps(reverse) {
+            self.schedule_wake(direction, next_ps);
         }
     }
 
@@ -173,16 +176,16 @@ impl Fabric {
             return;
         }
         state.wake_ps = u64::MAX;
-        let nak = self.refresh(direction);
-        if nak {
+        let news = self.refresh(direction);
+        if news.nak {
             self.start_replay(direction);
         }
-        let state = &self.directions[direction as usize];
-        if state.blocked.is_some() {
-            let free_ps = state.wire.free.ceil_ps();
-            self.schedule_pick(direction, free_ps);
-        }
-        if state_is_eager(self, direction) {
+        let state = &mut self.directions[direction as usize];
+        let waiting = state.blocked.is_some() && state.pick_ps == u64::MAX;
+        if waiting && news.any {
+            state.pick_ps = now_ps;
+            self.pick(direction);
+        } else if waiting || state.eager {
             self.arrange_wake(direction);
         }
     }
@@ -193,8 +196,7 @@ impl Fabric {
         let state = &mut self.directions[direction as usize];
         let late = state.release(time_ps, class, data);
         if state.blocked.is_some() || state.eager {
-            let time_ps = time_ps.max(self.events.now_ps());
-            self.schedule_wake(direction, time_ps);
+            self.arrange_wake(direction);
         } else if late {
             self.refresh(direction);
         }
@@ -338,7 +340,7 @@ impl Fabric {
     /// The replay timer may have run out.
     pub(crate) fn replay_timer(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
-        let nak = self.refresh(direction);
+        let nak = self.refresh(direction).nak;
         let state = &mut self.directions[direction as usize];
         state.replay_event_ps = u64::MAX;
         if state.replay.is_empty() {

@@ -10,7 +10,6 @@ use crosslane_pcie::credits::Credits;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
-pub const BAR_BYTES: u64 = 16 << 20;
 pub const GIB: u64 = 1 << 30;
 
 pub fn ns(ns: u64) -> Picoseconds {
@@ -41,6 +40,7 @@ pub struct Settings {
     pub peer_to_peer: PeerToPeer,
     pub cpu: CpuParameters,
     pub max_read_request: u32,
+    pub bar_bytes: u64,
 }
 
 impl Settings {
@@ -123,6 +123,7 @@ impl Settings {
                 copy_bytes_per_second: 8e9,
             },
             max_read_request: 512,
+            bar_bytes: 16 << 20,
         }
     }
 }
@@ -160,6 +161,12 @@ pub fn root_ports(settings: &Settings, count: usize) -> Stand {
     build(settings, &(0..count).map(|_| Below::Endpoint).collect::<Vec<_>>())
 }
 
+/// `hosts` hosts, each with `count` endpoints behind one switch.
+pub fn many_hosts(settings: &Settings, hosts: u16, count: usize) -> Stand {
+    let board = || Below::Switch((0..count).map(|_| Below::Endpoint).collect());
+    build_hosts(settings, &(0..hosts).map(|_| vec![board()]).collect::<Vec<_>>())
+}
+
 /// Some tree of 1 to 4 endpoints and up to two levels of switches, by number.
 pub fn tree(settings: &Settings, shape: usize) -> Stand {
     let e = || Below::Endpoint;
@@ -176,31 +183,39 @@ pub fn tree(settings: &Settings, shape: usize) -> Stand {
 }
 
 fn build(settings: &Settings, below: &[Below]) -> Stand {
+    build_hosts(settings, &[below])
+}
+
+fn build_hosts(settings: &Settings, hosts: &[impl AsRef<[Below]>]) -> Stand {
     let mut builder = FabricBuilder::new(settings.seed);
-    let root = builder.root_complex(
-        "host",
-        HostId(0),
-        RootComplexParameters {
-            memory_bytes: settings.memory_bytes,
-            completer: settings.completer,
-            peer_to_peer: settings.peer_to_peer,
-            cpu: settings.cpu,
-        },
-    );
     let mut endpoints = Vec::new();
-    for (at, child) in below.iter().enumerate() {
-        let port =
-            builder.root_port(root, &format!("rp{at}"), Identity::default(), settings.port.clone());
-        add(&mut builder, settings, port, child, &mut endpoints);
+    let mut roots = Vec::new();
+    for (number, below) in hosts.iter().enumerate() {
+        let root = builder.root_complex(
+            "host",
+            HostId(number as u16),
+            RootComplexParameters {
+                memory_bytes: settings.memory_bytes,
+                completer: settings.completer,
+                peer_to_peer: settings.peer_to_peer,
+                cpu: settings.cpu,
+            },
+        );
+        roots.push(root);
+        for (at, child) in below.as_ref().iter().enumerate() {
+            let (name, port) = (format!("rp{at}"), settings.port.clone());
+            let port = builder.root_port(root, &name, Identity::default(), port);
+            add(&mut builder, settings, port, child, &mut endpoints);
+        }
     }
-    let fabric = builder.build().unwrap();
-    let mut stand = Stand { fabric, root, endpoints };
-    let (mut bus, mut address) = (0, MMIO_HOLE.start);
-    let ports = stand.fabric.node(root).ports.clone();
-    for port in ports {
-        enumerate(&mut stand.fabric, settings, port, 0, &mut bus, &mut address);
+    let mut fabric = builder.build().unwrap();
+    for root in &roots {
+        let (mut bus, mut address) = (0, MMIO_HOLE.start);
+        for port in fabric.node(*root).ports.clone() {
+            enumerate(&mut fabric, settings, port, 0, &mut bus, &mut address);
+        }
     }
-    stand
+    Stand { fabric, root: roots[0], endpoints }
 }
 
 fn add(
@@ -214,7 +229,7 @@ fn add(
         Below::Endpoint => {
             let bar = BarRequest {
                 kind: BarKind::Memory32 { prefetchable: false },
-                size_bytes: BAR_BYTES,
+                size_bytes: settings.bar_bytes,
             };
             let name = format!("ep{}", endpoints.len());
             let parameters = EndpointParameters {
@@ -259,7 +274,7 @@ fn enumerate(
     address: &mut u64,
 ) {
     let id = fabric.routing_id(port);
-    let host = HostId(0);
+    let host = fabric.node(fabric.port(port).node).host;
     let control = express(fabric, port) + registers::DEVICE_CONTROL;
     let mps = settings.max_payload.trailing_zeros() - 7;
     let mrrs = settings.max_read_request.trailing_zeros() - 7;
@@ -268,7 +283,7 @@ fn enumerate(
     fabric.config_write(host, id, registers::COMMAND, 0b110, 0b0011);
     if !fabric.port(port).config.port_type().is_bridge() {
         fabric.config_write(host, id, registers::BAR0, *address as u32, 0xf);
-        *address += BAR_BYTES;
+        *address += settings.bar_bytes;
         return;
     }
     *bus += 1;

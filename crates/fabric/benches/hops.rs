@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Speed of the fabric on one core: TLP-hops (one TLP over one link, DLLPs not counted), events,
+//! and simulated against wall time, with real bytes and every check of a normal run on.
+//!
+//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS]`
+
+#[path = "../tests/support/mod.rs"]
+mod support;
+
+use std::time::Instant;
+
+use crosslane_fabric::*;
+use crosslane_pcie::credits::Credits;
+use crosslane_pcie::units::BusAddress;
+use support::*;
+
+struct Scenario {
+    name: &'static str,
+    make: fn() -> (Stand, Vec<Flow>),
+}
+
+/// Constants as a real board has them: latencies, finite credits, SKP, DLLPs for every other TLP.
+fn real() -> Settings {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.uplink = rate(3, 16);
+    settings.link.skp = true;
+    settings.link.flight = ns(2);
+    settings.switch.latency = ns(110);
+    settings.port.transmit_latency = ns(100);
+    settings.port.receive_latency = ns(100);
+    settings.port.receive_credits = [
+        Credits { header: 128, data: 2048 },
+        Credits { header: 128, data: 128 },
+        Credits { header: 128, data: 2048 },
+    ];
+    settings.port.ack.tlps = 2;
+    settings.port.update_fc.tlps = 2;
+    settings.completer.read_latency.base = ns(400);
+    settings.completer.write_latency = ns(50);
+    settings.bar_bytes = 1 << 20;
+    settings.memory_bytes = GIB;
+    settings
+}
+
+fn flow(stand: &Stand, from: usize, kind: FlowKind, target: BusAddress, operations: u64) -> Flow {
+    let mut flow = stand.flow(from, kind, target, 4096);
+    flow.window_bytes = 128 << 10;
+    flow.operations = operations;
+    flow
+}
+
+/// Each of ten endpoints writes to one on the other board: four links each.
+fn ten_peers() -> (Stand, Vec<Flow>) {
+    let stand = two_boards(&real(), 5);
+    let flows = (0..10).map(|n| flow(&stand, n, FlowKind::Write, stand.bar((n + 5) % 10), 6000));
+    let flows = flows.collect();
+    (stand, flows)
+}
+
+/// Five endpoints write to host memory, five read from it, over one uplink.
+fn ten_to_host() -> (Stand, Vec<Flow>) {
+    let stand = two_boards(&real(), 5);
+    let flows = (0..10).map(|n| {
+        let kind = if n % 2 == 0 { FlowKind::Write } else { FlowKind::Read };
+        flow(&stand, n, kind, BusAddress((n as u64) << 20), 6000)
+    });
+    let flows = flows.collect();
+    (stand, flows)
+}
+
+/// A thousand endpoints behind the switches of 32 hosts (a host has 256 bus
+/// numbers, a switch 32 downstream ports): each writes
+/// to its neighbour on the same switch.
+fn thousand_peers() -> (Stand, Vec<Flow>) {
+    let stand = many_hosts(&real(), 32, 32);
+    let flows = (0..1000).map(|n| {
+        let peer = n / 32 * 32 + (n + 1) % 32;
+        flow(&stand, n, FlowKind::Write, stand.bar(peer), 100)
+    });
+    let flows = flows.collect();
+    (stand, flows)
+}
+
+/// The same thousand endpoints: half of them write to their host's memory, half read from it.
+fn thousand_to_host() -> (Stand, Vec<Flow>) {
+    let stand = many_hosts(&real(), 32, 32);
+    let flows = (0..1000).map(|n| {
+        let kind = if n % 2 == 0 { FlowKind::Write } else { FlowKind::Read };
+        flow(&stand, n, kind, BusAddress((n as u64 % 32) << 18), 50)
+    });
+    let flows = flows.collect();
+    (stand, flows)
+}
+
+const SCENARIOS: [Scenario; 4] = [
+    Scenario { name: "10 endpoints, peer to peer", make: ten_peers },
+    Scenario { name: "10 endpoints, to and from the host", make: ten_to_host },
+    Scenario { name: "1,000 endpoints, peer to peer", make: thousand_peers },
+    Scenario { name: "1,000 endpoints, to and from hosts", make: thousand_to_host },
+];
+
+fn main() {
+    let repeats = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(5);
+    println!(
+        "{:<36} {:>12} {:>12} {:>10} {:>12}",
+        "scenario (median of runs)", "M hops/s", "M events/s", "ns/hop", "sim/wall"
+    );
+    for scenario in SCENARIOS {
+        let mut runs: Vec<(f64, f64, f64)> = (0..repeats)
+            .map(|_| {
+                let (mut stand, flows) = (scenario.make)();
+                let ids: Vec<_> =
+                    flows.into_iter().map(|flow| stand.fabric.start_flow(flow).unwrap()).collect();
+                let start = Instant::now();
+                let end = stand.fabric.run(None);
+                let wall = start.elapsed().as_secs_f64();
+                assert_eq!(end, RunEnd::Quiet);
+                assert_eq!(stand.fabric.errors(), &[]);
+                for id in ids {
+                    assert_eq!(stand.fabric.flow_report(id).errors, Vec::<String>::new());
+                }
+                let hops = stand.fabric.tlp_hops() as f64 / wall;
+                let events = stand.fabric.events_processed() as f64 / wall;
+                (hops, events, stand.fabric.now().as_seconds() / wall)
+            })
+            .collect();
+        runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (hops, events, ratio) = runs[runs.len() / 2];
+        println!(
+            "{:<36} {:>12.2} {:>12.2} {:>10.1} {:>12.5}",
+            scenario.name,
+            hops / 1e6,
+            events / 1e6,
+            1e9 / hops,
+            ratio
+        );
+    }
+}
