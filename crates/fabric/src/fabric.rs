@@ -33,6 +33,8 @@ pub const NO_FUNCTION: u32 = 0xffff_ffff;
 pub(crate) struct PortState {
     /// Direction that it sends on; `NONE` without a link.
     pub transmit: u32,
+    /// Bus, device and function number of its function.
+    pub routing_id: RoutingId,
     /// Position among the ports of its node.
     pub local: u32,
     /// Max_Payload_Size as set, bytes.
@@ -306,6 +308,10 @@ impl Fabric {
     /// The routing ID of a port's function, from the bus numbers that the bridges have now.
     #[must_use]
     pub fn routing_id(&self, id: PortId) -> RoutingId {
+        self.port_states[id.0 as usize].routing_id
+    }
+
+    fn find_routing_id(&self, id: PortId) -> RoutingId {
         let port = self.port(id);
         let bus = match port.config.port_type() {
             PortType::RootPort => 0,
@@ -344,6 +350,11 @@ impl Fabric {
         if let Some(port) = self.function_at(host, id) {
             self.ports[port.0 as usize].config.write(offset, value, byte_enables);
             self.apply_config(port.0);
+            if self.port(port).config.port_type().is_bridge() {
+                for below in self.below(port) {
+                    self.port_states[below.0 as usize].routing_id = self.find_routing_id(below);
+                }
+            }
         }
     }
 
@@ -655,6 +666,7 @@ fn port_state(id: usize, port: &Port, nodes: &[Node], links: &[Link]) -> PortSta
     let ports = &nodes[port.node.0 as usize].ports;
     let mut state = PortState {
         transmit: NONE,
+        routing_id: RoutingId::new(0, port.device_number, 0),
         local: ports.iter().position(|other| *other == id).unwrap_or(0) as u32,
         max_payload_bytes: 0,
         transmit_latency_ps: port.parameters.transmit_latency.0,

@@ -2,7 +2,7 @@
 //! Memory with real bytes, allocated where it is touched.
 
 /// Bytes of one piece of the table.
-const CHUNK_BYTES: usize = 1 << 18;
+const CHUNK_BYTES: usize = 1 << 16;
 
 /// Sparse memory; what was never written reads as zero.
 #[derive(Default)]

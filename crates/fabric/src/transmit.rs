@@ -205,13 +205,13 @@ impl Fabric {
     /// Sends a TLP for the first time.
     fn send(&mut self, direction: u32, index: PacketIndex) {
         let now_ps = self.events.now_ps();
-        let packet = *self.packets.get(index);
-        let class = packet.class();
+        let packet = self.packets.get(index);
+        let (class, data_credits, ingress) = (packet.class(), packet.data_credits, packet.ingress);
         let state = &mut self.directions[direction as usize];
         state.blocked = None;
         let sequence = state.sent;
         let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), packet.wire_bytes);
-        state.consume(class, packet.data_credits, packet.wire_bytes);
+        state.consume(class, data_credits, packet.wire_bytes);
         let payload = packet.header.payload_bytes();
         state.counters.tlps += 1;
         state.counters.payload_bytes += u64::from(payload);
@@ -224,8 +224,8 @@ impl Fabric {
             self.start_replay_timer(direction, end.ceil_ps());
         }
         self.fly(direction, index, sequence, start, end, false);
-        if packet.ingress != NONE {
-            self.release(packet.ingress, end.ceil_ps(), class, packet.data_credits);
+        if ingress != NONE {
+            self.release(ingress, end.ceil_ps(), class, data_credits);
         }
         self.after_send(direction, end);
     }
@@ -283,7 +283,8 @@ impl Fabric {
         end: WireTime,
         replay: bool,
     ) {
-        let packet = *self.packets.get(index);
+        let packet = self.packets.get(index);
+        let wire_bytes = packet.wire_bytes;
         let state = &mut self.directions[direction as usize];
         let corrupt = state.is_corrupted(packet.wire_bytes, &mut self.random);
         if let Some(sink) = &mut self.trace {
@@ -309,7 +310,7 @@ impl Fabric {
             tail_ps + state.receive_latency_ps
         };
         let mut link = pair(&mut self.directions, direction);
-        let reception = link.receive(sequence, packet.wire_bytes, corrupt, tail_ps);
+        let reception = link.receive(sequence, wire_bytes, corrupt, tail_ps);
         let late = link.other.has_late_work();
         match reception {
             Reception::Accepted => {
