@@ -153,7 +153,7 @@ Examples:
   crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
   crosslane bench traffic --lab rosta --flow fpga1:fpga2:write:64..1M --mps 256
   crosslane bench traffic --lab rosta --flow fpga1:fpga5:write:64K --flow fpga2:fpga6:write:64K
-  crosslane bench traffic --lab pciebench --flow nic:host:read:64 --outstanding 1
+  crosslane bench traffic --lab pciebench --flow nfp:host:read:64 --outstanding 1
   crosslane bench traffic --lab rosta --flow fpga1:host:read:4K --operations 20 --trace t.pftrace
 
 Times are in microseconds, from an operation's post to its end: a write ends when its last byte

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::arguments::LabCommand;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
+use crate::quantity::count_words;
 use crate::table::{Align, Table};
 
 /// Does what was asked for.
@@ -64,12 +65,12 @@ fn check(file: &Path) -> Result<(), CommandError> {
         let variant = name.map_or(String::new(), |name| format!(", variant {name}"));
         let _ = writeln!(
             page,
-            "{path}: lab {}{variant} is fine: {} hosts, {} links, {functions} functions, {} \
-             constants",
+            "{path}: lab {}{variant} is fine: {}, {}, {}, {}",
             lab.name(),
-            running.hosts.len(),
-            running.fabric.links().len(),
-            lab.constants().count(),
+            count_words(running.hosts.len(), "host", "hosts"),
+            count_words(running.fabric.links().len(), "link", "links"),
+            count_words(functions, "function", "functions"),
+            count_words(lab.constants().count(), "constant", "constants"),
         );
     }
     print(&page)

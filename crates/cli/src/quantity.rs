@@ -38,6 +38,12 @@ pub fn size_words(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
+/// A count and its noun: `1 host`, `3 switches`.
+#[must_use]
+pub fn count_words(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use crosslane_pcie::config::PortType;
 
 use super::{Function, Host, Link, Tree};
-use crate::quantity::{megabytes, size_words};
+use crate::quantity::{count_words, megabytes, size_words};
 
 /// Space around the drawing, pixels.
 const MARGIN: f64 = 32.0;
@@ -242,10 +242,6 @@ fn draw_empty(port: &str, (x, y): (f64, f64), svg: &mut String) {
     let end = x + 40.0;
     let _ = writeln!(svg, r#"<path class="open" d="M{x:.1} {y:.1} H{end:.1}"/>"#);
     text("ceiling", (end + 6.0, y + 4.0), &format!("{port}, empty"), svg);
-}
-
-fn count_words(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn subtitle(tree: &Tree) -> String {

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The program from outside: commands, exit codes, help, labs and trees.
+
+mod program;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use program::{command, folder, json_of, run, stdout_of};
+
+#[test]
+fn exit_code_2_for_a_wrong_command_line() {
+    for (arguments, complaint) in [
+        ("", "Usage: crosslane"),
+        ("nonsense", "unrecognized subcommand 'nonsense'"),
+        ("bench traffic --lab rosta", "required arguments were not provided"),
+        ("bench traffic --lab rosta --flow fpga1", "fpga1 has 1 parts; a flow is FROM:TO:KIND"),
+        ("bench traffic --lab rosta --flow a:b:write:64Q", "64Q is not a size"),
+        ("bench traffic --lab rosta --flow a:b:write:64 --mps 100", "100 is none of 128, 256"),
+        ("bench traffic --lab rosta --flow a:b:write:64 --operations 0", "0 is not in 1.."),
+        ("completions ksh", "invalid value 'ksh'"),
+    ] {
+        let run = run(arguments);
+        assert_eq!(run.code, 2, "crosslane {arguments}: {run:?}");
+        assert_eq!(run.stdout, "");
+        assert!(run.stderr.contains(complaint), "crosslane {arguments}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn exit_code_1_for_a_lab_that_does_not_exist() {
+    for arguments in ["topo nowhere", "lab check nowhere", "lab show nowhere"] {
+        let run = run(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
+        assert!(run.stderr.contains("no file nowhere"), "{}", run.stderr);
+        assert!(run.stderr.contains("minimal, pciebench, rosta"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn every_command_explains_itself_with_examples() {
+    for arguments in
+        ["", "lab list", "lab check", "lab show", "topo", "bench traffic", "completions"]
+    {
+        let help = stdout_of(&format!("{arguments} --help"));
+        assert!(help.contains("Examples:\n  crosslane "), "{help}");
+        assert!(help.contains("Usage: crosslane"), "{help}");
+    }
+}
+
+/// The examples of the help are typed in, with a lab of one's own beside them.
+#[test]
+fn the_examples_work() {
+    let folder = folder("the_examples_work");
+    std::fs::write(folder.join("my-lab.toml"), stdout_of("lab show minimal --file")).unwrap();
+    let mut examples = Vec::new();
+    for page in ["", "lab list", "lab check", "lab show", "topo", "bench traffic", "completions"] {
+        let help = stdout_of(&format!("{page} --help"));
+        let lines = help.lines().filter_map(|line| line.strip_prefix("  crosslane "));
+        // An example ends where its output goes, or where a remark begins.
+        let end = |line: &str| line.split(" >").next().unwrap().split("    ").next().unwrap().len();
+        examples.extend(lines.map(|line| line[..end(line)].to_owned()));
+    }
+    assert!(examples.len() >= 12, "{examples:?}");
+    for example in examples {
+        let output = command(&example).current_dir(&folder).output().unwrap();
+        assert!(output.status.success(), "crosslane {example}: {output:?}");
+    }
+    for file in ["rosta.svg", "t.pftrace"] {
+        assert!(folder.join(file).exists(), "an example writes {file}");
+    }
+}
+
+#[test]
+fn labs_are_listed() {
+    let list = stdout_of("lab list");
+    let json = json_of("lab list --json");
+    let labs = json["labs"].as_array().unwrap();
+    assert_eq!(labs.len(), 3);
+    for lab in labs {
+        assert!(list.contains(lab["name"].as_str().unwrap()));
+        assert!(list.contains(lab["summary"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn constants_have_their_provenance() {
+    let json = json_of("lab show rosta --json");
+    let page = stdout_of("lab show rosta");
+    let constants = json["constants"].as_array().unwrap();
+    assert!(constants.len() > 50);
+    for constant in constants {
+        let word = constant["provenance"].as_str().unwrap();
+        assert!(["clause", "data sheet", "document", "fit", "assumption"].contains(&word));
+        assert!(!constant["source"].as_str().unwrap().is_empty());
+        assert!(page.contains(constant["path"].as_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_problem_of_a_lab_file_names_line_and_key() {
+    let folder = folder("a_problem_of_a_lab_file");
+    let path = folder.join("bad.toml");
+    let good = stdout_of("lab show minimal --file");
+    std::fs::write(&path, good.replacen("max_width =", "max_widht =", 1)).unwrap();
+    let output = command("lab check bad.toml").current_dir(&folder).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let line = 1 + good[..good.find("max_width =").unwrap()].matches('\n').count();
+    assert!(stderr.contains(&format!("bad.toml:{line}:1")), "{stderr}");
+    assert!(stderr.contains("max_widht") && stderr.contains("did you mean max_width?"), "{stderr}");
+    assert!(stderr.is_ascii(), "no drawing characters where no terminal is: {stderr}");
+
+    std::fs::write(&path, good).unwrap();
+    let output = command("lab check bad.toml").current_dir(&folder).output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success());
+    assert!(stdout.starts_with("bad.toml: lab minimal is fine: 1 host, 1 link, "), "{stdout}");
+}
+
+#[test]
+fn the_tree_of_eight_fpgas() {
+    insta::assert_snapshot!(stdout_of("topo rosta"));
+}
+
+#[test]
+fn the_tree_as_json_and_as_text_agree() {
+    let page = stdout_of("topo rosta");
+    let json = json_of("topo rosta --json");
+    let mut functions = vec![&json["hosts"][0]["functions"][0]];
+    let mut found = 0;
+    while let Some(function) = functions.pop() {
+        found += 1;
+        let address = function["address"].as_str().unwrap();
+        let row = page.lines().find(|line| line.starts_with(address)).unwrap();
+        let port = row.split_whitespace().nth(1);
+        assert_eq!(port, function["port"].as_str(), "{row}");
+        functions.extend(function["children"].as_array().unwrap());
+    }
+    assert_eq!(found, 1 + 3 + 10 + 8, "root port, switches up and down, endpoints");
+}
+
+#[test]
+fn the_drawing_is_one_whole_file() {
+    let folder = folder("the_drawing");
+    let output = command("topo rosta --svg rosta.svg").current_dir(&folder).output().unwrap();
+    assert!(output.status.success());
+    let svg = std::fs::read_to_string(folder.join("rosta.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    for number in 1..=8 {
+        assert!(svg.contains(&format!(">fpga{number}</text>")));
+    }
+    let elsewhere = svg.replace("http://www.w3.org/2000/svg", "");
+    assert!(!elsewhere.contains("http"), "nothing is fetched");
+    let output = command("topo rosta --svg no/such/folder.svg").output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8(output.stderr).unwrap().contains("no/such/folder.svg cannot be"));
+}
+
+#[test]
+fn a_page_that_is_not_for_a_terminal_is_plain() {
+    for arguments in ["topo rosta", "lab list", "lab show minimal", "topo nowhere"] {
+        let run = run(arguments);
+        for text in [run.stdout, run.stderr] {
+            assert!(text.is_ascii(), "crosslane {arguments}: {text}");
+            assert!(!text.contains('\u{1b}'), "crosslane {arguments}: {text}");
+        }
+    }
+}
+
+#[test]
+fn nobody_reads_to_the_end() {
+    let mut child = command("lab show rosta")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    // The reading end closes before the program has written.
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    assert!(child.wait().unwrap().success(), "{stderr}");
+    assert_eq!(stderr, "");
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = stdout_of(&format!("completions {shell}"));
+        for word in ["topo", "traffic", "completions", "outstanding"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs the program as a user does.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// What one run of the program said.
+#[derive(Debug)]
+pub struct Run {
+    /// Exit code.
+    pub code: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl From<Output> for Run {
+    fn from(output: Output) -> Self {
+        let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
+        Self {
+            code: output.status.code().expect("the program ends by itself"),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
+    }
+}
+
+/// The program with these arguments, separated by blanks, not yet started.
+pub fn command(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_crosslane"));
+    command.args(arguments.split_whitespace()).stdin(Stdio::null());
+    command
+}
+
+/// Runs the program with these arguments.
+pub fn run(arguments: &str) -> Run {
+    command(arguments).output().expect("the program starts").into()
+}
+
+/// Runs the program, which must succeed and keep standard error silent; its standard output.
+#[track_caller]
+pub fn stdout_of(arguments: &str) -> String {
+    let run = run(arguments);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "crosslane {arguments}");
+    run.stdout
+}
+
+/// The same, read as JSON.
+#[track_caller]
+pub fn json_of(arguments: &str) -> serde_json::Value {
+    serde_json::from_str(&stdout_of(arguments)).expect("--json prints JSON")
+}
+
+/// A new folder for the files of one test, in the build's folder for such.
+pub fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    // Left over from an earlier run, or not there.
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("a folder for the test's files");
+    folder
+}

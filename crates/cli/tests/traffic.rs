@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bench traffic` from outside: rows, ceilings, use of links, errors, traces.
+//!
+//! Simulated time is exact, so rates and latencies are asserted as such.
+
+mod program;
+
+use program::{folder, json_of, run, stdout_of};
+use serde_json::Value;
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is a number"))
+}
+
+#[test]
+fn a_page_of_one_flow() {
+    insta::assert_snapshot!(stdout_of("bench traffic --lab minimal --flow card0:host0:write:4K"));
+}
+
+#[test]
+fn a_page_of_a_sweep() {
+    let arguments = "bench traffic --lab minimal --flow card0:host:read:64..1K --operations 200";
+    insta::assert_snapshot!(stdout_of(arguments));
+}
+
+/// Writes at 256 B payload over Gen2 x4: 2 GB/s x (1 - 4/1538) x 256/276.
+#[test]
+fn the_ceiling_is_that_of_the_slowest_link() {
+    let flow = "--flow fpga1:fpga5:write:256K";
+    let json = json_of(&format!("bench traffic --lab rosta {flow} --mps 256 --json"));
+    let flow = &json["scenarios"][0]["flows"][0];
+    let ceiling = &flow["ceiling"];
+    let expected = 2e9 * (1.0 - 4.0 / 1538.0) * 256.0 / 276.0;
+    assert!((number(&ceiling["bytes_per_second"]) / expected - 1.0).abs() < 1e-12);
+    assert_eq!(number(&ceiling["payload_bytes"]), 256.0);
+    assert_eq!(number(&ceiling["header_dw"]), 3.0);
+    let share = number(&flow["share_of_ceiling"]);
+    assert!((0.95..=1.0).contains(&share), "{share}");
+    assert_eq!(flow["moved_bytes"], 32 * (256 << 10));
+}
+
+#[test]
+fn no_flow_is_faster_than_its_ceiling() {
+    for kind in ["write", "read"] {
+        let flow = format!("--flow fpga1:host:{kind}:64..256K");
+        let json = json_of(&format!("bench traffic --lab rosta {flow} --json"));
+        for scenario in json["scenarios"].as_array().unwrap() {
+            let flow = &scenario["flows"][0];
+            let share = number(&flow["share_of_ceiling"]);
+            assert!(share > 0.0 && share <= 1.0, "{kind} of {}: {share}", flow["bytes"]);
+            let (with, without) = (
+                number(&flow["ceiling"]["less_dllps_bytes_per_second"]),
+                number(&flow["ceiling"]["bytes_per_second"]),
+            );
+            assert!(with <= without);
+            let latency = &flow["latency"];
+            let times = ["min_ps", "typical_ps", "p99_ps", "max_ps"].map(|k| number(&latency[k]));
+            assert!(times.is_sorted() && times[0] > 0.0, "{times:?}");
+        }
+    }
+}
+
+/// Four flows of 1.7 GB/s each share a cable of 3.4 GB/s: it is full, and shared alike.
+#[test]
+fn flows_that_share_a_link_share_it_alike() {
+    let flows: Vec<String> =
+        (1..=4).map(|n| format!("--flow fpga{n}:fpga{}:write:64K", n + 4)).collect();
+    let arguments = format!("bench traffic --lab rosta {}", flows.join(" "));
+    let json = json_of(&format!("{arguments} --json"));
+    let rates: Vec<f64> = json["scenarios"][0]["flows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|flow| number(&flow["bytes_per_second"]))
+        .collect();
+    for rate in &rates {
+        assert!((rate / rates[0] - 1.0).abs() < 0.01, "{rates:?}");
+    }
+    let cable = json["scenarios"][0]["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|link| link["flows"].as_array().unwrap().len() == 4)
+        .expect("one direction has the data of all four");
+    let share = rates.iter().sum::<f64>() / number(&cable["ceiling_bytes_per_second"]);
+    assert!((0.99..=1.0).contains(&share), "{share}");
+    assert!(stdout_of(&arguments).contains("4 flows share "));
+}
+
+#[test]
+fn a_direction_does_one_thing_at_a_time() {
+    let arguments = "bench traffic --lab rosta --flow fpga1:host:read:16K --json";
+    let json = json_of(arguments);
+    for link in json["scenarios"][0]["links"].as_array().unwrap() {
+        let share = &link["share"];
+        let sent: f64 =
+            ["payload", "header", "replay", "dllp", "skp"].map(|k| number(&share[k])).iter().sum();
+        let idle: f64 = share["idle"].as_object().unwrap().values().map(number).sum();
+        let whole = sent + idle;
+        assert!((whole - 1.0).abs() < 0.005, "{}: {whole}", link["direction"]);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_page_in_every_process() {
+    for arguments in [
+        "bench traffic --lab rosta --flow fpga1:host:read:4K --flow fpga2:fpga1:write:1K --json",
+        "bench traffic --lab pciebench --flow nfp:host:writeread:64 --seed 7 --json",
+        "bench traffic --lab rosta --flow fpga1:host:read:4K --shuffle --seed 3 --json",
+    ] {
+        assert_eq!(stdout_of(arguments), stdout_of(arguments), "crosslane {arguments}");
+    }
+}
+
+/// Scenarios run side by side on all cores; that changes nothing in any of them.
+#[test]
+fn a_sweep_is_its_single_runs() {
+    let sweep = json_of("bench traffic --lab pciebench --flow nfp:host:read:64..512 --json");
+    for (index, size) in [64, 128, 256, 512].into_iter().enumerate() {
+        let flow = format!("--flow nfp:host:read:{size}");
+        let single = json_of(&format!("bench traffic --lab pciebench {flow} --json"));
+        assert_eq!(sweep["scenarios"][index], single["scenarios"][0], "{size} B");
+    }
+}
+
+#[test]
+fn a_payload_that_is_too_large_is_found_at_the_first_port() {
+    let run = run("bench traffic --lab rosta --flow fpga1:fpga2:write:1K:256 --operations 2");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("error: rc47a.down0 at "), "{}", run.stderr);
+    let problem = "Malformed TLP: a payload of 256 B is larger than the port's Max_Payload_Size";
+    assert!(run.stderr.contains(problem), "{}", run.stderr);
+}
+
+#[test]
+fn flows_that_cannot_be_are_named() {
+    for (arguments, complaint) in [
+        ("--flow fpga9:host:write:64", "--flow fpga9:host:write:64: the lab has no fpga9; it has"),
+        ("--flow rha25:host:write:64", "rha25 is a switch; flows begin and end at host0, fpga1"),
+        ("--flow fpga1:fpga1:write:64", "fpga1 cannot move data to itself"),
+        ("--flow host:host:write:64", "host cannot move data to itself"),
+        ("--flow fpga1:fpga2.bar3:write:64", "fpga2 has BAR0, BAR1"),
+        ("--flow fpga1:host.bar0:write:64", "host0 is a host and has no BARs"),
+        ("--flow fpga1:fpga2:write:8M", "fpga2 BAR1 has 4 MiB"),
+        ("--flow fpga1:host:write:64 --mps 256", "host0.port0 cannot be set to a payload of 256"),
+        (
+            "--flow fpga1:host:write:64..512 --flow fpga2:host:write:64..128",
+            "a range of 2 sizes beside one of 4",
+        ),
+        ("--flow fpga1:host:write:64..128 --trace t", "--trace writes one run"),
+    ] {
+        let run = run(&format!("bench traffic --lab rosta {arguments}"));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{arguments}: {}", run.stderr);
+        assert!(run.stderr.contains(complaint), "{arguments}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_processor_stores_and_loads() {
+    for kind in ["write", "read"] {
+        let flow = format!("--flow host:fpga1:{kind}:64 --operations 50 --outstanding 1");
+        let json = json_of(&format!("bench traffic --lab rosta {flow} --json"));
+        let flow = &json["scenarios"][0]["flows"][0];
+        assert_eq!(
+            (flow["is_core"].as_bool(), flow["iterations"].as_u64()),
+            (Some(true), Some(50))
+        );
+    }
+}
+
+#[test]
+fn a_trace_is_the_same_each_time_and_changes_nothing() {
+    let folder = folder("a_trace");
+    let flow = "bench traffic --lab rosta --flow fpga1:host:read:4K --operations 20";
+    let plain = stdout_of(flow);
+    let mut files = Vec::new();
+    for name in ["first", "second"] {
+        let path = folder.join(name);
+        let traced = stdout_of(&format!("{flow} --trace {}", path.display()));
+        assert_eq!(traced, plain);
+        files.push(std::fs::read(path).unwrap());
+    }
+    assert!(files[0].len() > 10_000);
+    assert!(files[0] == files[1], "two traces of one run differ");
+    let names = String::from_utf8_lossy(&files[0]);
+    for name in ["lab rosta", "fpga1 -> rc47a.down0", "MRd 4096 B", "CplD 128 B", "UpdateFC-NP"] {
+        assert!(names.contains(name), "{name}");
+    }
+}
