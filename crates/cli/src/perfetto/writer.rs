@@ -328,3 +328,148 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crosslane_fabric::LinkId;
+    use crosslane_fabric::trace::DllpKind;
+    use crosslane_pcie::RoutingId;
+    use crosslane_pcie::units::BusAddress;
+
+    const UP: DirectionId = DirectionId { link: LinkId(3), way: Way::Up };
+
+    fn at(time_ps: u64, event: TraceEvent) -> TraceRecord {
+        TraceRecord { time: Picoseconds(time_ps), direction: UP, event }
+    }
+
+    fn write_tlp(begin_ps: u64, end_ps: u64) -> TraceRecord {
+        let header = Header::memory_write(RoutingId::new(5, 0, 0), BusAddress(0x1000), 128);
+        let end = Picoseconds(end_ps);
+        let (replay, corrupt, flow) = (false, false, Some(0));
+        at(
+            begin_ps,
+            TraceEvent::Tlp { header, sequence: 7, wire_bytes: 148, end, replay, corrupt, flow },
+        )
+    }
+
+    fn trace_of(unit_ps: u64, records: &[TraceRecord]) -> Trace {
+        let mut file = Vec::new();
+        let label = Box::new(|id: DirectionId| format!("link {}", id.link.0));
+        let mut writer = TraceWriter::new(&mut file, "lab test", unit_ps, label);
+        for record in records {
+            writer.record(record);
+        }
+        writer.finish().expect("a vector takes all");
+        Trace::decode(file.as_slice()).expect("what was written can be read")
+    }
+
+    fn events(trace: &Trace) -> Vec<(u64, EventType, Option<String>)> {
+        let mut names = HashMap::new();
+        let mut events = Vec::new();
+        for packet in &trace.packet {
+            for entry in packet.interned_data.iter().flat_map(|data| &data.event_names) {
+                names.insert(entry.iid, entry.name.clone());
+            }
+            if let Some(PacketData::TrackEvent(event)) = &packet.data {
+                let name = event.name_iid.and_then(|iid| names[&Some(iid)].clone());
+                events.push((packet.timestamp.unwrap_or(0), event.r#type(), name));
+            }
+        }
+        events
+    }
+
+    #[test]
+    fn a_slice_for_each_packet_and_for_each_idle_time_with_a_cause() {
+        let trace = trace_of(
+            1000,
+            &[
+                write_tlp(1_000, 75_500),
+                at(75_500, TraceEvent::Idle { reason: IdleReason::NoCredit }),
+                at(
+                    90_000,
+                    TraceEvent::Dllp {
+                        kind: DllpKind::Ack,
+                        end: Picoseconds(94_000),
+                        corrupt: false,
+                    },
+                ),
+                at(94_000, TraceEvent::Idle { reason: IdleReason::NothingToSend }),
+                write_tlp(200_000, 274_000),
+            ],
+        );
+        use EventType::{SliceBegin, SliceEnd};
+        let slices: Vec<_> =
+            events(&trace).into_iter().filter(|(_, kind, _)| *kind != EventType::Counter).collect();
+        let name = |text: &str| Some(text.to_owned());
+        let expected = [
+            (1, SliceBegin, name("MWr 128 B")),
+            (75, SliceEnd, None),
+            (75, SliceBegin, name("idle: no credit")),
+            (90, SliceEnd, None),
+            (90, SliceBegin, name("Ack")),
+            (94, SliceEnd, None),
+            (200, SliceBegin, name("MWr 128 B")),
+            (274, SliceEnd, None),
+        ];
+        assert_eq!(slices, expected);
+    }
+
+    #[test]
+    fn a_nanosecond_may_stand_for_a_picosecond() {
+        let trace = trace_of(1, &[write_tlp(1_001, 75_502)]);
+        let times: Vec<u64> = events(&trace).iter().take(2).map(|(time, _, _)| *time).collect();
+        assert_eq!(times, [1_001, 75_502]);
+    }
+
+    #[test]
+    fn tracks_are_described_before_they_are_used() {
+        let trace = trace_of(1000, &[write_tlp(0, 74_000)]);
+        let mut known = Vec::new();
+        for packet in &trace.packet {
+            match &packet.data {
+                Some(PacketData::TrackDescriptor(track)) => known.push(track.uuid),
+                Some(PacketData::TrackEvent(event)) => {
+                    assert!(known.contains(&event.track_uuid), "{event:?}");
+                }
+                None => panic!("an empty packet"),
+            }
+        }
+        assert_eq!(known.len(), 3, "the run, the direction, its counter");
+    }
+
+    #[test]
+    fn the_counter_is_payload_by_microsecond() {
+        // Ten writes of 128 B in the second microsecond: 1280 MB/s, then none.
+        let writes: Vec<TraceRecord> =
+            (0..10).map(|n| write_tlp(1_000_000 + n * 80_000, 1_074_000 + n * 80_000)).collect();
+        let trace = trace_of(1000, &writes);
+        let values: Vec<(u64, f64)> = trace
+            .packet
+            .iter()
+            .filter_map(|packet| match &packet.data {
+                Some(PacketData::TrackEvent(event)) => {
+                    Some((packet.timestamp?, event.double_counter_value?))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(values, [(1_000, 1280.0), (2_000, 0.0)]);
+    }
+
+    #[test]
+    fn an_output_that_fails_is_told_at_the_end() {
+        struct Full;
+        impl Write for Full {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::StorageFull.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut writer = TraceWriter::new(Full, "lab test", 1000, Box::new(|_| String::new()));
+        writer.record(&write_tlp(0, 74_000));
+        assert_eq!(writer.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}

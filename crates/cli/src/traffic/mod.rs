@@ -10,7 +10,9 @@ mod scenario;
 mod shape;
 mod statistics;
 
-use crosslane_lab::Lab;
+use std::path::Path;
+
+use crosslane_lab::{Lab, RunningLab};
 use rayon::prelude::*;
 
 use crate::arguments::{TraceUnit, TrafficArguments};
@@ -19,7 +21,7 @@ use crate::output::{print, print_error, print_hint, print_json};
 use crate::perfetto::SharedTrace;
 use crate::progress::Progress;
 use plan::Choices;
-use scenario::{Outcome, Scenario, direction_name};
+use scenario::{Outcome, Scenario, direction_name, total_bytes};
 
 /// Errors that are printed; further ones are counted.
 const PRINTED_ERRORS: usize = 10;
@@ -53,12 +55,17 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
         return Err(CommandError::Usage(sentence.into()));
     }
     // A flow that cannot be is said before anything runs, and is the first one of the line.
-    let mut total_bytes = 0;
+    let running = lab.build(arguments.seed)?;
+    let mut bytes = 0;
     for scenario in &scenarios {
-        total_bytes += scenario.total_bytes()?;
+        bytes += total_bytes(&scenario.plan(&running)?);
     }
-    let progress = Progress::new(total_bytes);
-    let outcomes = run_all(&scenarios, arguments, &progress);
+    let progress = Progress::new(bytes);
+    let outcomes = match &arguments.trace {
+        Some(path) => run_traced(&scenarios, running, path, arguments.trace_unit, &progress),
+        // Each scenario is a simulation of its own; no simulation is ever split.
+        None => scenarios.par_iter().map(|scenario| scenario.run(&progress, None)).collect(),
+    };
     progress.finish();
     let outcomes = outcomes?;
     if arguments.json {
@@ -69,30 +76,25 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     print_errors(&outcomes)
 }
 
-fn run_all(
+/// Runs with a trace; `running` is a lab like the one that runs, to name its links.
+fn run_traced(
     scenarios: &[Scenario],
-    arguments: &TrafficArguments,
+    running: RunningLab,
+    path: &Path,
+    unit: TraceUnit,
     progress: &Progress,
 ) -> Result<Vec<Outcome>, CommandError> {
-    let Some(path) = &arguments.trace else {
-        // Each scenario is a simulation of its own; no simulation is ever split.
-        return scenarios.par_iter().map(|scenario| scenario.run(progress, None)).collect();
-    };
-    let file_error = |source| CommandError::File { path: path.clone(), source };
-    let unit_ps = match arguments.trace_unit {
+    let file_error = |source| CommandError::File { path: path.to_owned(), source };
+    let unit_ps = match unit {
         TraceUnit::Ns => 1000,
         TraceUnit::Ps => 1,
     };
-    let mut outcomes = Vec::new();
-    for scenario in scenarios {
-        let (lab, _) = scenario.prepare()?;
-        let name = format!("lab {}", scenario.lab.name());
-        let label = Box::new(move |id| direction_name(&lab.fabric, id));
-        let trace = SharedTrace::create(path, &name, unit_ps, label).map_err(file_error)?;
-        outcomes.push(scenario.run(progress, Some(&trace))?);
-        trace.finish().map_err(file_error)?;
-    }
-    Ok(outcomes)
+    let name = scenarios.first().map_or_else(String::new, |s| format!("lab {}", s.lab.name()));
+    let label = Box::new(move |id| direction_name(&running.fabric, id));
+    let trace = SharedTrace::create(path, &name, unit_ps, label).map_err(file_error)?;
+    let outcomes = scenarios.iter().map(|scenario| scenario.run(progress, Some(&trace))).collect();
+    trace.finish().map_err(file_error)?;
+    outcomes
 }
 
 /// The sizes of the flows in each scenario: one scenario for each size of the ranges, which all

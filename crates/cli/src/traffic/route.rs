@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The way of a flow's packets through the tree.
 
-use crosslane_fabric::{DirectionId, NodeId, PortId, Way};
+use crosslane_fabric::{DirectionId, NodeId, Way};
 use crosslane_fabric::{Fabric, NodeKind};
 
 /// One step up: the link, and the node at its upper end.
@@ -77,19 +77,4 @@ fn is_above(
         Cargo::Requests => ingress.acs_request_redirect(),
         Cargo::Completions => ingress.acs_completion_redirect(),
     }
-}
-
-/// The ports that a route touches, each once, in order.
-#[must_use]
-pub fn ports(fabric: &Fabric, route: &[DirectionId]) -> Vec<PortId> {
-    let mut ports = Vec::new();
-    for direction in route {
-        let (from, to) = fabric.direction_ends(*direction);
-        for port in [from, to] {
-            if !ports.contains(&port) {
-                ports.push(port);
-            }
-        }
-    }
-    ports
 }

@@ -11,7 +11,6 @@ use crosslane_pcie::units::Picoseconds;
 
 use super::ceiling::{self, Counters, FlowCeiling};
 use super::plan::{Choices, PlannedFlow, plan};
-use super::route::ports;
 use super::shape;
 use super::statistics::Latencies;
 use crate::error::CommandError;
@@ -104,18 +103,23 @@ pub struct Outcome {
 }
 
 impl Scenario<'_> {
-    /// Builds the lab and makes the flows ready, without running them.
+    /// Makes the flows ready in a lab that was built.
     ///
     /// # Errors
-    /// A lab that cannot be built, a flow that cannot be.
-    pub fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), CommandError> {
+    /// As [`plan`].
+    pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>, CommandError> {
+        plan(lab, self.arguments, &self.sizes, self.choices)
+    }
+
+    /// Builds the lab, makes the flows ready, and sets what the user wants to be set.
+    fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), CommandError> {
         let mut lab = self.lab.build(self.seed)?;
-        let planned = plan(&lab, self.arguments, &self.sizes, self.choices)?;
+        let planned = self.plan(&lab)?;
         if let Some(bytes) = self.max_payload_bytes {
             let mut touched = Vec::new();
-            for flow in &planned {
-                touched.extend(ports(&lab.fabric, &flow.requests));
-                touched.extend(ports(&lab.fabric, &flow.completions));
+            for direction in used_directions(&planned) {
+                let (from, to) = lab.fabric.direction_ends(direction);
+                touched.extend([from, to]);
             }
             touched.sort_unstable();
             touched.dedup();
@@ -126,18 +130,11 @@ impl Scenario<'_> {
         Ok((lab, planned))
     }
 
-    /// What its flows are to move, bytes.
-    ///
-    /// # Errors
-    /// As [`prepare`](Self::prepare).
-    pub fn total_bytes(&self) -> Result<u64, CommandError> {
-        Ok(total_bytes(&self.prepare()?.1))
-    }
-
     /// Runs the scenario.
     ///
     /// # Errors
-    /// As [`prepare`](Self::prepare); what goes wrong in the run is part of the outcome.
+    /// A lab that cannot be built, a flow that cannot be. What goes wrong in the run is part of
+    /// the outcome.
     pub fn run(
         &self,
         progress: &Progress,
@@ -246,7 +243,8 @@ fn run_to_the_end(fabric: &mut Fabric, planned: &[PlannedFlow], progress: &Progr
 }
 
 /// What the flows are to move, bytes.
-fn total_bytes(planned: &[PlannedFlow]) -> u64 {
+#[must_use]
+pub fn total_bytes(planned: &[PlannedFlow]) -> u64 {
     planned.iter().map(|flow| flow.flow.operations * flow.flow.operation_bytes).sum()
 }
 
