@@ -28,6 +28,9 @@ use crate::wire::Wire;
 /// What a configuration read gives when no function answers.
 pub const NO_FUNCTION: u32 = 0xffff_ffff;
 
+/// Events between two looks at whether the run has ended.
+const EVENTS_AT_A_TIME: u64 = 256;
+
 /// What a port is to the event loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortState {
@@ -478,14 +481,12 @@ impl Fabric {
                 }
                 Some(_) => {}
             }
-            // Enough at a time that the checks above cost nothing.
-            for _ in 0..256 {
+            // Many at a time, so that the checks above cost nothing.
+            let batch = if limit_ps == u64::MAX { EVENTS_AT_A_TIME } else { 1 };
+            for _ in 0..batch.min(self.events.work().max(1)) {
                 match self.events.pop() {
                     Some(event) => self.dispatch(event),
                     None => break,
-                }
-                if self.events.work() == 0 || limit_ps != u64::MAX {
-                    break;
                 }
             }
         }

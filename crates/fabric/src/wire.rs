@@ -31,9 +31,11 @@ impl WireTime {
     /// Ticks since `earlier`, 0 where that is later.
     #[inline]
     pub const fn ticks_since(self, earlier: Self) -> u64 {
-        let later = self.ps as i128 * TICKS_PER_PS as i128 + self.ticks as i128;
-        let before = earlier.ps as i128 * TICKS_PER_PS as i128 + earlier.ticks as i128;
-        if later > before { (later - before) as u64 } else { 0 }
+        if self.ps < earlier.ps {
+            return 0;
+        }
+        let ticks = (self.ps - earlier.ps) * TICKS_PER_PS + self.ticks as u64;
+        ticks.saturating_sub(earlier.ticks as u64)
     }
 }
 
@@ -67,10 +69,16 @@ impl Wire {
     /// packets only, and those that had to wait go out together.
     #[inline]
     pub fn begin(&mut self, ready: WireTime) -> WireTime {
-        let mut start = ready.max(self.free);
-        if let Some((rule, due)) = &mut self.skp
-            && *due <= start
-        {
+        let start = ready.max(self.free);
+        match &self.skp {
+            Some((_, due)) if *due <= start => self.send_skps(start),
+            _ => start,
+        }
+    }
+
+    #[cold]
+    fn send_skps(&mut self, mut start: WireTime) -> WireTime {
+        if let Some((rule, due)) = &mut self.skp {
             let (rule, due) = (*rule, due);
             // Ordered sets that came and went while the wire was idle.
             let gap = start.ticks_since(self.free.max(*due));
