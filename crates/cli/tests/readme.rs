@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sample output in README.md is what the program prints. `make readme` writes it anew.
+//!
+//! A block of sample output stands below a line such as
+//! `<!-- output of: crosslane topo rosta, first 9 lines -->`. Behind the comma: which part of it
+//! (`first N lines`, `lines with WORD`, `errors` for standard error); without it, all.
+
+mod program;
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use program::run;
+
+const MARK: &str = "<!-- output of: crosslane ";
+const FENCE: &str = "```";
+
+/// What stands below one mark.
+fn sample(mark: &str) -> String {
+    let mark = mark.trim_start_matches(MARK).trim_end_matches("-->").trim();
+    let (arguments, part) = mark.split_once(", ").unwrap_or((mark, ""));
+    let run = run(arguments);
+    let wants_errors = part == "errors";
+    assert_eq!(run.code, i32::from(wants_errors), "crosslane {arguments}: {}", run.stderr);
+    let text = if wants_errors { run.stderr } else { run.stdout };
+    let words: Vec<&str> = part.split_whitespace().collect();
+    let lines: Vec<&str> = match words[..] {
+        ["first", count, "lines"] => text.lines().take(count.parse().unwrap()).collect(),
+        ["lines", "with", word] => text.lines().filter(|line| line.contains(word)).collect(),
+        _ => text.lines().collect(),
+    };
+    let mut block = String::new();
+    let _ = writeln!(block, "$ crosslane {}", arguments.replace(" --flow", " \\\n    --flow"));
+    for line in lines {
+        let _ = writeln!(block, "{}", line.trim_end());
+    }
+    block
+}
+
+/// The document with every block of sample output as the program prints it now.
+fn with_samples(document: &str) -> String {
+    let mut fresh = String::new();
+    let mut lines = document.lines();
+    while let Some(line) = lines.next() {
+        let _ = writeln!(fresh, "{line}");
+        if !line.starts_with(MARK) {
+            continue;
+        }
+        let fence = lines.next().filter(|line| line.starts_with(FENCE));
+        let _ = writeln!(fresh, "{}", fence.expect("a block below the mark"));
+        let old = lines.by_ref().take_while(|line| *line != FENCE).count();
+        assert!(old < 200, "a block ends");
+        fresh.push_str(&sample(line));
+        let _ = writeln!(fresh, "{FENCE}");
+    }
+    fresh
+}
+
+#[test]
+fn samples_are_what_the_program_prints() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let document = std::fs::read_to_string(&path).unwrap();
+    let fresh = with_samples(&document);
+    if std::env::var_os("CROSSLANE_UPDATE_README").is_some() {
+        std::fs::write(&path, fresh).unwrap();
+        return;
+    }
+    for (written, printed) in document.lines().zip(fresh.lines()) {
+        assert_eq!(written, printed, "README.md is out of date: `make readme` writes it anew");
+    }
+    assert_eq!(document.lines().count(), fresh.lines().count(), "run `make readme`");
+}
