@@ -41,7 +41,7 @@ fmt: ## format the source
 	$(CARGO) fmt --all
 
 readme: ## write the sample output in README.md anew
-	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test readme
+	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
 
 clean: ## delete what was built
 	$(CARGO) clean

@@ -12,16 +12,16 @@ use super::scenario::{DirectionOutcome, FlowOutcome, Outcome};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 
-/// The whole page: flow by flow the rows of all scenarios, then the links of the last one.
+/// The whole page: the rows of each flow, then the links of the last scenario.
 #[must_use]
 pub fn page(outcomes: &[Outcome]) -> String {
     let mut page = String::new();
     let Some(last) = outcomes.last() else { return page };
-    for index in 0..last.flows.len() {
-        page.push_str(&flow_heading(&last.flows[index], last));
-        page.push_str(&flow_rows(outcomes.iter().map(|outcome| &outcome.flows[index])));
-        page.push('\n');
+    if let [flow] = &last.flows[..] {
+        page.push_str(&flow_heading(flow, last));
     }
+    page.push_str(&flow_rows(outcomes));
+    page.push('\n');
     page.push_str(&sharing(last));
     if outcomes.len() > 1 {
         let sizes: Vec<String> =
@@ -61,8 +61,14 @@ fn flow_heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
     heading
 }
 
-fn flow_rows<'a>(flows: impl Iterator<Item = &'a FlowOutcome>) -> String {
-    let mut table = Table::new(&[
+/// A row for each flow and size; the flow is named where there are several.
+fn flow_rows(outcomes: &[Outcome]) -> String {
+    let count = outcomes.last().map_or(0, |outcome| outcome.flows.len());
+    let mut columns = vec![("flow", Align::Left)];
+    if count == 1 {
+        columns.clear();
+    }
+    columns.extend([
         ("bytes", Align::Right),
         ("iterations", Align::Right),
         ("in flight", Align::Right),
@@ -78,29 +84,37 @@ fn flow_rows<'a>(flows: impl Iterator<Item = &'a FlowOutcome>) -> String {
         ("less DLLPs", Align::Right),
         ("of it %", Align::Right),
     ]);
-    for flow in flows {
-        let latencies = &flow.latencies;
-        let none = || "-".to_owned();
-        let time = |ps| if flow.operations > 0 { microseconds(ps) } else { none() };
-        let ceiling = flow.ceiling;
-        table.row([
-            flow.planned.flow.operation_bytes.to_string(),
-            flow.operations.to_string(),
-            flow.planned.flow.outstanding.to_string(),
-            time(latencies.min_ps),
-            time(latencies.typical_ps),
-            time(latencies.average_ps),
-            time(latencies.p99_ps),
-            time(latencies.max_ps),
-            ceiling.map_or_else(none, |c| payload_words(c.tlps.payload_bytes())),
-            megabytes(flow.bytes_per_second),
-            mebibytes(flow.bytes_per_second),
-            ceiling.map_or_else(none, |c| megabytes(c.bytes_per_second)),
-            ceiling.map_or_else(none, |c| megabytes(c.less_dllps_bytes_per_second)),
-            flow.share().map_or_else(none, percent),
-        ]);
+    let mut table = Table::new(&columns);
+    for index in 0..count {
+        for flow in outcomes.iter().map(|outcome| &outcome.flows[index]) {
+            let name = (count > 1).then(|| flow.planned.words());
+            table.row(name.into_iter().chain(flow_cells(flow)));
+        }
     }
     table.to_string()
+}
+
+fn flow_cells(flow: &FlowOutcome) -> [String; 14] {
+    let latencies = &flow.latencies;
+    let none = || "-".to_owned();
+    let time = |ps| if flow.operations > 0 { microseconds(ps) } else { none() };
+    let ceiling = flow.ceiling;
+    [
+        flow.planned.flow.operation_bytes.to_string(),
+        flow.operations.to_string(),
+        flow.planned.flow.outstanding.to_string(),
+        time(latencies.min_ps),
+        time(latencies.typical_ps),
+        time(latencies.average_ps),
+        time(latencies.p99_ps),
+        time(latencies.max_ps),
+        ceiling.map_or_else(none, |c| payload_words(c.tlps.payload_bytes())),
+        megabytes(flow.bytes_per_second),
+        mebibytes(flow.bytes_per_second),
+        ceiling.map_or_else(none, |c| megabytes(c.bytes_per_second)),
+        ceiling.map_or_else(none, |c| megabytes(c.less_dllps_bytes_per_second)),
+        flow.share().map_or_else(none, percent),
+    ]
 }
 
 /// An average length: whole where it is whole.

@@ -5,12 +5,10 @@
 //! `<!-- output of: crosslane topo rosta, first 9 lines -->`. Behind the comma: which part of it
 //! (`first N lines`, `lines with WORD`, `errors` for standard error); without it, all.
 
-mod program;
-
 use std::fmt::Write as _;
 use std::path::Path;
 
-use program::run;
+use crate::run::run;
 
 const MARK: &str = "<!-- output of: crosslane ";
 const FENCE: &str = "```";

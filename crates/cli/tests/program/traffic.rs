@@ -3,9 +3,7 @@
 //!
 //! Simulated time is exact, so rates and latencies are asserted as such.
 
-mod program;
-
-use program::{folder, json_of, run, stdout_of};
+use crate::run::{folder, json_of, run, stdout_of};
 use serde_json::Value;
 
 fn number(value: &Value) -> f64 {

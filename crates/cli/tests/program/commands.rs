@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The program from outside: commands, exit codes, help, labs and trees.
-
-mod program;
+//! Commands, exit codes, help, labs and trees.
 
 use std::io::Read;
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use program::{command, folder, json_of, run, stdout_of};
+use crate::run::{command, folder, json_of, run, stdout_of};
 
 #[test]
 fn exit_code_2_for_a_wrong_command_line() {
@@ -190,5 +189,21 @@ fn completions_know_the_commands() {
         for word in ["topo", "traffic", "completions", "outstanding"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
+    }
+}
+
+/// What `make run` shows, with this build of the program.
+#[test]
+fn the_show_runs_to_its_end() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/show.sh");
+    let output = Command::new(script)
+        .arg(env!("CARGO_BIN_EXE_crosslane"))
+        .output()
+        .expect("bash runs the script");
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{stdout}");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    for part in ["fpga8 [10ee:", "1. An FPGA writes", "4 flows share ", "Where to go next"] {
+        assert!(stdout.contains(part), "{part}");
     }
 }

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The program from outside, as a user types it.
+
+mod commands;
+mod readme;
+mod run;
+mod traffic;
