@@ -2,7 +2,7 @@
 //! Speed of the fabric on one core: TLP-hops (one TLP over one link, DLLPs not counted), events,
 //! and simulated against wall time, with real bytes and every check of a normal run on.
 //!
-//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS]`
+//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [WORD OF THE SCENARIO]]`
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -29,9 +29,9 @@ fn real() -> Settings {
     settings.port.transmit_latency = ns(100);
     settings.port.receive_latency = ns(100);
     settings.port.receive_credits = [
-        Credits { header: 128, data: 2048 },
-        Credits { header: 128, data: 128 },
-        Credits { header: 128, data: 2048 },
+        Credits { header: 32, data: 512 },
+        Credits { header: 32, data: 32 },
+        Credits { header: 32, data: 512 },
     ];
     settings.port.ack.tlps = 2;
     settings.port.update_fc.tlps = 2;
@@ -44,7 +44,8 @@ fn real() -> Settings {
 
 fn flow(stand: &Stand, from: usize, kind: FlowKind, target: BusAddress, operations: u64) -> Flow {
     let mut flow = stand.flow(from, kind, target, 4096);
-    flow.window_bytes = 128 << 10;
+    flow.outstanding = 8;
+    flow.window_bytes = 32 << 10;
     flow.operations = operations;
     flow
 }
@@ -100,12 +101,14 @@ const SCENARIOS: [Scenario; 4] = [
 ];
 
 fn main() {
-    let repeats = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(5);
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let repeats = words.first().and_then(|word| word.parse().ok()).unwrap_or(5);
+    let chosen = words.get(1).map_or("", String::as_str);
     println!(
         "{:<36} {:>12} {:>12} {:>10} {:>12}",
         "scenario (median of runs)", "M hops/s", "M events/s", "ns/hop", "sim/wall"
     );
-    for scenario in SCENARIOS {
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(chosen)) {
         let mut runs: Vec<(f64, f64, f64)> = (0..repeats)
             .map(|_| {
                 let (mut stand, flows) = (scenario.make)();

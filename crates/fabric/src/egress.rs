@@ -6,6 +6,8 @@
 //! A source is an ingress port of a switch, a root port from which peer traffic comes, or the
 //! node itself. Each source has a queue for each class.
 
+use std::collections::VecDeque;
+
 use crosslane_pcie::ordering::{Passing, may_pass};
 
 use crate::packet::{NONE, PacketIndex, Packets};
@@ -13,24 +15,23 @@ use crate::packet::{NONE, PacketIndex, Packets};
 /// How far into a queue the shuffle mode looks for something that may pass.
 const SHUFFLE_DEPTH: usize = 16;
 
-/// The first packet of a queue, with what the choice needs to know of it.
+/// A packet in a queue, with what the choice needs to know of it: the queues are read in order,
+/// the packets themselves lie anywhere.
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct Queued {
     index: PacketIndex,
+    /// Position in the order of arrival.
     order: u64,
     ready_ps: u64,
     data_credits: u32,
     wire_bytes: u32,
 }
 
-const NO_HEAD: Head =
-    Head { index: NONE, order: u64::MAX, ready_ps: 0, data_credits: 0, wire_bytes: 0 };
-
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct SourceQueue {
-    heads: [Head; 3],
-    tail: [PacketIndex; 3],
-    /// One bit for each class that has a head.
+    /// One queue for each class, oldest first.
+    queues: [VecDeque<Queued>; 3],
+    /// One bit for each class that is not empty.
     classes: u8,
 }
 
@@ -90,8 +91,14 @@ pub(crate) struct Egress {
 
 impl Egress {
     pub fn new(sources: usize) -> Self {
-        let empty = SourceQueue { heads: [NO_HEAD; 3], tail: [NONE; 3], classes: 0 };
-        Self { sources: vec![empty; sources], waiting: 0, turn: 0, order: 0, bytes: 0, length: 0 }
+        Self {
+            sources: vec![SourceQueue::default(); sources],
+            waiting: 0,
+            turn: 0,
+            order: 0,
+            bytes: 0,
+            length: 0,
+        }
     }
 
     #[inline]
@@ -100,45 +107,43 @@ impl Egress {
     }
 
     #[inline]
-    pub fn push(&mut self, packets: &mut Packets, source: u32, index: PacketIndex) {
+    pub fn push(&mut self, packets: &Packets, source: u32, index: PacketIndex) {
         self.order += 1;
-        let packet = packets.get_mut(index);
-        packet.next = NONE;
-        packet.queue_order = self.order;
-        self.bytes += u64::from(packet.wire_bytes);
         self.length += 1;
+        let packet = packets.get(index);
+        self.bytes += u64::from(packet.wire_bytes);
         let class = packet.class().index();
         let queue = &mut self.sources[source as usize];
-        if queue.classes & (1 << class) == 0 {
-            queue.heads[class] = head(packets, index);
-            queue.classes |= 1 << class;
-        } else {
-            packets.get_mut(queue.tail[class]).next = index;
-        }
-        queue.tail[class] = index;
+        queue.queues[class].push_back(Queued {
+            index,
+            order: self.order,
+            ready_ps: packet.ready_ps,
+            data_credits: packet.data_credits,
+            wire_bytes: packet.wire_bytes,
+        });
+        queue.classes |= 1 << class;
         self.waiting |= 1 << source;
     }
 
     /// Chooses and takes the next TLP.
     #[inline]
-    pub fn choose(&mut self, packets: &mut Packets, now_ps: u64, room: &Room) -> Choice {
+    pub fn choose(&mut self, packets: &Packets, now_ps: u64, room: &Room) -> Choice {
         let mut refusal = Refusal::NOTHING;
         let (mut pending, turn) = (self.waiting, self.turn);
         while pending != 0 {
             let ahead = pending & (u64::MAX << turn);
             let source = if ahead != 0 { ahead } else { pending }.trailing_zeros();
             pending &= !(1 << source);
-            if let Some(index) = self.choose_from(packets, source, now_ps, room, &mut refusal) {
+            if let Some(class) = self.choose_from(packets, source, now_ps, room, &mut refusal) {
                 self.turn = (source + 1) % 64;
-                self.take_head(packets, source, index);
-                return Choice::Send(index);
+                return Choice::Send(self.take(source, class, 0));
             }
         }
         Choice::Refuse(refusal)
     }
 
-    /// The first of a source's three heads, oldest first, that may go now and may pass the older
-    /// ones.
+    /// The class of a source whose first TLP may go now and may pass those of the other classes
+    /// that are older.
     #[inline]
     fn choose_from(
         &self,
@@ -147,147 +152,101 @@ impl Egress {
         now_ps: u64,
         room: &Room,
         refusal: &mut Refusal,
-    ) -> Option<PacketIndex> {
-        let queue = &self.sources[source as usize];
-        if queue.classes.is_power_of_two() {
-            let class = queue.classes.trailing_zeros() as usize;
-            let head = &queue.heads[class];
-            return is_ready(head, class, now_ps, room, refusal).then_some(head.index);
+    ) -> Option<usize> {
+        let source = &self.sources[source as usize];
+        if source.classes.is_power_of_two() {
+            let class = source.classes.trailing_zeros() as usize;
+            let first = source.queues[class].front()?;
+            return is_ready(first, class, now_ps, room, refusal).then_some(class);
         }
-        let mut left = queue.classes;
-        let mut stuck = 0_u8;
+        let mut left = source.classes;
+        let mut stuck = [None; 3];
         while left != 0 {
-            // The oldest head that has not been looked at.
-            let mut class = left.trailing_zeros() as usize;
-            for other in class + 1..3 {
-                if left & (1 << other) != 0 && queue.heads[other].order < queue.heads[class].order {
-                    class = other;
-                }
-            }
+            // The oldest that has not been looked at.
+            let classes = (0..3).filter(|class| left & (1 << class) != 0);
+            let class =
+                classes.min_by_key(|class| source.queues[*class].front().map(|q| q.order))?;
             left &= !(1 << class);
-            let head = &queue.heads[class];
-            if is_ready(head, class, now_ps, room, refusal) {
-                let passes = (0..3)
-                    .filter(|first| stuck & (1 << first) != 0)
-                    .all(|first| may_pass_plainly(packets, head.index, queue.heads[first].index));
-                if passes {
-                    return Some(head.index);
+            let first = source.queues[class].front()?;
+            if is_ready(first, class, now_ps, room, refusal) {
+                let older = stuck.iter().flatten();
+                let mut older = older.map(|older: &Queued| older.index);
+                if older.all(|older| may_pass_plainly(packets, first.index, older)) {
+                    return Some(class);
                 }
             }
-            stuck |= 1 << class;
+            stuck[class] = Some(*first);
         }
         None
     }
 
-    fn take_head(&mut self, packets: &Packets, source: u32, index: PacketIndex) {
-        let packet = packets.get(index);
-        let class = packet.class().index();
+    /// Takes the packet at a position out of the queue of a source and class.
+    #[inline]
+    fn take(&mut self, source: u32, class: usize, at: usize) -> PacketIndex {
         let queue = &mut self.sources[source as usize];
-        debug_assert_eq!(queue.heads[class].index, index);
-        if packet.next == NONE {
-            queue.heads[class] = NO_HEAD;
-            queue.tail[class] = NONE;
+        let taken =
+            if at == 0 { queue.queues[class].pop_front() } else { queue.queues[class].remove(at) };
+        if queue.queues[class].is_empty() {
             queue.classes &= !(1 << class);
             if queue.classes == 0 {
                 self.waiting &= !(1 << source);
             }
-        } else {
-            queue.heads[class] = head(packets, packet.next);
         }
-        self.bytes -= u64::from(packet.wire_bytes);
-        self.length -= 1;
+        taken.map_or(NONE, |taken| {
+            self.bytes -= u64::from(taken.wire_bytes);
+            self.length -= 1;
+            taken.index
+        })
     }
 
     /// As [`choose`](Self::choose), but at random among everything that the ordering table
     /// allows to go next.
     pub fn choose_shuffled(
         &mut self,
-        packets: &mut Packets,
+        packets: &Packets,
         now_ps: u64,
         room: &Room,
         random: &mut fastrand::Rng,
     ) -> Choice {
         let mut refusal = Refusal::NOTHING;
-        let mut able: Vec<(u32, PacketIndex)> = Vec::new();
+        let mut able: Vec<(u32, usize, usize)> = Vec::new();
         for source in (0..64).filter(|source| self.waiting & (1 << source) != 0) {
-            let mut queued = self.in_order(packets, source);
-            queued.truncate(SHUFFLE_DEPTH);
-            for (at, &index) in queued.iter().enumerate() {
-                let second = &packets.get(index).header;
-                let free = queued[..at]
-                    .iter()
-                    .all(|&first| may_pass(second, &packets.get(first).header) != Passing::No);
-                if !free {
-                    continue;
-                }
-                let class = packets.get(index).class().index();
-                if is_ready(&head(packets, index), class, now_ps, room, &mut refusal) {
-                    able.push((source, index));
+            let queued = self.in_order(source);
+            for (rank, (class, at, second)) in queued.iter().enumerate() {
+                let header = &packets.get(second.index).header;
+                let free = queued[..rank].iter().all(|(_, _, first)| {
+                    may_pass(header, &packets.get(first.index).header) != Passing::No
+                });
+                if free && is_ready(second, *class, now_ps, room, &mut refusal) {
+                    able.push((source, *class, *at));
                 }
             }
         }
         if able.is_empty() {
             return Choice::Refuse(refusal);
         }
-        let (source, index) = able[random.usize(..able.len())];
-        self.unlink(packets, source, index);
-        Choice::Send(index)
+        let (source, class, at) = able[random.usize(..able.len())];
+        Choice::Send(self.take(source, class, at))
     }
 
-    /// The packets of a source, oldest first.
-    fn in_order(&self, packets: &Packets, source: u32) -> Vec<PacketIndex> {
-        let mut all = Vec::new();
-        for head in &self.sources[source as usize].heads {
-            let mut at = head.index;
-            let mut depth = 0;
-            while at != NONE && depth < SHUFFLE_DEPTH {
-                all.push(at);
-                at = packets.get(at).next;
-                depth += 1;
-            }
-        }
-        all.sort_by_key(|&index| packets.get(index).queue_order);
+    /// The first packets of a source, oldest first, with their classes and positions.
+    fn in_order(&self, source: u32) -> Vec<(usize, usize, Queued)> {
+        let queues = self.sources[source as usize].queues.iter().enumerate();
+        let mut all: Vec<_> = queues
+            .flat_map(|(class, queue)| {
+                let first = queue.iter().take(SHUFFLE_DEPTH).enumerate();
+                first.map(move |(at, queued)| (class, at, *queued))
+            })
+            .collect();
+        all.sort_by_key(|(_, _, queued)| queued.order);
+        all.truncate(SHUFFLE_DEPTH);
         all
-    }
-
-    /// Takes a packet out of the middle of its queue.
-    fn unlink(&mut self, packets: &mut Packets, source: u32, index: PacketIndex) {
-        let class = packets.get(index).class().index();
-        let first = self.sources[source as usize].heads[class].index;
-        if first == index {
-            self.take_head(packets, source, index);
-            return;
-        }
-        let mut before = first;
-        while packets.get(before).next != index {
-            before = packets.get(before).next;
-        }
-        let next = packets.get(index).next;
-        packets.get_mut(before).next = next;
-        if next == NONE {
-            self.sources[source as usize].tail[class] = before;
-        }
-        self.bytes -= u64::from(packets.get(index).wire_bytes);
-        self.length -= 1;
-    }
-}
-
-/// A packet as the head of a queue.
-#[inline]
-fn head(packets: &Packets, index: PacketIndex) -> Head {
-    let packet = packets.get(index);
-    Head {
-        index,
-        order: packet.queue_order,
-        ready_ps: packet.ready_ps,
-        data_credits: packet.data_credits,
-        wire_bytes: packet.wire_bytes,
     }
 }
 
 /// Whether a packet may go now; if not, adds why.
 #[inline]
-fn is_ready(head: &Head, class: usize, now_ps: u64, room: &Room, refusal: &mut Refusal) -> bool {
+fn is_ready(head: &Queued, class: usize, now_ps: u64, room: &Room, refusal: &mut Refusal) -> bool {
     if head.ready_ps > now_ps {
         refusal.later_ps = refusal.later_ps.min(head.ready_ps);
     } else if room.header[class] == 0 || room.data[class] < u64::from(head.data_credits) {

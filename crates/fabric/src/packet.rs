@@ -21,12 +21,8 @@ pub(crate) struct Packet {
     pub tail_ps: u64,
     /// Number in the order of its source node, for the ordering checker.
     pub source_sequence: u64,
-    /// Position in its queue.
-    pub queue_order: u64,
     /// Node that made it.
     pub source: u32,
-    /// Next in its queue.
-    pub next: PacketIndex,
     /// Direction whose receive buffer holds it; `NONE` in the node that made it.
     pub ingress: u32,
     /// The flow it belongs to, plus one; 0 for none.
@@ -46,9 +42,7 @@ impl Packet {
             ready_ps: 0,
             tail_ps: 0,
             source_sequence: 0,
-            queue_order: 0,
             source,
-            next: NONE,
             ingress: NONE,
             flow: 0,
             operation: 0,

@@ -29,7 +29,7 @@ impl Fabric {
         let packet = self.packets.get(index);
         let (ready_ps, class) = (packet.ready_ps, packet.class());
         let state = &mut self.directions[direction as usize];
-        state.egress.push(&mut self.packets, source, index);
+        state.egress.push(&self.packets, source, index);
         if state.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
             let free_ps = state.wire.free.ceil_ps();
             self.schedule_pick(direction, ready_ps.max(free_ps));
@@ -127,9 +127,9 @@ impl Fabric {
         let state = &mut self.directions[direction as usize];
         let room = state.room();
         if self.shuffle {
-            state.egress.choose_shuffled(&mut self.packets, now_ps, &room, &mut self.random)
+            state.egress.choose_shuffled(&self.packets, now_ps, &room, &mut self.random)
         } else {
-            state.egress.choose(&mut self.packets, now_ps, &room)
+            state.egress.choose(&self.packets, now_ps, &room)
         }
     }
 
