@@ -148,7 +148,8 @@ impl Completer {
         Some(self.slots.get(slot as usize)?.as_ref()?.origin)
     }
 
-    /// Finishes the read in a slot, whose data begin to come now. The slot becomes free.
+    /// Finishes the read in a slot, whose data begin to come now, and puts its completions into
+    /// `pieces`. The slot becomes free. `random` cuts them at random, within the rules.
     pub fn finish(
         &mut self,
         slot: u32,
@@ -156,28 +157,44 @@ impl Completer {
         completer: RoutingId,
         max_payload_bytes: u32,
         random: Option<&mut fastrand::Rng>,
-    ) -> Option<(Read, Vec<Piece>)> {
-        let read = self.slots.get_mut(slot as usize)?.take()?;
+        pieces: &mut Vec<Piece>,
+    ) {
+        let Some(read) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
         self.free_slots.push(slot);
-        let mut pieces = Vec::new();
         let total = read.header.request_bytes();
-        let mut remaining = total;
+        let mut done = 0;
         let begin = self.read_free.max(WireTime::at(now_ps));
-        for (address, bytes) in self.cuts(&read.header, max_payload_bytes, random) {
-            let done = total - remaining;
-            let ready = begin.plus_ticks(self.read_pace.ticks(u64::from(done + bytes)));
-            self.read_free = ready;
+        let pace = self.read_pace;
+        let read_free = &mut self.read_free;
+        let mut add = |(address, bytes): (BusAddress, u32)| {
+            let ready = begin.plus_ticks(pace.ticks(u64::from(done + bytes)));
+            *read_free = ready;
             let header =
-                Header::completion_data(&read.header, completer, address, bytes, remaining);
+                Header::completion_data(&read.header, completer, address, bytes, total - done);
             pieces.push(Piece {
                 header,
                 memory_address: read.memory_address + u64::from(done),
                 bytes,
                 ready_ps: ready.ceil_ps(),
             });
-            remaining -= bytes;
+            done += bytes;
+        };
+        let p = &self.parameters;
+        let (address, rcb) = (read.header.address, p.read_completion_boundary_bytes);
+        let most = p.completion_bytes.min(max_payload_bytes);
+        match (random, p.completion_cut) {
+            (Some(random), _) => {
+                random_cuts(address, total, rcb, max_payload_bytes, random)
+                    .into_iter()
+                    .for_each(add);
+            }
+            (None, CompletionCut::Longest) => {
+                split::completions(address, total, rcb, most).for_each(&mut add);
+            }
+            (None, CompletionCut::Aligned) => {
+                split::completions_aligned(address, total, rcb, most).for_each(&mut add);
+            }
         }
-        Some((read, pieces))
     }
 
     /// The read that has waited longest, if a slot is free for it.
@@ -189,27 +206,6 @@ impl Completer {
     /// Reads in service or waiting.
     pub fn busy(&self) -> usize {
         self.slots.len() - self.free_slots.len() + self.waiting.len()
-    }
-
-    fn cuts(
-        &self,
-        request: &Header,
-        max_payload_bytes: u32,
-        random: Option<&mut fastrand::Rng>,
-    ) -> Vec<(BusAddress, u32)> {
-        let p = &self.parameters;
-        let (address, bytes) = (request.address, request.request_bytes());
-        let rcb = p.read_completion_boundary_bytes;
-        let most = p.completion_bytes.min(max_payload_bytes);
-        if let Some(random) = random {
-            return random_cuts(address, bytes, rcb, max_payload_bytes, random);
-        }
-        match p.completion_cut {
-            CompletionCut::Longest => split::completions(address, bytes, rcb, most).collect(),
-            CompletionCut::Aligned => {
-                split::completions_aligned(address, bytes, rcb, most).collect()
-            }
-        }
     }
 }
 

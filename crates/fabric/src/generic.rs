@@ -10,7 +10,7 @@ use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Tag};
 
-use crate::completer::{Completer, Read};
+use crate::completer::{Completer, Piece, Read};
 use crate::counters::IdleReason;
 use crate::device::{Consumed, Device, DevicePort, Received, bar_memory_base};
 use crate::errors::ErrorKind;
@@ -45,6 +45,8 @@ struct Current {
 struct Work {
     flow: u32,
     queue: VecDeque<Current>,
+    /// Operations that have been written and are now to be read.
+    read_backs: VecDeque<Current>,
     /// The next operation is not posted before this time.
     next_post_ps: u64,
 }
@@ -81,6 +83,8 @@ pub struct GenericEndpoint {
     requester: RequesterParameters,
     completer: Completer,
     windows: Vec<Window>,
+    /// Completions of the read that is being finished.
+    pieces: Vec<Piece>,
     works: Vec<Work>,
     turn: usize,
     engine_free_ps: u64,
@@ -102,6 +106,7 @@ impl GenericEndpoint {
             requester,
             completer: Completer::new(parameters.completer),
             windows: Vec::new(),
+            pieces: Vec::new(),
             works: Vec::new(),
             turn: 0,
             engine_free_ps: 0,
@@ -117,7 +122,12 @@ impl GenericEndpoint {
     }
 
     pub(crate) fn add_flow(&mut self, flow: u32) {
-        self.works.push(Work { flow, queue: VecDeque::new(), next_post_ps: 0 });
+        self.works.push(Work {
+            flow,
+            queue: VecDeque::new(),
+            read_backs: VecDeque::new(),
+            next_post_ps: 0,
+        });
     }
 
     // --- Requester -----------------------------------------------------------------------
@@ -191,7 +201,9 @@ impl GenericEndpoint {
                     let operation = state.post(now_ps);
                     let not_before_ps = now_ps + start + copy;
                     work.queue.push_back(Current { operation, offset: 0, not_before_ps, writing });
-                    work.next_post_ps = now_ps + interval;
+                    // An engine that was busy at the time catches up by one interval.
+                    let late_ps = now_ps.saturating_sub(interval);
+                    work.next_post_ps = work.next_post_ps.max(late_ps) + interval;
                 }
                 Posting::Now => again_ps = again_ps.min(work.next_post_ps),
                 Posting::At(time_ps) => again_ps = again_ps.min(time_ps),
@@ -200,6 +212,15 @@ impl GenericEndpoint {
             let more = state.posting(now_ps) == Posting::Now && work.next_post_ps <= now_ps;
             if !more || work.queue.len() >= 64 {
                 break;
+            }
+        }
+        if let Some(current) = work.read_backs.front() {
+            if current.not_before_ps > now_ps {
+                again_ps = again_ps.min(current.not_before_ps);
+            } else if !self.free_tags.is_empty() {
+                return Next::Tlp(*current);
+            } else if work.queue.is_empty() {
+                return Next::NoTag;
             }
         }
         match work.queue.front() {
@@ -253,17 +274,22 @@ impl GenericEndpoint {
         let now_ps = port.now_ps();
         let p = &self.requester;
         self.engine_free_ps = now_ps + engine_ps(p, &header) + p.tlp_gap.0;
-        let queue = &mut self.works[at].queue;
+        let work = &mut self.works[at];
+        let reads_back = kind == FlowKind::WriteRead && !current.writing;
+        let queue = if reads_back { &mut work.read_backs } else { &mut work.queue };
         let Some(front) = queue.front_mut() else { return };
         front.offset += u64::from(bytes);
         if front.offset >= total {
             self.engine_free_ps += p.operation_gap.0;
-            if kind == FlowKind::WriteRead && front.writing {
-                front.writing = false;
-                front.offset = 0;
-                front.not_before_ps = now_ps + p.read_start.0;
-            } else {
-                queue.pop_front();
+            queue.pop_front();
+            if kind == FlowKind::WriteRead && current.writing {
+                let not_before_ps = now_ps + p.read_start.0;
+                work.read_backs.push_back(Current {
+                    offset: 0,
+                    not_before_ps,
+                    writing: false,
+                    ..current
+                });
             }
         }
     }
@@ -428,15 +454,14 @@ impl GenericEndpoint {
         let most = self.max_payload_bytes;
         let shuffle = port.fabric.shuffle;
         let random = shuffle.then(|| port.random());
-        if let Some((_, pieces)) = self.completer.finish(slot, now_ps, completer, most, random) {
-            for piece in pieces {
-                let memory = &self.completer.memory;
-                let skip = (piece.header.address.0 & 3) as usize;
-                port.send_for(piece.header, 0, 0, piece.ready_ps, |payload| {
-                    let data = &mut payload[skip..skip + piece.bytes as usize];
-                    memory.read(piece.memory_address, data);
-                });
-            }
+        self.completer.finish(slot, now_ps, completer, most, random, &mut self.pieces);
+        for piece in self.pieces.drain(..) {
+            let memory = &self.completer.memory;
+            let skip = (piece.header.address.0 & 3) as usize;
+            port.send_for(piece.header, 0, 0, piece.ready_ps, |payload| {
+                let data = &mut payload[skip..skip + piece.bytes as usize];
+                memory.read(piece.memory_address, data);
+            });
         }
         if let Some((read, direction)) = self.completer.next() {
             port.fabric.release(direction, now_ps, read.header.class(), 0);

@@ -217,7 +217,7 @@ pub struct RequesterParameters {
     pub clock: Picoseconds,
     /// Clocks a TLP that carry no data, on top of header and payload.
     pub idle_clocks_per_tlp: u32,
-    /// Least time between two TLPs of the engine beside their time on the link: added to each.
+    /// Added to the time of each TLP on the datapath.
     pub tlp_gap: Picoseconds,
     /// Added after each operation.
     pub operation_gap: Picoseconds,

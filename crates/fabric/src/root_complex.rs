@@ -8,7 +8,7 @@ use std::ops::Range;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
 
-use crate::completer::{Completer, Pace, Read};
+use crate::completer::{Completer, Pace, Piece, Read};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
@@ -66,6 +66,8 @@ pub(crate) struct RootComplex {
     pub routes: Routes,
     /// Writes that have arrived and cannot be seen yet, in order: time and packet.
     unseen: VecDeque<(u64, PacketIndex)>,
+    /// Completions of the read that is being finished.
+    pieces: Vec<Piece>,
     cores: Vec<Core>,
     peer_free: WireTime,
 }
@@ -87,6 +89,7 @@ impl RootComplex {
             parameters,
             routes: Routes::default(),
             unseen: VecDeque::new(),
+            pieces: Vec::new(),
             peer_free: WireTime::default(),
         }
     }
@@ -193,8 +196,9 @@ impl RootComplex {
         let port = fabric.directions[direction as usize].receiving_port;
         let state = fabric.port_states[port as usize];
         let random = fabric.shuffle.then_some(&mut fabric.random);
-        let finished = self.completer.finish(slot, now_ps, OWN_ID, state.max_payload_bytes, random);
-        for piece in finished.into_iter().flat_map(|(_, pieces)| pieces) {
+        let (most, pieces) = (state.max_payload_bytes, &mut self.pieces);
+        self.completer.finish(slot, now_ps, OWN_ID, most, random, pieces);
+        for piece in self.pieces.drain(..) {
             let mut packet = Packet::new(piece.header, node);
             packet.ready_ps = piece.ready_ps + state.transmit_latency_ps;
             let memory = &self.completer.memory;
