@@ -137,10 +137,15 @@ impl Completer {
             }
         };
         self.slots[slot as usize] = Some(read);
-        // What was written before must be seen.
-        let after_writes = self.write_free.ceil_ps();
-        let start_ps = now_ps.max(after_writes);
-        Some((slot, start_ps + draw(&self.parameters.read_latency, random)))
+        // What was written before must be seen: the read begins when it has drained, and its data
+        // are taken when it has reached the memory.
+        let p = &self.parameters;
+        let drained_ps = self.write_free.ceil_ps();
+        let start_ps = now_ps.max(drained_ps);
+        let data_ps = start_ps + draw(&p.read_latency, random);
+        // 0: nothing was ever written.
+        let visible_ps = if drained_ps == 0 { 0 } else { drained_ps + p.write_latency.0 };
+        Some((slot, data_ps.max(visible_ps)))
     }
 
     /// Where the read in a slot came from.
