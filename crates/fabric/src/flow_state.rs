@@ -141,7 +141,9 @@ impl FlowState {
         if now_ps < self.flow.start.0 {
             return Posting::At(self.flow.start.0);
         }
-        if self.in_flight < self.flow.outstanding {
+        // An operation's place in the window is its own until it has ended, whichever end first.
+        let place_is_free = self.posted - self.first < self.slots;
+        if self.in_flight < self.flow.outstanding && place_is_free {
             return Posting::Now;
         }
         match self.ends.peek() {
