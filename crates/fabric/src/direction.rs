@@ -61,10 +61,11 @@ struct Release {
     data: u32,
 }
 
-/// Credits that are free and not yet returned.
+/// Credits that are free and not yet returned (or TLPs that are not yet acknowledged).
 #[derive(Clone, Copy, Debug, Default)]
 struct Unreturned {
     tlps: u32,
+    data: u64,
     since_ps: u64,
 }
 
@@ -84,7 +85,7 @@ pub(crate) struct Receiver {
     pub capacity: [CreditCount; 3],
     /// Data credits of one largest TLP.
     pub largest_data: u64,
-    /// Credits used by TLPs in the buffer or on the wire, or free and not returned.
+    /// Credits used by TLPs in the buffer or on the wire.
     outstanding: [CreditCount; 3],
     /// Credits granted since the start, the advertisement included.
     granted: [CreditCount; 3],
@@ -603,14 +604,18 @@ impl Receiver {
         let class = release.class.index();
         let capacity = self.capacity[class];
         let outstanding = &mut self.outstanding[class];
-        let starving = capacity.header == outstanding.header
-            || (capacity.data.saturating_sub(outstanding.data) < self.largest_data
-                && release.data > 0);
         let unreturned = &mut self.unreturned[class];
+        // What the transmitter cannot use: the buffer in use, and what it has not been told of.
+        let header_taken = outstanding.header + u64::from(unreturned.tlps);
+        let data_taken = outstanding.data + unreturned.data;
+        let starving = header_taken >= capacity.header
+            || (release.data > 0
+                && capacity.data.saturating_sub(data_taken) < self.largest_data);
         if unreturned.tlps == 0 {
             unreturned.since_ps = release.time_ps;
         }
         unreturned.tlps += 1;
+        unreturned.data += u64::from(release.data);
         let full = unreturned.tlps >= self.update_fc.tlps;
         outstanding.header -= 1;
         outstanding.data -= u64::from(release.data);
@@ -619,14 +624,14 @@ impl Receiver {
         granted.data += u64::from(release.data);
         if capacity.header >= UNLIMITED && capacity.data >= UNLIMITED {
             // An infinite pool is never updated.
-            unreturned.tlps = 0;
+            *unreturned = Unreturned::default();
             return None;
         }
         (full || starving).then(|| self.update(release.class, release.time_ps))
     }
 
     fn update(&mut self, class: Class, time_ps: u64) -> Dllp {
-        self.unreturned[class.index()].tlps = 0;
+        self.unreturned[class.index()] = Unreturned::default();
         Dllp {
             time_ps,
             kind: DllpKind::UpdateFc(class),
