@@ -19,6 +19,9 @@ pub const MAX_DOWNSTREAM_PORTS: usize = 32;
 /// Most root ports of a root complex: the device numbers 1 to 31 on its bus 0.
 pub const MAX_ROOT_PORTS: usize = 31;
 
+/// Most tags of a requester: ten bits.
+const MAX_TAGS: u16 = 1024;
+
 /// A node of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
@@ -418,6 +421,7 @@ impl FabricBuilder {
         self.errors = Vec::new();
         self.check_sizes()?;
         self.check_ports()?;
+        self.check_completers()?;
         self.find_hosts()?;
         Ok(Fabric::new(self))
     }
@@ -485,6 +489,53 @@ impl FabricBuilder {
                 return Err(bad(format!(
                     "a replay buffer of {} B cannot hold one TLP of {payload_bytes} B payload",
                     p.replay_buffer_bytes
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Completers must be able to cut completions, and requesters and processors to go on.
+    fn check_completers(&self) -> Result<(), BuildError> {
+        for (node, behaviour) in self.nodes.iter().zip(&self.behaviours) {
+            let bad = |problem: String| BuildError::BadValue { place: node.name.clone(), problem };
+            let completer = match behaviour {
+                Behaviour::RootComplex(root) => {
+                    if root.cpu.cores == 0 || root.cpu.store_queue == 0 {
+                        let (cores, queue) = (root.cpu.cores, root.cpu.store_queue);
+                        return Err(bad(format!(
+                            "{cores} cores with a store queue of {queue}; 1 is the least of both"
+                        )));
+                    }
+                    &root.completer
+                }
+                Behaviour::Generic(endpoint) => {
+                    let tags = endpoint.requester.tags;
+                    if !(1..=MAX_TAGS).contains(&tags) {
+                        return Err(bad(format!("{tags} tags are not between 1 and {MAX_TAGS}")));
+                    }
+                    &endpoint.completer
+                }
+                Behaviour::Switch(_) | Behaviour::Device(_) => continue,
+            };
+            let boundary = completer.read_completion_boundary_bytes;
+            if !matches!(boundary, 64 | 128) {
+                return Err(bad(format!(
+                    "a read completion boundary of {boundary} B; it is 64 or 128"
+                )));
+            }
+            let longest = completer.completion_bytes;
+            if !longest.is_power_of_two() || longest < boundary {
+                return Err(bad(format!(
+                    "completions of {longest} B; the length is a power of two of at least the \
+                     read completion boundary, {boundary} B"
+                )));
+            }
+            if completer.read_slots == 0 || !completer.line_bytes.is_power_of_two() {
+                let (slots, line) = (completer.read_slots, completer.line_bytes);
+                return Err(bad(format!(
+                    "{slots} read slots and lines of {line} B; at least 1 slot is needed, and a \
+                     line is a power of two"
                 )));
             }
         }
