@@ -479,8 +479,10 @@ impl LinkPair<'_> {
         }
     }
 
-    /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`.
-    fn absorb(&mut self, now_ps: u64) {
+    /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`. Whether
+    /// an UpdateFC is due at once depends on what `other` has sent until the buffer got free, so
+    /// this comes before each new TLP of `other`.
+    pub fn absorb(&mut self, now_ps: u64) {
         let receiver = &mut self.other.receiver;
         if receiver.next_due_ps > now_ps {
             return;

@@ -207,6 +207,7 @@ impl Fabric {
         let now_ps = self.events.now_ps();
         let packet = self.packets.get(index);
         let (class, data_credits, ingress) = (packet.class(), packet.data_credits, packet.ingress);
+        pair(&mut self.directions, direction ^ 1).absorb(now_ps);
         let state = &mut self.directions[direction as usize];
         state.blocked = None;
         let sequence = state.sent;
