@@ -236,10 +236,10 @@ impl Direction {
         }
     }
 
-    /// What the transmitter may send.
+    /// What the transmitter may send; `stale` where DLLPs may have arrived that were not taken in.
     #[inline]
-    pub fn room(&self) -> Room {
-        let mut room = Room { header: [0; 3], data: [0; 3], replay_bytes: 0 };
+    pub fn room(&self, stale: bool) -> Room {
+        let mut room = Room { header: [0; 3], data: [0; 3], replay_bytes: 0, stale };
         for class in 0..3 {
             room.header[class] = self.limit[class].header - self.used[class].header;
             room.data[class] = self.limit[class].data - self.used[class].data;

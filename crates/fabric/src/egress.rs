@@ -41,6 +41,9 @@ pub(crate) struct Room {
     pub data: [u64; 3],
     /// Wire bytes left in the replay buffer.
     pub replay_bytes: u64,
+    /// DLLPs may have arrived that were not taken in: on this word nothing is passed over for
+    /// want of credits.
+    pub stale: bool,
 }
 
 /// Why nothing can be sent.
@@ -135,6 +138,9 @@ impl Egress {
             let source = if ahead != 0 { ahead } else { pending }.trailing_zeros();
             pending &= !(1 << source);
             if let Some(class) = self.choose_from(packets, source, now_ps, room, &mut refusal) {
+                if room.stale && refusal.lacks_something() {
+                    break;
+                }
                 self.turn = (source + 1) % 64;
                 return Choice::Send(self.take(source, class, 0));
             }
@@ -222,7 +228,7 @@ impl Egress {
                 }
             }
         }
-        if able.is_empty() {
+        if able.is_empty() || room.stale && refusal.lacks_something() {
             return Choice::Refuse(refusal);
         }
         let (source, class, at) = able[random.usize(..able.len())];

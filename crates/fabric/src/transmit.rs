@@ -76,7 +76,7 @@ impl Fabric {
             self.send_again(direction, at);
             return;
         }
-        let mut choice = self.choose(direction);
+        let mut choice = self.choose(direction, true);
         if let Choice::Refuse(refusal) = choice
             && refusal.lacks_something()
         {
@@ -85,9 +85,7 @@ impl Fabric {
                 self.start_replay(direction);
                 return;
             }
-            if news.any {
-                choice = self.choose(direction);
-            }
+            choice = self.choose(direction, false);
         }
         match choice {
             Choice::Send(index) => self.send(direction, index),
@@ -122,10 +120,10 @@ impl Fabric {
     }
 
     #[inline]
-    fn choose(&mut self, direction: u32) -> Choice {
+    fn choose(&mut self, direction: u32, stale: bool) -> Choice {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
-        let room = state.room();
+        let room = state.room(stale);
         if self.shuffle {
             state.egress.choose_shuffled(&self.packets, now_ps, &room, &mut self.random)
         } else {
