@@ -665,6 +665,12 @@ impl Direction {
         }
     }
 
+    /// Whether another DLLP is due when the wire becomes free.
+    #[inline]
+    pub fn dllp_waits(&self) -> bool {
+        self.outbound.front().is_some_and(|first| first.time_ps <= self.wire.free.ceil_ps())
+    }
+
     /// Whether DLLPs have piled up that nobody asked for.
     #[inline]
     pub fn has_late_work(&self) -> bool {

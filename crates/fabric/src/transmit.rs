@@ -72,6 +72,11 @@ impl Fabric {
             self.schedule_pick(direction, until_ps);
             return;
         }
+        if state.dllp_waits() {
+            let free_ps = state.wire.free.ceil_ps();
+            self.schedule_pick(direction, free_ps);
+            return;
+        }
         if let Some(at) = state.replay_at {
             self.send_again(direction, at);
             return;
