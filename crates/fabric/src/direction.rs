@@ -429,9 +429,12 @@ impl LinkPair<'_> {
         let mut at = 0;
         while at < waiting.len() && waiting[at].time_ps <= start_ps {
             if waiting[at].kind == dllp.kind && dllp.kind != DllpKind::Nak {
-                let time_ps = dllp.time_ps;
-                dllp = waiting.remove(at)?;
-                dllp.time_ps = time_ps;
+                // Not always the newer one: an UpdateFC that was lost waits long for its turn.
+                let other = waiting.remove(at)?;
+                dllp.granted.header = dllp.granted.header.max(other.granted.header);
+                dllp.granted.data = dllp.granted.data.max(other.granted.data);
+                dllp.received = dllp.received.max(other.received);
+                dllp.received_bytes = dllp.received_bytes.max(other.received_bytes);
             } else {
                 at += 1;
             }
@@ -611,8 +614,7 @@ impl Receiver {
         let header_taken = outstanding.header + u64::from(unreturned.tlps);
         let data_taken = outstanding.data + unreturned.data;
         let starving = header_taken >= capacity.header
-            || (release.data > 0
-                && capacity.data.saturating_sub(data_taken) < self.largest_data);
+            || (release.data > 0 && capacity.data.saturating_sub(data_taken) < self.largest_data);
         if unreturned.tlps == 0 {
             unreturned.since_ps = release.time_ps;
         }
