@@ -10,8 +10,8 @@ use crosslane_fabric::parameters::*;
 use crosslane_fabric::trace::DllpKind;
 use crosslane_fabric::*;
 use crosslane_pcie::credits::Credits;
-use crosslane_pcie::tlp::Class;
 use crosslane_pcie::timers;
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 use log::{Log, opposite};
 use support::*;
@@ -40,8 +40,7 @@ fn a_lone_tlp_is_answered_at_the_limit_of_the_table() {
         let up = stand.direction(0, Way::Up);
         let at = settings.rate;
         let limit = timers::ack_latency_limit(at.generation, at.width, u32::from(max_payload));
-        let due: Vec<u64> =
-            log.tlps(up).iter().map(|tlp| tlp.end_ps + 7_000 + limit.0).collect();
+        let due: Vec<u64> = log.tlps(up).iter().map(|tlp| tlp.end_ps + 7_000 + limit.0).collect();
         assert_eq!(due.len(), 20);
         let answers = log.dllps(opposite(up));
         let starts = |kind| -> Vec<u64> {
