@@ -272,7 +272,7 @@ impl Direction {
 
     /// Notes idle time up to `now` and goes on with another reason.
     pub fn idle(&mut self, now_ps: u64, reason: IdleReason) -> bool {
-        self.note_idle(WireTime::at(now_ps));
+        self.note_idle_up_to(now_ps);
         std::mem::replace(&mut self.idle_reason, reason) != reason
     }
 
@@ -281,6 +281,16 @@ impl Direction {
         self.idle_reason
     }
 
+    /// Notes idle time up to now, less the SKP ordered sets that were due in it.
+    fn note_idle_up_to(&mut self, now_ps: u64) {
+        let now = WireTime::at(now_ps);
+        if now > self.wire.free {
+            self.wire.begin(now);
+        }
+        self.note_idle(now);
+    }
+
+    /// Notes idle time. What an ordered set takes beyond its end is taken off the next.
     fn note_idle(&mut self, until: WireTime) {
         let gap = until.ticks_since(self.idle_since);
         if gap > 0 {
@@ -299,7 +309,6 @@ impl Direction {
         let end = start.plus_ticks(u64::from(bytes) * self.wire.byte_ticks);
         self.wire.free = end;
         self.idle_since = end;
-        self.idle_skp_ticks = self.wire.skp_ticks;
         (start, end)
     }
 
@@ -312,11 +321,7 @@ impl Direction {
 
     /// Counters up to `now`.
     pub fn read_counters(&mut self, now_ps: u64) -> LinkCounters {
-        let now = WireTime::at(now_ps);
-        if now > self.wire.free {
-            let start = self.wire.begin(now);
-            self.note_idle(start.min(now));
-        }
+        self.note_idle_up_to(now_ps);
         let mut counters = self.counters;
         counters.skp_bytes = self.wire.skp_bytes;
         let per_ps = crosslane_pcie::link::TICKS_PER_PS;
