@@ -237,6 +237,7 @@ fn add(
                 bars: [Some(bar), None, None, None, None, None],
                 completer: CompleterParameters {
                     read_completion_boundary_bytes: 128,
+                    completion_bytes: settings.completer.completion_bytes.max(128),
                     ..settings.completer
                 },
                 requester: settings.requester,
