@@ -3,26 +3,33 @@
 
 use crosslane_pcie::ordering::{Passing, may_pass};
 use crosslane_pcie::tlp::{Class, Header};
+use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
 
 use crate::trace::HeaderLine;
-
-/// Number and header of an arrival.
-type Newest = (u64, Header);
 
 /// Holds every arrival against the transaction ordering table, end to end.
 ///
 /// Each node numbers the TLPs that it makes. If a TLP arrives with a smaller number than one
 /// that arrived before from the same source, that one has passed it; the table says whether it
-/// was allowed to.
+/// was allowed to. (That completions of one read come in order is checked by the requester.)
 pub(crate) struct OrderingChecker {
-    /// By destination node, then by source node: the newest arrival of each class that had
-    /// neither relaxed nor ID-based ordering.
-    newest: Vec<Vec<[Option<Newest>; 3]>>,
+    /// By destination node, then by source node: the highest number that has arrived of each
+    /// class, of TLPs with neither relaxed nor ID-based ordering; 0 for none.
+    newest: Vec<Vec<[u64; 3]>>,
+    /// By class of the later and of the earlier TLP: whether the table forbids passing.
+    forbidden: [[bool; 3]; 3],
 }
 
 impl OrderingChecker {
     pub fn new(nodes: usize) -> Self {
-        Self { newest: vec![Vec::new(); nodes] }
+        let plain = Class::ALL.map(plain_header);
+        let forbidden = plain.map(|second| {
+            plain.map(|first| {
+                let answers = [second.class(), first.class()] == [Class::Completion; 2];
+                !answers && may_pass(&second, &first) == Passing::No
+            })
+        });
+        Self { newest: vec![Vec::new(); nodes], forbidden }
     }
 
     /// Notes an arrival; says what rule it breaks, if any.
@@ -36,44 +43,49 @@ impl OrderingChecker {
     ) -> Option<String> {
         let sources = &mut self.newest[destination as usize];
         if sources.len() <= source as usize {
-            sources.resize(source as usize + 1, [None; 3]);
+            sources.resize(source as usize + 1, [0; 3]);
         }
         let newest = &mut sources[source as usize];
+        let own = header.class().index();
         let mut broken = None;
         for class in Class::ALL {
-            if let Some((other, passed)) = &newest[class.index()]
-                && sequence <= *other
-                && (sequence == *other || may_pass(passed, header) == Passing::No)
-            {
-                broken = Some(describe(*other, passed, sequence, header));
+            let other = newest[class.index()];
+            if sequence <= other && (sequence == other || self.forbidden[class.index()][own]) {
+                broken = Some(describe(other, class, sequence, header));
             }
         }
         let attributes = header.attributes;
-        let plain = !attributes.relaxed_ordering && !attributes.id_based_ordering;
-        let slot = &mut newest[header.class().index()];
-        if plain && slot.as_ref().is_none_or(|(other, _)| *other < sequence) {
-            *slot = Some((sequence, *header));
+        if !attributes.relaxed_ordering && !attributes.id_based_ordering {
+            newest[own] = newest[own].max(sequence);
         }
         broken
     }
 }
 
-#[cold]
-fn describe(other: u64, passed: &Header, sequence: u64, header: &Header) -> String {
-    if other == sequence {
-        return format!("{} arrived twice", HeaderLine(header));
+/// A TLP of a class without attributes.
+fn plain_header(class: Class) -> Header {
+    let (id, address) = (RoutingId(0), BusAddress(0));
+    let read = Header::memory_read(id, Tag(0), address, 4);
+    match class {
+        Class::Posted => Header::memory_write(id, address, 4),
+        Class::NonPosted => read,
+        Class::Completion => Header::completion_data(&read, id, address, 4, 4),
     }
-    format!(
-        "{} (number {other}) passed {} (number {sequence})",
-        HeaderLine(passed),
-        HeaderLine(header)
-    )
+}
+
+#[cold]
+fn describe(other: u64, class: Class, sequence: u64, header: &Header) -> String {
+    let line = HeaderLine(header);
+    if other == sequence {
+        return format!("{line} arrived twice");
+    }
+    let class = ["posted request", "non-posted request", "completion"][class.index()];
+    format!("a {class} (number {other}) passed {line} (number {sequence})")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
 
     fn write() -> Header {
         Header::memory_write(RoutingId(8), BusAddress(0x1000), 64)
