@@ -22,6 +22,11 @@ impl Pace {
         Self(TICKS_PER_PS as f64 * 1e12 / bytes_per_second)
     }
 
+    /// Picoseconds for so many bytes.
+    pub fn ps(self, bytes: u64) -> u64 {
+        self.ticks(bytes) / TICKS_PER_PS
+    }
+
     /// Ticks for so many bytes.
     #[inline]
     pub fn ticks(self, bytes: u64) -> u64 {

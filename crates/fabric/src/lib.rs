@@ -12,6 +12,7 @@
 mod checks;
 mod completer;
 mod counters;
+mod cpu;
 mod device;
 mod direction;
 mod egress;
@@ -34,6 +35,7 @@ mod transmit;
 mod wire;
 
 pub use counters::{IdleReason, LinkCounters};
+pub use cpu::{CoreWork, INTERRUPT_ADDRESSES, Interrupt};
 pub use device::{Consumed, Device, DevicePort, Received, bar_memory_base};
 pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 pub use fabric::{Fabric, NO_FUNCTION, RunEnd};

@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
-use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId, Tag};
 
 use crate::completer::{Completer, Pace, Piece, Read};
+use crate::cpu::{CoreWork, INTERRUPT_ADDRESSES, Interrupt, MAX_INTERRUPTS, work_ps};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
@@ -70,6 +71,8 @@ pub(crate) struct RootComplex {
     pieces: Vec<Piece>,
     cores: Vec<Core>,
     peer_free: WireTime,
+    interrupts: Vec<Interrupt>,
+    interrupt_count: u64,
 }
 
 /// A TLP at a root port: node, direction it came from, root port.
@@ -91,6 +94,8 @@ impl RootComplex {
             unseen: VecDeque::new(),
             pieces: Vec::new(),
             peer_free: WireTime::default(),
+            interrupts: Vec::new(),
+            interrupt_count: 0,
         }
     }
 
@@ -152,6 +157,9 @@ impl RootComplex {
             TlpKind::Completion | TlpKind::CompletionData if header.requester == OWN_ID => {
                 self.take_completion(fabric, at, &header);
             }
+            TlpKind::MemoryWrite if INTERRUPT_ADDRESSES.contains(&header.address.0) => {
+                self.take_interrupt(fabric, at);
+            }
             TlpKind::MemoryWrite
             | TlpKind::MemoryRead
             | TlpKind::Completion
@@ -174,6 +182,33 @@ impl RootComplex {
         if let Err(what) = fabric.written(at.index, bytes, times.visible_ps) {
             fabric.report(at.port, ErrorKind::WrongData { what });
         }
+    }
+
+    /// An interrupt message: a posted write, so all that its sender wrote before is there.
+    fn take_interrupt(&mut self, fabric: &mut Fabric, at: Arrival) {
+        let now_ps = fabric.events.now_ps();
+        let data = fabric.packets.payload(at.index).first_chunk().copied();
+        self.interrupt_count += 1;
+        if self.interrupts.len() < MAX_INTERRUPTS {
+            self.interrupts.push(Interrupt {
+                data: u32::from_le_bytes(data.unwrap_or_default()),
+                arrived: Picoseconds(now_ps),
+                handled: Picoseconds(now_ps) + self.parameters.cpu.interrupt,
+            });
+        }
+        fabric.drop_received(at.direction, at.index);
+    }
+
+    pub fn interrupts(&self) -> (Vec<Interrupt>, u64) {
+        (self.interrupts.clone(), self.interrupt_count)
+    }
+
+    /// Occupies a core behind what it does already.
+    pub fn spend(&mut self, fabric: &Fabric, core: u16, work: CoreWork) -> Option<Picoseconds> {
+        let cost_ps = work_ps(&self.parameters.cpu, work);
+        let core = self.cores.get_mut(usize::from(core))?;
+        core.free_ps = core.free_ps.max(fabric.events.now_ps()).saturating_add(cost_ps);
+        Some(Picoseconds(core.free_ps))
     }
 
     fn take_read(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {

@@ -145,6 +145,35 @@ pub fn direct(settings: &Settings) -> Stand {
     build(settings, &[Below::Endpoint])
 }
 
+/// A device of one's own on a root port.
+pub fn direct_device(
+    settings: &Settings,
+    identity: Identity,
+    bars: [Option<BarRequest>; 6],
+    device: Box<dyn Device>,
+) -> Stand {
+    let mut builder = FabricBuilder::new(settings.seed);
+    let parameters = root_parameters(settings);
+    let root = builder.root_complex("host", HostId(0), parameters);
+    let upper = builder.root_port(root, "rp0", identity, settings.port.clone());
+    let port = settings.port.clone();
+    let (node, lower) = builder.endpoint_with_device("ep0", identity, bars, port, device);
+    builder.link("ep0", upper, lower, LinkParameters { rate: settings.rate, ..settings.link });
+    let mut fabric = builder.build().unwrap();
+    let (mut bus, mut address) = (0, MMIO_HOLE.start);
+    enumerate(&mut fabric, settings, upper, 0, &mut bus, &mut address);
+    Stand { fabric, root, endpoints: vec![node] }
+}
+
+fn root_parameters(settings: &Settings) -> RootComplexParameters {
+    RootComplexParameters {
+        memory_bytes: settings.memory_bytes,
+        completer: settings.completer,
+        peer_to_peer: settings.peer_to_peer,
+        cpu: settings.cpu,
+    }
+}
+
 /// `count` endpoints behind one switch.
 pub fn one_switch(settings: &Settings, count: usize) -> Stand {
     build(settings, &[Below::Switch((0..count).map(|_| Below::Endpoint).collect())])
@@ -191,16 +220,7 @@ fn build_hosts(settings: &Settings, hosts: &[impl AsRef<[Below]>]) -> Stand {
     let mut endpoints = Vec::new();
     let mut roots = Vec::new();
     for (number, below) in hosts.iter().enumerate() {
-        let root = builder.root_complex(
-            "host",
-            HostId(number as u16),
-            RootComplexParameters {
-                memory_bytes: settings.memory_bytes,
-                completer: settings.completer,
-                peer_to_peer: settings.peer_to_peer,
-                cpu: settings.cpu,
-            },
-        );
+        let root = builder.root_complex("host", HostId(number as u16), root_parameters(settings));
         roots.push(root);
         for (at, child) in below.as_ref().iter().enumerate() {
             let (name, port) = (format!("rp{at}"), settings.port.clone());
