@@ -97,6 +97,7 @@ pub struct GenericEndpoint {
     max_payload_bytes: u32,
     max_read_bytes: u32,
     relaxed_ordering: bool,
+    bus_master: bool,
 }
 
 impl GenericEndpoint {
@@ -118,6 +119,7 @@ impl GenericEndpoint {
             max_payload_bytes: 128,
             max_read_bytes: 128,
             relaxed_ordering: false,
+            bus_master: false,
         }
     }
 
@@ -237,6 +239,16 @@ impl GenericEndpoint {
     /// Builds and sends the next TLP of an operation.
     fn build(&mut self, at: usize, current: Current, port: &mut DevicePort<'_>) {
         let flow_number = self.works[at].flow;
+        if !self.bus_master {
+            let error = ErrorKind::NotBusMaster { requester: port.routing_id() };
+            let Work { queue, read_backs, .. } = &mut self.works[at];
+            let is_it = |front: &Current| front.operation == current.operation;
+            let reads_back = read_backs.front().is_some_and(is_it);
+            if reads_back { read_backs } else { queue }.pop_front();
+            port.fabric.fail_operation(flow_number, current.operation, error.to_string());
+            port.report(error);
+            return;
+        }
         let state = &mut port.fabric.flows[flow_number as usize];
         state.count_tlp();
         let (flow, key) = (&state.flow, state.key(current.operation));
@@ -505,7 +517,9 @@ impl Device for GenericEndpoint {
         self.max_payload_bytes = config.max_payload_bytes();
         self.max_read_bytes = config.max_read_request_bytes();
         self.relaxed_ordering = config.relaxed_ordering_enabled();
-        let bars = (0..6).filter_map(|bar| config.bar(bar));
+        self.bus_master = config.bus_master_enabled();
+        // PCIe 6.x 7.5.1.1.3: without Memory Space Enable no BAR claims anything.
+        let bars = (0..6).filter_map(|bar| config.bar(bar)).filter(|_| config.memory_enabled());
         self.windows = bars
             .map(|bar| Window {
                 base: bar.base.0,

@@ -361,6 +361,7 @@ impl RootComplex {
                 let flow_number = work.flow;
                 work.current = None;
                 fabric.fail_operation(flow_number, operation, why);
+                again_ps = now_ps;
                 continue;
             };
             let id = fabric.nodes[node as usize].ports[target as usize];
