@@ -2,7 +2,8 @@
 //! Speed of the fabric on one core: TLP-hops (one TLP over one link, DLLPs not counted), events,
 //! and simulated against wall time, with real bytes and every check of a normal run on.
 //!
-//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [WORD OF THE SCENARIO]]`
+//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [SCENARIO [DIVISOR]]]`: how often, part of
+//! a scenario's name, and by what to divide its length (for instruction counts).
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -104,6 +105,7 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
     let repeats = words.first().and_then(|word| word.parse().ok()).unwrap_or(5);
     let chosen = words.get(1).map_or("", String::as_str);
+    let divisor: u64 = words.get(2).and_then(|word| word.parse().ok()).unwrap_or(1);
     println!(
         "{:<36} {:>12} {:>12} {:>10} {:>12}",
         "scenario (median of runs)", "M hops/s", "M events/s", "ns/hop", "sim/wall"
@@ -111,7 +113,10 @@ fn main() {
     for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(chosen)) {
         let mut runs: Vec<(f64, f64, f64)> = (0..repeats)
             .map(|_| {
-                let (mut stand, flows) = (scenario.make)();
+                let (mut stand, mut flows) = (scenario.make)();
+                for flow in &mut flows {
+                    flow.operations = flow.operations.div_ceil(divisor);
+                }
                 let ids: Vec<_> =
                     flows.into_iter().map(|flow| stand.fabric.start_flow(flow).unwrap()).collect();
                 let start = Instant::now();
