@@ -11,95 +11,21 @@
 
 use std::collections::VecDeque;
 
-use crosslane_pcie::credits::{DATA_CREDIT_BYTES, UPDATE_FC_LIMIT_PS};
+use crosslane_pcie::credits::DATA_CREDIT_BYTES;
 use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::tlp::Class;
 
 use crate::counters::{IdleReason, LinkCounters};
 use crate::egress::{Egress, Room};
 use crate::packet::PacketIndex;
+use crate::receiver::{CreditCount, Dllp, Habit, LATE_LIMIT, Receiver, UNLIMITED};
 use crate::topology::DirectionId;
-use crate::trace::{DllpKind, TraceEvent, TraceRecord, TraceSink};
+use crate::trace::DllpKind;
 use crate::wire::{Wire, WireTime};
-use crosslane_pcie::units::Picoseconds;
-
-/// Credits and bytes without limit, far from overflow.
-pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
 /// Times that a TLP may be sent again before the link retrains: REPLAY_NUM counts 0 to 3 and
 /// rolls over (PCIe 6.x 3.6.2.1).
 pub(crate) const REPLAYS_BEFORE_RETRAINING: u32 = 4;
-
-/// Receive buffers freed or DLLPs waiting before they are worked out although nobody asked: a
-/// bound on memory.
-const LATE_LIMIT: usize = 64;
-
-/// Header and data credits since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CreditCount {
-    pub header: u64,
-    pub data: u64,
-}
-
-/// A DLLP: waiting for the wire (time = due), or on its way (time = arrival).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Dllp {
-    pub time_ps: u64,
-    pub kind: DllpKind,
-    /// UpdateFC: credits granted since the start, so that a lost one heals.
-    pub granted: CreditCount,
-    /// Ack and Nak: TLPs that arrived in order since the start, and their wire bytes.
-    pub received: u64,
-    pub received_bytes: u64,
-}
-
-/// A piece of a receive buffer that becomes free.
-#[derive(Clone, Copy, Debug)]
-struct Release {
-    time_ps: u64,
-    class: Class,
-    data: u32,
-}
-
-/// Credits that are free and not yet returned (or TLPs that are not yet acknowledged).
-#[derive(Clone, Copy, Debug, Default)]
-struct Unreturned {
-    tlps: u32,
-    data: u64,
-    since_ps: u64,
-}
-
-/// A rule for summing up TLPs in one DLLP.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Habit {
-    pub tlps: u32,
-    pub within_ps: u64,
-}
-
-/// The receiving end.
-#[derive(Debug)]
-pub(crate) struct Receiver {
-    pub ack: Habit,
-    pub update_fc: Habit,
-    /// Advertised at the start; `UNLIMITED` for an infinite pool.
-    pub capacity: [CreditCount; 3],
-    /// Data credits of one largest TLP.
-    pub largest_data: u64,
-    /// Credits used by TLPs in the buffer or on the wire.
-    outstanding: [CreditCount; 3],
-    /// Credits granted since the start, the advertisement included.
-    granted: [CreditCount; 3],
-    releases: VecDeque<Release>,
-    unreturned: [Unreturned; 3],
-    /// Nothing here turns into a DLLP before this time.
-    next_due_ps: u64,
-    /// TLPs accepted in order.
-    pub accepted: u64,
-    accepted_bytes: u64,
-    unacknowledged: Unreturned,
-    /// A Nak has been sent and the TLP that it asks for has not come yet.
-    nak_scheduled: bool,
-}
 
 /// A TLP that waits for its Ack (links with bit errors only).
 #[derive(Clone, Copy, Debug)]
@@ -130,7 +56,9 @@ pub(crate) struct Direction {
     pub eager: bool,
     /// ln(1 - bit error rate): what a bit adds to the logarithm of arriving clean.
     pub log_clean_bit: f64,
-    used: [CreditCount; 3],
+    /// Credits that are left.
+    available: [CreditCount; 3],
+    /// Credits that the receiver has granted since the start.
     limit: [CreditCount; 3],
     pub egress: Egress,
     /// TLPs sent for the first time since the start, and their wire bytes.
@@ -150,9 +78,9 @@ pub(crate) struct Direction {
     /// The link retrains until then.
     pub silent_until_ps: u64,
     /// DLLPs on their way to this direction's transmitter, by arrival.
-    inbound: VecDeque<Dllp>,
+    pub inbound: VecDeque<Dllp>,
     /// DLLPs that wait for this direction's wire, by due time.
-    outbound: VecDeque<Dllp>,
+    pub outbound: VecDeque<Dllp>,
     pub receiver: Receiver,
     pub counters: LinkCounters,
     idle_reason: IdleReason,
@@ -179,8 +107,6 @@ pub(crate) struct DirectionSetup {
 
 impl Direction {
     pub fn new(setup: DirectionSetup) -> Self {
-        // The habits and limits follow the Max_Payload_Size; see `set_limits`.
-        let never = Habit { tlps: 1, within_ps: 0 };
         Self {
             id: setup.id,
             transmitting_node: setup.transmitting_node,
@@ -195,7 +121,7 @@ impl Direction {
             blocked: None,
             eager: setup.bit_error_rate > 0.0,
             log_clean_bit: (-setup.bit_error_rate).ln_1p(),
-            used: [CreditCount::default(); 3],
+            available: setup.capacity,
             limit: setup.capacity,
             egress: Egress::new(setup.sources),
             sent: 0,
@@ -213,21 +139,7 @@ impl Direction {
             silent_until_ps: 0,
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),
-            receiver: Receiver {
-                ack: never,
-                update_fc: never,
-                capacity: setup.capacity,
-                largest_data: 0,
-                outstanding: [CreditCount::default(); 3],
-                granted: setup.capacity,
-                releases: VecDeque::new(),
-                unreturned: [Unreturned::default(); 3],
-                next_due_ps: u64::MAX,
-                accepted: 0,
-                accepted_bytes: 0,
-                unacknowledged: Unreturned::default(),
-                nak_scheduled: false,
-            },
+            receiver: Receiver::new(setup.capacity),
             counters: LinkCounters::default(),
             idle_reason: IdleReason::NothingToSend,
             idle_since: WireTime::default(),
@@ -239,21 +151,16 @@ impl Direction {
     /// What the transmitter may send; `stale` where DLLPs may have arrived that were not taken in.
     #[inline]
     pub fn room(&self, stale: bool) -> Room {
-        let mut room = Room { header: [0; 3], data: [0; 3], replay_bytes: 0, stale };
-        for class in 0..3 {
-            room.header[class] = self.limit[class].header - self.used[class].header;
-            room.data[class] = self.limit[class].data - self.used[class].data;
-        }
-        room.replay_bytes = self.replay_capacity.saturating_sub(self.sent_bytes - self.acked_bytes);
-        room
+        let replay_bytes = self.replay_capacity.saturating_sub(self.sent_bytes - self.acked_bytes);
+        Room { credits: self.available, replay_bytes, stale }
     }
 
     /// Notes the use of credits by a TLP that is sent for the first time.
     #[inline]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {
-        let used = &mut self.used[class.index()];
-        used.header += 1;
-        used.data += u64::from(data);
+        let available = &mut self.available[class.index()];
+        available.header -= 1;
+        available.data -= u64::from(data);
         let outstanding = &mut self.receiver.outstanding[class.index()];
         outstanding.header += 1;
         outstanding.data += u64::from(data);
@@ -337,32 +244,11 @@ impl Direction {
         self.eager && random.f64() >= (self.log_clean_bit * f64::from(bytes) * 8.0).exp()
     }
 
-    /// Notes that a TLP leaves the receive buffer at `time_ps`. Returns whether the late work has
-    /// piled up.
-    #[inline]
-    pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
-        self.receiver.next_due_ps = self.receiver.next_due_ps.min(time_ps);
-        let releases = &mut self.receiver.releases;
-        let mut at = releases.len();
-        while at > 0 && releases[at - 1].time_ps > time_ps {
-            at -= 1;
-        }
-        let release = Release { time_ps, class, data };
-        if at == releases.len() {
-            releases.push_back(release);
-        } else {
-            releases.insert(at, release);
-        }
-        releases.len() > LATE_LIMIT
-    }
-
     /// All credits are back and nothing waits: what must hold when the fabric is quiet.
     pub fn is_quiet(&self) -> bool {
         let credits = (0..3).all(|class| {
-            let (limit, used) = (self.limit[class], self.used[class]);
             let capacity = self.receiver.capacity[class];
-            let back = limit.header - used.header == capacity.header
-                && limit.data - used.data == capacity.data;
+            let back = self.available[class] == capacity;
             self.receiver.outstanding[class] == CreditCount::default()
                 && (back || capacity == CreditCount { header: UNLIMITED, data: UNLIMITED })
         });
@@ -379,278 +265,6 @@ pub(crate) struct News {
     pub nak: bool,
 }
 
-/// What became of a TLP at the receiver's data link layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reception {
-    /// In order and clean: it goes on to the transaction layer.
-    Accepted,
-    /// Corrupt, doubled or behind a gap.
-    Dropped,
-}
-
-/// Both directions of a link: `wire` carries the DLLPs that the receiver of `other` sends.
-pub(crate) struct LinkPair<'a> {
-    pub wire: &'a mut Direction,
-    pub other: &'a mut Direction,
-}
-
-/// The two directions of the link of direction `index`: itself first.
-pub(crate) fn pair(directions: &mut [Direction], index: u32) -> LinkPair<'_> {
-    let base = (index & !1) as usize;
-    let (down, up) = directions[base..base + 2].split_at_mut(1);
-    if index & 1 == 0 {
-        LinkPair { wire: &mut down[0], other: &mut up[0] }
-    } else {
-        LinkPair { wire: &mut up[0], other: &mut down[0] }
-    }
-}
-
-impl LinkPair<'_> {
-    /// Brings `wire` up to `now`: works out which DLLPs the receiver of `other` had to send by
-    /// then, and sends those that find the wire free.
-    pub fn settle(
-        &mut self,
-        now_ps: u64,
-        random: &mut fastrand::Rng,
-        trace: &mut Option<Box<dyn TraceSink>>,
-    ) {
-        self.absorb(now_ps);
-        while let Some(first) = self.wire.outbound.front()
-            && first.time_ps <= now_ps
-            && self.wire.wire.free.ceil_ps() <= now_ps
-        {
-            let ready = WireTime::at(first.time_ps);
-            let (start, end) = self.wire.occupy(ready, DLLP_BYTES);
-            let Some(dllp) = self.take_merged(start.ps) else { break };
-            self.send(dllp, start, end, random, trace);
-        }
-    }
-
-    /// Takes the first DLLP, with all that it can stand for: a later Ack, or a later UpdateFC of
-    /// its class, that is due when it takes the wire.
-    fn take_merged(&mut self, start_ps: u64) -> Option<Dllp> {
-        let waiting = &mut self.wire.outbound;
-        let mut dllp = waiting.pop_front()?;
-        let mut at = 0;
-        while at < waiting.len() && waiting[at].time_ps <= start_ps {
-            if waiting[at].kind == dllp.kind && dllp.kind != DllpKind::Nak {
-                // Not always the newer one: an UpdateFC that was lost waits long for its turn.
-                let other = waiting.remove(at)?;
-                dllp.granted.header = dllp.granted.header.max(other.granted.header);
-                dllp.granted.data = dllp.granted.data.max(other.granted.data);
-                dllp.received = dllp.received.max(other.received);
-                dllp.received_bytes = dllp.received_bytes.max(other.received_bytes);
-            } else {
-                at += 1;
-            }
-        }
-        Some(dllp)
-    }
-
-    fn send(
-        &mut self,
-        dllp: Dllp,
-        start: WireTime,
-        end: WireTime,
-        random: &mut fastrand::Rng,
-        trace: &mut Option<Box<dyn TraceSink>>,
-    ) {
-        let wire = &mut *self.wire;
-        wire.counters.dllp_bytes += u64::from(DLLP_BYTES);
-        match dllp.kind {
-            DllpKind::Ack => wire.counters.acks += 1,
-            DllpKind::Nak => wire.counters.naks += 1,
-            DllpKind::UpdateFc(_) => wire.counters.update_fcs += 1,
-        }
-        let corrupt = wire.is_corrupted(DLLP_BYTES, random);
-        if let Some(sink) = trace {
-            sink.record(&TraceRecord {
-                time: Picoseconds(start.ps),
-                direction: wire.id,
-                event: TraceEvent::Dllp {
-                    kind: dllp.kind,
-                    end: Picoseconds(end.ceil_ps()),
-                    corrupt,
-                },
-            });
-        }
-        if corrupt {
-            wire.counters.corrupt_dllps += 1;
-            if let DllpKind::UpdateFc(_) = dllp.kind {
-                // Credits are repeated at the latest after 30 us.
-                let again = Dllp { time_ps: end.ceil_ps() + UPDATE_FC_LIMIT_PS, ..dllp };
-                wire.put(again);
-            }
-        } else {
-            let time_ps = end.ceil_ps() + wire.flight_ps;
-            self.other.inbound.push_back(Dllp { time_ps, ..dllp });
-        }
-    }
-
-    /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`. Whether
-    /// an UpdateFC is due at once depends on what `other` has sent until the buffer got free, so
-    /// this comes before each new TLP of `other`.
-    pub fn absorb(&mut self, now_ps: u64) {
-        let receiver = &mut self.other.receiver;
-        if receiver.next_due_ps > now_ps {
-            return;
-        }
-        loop {
-            let release_ps = receiver.releases.front().map_or(u64::MAX, |first| first.time_ps);
-            let (class, timer_ps) = receiver.first_update_timer();
-            if timer_ps <= now_ps && timer_ps <= release_ps {
-                let dllp = receiver.update(class, timer_ps);
-                self.wire.put(dllp);
-            } else if release_ps <= now_ps {
-                let Some(release) = receiver.releases.pop_front() else { break };
-                if let Some(dllp) = receiver.note_release(release) {
-                    self.wire.put(dllp);
-                }
-            } else {
-                break;
-            }
-        }
-        let due = receiver.ack_timer_ps();
-        if due <= now_ps {
-            let dllp = receiver.acknowledge(DllpKind::Ack, due);
-            self.wire.put(dllp);
-        }
-        receiver.next_due_ps = receiver.next_event_ps();
-    }
-
-    /// Passes a TLP of `wire`, numbered `sequence`, to the receiver's data link layer. Its last
-    /// byte arrives at `tail_ps`. Acks and Naks go to `other`.
-    pub fn receive(
-        &mut self,
-        sequence: u64,
-        wire_bytes: u32,
-        corrupt: bool,
-        tail_ps: u64,
-    ) -> Reception {
-        let receiver = &mut self.wire.receiver;
-        let due = receiver.ack_timer_ps();
-        if due <= tail_ps {
-            let dllp = receiver.acknowledge(DllpKind::Ack, due);
-            self.other.put(dllp);
-        }
-        let receiver = &mut self.wire.receiver;
-        if corrupt || sequence > receiver.accepted {
-            self.wire.counters.corrupt_tlps += u64::from(corrupt);
-            if !receiver.nak_scheduled {
-                receiver.nak_scheduled = true;
-                let dllp = receiver.acknowledge(DllpKind::Nak, tail_ps);
-                self.other.put(dllp);
-            }
-            return Reception::Dropped;
-        }
-        if sequence < receiver.accepted {
-            // Already here: its Ack was lost.
-            let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
-            self.other.put(dllp);
-            return Reception::Dropped;
-        }
-        receiver.nak_scheduled = false;
-        receiver.accepted += 1;
-        receiver.accepted_bytes += u64::from(wire_bytes);
-        let pending = &mut receiver.unacknowledged;
-        if pending.tlps == 0 {
-            pending.since_ps = tail_ps;
-        }
-        pending.tlps += 1;
-        let timer_ps = pending.since_ps + receiver.ack.within_ps;
-        receiver.next_due_ps = receiver.next_due_ps.min(timer_ps);
-        if pending.tlps >= receiver.ack.tlps {
-            let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
-            self.other.put(dllp);
-        }
-        Reception::Accepted
-    }
-}
-
-impl Receiver {
-    /// The class whose freed credits have waited longest, and when they must be returned.
-    fn first_update_timer(&self) -> (Class, u64) {
-        let mut first = (Class::Posted, u64::MAX);
-        for class in Class::ALL {
-            let unreturned = self.unreturned[class.index()];
-            if unreturned.tlps > 0 {
-                let due = unreturned.since_ps + self.update_fc.within_ps;
-                if due < first.1 {
-                    first = (class, due);
-                }
-            }
-        }
-        first
-    }
-
-    /// When something here turns into a DLLP, as far as is known; `u64::MAX` for never.
-    fn next_event_ps(&self) -> u64 {
-        let release = self.releases.front().map_or(u64::MAX, |first| first.time_ps);
-        release.min(self.first_update_timer().1).min(self.ack_timer_ps())
-    }
-
-    fn ack_timer_ps(&self) -> u64 {
-        if self.unacknowledged.tlps == 0 {
-            u64::MAX
-        } else {
-            self.unacknowledged.since_ps + self.ack.within_ps
-        }
-    }
-
-    fn acknowledge(&mut self, kind: DllpKind, time_ps: u64) -> Dllp {
-        self.unacknowledged.tlps = 0;
-        Dllp {
-            time_ps,
-            kind,
-            granted: CreditCount::default(),
-            received: self.accepted,
-            received_bytes: self.accepted_bytes,
-        }
-    }
-
-    /// A TLP has left the buffer; its credits go back at once if enough have come together, or
-    /// if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
-    fn note_release(&mut self, release: Release) -> Option<Dllp> {
-        let class = release.class.index();
-        let capacity = self.capacity[class];
-        let outstanding = &mut self.outstanding[class];
-        let unreturned = &mut self.unreturned[class];
-        // What the transmitter cannot use: the buffer in use, and what it has not been told of.
-        let header_taken = outstanding.header + u64::from(unreturned.tlps);
-        let data_taken = outstanding.data + unreturned.data;
-        let starving = header_taken >= capacity.header
-            || (release.data > 0 && capacity.data.saturating_sub(data_taken) < self.largest_data);
-        if unreturned.tlps == 0 {
-            unreturned.since_ps = release.time_ps;
-        }
-        unreturned.tlps += 1;
-        unreturned.data += u64::from(release.data);
-        let full = unreturned.tlps >= self.update_fc.tlps;
-        outstanding.header -= 1;
-        outstanding.data -= u64::from(release.data);
-        let granted = &mut self.granted[class];
-        granted.header += 1;
-        granted.data += u64::from(release.data);
-        if capacity.header >= UNLIMITED && capacity.data >= UNLIMITED {
-            // An infinite pool is never updated.
-            *unreturned = Unreturned::default();
-            return None;
-        }
-        (full || starving).then(|| self.update(release.class, release.time_ps))
-    }
-
-    fn update(&mut self, class: Class, time_ps: u64) -> Dllp {
-        self.unreturned[class.index()] = Unreturned::default();
-        Dllp {
-            time_ps,
-            kind: DllpKind::UpdateFc(class),
-            granted: self.granted[class.index()],
-            received: 0,
-            received_bytes: 0,
-        }
-    }
-}
-
 impl Direction {
     /// Takes over the habits and limits that follow from the receiving port's configuration.
     pub fn set_limits(&mut self, ack: Habit, update_fc: Habit, max_payload_bytes: u32) {
@@ -660,7 +274,7 @@ impl Direction {
     }
 
     /// Puts a DLLP in line for this direction's wire, by due time.
-    fn put(&mut self, dllp: Dllp) {
+    pub fn put(&mut self, dllp: Dllp) {
         let mut at = self.outbound.len();
         while at > 0 && self.outbound[at - 1].time_ps > dllp.time_ps {
             at -= 1;
@@ -696,8 +310,12 @@ impl Direction {
             match dllp.kind {
                 DllpKind::UpdateFc(class) => {
                     let limit = &mut self.limit[class.index()];
-                    limit.header = limit.header.max(dllp.granted.header);
-                    limit.data = limit.data.max(dllp.granted.data);
+                    let available = &mut self.available[class.index()];
+                    let header = limit.header.max(dllp.granted.header);
+                    let data = limit.data.max(dllp.granted.data);
+                    available.header += header - limit.header;
+                    available.data += data - limit.data;
+                    *limit = CreditCount { header, data };
                 }
                 DllpKind::Ack | DllpKind::Nak => {
                     news.nak |= dllp.kind == DllpKind::Nak;

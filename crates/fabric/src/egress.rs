@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use crosslane_pcie::ordering::{Passing, may_pass};
 
 use crate::packet::{NONE, PacketIndex, Packets};
+use crate::receiver::CreditCount;
 
 /// How far into a queue the shuffle mode looks for something that may pass.
 const SHUFFLE_DEPTH: usize = 16;
@@ -37,8 +38,7 @@ struct SourceQueue {
 
 /// What may be sent now: header and data credits left, by class.
 pub(crate) struct Room {
-    pub header: [u64; 3],
-    pub data: [u64; 3],
+    pub credits: [CreditCount; 3],
     /// Wire bytes left in the replay buffer.
     pub replay_bytes: u64,
     /// DLLPs may have arrived that were not taken in: on this word nothing is passed over for
@@ -255,7 +255,9 @@ impl Egress {
 fn is_ready(head: &Queued, class: usize, now_ps: u64, room: &Room, refusal: &mut Refusal) -> bool {
     if head.ready_ps > now_ps {
         refusal.later_ps = refusal.later_ps.min(head.ready_ps);
-    } else if room.header[class] == 0 || room.data[class] < u64::from(head.data_credits) {
+    } else if room.credits[class].header == 0
+        || room.credits[class].data < u64::from(head.data_credits)
+    {
         refusal.no_credit |= 1 << class;
     } else if room.replay_bytes < u64::from(head.wire_bytes) {
         refusal.replay_buffer = true;

@@ -10,13 +10,15 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crate::checks::OrderingChecker;
 use crate::counters::LinkCounters;
 use crate::device::{Device, DevicePort, bar_memory_base};
-use crate::direction::{CreditCount, Direction, DirectionSetup, Habit, UNLIMITED, pair};
+use crate::direction::{Direction, DirectionSetup};
 use crate::errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 use crate::events::{Event, EventKind, Events};
 use crate::flow_state::FlowState;
 use crate::generic::GenericEndpoint;
+use crate::link_pair::pair;
 use crate::packet::{NONE, Packet, PacketIndex, Packets};
 use crate::parameters::{Coalescing, Forwarding, SwitchParameters};
+use crate::receiver::{CreditCount, Habit, UNLIMITED};
 use crate::root_complex::RootComplex;
 use crate::routing::Routes;
 use crate::topology::{

@@ -9,10 +9,11 @@ use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::counters::IdleReason;
-use crate::direction::{News, REPLAYS_BEFORE_RETRAINING, Reception, Unacked, pair};
+use crate::direction::{News, REPLAYS_BEFORE_RETRAINING, Unacked};
 use crate::egress::{Choice, Refusal};
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
+use crate::link_pair::{Reception, pair};
 use crate::packet::{NONE, PacketIndex};
 use crate::trace::{TraceEvent, TraceRecord};
 use crate::wire::WireTime;
@@ -197,7 +198,7 @@ impl Fabric {
     #[inline]
     pub(crate) fn release(&mut self, direction: u32, time_ps: u64, class: Class, data: u32) {
         let state = &mut self.directions[direction as usize];
-        let late = state.release(time_ps, class, data);
+        let late = state.receiver.release(time_ps, class, data);
         if state.blocked.is_some() || state.eager {
             self.arrange_wake(direction);
         } else if late {

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Both directions of a link together: what one receives, the other acknowledges.
+
+use crosslane_pcie::credits::UPDATE_FC_LIMIT_PS;
+use crosslane_pcie::link::DLLP_BYTES;
+use crosslane_pcie::units::Picoseconds;
+
+use crate::direction::Direction;
+use crate::receiver::Dllp;
+use crate::trace::{DllpKind, TraceEvent, TraceRecord, TraceSink};
+use crate::wire::WireTime;
+
+/// What became of a TLP at the receiver's data link layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reception {
+    /// In order and clean: it goes on to the transaction layer.
+    Accepted,
+    /// Corrupt, doubled or behind a gap.
+    Dropped,
+}
+
+/// Both directions of a link: `wire` carries the DLLPs that the receiver of `other` sends.
+pub(crate) struct LinkPair<'a> {
+    pub wire: &'a mut Direction,
+    pub other: &'a mut Direction,
+}
+
+/// The two directions of the link of direction `index`: itself first.
+pub(crate) fn pair(directions: &mut [Direction], index: u32) -> LinkPair<'_> {
+    let base = (index & !1) as usize;
+    let (down, up) = directions[base..base + 2].split_at_mut(1);
+    if index & 1 == 0 {
+        LinkPair { wire: &mut down[0], other: &mut up[0] }
+    } else {
+        LinkPair { wire: &mut up[0], other: &mut down[0] }
+    }
+}
+
+impl LinkPair<'_> {
+    /// Brings `wire` up to `now`: works out which DLLPs the receiver of `other` had to send by
+    /// then, and sends those that find the wire free.
+    pub fn settle(
+        &mut self,
+        now_ps: u64,
+        random: &mut fastrand::Rng,
+        trace: &mut Option<Box<dyn TraceSink>>,
+    ) {
+        self.absorb(now_ps);
+        while let Some(first) = self.wire.outbound.front()
+            && first.time_ps <= now_ps
+            && self.wire.wire.free.ceil_ps() <= now_ps
+        {
+            let ready = WireTime::at(first.time_ps);
+            let (start, end) = self.wire.occupy(ready, DLLP_BYTES);
+            let Some(dllp) = self.take_merged(start.ps) else { break };
+            self.send(dllp, start, end, random, trace);
+        }
+    }
+
+    /// Takes the first DLLP, with all that it can stand for: a later Ack, or a later UpdateFC of
+    /// its class, that is due when it takes the wire.
+    fn take_merged(&mut self, start_ps: u64) -> Option<Dllp> {
+        let waiting = &mut self.wire.outbound;
+        let mut dllp = waiting.pop_front()?;
+        let mut at = 0;
+        while at < waiting.len() && waiting[at].time_ps <= start_ps {
+            if waiting[at].kind == dllp.kind && dllp.kind != DllpKind::Nak {
+                // Not always the newer one: an UpdateFC that was lost waits long for its turn.
+                let other = waiting.remove(at)?;
+                dllp.granted.header = dllp.granted.header.max(other.granted.header);
+                dllp.granted.data = dllp.granted.data.max(other.granted.data);
+                dllp.received = dllp.received.max(other.received);
+                dllp.received_bytes = dllp.received_bytes.max(other.received_bytes);
+            } else {
+                at += 1;
+            }
+        }
+        Some(dllp)
+    }
+
+    fn send(
+        &mut self,
+        dllp: Dllp,
+        start: WireTime,
+        end: WireTime,
+        random: &mut fastrand::Rng,
+        trace: &mut Option<Box<dyn TraceSink>>,
+    ) {
+        let wire = &mut *self.wire;
+        wire.counters.dllp_bytes += u64::from(DLLP_BYTES);
+        match dllp.kind {
+            DllpKind::Ack => wire.counters.acks += 1,
+            DllpKind::Nak => wire.counters.naks += 1,
+            DllpKind::UpdateFc(_) => wire.counters.update_fcs += 1,
+        }
+        let corrupt = wire.is_corrupted(DLLP_BYTES, random);
+        if let Some(sink) = trace {
+            sink.record(&TraceRecord {
+                time: Picoseconds(start.ps),
+                direction: wire.id,
+                event: TraceEvent::Dllp {
+                    kind: dllp.kind,
+                    end: Picoseconds(end.ceil_ps()),
+                    corrupt,
+                },
+            });
+        }
+        if corrupt {
+            wire.counters.corrupt_dllps += 1;
+            if let DllpKind::UpdateFc(_) = dllp.kind {
+                // Credits are repeated at the latest after 30 us.
+                let again = Dllp { time_ps: end.ceil_ps() + UPDATE_FC_LIMIT_PS, ..dllp };
+                wire.put(again);
+            }
+        } else {
+            let time_ps = end.ceil_ps() + wire.flight_ps;
+            self.other.inbound.push_back(Dllp { time_ps, ..dllp });
+        }
+    }
+
+    /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`. Whether
+    /// an UpdateFC is due at once depends on what `other` has sent until the buffer got free, so
+    /// this comes before each new TLP of `other`.
+    #[inline]
+    pub fn absorb(&mut self, now_ps: u64) {
+        let wire = &mut *self.wire;
+        self.other.receiver.absorb(now_ps, |dllp| wire.put(dllp));
+    }
+
+    /// Passes a TLP of `wire`, numbered `sequence`, to the receiver's data link layer. Its last
+    /// byte arrives at `tail_ps`. Acks and Naks go to `other`.
+    pub fn receive(
+        &mut self,
+        sequence: u64,
+        wire_bytes: u32,
+        corrupt: bool,
+        tail_ps: u64,
+    ) -> Reception {
+        let receiver = &mut self.wire.receiver;
+        let due = receiver.ack_timer_ps();
+        if due <= tail_ps {
+            let dllp = receiver.acknowledge(DllpKind::Ack, due);
+            self.other.put(dllp);
+        }
+        let receiver = &mut self.wire.receiver;
+        if corrupt || sequence > receiver.accepted {
+            self.wire.counters.corrupt_tlps += u64::from(corrupt);
+            if !receiver.nak_scheduled {
+                receiver.nak_scheduled = true;
+                let dllp = receiver.acknowledge(DllpKind::Nak, tail_ps);
+                self.other.put(dllp);
+            }
+            return Reception::Dropped;
+        }
+        if sequence < receiver.accepted {
+            // Already here: its Ack was lost.
+            let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
+            self.other.put(dllp);
+            return Reception::Dropped;
+        }
+        receiver.nak_scheduled = false;
+        receiver.accepted += 1;
+        receiver.accepted_bytes += u64::from(wire_bytes);
+        let pending = &mut receiver.unacknowledged;
+        if pending.tlps == 0 {
+            pending.since_ps = tail_ps;
+        }
+        pending.tlps += 1;
+        let timer_ps = pending.since_ps + receiver.ack.within_ps;
+        receiver.next_due_ps = receiver.next_due_ps.min(timer_ps);
+        if pending.tlps >= receiver.ack.tlps {
+            let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
+            self.other.put(dllp);
+        }
+        Reception::Accepted
+    }
+}

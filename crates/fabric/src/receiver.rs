@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The receiving end of a direction: its buffer, what it has to acknowledge, and which credits it
+//! has to return when.
+
+use std::collections::VecDeque;
+
+use crosslane_pcie::tlp::Class;
+
+use crate::trace::DllpKind;
+
+/// Credits and bytes without limit, far from overflow.
+pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
+
+/// Receive buffers freed or DLLPs waiting before they are worked out although nobody asked: a
+/// bound on memory.
+pub(crate) const LATE_LIMIT: usize = 64;
+
+/// Header and data credits since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CreditCount {
+    pub header: u64,
+    pub data: u64,
+}
+
+/// A DLLP: waiting for the wire (time = due), or on its way (time = arrival).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Dllp {
+    pub time_ps: u64,
+    pub kind: DllpKind,
+    /// UpdateFC: credits granted since the start, so that a lost one heals.
+    pub granted: CreditCount,
+    /// Ack and Nak: TLPs that arrived in order since the start, and their wire bytes.
+    pub received: u64,
+    pub received_bytes: u64,
+}
+
+/// A piece of a receive buffer that becomes free.
+#[derive(Clone, Copy, Debug)]
+struct Release {
+    time_ps: u64,
+    class: Class,
+    data: u32,
+}
+
+/// Credits that are free and not yet returned (or TLPs that are not yet acknowledged).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Unreturned {
+    pub tlps: u32,
+    pub data: u64,
+    pub since_ps: u64,
+}
+
+/// A rule for summing up TLPs in one DLLP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habit {
+    pub tlps: u32,
+    pub within_ps: u64,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub(crate) struct Receiver {
+    pub ack: Habit,
+    pub update_fc: Habit,
+    /// Advertised at the start; `UNLIMITED` for an infinite pool.
+    pub capacity: [CreditCount; 3],
+    /// Data credits of one largest TLP.
+    pub largest_data: u64,
+    /// Credits used by TLPs in the buffer or on the wire.
+    pub outstanding: [CreditCount; 3],
+    /// Credits granted since the start, the advertisement included.
+    pub granted: [CreditCount; 3],
+    releases: VecDeque<Release>,
+    pub unreturned: [Unreturned; 3],
+    /// Nothing here turns into a DLLP before this time.
+    pub next_due_ps: u64,
+    /// The earliest time at which freed credits must be returned, whatever else comes.
+    update_due_ps: u64,
+    /// TLPs accepted in order.
+    pub accepted: u64,
+    pub accepted_bytes: u64,
+    pub unacknowledged: Unreturned,
+    /// A Nak has been sent and the TLP that it asks for has not come yet.
+    pub nak_scheduled: bool,
+}
+
+impl Receiver {
+    pub fn new(capacity: [CreditCount; 3]) -> Self {
+        // The habits and limits follow the Max_Payload_Size; see `Direction::set_limits`.
+        let at_once = Habit { tlps: 1, within_ps: 0 };
+        Self {
+            ack: at_once,
+            update_fc: at_once,
+            capacity,
+            largest_data: 0,
+            outstanding: [CreditCount::default(); 3],
+            granted: capacity,
+            releases: VecDeque::new(),
+            unreturned: [Unreturned::default(); 3],
+            next_due_ps: u64::MAX,
+            update_due_ps: u64::MAX,
+            accepted: 0,
+            accepted_bytes: 0,
+            unacknowledged: Unreturned::default(),
+            nak_scheduled: false,
+        }
+    }
+
+    /// Notes that a TLP leaves the buffer at `time_ps`. Returns whether the late work has piled
+    /// up.
+    #[inline]
+    pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
+        self.next_due_ps = self.next_due_ps.min(time_ps);
+        let releases = &mut self.releases;
+        let mut at = releases.len();
+        while at > 0 && releases[at - 1].time_ps > time_ps {
+            at -= 1;
+        }
+        let release = Release { time_ps, class, data };
+        if at == releases.len() {
+            releases.push_back(release);
+        } else {
+            releases.insert(at, release);
+        }
+        releases.len() > LATE_LIMIT
+    }
+
+    /// Turns what is due by `now` into DLLPs, through `put`.
+    #[inline]
+    pub fn absorb(&mut self, now_ps: u64, mut put: impl FnMut(Dllp)) {
+        if self.next_due_ps > now_ps {
+            return;
+        }
+        while let Some(release) = self.releases.front().copied()
+            && release.time_ps <= now_ps
+        {
+            self.return_overdue(release.time_ps, &mut put);
+            self.releases.pop_front();
+            if let Some(dllp) = self.note_release(release) {
+                put(dllp);
+            }
+        }
+        self.return_overdue(now_ps, &mut put);
+        let due = self.ack_timer_ps();
+        if due <= now_ps {
+            put(self.acknowledge(DllpKind::Ack, due));
+        }
+        self.next_due_ps = self.next_event_ps();
+    }
+
+    /// Returns the credits that have waited to their limit by `now`, longest wait first.
+    #[inline]
+    fn return_overdue(&mut self, now_ps: u64, put: &mut impl FnMut(Dllp)) {
+        while self.update_due_ps <= now_ps {
+            let (class, due_ps) = self.first_update_timer();
+            put(self.update(class, due_ps));
+        }
+    }
+
+    /// The class whose freed credits have waited longest, and when they must be returned.
+    fn first_update_timer(&self) -> (Class, u64) {
+        let mut first = (Class::Posted, u64::MAX);
+        for class in Class::ALL {
+            let unreturned = self.unreturned[class.index()];
+            if unreturned.tlps > 0 {
+                let due = unreturned.since_ps + self.update_fc.within_ps;
+                if due < first.1 {
+                    first = (class, due);
+                }
+            }
+        }
+        first
+    }
+
+    /// When something here turns into a DLLP, as far as is known; `u64::MAX` for never.
+    pub fn next_event_ps(&self) -> u64 {
+        let release = self.releases.front().map_or(u64::MAX, |first| first.time_ps);
+        release.min(self.update_due_ps).min(self.ack_timer_ps())
+    }
+
+    pub fn ack_timer_ps(&self) -> u64 {
+        if self.unacknowledged.tlps == 0 {
+            u64::MAX
+        } else {
+            self.unacknowledged.since_ps + self.ack.within_ps
+        }
+    }
+
+    pub fn acknowledge(&mut self, kind: DllpKind, time_ps: u64) -> Dllp {
+        self.unacknowledged.tlps = 0;
+        Dllp {
+            time_ps,
+            kind,
+            granted: CreditCount::default(),
+            received: self.accepted,
+            received_bytes: self.accepted_bytes,
+        }
+    }
+
+    /// A TLP has left the buffer; its credits go back at once if enough have come together, or
+    /// if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
+    fn note_release(&mut self, release: Release) -> Option<Dllp> {
+        let class = release.class.index();
+        let capacity = self.capacity[class];
+        let outstanding = &mut self.outstanding[class];
+        let unreturned = &mut self.unreturned[class];
+        // What the transmitter cannot use: the buffer in use, and what it has not been told of.
+        let header_taken = outstanding.header + u64::from(unreturned.tlps);
+        let data_taken = outstanding.data + unreturned.data;
+        let starving = header_taken >= capacity.header
+            || (release.data > 0 && capacity.data.saturating_sub(data_taken) < self.largest_data);
+        if unreturned.tlps == 0 {
+            unreturned.since_ps = release.time_ps;
+            let due_ps = release.time_ps + self.update_fc.within_ps;
+            self.update_due_ps = self.update_due_ps.min(due_ps);
+        }
+        unreturned.tlps += 1;
+        unreturned.data += u64::from(release.data);
+        let full = unreturned.tlps >= self.update_fc.tlps;
+        outstanding.header -= 1;
+        outstanding.data -= u64::from(release.data);
+        let granted = &mut self.granted[class];
+        granted.header += 1;
+        granted.data += u64::from(release.data);
+        if capacity.header >= UNLIMITED && capacity.data >= UNLIMITED {
+            // An infinite pool is never updated.
+            *unreturned = Unreturned::default();
+            self.update_due_ps = self.first_update_timer().1;
+            return None;
+        }
+        (full || starving).then(|| self.update(release.class, release.time_ps))
+    }
+
+    fn update(&mut self, class: Class, time_ps: u64) -> Dllp {
+        self.unreturned[class.index()] = Unreturned::default();
+        self.update_due_ps = self.first_update_timer().1;
+        Dllp {
+            time_ps,
+            kind: DllpKind::UpdateFc(class),
+            granted: self.granted[class.index()],
+            received: 0,
+            received_bytes: 0,
+        }
+    }
+}
