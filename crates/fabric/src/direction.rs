@@ -148,11 +148,20 @@ impl Direction {
         }
     }
 
-    /// What the transmitter may send; `stale` where DLLPs may have arrived that were not taken in.
+    /// The queues, and what may be sent from them; `stale` where DLLPs may have arrived that were
+    /// not taken in.
     #[inline]
-    pub fn room(&self, stale: bool) -> Room {
+    pub fn egress_and_room(&mut self, stale: bool) -> (&mut Egress, Room<'_>) {
         let replay_bytes = self.replay_capacity.saturating_sub(self.sent_bytes - self.acked_bytes);
-        Room { credits: self.available, replay_bytes, stale }
+        (&mut self.egress, Room { credits: &self.available, replay_bytes, stale })
+    }
+
+    /// Whether some class has credits for less than one largest TLP.
+    #[inline]
+    pub fn is_short_of_credits(&self) -> bool {
+        self.available.iter().any(|left| left.header == 0)
+            || self.available[0].data < self.receiver.largest_data
+            || self.available[2].data < self.receiver.largest_data
     }
 
     /// Notes the use of credits by a TLP that is sent for the first time.

@@ -37,8 +37,8 @@ struct SourceQueue {
 }
 
 /// What may be sent now: header and data credits left, by class.
-pub(crate) struct Room {
-    pub credits: [CreditCount; 3],
+pub(crate) struct Room<'a> {
+    pub credits: &'a [CreditCount; 3],
     /// Wire bytes left in the replay buffer.
     pub replay_bytes: u64,
     /// DLLPs may have arrived that were not taken in: on this word nothing is passed over for
@@ -130,7 +130,7 @@ impl Egress {
 
     /// Chooses and takes the next TLP.
     #[inline]
-    pub fn choose(&mut self, packets: &Packets, now_ps: u64, room: &Room) -> Choice {
+    pub fn choose(&mut self, packets: &Packets, now_ps: u64, room: &Room<'_>) -> Choice {
         let mut refusal = Refusal::NOTHING;
         let (mut pending, turn) = (self.waiting, self.turn);
         while pending != 0 {
@@ -156,7 +156,7 @@ impl Egress {
         packets: &Packets,
         source: u32,
         now_ps: u64,
-        room: &Room,
+        room: &Room<'_>,
         refusal: &mut Refusal,
     ) -> Option<usize> {
         let source = &self.sources[source as usize];
@@ -211,7 +211,7 @@ impl Egress {
         &mut self,
         packets: &Packets,
         now_ps: u64,
-        room: &Room,
+        room: &Room<'_>,
         random: &mut fastrand::Rng,
     ) -> Choice {
         let mut refusal = Refusal::NOTHING;
@@ -252,7 +252,13 @@ impl Egress {
 
 /// Whether a packet may go now; if not, adds why.
 #[inline]
-fn is_ready(head: &Queued, class: usize, now_ps: u64, room: &Room, refusal: &mut Refusal) -> bool {
+fn is_ready(
+    head: &Queued,
+    class: usize,
+    now_ps: u64,
+    room: &Room<'_>,
+    refusal: &mut Refusal,
+) -> bool {
     if head.ready_ps > now_ps {
         refusal.later_ps = refusal.later_ps.min(head.ready_ps);
     } else if room.credits[class].header == 0

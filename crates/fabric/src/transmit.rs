@@ -64,7 +64,13 @@ impl Fabric {
             // An earlier one took its place.
             return;
         }
-        state.pick_ps = u64::MAX;
+        self.pick_now(direction, false);
+    }
+
+    /// As [`pick`](Self::pick); `fresh` if all DLLPs that have arrived were taken in just now.
+    fn pick_now(&mut self, direction: u32, fresh: bool) {
+        let now_ps = self.events.now_ps();
+        self.directions[direction as usize].pick_ps = u64::MAX;
         // DLLPs that are due take the wire first; the TLP that is chosen now follows them.
         self.settle(direction, now_ps);
         let state = &self.directions[direction as usize];
@@ -82,12 +88,21 @@ impl Fabric {
             self.send_again(direction, at);
             return;
         }
-        let mut choice = self.choose(direction, true);
+        // Where credits are plenty, those that are on their way back do not matter.
+        let mut fresh = fresh;
+        if !fresh && self.directions[direction as usize].is_short_of_credits() {
+            if self.refresh(direction).nak {
+                self.start_replay(direction);
+                return;
+            }
+            fresh = true;
+        }
+        let mut choice = self.choose(direction, !fresh);
         if let Choice::Refuse(refusal) = choice
             && refusal.lacks_something()
+            && !fresh
         {
-            let news = self.refresh(direction);
-            if news.nak {
+            if self.refresh(direction).nak {
                 self.start_replay(direction);
                 return;
             }
@@ -128,12 +143,11 @@ impl Fabric {
     #[inline]
     fn choose(&mut self, direction: u32, stale: bool) -> Choice {
         let now_ps = self.events.now_ps();
-        let state = &mut self.directions[direction as usize];
-        let room = state.room(stale);
+        let (egress, room) = self.directions[direction as usize].egress_and_room(stale);
         if self.shuffle {
-            state.egress.choose_shuffled(&self.packets, now_ps, &room, &mut self.random)
+            egress.choose_shuffled(&self.packets, now_ps, &room, &mut self.random)
         } else {
-            state.egress.choose(&self.packets, now_ps, &room)
+            egress.choose(&self.packets, now_ps, &room)
         }
     }
 
@@ -187,8 +201,7 @@ impl Fabric {
         let state = &mut self.directions[direction as usize];
         let waiting = state.blocked.is_some() && state.pick_ps == u64::MAX;
         if waiting && news.any {
-            state.pick_ps = now_ps;
-            self.pick(direction);
+            self.pick_now(direction, true);
         } else if waiting || state.eager {
             self.arrange_wake(direction);
         }
