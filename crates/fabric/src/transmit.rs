@@ -359,9 +359,14 @@ impl Fabric {
     /// The replay timer may have run out.
     pub(crate) fn replay_timer(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
-        let nak = self.refresh(direction).nak;
+        let News { any, nak } = self.refresh(direction);
         let state = &mut self.directions[direction as usize];
         state.replay_event_ps = u64::MAX;
+        if any && state.blocked.is_some() {
+            // Nobody else will hear of these credits.
+            self.schedule_pick(direction, now_ps);
+        }
+        let state = &mut self.directions[direction as usize];
         if state.replay.is_empty() {
             state.replay_deadline_ps = u64::MAX;
             return;
