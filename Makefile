@@ -7,7 +7,7 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_SECONDS ?= 30
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-tests doc bench fuzz fmt readme clean
+.PHONY: help run test check-format lint check-tests doc bench fuzz fmt readme pciebench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ fmt: ## format the source
 
 readme: ## write the sample output in README.md anew
 	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
+
+pciebench: ## the lab pciebench against its published rows; writes docs/pciebench.md anew
+	$(CARGO) run --release --locked -p crosslane-lab --example pciebench -- --write
 
 clean: ## delete what was built
 	$(CARGO) clean
