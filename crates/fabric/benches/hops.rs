@@ -45,8 +45,8 @@ fn real() -> Settings {
 
 fn flow(stand: &Stand, from: usize, kind: FlowKind, target: BusAddress, operations: u64) -> Flow {
     let mut flow = stand.flow(from, kind, target, 4096);
-    flow.outstanding = 4;
-    flow.window_bytes = 16 << 10;
+    flow.outstanding = 2;
+    flow.window_bytes = 8 << 10;
     flow.operations = operations;
     flow
 }
