@@ -23,7 +23,7 @@ pub fn print(page: &str) -> Result<(), CommandError> {
 /// Writes JSON to standard output, indented, with a newline at its end.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_json(value: &Value) -> Result<(), CommandError> {
     let mut text = serde_json::to_string_pretty(value).map_err(std::io::Error::from)?;
     text.push('\n');
