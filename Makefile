@@ -5,6 +5,8 @@ CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 # Seconds for each fuzz target of `make fuzz`.
 FUZZ_SECONDS ?= 30
+# More inputs than any target gets through in that time.
+FUZZ_ITERATIONS := 1000000000000
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-tests doc bench fuzz fmt readme pciebench clean
@@ -31,11 +33,12 @@ doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 
 bench: ## speed of the simulator on this machine
-	$(CARGO) bench --workspace --locked
+	$(CARGO) bench --locked -p crosslane-fabric --bench hops
 
 fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_TEST_TIME_MS=$$(( $(FUZZ_SECONDS) * 1000 )) \
-		$(CARGO) test --workspace --locked --release fuzz
+	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \
+		$(CARGO) test --workspace --locked --test 'fuzz_*' -- --test-threads 1
 
 fmt: ## format the source
 	$(CARGO) fmt --all

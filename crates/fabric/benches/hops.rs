@@ -2,8 +2,8 @@
 //! Speed of the fabric on one core: TLP-hops (one TLP over one link, DLLPs not counted), events,
 //! and simulated against wall time, with real bytes and every check of a normal run on.
 //!
-//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [SCENARIO [DIVISOR]]]`: how often, part of
-//! a scenario's name, and by what to divide its length (for instruction counts).
+//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [SCENARIO [DIVISOR]]]`: how often,
+//! part of a scenario's name, and by what to divide its length (for instruction counts).
 
 #[path = "../tests/support/mod.rs"]
 mod support;

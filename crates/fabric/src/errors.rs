@@ -43,7 +43,8 @@ pub enum ErrorKind {
     },
     /// Peer-to-peer through a root complex that does not allow it.
     #[error(
-        "Unsupported Request: {what} would go from one root port to another, which {root_complex} forbids"
+        "Unsupported Request: {what} would go from one root port to another, which \
+         {root_complex} forbids"
     )]
     PeerForbidden {
         /// The TLP in short.

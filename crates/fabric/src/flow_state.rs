@@ -120,7 +120,8 @@ impl FlowState {
         let left = flow.operations - self.closed;
         let missing: u64 = self.operations.iter().map(|op| op.remaining).sum();
         format!(
-            "flow {}: {left} of {} operations have not ended; {} are in flight and lack {missing} B",
+            "flow {}: {left} of {} operations have not ended; {} are in flight and lack \
+             {missing} B",
             flow.name,
             flow.operations,
             self.operations.iter().filter(|op| !op.closed).count()
