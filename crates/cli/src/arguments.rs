@@ -39,6 +39,11 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Lab files: those that are shipped, and one's own
+    #[command(after_help = "\
+Examples:
+  crosslane lab list
+  crosslane lab show rosta
+  crosslane lab check my-lab.toml")]
     Lab {
         /// What to do.
         #[command(subcommand)]
@@ -47,6 +52,10 @@ pub enum Command {
     /// The tree of a lab, with every link's ceiling
     Topo(TopoArguments),
     /// Measurements
+    #[command(after_help = "\
+Examples:
+  crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
+  crosslane bench traffic --help")]
     Bench {
         /// What to measure.
         #[command(subcommand)]
@@ -93,7 +102,7 @@ Examples:
   crosslane lab show rosta --json
   crosslane lab show minimal --file > my-lab.toml    the lab file itself, to copy")]
     Show {
-        /// A shipped lab's name, or a lab file.
+        /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
         #[arg(value_hint = ValueHint::AnyPath)]
         lab: String,
         /// Print JSON.
@@ -118,7 +127,7 @@ ordered sets, times payload over payload, framing, header and LCRC, for TLPs of 
 with 3 DW headers (addresses below 4 GiB) and 4 DW headers. DLLPs depend on the traffic and are
 not taken off here. MB/s is 1000000 bytes a second, MiB/s is 1048576.")]
 pub struct TopoArguments {
-    /// A shipped lab's name, or a lab file.
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
     #[arg(value_hint = ValueHint::AnyPath)]
     pub lab: String,
     /// Draw the tree into this file.
@@ -162,7 +171,7 @@ median. MB/s is 1000000 bytes a second, MiB/s is 1048576. The ceiling is that of
 on the way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs that this
 run sent in that direction. A trace is opened with https://ui.perfetto.dev.")]
 pub struct TrafficArguments {
-    /// A shipped lab's name, or a lab file.
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
     #[arg(long, value_hint = ValueHint::AnyPath)]
     pub lab: String,
     /// A flow; may be given many times, all run at once.

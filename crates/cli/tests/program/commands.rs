@@ -7,6 +7,19 @@ use std::process::{Command, Stdio};
 
 use crate::run::{command, folder, json_of, run, stdout_of};
 
+/// Every command that has a help page.
+const PAGES: [&str; 9] = [
+    "",
+    "lab",
+    "lab list",
+    "lab check",
+    "lab show",
+    "topo",
+    "bench",
+    "bench traffic",
+    "completions",
+];
+
 #[test]
 fn exit_code_2_for_a_wrong_command_line() {
     for (arguments, complaint) in [
@@ -38,9 +51,7 @@ fn exit_code_1_for_a_lab_that_does_not_exist() {
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    for arguments in
-        ["", "lab list", "lab check", "lab show", "topo", "bench traffic", "completions"]
-    {
+    for arguments in PAGES {
         let help = stdout_of(&format!("{arguments} --help"));
         assert!(help.contains("Examples:\n  crosslane "), "{help}");
         assert!(help.contains("Usage: crosslane"), "{help}");
@@ -53,7 +64,7 @@ fn the_examples_work() {
     let folder = folder("the_examples_work");
     std::fs::write(folder.join("my-lab.toml"), stdout_of("lab show minimal --file")).unwrap();
     let mut examples = Vec::new();
-    for page in ["", "lab list", "lab check", "lab show", "topo", "bench traffic", "completions"] {
+    for page in PAGES {
         let help = stdout_of(&format!("{page} --help"));
         let lines = help.lines().filter_map(|line| line.strip_prefix("  crosslane "));
         // An example ends where its output goes, or where a remark begins.
