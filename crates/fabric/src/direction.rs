@@ -352,8 +352,11 @@ impl Direction {
         if self.replay_at.is_some_and(|at| at >= self.replay.len()) {
             self.replay_at = None;
         }
-        self.replay_deadline_ps =
-            if self.replay.is_empty() { u64::MAX } else { now_ps + self.replay_limit_ps };
+        self.replay_deadline_ps = if self.replay.is_empty() {
+            u64::MAX
+        } else {
+            now_ps.saturating_add(self.replay_limit_ps)
+        };
     }
 
     /// The earliest time at which another DLLP can reach this direction's transmitter, as far as

@@ -28,6 +28,10 @@ const TIMEOUT: u32 = 1;
 /// Timer tokens from here on: the read in slot `token - READ` has its data.
 const READ: u32 = 2;
 
+/// Operations of a flow that are posted ahead of the TLPs: a bound on memory, beyond what any
+/// start latency over any interval needs.
+const MAX_POSTED: usize = 64;
+
 /// An operation whose TLPs are being built.
 #[derive(Clone, Copy, Debug)]
 struct Current {
@@ -188,34 +192,30 @@ impl GenericEndpoint {
         let now_ps = port.now_ps();
         let work = &mut self.works[at];
         let state = &mut port.fabric.flows[work.flow as usize];
-        let mut again_ps = u64::MAX;
-        loop {
-            match state.posting(now_ps) {
-                Posting::Now if work.next_post_ps <= now_ps => {
-                    let p = &self.requester;
-                    let writing = state.flow.kind != FlowKind::Read;
-                    let (start, interval) = if writing {
-                        (p.write_start.0, p.write_interval.0)
-                    } else {
-                        (p.read_start.0, p.read_interval.0)
-                    };
-                    let copy = if writing { copy_ps(p, state.flow.operation_bytes) } else { 0 };
-                    let operation = state.post(now_ps);
-                    let not_before_ps = now_ps + start + copy;
-                    work.queue.push_back(Current { operation, offset: 0, not_before_ps, writing });
-                    // An engine that was busy at the time catches up by one interval.
-                    let late_ps = now_ps.saturating_sub(interval);
-                    work.next_post_ps = work.next_post_ps.max(late_ps) + interval;
-                }
-                Posting::Now => again_ps = again_ps.min(work.next_post_ps),
-                Posting::At(time_ps) => again_ps = again_ps.min(time_ps),
-                Posting::Wait | Posting::Finished => {}
-            }
-            let more = state.posting(now_ps) == Posting::Now && work.next_post_ps <= now_ps;
-            if !more || work.queue.len() >= 64 {
-                break;
-            }
+        while state.posting(now_ps) == Posting::Now
+            && work.next_post_ps <= now_ps
+            && work.queue.len() < MAX_POSTED
+        {
+            let p = &self.requester;
+            let writing = state.flow.kind != FlowKind::Read;
+            let (start, interval) = if writing {
+                (p.write_start.0, p.write_interval.0)
+            } else {
+                (p.read_start.0, p.read_interval.0)
+            };
+            let copy = if writing { copy_ps(p, state.flow.operation_bytes) } else { 0 };
+            let operation = state.post(now_ps);
+            let not_before_ps = now_ps + start + copy;
+            work.queue.push_back(Current { operation, offset: 0, not_before_ps, writing });
+            // An engine that was busy at the time catches up by one interval.
+            let late_ps = now_ps.saturating_sub(interval);
+            work.next_post_ps = work.next_post_ps.max(late_ps) + interval;
         }
+        let mut again_ps = match state.posting(now_ps) {
+            Posting::Now if work.queue.len() < MAX_POSTED => work.next_post_ps,
+            Posting::At(time_ps) => time_ps,
+            _ => u64::MAX,
+        };
         if let Some(current) = work.read_backs.front() {
             if current.not_before_ps > now_ps {
                 again_ps = again_ps.min(current.not_before_ps);
