@@ -185,3 +185,41 @@ fn a_trace_is_the_same_each_time_and_changes_nothing() {
         assert!(names.contains(name), "{name}");
     }
 }
+
+/// With ACS redirect at every switch, a write to the neighbour goes up to the root complex and
+/// down again; without it, it turns at the switch of its board.
+#[test]
+fn redirected_peers_go_through_the_root_complex() {
+    let folder = folder("redirected_peers");
+    let plain = stdout_of("lab show rosta --file");
+    let redirecting: String = plain
+        .split_inclusive('\n')
+        .flat_map(
+            |line| if line == "[[switch]]\n" { vec![line, "acs = true\n"] } else { vec![line] },
+        )
+        .collect();
+    let path = folder.join("acs.toml");
+    std::fs::write(&path, redirecting).unwrap();
+    let ways = |lab: &str| -> Vec<String> {
+        let flow = "--flow fpga1:fpga2:write:4K --operations 20 --json";
+        let json = json_of(&format!("bench traffic --lab {lab} {flow}"));
+        let links = json["scenarios"][0]["links"].as_array().unwrap().clone();
+        links
+            .iter()
+            .map(|link| {
+                assert_eq!(link["payload_bytes"], 20 * 4096, "{link}");
+                link["direction"].as_str().unwrap().to_owned()
+            })
+            .collect()
+    };
+    assert_eq!(ways("rosta"), ["fpga1 -> rc47a.down0", "rc47a.down1 -> fpga2"]);
+    let expected = [
+        "fpga1 -> rc47a.down0",
+        "rc47a.up -> rha25.down0",
+        "rha25.up -> host0.port0",
+        "host0.port0 -> rha25.up",
+        "rha25.down0 -> rc47a.up",
+        "rc47a.down1 -> fpga2",
+    ];
+    assert_eq!(ways(&path.display().to_string()), expected);
+}
