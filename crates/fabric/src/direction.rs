@@ -224,7 +224,13 @@ impl Direction {
         self.note_idle(start);
         let end = start.plus_ticks(u64::from(bytes) * self.wire.byte_ticks);
         self.wire.free = end;
-        self.idle_since = end;
+        if start < self.idle_since {
+            // A DLLP that is worked out late takes time that was noted as idle.
+            let taken = self.idle_since.min(end).ticks_since(start);
+            let idle = &mut self.idle_ticks[self.idle_reason as usize];
+            *idle = idle.saturating_sub(taken);
+        }
+        self.idle_since = self.idle_since.max(end);
         (start, end)
     }
 

@@ -85,17 +85,26 @@ fn flows_that_share_a_link_share_it_alike() {
     assert!(stdout_of(&arguments).contains("4 flows share "));
 }
 
+/// What a direction sends and its idle time by reason are the whole time, and no more.
 #[test]
 fn a_direction_does_one_thing_at_a_time() {
-    let arguments = "bench traffic --lab rosta --flow fpga1:host:read:16K --json";
-    let json = json_of(arguments);
-    for link in json["scenarios"][0]["links"].as_array().unwrap() {
-        let share = &link["share"];
-        let sent: f64 =
-            ["payload", "header", "replay", "dllp", "skp"].map(|k| number(&share[k])).iter().sum();
-        let idle: f64 = share["idle"].as_object().unwrap().values().map(number).sum();
-        let whole = sent + idle;
-        assert!((whole - 1.0).abs() < 0.005, "{}: {whole}", link["direction"]);
+    for flows in [
+        "--lab rosta --flow fpga1:host:read:16K --flow fpga2:host:write:4K",
+        "--lab rosta --flow host:fpga1:write:64",
+        "--lab pciebench --flow nfp:host:read:64 --outstanding 1",
+        "--lab pciebench --flow nfp:host:writeread:64..4K",
+    ] {
+        let json = json_of(&format!("bench traffic {flows} --json"));
+        for scenario in json["scenarios"].as_array().unwrap() {
+            for link in scenario["links"].as_array().unwrap() {
+                let share = &link["share"];
+                let sent =
+                    ["payload", "header", "replay", "dllp", "skp"].map(|k| number(&share[k]));
+                let idle = share["idle"].as_object().unwrap().values().map(number);
+                let whole: f64 = sent.into_iter().chain(idle).sum();
+                assert!((whole - 1.0).abs() < 1e-6, "{flows}: {}: {whole}", link["direction"]);
+            }
+        }
     }
 }
 
