@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 30
 FUZZ_ITERATIONS := 1000000000000
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-tests doc bench fuzz fmt readme pciebench clean
+.PHONY: help run test check-format lint check-tests doc bench bench-document fuzz fmt readme pciebench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -2,9 +2,6 @@
 //! The fabric itself: its state, its clock, its configuration space, and the loop that takes one
 //! event after the other.
 
-use crosslane_pcie::config::PortType;
-use crosslane_pcie::link::LinkRate;
-use crosslane_pcie::timers;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use crate::checks::OrderingChecker;
@@ -17,8 +14,8 @@ use crate::flow_state::FlowState;
 use crate::generic::GenericEndpoint;
 use crate::link_pair::pair;
 use crate::packet::{NONE, Packet, PacketIndex, Packets};
-use crate::parameters::{Coalescing, Forwarding, SwitchParameters};
-use crate::receiver::{CreditCount, Habit, UNLIMITED};
+use crate::parameters::{Forwarding, SwitchParameters};
+use crate::receiver::{CreditCount, UNLIMITED};
 use crate::root_complex::RootComplex;
 use crate::routing::Routes;
 use crate::topology::{
@@ -26,9 +23,6 @@ use crate::topology::{
 };
 use crate::trace::TraceSink;
 use crate::wire::Wire;
-
-/// What a configuration read gives when no function answers.
-pub const NO_FUNCTION: u32 = 0xffff_ffff;
 
 /// Events between two looks at whether the run has ended.
 const EVENTS_AT_A_TIME: u64 = 256;
@@ -267,132 +261,6 @@ impl Fabric {
     /// that the ordering rules and the completion rules allow.
     pub fn set_shuffle(&mut self, shuffle: bool) {
         self.shuffle = shuffle;
-    }
-
-    // --- Configuration space -------------------------------------------------------------
-
-    /// The function at a routing ID of a host, found as a configuration request would: down from
-    /// the root complex through the bus numbers that the bridges have now.
-    #[must_use]
-    pub fn function_at(&self, host: HostId, id: RoutingId) -> Option<PortId> {
-        let root = self
-            .nodes
-            .iter()
-            .find(|node| node.kind == NodeKind::RootComplex && node.host == host)?;
-        if id.function() != 0 {
-            return None;
-        }
-        let mut bus = 0;
-        let mut on_bus: Vec<PortId> = root.ports.clone();
-        loop {
-            let port = |id: &PortId| self.port(*id);
-            if id.bus() == bus {
-                return on_bus.into_iter().find(|p| port(p).device_number == id.device());
-            }
-            let bridge = on_bus.into_iter().find(|p| {
-                let config = &port(p).config;
-                config.port_type() != PortType::Endpoint
-                    && (config.secondary_bus()..=config.subordinate_bus()).contains(&id.bus())
-                    && config.secondary_bus() != 0
-            })?;
-            bus = self.port(bridge).config.secondary_bus();
-            on_bus = self.below(bridge);
-        }
-    }
-
-    /// The functions on the bus behind a bridge.
-    fn below(&self, bridge: PortId) -> Vec<PortId> {
-        let port = self.port(bridge);
-        if port.config.port_type() == PortType::UpstreamPort {
-            let ports = &self.node(port.node).ports;
-            return ports.iter().copied().filter(|id| *id != bridge).collect();
-        }
-        port.link.map(|link| self.link(link).lower).into_iter().collect()
-    }
-
-    /// The routing ID of a port's function, from the bus numbers that the bridges have now.
-    #[must_use]
-    pub fn routing_id(&self, id: PortId) -> RoutingId {
-        self.port_states[id.0 as usize].routing_id
-    }
-
-    fn find_routing_id(&self, id: PortId) -> RoutingId {
-        let port = self.port(id);
-        let bus = match port.config.port_type() {
-            PortType::RootPort => 0,
-            PortType::DownstreamPort => {
-                let ports = &self.node(port.node).ports;
-                let up = ports
-                    .iter()
-                    .map(|id| self.port(*id))
-                    .find(|port| port.config.port_type() == PortType::UpstreamPort);
-                up.map_or(0, |up| up.config.secondary_bus())
-            }
-            PortType::UpstreamPort | PortType::Endpoint => {
-                port.link.map_or(0, |link| self.port(self.link(link).upper).config.secondary_bus())
-            }
-        };
-        RoutingId::new(bus, port.device_number, 0)
-    }
-
-    /// Reads a double word of configuration space. Takes no simulated time.
-    /// [`NO_FUNCTION`] where no function answers.
-    #[must_use]
-    pub fn config_read(&self, host: HostId, id: RoutingId, offset: u16) -> u32 {
-        self.function_at(host, id).map_or(NO_FUNCTION, |port| self.port(port).config.read(offset))
-    }
-
-    /// Writes the enabled bytes of a double word of configuration space, with effect at once.
-    /// Takes no simulated time; lost where no function answers.
-    pub fn config_write(
-        &mut self,
-        host: HostId,
-        id: RoutingId,
-        offset: u16,
-        value: u32,
-        byte_enables: u8,
-    ) {
-        if let Some(port) = self.function_at(host, id) {
-            self.ports[port.0 as usize].config.write(offset, value, byte_enables);
-            self.apply_config(port.0);
-            if self.port(port).config.port_type().is_bridge() {
-                for below in self.below(port) {
-                    self.port_states[below.0 as usize].routing_id = self.find_routing_id(below);
-                }
-            }
-        }
-    }
-
-    /// Takes over what a port's configuration space says: sizes, limits, routes.
-    fn apply_config(&mut self, port: u32) {
-        let owner = &self.ports[port as usize];
-        let (node, link, config) = (owner.node.0, owner.link, &owner.config);
-        let max_payload_bytes = config.max_payload_bytes();
-        self.port_states[port as usize].max_payload_bytes = max_payload_bytes;
-        if let Some(link) = link {
-            let (parameters, link) = (&owner.parameters, self.link(link));
-            let rate = link.parameters.rate;
-            let index = self.port_states[port as usize].transmit ^ 1;
-            let ack = habit(parameters.ack, rate, max_payload_bytes);
-            let update_fc = habit(parameters.update_fc, rate, max_payload_bytes);
-            let replay = timers::replay_timer(rate.generation, rate.width, max_payload_bytes);
-            self.directions[index as usize].set_limits(ack, update_fc, max_payload_bytes);
-            self.directions[(index ^ 1) as usize].replay_limit_ps = replay.0;
-        }
-        self.apply_routes(node);
-    }
-
-    fn apply_routes(&mut self, node: u32) {
-        let routes = Routes::new(&self.nodes[node as usize], &self.ports);
-        match &mut self.node_states[node as usize] {
-            NodeState::Switch { routes: old, .. } => *old = routes,
-            NodeState::RootComplex(Some(root)) => root.routes = routes,
-            NodeState::Endpoint(Some(device)) => {
-                let port = self.nodes[node as usize].ports[0];
-                device.configured(&self.ports[port.0 as usize].config);
-            }
-            _ => {}
-        }
     }
 
     // --- Memory, outside of time ---------------------------------------------------------
@@ -642,11 +510,6 @@ impl Fabric {
 
 fn limit(value: u32) -> u64 {
     if value == u32::MAX { UNLIMITED } else { u64::from(value) }
-}
-
-fn habit(coalescing: Coalescing, rate: LinkRate, max_payload_bytes: u32) -> Habit {
-    let table = timers::ack_latency_limit(rate.generation, rate.width, max_payload_bytes);
-    Habit { tlps: coalescing.tlps, within_ps: coalescing.within.unwrap_or(table).0 }
 }
 
 fn node_state(behaviour: Behaviour) -> NodeState {

@@ -11,6 +11,7 @@
 
 mod checks;
 mod completer;
+mod configuration;
 mod counters;
 mod cpu;
 mod device;
@@ -36,11 +37,12 @@ pub mod trace;
 mod transmit;
 mod wire;
 
+pub use configuration::NO_FUNCTION;
 pub use counters::{IdleReason, LinkCounters};
 pub use cpu::{CoreWork, INTERRUPT_ADDRESSES, Interrupt};
 pub use device::{Consumed, Device, DevicePort, Received, bar_memory_base};
 pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
-pub use fabric::{Fabric, NO_FUNCTION, RunEnd};
+pub use fabric::{Fabric, RunEnd};
 pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
 pub use flow_state::FlowError;
 pub use memory::Memory;

@@ -14,7 +14,7 @@ use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::flow::FlowKind;
-use crate::flow_state::{MAX_STORE_BYTES, Posting};
+use crate::flow_state::{FlowState, MAX_STORE_BYTES, Posting};
 use crate::generic::tlp_length;
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::{PeerToPeer, RootComplexParameters};
@@ -50,7 +50,7 @@ struct Load {
     bytes: u32,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Core {
     works: Vec<Work>,
     turn: usize,
@@ -59,6 +59,58 @@ struct Core {
     free_ps: u64,
     /// Direction whose queue is full of stores.
     stalled: Option<u32>,
+    /// When the core looks for work next; `u64::MAX` if nothing is scheduled.
+    event_ps: u64,
+}
+
+impl Core {
+    const IDLE: Self = Self {
+        works: Vec::new(),
+        turn: 0,
+        load: None,
+        free_ps: 0,
+        stalled: None,
+        event_ps: u64::MAX,
+    };
+
+    /// Lets the core look for work at `time_ps`.
+    fn go_on_at(&mut self, time_ps: u64, fabric: &mut Fabric, node: u32, number: u32) {
+        if time_ps < self.event_ps {
+            self.event_ps = time_ps;
+            fabric.events.schedule(time_ps, EventKind::Core, node, number);
+        }
+    }
+}
+
+/// A store or load that a core is about to make.
+struct Access {
+    flow: u32,
+    operation: u64,
+    /// Position in the operation, bytes.
+    offset: u64,
+    address: u64,
+    bytes: u32,
+    /// Of the operation's pattern.
+    key: u64,
+    header: Header,
+}
+
+impl Access {
+    /// The next one of an operation: naturally aligned, at most as wide as the flow's stores.
+    fn next(state: &FlowState, flow: u32, operation: u64, offset: u64, core: u32) -> Self {
+        let width = state.flow.tlp_bytes.unwrap_or(DEFAULT_STORE_BYTES).min(MAX_STORE_BYTES);
+        let address = state.address(operation) + offset;
+        let to_boundary = u64::from(width) - address % u64::from(width);
+        let left = (state.flow.operation_bytes - offset).min(to_boundary);
+        let bytes = tlp_length(address, left, width + 4);
+        let header = if state.flow.kind == FlowKind::Write {
+            Header::memory_write(OWN_ID, BusAddress(address), bytes)
+        } else {
+            Header::memory_read(OWN_ID, Tag(core as u16), BusAddress(address), bytes)
+        };
+        let key = state.key(operation);
+        Self { flow, operation, offset, address, bytes, key, header }
+    }
 }
 
 pub(crate) struct RootComplex {
@@ -88,7 +140,7 @@ impl RootComplex {
     pub fn new(parameters: RootComplexParameters) -> Self {
         Self {
             completer: Completer::new(parameters.completer),
-            cores: vec![Core::default(); usize::from(parameters.cpu.cores)],
+            cores: vec![Core::IDLE; usize::from(parameters.cpu.cores)],
             parameters,
             routes: Routes::default(),
             unseen: VecDeque::new(),
@@ -323,13 +375,15 @@ impl RootComplex {
     /// One store or load of a core.
     fn core_step(&mut self, fabric: &mut Fabric, node: u32, number: u32) {
         let now_ps = fabric.events.now_ps();
-        let cpu = self.parameters.cpu;
         let core = &mut self.cores[number as usize];
+        if core.event_ps <= now_ps {
+            core.event_ps = u64::MAX;
+        }
         if core.load.is_some() || core.stalled.is_some() {
             return;
         }
         if core.free_ps > now_ps {
-            fabric.events.schedule(core.free_ps, EventKind::Core, node, number);
+            core.go_on_at(core.free_ps, fabric, node, number);
             return;
         }
         let mut again_ps = u64::MAX;
@@ -345,60 +399,65 @@ impl RootComplex {
                 }
             }
             let Some((operation, offset)) = work.current else { continue };
-            let flow = &state.flow;
-            let width = flow.tlp_bytes.unwrap_or(DEFAULT_STORE_BYTES).min(MAX_STORE_BYTES);
-            let address = state.address(operation) + offset;
-            let to_boundary = u64::from(width) - address % u64::from(width);
-            let left = (flow.operation_bytes - offset).min(to_boundary);
-            let bytes = tlp_length(address, left, width + 4);
-            let header = if flow.kind == FlowKind::Write {
-                Header::memory_write(OWN_ID, BusAddress(address), bytes)
-            } else {
-                Header::memory_read(OWN_ID, Tag(number as u16), BusAddress(address), bytes)
-            };
-            let Route::Port(target) = self.routes.route(&header, None) else {
-                let why = format!("no root port leads to {}", header.address);
-                let flow_number = work.flow;
-                work.current = None;
-                fabric.fail_operation(flow_number, operation, why);
-                again_ps = now_ps;
-                continue;
-            };
-            let id = fabric.nodes[node as usize].ports[target as usize];
-            let direction = fabric.port_states[id.0 as usize].transmit;
-            if header.kind == TlpKind::MemoryWrite
-                && fabric.directions[direction as usize].egress.length >= cpu.store_queue
-            {
-                core.stalled = Some(direction);
+            let access = Access::next(state, work.flow, operation, offset, number);
+            if let Route::Port(target) = self.routes.route(&access.header, None) {
+                let port = fabric.nodes[node as usize].ports[target as usize].0;
+                self.issue(fabric, node, number, at, port, &access);
                 return;
             }
-            let next = offset + u64::from(bytes);
-            work.current = (next < flow.operation_bytes).then_some((operation, next));
-            let (flow_number, key) = (work.flow, state.key(operation));
-            state.count_tlp();
-            core.turn = at + 1;
-            if header.kind == TlpKind::MemoryRead {
-                core.load = Some(Load { flow: flow_number, operation, address, bytes });
-            } else {
-                core.free_ps = now_ps + cpu.uncached_store.0;
-                fabric.events.schedule(core.free_ps, EventKind::Core, node, number);
-            }
-            let mut packet = Packet::new(header, node);
-            packet.flow = flow_number + 1;
-            packet.operation = operation as u32;
-            packet.ready_ps = now_ps + fabric.port_states[id.0 as usize].transmit_latency_ps;
-            let skip = (address & 3) as usize;
-            let index = fabric.inject(packet, |payload| {
-                if !payload.is_empty() {
-                    pattern::fill(key, offset, &mut payload[skip..skip + bytes as usize]);
-                }
-            });
-            fabric.enqueue(direction, OWN_SOURCE, index);
-            return;
+            let why = format!("no root port leads to {}", access.header.address);
+            work.current = None;
+            fabric.fail_operation(access.flow, operation, why);
+            again_ps = now_ps;
         }
         if again_ps != u64::MAX {
-            fabric.events.schedule(again_ps, EventKind::Core, node, number);
+            core.go_on_at(again_ps, fabric, node, number);
         }
+    }
+
+    /// Sends a store or load of the flow at `turn` out of a root port, unless the store queue is
+    /// full.
+    fn issue(
+        &mut self,
+        fabric: &mut Fabric,
+        node: u32,
+        number: u32,
+        turn: usize,
+        port: u32,
+        access: &Access,
+    ) {
+        let (now_ps, cpu) = (fabric.events.now_ps(), self.parameters.cpu);
+        let core = &mut self.cores[number as usize];
+        let state = fabric.port_states[port as usize];
+        let is_load = access.header.kind == TlpKind::MemoryRead;
+        let queued = fabric.directions[state.transmit as usize].egress.length;
+        if !is_load && queued >= cpu.store_queue {
+            core.stalled = Some(state.transmit);
+            return;
+        }
+        let &Access { flow, operation, offset, address, bytes, key, header } = access;
+        let next = offset + u64::from(bytes);
+        let open = next < fabric.flows[flow as usize].flow.operation_bytes;
+        core.works[turn].current = open.then_some((operation, next));
+        core.turn = turn + 1;
+        fabric.flows[flow as usize].count_tlp();
+        if is_load {
+            core.load = Some(Load { flow, operation, address, bytes });
+        } else {
+            core.free_ps = now_ps + cpu.uncached_store.0;
+            core.go_on_at(core.free_ps, fabric, node, number);
+        }
+        let mut packet = Packet::new(header, node);
+        packet.flow = flow + 1;
+        packet.operation = operation as u32;
+        packet.ready_ps = now_ps + state.transmit_latency_ps;
+        let skip = (address & 3) as usize;
+        let index = fabric.inject(packet, |payload| {
+            if !payload.is_empty() {
+                pattern::fill(key, offset, &mut payload[skip..skip + bytes as usize]);
+            }
+        });
+        fabric.enqueue(state.transmit, OWN_SOURCE, index);
     }
 }
 
