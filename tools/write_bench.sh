@@ -10,7 +10,7 @@ trap 'rm -f "$result"' EXIT
   "${CARGO:-cargo}" bench --quiet --locked -p crosslane-fabric --bench hops -- 9
   echo '```'
   printf '(%s core(s) of %s, %s)\n' "$(nproc)" \
-    "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1)" "$(rustc --version)"
+    "$(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | sed -n 1p)" "$(rustc --version)"
 } | tee "$result"
 sed -i -e "/<!-- bench -->/,/<!-- \/bench -->/{ /<!-- bench -->/{ r $result
   }
