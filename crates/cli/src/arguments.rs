@@ -155,8 +155,10 @@ Flows: FROM:TO:KIND:SIZE[:PAYLOAD]
   KIND     write, read, or writeread (a write, and a read of the same bytes behind it)
   SIZE     bytes of one operation: 64, 4K or 4KiB (4096), 1MiB, 1MB (1000000);
            64..1M is a sweep over the powers of two, whose runs share the machine's cores
-  PAYLOAD  bytes of one write TLP or read request. Sent as asked, even where it is more than
-           the port may send: the first port that it is too large for reports a malformed TLP
+  PAYLOAD  bytes of one write TLP or read request; of a core's store or load, up to 64. An
+           endpoint sends it as asked, up to the longest that any port of the lab supports, even
+           where its own port is set to less: the first port that it is too large for reports a
+           malformed TLP
 
 Examples:
   crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
@@ -177,11 +179,12 @@ pub struct TrafficArguments {
     /// A flow; may be given many times, all run at once.
     #[arg(long = "flow", value_name = "FLOW", required = true)]
     pub flows: Vec<FlowArgument>,
-    /// Operations of each flow [default: by size, about 8 MiB of data].
+    /// Operations of each flow [default: by size, about 8 MiB of data, but 16 to
+    /// 10000 operations].
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
     pub operations: Option<u64>,
-    /// Operations of a flow in flight at once [default: by size, about 256 KiB of data; 1 for
-    /// writeread].
+    /// Operations of a flow in flight at once [default: by size, about 256 KiB of data, but
+    /// 2 to 64 operations; 1 for writeread].
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_OUTSTANDING))]
     pub outstanding: Option<u32>,
     /// Everything random comes from this number.
