@@ -35,6 +35,9 @@ doc: ## the reference documentation, with warnings as errors
 bench: ## speed of the simulator on this machine
 	$(CARGO) bench --locked -p crosslane-fabric --bench hops
 
+bench-document: ## the same, written into docs/fabric.md
+	CARGO=$(CARGO) tools/write_bench.sh
+
 fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_TEST_TIME_MS=$$(( $(FUZZ_SECONDS) * 1000 )) \
 	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \

@@ -170,7 +170,7 @@ impl Direction {
         let available = &mut self.available[class.index()];
         available.header -= 1;
         available.data -= u64::from(data);
-        let outstanding = &mut self.receiver.outstanding[class.index()];
+        let outstanding = &mut self.receiver.pools[class.index()].outstanding;
         outstanding.header += 1;
         outstanding.data += u64::from(data);
         self.sent += 1;
@@ -181,8 +181,8 @@ impl Direction {
     /// class from being sent.
     pub fn receiver_is_full(&self, class: Class) -> bool {
         let r = &self.receiver;
-        let free = r.unreturned[class.index()].tlps > 0
-            || r.granted[class.index()] != self.limit[class.index()];
+        let pool = &r.pools[class.index()];
+        let free = pool.unreturned.tlps > 0 || pool.granted != self.limit[class.index()];
         !free
     }
 
@@ -262,9 +262,10 @@ impl Direction {
     /// All credits are back and nothing waits: what must hold when the fabric is quiet.
     pub fn is_quiet(&self) -> bool {
         let credits = (0..3).all(|class| {
-            let capacity = self.receiver.capacity[class];
+            let pool = &self.receiver.pools[class];
+            let capacity = pool.capacity;
             let back = self.available[class] == capacity;
-            self.receiver.outstanding[class] == CreditCount::default()
+            pool.outstanding == CreditCount::default()
                 && (back || capacity == CreditCount { header: UNLIMITED, data: UNLIMITED })
         });
         credits && self.egress.is_empty() && self.replay.is_empty() && self.acked == self.sent

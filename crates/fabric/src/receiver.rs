@@ -13,7 +13,7 @@ pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
 /// Receive buffers freed or DLLPs waiting before they are worked out although nobody asked: a
 /// bound on memory.
-pub(crate) const LATE_LIMIT: usize = 64;
+pub(crate) const LATE_LIMIT: usize = 16;
 
 /// Header and data credits since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,21 +57,31 @@ pub(crate) struct Habit {
     pub within_ps: u64,
 }
 
+/// The buffer of one class, as credits. What one TLP needs of it lies together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pool {
+    /// Advertised at the start; `UNLIMITED` for an infinite pool.
+    pub capacity: CreditCount,
+    /// Used by TLPs in the buffer or on the wire.
+    pub outstanding: CreditCount,
+    /// Granted since the start, the advertisement included.
+    pub granted: CreditCount,
+    /// Free and not yet returned.
+    pub unreturned: Unreturned,
+}
+
 /// The receiving end.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub ack: Habit,
     pub update_fc: Habit,
-    /// Advertised at the start; `UNLIMITED` for an infinite pool.
-    pub capacity: [CreditCount; 3],
+    /// The buffer of each class.
+    pub pools: [Pool; 3],
     /// Data credits of one largest TLP.
     pub largest_data: u64,
-    /// Credits used by TLPs in the buffer or on the wire.
-    pub outstanding: [CreditCount; 3],
-    /// Credits granted since the start, the advertisement included.
-    pub granted: [CreditCount; 3],
     releases: VecDeque<Release>,
-    pub unreturned: [Unreturned; 3],
+    /// One bit for each class with credits that are free and not yet returned.
+    waiting: u8,
     /// Nothing here turns into a DLLP before this time.
     pub next_due_ps: u64,
     /// The earliest time at which freed credits must be returned, whatever else comes.
@@ -91,12 +101,15 @@ impl Receiver {
         Self {
             ack: at_once,
             update_fc: at_once,
-            capacity,
+            pools: capacity.map(|capacity| Pool {
+                capacity,
+                outstanding: CreditCount::default(),
+                granted: capacity,
+                unreturned: Unreturned::default(),
+            }),
+            waiting: 0,
             largest_data: 0,
-            outstanding: [CreditCount::default(); 3],
-            granted: capacity,
             releases: VecDeque::new(),
-            unreturned: [Unreturned::default(); 3],
             next_due_ps: u64::MAX,
             update_due_ps: u64::MAX,
             accepted: 0,
@@ -161,8 +174,8 @@ impl Receiver {
     fn first_update_timer(&self) -> (Class, u64) {
         let mut first = (Class::Posted, u64::MAX);
         for class in Class::ALL {
-            let unreturned = self.unreturned[class.index()];
-            if unreturned.tlps > 0 {
+            if self.waiting & (1 << class.index()) != 0 {
+                let unreturned = &self.pools[class.index()].unreturned;
                 let due = unreturned.since_ps + self.update_fc.within_ps;
                 if due < first.1 {
                     first = (class, due);
@@ -201,9 +214,7 @@ impl Receiver {
     /// if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
     fn note_release(&mut self, release: Release) -> Option<Dllp> {
         let class = release.class.index();
-        let capacity = self.capacity[class];
-        let outstanding = &mut self.outstanding[class];
-        let unreturned = &mut self.unreturned[class];
+        let Pool { capacity, outstanding, granted, unreturned } = &mut self.pools[class];
         // What the transmitter cannot use: the buffer in use, and what it has not been told of.
         let header_taken = outstanding.header + u64::from(unreturned.tlps);
         let data_taken = outstanding.data + unreturned.data;
@@ -211,6 +222,7 @@ impl Receiver {
             || (release.data > 0 && capacity.data.saturating_sub(data_taken) < self.largest_data);
         if unreturned.tlps == 0 {
             unreturned.since_ps = release.time_ps;
+            self.waiting |= 1 << class;
             let due_ps = release.time_ps + self.update_fc.within_ps;
             self.update_due_ps = self.update_due_ps.min(due_ps);
         }
@@ -219,12 +231,12 @@ impl Receiver {
         let full = unreturned.tlps >= self.update_fc.tlps;
         outstanding.header -= 1;
         outstanding.data -= u64::from(release.data);
-        let granted = &mut self.granted[class];
         granted.header += 1;
         granted.data += u64::from(release.data);
         if capacity.header >= UNLIMITED && capacity.data >= UNLIMITED {
             // An infinite pool is never updated.
             *unreturned = Unreturned::default();
+            self.waiting &= !(1 << class);
             self.update_due_ps = self.first_update_timer().1;
             return None;
         }
@@ -232,14 +244,11 @@ impl Receiver {
     }
 
     fn update(&mut self, class: Class, time_ps: u64) -> Dllp {
-        self.unreturned[class.index()] = Unreturned::default();
+        let pool = &mut self.pools[class.index()];
+        pool.unreturned = Unreturned::default();
+        let granted = pool.granted;
+        self.waiting &= !(1 << class.index());
         self.update_due_ps = self.first_update_timer().1;
-        Dllp {
-            time_ps,
-            kind: DllpKind::UpdateFc(class),
-            granted: self.granted[class.index()],
-            received: 0,
-            received_bytes: 0,
-        }
+        Dllp { time_ps, kind: DllpKind::UpdateFc(class), granted, received: 0, received_bytes: 0 }
     }
 }
