@@ -103,6 +103,7 @@ pub(crate) struct DirectionSetup {
     pub replay_capacity: u64,
     pub retrain_ps: u64,
     pub sources: usize,
+    pub first_source_is_mixed: bool,
 }
 
 impl Direction {
@@ -123,7 +124,7 @@ impl Direction {
             log_clean_bit: (-setup.bit_error_rate).ln_1p(),
             available: setup.capacity,
             limit: setup.capacity,
-            egress: Egress::new(setup.sources),
+            egress: Egress::new(setup.sources, setup.first_source_is_mixed),
             sent: 0,
             sent_bytes: 0,
             acked: 0,

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use crosslane_pcie::ordering::{Passing, may_pass};
+use crosslane_pcie::tlp::Class;
 
 use crate::packet::{NONE, PacketIndex, Packets};
 use crate::receiver::CreditCount;
@@ -34,6 +35,8 @@ struct SourceQueue {
     queues: [VecDeque<Queued>; 3],
     /// One bit for each class that is not empty.
     classes: u8,
+    /// The last TLP of this source was posted.
+    posted_last: bool,
 }
 
 /// What may be sent now: header and data credits left, by class.
@@ -81,6 +84,10 @@ pub(crate) enum Choice {
 #[derive(Clone, Debug)]
 pub(crate) struct Egress {
     sources: Vec<SourceQueue>,
+    /// The first source is several at once, a root complex's cores and its memory: its posted
+    /// requests take turns with the rest, so that a store does not wait for all completions that
+    /// are queued.
+    first_is_mixed: bool,
     /// One bit for each source that is not empty.
     waiting: u64,
     /// Source after the one that was served last.
@@ -93,9 +100,10 @@ pub(crate) struct Egress {
 }
 
 impl Egress {
-    pub fn new(sources: usize) -> Self {
+    pub fn new(sources: usize, first_is_mixed: bool) -> Self {
         Self {
             sources: vec![SourceQueue::default(); sources],
+            first_is_mixed,
             waiting: 0,
             turn: 0,
             order: 0,
@@ -107,6 +115,11 @@ impl Egress {
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0
+    }
+
+    /// Posted requests that wait from the first source.
+    pub fn posted_of_first(&self) -> usize {
+        self.sources[0].queues[Class::Posted.index()].len()
     }
 
     #[inline]
@@ -159,11 +172,20 @@ impl Egress {
         room: &Room<'_>,
         refusal: &mut Refusal,
     ) -> Option<usize> {
-        let source = &self.sources[source as usize];
+        let (number, source) = (source, &self.sources[source as usize]);
         if source.classes.is_power_of_two() {
             let class = source.classes.trailing_zeros() as usize;
             let first = source.queues[class].front()?;
             return is_ready(first, class, now_ps, room, refusal).then_some(class);
+        }
+        if self.first_is_mixed && number == 0 && !source.posted_last {
+            // Posted requests may pass both other classes.
+            let posted = Class::Posted.index();
+            if let Some(first) = source.queues[posted].front()
+                && is_ready(first, posted, now_ps, room, refusal)
+            {
+                return Some(posted);
+            }
         }
         let mut left = source.classes;
         let mut stuck = [None; 3];
@@ -192,6 +214,7 @@ impl Egress {
         let queue = &mut self.sources[source as usize];
         let taken =
             if at == 0 { queue.queues[class].pop_front() } else { queue.queues[class].remove(at) };
+        queue.posted_last = class == Class::Posted.index();
         if queue.queues[class].is_empty() {
             queue.classes &= !(1 << class);
             if queue.classes == 0 {

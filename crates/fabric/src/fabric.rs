@@ -158,6 +158,10 @@ impl Fabric {
             capacity,
             replay_capacity: limit(replay),
             retrain_ps: link.parameters.retrain.0,
+            first_source_is_mixed: matches!(
+                self.node_states[node_of(from) as usize],
+                NodeState::RootComplex(_)
+            ),
             sources: self.nodes[node_of(from) as usize].ports.len() + 1,
         })
     }

@@ -430,8 +430,8 @@ impl RootComplex {
         let core = &mut self.cores[number as usize];
         let state = fabric.port_states[port as usize];
         let is_load = access.header.kind == TlpKind::MemoryRead;
-        let queued = fabric.directions[state.transmit as usize].egress.length;
-        if !is_load && queued >= cpu.store_queue {
+        let queued = fabric.directions[state.transmit as usize].egress.posted_of_first();
+        if !is_load && queued >= cpu.store_queue as usize {
             core.stalled = Some(state.transmit);
             return;
         }

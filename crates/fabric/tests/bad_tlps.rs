@@ -200,11 +200,15 @@ fn a_root_complex_can_forbid_peer_traffic() {
 
 /// Sets ACS redirection of requests on one port.
 fn redirect(stand: &mut Stand, name: &str) {
+    set_acs(stand, name, registers::ACS_CONTROL_REQUEST_REDIRECT);
+}
+
+/// Sets the ACS control bits of one port.
+fn set_acs(stand: &mut Stand, name: &str, value: u32) {
     let port = port(stand, name);
     let config = &stand.fabric.port(port).config;
     let acs = config.find_extended_capability(registers::EXTENDED_CAPABILITY_ACS).unwrap();
     let id = stand.fabric.routing_id(port);
-    let value = registers::ACS_CONTROL_REQUEST_REDIRECT;
     stand.fabric.config_write(HOST, id, acs + registers::ACS_CONTROL, value, 0b1100);
 }
 
@@ -231,6 +235,21 @@ fn acs_redirects_peer_traffic_through_the_root_complex() {
         stand.run(vec![Flow { operations: 100, ..flow }]);
         let counters = stand.fabric.counters(DirectionId { link: uplink, way: Way::Up });
         assert_eq!(counters.tlps, if redirected { 400 } else { 0 });
+    }
+}
+
+/// A peer read whose completions are redirected at the port of the one that answers: the request
+/// turns at the switch, the completions go up and down the uplink.
+#[test]
+fn acs_redirects_completions_of_peer_reads() {
+    let mut stand = one_switch(&settings(), 2);
+    set_acs(&mut stand, "down0.1", registers::ACS_CONTROL_COMPLETION_REDIRECT);
+    let flow = stand.flow(0, FlowKind::Read, stand.bar(1), 256);
+    stand.run(vec![Flow { operations: 100, ..flow }]);
+    let uplink = stand.fabric.port(port(&stand, "up0")).link.unwrap();
+    for way in [Way::Up, Way::Down] {
+        let counters = stand.fabric.counters(DirectionId { link: uplink, way });
+        assert_eq!((counters.tlps, counters.payload_bytes), (100, 25_600), "{way:?}");
     }
 }
 

@@ -230,3 +230,23 @@ fn a_full_store_queue_stalls_its_core_only() {
         assert!(reports[1].latencies_ps.iter().all(|latency_ps| *latency_ps <= 2 * 112_000));
     }
 }
+
+/// A doorbell does not wait for the completions that are queued: stores and completions of a root
+/// complex take turns on a link that is full of completions.
+#[test]
+fn a_store_takes_its_turn_beside_completions() {
+    let mut settings = Settings::ideal(rate(2, 4), 128);
+    settings.cpu.store_queue = 4;
+    settings.max_read_request = 4096;
+    let mut stand = direct(&settings);
+    let mut reads = stand.flow(0, FlowKind::Read, BusAddress(0), 64 << 10);
+    (reads.operations, reads.outstanding, reads.window_bytes) = (100, 4, 4 << 20);
+    let mut stores = core(&stand, 0, FlowKind::Write, 0, 8);
+    (stores.operations, stores.outstanding) = (500, 1);
+    let reports = stand.run(vec![reads, stores]);
+    // A store waits for at most two TLPs that are on their way or have the turn, 148 B at 0.5 ns.
+    let longest = *reports[1].latencies_ps.iter().max().unwrap();
+    assert!(longest <= 14_000 + 2 * 74_000 + 10_000, "{longest} ps");
+    // And the completions go on: beside 28 B of each store and the DLLPs the link is theirs.
+    assert!(reports[0].bytes_per_second() > 0.7 * 2e9 * 128.0 / 148.0);
+}
