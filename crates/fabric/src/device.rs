@@ -6,7 +6,7 @@ use std::any::Any;
 
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::Header;
-use crosslane_pcie::units::RoutingId;
+use crosslane_pcie::units::{Picoseconds, RoutingId};
 
 use crate::counters::IdleReason;
 use crate::errors::ErrorKind;
@@ -20,8 +20,8 @@ use crate::packet::{NONE, Packet, PacketIndex};
 pub enum Consumed {
     /// At once.
     Now,
-    /// At this time, in ps.
-    At(u64),
+    /// At this time.
+    At(Picoseconds),
     /// When the device calls [`DevicePort::release`].
     Held,
 }
@@ -49,7 +49,7 @@ pub trait Device: Any + Send {
     fn configured(&mut self, _config: &ConfigSpace) {}
 
     /// The memory behind the BARs, if it is to be looked at or filled from outside of simulated
-    /// time. The BARs lie in it one behind the other: see [`bar_memory_base`].
+    /// time. The BARs lie in it one behind the other: see [`bar_offset_bytes`].
     fn memory(&mut self) -> Option<&mut Memory> {
         None
     }
@@ -66,7 +66,7 @@ pub trait Device: Any + Send {
 
 /// Where the bytes of a BAR begin in a device's memory: behind those of the BARs before it.
 #[must_use]
-pub fn bar_memory_base(config: &ConfigSpace, bar: usize) -> u64 {
+pub fn bar_offset_bytes(config: &ConfigSpace, bar: usize) -> u64 {
     (0..bar).filter_map(|before| config.bar(before)).map(|before| before.size_bytes).sum()
 }
 

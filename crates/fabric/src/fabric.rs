@@ -6,7 +6,7 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use crate::checks::OrderingChecker;
 use crate::counters::LinkCounters;
-use crate::device::{Device, DevicePort, bar_memory_base};
+use crate::device::{Device, DevicePort, bar_offset_bytes};
 use crate::direction::{Direction, DirectionSetup};
 use crate::errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 use crate::events::{Event, EventKind, Events};
@@ -307,7 +307,7 @@ impl Fabric {
             }
             let bar =
                 (0..6).filter_map(|bar| port.config.bar(bar)).find(|bar| bar.contains(address))?;
-            let base = bar_memory_base(&port.config, bar.index);
+            let base = bar_offset_bytes(&port.config, bar.index);
             Some((port.node.0, base + (address.0 - bar.base.0)))
         });
         let Some((node, offset)) = target else { return false };

@@ -303,9 +303,17 @@ impl Fabric {
         let most = if is_core { MAX_STORE_BYTES } else { self.packets.largest_payload_bytes() };
         if let Some(bytes) = flow.tlp_bytes {
             let most = if flow.kind == FlowKind::Read && !is_core { 4096 } else { most };
-            if bytes == 0 || bytes > most || !bytes.is_power_of_two() {
+            if !bytes.is_power_of_two() {
+                return bad(format!("{bytes} B for each TLP is not a power of two"));
+            }
+            if bytes > most {
+                let what = match (is_core, flow.kind) {
+                    (true, _) => "a core stores and loads",
+                    (false, FlowKind::Read) => "a read may ask for",
+                    (false, _) => "any port of this lab could take as payload",
+                };
                 return bad(format!(
-                    "{bytes} B for each TLP is not a power of two from 1 to {most}"
+                    "{bytes} B for each TLP is more than the {most} B that {what}"
                 ));
             }
         }

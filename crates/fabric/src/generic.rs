@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
-use crosslane_pcie::units::{BusAddress, Tag};
+use crosslane_pcie::units::{BusAddress, Picoseconds, Tag};
 
 use crate::completer::{Completer, Piece, Read};
 use crate::counters::IdleReason;
-use crate::device::{Consumed, Device, DevicePort, Received, bar_memory_base};
+use crate::device::{Consumed, Device, DevicePort, Received, bar_offset_bytes};
 use crate::errors::ErrorKind;
 use crate::flow::FlowKind;
 use crate::flow_state::Posting;
@@ -437,7 +437,7 @@ impl GenericEndpoint {
         if let Err(what) = port.fabric.written(tlp.index, bytes, times.visible_ps) {
             port.report(ErrorKind::WrongData { what });
         }
-        Consumed::At(times.drained_ps)
+        Consumed::At(Picoseconds(times.drained_ps))
     }
 
     fn take_read(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
@@ -524,7 +524,7 @@ impl Device for GenericEndpoint {
             .map(|bar| Window {
                 base: bar.base.0,
                 size: bar.size_bytes,
-                memory: bar_memory_base(config, bar.index),
+                memory: bar_offset_bytes(config, bar.index),
             })
             .collect();
     }

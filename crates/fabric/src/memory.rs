@@ -17,9 +17,9 @@ impl Memory {
         Self::default()
     }
 
-    /// Copies `bytes` to `address`.
-    pub fn write(&mut self, address: u64, bytes: &[u8]) {
-        let (mut at, mut rest) = (address, bytes);
+    /// Copies `bytes` to the place `offset_bytes` from its beginning.
+    pub fn write(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        let (mut at, mut rest) = (offset_bytes, bytes);
         while !rest.is_empty() {
             let (chunk, offset) = (at as usize / CHUNK_BYTES, at as usize % CHUNK_BYTES);
             let length = rest.len().min(CHUNK_BYTES - offset);
@@ -34,9 +34,9 @@ impl Memory {
         }
     }
 
-    /// Copies from `address` into `bytes`.
-    pub fn read(&self, address: u64, bytes: &mut [u8]) {
-        let (mut at, mut rest) = (address, bytes);
+    /// Copies from `offset_bytes` into `bytes`.
+    pub fn read(&self, offset_bytes: u64, bytes: &mut [u8]) {
+        let (mut at, mut rest) = (offset_bytes, bytes);
         while !rest.is_empty() {
             let (chunk, offset) = (at as usize / CHUNK_BYTES, at as usize % CHUNK_BYTES);
             let length = rest.len().min(CHUNK_BYTES - offset);

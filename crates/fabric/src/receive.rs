@@ -148,7 +148,7 @@ impl Fabric {
         self.packets.remove(index);
         let now_ps = self.events.now_ps();
         match consumed {
-            Some(Consumed::At(time_ps)) => self.release(direction, time_ps, class, data),
+            Some(Consumed::At(time)) => self.release(direction, time.0, class, data),
             Some(Consumed::Held) => {}
             Some(Consumed::Now) | None => self.release(direction, now_ps, class, data),
         }
