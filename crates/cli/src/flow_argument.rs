@@ -45,6 +45,7 @@ impl FromStr for FlowArgument {
         let (from, to, kind, size, payload) = match parts[..] {
             [from, to, kind, size] => (from, to, kind, size, None),
             [from, to, kind, size, payload] => (from, to, kind, size, Some(payload)),
+            [_] => return Err(format!("{text} has 1 part; a flow is {FORM}")),
             _ => return Err(format!("{text} has {} parts; a flow is {FORM}", parts.len())),
         };
         if from.is_empty() || to.is_empty() {
@@ -92,6 +93,7 @@ mod tests {
     fn each_part_that_is_wrong_is_named() {
         for (text, error) in [
             ("a:b:write", "a:b:write has 3 parts; a flow is "),
+            ("fpga1", "fpga1 has 1 part; a flow is "),
             ("a:b:write:1:2:3", "a:b:write:1:2:3 has 6 parts; a flow is "),
             (":b:write:64", ":b:write:64 lacks a name; "),
             ("a:b:copy:64", "copy is not a kind of flow; known are write, read, writeread"),

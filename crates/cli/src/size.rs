@@ -79,6 +79,9 @@ impl FromStr for SizeRange {
             let size = parse_size(text)?;
             return Ok(Self { first_bytes: size, last_bytes: size });
         };
+        if first.is_empty() || last.is_empty() {
+            return Err(format!("{text} lacks one end; a range is FIRST..LAST, such as 64..1M"));
+        }
         let (first_bytes, last_bytes) = (parse_size(first)?, parse_size(last)?);
         if first_bytes > last_bytes {
             return Err(format!("{text} runs backwards: {first} is more than {last}"));
@@ -148,7 +151,9 @@ mod tests {
         let error = |text: &str| text.parse::<SizeRange>().unwrap_err();
         assert_eq!(error("1K..64"), "1K..64 runs backwards: 1K is more than 64");
         assert_eq!(error("96..512"), "96..512 has to begin at a power of two; 96 is none");
-        assert!(error("64..").starts_with(" is not a size"));
+        for text in ["64..", "..64", ".."] {
+            assert!(error(text).starts_with(&format!("{text} lacks one end; a range is ")));
+        }
     }
 
     #[test]

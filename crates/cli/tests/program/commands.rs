@@ -26,7 +26,7 @@ fn exit_code_2_for_a_wrong_command_line() {
         ("", "Usage: crosslane"),
         ("nonsense", "unrecognized subcommand 'nonsense'"),
         ("bench traffic --lab rosta", "required arguments were not provided"),
-        ("bench traffic --lab rosta --flow fpga1", "fpga1 has 1 parts; a flow is FROM:TO:KIND"),
+        ("bench traffic --lab rosta --flow fpga1", "fpga1 has 1 part; a flow is FROM:TO:KIND"),
         ("bench traffic --lab rosta --flow a:b:write:64Q", "64Q is not a size"),
         ("bench traffic --lab rosta --flow a:b:write:64 --mps 100", "100 is none of 128, 256"),
         ("bench traffic --lab rosta --flow a:b:write:64 --operations 0", "0 is not in 1.."),
