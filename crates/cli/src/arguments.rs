@@ -180,7 +180,7 @@ pub struct TrafficArguments {
     #[arg(long = "flow", value_name = "FLOW", required = true)]
     pub flows: Vec<FlowArgument>,
     /// Operations of each flow [default: by size, about 8 MiB of data, but 16 to
-    /// 10000 operations].
+    /// 10000 operations; of more than 4 MiB, as many as are 64 MiB, but at least 2].
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
     pub operations: Option<u64>,
     /// Operations of a flow in flight at once [default: by size, about 256 KiB of data, but

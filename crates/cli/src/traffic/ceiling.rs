@@ -42,11 +42,36 @@ impl DataTlps {
     }
 }
 
+/// What carries the data that a ceiling is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    /// Memory writes.
+    Writes,
+    /// Completions of reads.
+    Completions,
+}
+
+impl Carrier {
+    /// `writes`, `completions`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Writes => "writes",
+            Self::Completions => "completions",
+        }
+    }
+}
+
 /// A flow's ceiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowCeiling {
+    /// Whether they are writes or completions.
+    pub carrier: Carrier,
     /// The TLPs that it holds for.
     pub tlps: DataTlps,
+    /// Whether `tlps` are those of regular cuts though the completer cut at random, and could not
+    /// be counted: the ceiling is then near the true one, above or below it.
+    pub is_estimate: bool,
     /// Bytes of data per second, no DLLPs taken off.
     pub bytes_per_second: f64,
     /// The same less the DLLPs that the run sent in that direction.
@@ -64,6 +89,7 @@ pub type Counters = BTreeMap<DirectionId, LinkCounters>;
 pub fn along(
     fabric: &Fabric,
     route: &[DirectionId],
+    carrier: Carrier,
     tlps: DataTlps,
     counters: &Counters,
     span: Picoseconds,
@@ -78,7 +104,9 @@ pub fn along(
             let dllp_bytes = counters.get(&direction).map_or(0, |counters| counters.dllp_bytes);
             let dllps = if seconds > 0.0 { dllp_bytes as f64 / seconds } else { 0.0 };
             FlowCeiling {
+                carrier,
                 tlps,
+                is_estimate: false,
                 bytes_per_second: packets * efficiency,
                 less_dllps_bytes_per_second: (packets - dllps).max(0.0) * efficiency,
                 direction,

@@ -6,7 +6,7 @@ use crosslane_fabric::FlowSource;
 use crosslane_fabric::IdleReason;
 use serde_json::{Map, Value, json};
 
-use super::report::{shared_ceiling, wire_share};
+use super::report::{payload_rate, shared_ceiling, wire_share};
 use super::scenario::{DirectionOutcome, FlowOutcome, Outcome};
 use crate::flow_argument::kind_word;
 
@@ -32,7 +32,7 @@ fn scenario(outcome: &Outcome) -> Value {
         "links": links,
         "simulated_ps": outcome.simulated.0,
         "tlp_hops": outcome.tlp_hops,
-        "errors": outcome.errors,
+        "errors": outcome.deadlock.iter().chain(&outcome.errors).collect::<Vec<_>>(),
         "error_count": outcome.error_count,
     })
 }
@@ -45,6 +45,8 @@ fn flow_json(flow: &FlowOutcome, outcome: &Outcome) -> Value {
             "bytes_per_second": ceiling.bytes_per_second,
             "less_dllps_bytes_per_second": ceiling.less_dllps_bytes_per_second,
             "payload_bytes": ceiling.tlps.payload_bytes(),
+            "carrier": ceiling.carrier.word(),
+            "is_estimate": ceiling.is_estimate,
             "header_dw": ceiling.tlps.header_dw,
             "direction": limit.map(|direction| &direction.name),
         })
@@ -58,6 +60,7 @@ fn flow_json(flow: &FlowOutcome, outcome: &Outcome) -> Value {
         "iterations": flow.operations,
         "failed": flow.failed,
         "outstanding": planned.flow.outstanding,
+        "in_flight": planned.in_flight(),
         "target": planned.flow.target.0,
         "moved_bytes": flow.bytes,
         "request_tlps": flow.tlps,
@@ -85,6 +88,7 @@ fn link_json(direction: &DirectionOutcome, outcome: &Outcome) -> Value {
         "generation": direction.rate.generation.number(),
         "width": direction.rate.width.lanes(),
         "flows": direction.data_of,
+        "bytes_per_second": payload_rate(direction, span),
         "ceiling_bytes_per_second": shared_ceiling(direction, span),
         "tlps": counters.tlps,
         "replayed_tlps": counters.replayed_tlps,

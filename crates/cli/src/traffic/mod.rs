@@ -23,7 +23,7 @@ use crate::progress::Progress;
 use plan::Choices;
 use scenario::{Outcome, Scenario, direction_name, total_bytes};
 
-/// Errors that are printed; further ones are counted.
+/// Errors that are printed beside deadlocks, which all are; further ones are counted.
 const PRINTED_ERRORS: usize = 10;
 
 /// Runs every scenario and prints what came of it.
@@ -56,9 +56,9 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     }
     // A flow that cannot be is said before anything runs, and is the first one of the line.
     let running = lab.build(arguments.seed)?;
-    let mut bytes = 0;
+    let mut bytes = 0_u64;
     for scenario in &scenarios {
-        bytes += total_bytes(&scenario.plan(&running)?);
+        bytes = bytes.saturating_add(total_bytes(&scenario.plan(&running)?));
     }
     let progress = Progress::new(bytes);
     let outcomes = match &arguments.trace {
@@ -118,12 +118,15 @@ fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>, Command
 /// Prints what went wrong, and is an error if anything did.
 fn print_errors(outcomes: &[Outcome]) -> Result<(), CommandError> {
     let count: u64 = outcomes.iter().map(|outcome| outcome.error_count).sum();
+    let deadlocks = outcomes.iter().filter_map(|outcome| outcome.deadlock.as_ref());
     let errors = outcomes.iter().flat_map(|outcome| &outcome.errors);
-    for error in errors.take(PRINTED_ERRORS) {
+    let mut printed = 0;
+    for error in deadlocks.chain(errors.take(PRINTED_ERRORS)) {
         print_error(error);
+        printed += 1;
     }
-    if count > PRINTED_ERRORS as u64 {
-        print_hint(&format!("{PRINTED_ERRORS} of {count} errors are shown"));
+    if count > printed {
+        print_hint(&format!("{printed} of {count} errors are shown"));
     }
     if count > 0 { Err(CommandError::Run) } else { Ok(()) }
 }

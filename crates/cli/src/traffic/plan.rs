@@ -17,8 +17,12 @@ use crate::quantity::size_words;
 
 /// Data that each flow moves unless the user says how many operations, bytes.
 const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
-/// Fewest and most operations that follow from it.
+/// Fewest and most operations that follow from it, as far as the next two allow.
 const DEFAULT_OPERATIONS: RangeInclusive<u64> = 16..=10_000;
+/// Most data that each flow moves unless the user says how many operations, bytes.
+const DEFAULT_MOST_BYTES: u64 = 64 << 20;
+/// Fewest operations, however large they are: fewer would have no second one behind the first.
+const DEFAULT_FEWEST_OPERATIONS: u64 = 2;
 /// Data that each flow has in flight unless the user says how many operations, bytes.
 const DEFAULT_IN_FLIGHT_BYTES: u64 = 256 << 10;
 /// Fewest and most operations in flight that follow from it.
@@ -68,6 +72,16 @@ impl PlannedFlow {
             FlowKind::Read => (&[], &self.completions),
             FlowKind::WriteRead => (&self.requests, &self.completions),
         }
+    }
+
+    /// Operations in flight at once, as far as there are so many; a core has one load at a time.
+    #[must_use]
+    pub fn in_flight(&self) -> u64 {
+        let is_core = matches!(self.flow.source, FlowSource::Core { .. });
+        if is_core && self.flow.kind == FlowKind::Read {
+            return 1;
+        }
+        u64::from(self.flow.outstanding).min(self.flow.operations)
     }
 
     /// `fpga1 -> host, write`.
@@ -229,6 +243,12 @@ fn default_outstanding(kind: FlowKind, bytes: u64) -> u64 {
     }
 }
 
+/// Operations that suit a size: enough for an average, and not too long to wait for.
+fn default_operations(bytes: u64) -> u64 {
+    let most = (DEFAULT_MOST_BYTES / bytes).max(DEFAULT_FEWEST_OPERATIONS);
+    by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS).min(most)
+}
+
 fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
     (total / bytes).clamp(*limits.start(), *limits.end())
 }
@@ -273,9 +293,7 @@ pub fn plan(
             operation_bytes: bytes,
             tlp_bytes: argument.payload_bytes,
             force: argument.payload_bytes.is_some(),
-            operations: choices
-                .operations
-                .unwrap_or_else(|| by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS)),
+            operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
             outstanding: outstanding.unwrap_or(by_default),
             relaxed_ordering: choices.relaxed,
             start: Picoseconds::ZERO,
@@ -294,4 +312,25 @@ pub fn plan(
         });
     }
     Ok(planned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_operations_are_few_by_default() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        for (bytes, operations) in [
+            (1, 10_000),
+            (4096, 2048),
+            (mib, 16),
+            (4 * mib, 16),
+            (16 * mib, 4),
+            (32 * mib, 2),
+            (gib, 2),
+        ] {
+            assert_eq!(default_operations(bytes), operations, "{bytes} B");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crosslane_fabric::{FlowKind, FlowSource};
+use crosslane_fabric::FlowSource;
 use crosslane_fabric::{IdleReason, LinkCounters};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
@@ -49,11 +49,13 @@ fn flow_heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
     if let Some(ceiling) = &flow.ceiling {
         let direction = outcome.directions.iter().find(|other| other.id == ceiling.direction);
         if let Some(direction) = direction {
-            let what = if planned.flow.kind == FlowKind::Write { "writes" } else { "completions" };
             let _ = write!(
                 heading,
-                "\nceiling: {} ({}), {what} with {} DW headers",
-                direction.name, direction.rate, ceiling.tlps.header_dw
+                "\nceiling: {} ({}), {} with {} DW headers",
+                direction.name,
+                direction.rate,
+                ceiling.carrier.word(),
+                ceiling.tlps.header_dw
             );
         }
     }
@@ -91,7 +93,11 @@ fn flow_rows(outcomes: &[Outcome]) -> String {
             table.row(name.into_iter().chain(flow_cells(flow)));
         }
     }
-    table.to_string()
+    let mut rows = table.to_string();
+    if outcomes.iter().flat_map(|o| &o.flows).any(|f| f.ceiling.is_some_and(|c| c.is_estimate)) {
+        rows.push_str("~ for regular completions; --shuffle cuts them at random\n");
+    }
+    rows
 }
 
 fn flow_cells(flow: &FlowOutcome) -> [String; 14] {
@@ -99,21 +105,22 @@ fn flow_cells(flow: &FlowOutcome) -> [String; 14] {
     let none = || "-".to_owned();
     let time = |ps| if flow.operations > 0 { microseconds(ps) } else { none() };
     let ceiling = flow.ceiling;
+    let about = if ceiling.is_some_and(|c| c.is_estimate) { "~" } else { "" };
     [
         flow.planned.flow.operation_bytes.to_string(),
         flow.operations.to_string(),
-        flow.planned.flow.outstanding.to_string(),
+        flow.planned.in_flight().to_string(),
         time(latencies.min_ps),
         time(latencies.typical_ps),
         time(latencies.average_ps),
         time(latencies.p99_ps),
         time(latencies.max_ps),
-        ceiling.map_or_else(none, |c| payload_words(c.tlps.payload_bytes())),
+        ceiling.map_or_else(none, |c| about.to_owned() + &payload_words(c.tlps.payload_bytes())),
         megabytes(flow.bytes_per_second),
         mebibytes(flow.bytes_per_second),
-        ceiling.map_or_else(none, |c| megabytes(c.bytes_per_second)),
-        ceiling.map_or_else(none, |c| megabytes(c.less_dllps_bytes_per_second)),
-        flow.share().map_or_else(none, percent),
+        ceiling.map_or_else(none, |c| about.to_owned() + &megabytes(c.bytes_per_second)),
+        ceiling.map_or_else(none, |c| about.to_owned() + &megabytes(c.less_dllps_bytes_per_second)),
+        flow.share().map_or_else(none, |share| about.to_owned() + &percent(share)),
     ]
 }
 
@@ -125,35 +132,41 @@ fn payload_words(bytes: f64) -> String {
 /// A sentence for the busiest direction that several flows share, if there is one.
 fn sharing(outcome: &Outcome) -> String {
     let load = |direction: &DirectionOutcome| {
-        let used = direction.counters.payload_bytes as f64 / outcome.simulated.as_seconds();
-        used / shared_ceiling(direction, outcome.simulated).max(1.0)
+        payload_rate(direction, outcome.simulated)
+            / shared_ceiling(direction, outcome.simulated).max(1.0)
     };
     let shared = outcome.directions.iter().filter(|direction| direction.data_of.len() > 1);
     // The first of the busiest ones along the way.
     let busiest = shared.rev().max_by(|a, b| load(a).total_cmp(&load(b)));
     let Some(direction) = busiest else { return String::new() };
-    let flows: Vec<&FlowOutcome> =
-        direction.data_of.iter().map(|&index| &outcome.flows[index]).collect();
-    let sum: f64 = flows.iter().map(|flow| flow.bytes_per_second).sum();
+    // Not the sum of the flows' rates: each of those is over the flow's own time.
+    let together = payload_rate(direction, outcome.simulated);
     let ceiling = shared_ceiling(direction, outcome.simulated);
     let mut text = format!(
         "{} flows share {} ({}): {} MB/s ({} MiB/s) together",
-        flows.len(),
+        direction.data_of.len(),
         direction.name,
         direction.rate,
-        megabytes(sum),
-        mebibytes(sum)
+        megabytes(together),
+        mebibytes(together)
     );
     if ceiling > 0.0 {
         let _ = write!(
             text,
             ", {} % of the {} MB/s that it can carry",
-            percent(sum / ceiling),
+            percent(together / ceiling),
             megabytes(ceiling)
         );
     }
     text.push_str("\n\n");
     text
+}
+
+/// Payload that a direction carried in bytes per second, over the whole run.
+#[must_use]
+pub fn payload_rate(direction: &DirectionOutcome, span: Picoseconds) -> f64 {
+    let seconds = span.as_seconds();
+    if seconds > 0.0 { direction.counters.payload_bytes as f64 / seconds } else { 0.0 }
 }
 
 /// What a direction can carry of the mix of TLPs that it carried, less DLLPs, in bytes of

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crosslane_fabric::DirectionId;
-use crosslane_fabric::{Fabric, FlowId, FlowReport, RunEnd};
+use crosslane_fabric::{Fabric, FlowId, FlowReport, LinkCounters, RunEnd};
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 
-use super::ceiling::{self, Counters, FlowCeiling};
+use super::ceiling::{self, Carrier, Counters, DataTlps, FlowCeiling};
 use super::plan::{Choices, PlannedFlow, plan};
-use super::shape;
+use super::shape::{self, FlowTlps};
 use super::statistics::Latencies;
 use crate::error::CommandError;
 use crate::flow_argument::FlowArgument;
@@ -94,9 +94,11 @@ pub struct Outcome {
     pub directions: Vec<DirectionOutcome>,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
-    /// What went wrong, a sentence each; no more than the fabric keeps.
+    /// That nothing could happen any more before the flows had ended, as a sentence.
+    pub deadlock: Option<String>,
+    /// What else went wrong, a sentence each; no more than the fabric keeps.
     pub errors: Vec<String>,
-    /// How many errors there were.
+    /// How many errors there were, the deadlock among them.
     pub error_count: u64,
     /// TLPs times links.
     pub tlp_hops: u64,
@@ -147,9 +149,10 @@ impl Scenario<'_> {
         }
         let mut ids = Vec::new();
         for flow in &planned {
-            let id = fabric.start_flow(flow.flow.clone()).map_err(|error| {
-                CommandError::Usage(format!("--flow {}: {error}", flow.flow.name))
-            })?;
+            // The fabric's sentence names the flow.
+            let id = fabric
+                .start_flow(flow.flow.clone())
+                .map_err(|error| CommandError::Usage(error.to_string()))?;
             ids.push(id);
         }
         let end = run_to_the_end(fabric, &planned, progress);
@@ -170,13 +173,22 @@ impl Scenario<'_> {
         let counters: Counters =
             used.iter().map(|&direction| (direction, lab.fabric.counters(direction))).collect();
         let reports: Vec<FlowReport> = ids.iter().map(|id| lab.fabric.flow_report(*id)).collect();
-        let (errors, error_count) = errors_of(&lab.fabric, &planned, &reports, end);
+        let Errors { deadlock, sentences, count } = errors_of(&lab.fabric, &planned, &reports, end);
         let directions = directions_of(&lab.fabric, &planned, &used, &counters);
+        let users = users_of(&planned);
         let flows = planned
             .into_iter()
             .zip(reports)
             .map(|(planned, report)| {
-                let ceiling = flow_ceiling(self.lab, lab, &planned, &report, &counters, simulated);
+                let mut tlps = shape::data_tlps(self.lab, lab, &planned, &report);
+                let is_estimate = self.shuffle
+                    && tlps.read.as_mut().is_some_and(|read| {
+                        !count_completions(read, &planned, &report, &counters, &users)
+                    });
+                let mut ceiling = flow_ceiling(lab, &planned, tlps, &counters, simulated);
+                if let Some(ceiling) = &mut ceiling {
+                    ceiling.is_estimate = is_estimate && ceiling.carrier == Carrier::Completions;
+                }
                 FlowOutcome {
                     operations: report.operations,
                     failed: report.failed,
@@ -191,22 +203,60 @@ impl Scenario<'_> {
             })
             .collect();
         let tlp_hops = lab.fabric.tlp_hops();
-        Outcome { flows, directions, simulated, errors, error_count, tlp_hops }
+        Outcome {
+            flows,
+            directions,
+            simulated,
+            deadlock,
+            errors: sentences,
+            error_count: count,
+            tlp_hops,
+        }
     }
 }
 
-fn flow_ceiling(
-    file: &Lab,
-    lab: &RunningLab,
+/// How many flows have packets of any kind cross a direction.
+fn users_of(planned: &[PlannedFlow]) -> BTreeMap<DirectionId, usize> {
+    let mut users = BTreeMap::new();
+    for direction in planned.iter().flat_map(|f| f.requests.iter().chain(&f.completions)) {
+        *users.entry(*direction).or_default() += 1;
+    }
+    users
+}
+
+/// Replaces completions that were worked out by those that a link counted, where one carried
+/// them and nothing else; whether there was one.
+fn count_completions(
+    tlps: &mut DataTlps,
     planned: &PlannedFlow,
     report: &FlowReport,
     counters: &Counters,
+    users: &BTreeMap<DirectionId, usize>,
+) -> bool {
+    if report.operations < planned.flow.operations {
+        return false;
+    }
+    let Some(own) = planned.completions.iter().find(|other| users.get(other) == Some(&1)) else {
+        return false;
+    };
+    let LinkCounters { tlps: count, payload_bytes, .. } = counters[own];
+    (tlps.tlps, tlps.wire_payload_bytes) = (count, payload_bytes);
+    true
+}
+
+fn flow_ceiling(
+    lab: &RunningLab,
+    planned: &PlannedFlow,
+    tlps: FlowTlps,
+    counters: &Counters,
     span: Picoseconds,
 ) -> Option<FlowCeiling> {
-    let tlps = shape::data_tlps(file, lab, planned, report);
     let (writes, reads) = planned.data_directions();
-    let along = |route, tlps: Option<_>| ceiling::along(&lab.fabric, route, tlps?, counters, span);
-    let ceilings = [along(writes, tlps.write), along(reads, tlps.read)];
+    let along = |route, carrier, tlps: Option<_>| {
+        ceiling::along(&lab.fabric, route, carrier, tlps?, counters, span)
+    };
+    let ceilings =
+        [along(writes, Carrier::Writes, tlps.write), along(reads, Carrier::Completions, tlps.read)];
     ceilings
         .into_iter()
         .flatten()
@@ -242,10 +292,13 @@ fn run_to_the_end(fabric: &mut Fabric, planned: &[PlannedFlow], progress: &Progr
     }
 }
 
-/// What the flows are to move, bytes.
+/// What the flows are to move, bytes; no more than fit.
 #[must_use]
 pub fn total_bytes(planned: &[PlannedFlow]) -> u64 {
-    planned.iter().map(|flow| flow.flow.operations * flow.flow.operation_bytes).sum()
+    let flows = planned.iter().map(|planned| &planned.flow);
+    flows.fold(0, |sum: u64, flow| {
+        sum.saturating_add(flow.operations.saturating_mul(flow.operation_bytes))
+    })
 }
 
 /// About what they have moved: payload of the last direction of each flow, each counted once.
@@ -302,25 +355,34 @@ pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
     format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
 }
 
-/// All that went wrong: what ports and devices found, then what the flows say, then what hangs.
+/// All that went wrong.
+struct Errors {
+    deadlock: Option<String>,
+    sentences: Vec<String>,
+    count: u64,
+}
+
+/// All that went wrong: the deadlock, apart, since it must not be lost among many others; then
+/// what ports and devices found, what the flows say, and what hangs.
 fn errors_of(
     fabric: &Fabric,
     planned: &[PlannedFlow],
     reports: &[FlowReport],
     end: RunEnd,
-) -> (Vec<String>, u64) {
-    let mut errors: Vec<String> = fabric.errors().iter().map(ToString::to_string).collect();
+) -> Errors {
+    let mut deadlock = None;
+    let mut sentences: Vec<String> = fabric.errors().iter().map(ToString::to_string).collect();
     let mut count = fabric.error_count();
     for (flow, report) in planned.iter().zip(reports) {
-        let sentences = report.errors.iter();
-        errors.extend(sentences.map(|sentence| format!("{}: {sentence}", flow.words())));
+        let said = report.errors.iter();
+        sentences.extend(said.map(|sentence| format!("{}: {sentence}", flow.words())));
         count += report.failed.max(report.errors.len() as u64);
     }
     if let RunEnd::Stuck(waiting) = end {
-        count += waiting.len().max(1) as u64;
+        count += 1 + waiting.len() as u64;
         let now = fabric.now();
-        errors.push(format!("nothing can happen any more at {now}, but something waits"));
-        errors.extend(waiting);
+        deadlock = Some(format!("nothing can happen any more at {now}, but something waits"));
+        sentences.extend(waiting);
     }
-    (errors, count)
+    Errors { deadlock, sentences, count }
 }

@@ -85,6 +85,60 @@ fn flows_that_share_a_link_share_it_alike() {
     assert!(stdout_of(&arguments).contains("4 flows share "));
 }
 
+/// Rates of flows that end at different times add up to more than the cable carries; the
+/// sentence says what it carried.
+#[test]
+fn flows_that_share_a_link_never_exceed_it() {
+    let flows = "--flow fpga1:fpga5:write:64K --flow fpga2:fpga6:write:64K \
+                 --flow fpga3:fpga7:write:256";
+    let arguments = format!("bench traffic --lab rosta {flows}");
+    let json = json_of(&format!("{arguments} --json"));
+    let scenario = &json["scenarios"][0];
+    let rates = scenario["flows"].as_array().unwrap().iter();
+    let sum: f64 = rates.map(|flow| number(&flow["bytes_per_second"])).sum();
+    let links = scenario["links"].as_array().unwrap();
+    let cable = links.iter().find(|link| link["flows"].as_array().unwrap().len() == 3).unwrap();
+    let ceiling = number(&cable["ceiling_bytes_per_second"]);
+    assert!(sum > ceiling, "{sum} would be no more than {ceiling}");
+    let seconds = number(&scenario["simulated_ps"]) / 1e12;
+    let carried = number(&cable["payload_bytes"]) / seconds;
+    assert!(carried <= ceiling, "{carried} of {ceiling}");
+    let sentence = format!("{:.1} MB/s ({:.1} MiB/s) together", carried / 1e6, carried / 1048576.0);
+    let page = stdout_of(&arguments);
+    assert!(page.contains(&format!("3 flows share {}", cable["direction"].as_str().unwrap())));
+    assert!(page.contains(&sentence), "{sentence}: {page}");
+}
+
+/// Writes and read requests leave an FPGA, completions come back: the writes' way is the slower.
+#[test]
+fn the_ceiling_of_writes_and_reads_says_which_it_is_for() {
+    let arguments = "bench traffic --lab rosta --flow fpga1:host:writeread:4K --operations 100";
+    let ceiling = &json_of(&format!("{arguments} --json"))["scenarios"][0]["flows"][0]["ceiling"];
+    let carrier = ceiling["carrier"].as_str().unwrap();
+    let direction = ceiling["direction"].as_str().unwrap();
+    assert_eq!((carrier, direction), ("writes", "fpga1 -> rc47a.down0"));
+    let heading = format!("ceiling: {direction} (Gen2 x4), writes with 3 DW headers");
+    assert!(stdout_of(arguments).contains(&heading));
+}
+
+/// `--shuffle` cuts completions at random: those of a flow alone are counted, those that share
+/// every link with another's are estimated, and the page says so.
+#[test]
+fn the_ceiling_of_random_cuts_is_counted_or_marked() {
+    let alone = "bench traffic --lab rosta --flow fpga1:host:read:4K --operations 100 --shuffle";
+    let json = json_of(&format!("{alone} --json"));
+    let flow = &json["scenarios"][0]["flows"][0];
+    assert_eq!(flow["ceiling"]["is_estimate"], false);
+    let payload = number(&flow["ceiling"]["payload_bytes"]);
+    let links = json["scenarios"][0]["links"].as_array().unwrap();
+    let completions = links.iter().find(|link| number(&link["payload_bytes"]) > 0.0).unwrap();
+    assert_eq!(payload, 100.0 * 4096.0 / number(&completions["tlps"]));
+    assert!(number(&flow["share_of_ceiling"]) <= 1.0);
+    assert!(!stdout_of(alone).contains('~'));
+    let both = format!("{alone} --flow fpga1:host:read:4K");
+    assert!(stdout_of(&both).contains("~ for regular completions"));
+}
+
 /// What a direction sends and its idle time by reason are the whole time, and no more.
 #[test]
 fn a_direction_does_one_thing_at_a_time() {
@@ -140,6 +194,17 @@ fn a_payload_that_is_too_large_is_found_at_the_first_port() {
 }
 
 #[test]
+fn a_deadlock_is_printed_before_however_many_errors() {
+    let run = run("bench traffic --lab rosta --flow fpga1:fpga2:write:1K:256 --operations 2000");
+    assert_eq!(run.code, 1);
+    let mut lines = run.stderr.lines();
+    let first = lines.next().unwrap();
+    assert!(first.starts_with("error: nothing can happen any more at "), "{}", run.stderr);
+    assert!(lines.next().unwrap().starts_with("error: rc47a.down0 at "), "{}", run.stderr);
+    assert!(run.stderr.contains("11 of "), "{}", run.stderr);
+}
+
+#[test]
 fn flows_that_cannot_be_are_named() {
     for (arguments, complaint) in [
         ("--flow fpga9:host:write:64", "--flow fpga9:host:write:64: the lab has no fpga9; it has"),
@@ -154,6 +219,7 @@ fn flows_that_cannot_be_are_named() {
             "--flow fpga1:host:write:64..512 --flow fpga2:host:write:64..128",
             "a range of 2 sizes beside one of 4",
         ),
+        ("--flow host:fpga1:write:64:128", "error: flow host:fpga1:write: 128 B for each TLP is"),
         ("--flow fpga1:host:write:64..128 --trace t", "--trace writes one run"),
     ] {
         let run = run(&format!("bench traffic --lab rosta {arguments}"));
