@@ -84,7 +84,7 @@ pub(crate) struct Completer {
     read_free: WireTime,
     slots: Vec<Option<Read>>,
     free_slots: Vec<u32>,
-    waiting: VecDeque<(Read, u32)>,
+    waiting: VecDeque<Read>,
 }
 
 impl Completer {
@@ -122,12 +122,11 @@ impl Completer {
     }
 
     /// Takes a read that arrived at `now`: the slot and the time when its data begin to come, or
-    /// `None` if it has to wait for a slot. `tag` comes back with it from [`next`](Self::next).
+    /// `None` if it has to wait for a slot.
     pub fn read(
         &mut self,
         now_ps: u64,
         read: Read,
-        tag: u32,
         random: &mut fastrand::Rng,
     ) -> Option<(u32, u64)> {
         let slot = match self.free_slots.pop() {
@@ -137,7 +136,7 @@ impl Completer {
                 self.slots.len() as u32 - 1
             }
             None => {
-                self.waiting.push_back((read, tag));
+                self.waiting.push_back(read);
                 return None;
             }
         };
@@ -207,10 +206,19 @@ impl Completer {
         }
     }
 
-    /// The read that has waited longest, if a slot is free for it.
-    pub fn next(&mut self) -> Option<(Read, u32)> {
-        let free = !self.free_slots.is_empty();
-        if free { self.waiting.pop_front() } else { None }
+    /// Starts the read that has waited longest, if a slot is free for it: as
+    /// [`read`](Self::read), with the read itself.
+    pub fn start_waiting(
+        &mut self,
+        now_ps: u64,
+        random: &mut fastrand::Rng,
+    ) -> Option<(Read, u32, u64)> {
+        if self.free_slots.is_empty() {
+            return None;
+        }
+        let read = self.waiting.pop_front()?;
+        let (slot, ready_ps) = self.read(now_ps, read, random)?;
+        Some((read, slot, ready_ps))
     }
 
     /// Reads in service or waiting.

@@ -451,7 +451,7 @@ impl GenericEndpoint {
         };
         let read = Read { header, memory_address, origin: tlp.direction };
         let now_ps = port.now_ps();
-        match self.completer.read(now_ps, read, tlp.direction, port.random()) {
+        match self.completer.read(now_ps, read, port.random()) {
             Some((slot, ready_ps)) => {
                 port.timer(ready_ps, READ + slot);
                 Consumed::Now
@@ -475,12 +475,9 @@ impl GenericEndpoint {
                 memory.read(piece.memory_address, data);
             });
         }
-        if let Some((read, direction)) = self.completer.next() {
-            port.fabric.release(direction, now_ps, read.header.class(), 0);
-            let again = self.completer.read(now_ps, read, direction, port.random());
-            if let Some((slot, ready_ps)) = again {
-                port.timer(ready_ps, READ + slot);
-            }
+        if let Some((read, slot, ready_ps)) = self.completer.start_waiting(now_ps, port.random()) {
+            port.fabric.release(read.origin, now_ps, read.header.class(), 0);
+            port.timer(ready_ps, READ + slot);
         }
     }
 }

@@ -267,9 +267,7 @@ impl RootComplex {
         let read = Read { header: *header, memory_address: header.address.0, origin: at.direction };
         let now_ps = fabric.events.now_ps();
         fabric.packets.remove(at.index);
-        if let Some((slot, ready_ps)) =
-            self.completer.read(now_ps, read, at.direction, &mut fabric.random)
-        {
+        if let Some((slot, ready_ps)) = self.completer.read(now_ps, read, &mut fabric.random) {
             fabric.events.schedule(ready_ps, EventKind::ReadReady, at.node, slot);
             fabric.release(at.direction, now_ps, header.class(), 0);
         }
@@ -295,12 +293,11 @@ impl RootComplex {
             });
             fabric.enqueue(direction ^ 1, OWN_SOURCE, index);
         }
-        if let Some((read, origin)) = self.completer.next() {
-            fabric.release(origin, now_ps, read.header.class(), 0);
-            let again = self.completer.read(now_ps, read, origin, &mut fabric.random);
-            if let Some((slot, ready_ps)) = again {
-                fabric.events.schedule(ready_ps, EventKind::ReadReady, node, slot);
-            }
+        if let Some((read, slot, ready_ps)) =
+            self.completer.start_waiting(now_ps, &mut fabric.random)
+        {
+            fabric.release(read.origin, now_ps, read.header.class(), 0);
+            fabric.events.schedule(ready_ps, EventKind::ReadReady, node, slot);
         }
     }
 
