@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A host's way to its devices: registers, memory that devices reach, interrupts and time.
+
+use std::fmt;
+use std::future::Future;
+
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
+
+use crate::error::BusError;
+use crate::topology::Topology;
+
+/// A place behind a BAR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RegisterAddress {
+    /// The function that has the BAR.
+    pub function: RoutingId,
+    /// Number of the BAR, 0 to 5.
+    pub bar: u8,
+    /// Bytes from its beginning.
+    pub offset_bytes: u64,
+}
+
+impl fmt::Display for RegisterAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} BAR{} + {:#x}", self.function, self.bar, self.offset_bytes)
+    }
+}
+
+/// Pages that memory is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PageSize {
+    /// 4 KiB, as an ordinary allocation has: they lie anywhere.
+    Small,
+    /// Huge pages (2 MiB) where there are any, else small ones.
+    Huge,
+}
+
+/// A run of bus addresses that stands for a run of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// First address, as the function must send it.
+    pub address: BusAddress,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// Work of the host that is not a bus access. In the lab it takes the time that the processor's
+/// model says; on a real machine the work takes its own time and this does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostWork {
+    /// One system call, in and out.
+    SystemCall,
+    /// Copying so many bytes within memory.
+    Copy(u64),
+}
+
+/// A piece of host memory that devices may read and write. What a device may write is never
+/// behind a slice: it is copied in and out. Clones are the same memory; it is given back when
+/// the last one goes.
+pub trait DmaMemory: Clone {
+    /// Its size.
+    fn size_bytes(&self) -> u64;
+
+    /// Copies out of it.
+    ///
+    /// # Errors
+    /// [`BusError::BeyondMemory`].
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError>;
+
+    /// Copies into it.
+    ///
+    /// # Errors
+    /// [`BusError::BeyondMemory`].
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError>;
+}
+
+/// One core's way to the devices and the memory of its host.
+pub trait Bus: Topology + Clone {
+    /// Memory that devices reach.
+    type Memory: DmaMemory;
+
+    /// Time now.
+    fn now(&self) -> Picoseconds;
+
+    /// Waits until `time`, without keeping the core busy.
+    fn sleep_until(&self, time: Picoseconds) -> impl Future<Output = ()>;
+
+    /// The same bus from another core of the host; numbers beyond the last core wrap around.
+    #[must_use]
+    fn on_core(&self, core: u16) -> Self;
+
+    /// How many cores the host has.
+    fn cores(&self) -> u16;
+
+    /// Reads a 32-bit register: the core waits for the round trip.
+    ///
+    /// # Errors
+    /// No such register, or no answer.
+    fn read_register(&self, at: RegisterAddress) -> impl Future<Output = Result<u32, BusError>>;
+
+    /// Writes a 32-bit register: posted, so it has left the core when this returns, and arrives
+    /// behind what the core wrote before.
+    ///
+    /// # Errors
+    /// No such register.
+    fn write_register(
+        &self,
+        at: RegisterAddress,
+        value: u32,
+    ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Stores a run of bytes with uncached stores of `width_bytes` (4, 8, 16, 32 or 64) each,
+    /// lowest address first. `at` and the length are multiples of 4; a shorter store is used
+    /// where `width_bytes` would not be naturally aligned or reach too far.
+    ///
+    /// # Errors
+    /// No such register, or an access that is not aligned.
+    fn store(
+        &self,
+        at: RegisterAddress,
+        bytes: &[u8],
+        width_bytes: u32,
+    ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Gets zeroed memory that can be pinned.
+    ///
+    /// # Errors
+    /// [`BusError::OutOfMemory`].
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<Self::Memory, BusError>;
+
+    /// Makes memory reachable for a function, and says at which bus addresses: the segments
+    /// cover it in order, and neighbours that could be one are one.
+    ///
+    /// # Errors
+    /// Memory that is pinned for the function already.
+    fn pin(
+        &self,
+        function: RoutingId,
+        memory: &Self::Memory,
+    ) -> impl Future<Output = Result<Vec<Segment>, BusError>>;
+
+    /// Ends that.
+    ///
+    /// # Errors
+    /// Memory that is not pinned for the function.
+    fn unpin(
+        &self,
+        function: RoutingId,
+        memory: &Self::Memory,
+    ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Waits until the 32-bit little-endian word at `offset_bytes` (a multiple of 4) is no longer
+    /// `seen`, as a core does that polls it; returns what it is then.
+    ///
+    /// # Errors
+    /// [`BusError::Deadline`], or an offset beyond the memory.
+    fn wait_memory(
+        &self,
+        memory: &Self::Memory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> impl Future<Output = Result<u32, BusError>>;
+
+    /// Lets a function send `vectors` interrupts, numbered from 0; to be called once for each
+    /// function.
+    ///
+    /// # Errors
+    /// [`BusError::NoSuchVector`] where it has fewer.
+    fn enable_interrupts(
+        &self,
+        function: RoutingId,
+        vectors: u16,
+    ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Waits for interrupts of one vector, asleep. Returns how many have come since the last
+    /// time, at least 1: one that came before the call counts.
+    ///
+    /// # Errors
+    /// [`BusError::Deadline`], or a vector that is not enabled.
+    fn wait_interrupt(
+        &self,
+        function: RoutingId,
+        vector: u16,
+        deadline: Picoseconds,
+    ) -> impl Future<Output = Result<u64, BusError>>;
+
+    /// Does work on the core that is no bus access.
+    fn work(&self, work: HostWork) -> impl Future<Output = ()>;
+}

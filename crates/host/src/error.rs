@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a bus or a tree refuses, or cannot do.
+
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+use thiserror::Error;
+
+use crate::bus::RegisterAddress;
+
+/// What went wrong on the way to a device, to memory or while waiting.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BusError {
+    /// There is no such BAR, or the access goes beyond its end.
+    #[error("{bytes} B at {at} are not in a BAR: {why}")]
+    NoSuchRegister {
+        /// First byte of the access.
+        at: RegisterAddress,
+        /// Bytes of the access.
+        bytes: u64,
+        /// What is there.
+        why: String,
+    },
+    /// An access that is not naturally aligned.
+    #[error("{at} is not a multiple of the access width, {width_bytes} B")]
+    Unaligned {
+        /// First byte of the access.
+        at: RegisterAddress,
+        /// Width of one store or load.
+        width_bytes: u32,
+    },
+    /// The device did not answer a read: Unsupported Request, or a link that is down.
+    #[error("reading {at} got no data: {why}")]
+    NoAnswer {
+        /// What was read.
+        at: RegisterAddress,
+        /// Completion status or link state.
+        why: String,
+    },
+    /// Nothing happened until the deadline.
+    #[error("the deadline at {deadline} passed while waiting for {what}")]
+    Deadline {
+        /// What was waited for.
+        what: String,
+        /// The deadline.
+        deadline: Picoseconds,
+    },
+    /// No memory of that kind is left.
+    #[error("{bytes} B of memory that devices can reach are not to be had: {left_bytes} B are left")]
+    OutOfMemory {
+        /// What was asked for.
+        bytes: u64,
+        /// What is left.
+        left_bytes: u64,
+    },
+    /// An access beyond the end of a piece of memory.
+    #[error("{bytes} B at offset {offset_bytes} reach beyond a memory of {size_bytes} B")]
+    BeyondMemory {
+        /// Where the access begins.
+        offset_bytes: u64,
+        /// Its length.
+        bytes: u64,
+        /// Size of the memory.
+        size_bytes: u64,
+    },
+    /// Memory that is not pinned for a function, or pinned twice.
+    #[error("memory at {address:#x} {what}")]
+    Pinning {
+        /// First byte of the memory, as the host sees it.
+        address: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The function cannot send so many interrupts, or none were enabled.
+    #[error("{function} has {have} interrupt vectors, vector {vector} was asked for")]
+    NoSuchVector {
+        /// The function.
+        function: RoutingId,
+        /// The vector that was asked for.
+        vector: u16,
+        /// How many there are.
+        have: u16,
+    },
+    /// The tree refused.
+    #[error(transparent)]
+    Topology(#[from] TopologyError),
+}
+
+/// What the tree of a host refuses.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TopologyError {
+    /// No function answers there.
+    #[error("there is no function {0}")]
+    NoSuchFunction(RoutingId),
+    /// Not a DW of a configuration space.
+    #[error("{offset:#x} is no DW of a configuration space")]
+    BadOffset {
+        /// What was asked for.
+        offset: u16,
+    },
+    /// The platform does not let this program do it.
+    #[error("configuration space of {function}: {why}")]
+    Refused {
+        /// The function.
+        function: RoutingId,
+        /// The platform's reason.
+        why: String,
+    },
+}

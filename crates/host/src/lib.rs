@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What host code stands on. Driver, workloads and communication libraries are written once, as
+//! `async` code over these traits; they run in simulated time and on real hardware. Nothing is
+//! implemented here.
+//!
+//! Read first: [`Bus`], then [`Topology`].
+//!
+//! No async runtime is needed: every wait is a future of the bus, and whoever made the bus polls
+//! it. Futures are `Send` where the bus is.
+
+#![forbid(unsafe_code)]
+
+mod bus;
+mod error;
+mod topology;
+
+pub use bus::{Bus, DmaMemory, HostWork, PageSize, RegisterAddress, Segment};
+pub use error::{BusError, TopologyError};
+pub use topology::{FunctionInfo, Topology};
