@@ -45,7 +45,9 @@ pub enum BusError {
         deadline: Picoseconds,
     },
     /// No memory of that kind is left.
-    #[error("{bytes} B of memory that devices can reach are not to be had: {left_bytes} B are left")]
+    #[error(
+        "{bytes} B of memory that devices can reach are not to be had: {left_bytes} B are left"
+    )]
     OutOfMemory {
         /// What was asked for.
         bytes: u64,

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Channels: transfers are posted to them, and waited for.
+
+use std::ops::Range;
+
+use crosslane_host::Bus;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+
+use crate::buffer::Buffer;
+use crate::error::{DriverError, TransferError};
+
+/// What a channel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ChannelKind {
+    /// Host to card: the engine reads host memory.
+    H2c,
+    /// Card to host: the engine writes host memory.
+    C2h,
+    /// Card to any bus address: the engine writes to another device.
+    Peer,
+}
+
+/// Where the engine finds descriptors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DescriptorSource {
+    /// In its own table, stored there by the processor word by word.
+    Table,
+    /// In a ring in host memory, which it reads in batches.
+    Ring {
+        /// Descriptors in the ring, a power of two from 16 to 65536.
+        entries: u32,
+    },
+    /// At the user circuit's command port (peer channel 0 only): nothing can be posted.
+    CommandPort,
+}
+
+/// How the host learns of completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Notification {
+    /// It polls the status block in its memory.
+    Poll,
+    /// It sleeps until an interrupt.
+    Interrupt,
+}
+
+/// How a channel is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChannelOptions {
+    /// Where descriptors are.
+    pub descriptors: DescriptorSource,
+    /// How completions are learnt.
+    pub notification: Notification,
+    /// Longest write payload or read request, bytes, a power of two; none for the most that is
+    /// allowed.
+    pub payload_bytes: Option<u32>,
+    /// Use `payload_bytes` even beyond Max_Payload_Size: the error then shows where it is found.
+    pub oversize: bool,
+    /// Let data TLPs pass earlier ones.
+    pub relaxed_ordering: bool,
+}
+
+impl Default for ChannelOptions {
+    /// A ring of 1024 descriptors, polled, the longest TLPs that are allowed.
+    fn default() -> Self {
+        Self {
+            descriptors: DescriptorSource::Ring { entries: 1024 },
+            notification: Notification::Poll,
+            payload_bytes: None,
+            oversize: false,
+            relaxed_ordering: false,
+        }
+    }
+}
+
+/// When a transfer counts as complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CompletionLevel {
+    /// The engine has been told.
+    Accepted,
+    /// The last TLP has been handed to the link.
+    Sent,
+    /// The data can be seen: in host memory (C2H), or in the card's stream (H2C).
+    Visible,
+    /// The peer has taken the data: its credit counter says so.
+    Acknowledged,
+}
+
+/// The far end of a transfer.
+#[derive(Clone)]
+pub enum Target<B: Bus> {
+    /// A part of a registered buffer, in bytes (H2C and C2H).
+    Buffer(Buffer<B>, Range<u64>),
+    /// So many bytes at a bus address (peer channels); see [`Peer::target`](crate::Peer::target).
+    Bus(BusAddress, u64),
+}
+
+/// One transfer to be posted.
+#[derive(Clone)]
+pub struct Transfer<B: Bus> {
+    /// Where to, or where from.
+    pub target: Target<B>,
+    /// When it counts as complete.
+    pub level: CompletionLevel,
+    /// When it has failed if it is not complete; [`Picoseconds::NEVER`] for no deadline.
+    pub deadline: Picoseconds,
+}
+
+/// A posted transfer, for [`Channel::wait`]. Numbers rise by one with each transfer of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// A transfer that is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completed {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// When the doorbell for it was rung.
+    pub posted: Picoseconds,
+    /// When the host learnt that it is complete.
+    pub completed: Picoseconds,
+}
+
+/// What a channel has done since it was opened, as the host sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Transfers posted.
+    pub posted: u64,
+    /// Transfers complete.
+    pub completed: u64,
+    /// Transfers that failed or were cancelled.
+    pub failed: u64,
+    /// Bytes of the complete ones.
+    pub bytes: u64,
+    /// Descriptors posted.
+    pub descriptors: u64,
+    /// Doorbells rung.
+    pub doorbells: u64,
+    /// Times that the channel was restarted.
+    pub restarts: u64,
+}
+
+/// The engine's counters and hardware timers of a channel, since they were reset. Times are in
+/// clocks of the engine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ChannelCounters {
+    /// Payload bytes moved.
+    pub bytes: u64,
+    /// Request TLPs built.
+    pub tlps: u32,
+    /// Descriptors fetched.
+    pub fetched: u32,
+    /// First TLP begun.
+    pub first_clocks: u64,
+    /// Last TLP handed on, or last data arrived.
+    pub last_clocks: u64,
+    /// Idle for want of a descriptor.
+    pub no_descriptor_clocks: u32,
+    /// Idle for want of data in the stream.
+    pub no_data_clocks: u32,
+    /// Idle for want of a tag or staging room.
+    pub no_tag_clocks: u32,
+    /// Held back by the link.
+    pub link_clocks: u32,
+    /// Held back by the peer's credit window.
+    pub no_credit_clocks: u32,
+    /// In the gap behind a descriptor.
+    pub gap_clocks: u32,
+}
+
+/// An open channel. It has one owner; share work by opening one channel each.
+pub struct Channel<B: Bus> {
+    _bus: B,
+}
+
+impl<B: Bus> Channel<B> {
+    /// Posts transfers: descriptors, then one doorbell. Nothing is posted unless all can be. Waits
+    /// for room where the ring or table is full of transfers that are on their way.
+    ///
+    /// # Errors
+    /// A transfer that cannot be (empty, beyond its buffer, not aligned to 4 B, in flight
+    /// already, of the wrong kind, a level that the channel cannot promise), a batch larger than
+    /// the ring or table, or a channel that has stopped.
+    pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>, DriverError> {
+        let _ = transfers;
+        unimplemented!()
+    }
+
+    /// Waits until a transfer is complete, has failed, or its deadline has passed. A deadline
+    /// cancels it.
+    ///
+    /// # Errors
+    /// Why it failed, with what was moved and what was not.
+    pub async fn wait(&mut self, ticket: Ticket) -> Result<Completed, TransferError> {
+        let _ = ticket;
+        unimplemented!()
+    }
+
+    /// Looks whether a transfer is complete, without waiting.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn poll(&mut self, ticket: Ticket) -> Result<Option<Completed>, TransferError> {
+        let _ = ticket;
+        unimplemented!()
+    }
+
+    /// Posts one transfer and waits for it.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post) and [`wait`](Self::wait).
+    pub async fn transfer(&mut self, transfer: Transfer<B>) -> Result<Completed, TransferError> {
+        let _ = transfer;
+        unimplemented!()
+    }
+
+    /// Stops the channel and gives up every transfer that is not complete; each is reported by
+    /// its `wait` as cancelled, with what was moved. The channel then takes new ones.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub async fn cancel(&mut self) -> Result<(), DriverError> {
+        unimplemented!()
+    }
+
+    /// Starts a stopped channel again. Transfers that had not failed themselves but stood behind
+    /// the failed one are reported as not begun.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub async fn restart(&mut self) -> Result<(), DriverError> {
+        unimplemented!()
+    }
+
+    /// What the host has counted.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        unimplemented!()
+    }
+
+    /// What the engine has counted.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub async fn counters(&self) -> Result<ChannelCounters, DriverError> {
+        unimplemented!()
+    }
+
+    /// Stops the channel and gives it back.
+    ///
+    /// # Errors
+    /// The device does not answer.
+    pub async fn close(self) -> Result<(), DriverError> {
+        unimplemented!()
+    }
+}
