@@ -3,34 +3,53 @@
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+PYTHON ?= python3
+# Python tools, in a folder that git ignores. The file says that all of them are there.
+VENV := .venv
+TOOLS := $(VENV)/installed
 # Seconds for each fuzz target of `make fuzz`.
 FUZZ_SECONDS ?= 30
 # More inputs than any target gets through in that time.
 FUZZ_ITERATIONS := 1000000000000
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-tests doc bench bench-document fuzz fmt readme pciebench clean
+.PHONY: help run test check-format lint check-registers check-tests doc registers bench \
+	bench-document fuzz fmt readme pciebench clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, then show the eight-FPGA lab: its tree, and traffic in it
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-tests doc ## everything that CI checks
+test: check-format lint check-registers check-tests doc ## everything that CI checks
 
-check-format: ## whether the source is formatted
+check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
+	$(VENV)/bin/ruff format --check --quiet
 
-lint: ## clippy, with warnings as errors
+lint: $(TOOLS) ## clippy and ruff, with warnings as errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(VENV)/bin/ruff check --quiet
+
+check-registers: $(TOOLS) ## whether what is generated is what the register maps say
+	$(VENV)/bin/python -B registers/generate.py --check
+	cd registers && ../$(VENV)/bin/python -B -m unittest --quiet
 
 check-tests: ## all tests: of the code, of the tree (tidy), of the README and of the program
 	$(CARGO) test --workspace --locked
 
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
+
+registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers
+	$(VENV)/bin/python -B registers/generate.py
+
+$(TOOLS): registers/requirements.txt
+	$(PYTHON) -m venv --clear $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
 
 bench: ## speed of the simulator on this machine
 	$(CARGO) bench --locked -p crosslane-fabric --bench hops
@@ -43,8 +62,9 @@ fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \
 		$(CARGO) test --workspace --locked --test 'fuzz_*' -- --test-threads 1
 
-fmt: ## format the source
+fmt: $(TOOLS) ## format the source
 	$(CARGO) fmt --all
+	$(VENV)/bin/ruff format --quiet
 
 readme: ## write the sample output in README.md anew
 	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
@@ -54,3 +74,4 @@ pciebench: ## the lab pciebench against its published rows; writes docs/pciebenc
 
 clean: ## delete what was built
 	$(CARGO) clean
+	rm -rf $(VENV)

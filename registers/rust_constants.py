@@ -221,8 +221,10 @@ def write_encodings(writer: Writer, top: AddrmapNode) -> None:
         name = camel_case(type_name)
         register = user.parent
         writer.line()
-        writer.doc(f"Values of `{user.inst_name}` in `{register.parent.inst_name}."
-                   f"{register.inst_name}` and of fields like it.")
+        writer.doc(
+            f"Values of `{user.inst_name}` in `{register.parent.inst_name}."
+            f"{register.inst_name}` and of fields like it."
+        )
         writer.line("#[derive(Clone, Copy, Debug, PartialEq, Eq)]")
         writer.line("#[repr(u32)]")
         writer.open(f"pub enum {name}")
@@ -280,7 +282,7 @@ def map_as_rust(top: AddrmapNode, source: str) -> str:
     return writer.text()
 
 
-CRATE_ROOT = '''\
+CRATE_ROOT = """\
 //! Register map of the DMA engine, and the layouts that engine and driver share in memory.
 //!
 //! Everything here is generated: change the map, then run `make registers`. Offsets are in bytes.
@@ -345,7 +347,7 @@ pub struct Memory {
     /// Its size in bytes.
     pub bytes: u32,
 }
-'''
+"""
 
 
 def crate_root(modules: list[str]) -> str:

@@ -434,7 +434,7 @@ pub mod channel {
         /// Set the relaxed ordering attribute on data TLPs, never on status. Bit 5.
         pub const RELAXED_ORDERING: Field = Field { shift: 5, width: 1 };
 
-        /// Build payloads of payload_bytes even beyond Max_Payload_Size: for tests. Bit 6.
+        /// Build payloads of payload.bytes even beyond Max_Payload_Size: for tests. Bit 6.
         pub const OVERSIZE: Field = Field { shift: 6, width: 1 };
 
         /// Forget all descriptors, counts and the error; the channel is idle with run clear. Bit
