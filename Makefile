@@ -70,7 +70,7 @@ readme: ## write the sample output in README.md anew
 	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
 
 pciebench: ## the lab pciebench against its published rows; writes docs/pciebench.md anew
-	$(CARGO) run --release --locked -p crosslane-lab --example pciebench -- --write
+	$(CARGO) run --release --locked -p crosslane-reproduce --example pciebench -- --write
 
 clean: ## delete what was built
 	$(CARGO) clean

@@ -2,16 +2,16 @@
 //! The lab `pciebench` against every row that the pcie-bench study published: those that it is
 //! held to within their tolerances, and all the others run with right data.
 
-#[path = "published/pciebench.rs"]
-mod published;
-
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::LazyLock;
 
-use published::{Kind, Labs, Row, document_path, rows_named};
+use crosslane_reproduce::comparison::Kind;
+use crosslane_reproduce::pciebench::{Labs, Row, rows_named};
 
+static LABS: LazyLock<Labs> = LazyLock::new(|| Labs::open().unwrap());
 /// Simulated once for all tests.
-static RESULTS: LazyLock<Vec<(Row, f64)>> = LazyLock::new(|| Labs::open().results());
+static RESULTS: LazyLock<Vec<(Row, f64)>> = LazyLock::new(|| LABS.results().unwrap());
 
 #[test]
 fn every_published_row_is_simulated() {
@@ -64,9 +64,8 @@ fn the_rows_that_the_lab_is_held_to() {
 
 #[test]
 fn fewer_constants_are_fitted_than_rows_are_compared() {
-    let labs = Labs::open();
     for is_latency in [false, true] {
-        let fitted = labs.fitted();
+        let fitted = LABS.fitted();
         let fitted = fitted.iter().filter(|constant| {
             let rows = rows_named(&constant.source);
             assert!(!rows.is_empty(), "{}: no row is named", constant.path());
@@ -89,8 +88,9 @@ fn context_has_a_reason_and_nothing_else_has() {
 
 #[test]
 fn the_document_shows_the_tables_as_they_are() {
-    let document = std::fs::read_to_string(document_path()).unwrap();
-    let fresh = Labs::open().document(&RESULTS);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pciebench.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let fresh = LABS.document(&document, &RESULTS).unwrap();
     assert!(document == fresh, "docs/pciebench.md is out of date: `make pciebench` writes it anew");
 }
 

@@ -2,19 +2,21 @@
 //! Prints every published row of the pcie-bench study beside the same measurement in the lab
 //! `pciebench`. With `--write`, writes the tables of `docs/pciebench.md` anew as well.
 
-#[path = "../tests/published/pciebench.rs"]
-mod published;
+use std::error::Error;
+use std::path::Path;
 
-use published::{Labs, document_path, table};
+use crosslane_reproduce::pciebench::{Labs, table};
 
-fn main() -> std::io::Result<()> {
-    let labs = Labs::open();
-    let results = labs.results();
+fn main() -> Result<(), Box<dyn Error>> {
+    let labs = Labs::open()?;
+    let results = labs.results()?;
     print!("{}", table(&results));
     let fitted = labs.fitted().len();
     println!("\n{} rows, {fitted} fitted constants", results.len());
     if std::env::args().any(|argument| argument == "--write") {
-        std::fs::write(document_path(), labs.document(&results))?;
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pciebench.md");
+        let old = std::fs::read_to_string(&path)?;
+        std::fs::write(&path, labs.document(&old, &results)?)?;
     }
     Ok(())
 }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A published figure beside the same measurement in the lab, and what such a pair is worth.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What a row is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A constant was taken from it.
+    Input,
+    /// Constants were fitted to it.
+    Fit,
+    /// Compared, and no constant comes from it: evidence.
+    Predicted,
+    /// Shown beside, never a pass mark.
+    Context,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Input => "input",
+            Self::Fit => "fit",
+            Self::Predicted => "predicted",
+            Self::Context => "context",
+        })
+    }
+}
+
+/// How far a simulated figure may be off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// Most of (simulated - published) / published, either way.
+    pub fraction: f64,
+    /// Why so much and no more.
+    pub reason: &'static str,
+}
+
+/// One figure: the published one, the simulated one, or both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    /// What was measured, as the file of published figures calls it.
+    pub quantity: String,
+    /// Under which conditions.
+    pub conditions: String,
+    /// Unit of both figures.
+    pub unit: String,
+    /// What the document gives; none where it gives no figure.
+    pub published: Option<f64>,
+    /// What the lab gives; none where it does not say it.
+    pub simulated: Option<f64>,
+    /// (simulated - published) / published, where there are both.
+    pub error: Option<f64>,
+    /// What it is worth.
+    pub kind: Kind,
+    /// How far it may be off; none for context.
+    #[serde(skip)]
+    pub tolerance: Option<Tolerance>,
+    /// Why it is of that kind.
+    #[serde(skip)]
+    pub reason: String,
+}
+
+impl Row {
+    /// Whether it is within its tolerance; none where it has none.
+    #[must_use]
+    pub fn is_met(&self) -> Option<bool> {
+        let (error, tolerance) = (self.error?, self.tolerance?);
+        Some(error.abs() <= tolerance.fraction)
+    }
+
+    /// Whether it is compared: it has a tolerance.
+    #[must_use]
+    pub const fn is_compared(&self) -> bool {
+        self.tolerance.is_some()
+    }
+}
+
+/// (simulated - published) / published; none where one is missing or nothing can be divided by.
+#[must_use]
+pub fn relative_error(published: Option<f64>, simulated: Option<f64>) -> Option<f64> {
+    let (published, simulated) = (published?, simulated?);
+    (published != 0.0).then(|| (simulated - published) / published)
+}
+
+/// The worst of some errors (with its sign), and the median of their sizes; none of none.
+#[must_use]
+pub fn worst_and_median(errors: impl IntoIterator<Item = f64>) -> Option<(f64, f64)> {
+    let mut errors: Vec<f64> = errors.into_iter().collect();
+    errors.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let worst = *errors.last()?;
+    let middle = errors.len() / 2;
+    let median = if errors.len().is_multiple_of(2) {
+        (errors[middle - 1].abs() + errors[middle].abs()) / 2.0
+    } else {
+        errors[middle].abs()
+    };
+    Some((worst, median))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(error: Option<f64>, fraction: Option<f64>) -> Row {
+        let tolerance = fraction.map(|fraction| Tolerance { fraction, reason: "a test" });
+        let (quantity, conditions, unit) = ("q".into(), "c".into(), "ns".into());
+        let (published, simulated, kind) = (None, None, Kind::Predicted);
+        let reason = String::new();
+        Row { quantity, conditions, unit, published, simulated, error, kind, tolerance, reason }
+    }
+
+    #[test]
+    fn errors_are_fractions_of_the_published_figure() {
+        let error = relative_error(Some(200.0), Some(190.0)).unwrap();
+        assert!((error + 0.05).abs() < 1e-12);
+        assert_eq!(relative_error(None, Some(1.0)), None);
+        assert_eq!(relative_error(Some(1.0), None), None);
+        assert_eq!(relative_error(Some(0.0), Some(1.0)), None);
+    }
+
+    #[test]
+    fn a_row_is_met_within_its_tolerance_on_either_side() {
+        assert_eq!(row(Some(-0.02), Some(0.02)).is_met(), Some(true));
+        assert_eq!(row(Some(0.0201), Some(0.02)).is_met(), Some(false));
+        assert_eq!(row(Some(-0.0201), Some(0.02)).is_met(), Some(false));
+        assert_eq!(row(Some(0.5), None).is_met(), None);
+        assert_eq!(row(None, Some(0.02)).is_met(), None);
+    }
+
+    #[test]
+    fn the_worst_keeps_its_sign_and_the_median_has_none() {
+        assert_eq!(worst_and_median([0.01, -0.04, 0.02]), Some((-0.04, 0.02)));
+        assert_eq!(worst_and_median([0.01, -0.03]), Some((-0.03, 0.02)));
+        assert_eq!(worst_and_median([]), None);
+    }
+
+    #[test]
+    fn json_has_the_fields_of_a_row_and_no_others() {
+        let value = serde_json::to_value(row(None, Some(0.1))).unwrap();
+        let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
+        let expected =
+            ["conditions", "error", "kind", "published", "quantity", "simulated", "unit"];
+        assert_eq!(keys, expected);
+        assert_eq!(value["kind"], "predicted");
+        assert!(value["error"].is_null());
+    }
+}

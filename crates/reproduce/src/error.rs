@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a reproduction or a validation could not be run.
+
+use crosslane_lab::LabError;
+use thiserror::Error;
+
+/// Why a reproduction or a validation could not be run. A row that lies outside its tolerance is
+/// not an error.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReproduceError {
+    /// The lab cannot be loaded, built or enumerated.
+    #[error(transparent)]
+    Lab(#[from] Box<LabError>),
+    /// No reproduction or set has that name.
+    #[error("there is no {what} {name}; there are {known}")]
+    Unknown {
+        /// What was looked for.
+        what: &'static str,
+        /// The name that was given.
+        name: String,
+        /// Those that are there.
+        known: String,
+    },
+    /// A file of published figures cannot be read.
+    #[error("{file}, line {line}: {problem}")]
+    Published {
+        /// The file, as the lab file names it.
+        file: String,
+        /// Its line, from 1.
+        line: usize,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// An experiment did not run as it should, or moved wrong data.
+    #[error("{experiment}: {problem}")]
+    Experiment {
+        /// Which experiment, under which conditions.
+        experiment: String,
+        /// What went wrong.
+        problem: String,
+    },
+}
+
+impl From<LabError> for ReproduceError {
+    fn from(error: LabError) -> Self {
+        Self::Lab(Box::new(error))
+    }
+}
+
+impl ReproduceError {
+    /// An experiment that went wrong.
+    pub(crate) fn experiment(experiment: impl ToString, problem: impl ToString) -> Self {
+        Self::Experiment { experiment: experiment.to_string(), problem: problem.to_string() }
+    }
+}

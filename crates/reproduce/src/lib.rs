@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Published measurements and the same measurements in the lab, side by side.
+//!
+//! Read first: [`comparison`], what a pair of figures is worth.
+
+#![forbid(unsafe_code)]
+
+pub mod comparison;
+mod error;
+pub mod markdown;
+pub mod pciebench;
+pub mod published;
+
+pub use error::ReproduceError;
