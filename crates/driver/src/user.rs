@@ -49,7 +49,7 @@ impl<B: Bus> User<B> {
     /// Word `n` of the generator's pattern.
     #[must_use]
     pub const fn pattern(seed: u32, n: u32) -> u32 {
-        seed.wrapping_add(n.wrapping_mul(0x9e37_79b9))
+        seed.wrapping_add(n.wrapping_mul(0x9e37_79b1))
     }
 
     /// What feeds C2H channel 0 and peer channel 0. Only one lane can be routed.

@@ -2,65 +2,15 @@
 //! What a flow could reach at most: the payload ceiling of the slowest link on the way of its
 //! data, for the TLPs that it sends.
 //!
-//! Read first: [`crosslane_pcie::ceiling`].
+//! Read first: [`crosslane_bench::least_ceiling`].
 
 use std::collections::BTreeMap;
 
+use crosslane_bench::{Carrier, DataTlps, LinkLoad, least_ceiling};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::Fabric;
 use crosslane_fabric::LinkCounters;
-use crosslane_pcie::ceiling::link_ceiling_bytes_per_second;
-use crosslane_pcie::link::TLP_FRAMING_BYTES;
 use crosslane_pcie::units::Picoseconds;
-
-/// The TLPs that carry a flow's data, on average.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct DataTlps {
-    /// How many.
-    pub tlps: u64,
-    /// Data in all of them, bytes.
-    pub data_bytes: u64,
-    /// The same as the wire has it, in whole double words.
-    pub wire_payload_bytes: u64,
-    /// Length of their header in double words.
-    pub header_dw: u32,
-}
-
-impl DataTlps {
-    /// Average data of a TLP in bytes.
-    #[must_use]
-    pub fn payload_bytes(&self) -> f64 {
-        self.data_bytes as f64 / self.tlps.max(1) as f64
-    }
-
-    /// Share of a link's packet bytes that is data, 0 to 1.
-    #[must_use]
-    pub fn efficiency(&self) -> f64 {
-        let overhead = self.tlps * u64::from(TLP_FRAMING_BYTES + 4 * self.header_dw);
-        let wire = self.wire_payload_bytes + overhead;
-        if wire == 0 { 0.0 } else { self.data_bytes as f64 / wire as f64 }
-    }
-}
-
-/// What carries the data that a ceiling is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    /// Memory writes.
-    Writes,
-    /// Completions of reads.
-    Completions,
-}
-
-impl Carrier {
-    /// `writes`, `completions`.
-    #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Writes => "writes",
-            Self::Completions => "completions",
-        }
-    }
-}
 
 /// A flow's ceiling.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,38 +44,18 @@ pub fn along(
     counters: &Counters,
     span: Picoseconds,
 ) -> Option<FlowCeiling> {
-    let efficiency = tlps.efficiency();
-    let seconds = span.as_seconds();
-    route
-        .iter()
-        .map(|&direction| {
-            let rate = fabric.link(direction.link).parameters.rate;
-            let packets = link_ceiling_bytes_per_second(rate);
-            let dllp_bytes = counters.get(&direction).map_or(0, |counters| counters.dllp_bytes);
-            let dllps = if seconds > 0.0 { dllp_bytes as f64 / seconds } else { 0.0 };
-            FlowCeiling {
-                carrier,
-                tlps,
-                is_estimate: false,
-                bytes_per_second: packets * efficiency,
-                less_dllps_bytes_per_second: (packets - dllps).max(0.0) * efficiency,
-                direction,
-            }
-        })
-        .min_by(|a, b| a.less_dllps_bytes_per_second.total_cmp(&b.less_dllps_bytes_per_second))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn efficiency_counts_whole_double_words_and_every_header() {
-        let tlps = DataTlps { tlps: 2, data_bytes: 256, wire_payload_bytes: 256, header_dw: 3 };
-        assert_eq!(tlps.efficiency(), 128.0 / 148.0);
-        assert_eq!(tlps.payload_bytes(), 128.0);
-        // Six bytes take eight on the wire.
-        let odd = DataTlps { tlps: 1, data_bytes: 6, wire_payload_bytes: 8, header_dw: 4 };
-        assert_eq!(odd.efficiency(), 6.0 / 32.0);
-    }
+    let loads = route.iter().map(|&direction| LinkLoad {
+        link: direction,
+        rate: fabric.link(direction.link).parameters.rate,
+        dllp_bytes: counters.get(&direction).map_or(0, |counters| counters.dllp_bytes),
+        span,
+    });
+    least_ceiling(loads, tlps).map(|ceiling| FlowCeiling {
+        carrier,
+        tlps,
+        is_estimate: false,
+        bytes_per_second: ceiling.bytes_per_second,
+        less_dllps_bytes_per_second: ceiling.less_dllps_bytes_per_second,
+        direction: ceiling.link,
+    })
 }

@@ -8,7 +8,6 @@ mod report;
 mod route;
 mod scenario;
 mod shape;
-mod statistics;
 
 use std::path::Path;
 

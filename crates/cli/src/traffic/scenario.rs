@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crosslane_bench::{Carrier, DataTlps, Latencies};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::{Fabric, FlowId, FlowReport, LinkCounters, RunEnd};
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 
-use super::ceiling::{self, Carrier, Counters, DataTlps, FlowCeiling};
+use super::ceiling::{self, Counters, FlowCeiling};
 use super::plan::{Choices, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
-use super::statistics::Latencies;
 use crate::error::CommandError;
 use crate::flow_argument::FlowArgument;
 use crate::perfetto::SharedTrace;

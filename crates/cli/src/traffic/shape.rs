@@ -4,6 +4,7 @@
 //! Writes are counted by the requester. Completions are worked out from the rules by which the
 //! completer cuts them, since its counters do not part one flow from another.
 
+use crosslane_bench::DataTlps;
 use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
 use crosslane_fabric::{Fabric, FlowKind, FlowReport, FlowSource, NodeKind};
 use crosslane_lab::{Lab, RunningLab};
@@ -11,7 +12,6 @@ use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
 use crosslane_pcie::split;
 use crosslane_pcie::units::BusAddress;
 
-use super::ceiling::DataTlps;
 use super::plan::PlannedFlow;
 
 /// Operations that the cuts are worked out for; their addresses repeat sooner or later.

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a workload could not be run, or not to its end.
+
+use crosslane_driver::{DriverError, TransferError};
+use crosslane_host::BusError;
+use thiserror::Error;
+
+/// Why a workload could not be run, or not to its end. Wrong data are no error of this kind: they
+/// are counted in [`Measured::data_errors`](crate::Measured::data_errors).
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The driver refused, or a device does not answer.
+    #[error(transparent)]
+    Driver(#[from] DriverError),
+    /// A transfer failed.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
+    /// Memory or the host's bus refused.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// Something that cannot be asked for, a sentence with its values.
+    #[error("{place}: {problem}")]
+    Refused {
+        /// The flow or the device.
+        place: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Data that were sent have not arrived in time.
+    #[error(
+        "{place}: {received_bytes} of {sent_bytes} B have arrived {waited_us} us after the last was sent"
+    )]
+    Lost {
+        /// The lane.
+        place: String,
+        /// Bytes that have arrived.
+        received_bytes: u64,
+        /// Bytes that were sent.
+        sent_bytes: u64,
+        /// How long was waited, microseconds.
+        waited_us: u64,
+    },
+}

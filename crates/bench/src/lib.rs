@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Workloads over the driver: what is moved is checked, timed by the application and by the
+//! engine, and compared with what the links can carry.
+//!
+//! Read first: [`Options`], [`Measured`], then [`write`], [`read`], [`peer_write`] and
+//! [`together`], which runs several at once.
+//!
+//! A workload needs an opened [`Device`](crosslane_driver::Device) and nothing else; it claims
+//! channel 0 of the kinds that it uses and gives them back.
+
+#![forbid(unsafe_code)]
+
+mod ceiling;
+mod chain;
+mod error;
+mod explain;
+mod host_transfer;
+mod latency;
+mod loopback;
+mod measured;
+mod options;
+mod pattern;
+mod peer_write;
+mod statistics;
+mod together;
+
+pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
+pub use chain::chain;
+pub use error::BenchError;
+pub use explain::{LinkUse, why_not_faster};
+pub use host_transfer::{read, write};
+pub use latency::{LatencyOptions, RoundTrips, latency};
+pub use loopback::{Loopback, loopback};
+pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
+pub use options::{Options, Registration};
+pub use peer_write::peer_write;
+pub use statistics::Latencies;
+pub use together::{Common, Flow, NoObserver, Observer, Together, Work, together};

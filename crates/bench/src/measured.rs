@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a workload has measured.
+
+use crosslane_driver::{ChannelCounters, ChannelKind, LaneCounters, Plan};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::statistics::Latencies;
+
+/// What was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Card to host memory.
+    Write,
+    /// Host memory to card.
+    Read,
+    /// Card to card.
+    PeerWrite,
+    /// Host to card, card to card any number of times, card to host.
+    Chain,
+    /// Host to card and back to the host.
+    Loopback,
+}
+
+impl Workload {
+    /// The word of the command line.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::PeerWrite => "p2p",
+            Self::Chain => "chain",
+            Self::Loopback => "loopback",
+        }
+    }
+}
+
+/// Time between two readings of engines' timers, and what was moved between them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HardwareTime {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// The first TLP was begun, in the first engine's time.
+    pub first: Picoseconds,
+    /// The last TLP was handed on, or the last data arrived, in the last engine's time.
+    pub last: Picoseconds,
+}
+
+impl HardwareTime {
+    /// Bytes per second; zero if no time has passed.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        rate(self.bytes, self.last.since(self.first))
+    }
+}
+
+/// Counters of one channel after the run; they were reset before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChannelReport {
+    /// The device.
+    pub device: String,
+    /// Which channel 0 of it.
+    pub kind: ChannelKind,
+    /// What the engine has counted.
+    pub counters: ChannelCounters,
+    /// One clock of the engine.
+    pub clock: Picoseconds,
+    /// Longest payload or read request that the engine uses, bytes.
+    pub payload_bytes: u32,
+}
+
+/// Counters of one lane after the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneReport {
+    /// The device.
+    pub device: String,
+    /// Number of the lane.
+    pub lane: u8,
+    /// What the engine has counted.
+    pub counters: LaneCounters,
+    /// One clock of the engine.
+    pub clock: Picoseconds,
+}
+
+/// Words of 4 B that were not what was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DataErrors {
+    /// How many.
+    pub words: u64,
+    /// Number of the first of them in the stream, if there is one.
+    pub first_word: Option<u64>,
+}
+
+/// What a workload has measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// From where to where.
+    pub name: String,
+    /// What was run.
+    pub workload: Workload,
+    /// Bytes of one transfer.
+    pub size_bytes: u64,
+    /// Transfers.
+    pub iterations: u64,
+    /// Bytes of all transfers.
+    pub bytes: u64,
+    /// Time of each transfer as the application sees it, in order: from before it is asked for
+    /// (with system call and registration where they belong to it) until it is known to be
+    /// complete.
+    pub latencies: Vec<Picoseconds>,
+    /// The application began.
+    pub started: Picoseconds,
+    /// The application had the last completion.
+    pub ended: Picoseconds,
+    /// The same by the engines' timers, from the first data TLP to the last.
+    pub hardware: Option<HardwareTime>,
+    /// The channels that took part, in the order of the data's way.
+    pub channels: Vec<ChannelReport>,
+    /// The lanes that took part, in the order of the data's way.
+    pub lanes: Vec<LaneReport>,
+    /// From the beginning of the first post to the first data TLP, or the first read request.
+    pub post_to_first_tlp: Option<Picoseconds>,
+    /// What registering the memory took, all of it; none where there is none.
+    pub registration: Option<Picoseconds>,
+    /// The way of the data; of a chain, its first part.
+    pub plan: Plan,
+    /// What was wrong in the data that arrived.
+    pub data_errors: DataErrors,
+}
+
+impl Measured {
+    /// Bytes per second as the application sees it.
+    #[must_use]
+    pub fn application_bytes_per_second(&self) -> f64 {
+        rate(self.bytes, self.ended.since(self.started))
+    }
+
+    /// Bytes per second by the engines' timers; the application's where there are none.
+    #[must_use]
+    pub fn hardware_bytes_per_second(&self) -> f64 {
+        self.hardware
+            .map_or_else(|| self.application_bytes_per_second(), |time| time.bytes_per_second())
+    }
+
+    /// The latencies in five numbers.
+    #[must_use]
+    pub fn statistics(&self) -> Latencies {
+        Latencies::of(self.latencies.iter().map(|latency| latency.0).collect())
+    }
+}
+
+/// Bytes per second; zero if no time has passed.
+pub(crate) fn rate(bytes: u64, span: Picoseconds) -> f64 {
+    if span == Picoseconds::ZERO { 0.0 } else { bytes as f64 / span.as_seconds() }
+}

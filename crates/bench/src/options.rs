@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a workload is run.
+
+use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
+use crosslane_host::PageSize;
+use crosslane_pcie::units::Picoseconds;
+
+/// When memory is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Registration {
+    /// Once, before anything is timed.
+    Before,
+    /// Within each transfer, as a driver does that pins the caller's pages in the system call.
+    /// Transfers are then made one at a time.
+    Within,
+}
+
+/// How a workload is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Bytes of one transfer, a multiple of 4.
+    pub size_bytes: u64,
+    /// Transfers.
+    pub iterations: u64,
+    /// Transfers that are kept posted at once.
+    pub outstanding: u32,
+    /// Where descriptors are. [`CommandPort`](DescriptorSource::CommandPort) is for peer writes,
+    /// [`Table`](DescriptorSource::Table) for transfers with host memory.
+    pub descriptors: DescriptorSource,
+    /// How completions are learnt.
+    pub notification: Notification,
+    /// Longest write payload or read request, bytes; none for the most that is allowed.
+    pub payload_bytes: Option<u32>,
+    /// Use `payload_bytes` even beyond Max_Payload_Size.
+    pub oversize: bool,
+    /// Pages of the host memory.
+    pub pages: PageSize,
+    /// When it is registered.
+    pub registration: Registration,
+    /// Charge the processor one system call for each transfer.
+    pub system_call: bool,
+    /// Keep a credit window between engines (peer writes and chains).
+    pub credits: bool,
+    /// Seed of the generator's pattern. Flows that share a device share the seed.
+    pub seed: u32,
+    /// Compare every byte in host memory. What an engine receives its own checker compares
+    /// whatever is said here.
+    pub check: bool,
+    /// A transfer that takes longer than this has failed.
+    pub timeout: Picoseconds,
+}
+
+impl Default for Options {
+    /// One registered transfer of 4 MiB by the ring, polled, checked, at most one second long.
+    fn default() -> Self {
+        let channel = ChannelOptions::default();
+        Self {
+            size_bytes: 4 << 20,
+            iterations: 1,
+            outstanding: 1,
+            descriptors: channel.descriptors,
+            notification: channel.notification,
+            payload_bytes: channel.payload_bytes,
+            oversize: channel.oversize,
+            pages: PageSize::Huge,
+            registration: Registration::Before,
+            system_call: false,
+            credits: true,
+            seed: 1,
+            check: true,
+            timeout: Picoseconds(1_000_000_000_000),
+        }
+    }
+}
