@@ -37,7 +37,7 @@ pub struct Interrupt {
     pub data: u32,
     /// When it reached the root complex.
     pub arrived: Picoseconds,
-    /// When the first instruction of its handler runs.
+    /// When the first instruction of its handler runs: behind all that was written before it.
     pub handled: Picoseconds,
 }
 
@@ -60,7 +60,8 @@ impl Fabric {
         core: u16,
         work: CoreWork,
     ) -> Option<Picoseconds> {
-        self.with_root(root_complex.0, |root, fabric| root.spend(fabric, core, work)).flatten()
+        self.with_root(root_complex.0, |root, fabric| root.processor.spend(fabric, core, work))
+            .flatten()
     }
 
     /// Interrupt messages that a root complex has received, oldest first, and how many there were

@@ -96,9 +96,9 @@ pub enum ErrorKind {
 pub struct ErrorRecord {
     /// When it was detected.
     pub time: Picoseconds,
-    /// The port that detected it.
+    /// The port that detected it; of what a node itself detected, its first port.
     pub port: PortId,
-    /// Its name.
+    /// Its name, or that of the node.
     pub port_name: String,
     /// What it is.
     pub kind: ErrorKind,

@@ -31,12 +31,14 @@ pub(crate) enum EventKind {
     Core,
     /// As `DeviceTimer`, but it does not keep the simulation alive by itself. (node, token)
     Deadline,
+    /// The load of a processor core may have timed out. As `Deadline`. (node, core)
+    LoadTimeout,
 }
 
 impl EventKind {
     /// Whether the event is work that has to be done before the fabric is quiet.
     const fn is_work(self) -> bool {
-        !matches!(self, Self::Deadline)
+        !matches!(self, Self::Deadline | Self::LoadTimeout)
     }
 
     const fn from_bits(bits: u32) -> Self {
@@ -48,7 +50,8 @@ impl EventKind {
             4 => Self::ReadReady,
             5 => Self::DeviceTimer,
             6 => Self::Core,
-            _ => Self::Deadline,
+            7 => Self::Deadline,
+            _ => Self::LoadTimeout,
         }
     }
 }
@@ -61,6 +64,15 @@ struct Entry {
     time_ps: u64,
     kind_and_target: u32,
     data: u32,
+}
+
+impl Entry {
+    #[inline]
+    fn event(&self) -> Event {
+        let kind = EventKind::from_bits(self.kind_and_target >> TARGET_BITS);
+        let target = self.kind_and_target & ((1 << TARGET_BITS) - 1);
+        Event { kind, target, data: self.data }
+    }
 }
 
 /// An event that is due.
@@ -146,6 +158,18 @@ impl Events {
         self.load().then(|| self.current[self.cursor].time_ps)
     }
 
+    /// The next event, if there is one.
+    pub fn peek(&mut self) -> Option<Event> {
+        self.load().then(|| self.current[self.cursor].event())
+    }
+
+    /// Drops the next event, if there is one and it is no work. The clock stays.
+    pub fn discard(&mut self) {
+        if self.peek().is_some_and(|event| !event.kind.is_work()) {
+            self.cursor += 1;
+        }
+    }
+
     /// Takes the next event and moves the clock to it.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
@@ -157,10 +181,9 @@ impl Events {
         debug_assert!(entry.time_ps >= self.now_ps);
         self.now_ps = entry.time_ps;
         self.processed += 1;
-        let kind = EventKind::from_bits(entry.kind_and_target >> TARGET_BITS);
-        self.work -= u64::from(kind.is_work());
-        let target = entry.kind_and_target & ((1 << TARGET_BITS) - 1);
-        Some(Event { kind, target, data: entry.data })
+        let event = entry.event();
+        self.work -= u64::from(event.kind.is_work());
+        Some(event)
     }
 
     /// Moves the clock on without an event, never past one.

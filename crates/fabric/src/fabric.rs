@@ -12,6 +12,7 @@ use crate::errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 use crate::events::{Event, EventKind, Events};
 use crate::flow_state::FlowState;
 use crate::generic::GenericEndpoint;
+use crate::host_access::HostState;
 use crate::link_pair::pair;
 use crate::packet::{NONE, Packet, PacketIndex, Packets};
 use crate::parameters::{Forwarding, SwitchParameters};
@@ -83,6 +84,7 @@ pub struct Fabric {
     pub(crate) flows: Vec<FlowState>,
     pub(crate) acknowledged: Vec<PacketIndex>,
     pub(crate) hops: u64,
+    pub(crate) host: HostState,
 }
 
 impl Fabric {
@@ -112,6 +114,7 @@ impl Fabric {
             flows: Vec::new(),
             acknowledged: Vec::new(),
             hops: 0,
+            host: HostState::new(),
             nodes,
             ports,
             links,
@@ -366,6 +369,13 @@ impl Fabric {
         }
     }
 
+    /// Works off the next event, if there is one.
+    pub(crate) fn take_event(&mut self) {
+        if let Some(event) = self.events.pop() {
+            self.dispatch(event);
+        }
+    }
+
     fn dispatch(&mut self, event: Event) {
         let Event { kind, target, data } = event;
         match kind {
@@ -375,6 +385,7 @@ impl Fabric {
             EventKind::ReplayTimer => self.replay_timer(target),
             EventKind::ReadReady => self.root_read_ready(target, data),
             EventKind::Core => self.core_step(target, data),
+            EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));
             }
@@ -454,16 +465,29 @@ impl Fabric {
         index
     }
 
+    /// Notes an error that a port has detected.
     pub(crate) fn report(&mut self, port: u32, kind: ErrorKind) {
-        self.error_count += 1;
-        if self.errors.len() < MAX_ERRORS {
-            self.errors.push(ErrorRecord {
-                time: self.now(),
-                port: PortId(port),
-                port_name: self.ports[port as usize].name.clone(),
-                kind,
-            });
+        if self.count_error() {
+            let port_name = self.ports[port as usize].name.clone();
+            self.errors.push(ErrorRecord { time: self.now(), port: PortId(port), port_name, kind });
         }
+    }
+
+    /// Notes an error of a node itself, not of one of its ports: it has the node's name and, for
+    /// want of another, its first port.
+    pub(crate) fn report_at_node(&mut self, node: u32, kind: ErrorKind) {
+        if self.count_error() {
+            let Node { name, ports, .. } = &self.nodes[node as usize];
+            let (port, port_name) = (ports.first().copied(), name.clone());
+            let port = port.unwrap_or(PortId(NONE));
+            self.errors.push(ErrorRecord { time: self.now(), port, port_name, kind });
+        }
+    }
+
+    /// Counts an error; says whether it is to be kept.
+    fn count_error(&mut self) -> bool {
+        self.error_count += 1;
+        self.errors.len() < MAX_ERRORS
     }
 
     /// Whether everything is back where it was: no packet left, all credits returned, no event

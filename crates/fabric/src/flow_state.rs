@@ -267,7 +267,7 @@ impl Fabric {
                 }
             }
             FlowSource::Core { root_complex, core } => {
-                self.with_root(root_complex.0, |root, _| root.add_flow(core, number));
+                self.with_root(root_complex.0, |root, _| root.processor.add_flow(core, number));
             }
         }
         self.wake_requester(number, self.events.now_ps());
@@ -291,7 +291,9 @@ impl Fabric {
             FlowSource::Core { core, .. } => {
                 is_core = true;
                 kind == NodeKind::RootComplex
-                    && self.with_root(node.0, |root, _| core < root.cores()).unwrap_or(false)
+                    && self
+                        .with_root(node.0, |root, _| core < root.processor.cores())
+                        .unwrap_or(false)
             }
         };
         if !fits {

@@ -23,11 +23,13 @@ mod fabric;
 mod flow;
 mod flow_state;
 mod generic;
+mod host_access;
 mod link_pair;
 mod memory;
 mod packet;
 pub mod parameters;
 mod pattern;
+mod processor;
 mod receive;
 mod receiver;
 mod root_complex;
@@ -45,6 +47,10 @@ pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 pub use fabric::{Fabric, RunEnd};
 pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
 pub use flow_state::FlowError;
+pub use host_access::{
+    COMPLETION_TIMEOUT, HostAccessError, HostEvent, LoadError, MAX_HOST_ACCESSES,
+    MAX_HOST_STORE_BYTES,
+};
 pub use memory::Memory;
 pub use root_complex::MMIO_HOLE;
 pub use topology::{

@@ -283,7 +283,7 @@ impl Fabric {
             NodeState::Endpoint(Some(_)) => {
                 self.with_device(node, |device, port| device.transmit_ready(port));
             }
-            NodeState::RootComplex(Some(root)) if root.has_stalled_cores() => {
+            NodeState::RootComplex(Some(root)) if root.processor.has_stalled_cores() => {
                 self.resume_cores(node, direction);
             }
             _ => {}

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Host code in simulated time: loads and stores of a core, timers, memory that is watched,
+//! interrupts. Host code asks for something with a token of its own and lets the fabric run until
+//! something has happened for it.
+//!
+//! What happens for host code at a time comes behind everything that the fabric does at that
+//! time, in the order in which it became certain.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use thiserror::Error;
+
+use crate::cpu::MAX_INTERRUPTS;
+use crate::events::{Event, EventKind};
+use crate::fabric::Fabric;
+use crate::flow_state::MAX_STORE_BYTES;
+use crate::topology::NodeId;
+
+/// How long a root complex waits for the completion of a load: the end of the default range of
+/// 50 us to 50 ms (PCIe 6.x 2.8, 7.5.3.16).
+pub const COMPLETION_TIMEOUT: Picoseconds = Picoseconds::from_ns(50_000_000);
+
+/// Accesses that may wait for one core: a bound on memory.
+pub const MAX_HOST_ACCESSES: usize = 1 << 16;
+/// Bytes of stores that may wait for one core: a bound on memory.
+pub const MAX_HOST_STORE_BYTES: usize = 1 << 28;
+
+/// What has happened for host code; `token` is the caller's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostEvent {
+    /// A load has its data (little-endian), or no data came.
+    Loaded {
+        /// Of the load.
+        token: u64,
+        /// The value, in the low bytes.
+        result: Result<u64, LoadError>,
+    },
+    /// The core may go on behind a run of stores.
+    Stored {
+        /// Of the run.
+        token: u64,
+    },
+    /// The time has come.
+    Timer {
+        /// Of the timer.
+        token: u64,
+    },
+    /// A write into a watched range can be seen now.
+    Changed {
+        /// Of the watch.
+        token: u64,
+    },
+    /// An interrupt's handler has begun to run.
+    Interrupt {
+        /// Where.
+        root_complex: NodeId,
+        /// The message's data.
+        data: u32,
+    },
+}
+
+/// Why a load brought no data.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// It was completed with an error, or routes nowhere.
+    #[error("a load of {bytes} B at {address} was completed with {status}")]
+    Refused {
+        /// Where.
+        address: BusAddress,
+        /// Its width.
+        bytes: u32,
+        /// "Unsupported Request", "Completer Abort", or what is wrong with the data.
+        status: &'static str,
+    },
+    /// No completion came in time.
+    #[error("a load of {bytes} B at {address} got no completion within {timeout}")]
+    TimedOut {
+        /// Where.
+        address: BusAddress,
+        /// Its width.
+        bytes: u32,
+        /// The limit.
+        timeout: Picoseconds,
+    },
+    /// All tags belong to loads that timed out; a late completion could be taken for that of
+    /// another load.
+    #[error("a load of {bytes} B at {address} finds every tag taken by loads that timed out")]
+    NoTag {
+        /// Where.
+        address: BusAddress,
+        /// Its width.
+        bytes: u32,
+    },
+}
+
+/// An access that cannot be asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum HostAccessError {
+    /// No root complex, or none with this core.
+    #[error("node {node} is no root complex with a core {core}")]
+    NoSuchCore {
+        /// Number of the node.
+        node: u32,
+        /// Number of the core.
+        core: u16,
+    },
+    /// A load that is neither 4 nor 8 bytes wide, or not naturally aligned.
+    #[error("a load of {bytes} B at {address}: 4 or 8 B, naturally aligned, are possible")]
+    BadLoad {
+        /// Where.
+        address: BusAddress,
+        /// Its width.
+        bytes: u32,
+    },
+    /// A width that no store has.
+    #[error("stores of {width_bytes} B: a power of two of at most {MAX_STORE_BYTES} is possible")]
+    BadStoreWidth {
+        /// What was asked for.
+        width_bytes: u32,
+    },
+    /// A run that goes beyond the last address.
+    #[error("a run of {bytes} B at {address} goes beyond 64 bits")]
+    BeyondAddresses {
+        /// Where it begins.
+        address: BusAddress,
+        /// Its length.
+        bytes: usize,
+    },
+    /// Too much waits for the core already.
+    #[error("core {core} has {accesses} accesses with {bytes} B of stores waiting")]
+    TooManyAccesses {
+        /// Number of the core.
+        core: u16,
+        /// Accesses that wait.
+        accesses: usize,
+        /// Bytes of their stores.
+        bytes: usize,
+    },
+}
+
+/// An access that waits for its core; of a store, what is left of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum HostAccess {
+    Load { address: u64, bytes: u32, token: u64 },
+    Store { address: u64, left: u64, width_bytes: u32, token: u64 },
+}
+
+/// The accesses of host code that wait for one core.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostQueue {
+    accesses: VecDeque<HostAccess>,
+    /// Bytes of all stores, one run behind the other.
+    bytes: VecDeque<u8>,
+}
+
+impl HostQueue {
+    pub fn first(&self) -> Option<HostAccess> {
+        self.accesses.front().copied()
+    }
+
+    pub fn finish_first(&mut self) {
+        self.accesses.pop_front();
+    }
+
+    /// Takes the next bytes of the first access, a store.
+    pub fn take_bytes(&mut self, into: &mut [u8]) {
+        let length = into.len();
+        for (place, byte) in into.iter_mut().zip(self.bytes.drain(..length)) {
+            *place = byte;
+        }
+        if let Some(HostAccess::Store { address, left, .. }) = self.accesses.front_mut() {
+            *address += length as u64;
+            *left -= length as u64;
+        }
+    }
+}
+
+/// The last moment of time: what is due then is never due.
+const NEVER_PS: u64 = u64::MAX;
+
+/// Place in the order of what happens for host code.
+type Key = (u64, u64);
+
+/// A range of a root complex's memory that is watched: root complex, first address, and a number
+/// that makes it unique.
+type WatchKey = (u32, u64, u64);
+
+#[derive(Clone, Debug)]
+struct Watch {
+    end: u64,
+    token: u64,
+}
+
+/// What is to happen for host code.
+pub(crate) struct HostState {
+    /// What will have happened when, by time and then by order.
+    due: BTreeMap<Key, HostEvent>,
+    /// Time of the first, for the event loop.
+    next_ps: u64,
+    sequence: u64,
+    /// What has happened.
+    ready: Vec<HostEvent>,
+    timers: BTreeMap<u64, Key>,
+    watches: BTreeMap<WatchKey, Watch>,
+    watch_tokens: BTreeMap<u64, WatchKey>,
+    /// Watches whose write is certain and not yet to be seen.
+    changes: BTreeMap<u64, Key>,
+    /// Longest range in `watches`, bytes.
+    longest_watch: u64,
+    /// Interrupts among those due and ready.
+    interrupts: usize,
+}
+
+impl HostState {
+    pub fn new() -> Self {
+        Self {
+            due: BTreeMap::new(),
+            next_ps: NEVER_PS,
+            sequence: 0,
+            ready: Vec::new(),
+            timers: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            watch_tokens: BTreeMap::new(),
+            changes: BTreeMap::new(),
+            longest_watch: 0,
+            interrupts: 0,
+        }
+    }
+
+    /// At `time_ps`, this will have happened.
+    pub fn put(&mut self, time_ps: u64, event: HostEvent) -> Key {
+        self.sequence += 1;
+        let key = (time_ps, self.sequence);
+        self.due.insert(key, event);
+        self.note_next();
+        key
+    }
+
+    /// As [`put`](Self::put) for an interrupt; beyond a limit they are counted elsewhere only.
+    pub fn put_interrupt(&mut self, time_ps: u64, root_complex: NodeId, data: u32) {
+        if self.interrupts < MAX_INTERRUPTS {
+            self.interrupts += 1;
+            self.put(time_ps, HostEvent::Interrupt { root_complex, data });
+        }
+    }
+
+    fn note_next(&mut self) {
+        self.next_ps = self.due.first_key_value().map_or(NEVER_PS, |(key, _)| key.0);
+    }
+
+    fn remove(&mut self, key: Option<Key>) {
+        if let Some(key) = key {
+            self.due.remove(&key);
+            self.note_next();
+        }
+    }
+
+    /// Moves what is due by `now` to what has happened.
+    fn ripen(&mut self, now_ps: u64) {
+        while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now_ps) {
+            let event = first.remove();
+            match &event {
+                HostEvent::Timer { token } => drop(self.timers.remove(token)),
+                HostEvent::Changed { token } => drop(self.changes.remove(token)),
+                _ => {}
+            }
+            self.ready.push(event);
+        }
+        self.note_next();
+    }
+
+    #[inline]
+    pub fn is_watching(&self) -> bool {
+        !self.watches.is_empty()
+    }
+
+    /// A write into a root complex's memory is certain and can be seen from `visible_ps` on.
+    pub fn note_write(&mut self, node: u32, address: u64, bytes: u32, visible_ps: u64) {
+        let end = address.saturating_add(u64::from(bytes));
+        let first = address.saturating_sub(self.longest_watch);
+        let near = self.watches.range((node, first, 0)..(node, end, 0));
+        let hit: Vec<u64> =
+            near.filter(|(_, watch)| watch.end > address).map(|(_, watch)| watch.token).collect();
+        for token in hit {
+            self.end_watch(token);
+            let key = self.put(visible_ps, HostEvent::Changed { token });
+            self.changes.insert(token, key);
+        }
+    }
+
+    fn end_watch(&mut self, token: u64) {
+        if let Some(key) = self.watch_tokens.remove(&token) {
+            self.watches.remove(&key);
+        }
+        if self.watches.is_empty() {
+            self.longest_watch = 0;
+        }
+    }
+}
+
+impl Fabric {
+    /// How many cores a root complex has; 0 for any other node.
+    pub fn host_cores(&mut self, root_complex: NodeId) -> u16 {
+        self.with_root(root_complex.0, |root, _| root.processor.cores()).unwrap_or(0)
+    }
+
+    /// Loads 4 or 8 bytes of a device, behind all that the core has to do already.
+    /// [`HostEvent::Loaded`] comes when the core has the data and may go on.
+    ///
+    /// # Errors
+    /// No such core, a bad width or alignment, or too many accesses that wait.
+    pub fn host_load(
+        &mut self,
+        root_complex: NodeId,
+        core: u16,
+        address: BusAddress,
+        bytes: u32,
+        token: u64,
+    ) -> Result<(), HostAccessError> {
+        if !matches!(bytes, 4 | 8) || !address.0.is_multiple_of(u64::from(bytes)) {
+            return Err(HostAccessError::BadLoad { address, bytes });
+        }
+        let access = HostAccess::Load { address: address.0, bytes, token };
+        self.queue_access(root_complex, core, access, &[])
+    }
+
+    /// Stores a run of bytes with uncached stores of `width_bytes` each, lowest address first;
+    /// shorter ones where a store would not be naturally aligned or reach too far. Behind all
+    /// that the core has to do already. [`HostEvent::Stored`] comes when the core may go on behind
+    /// the last store. What routes nowhere is dropped and noted among the errors.
+    ///
+    /// # Errors
+    /// No such core, a width that is no power of two up to 64, a run beyond the last address,
+    /// or too many accesses that wait.
+    pub fn host_store(
+        &mut self,
+        root_complex: NodeId,
+        core: u16,
+        address: BusAddress,
+        bytes: &[u8],
+        width_bytes: u32,
+        token: u64,
+    ) -> Result<(), HostAccessError> {
+        if !width_bytes.is_power_of_two() || width_bytes > MAX_STORE_BYTES {
+            return Err(HostAccessError::BadStoreWidth { width_bytes });
+        }
+        let left = bytes.len() as u64;
+        if address.0.checked_add(left).is_none() {
+            return Err(HostAccessError::BeyondAddresses { address, bytes: bytes.len() });
+        }
+        let access = HostAccess::Store { address: address.0, left, width_bytes, token };
+        self.queue_access(root_complex, core, access, bytes)
+    }
+
+    fn queue_access(
+        &mut self,
+        root_complex: NodeId,
+        core: u16,
+        access: HostAccess,
+        bytes: &[u8],
+    ) -> Result<(), HostAccessError> {
+        let node = root_complex.0;
+        let missing = HostAccessError::NoSuchCore { node, core };
+        if self.nodes.get(node as usize).is_none() {
+            return Err(missing);
+        }
+        let queued = self.with_root(node, |root, fabric| {
+            if core >= root.processor.cores() {
+                return Err(missing.clone());
+            }
+            let queue = root.processor.host_queue(fabric, node, core);
+            let (accesses, waiting) = (queue.accesses.len(), queue.bytes.len());
+            if accesses >= MAX_HOST_ACCESSES || waiting + bytes.len() > MAX_HOST_STORE_BYTES {
+                return Err(HostAccessError::TooManyAccesses { core, accesses, bytes: waiting });
+            }
+            queue.accesses.push_back(access);
+            queue.bytes.extend(bytes);
+            Ok(())
+        });
+        queued.unwrap_or(Err(missing))
+    }
+
+    /// [`HostEvent::Timer`] comes at this time, or now if it has passed; never at the last moment
+    /// that there is. Another timer with this
+    /// token is replaced.
+    pub fn host_timer(&mut self, time: Picoseconds, token: u64) {
+        self.cancel_host_timer(token);
+        let time_ps = time.0.max(self.events.now_ps());
+        let key = self.host.put(time_ps, HostEvent::Timer { token });
+        self.host.timers.insert(token, key);
+    }
+
+    /// The timer with this token will not come, if it has not yet: time does not go on for its
+    /// sake.
+    pub fn cancel_host_timer(&mut self, token: u64) {
+        let key = self.host.timers.remove(&token);
+        self.host.remove(key);
+    }
+
+    /// [`HostEvent::Changed`] comes once, when the next write of a device that touches the range
+    /// of the root complex's memory can be seen: also one that has arrived and cannot be seen yet.
+    /// Another watch with this token is replaced.
+    pub fn host_watch(&mut self, root_complex: NodeId, range: Range<u64>, token: u64) {
+        self.cancel_host_watch(token);
+        let (node, now_ps) = (root_complex.0, self.events.now_ps());
+        if range.is_empty() || self.nodes.get(node as usize).is_none() {
+            return;
+        }
+        let unseen = self.with_root(node, |root, fabric| root.unseen_in(fabric, now_ps, &range));
+        if let Some(visible_ps) = unseen.flatten() {
+            let key = self.host.put(visible_ps, HostEvent::Changed { token });
+            self.host.changes.insert(token, key);
+            return;
+        }
+        let host = &mut self.host;
+        host.sequence += 1;
+        let key = (node, range.start, host.sequence);
+        host.longest_watch = host.longest_watch.max(range.end - range.start);
+        host.watches.insert(key, Watch { end: range.end, token });
+        host.watch_tokens.insert(token, key);
+    }
+
+    /// The watch with this token will not come, if it has not yet.
+    pub fn cancel_host_watch(&mut self, token: u64) {
+        self.host.end_watch(token);
+        let key = self.host.changes.remove(&token);
+        self.host.remove(key);
+    }
+
+    /// Works off events until there is something for host code; false when no event is left.
+    /// Time-outs of devices count only when nothing else is left.
+    pub fn run_until_host_event(&mut self) -> bool {
+        while self.host.ready.is_empty() {
+            let due_ps = self.host.next_ps;
+            if self.events.work() == 0 && due_ps == NEVER_PS {
+                self.forget_idle_timeouts();
+            }
+            match self.events.peek_ps() {
+                Some(next_ps) if next_ps <= due_ps => self.take_event(),
+                _ if due_ps != NEVER_PS => {
+                    self.events.advance_to(due_ps);
+                    self.host.ripen(due_ps);
+                }
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Looks for loads that timed out, of cores that wait for none, do not move the clock.
+    fn forget_idle_timeouts(&mut self) {
+        while let Some(Event { kind: EventKind::LoadTimeout, target, data }) = self.events.peek() {
+            let forgotten = self.with_root(target, |root, _| root.processor.forget_timeout(data));
+            if forgotten != Some(true) {
+                return;
+            }
+            self.events.discard();
+        }
+    }
+
+    /// Moves what has happened for host code, oldest first, to the end of `into`.
+    pub fn take_host_events(&mut self, into: &mut Vec<HostEvent>) {
+        let is_interrupt = |event: &&HostEvent| matches!(event, HostEvent::Interrupt { .. });
+        self.host.interrupts -= self.host.ready.iter().filter(is_interrupt).count();
+        into.append(&mut self.host.ready);
+    }
+}

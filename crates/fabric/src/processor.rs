@@ -1,0 +1,600 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The cores of a root complex: uncached stores and loads, of flows and of host code, and work
+//! that occupies a core.
+//!
+//! A core makes one access after the other. Flows and the accesses of host code take turns; each
+//! store counts as one.
+
+use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
+use crosslane_pcie::units::{BusAddress, Picoseconds, Tag};
+
+use crate::cpu::{CoreWork, work_ps};
+use crate::errors::ErrorKind;
+use crate::events::EventKind;
+use crate::fabric::Fabric;
+use crate::flow::FlowKind;
+use crate::flow_state::{FlowState, MAX_STORE_BYTES, Posting};
+use crate::generic::tlp_length;
+use crate::host_access::{COMPLETION_TIMEOUT, HostAccess, HostEvent, HostQueue, LoadError};
+use crate::packet::{NONE, Packet};
+use crate::parameters::CpuParameters;
+use crate::pattern;
+use crate::root_complex::{Arrival, OWN_ID, OWN_SOURCE};
+use crate::routing::{Route, Routes};
+use crate::trace::HeaderLine;
+
+/// Width of a store or load when the flow names none, bytes.
+const DEFAULT_STORE_BYTES: u32 = 8;
+/// Tags of the root complex, for as long as twice its cores are not more: the 8-bit tags that
+/// every completer has to take (PCIe 6.x 2.2.6.2).
+const TAGS: u16 = 256;
+
+/// A flow as its core sees it.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    flow: u32,
+    /// Operation in work and bytes of it that are done.
+    current: Option<(u64, u64)>,
+}
+
+/// Who made a load.
+#[derive(Clone, Copy, Debug)]
+enum LoadOwner {
+    Flow { flow: u32, operation: u64 },
+    Host { token: u64 },
+}
+
+/// A load that waits for its completion.
+#[derive(Clone, Copy, Debug)]
+struct Load {
+    tag: Tag,
+    address: u64,
+    bytes: u32,
+    deadline_ps: u64,
+    owner: LoadOwner,
+}
+
+#[derive(Clone, Debug)]
+struct Core {
+    works: Vec<Work>,
+    host: HostQueue,
+    /// The flow whose turn it is; behind the last flow host code has its turn.
+    turn: usize,
+    load: Option<Load>,
+    /// Tag of the loads of its flows.
+    flow_tag: Tag,
+    /// The core does nothing before this time.
+    free_ps: u64,
+    /// Direction whose queue is full of stores.
+    stalled: Option<u32>,
+    /// When the core looks for work next; `u64::MAX` if nothing is scheduled.
+    event_ps: u64,
+    /// When it is looked whether its load has timed out; `u64::MAX` if nothing is scheduled.
+    timeout_event_ps: u64,
+}
+
+impl Core {
+    fn new(number: u16) -> Self {
+        Self {
+            works: Vec::new(),
+            host: HostQueue::default(),
+            turn: 0,
+            load: None,
+            flow_tag: Tag(number),
+            free_ps: 0,
+            stalled: None,
+            event_ps: u64::MAX,
+            timeout_event_ps: u64::MAX,
+        }
+    }
+
+    /// Lets the core look for work at `time_ps`.
+    fn go_on_at(&mut self, time_ps: u64, fabric: &mut Fabric, node: u32, number: u32) {
+        if time_ps < self.event_ps {
+            self.event_ps = time_ps;
+            fabric.events.schedule(time_ps, EventKind::Core, node, number);
+        }
+    }
+
+    /// Waits for the completion of a load.
+    fn wait_for(&mut self, load: Load, fabric: &mut Fabric, node: u32, number: u32) {
+        self.load = Some(load);
+        if self.timeout_event_ps == u64::MAX {
+            self.timeout_event_ps = load.deadline_ps;
+            fabric.events.schedule(load.deadline_ps, EventKind::LoadTimeout, node, number);
+        }
+    }
+}
+
+/// A store or load of a flow that a core is about to make.
+struct Access {
+    flow: u32,
+    operation: u64,
+    /// Position in the operation, bytes.
+    offset: u64,
+    address: u64,
+    bytes: u32,
+    /// Of the operation's pattern.
+    key: u64,
+    header: Header,
+}
+
+impl Access {
+    /// The next one of an operation: naturally aligned, at most as wide as the flow's stores.
+    fn next(state: &FlowState, flow: u32, operation: u64, offset: u64, tag: Tag) -> Self {
+        let width = state.flow.tlp_bytes.unwrap_or(DEFAULT_STORE_BYTES).min(MAX_STORE_BYTES);
+        let address = state.address(operation) + offset;
+        let to_boundary = u64::from(width) - address % u64::from(width);
+        let left = (state.flow.operation_bytes - offset).min(to_boundary);
+        let bytes = tlp_length(address, left, width + 4);
+        let header = if state.flow.kind == FlowKind::Write {
+            Header::memory_write(OWN_ID, BusAddress(address), bytes)
+        } else {
+            Header::memory_read(OWN_ID, tag, BusAddress(address), bytes)
+        };
+        let key = state.key(operation);
+        Self { flow, operation, offset, address, bytes, key, header }
+    }
+}
+
+/// One core of one root complex, while it makes a step.
+#[derive(Clone, Copy)]
+struct CorePlace {
+    node: u32,
+    number: u32,
+}
+
+/// All cores of a root complex.
+pub(crate) struct Processor {
+    cpu: CpuParameters,
+    cores: Vec<Core>,
+    /// Tags that no load has, the next one last.
+    free_tags: Vec<u16>,
+    /// Tags of loads that timed out: out of use until their completion comes after all.
+    late_tags: Vec<u16>,
+}
+
+impl Processor {
+    pub fn new(cpu: CpuParameters) -> Self {
+        let tags = TAGS.max(cpu.cores.saturating_mul(2));
+        Self {
+            cpu,
+            cores: (0..cpu.cores).map(Core::new).collect(),
+            free_tags: (cpu.cores..tags).rev().collect(),
+            late_tags: Vec::new(),
+        }
+    }
+
+    pub fn cores(&self) -> u16 {
+        self.cores.len() as u16
+    }
+
+    pub fn add_flow(&mut self, core: u16, flow: u32) {
+        self.cores[usize::from(core)].works.push(Work { flow, current: None });
+    }
+
+    pub fn has_stalled_cores(&self) -> bool {
+        self.cores.iter().any(|core| core.stalled.is_some())
+    }
+
+    /// Occupies a core behind what it does already.
+    pub fn spend(&mut self, fabric: &Fabric, core: u16, work: CoreWork) -> Option<Picoseconds> {
+        let cost_ps = work_ps(&self.cpu, work);
+        let core = self.cores.get_mut(usize::from(core))?;
+        core.free_ps = core.free_ps.max(fabric.events.now_ps()).saturating_add(cost_ps);
+        Some(Picoseconds(core.free_ps))
+    }
+
+    /// The queue of a core's host code, which is about to get an access.
+    pub fn host_queue(&mut self, fabric: &mut Fabric, node: u32, core: u16) -> &mut HostQueue {
+        let (now_ps, number) = (fabric.events.now_ps(), u32::from(core));
+        let core = &mut self.cores[usize::from(core)];
+        core.go_on_at(now_ps, fabric, node, number);
+        &mut core.host
+    }
+
+    /// The look for a load of this core that timed out will not be made, if it would find none.
+    /// Returns whether that is so.
+    pub fn forget_timeout(&mut self, core: u32) -> bool {
+        let core = &mut self.cores[core as usize];
+        if core.load.is_none() {
+            core.timeout_event_ps = u64::MAX;
+        }
+        core.load.is_none()
+    }
+
+    // --- Loads that end ------------------------------------------------------------------
+
+    pub fn take_completion(&mut self, fabric: &mut Fabric, at: &Arrival, header: &Header) {
+        let is_it = |core: &Core| core.load.is_some_and(|load| load.tag == header.tag);
+        let found = self.cores.iter().position(is_it);
+        let load = found.and_then(|number| self.cores[number].load.take());
+        let Some((number, load)) = found.zip(load) else {
+            if let Some(late) = self.late_tags.iter().position(|tag| *tag == header.tag.0) {
+                self.free_tags.push(self.late_tags.swap_remove(late));
+            }
+            let what = HeaderLine(header).to_string();
+            fabric.report(at.port, ErrorKind::UnexpectedCompletion { what });
+            fabric.drop_received(at.direction, at.index);
+            return;
+        };
+        let core = &mut self.cores[number];
+        core.free_ps = fabric.events.now_ps() + self.cpu.uncached_load.0;
+        let free_ps = core.free_ps;
+        match load.owner {
+            LoadOwner::Flow { flow, operation } => {
+                finish_flow_load(fabric, at, header, &load, (flow, operation), free_ps);
+            }
+            LoadOwner::Host { token } => {
+                self.free_tags.push(load.tag.0);
+                let result = loaded(fabric.packets.payload(at.index), header, &load);
+                fabric.host.put(free_ps, HostEvent::Loaded { token, result });
+            }
+        }
+        fabric.drop_received(at.direction, at.index);
+        fabric.events.schedule(free_ps, EventKind::Core, at.node, number as u32);
+    }
+
+    /// The load of a core may have timed out.
+    pub fn load_timeout(&mut self, fabric: &mut Fabric, node: u32, number: u32) {
+        let now_ps = fabric.events.now_ps();
+        let core = &mut self.cores[number as usize];
+        core.timeout_event_ps = u64::MAX;
+        let Some(load) = core.load else { return };
+        if load.deadline_ps > now_ps {
+            core.wait_for(load, fabric, node, number);
+            return;
+        }
+        core.load = None;
+        self.late_tags.push(load.tag.0);
+        let Load { address, bytes, .. } = load;
+        match load.owner {
+            LoadOwner::Flow { flow, operation } => {
+                // Without a tag its loads fail until one is free.
+                core.flow_tag = Tag(self.free_tags.pop().unwrap_or(NO_TAG));
+                let (tag, timeout) = (load.tag.0, COMPLETION_TIMEOUT);
+                let error = ErrorKind::CompletionTimeout { tag, timeout };
+                fabric.fail_operation(flow, operation, error.to_string());
+                fabric.report_at_node(node, error);
+            }
+            LoadOwner::Host { token } => {
+                let (address, timeout) = (BusAddress(address), COMPLETION_TIMEOUT);
+                let result = Err(LoadError::TimedOut { address, bytes, timeout });
+                fabric.host.put(now_ps, HostEvent::Loaded { token, result });
+            }
+        }
+        fabric.events.schedule(now_ps, EventKind::Core, node, number);
+    }
+
+    // --- Stores and loads that begin -----------------------------------------------------
+
+    /// One store or load of a core.
+    pub fn step(&mut self, fabric: &mut Fabric, node: u32, number: u32, routes: &Routes) {
+        let now_ps = fabric.events.now_ps();
+        let core = &mut self.cores[number as usize];
+        if core.event_ps <= now_ps {
+            core.event_ps = u64::MAX;
+        }
+        if core.load.is_some() || core.stalled.is_some() {
+            return;
+        }
+        if core.free_ps > now_ps {
+            core.go_on_at(core.free_ps, fabric, node, number);
+            return;
+        }
+        if core.flow_tag.0 == NO_TAG {
+            core.flow_tag = Tag(self.free_tags.pop().unwrap_or(NO_TAG));
+        }
+        let place = CorePlace { node, number };
+        let mut again_ps = u64::MAX;
+        let turns = core.works.len() + 1;
+        for ahead in 0..turns {
+            let core = &mut self.cores[number as usize];
+            let at = (core.turn + ahead) % turns;
+            if at == core.works.len() {
+                if self.host_step(fabric, place, routes) {
+                    return;
+                }
+                continue;
+            }
+            let work = &mut core.works[at];
+            let state = &mut fabric.flows[work.flow as usize];
+            if work.current.is_none() {
+                match state.posting(now_ps) {
+                    Posting::Now => work.current = Some((state.post(now_ps), 0)),
+                    Posting::At(time_ps) => again_ps = again_ps.min(time_ps),
+                    Posting::Wait | Posting::Finished => {}
+                }
+            }
+            let Some((operation, offset)) = work.current else { continue };
+            let access = Access::next(state, work.flow, operation, offset, core.flow_tag);
+            if let Some(out) = way_out(fabric, node, routes, &access.header) {
+                self.issue(fabric, place, at, out, &access);
+                return;
+            }
+            let why = format!("no root port leads to {}", access.header.address);
+            work.current = None;
+            fabric.fail_operation(access.flow, operation, why);
+            again_ps = now_ps;
+        }
+        if again_ps != u64::MAX {
+            self.cores[number as usize].go_on_at(again_ps, fabric, node, number);
+        }
+    }
+
+    /// Sends a store or load of the flow at `turn` out of a root port, unless the store queue is
+    /// full.
+    fn issue(
+        &mut self,
+        fabric: &mut Fabric,
+        place: CorePlace,
+        turn: usize,
+        out: WayOut,
+        access: &Access,
+    ) {
+        let CorePlace { node, number } = place;
+        let (now_ps, cpu) = (fabric.events.now_ps(), self.cpu);
+        let core = &mut self.cores[number as usize];
+        let is_load = access.header.kind == TlpKind::MemoryRead;
+        if !is_load && out.is_full(fabric, &cpu) {
+            core.stalled = Some(out.direction);
+            return;
+        }
+        let &Access { flow, operation, offset, address, bytes, key, header } = access;
+        if is_load && header.tag.0 == NO_TAG {
+            core.works[turn].current = None;
+            let why = format!("no tag is left for a load of {bytes} B at {}", header.address);
+            fabric.fail_operation(flow, operation, why);
+            core.go_on_at(now_ps, fabric, node, number);
+            return;
+        }
+        let next = offset + u64::from(bytes);
+        let open = next < fabric.flows[flow as usize].flow.operation_bytes;
+        core.works[turn].current = open.then_some((operation, next));
+        core.turn = turn + 1;
+        fabric.flows[flow as usize].count_tlp();
+        if is_load {
+            let owner = LoadOwner::Flow { flow, operation };
+            let deadline_ps = now_ps + COMPLETION_TIMEOUT.0;
+            let load = Load { tag: header.tag, address, bytes, deadline_ps, owner };
+            core.wait_for(load, fabric, node, number);
+        } else {
+            core.free_ps = now_ps + cpu.uncached_store.0;
+            core.go_on_at(core.free_ps, fabric, node, number);
+        }
+        let mut packet = Packet::new(header, node);
+        packet.flow = flow + 1;
+        packet.operation = operation as u32;
+        let skip = (address & 3) as usize;
+        out.send(fabric, packet, |payload| {
+            if !payload.is_empty() {
+                pattern::fill(key, offset, &mut payload[skip..skip + bytes as usize]);
+            }
+        });
+    }
+
+    /// Makes the next access of host code. False where there is none.
+    fn host_step(&mut self, fabric: &mut Fabric, place: CorePlace, routes: &Routes) -> bool {
+        match self.cores[place.number as usize].host.first() {
+            None => return false,
+            Some(HostAccess::Load { address, bytes, token }) => {
+                self.host_load(fabric, place, routes, (address, bytes, token));
+            }
+            Some(HostAccess::Store { address, left, width_bytes, token }) => {
+                let bytes = store_bytes(address, left, width_bytes);
+                self.host_store(fabric, place, routes, (address, bytes));
+                let core = &mut self.cores[place.number as usize];
+                if core.stalled.is_none() && u64::from(bytes) == left {
+                    core.host.finish_first();
+                    fabric.host.put(core.free_ps, HostEvent::Stored { token });
+                }
+            }
+        }
+        true
+    }
+
+    fn host_load(
+        &mut self,
+        fabric: &mut Fabric,
+        place: CorePlace,
+        routes: &Routes,
+        (address, bytes, token): (u64, u32, u64),
+    ) {
+        let CorePlace { node, number } = place;
+        let now_ps = fabric.events.now_ps();
+        let core = &mut self.cores[number as usize];
+        core.host.finish_first();
+        core.turn = core.works.len() + 1;
+        let tag = self.free_tags.last().copied().unwrap_or(NO_TAG);
+        let header = Header::memory_read(OWN_ID, Tag(tag), BusAddress(address), bytes);
+        let Some(out) = way_out(fabric, node, routes, &header).filter(|_| tag != NO_TAG) else {
+            let address = BusAddress(address);
+            let result = Err(if tag == NO_TAG {
+                LoadError::NoTag { address, bytes }
+            } else {
+                LoadError::Refused { address, bytes, status: UNSUPPORTED }
+            });
+            core.free_ps = now_ps + self.cpu.uncached_load.0;
+            fabric.host.put(core.free_ps, HostEvent::Loaded { token, result });
+            core.go_on_at(core.free_ps, fabric, node, number);
+            return;
+        };
+        self.free_tags.pop();
+        let owner = LoadOwner::Host { token };
+        let deadline_ps = now_ps + COMPLETION_TIMEOUT.0;
+        let load = Load { tag: Tag(tag), address, bytes, deadline_ps, owner };
+        core.wait_for(load, fabric, node, number);
+        out.send(fabric, Packet::new(header, node), |_| {});
+    }
+
+    /// One store of host code, or none where the store queue is full: the core is then stalled.
+    fn host_store(
+        &mut self,
+        fabric: &mut Fabric,
+        place: CorePlace,
+        routes: &Routes,
+        (address, bytes): (u64, u32),
+    ) {
+        let CorePlace { node, number } = place;
+        let (now_ps, cpu) = (fabric.events.now_ps(), self.cpu);
+        let core = &mut self.cores[number as usize];
+        if bytes == 0 {
+            core.go_on_at(now_ps, fabric, node, number);
+            return;
+        }
+        let header = Header::memory_write(OWN_ID, BusAddress(address), bytes);
+        let out = way_out(fabric, node, routes, &header);
+        if let Some(out) = out.filter(|out| out.is_full(fabric, &cpu)) {
+            core.stalled = Some(out.direction);
+            return;
+        }
+        core.turn = core.works.len() + 1;
+        core.free_ps = now_ps + cpu.uncached_store.0;
+        core.go_on_at(core.free_ps, fabric, node, number);
+        let mut data = [0; MAX_STORE_BYTES as usize];
+        let data = &mut data[..bytes as usize];
+        core.host.take_bytes(data);
+        let skip = (address & 3) as usize;
+        match out {
+            Some(out) => out.send(fabric, Packet::new(header, node), |payload| {
+                payload.fill(0);
+                payload[skip..skip + data.len()].copy_from_slice(data);
+            }),
+            None => {
+                let what = HeaderLine(&header).to_string();
+                let address = header.address;
+                fabric.report_at_node(node, ErrorKind::Unrouted { what, address });
+            }
+        }
+    }
+
+    /// Lets the cores go on that wait for room in a direction's queue.
+    pub fn resume(&mut self, fabric: &mut Fabric, node: u32, direction: u32) {
+        let now_ps = fabric.events.now_ps();
+        for (number, core) in self.cores.iter_mut().enumerate() {
+            if core.stalled == Some(direction) {
+                core.stalled = None;
+                fabric.events.schedule(now_ps, EventKind::Core, node, number as u32);
+            }
+        }
+    }
+}
+
+/// Stands for the tag of a load that gets none.
+const NO_TAG: u16 = u16::MAX;
+
+/// Status of a request that nobody takes.
+const UNSUPPORTED: &str = "Unsupported Request";
+
+/// A root port and the direction that it sends on.
+#[derive(Clone, Copy)]
+struct WayOut {
+    direction: u32,
+    transmit_latency_ps: u64,
+}
+
+impl WayOut {
+    /// Whether the queue of stores is full.
+    fn is_full(self, fabric: &Fabric, cpu: &CpuParameters) -> bool {
+        let queued = fabric.directions[self.direction as usize].egress.posted_of_first();
+        queued >= cpu.store_queue as usize
+    }
+
+    fn send(self, fabric: &mut Fabric, mut packet: Packet, fill: impl FnOnce(&mut [u8])) {
+        packet.ready_ps = fabric.events.now_ps() + self.transmit_latency_ps;
+        let index = fabric.inject(packet, fill);
+        fabric.enqueue(self.direction, OWN_SOURCE, index);
+    }
+}
+
+/// Where a request of a core leaves its root complex; `None` where no root port leads there.
+fn way_out(fabric: &Fabric, node: u32, routes: &Routes, header: &Header) -> Option<WayOut> {
+    let Route::Port(target) = routes.route(header, None) else { return None };
+    let port = fabric.nodes[node as usize].ports[target as usize];
+    let state = &fabric.port_states[port.0 as usize];
+    let (direction, transmit_latency_ps) = (state.transmit, state.transmit_latency_ps);
+    (direction != NONE).then_some(WayOut { direction, transmit_latency_ps })
+}
+
+/// Length of the next store of a run: a power of two, naturally aligned, within width and run.
+fn store_bytes(address: u64, left: u64, width_bytes: u32) -> u32 {
+    if left == 0 {
+        return 0;
+    }
+    let aligned = 1 << address.trailing_zeros().min(MAX_STORE_BYTES.ilog2());
+    let fits = 1 << left.ilog2().min(MAX_STORE_BYTES.ilog2());
+    width_bytes.min(aligned).min(fits)
+}
+
+/// What a completion brings for a load: its bytes, or the name of its status.
+fn data_of<'a>(payload: &'a [u8], header: &Header, load: &Load) -> Result<&'a [u8], &'static str> {
+    match header.status {
+        CompletionStatus::Successful => {}
+        CompletionStatus::CompleterAbort => return Err("Completer Abort"),
+        _ => return Err(UNSUPPORTED),
+    }
+    if header.poisoned {
+        return Err("poisoned data");
+    }
+    let skip = (load.address & 3) as usize;
+    payload.get(skip..skip + load.bytes as usize).ok_or("too few bytes")
+}
+
+/// The value of a load of host code.
+fn loaded(payload: &[u8], header: &Header, load: &Load) -> Result<u64, LoadError> {
+    let (address, bytes) = (BusAddress(load.address), load.bytes);
+    let data = data_of(payload, header, load).map_err(|status| LoadError::Refused {
+        address,
+        bytes,
+        status,
+    })?;
+    let mut value = [0; 8];
+    value[..data.len()].copy_from_slice(data);
+    Ok(u64::from_le_bytes(value))
+}
+
+/// A load of a flow has its completion: checks the data, and counts them from `free_ps` on.
+fn finish_flow_load(
+    fabric: &mut Fabric,
+    at: &Arrival,
+    header: &Header,
+    load: &Load,
+    (flow, operation): (u32, u64),
+    free_ps: u64,
+) {
+    match data_of(fabric.packets.payload(at.index), header, load) {
+        Ok(data) => {
+            let state = &fabric.flows[flow as usize];
+            let offset = load.address - state.address(operation);
+            if !pattern::matches(state.key(operation), offset, data) {
+                let what = format!("flow {}, operation {operation}", state.flow.name);
+                fabric.report(at.port, ErrorKind::WrongData { what: what.clone() });
+                fabric.fail_operation(flow, operation, format!("{what}: wrong data"));
+            }
+            fabric.read_progress(flow, operation, u64::from(load.bytes), free_ps);
+        }
+        Err(status) => {
+            let (address, bytes) = (BusAddress(load.address), load.bytes);
+            let error = ErrorKind::ReadRefused { address, bytes, status };
+            fabric.fail_operation(flow, operation, error.to_string());
+            fabric.report(at.port, error);
+        }
+    }
+}
+
+impl Fabric {
+    pub(crate) fn core_step(&mut self, node: u32, core: u32) {
+        self.with_root(node, |root, fabric| {
+            root.processor.step(fabric, node, core, &root.routes);
+        });
+    }
+
+    pub(crate) fn load_timeout(&mut self, node: u32, core: u32) {
+        self.with_root(node, |root, fabric| root.processor.load_timeout(fabric, node, core));
+    }
+
+    /// Lets the cores go on that wait for room in a direction's queue.
+    pub(crate) fn resume_cores(&mut self, node: u32, direction: u32) {
+        self.with_root(node, |root, fabric| root.processor.resume(fabric, node, direction));
+    }
+}
