@@ -283,9 +283,10 @@ impl HostState {
         let end = address.saturating_add(u64::from(bytes));
         let first = address.saturating_sub(self.longest_watch);
         let near = self.watches.range((node, first, 0)..(node, end, 0));
-        let hit: Vec<u64> =
-            near.filter(|(_, watch)| watch.end > address).map(|(_, watch)| watch.token).collect();
-        for token in hit {
+        let near = near.filter(|(_, watch)| watch.end > address);
+        let mut hit: Vec<(u64, u64)> = near.map(|(key, watch)| (key.2, watch.token)).collect();
+        hit.sort_unstable();
+        for (_, token) in hit {
             self.end_watch(token);
             let key = self.put(visible_ps, HostEvent::Changed { token });
             self.changes.insert(token, key);

@@ -130,8 +130,10 @@ struct Witness {
     memory: Memory,
     writes: u64,
     reads: u32,
-    /// How many reads get no answer.
+    /// How many reads get no answer, or a late one.
     mute: u32,
+    /// How late; 0 for never.
+    late_ps: u64,
     held: Vec<Header>,
     status: Option<CompletionStatus>,
 }
@@ -153,9 +155,10 @@ impl Device for Witness {
         }
         self.reads += 1;
         if self.reads <= self.mute {
-            self.held.push(header);
-            // Long after it has timed out.
-            port.timer(port.now_ps() + 80_000_000_000, 0);
+            if self.late_ps > 0 {
+                self.held.push(header);
+                port.timer(port.now_ps() + self.late_ps, 0);
+            }
         } else {
             self.answer(&header, port);
         }
@@ -459,7 +462,8 @@ fn what_is_refused_is_told() {
 /// that of another load. The core goes on in between.
 #[test]
 fn a_load_times_out_and_its_late_completion_is_told_apart() {
-    let mut stand = witness(Witness { mute: 2, ..Witness::default() });
+    let late_ps = ns(80_000_000).0;
+    let mut stand = witness(Witness { mute: 2, late_ps, ..Witness::default() });
     let (root, bar) = (stand.root, stand.bar(0));
     let fabric = &mut stand.fabric;
     for token in 0..3 {
@@ -482,17 +486,29 @@ fn a_load_times_out_and_its_late_completion_is_told_apart() {
     assert_eq!((unexpected.count(), errors.len()), (2, 2));
 }
 
-/// With all its tags taken by loads that were never answered a core is refused, and goes on.
+/// With all tags taken by loads that were never answered a load is refused, and the core goes on.
 #[test]
-fn loads_without_a_tag_fail() {
+fn a_load_without_a_tag_is_refused() {
     let mut stand = witness(Witness { mute: u32::MAX, ..Witness::default() });
     let (root, bar) = (stand.root, stand.bar(0));
-    for token in 0..2 {
-        stand.fabric.host_load(root, 0, bar, 4, token).unwrap();
-        assert!(stand.fabric.run_until_host_event());
-        stand.fabric.take_host_events(&mut Vec::new());
+    let fabric = &mut stand.fabric;
+    // 256 tags, less one for the flows of each of the two cores.
+    for token in 0..255 {
+        fabric.host_load(root, 0, bar, 4, token).unwrap();
     }
-    assert_eq!(stand.fabric.now(), COMPLETION_TIMEOUT + COMPLETION_TIMEOUT);
+    fabric.host_store(root, 0, bar, &[1; 4], 4, 255).unwrap();
+    let all = run(fabric);
+    let limit = |times: u64| Picoseconds(COMPLETION_TIMEOUT.0 * times);
+    let address = bar;
+    for (at, (time, event)) in all[..254].iter().enumerate() {
+        let timed_out = LoadError::TimedOut { address, bytes: 4, timeout: COMPLETION_TIMEOUT };
+        let result = Err(timed_out);
+        assert_eq!(*time, limit(at as u64 + 1));
+        assert_eq!(*event, HostEvent::Loaded { token: at as u64, result });
+    }
+    let result = Err(LoadError::NoTag { address, bytes: 4 });
+    let refused = (limit(254) + ns(20), HostEvent::Loaded { token: 254, result });
+    assert_eq!(all[254..], [refused, (limit(254) + ns(30), stored(255))]);
 }
 
 /// What cannot be asked for is an error, and nothing happens.
