@@ -13,7 +13,7 @@ use crate::error::{LabError, Problem};
 use crate::file::constant::Constant;
 use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES};
 use crate::shipped::shipped;
-use crate::wiring;
+use crate::wiring::{self, Endpoints};
 
 /// The first MiB of a PC's memory is not handed out: firmware and old devices use it.
 const LEGACY_BYTES: u64 = 1 << 20;
@@ -116,12 +116,26 @@ impl Lab {
     }
 
     /// Builds the fabric and enumerates every host, with time at zero. All that is random comes
-    /// from `seed`.
+    /// from `seed`. Every endpoint is a generic one, which moves data by
+    /// [`Flow`](crosslane_fabric::Flow)s.
     ///
     /// # Errors
     /// What the fabric refuses, or what cannot be enumerated, with its place.
     pub fn build(&self, seed: u64) -> Result<RunningLab, LabError> {
-        let mut fabric = wiring::build(&self.file, seed)?;
+        self.build_with(seed, Endpoints::Generic)
+    }
+
+    /// The same, but endpoints whose part has a table `engine` are that engine; the others are
+    /// generic.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build).
+    pub fn build_engines(&self, seed: u64) -> Result<RunningLab, LabError> {
+        self.build_with(seed, Endpoints::Engines)
+    }
+
+    fn build_with(&self, seed: u64, endpoints: Endpoints) -> Result<RunningLab, LabError> {
+        let mut fabric = wiring::build(&self.file, seed, endpoints)?;
         let mut hosts = Vec::new();
         for (id, host) in (0_u16..).zip(&self.file.hosts) {
             hosts.push(self.start(&mut fabric, HostId(id), host)?);
@@ -158,7 +172,8 @@ impl Lab {
             let problem = Problem::BadValue { key: key.clone(), problem };
             return Err(self.file.error(host.span.clone(), &key, problem));
         };
-        Ok(RunningHost { id, name: host.name.clone(), root_complex, tree, buffers })
+        let cores = host.part.parameters.cpu.cores;
+        Ok(RunningHost { id, name: host.name.clone(), root_complex, tree, buffers, cores })
     }
 
     fn policy(&self, fabric: &Fabric, id: HostId, host: &HostInstance) -> Policy {
@@ -244,4 +259,6 @@ pub struct RunningHost {
     pub tree: HostTree,
     /// Memory that its programs get their DMA buffers from.
     pub buffers: Range<u64>,
+    /// Cores of its processor.
+    pub cores: u16,
 }

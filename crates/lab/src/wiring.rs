@@ -9,7 +9,7 @@ use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
 
 use crate::error::{LabError, Problem, nearest};
-use crate::file::{LabFile, LinkInstance};
+use crate::file::{EndpointInstance, LabFile, LinkInstance};
 
 /// Most downstream ports of a switch: device numbers on its inner bus.
 pub const MAX_DOWNSTREAM_PORTS: usize = 32;
@@ -57,13 +57,22 @@ pub(crate) fn check(lab: &LabFile) -> Result<(), LabError> {
     Wiring::new(lab).map(drop)
 }
 
+/// What the endpoints of a fabric are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoints {
+    /// Generic ones, all of them.
+    Generic,
+    /// Engines where the lab has constants for one.
+    Engines,
+}
+
 /// Builds the fabric of a lab.
 ///
 /// # Errors
 /// As [`check`], and what the fabric refuses.
-pub(crate) fn build(lab: &LabFile, seed: u64) -> Result<Fabric, LabError> {
+pub(crate) fn build(lab: &LabFile, seed: u64, endpoints: Endpoints) -> Result<Fabric, LabError> {
     let wiring = Wiring::new(lab)?;
-    wiring.builder(seed).build().map_err(|error| wiring.explain(error))
+    wiring.builder(seed, endpoints).build().map_err(|error| wiring.explain(error))
 }
 
 impl<'a> Wiring<'a> {
@@ -211,7 +220,7 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    fn builder(&self, seed: u64) -> FabricBuilder {
+    fn builder(&self, seed: u64, kind: Endpoints) -> FabricBuilder {
         let lab = self.lab;
         let mut builder = FabricBuilder::new(seed);
         let hosts: Vec<NodeId> = (0_u16..)
@@ -235,10 +244,7 @@ impl<'a> Wiring<'a> {
         let endpoints: Vec<PortId> = lab
             .endpoints
             .iter()
-            .map(|endpoint| {
-                let part = &endpoint.part;
-                builder.endpoint(&endpoint.name, part.parameters.clone(), part.port.clone()).1
-            })
+            .map(|endpoint| add_endpoint(&mut builder, endpoint, kind))
             .collect();
         for (link, wire) in lab.links.iter().zip(&self.wires) {
             let upper = match wire.upper {
@@ -298,6 +304,22 @@ impl<'a> Wiring<'a> {
             Named::Endpoint(index) => &self.lab.endpoints[index].span,
         };
         Some(self.lab.place(span.clone(), node))
+    }
+}
+
+fn add_endpoint(
+    builder: &mut FabricBuilder,
+    endpoint: &EndpointInstance,
+    kind: Endpoints,
+) -> PortId {
+    let (name, part) = (&endpoint.name, &endpoint.part);
+    match (kind, part.engine) {
+        (Endpoints::Generic, _) | (Endpoints::Engines, None) => {
+            builder.endpoint(name, part.parameters.clone(), part.port.clone()).1
+        }
+        (Endpoints::Engines, Some(_)) => {
+            builder.endpoint(name, part.parameters.clone(), part.port.clone()).1
+        }
     }
 }
 

@@ -364,11 +364,9 @@ part = \"board-x4\"
 fn bars_that_do_not_fit_below_4_gib() {
     let error = changed("size_bytes = { value = 65_536", "size_bytes = { value = 2_147_483_648");
     assert!(error.problem.code() != "enumeration" || seen(&error).1.contains("host0"));
-    let two = "[part.card.bar1]\ndecodes = { value = \"memory32\", source = \"fit: x\" }\n\
-               size_bytes = { value = 2_147_483_648, source = \"fit: x\" }\n\n[part.card.port]";
     let text = text("minimal")
         .replace("size_bytes = { value = 65_536", "size_bytes = { value = 2_147_483_648")
-        .replace("[part.card.port]", two);
+        .replace("size_bytes = { value = 1_048_576", "size_bytes = { value = 2_147_483_648");
     let error = error_of(&text);
     let sentence = "the BARs below 4 GiB need 4294967296 bytes, but only 2126512128 can be had";
     assert_eq!(seen(&error), ("enumeration", "\"host0\"", sentence.into()));
@@ -395,12 +393,42 @@ fn acs_that_the_port_does_not_have() {
 
 #[test]
 fn a_bar_whose_second_register_is_taken() {
-    let two = "[part.card.bar1]\ndecodes = { value = \"memory32\", source = \"fit: x\" }\n\
-               size_bytes = { value = 4096, source = \"fit: x\" }\n\n[part.card.port]";
-    let text = text("minimal")
-        .replacen("value = \"memory32\"", "value = \"memory64\"", 1)
-        .replace("[part.card.port]", two);
+    let text = text("minimal").replacen("value = \"memory32\"", "value = \"memory64\"", 1);
     assert!(seen(&error_of(&text)).2.starts_with("part.card.bar0: a 64-bit BAR takes"));
+}
+
+#[test]
+fn an_engine_that_cannot_be() {
+    let lane_fifo = "lane_fifo_bytes = { value = 16_384";
+    let table = "table_descriptors = { value = 1024";
+    for (from, to, at, sentence) in [
+        ("lanes = { value = 8", "lanes = { value = 6", "value = 6", "not a power of two"),
+        ("lanes = { value = 8", "lanes = { value = 32", "value = 32", "32 is not between 1 and 16"),
+        ("h2c_channels = { value = 1", "h2c_channels = { value = 0", "0", "between 1 and 4"),
+        (lane_fifo, "lane_fifo_bytes = { value = 256", "256", "256 B do not hold a write that"),
+        ("size_bytes = { value = 65_536", "size_bytes = { value = 32_768", "32_768", "registers"),
+        ("1_048_576", "4096", "4096", "the windows of 8 lanes take 32768 B, not 4096 B"),
+        ("clock_ns = { value = 4,", "clock_ns = { value = 0,", "value = 0", "longer than 0 ns"),
+        ("max_read_bytes = { value = 1024", "max_read_bytes = { value = 64", "64", "not 64 B"),
+        ("fetch_batch = { value = 16", "fetch_batch = { value = 256", "256", "between 1 and 128"),
+        (table, "table_descriptors = { value = 2048", "2048", "between 1 and 1024"),
+    ] {
+        let error = changed(from, to);
+        let (code, place, text) = seen(&error);
+        assert_eq!(code, "bad-value", "{error}");
+        assert!(place.contains(at) && text.contains(sentence), "{place}: {text}");
+    }
+    let error = changed("reading_descriptors = {", "reading_descriptor = {");
+    assert_eq!(seen(&error).0, "unknown-key");
+    let error = changed("register_latency_ns", "# ");
+    let sentence = "part.card.engine needs the key register_latency_ns";
+    check(&error, "missing-key", "[part.card.engine]", sentence);
+    let error = changed("[part.card.bar1]", "[part.card.bar2]");
+    assert_eq!(seen(&error).2, "part.card needs the key bar1");
+    let datapath = text("minimal").lines().find(|line| line.starts_with("datapath_bytes")).unwrap();
+    let clock = text("minimal").lines().find(|line| line.starts_with("clock_ns")).unwrap();
+    let error = changed(&format!("{datapath}\n{clock}"), "");
+    assert_eq!(seen(&error).2, "part.card.requester needs the key datapath_bytes");
 }
 
 #[test]

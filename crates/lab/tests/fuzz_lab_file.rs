@@ -3,7 +3,7 @@
 //! there is a lab or an error with its place, never a panic.
 
 use bolero::TypeGenerator;
-use crosslane_lab::{Lab, shipped};
+use crosslane_lab::{Lab, LabError, RunningLab, shipped};
 
 /// Most changes of one file.
 const MOST_CHANGES: usize = 6;
@@ -132,9 +132,14 @@ fn fuzz_lab_file() {
 /// Time of a plain run; `make fuzz` sets its own.
 const TEST_TIME: std::time::Duration = std::time::Duration::from_millis(1500);
 
-/// A lab that runs, or an error that says where.
+/// A lab that runs, or an error that says where; likewise with its engines.
 fn check(text: &str) {
-    match Lab::from_text("fuzz.toml", text).and_then(|lab| lab.build(1)) {
+    check_built(text, |lab| lab.build(1));
+    check_built(text, |lab| lab.build_engines(1));
+}
+
+fn check_built(text: &str, build: impl FnOnce(Lab) -> Result<RunningLab, LabError>) {
+    match Lab::from_text("fuzz.toml", text).and_then(build) {
         Ok(running) => assert!(!running.hosts.is_empty()),
         Err(error) => {
             let place = error.place.as_deref().expect("an error of a file has a place");

@@ -13,9 +13,11 @@ fn every_shipped_lab_and_variant_can_be_built() {
         let lab = loaded(shipped.name);
         assert_eq!((lab.name(), lab.summary()), (shipped.name, lab.summary()));
         lab.build(1).unwrap_or_else(|error| panic!("{error}"));
+        lab.build_engines(1).unwrap_or_else(|error| panic!("{error}"));
         for variant in &lab.file().variants {
             let lab = lab.with_variant(&variant.name).unwrap();
             lab.build(1).unwrap_or_else(|error| panic!("{error}"));
+            lab.build_engines(1).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 }
@@ -65,6 +67,22 @@ fn a_variant_overrules_constants() {
         error.to_string(),
         "there is no variant of this lab named comand; did you mean command?"
     );
+}
+
+#[test]
+fn an_engine_has_the_constants_of_its_requester() {
+    let engine = |name| loaded(name).file().endpoints[0].part.engine;
+    let document = engine("rosta").unwrap();
+    assert_eq!((document.clock.0, document.datapath_bytes), (4_000, 8));
+    assert_eq!((document.idle_clocks_per_tlp, document.descriptor_gap.0), (1, 260_000));
+    assert_eq!((document.tags, document.reading_descriptors), (32, 1));
+    assert_eq!((document.lane_fifo_bytes, document.stream_fifo_bytes), (4096, 4096));
+    let own = engine("rosta:crosslane").unwrap();
+    assert_eq!((own.idle_clocks_per_tlp, own.descriptor_gap.0), (0, 0));
+    assert_eq!((own.tags, own.max_read_bytes, own.lanes), (64, 1024, document.lanes));
+    assert_eq!(own.lane_fifo_bytes, 16_384);
+    let set = loaded("rosta").with_constant("part.v7.engine.reading_descriptors", 3.0).unwrap();
+    assert_eq!(set.file().endpoints[0].part.engine.unwrap().reading_descriptors, 3);
 }
 
 #[test]

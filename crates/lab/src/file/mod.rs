@@ -4,6 +4,7 @@
 //! Read first: `labs/minimal.toml`, which explains every key that it uses.
 
 pub mod constant;
+mod engine;
 mod instances;
 pub mod parts;
 mod table;

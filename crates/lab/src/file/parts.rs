@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use crosslane_device::EngineParameters;
 use crosslane_fabric::parameters::{
     Coalescing, CompleterParameters, CompletionCut, CpuParameters, EndpointParameters, Forwarding,
     Latency, LinkParameters, PeerToPeer, PortParameters, RequesterParameters,
@@ -13,6 +14,7 @@ use crosslane_pcie::credits::Credits;
 use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
 use crosslane_pcie::units::Picoseconds;
 
+use super::engine;
 use super::table::Table;
 use crate::error::{LabError, Problem};
 
@@ -179,6 +181,7 @@ impl PartKind {
                 "port",
                 "memory",
                 "requester",
+                "engine",
             ],
             Self::Link => &[
                 "kind",
@@ -232,6 +235,8 @@ pub struct SwitchPart {
 pub struct EndpointPart {
     /// Identity, BARs, memory and requester.
     pub parameters: EndpointParameters,
+    /// Its DMA engine, if it has one.
+    pub engine: Option<EngineParameters>,
     /// Its port.
     pub port: PortParameters,
 }
@@ -521,15 +526,15 @@ impl EndpointPart {
             subsystem,
             ..identity(table, table.whole("class_code", 0..=0xff_ffff)? as u32)?
         };
-        Ok(Self {
-            parameters: EndpointParameters {
-                identity,
-                bars: bars(table)?,
-                completer: completer(&table.needed_table("memory")?, false)?,
-                requester: requester(&table.needed_table("requester")?)?,
-            },
-            port: port(&table.needed_table("port")?, false)?,
-        })
+        let parameters = EndpointParameters {
+            identity,
+            bars: bars(table)?,
+            completer: completer(&table.needed_table("memory")?, false)?,
+            requester: requester(&table.needed_table("requester")?)?,
+        };
+        let port = port(&table.needed_table("port")?, false)?;
+        let engine = engine::read(table, &parameters, &port)?;
+        Ok(Self { parameters, engine, port })
     }
 }
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The DMA engine of an endpoint: the table `engine` of its part. What the engine has in common
+//! with the generic requester (its clock, its tags, its sizes) is read from the table
+//! `requester`, so that no constant stands in two places.
+
+use std::ops::RangeInclusive;
+
+use crosslane_device::EngineParameters;
+use crosslane_fabric::parameters::{EndpointParameters, PortParameters, RequesterParameters};
+use crosslane_pcie::units::Picoseconds;
+
+use super::parts::PAYLOADS;
+use super::table::Table;
+use crate::error::LabError;
+
+const KEYS: [&str; 10] = [
+    "reading_descriptors",
+    "register_latency_ns",
+    "h2c_channels",
+    "c2h_channels",
+    "peer_channels",
+    "lanes",
+    "lane_fifo_bytes",
+    "stream_fifo_bytes",
+    "table_descriptors",
+    "fetch_batch",
+];
+
+/// Bytes of BAR0 that the registers of an engine take (`docs/engine.md`).
+const REGISTER_BYTES: u64 = 1 << 16;
+/// Smallest window of a lane, bytes: a TLP never crosses a multiple of it.
+const LEAST_LANE_WINDOW_BYTES: u64 = 4096;
+/// Channels of each kind that the register map has places for.
+const CHANNELS: RangeInclusive<u64> = 1..=4;
+/// Lanes that the register map has places for.
+const LANES: RangeInclusive<u64> = 1..=16;
+/// Sizes of FIFOs, bytes: from the least payload to 16 MiB, more than any chip has.
+const FIFO_BYTES: RangeInclusive<u64> = 128..=1 << 24;
+/// Descriptors of a table: 16 B each, 16 KiB of BAR0.
+const TABLE_DESCRIPTORS: RangeInclusive<u64> = 1..=1024;
+/// Descriptors of one fetch: 32 B each, so that one read request of 4 KiB is enough.
+const FETCH_BATCH: RangeInclusive<u64> = 1..=128;
+
+/// Reads the engine of an endpoint's part; `None` where it has none.
+pub(super) fn read(
+    part: &Table<'_>,
+    endpoint: &EndpointParameters,
+    port: &PortParameters,
+) -> Result<Option<EngineParameters>, LabError> {
+    let Some(table) = part.table("engine")? else { return Ok(None) };
+    table.only(&KEYS)?;
+    let requester = part.needed_table("requester")?;
+    let clock = clock(&requester, &endpoint.requester)?;
+    let lanes = table.power_of_two("lanes", LANES)?;
+    check_bars(part, endpoint, lanes)?;
+    let write_bytes = endpoint.requester.max_write_bytes;
+    let stream_fifo_bytes = table.power_of_two("stream_fifo_bytes", FIFO_BYTES)? as u32;
+    let lane_fifo_bytes = table.power_of_two("lane_fifo_bytes", FIFO_BYTES)? as u32;
+    // A write is built once all of its bytes are there, and a TLP that comes in goes in whole.
+    let payload_bytes = u32::from(port.capability.max_payload_bytes);
+    room(&table, "stream_fifo_bytes", stream_fifo_bytes, write_bytes, "a write that it builds")?;
+    room(&table, "lane_fifo_bytes", lane_fifo_bytes, write_bytes, "a write that it builds")?;
+    room(&table, "lane_fifo_bytes", lane_fifo_bytes, payload_bytes, "a payload of its port")?;
+    Ok(Some(EngineParameters {
+        clock,
+        datapath_bytes: endpoint.requester.datapath_bytes,
+        idle_clocks_per_tlp: endpoint.requester.idle_clocks_per_tlp,
+        descriptor_gap: endpoint.requester.operation_gap,
+        tags: endpoint.requester.tags,
+        max_write_bytes: payload(&requester, "max_write_bytes", write_bytes)?,
+        max_read_bytes: payload(&requester, "max_read_bytes", endpoint.requester.max_read_bytes)?,
+        reading_descriptors: table.whole("reading_descriptors", 1..=u16::MAX.into())? as u16,
+        completion_timeout: endpoint.requester.completion_timeout,
+        register_latency: table.ns("register_latency_ns")?,
+        h2c_channels: table.whole("h2c_channels", CHANNELS)? as u8,
+        c2h_channels: table.whole("c2h_channels", CHANNELS)? as u8,
+        peer_channels: table.whole("peer_channels", CHANNELS)? as u8,
+        lanes: lanes as u8,
+        lane_fifo_bytes,
+        stream_fifo_bytes,
+        table_descriptors: table.power_of_two("table_descriptors", TABLE_DESCRIPTORS)? as u16,
+        fetch_batch: table.power_of_two("fetch_batch", FETCH_BATCH)? as u16,
+    }))
+}
+
+/// An engine has a datapath and a clock; a generic requester may be without.
+fn clock(table: &Table<'_>, requester: &RequesterParameters) -> Result<Picoseconds, LabError> {
+    if requester.datapath_bytes == 0 {
+        return Err(table.missing("datapath_bytes"));
+    }
+    if requester.clock == Picoseconds::ZERO {
+        return Err(table.bad("clock_ns", "an engine's clock takes longer than 0 ns".into()));
+    }
+    Ok(requester.clock)
+}
+
+/// Sizes of what an engine sends are those that a function can be set to.
+fn payload(table: &Table<'_>, key: &str, bytes: u32) -> Result<u32, LabError> {
+    if PAYLOADS.contains(&bytes.into()) {
+        return Ok(bytes);
+    }
+    let (low, high) = PAYLOADS.into_inner();
+    Err(table.bad(key, format!("an engine's is between {low} and {high} B, not {bytes} B")))
+}
+
+fn room(
+    table: &Table<'_>,
+    key: &str,
+    have_bytes: u32,
+    need_bytes: u32,
+    what: &str,
+) -> Result<(), LabError> {
+    if have_bytes >= need_bytes {
+        return Ok(());
+    }
+    Err(table.bad(key, format!("{have_bytes} B do not hold {what}, {need_bytes} B")))
+}
+
+/// BAR0 has the registers, BAR1 the windows of the lanes.
+fn check_bars(part: &Table<'_>, endpoint: &EndpointParameters, lanes: u64) -> Result<(), LabError> {
+    for (index, key) in [(0, "bar0"), (1, "bar1")] {
+        let Some(bar) = endpoint.bars[index] else {
+            return Err(part.missing(key));
+        };
+        let (need, what) = match index {
+            0 => (REGISTER_BYTES, "an engine's registers".to_owned()),
+            _ => (lanes * LEAST_LANE_WINDOW_BYTES, format!("the windows of {lanes} lanes")),
+        };
+        if bar.size_bytes < need {
+            let have = bar.size_bytes;
+            let bar = part.needed_table(key)?;
+            return Err(bar.bad("size_bytes", format!("{what} take {need} B, not {have} B")));
+        }
+    }
+    Ok(())
+}
