@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Nodes, ports and links: what a fabric consists of, and the builder that puts it together.
 
-use crosslane_pcie::config::{ConfigError, ConfigSpace, Identity, PortType};
+use crosslane_pcie::config::{
+    BarRequest, ConfigError, ConfigSpace, Identity, MsixRequest, PortType,
+};
 use crosslane_pcie::link::{LinkRate, MAX_PAYLOAD_BYTES};
 use crosslane_pcie::units::HostId;
 use thiserror::Error;
@@ -331,31 +333,37 @@ impl FabricBuilder {
     ) -> (NodeId, PortId) {
         let (identity, bars) = (parameters.identity, parameters.bars);
         let behaviour = Behaviour::Generic(Box::new(parameters));
-        self.add_endpoint(name, identity, bars, port, behaviour)
+        self.add_endpoint(name, identity, (bars, None), port, behaviour)
     }
 
-    /// An endpoint whose behaviour is `device`, with its one port.
+    /// An endpoint whose behaviour is `device`, with its one port. The table and the pending bits
+    /// of its MSI-X capability, if it asks for one, are the device's own to keep.
     pub fn endpoint_with_device(
         &mut self,
         name: &str,
         identity: Identity,
-        bars: [Option<crosslane_pcie::config::BarRequest>; 6],
+        bars: [Option<BarRequest>; 6],
+        msix: Option<MsixRequest>,
         port: PortParameters,
         device: Box<dyn Device>,
     ) -> (NodeId, PortId) {
-        self.add_endpoint(name, identity, bars, port, Behaviour::Device(device))
+        self.add_endpoint(name, identity, (bars, msix), port, Behaviour::Device(device))
     }
 
     fn add_endpoint(
         &mut self,
         name: &str,
         identity: Identity,
-        bars: [Option<crosslane_pcie::config::BarRequest>; 6],
+        (bars, msix): ([Option<BarRequest>; 6], Option<MsixRequest>),
         port: PortParameters,
         behaviour: Behaviour,
     ) -> (NodeId, PortId) {
         let node = self.node(name, NodeKind::Endpoint, HostId(0), behaviour);
-        let config = ConfigSpace::endpoint(identity, port.capability, bars);
+        let config =
+            ConfigSpace::endpoint(identity, port.capability, bars).and_then(|config| match msix {
+                Some(msix) => config.with_msix(msix),
+                None => Ok(config),
+            });
         let config = config.unwrap_or_else(|source| {
             self.errors.push(BuildError::Config { node: name.to_owned(), source });
             ConfigSpace::bridge(PortType::UpstreamPort, identity, port.capability)

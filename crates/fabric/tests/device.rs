@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A device of one's own behind the [`Device`] trait: it sends, receives, holds buffers back, asks
-//! for timers and interrupts. And what occupies a core.
+//! for timers and interrupts, has an MSI-X capability. And what occupies a core.
 
 mod support;
 
 use std::any::Any;
 
+use crosslane_fabric::parameters::RootComplexParameters;
 use crosslane_fabric::*;
-use crosslane_pcie::config::{BarKind, BarRequest, Identity};
+use crosslane_pcie::config::{BarKind, BarRequest, Identity, MsixRequest, registers};
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::tlp::{Header, TlpKind};
-use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use support::*;
 
 /// Answers each write into its BAR, a while later, with a write of the same bytes to host memory
@@ -127,4 +128,44 @@ fn work_occupies_a_core() {
     let report = &stand.run(vec![flow])[0];
     // 28 B at 0.5 ns a byte behind the work.
     assert_eq!(report.last_done, copied + ns(14));
+}
+
+/// An endpoint has the MSI-X capability that it asked for, and one that cannot be is named.
+#[test]
+fn an_endpoint_has_the_msix_that_it_asked_for() {
+    let settings = Settings::ideal(rate(2, 4), 128);
+    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 16 };
+    let bars = [Some(bar), None, None, None, None, None];
+    let build = |msix: MsixRequest| {
+        let mut builder = FabricBuilder::new(1);
+        let (port, device) = (settings.port.clone(), Box::new(Echo::default()));
+        let identity = Identity::default();
+        let root = RootComplexParameters {
+            memory_bytes: settings.memory_bytes,
+            completer: settings.completer,
+            peer_to_peer: settings.peer_to_peer,
+            cpu: settings.cpu,
+        };
+        let root = builder.root_complex("host", HostId(0), root);
+        let upper = builder.root_port(root, "rp0", identity, port.clone());
+        let (_, id) =
+            builder.endpoint_with_device("board", identity, bars, Some(msix), port, device);
+        builder.link("board", upper, id, settings.link);
+        (builder, id)
+    };
+    let request = MsixRequest {
+        vectors: 8,
+        table_bar: 0,
+        table_offset_bytes: 0x1000,
+        pending_bar: 0,
+        pending_offset_bytes: 0x1800,
+    };
+    let (builder, id) = build(request);
+    let fabric = builder.build().unwrap();
+    let config = &fabric.port(id).config;
+    assert_eq!(config.msix().unwrap().request, request);
+    assert!(config.find_capability(registers::CAPABILITY_MSIX).is_some());
+    let (builder, _) = build(MsixRequest { table_bar: 1, ..request });
+    let error = builder.build().err().unwrap();
+    assert!(error.to_string().contains("board"), "{error}");
 }

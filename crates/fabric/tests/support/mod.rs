@@ -157,7 +157,7 @@ pub fn direct_device(
     let root = builder.root_complex("host", HostId(0), parameters);
     let upper = builder.root_port(root, "rp0", identity, settings.port.clone());
     let port = settings.port.clone();
-    let (node, lower) = builder.endpoint_with_device("ep0", identity, bars, port, device);
+    let (node, lower) = builder.endpoint_with_device("ep0", identity, bars, None, port, device);
     builder.link("ep0", upper, lower, LinkParameters { rate: settings.rate, ..settings.link });
     let mut fabric = builder.build().unwrap();
     let (mut bus, mut address) = (0, MMIO_HOLE.start);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Configuration space of one function, as a value.
 //!
-//! Read first: base specification 7.5.1 (the two headers), 7.5.3 (the PCI Express capability)
-//! and 7.7.11 (Access Control Services). The space is a table of double words, each with the
+//! Read first: base specification 7.5.1 (the two headers), 7.5.3 (the PCI Express capability),
+//! 7.7.2 (MSI-X) and 7.7.11 (Access Control Services). The space is a table of double words, each with the
 //! bits that a write changes and the bits that a write of 1 clears; all else is read-only.
 //! BAR sizing by writing all ones follows from that, without code of its own.
 //!
@@ -24,6 +24,7 @@
 //! # Ok::<(), ConfigError>(())
 //! ```
 
+mod msix;
 pub mod registers;
 mod reset;
 #[cfg(test)]
@@ -33,6 +34,10 @@ mod views;
 use crate::link::LinkRate;
 use crate::units::BusAddress;
 use thiserror::Error;
+
+pub use msix::{
+    MAX_MSIX_VECTORS, MSIX_ENTRY_BYTES, MSIX_VECTORS_PER_PENDING_WORD, Msix, MsixRequest,
+};
 
 /// Bytes of a function's configuration space (PCIe 6.x 7.2).
 pub const CONFIG_SPACE_BYTES: u16 = 4096;
@@ -239,6 +244,27 @@ pub enum ConfigError {
     MaxPayload {
         /// What was asked for.
         bytes: u16,
+    },
+    /// A number of interrupt vectors without a code.
+    #[error("an MSI-X table of {vectors} vectors; 1 to {MAX_MSIX_VECTORS} are possible")]
+    MsixVectors {
+        /// What was asked for.
+        vectors: u16,
+    },
+    /// A part of MSI-X at a place where it cannot be.
+    #[error(
+        "the {bytes} bytes of the MSI-X {part} cannot be at {offset_bytes:#x} of BAR {bar}: they \
+         must be at a multiple of 8, within the BAR, and apart from the other part"
+    )]
+    MsixPlace {
+        /// "table" or "pending bits".
+        part: &'static str,
+        /// Number of the BAR.
+        bar: u8,
+        /// Where in it.
+        offset_bytes: u32,
+        /// Length.
+        bytes: u32,
     },
     /// A class code of more than 24 bits.
     #[error("class code 0x{class_code:x} does not fit in 24 bits")]

@@ -61,6 +61,8 @@ pub const BRIDGE_CONTROL_SECONDARY_RESET: u32 = 1 << 22;
 
 /// ID of the PCI Express capability (PCIe 6.x 7.5.3.1).
 pub const CAPABILITY_PCI_EXPRESS: u8 = 0x10;
+/// ID of the MSI-X capability (PCIe 6.x 7.7.2.1).
+pub const CAPABILITY_MSIX: u8 = 0x11;
 /// ID of the Access Control Services extended capability (PCIe 6.x 7.7.11.1).
 pub const EXTENDED_CAPABILITY_ACS: u16 = 0x000d;
 /// Where extended capabilities begin (PCIe 6.x 7.6.1).
@@ -134,6 +136,22 @@ pub const DEVICE_CONTROL_2_COMPLETION_TIMEOUT: u32 = 0x1f;
 pub const DEVICE_CONTROL_2_IDO_REQUESTS: u32 = 1 << 8;
 /// Device Control 2: ID-based ordering of completions.
 pub const DEVICE_CONTROL_2_IDO_COMPLETIONS: u32 = 1 << 9;
+
+/// MSI-X: Table Offset and Table BIR, within the capability (PCIe 6.x 7.7.2.3). Its header
+/// holds Message Control in the upper half (PCIe 6.x 7.7.2.2).
+pub const MSIX_TABLE: u16 = 0x04;
+/// MSI-X: PBA Offset and PBA BIR, within the capability (PCIe 6.x 7.7.2.4).
+pub const MSIX_PENDING: u16 = 0x08;
+/// MSI-X, both of these: number of the BAR; the rest is the offset.
+pub const MSIX_BAR: u32 = 0b111;
+/// Message Control, upper half: shift of Table Size, entries less one.
+pub const MSIX_TABLE_SIZE_SHIFT: u32 = 16;
+/// Message Control: Table Size, shifted down.
+pub const MSIX_TABLE_SIZE: u32 = 0x7ff;
+/// Message Control, upper half: Function Mask.
+pub const MSIX_FUNCTION_MASK: u32 = 1 << 30;
+/// Message Control, upper half: MSI-X Enable.
+pub const MSIX_ENABLE: u32 = 1 << 31;
 
 /// ACS Capability (low half) and ACS Control, within the capability (PCIe 6.x 7.7.11.2, .3).
 pub const ACS_CONTROL: u16 = 0x04;

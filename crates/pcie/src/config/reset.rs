@@ -7,6 +7,8 @@ use crate::link::LinkRate;
 
 /// Where the PCI Express capability is. Any place after the header would do.
 pub(super) const EXPRESS: u16 = 0x40;
+/// Where the MSI-X capability is, where there is one: behind PCI Express, which has 0x3c bytes.
+pub(super) const MSIX: u16 = 0x80;
 
 /// Max_Read_Request_Size after reset: code 2, 512 bytes (PCIe 6.x 7.5.3.4).
 const MAX_READ_RESET_CODE: u32 = 2;
@@ -83,7 +85,7 @@ impl ConfigSpace {
         self.set(INTERRUPT_BRIDGE_CONTROL, 0, 0xff | control, 0);
     }
 
-    /// PCI Express capability, version 2 (PCIe 6.x 7.5.3), the only one in the list.
+    /// PCI Express capability, version 2 (PCIe 6.x 7.5.3), the first in the list.
     pub(super) fn reset_express_capability(&mut self, capability: Capability) {
         let port_type = self.port_type;
         let express = 2 | u32::from(port_type.encoding()) << 4;

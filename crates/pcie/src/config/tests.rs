@@ -310,3 +310,69 @@ fn capability_list_ends() {
     assert_eq!(endpoint().find_capability(CAPABILITY_PCI_EXPRESS), Some(0x40));
     assert_eq!(endpoint().find_extended_capability(0), None);
 }
+
+const MSIX: MsixRequest = MsixRequest {
+    vectors: 65,
+    table_bar: 0,
+    table_offset_bytes: 0x1000,
+    pending_bar: 2,
+    pending_offset_bytes: 0x800,
+};
+
+#[test]
+fn msix_follows_pci_express_and_can_be_enabled_and_masked() {
+    assert_eq!(endpoint().msix(), None);
+    let mut space = endpoint().with_msix(MSIX).unwrap();
+    let at = space.find_capability(CAPABILITY_MSIX).unwrap();
+    assert!(space.find_capability(CAPABILITY_PCI_EXPRESS).is_some());
+    assert_eq!(space.read(at), 64 << 16 | 0x11);
+    assert_eq!(space.read(at + 4), 0x1000);
+    assert_eq!(space.read(at + 8), 0x802);
+    let now = |enabled, function_masked| Some(Msix { request: MSIX, enabled, function_masked });
+    assert_eq!(space.msix(), now(false, false));
+    space.write(at, u32::MAX, 0b1000);
+    assert_eq!(space.msix(), now(true, true));
+    space.write(at, MSIX_ENABLE, 0b1111);
+    assert_eq!(space.msix(), now(true, false));
+    space.write(at, 0, 0b0111);
+    assert_eq!(space.msix(), now(true, false), "another byte");
+    for offset in [at + 4, at + 8] {
+        let before = space.read(offset);
+        space.write(offset, !before, 0xf);
+        assert_eq!(space.read(offset), before, "read-only");
+    }
+    assert_eq!((MSIX.table_bytes(), MSIX.pending_bytes()), (1040, 16));
+}
+
+#[test]
+fn msix_parts_must_have_room() {
+    let attempt = |request| endpoint().with_msix(request).map(|_| ());
+    for vectors in [0, 2049] {
+        let error = ConfigError::MsixVectors { vectors };
+        assert_eq!(attempt(MsixRequest { vectors, ..MSIX }), Err(error));
+    }
+    let pending_bar = 0;
+    // BAR 0 has 64 KiB, BAR 1 is none, BAR 3 is the upper half of BAR 2.
+    let wrong = [
+        MsixRequest { table_offset_bytes: 0x1004, ..MSIX },
+        MsixRequest { table_offset_bytes: 0x1_0000 - 1032, ..MSIX },
+        MsixRequest { table_bar: 1, ..MSIX },
+        MsixRequest { table_bar: 3, ..MSIX },
+        MsixRequest { table_bar: 7, ..MSIX },
+        MsixRequest { pending_offset_bytes: 0x1000 - 8, pending_bar, ..MSIX },
+        MsixRequest { pending_offset_bytes: 0x1000 + 1032, pending_bar, ..MSIX },
+    ];
+    for request in wrong {
+        let error = attempt(request).unwrap_err();
+        assert!(matches!(error, ConfigError::MsixPlace { .. }), "{error}");
+    }
+    let right = [
+        MsixRequest { table_offset_bytes: 0x1_0000 - 1040, ..MSIX },
+        MsixRequest { pending_offset_bytes: 0x1000 - 16, pending_bar, ..MSIX },
+        MsixRequest { pending_offset_bytes: 0x1000 + 1040, pending_bar, ..MSIX },
+        MsixRequest { vectors: 2048, ..MSIX },
+    ];
+    for request in right {
+        assert_eq!(attempt(request), Ok(()));
+    }
+}
