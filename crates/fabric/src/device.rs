@@ -14,6 +14,7 @@ use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::memory::Memory;
 use crate::packet::{NONE, Packet, PacketIndex};
+use crate::trace::HeaderLine;
 
 /// When the receive buffer that holds a TLP becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -173,7 +174,19 @@ impl DevicePort<'_> {
         self.fabric.events.schedule(time_ps, EventKind::Deadline, self.node, token);
     }
 
-    /// Notes an error that the device has found.
+    /// Refuses a received request that the device does not support: notes it, and answers one
+    /// that wants an answer with Unsupported Request. That completion may leave ahead of others
+    /// that the device has not sent yet.
+    pub fn refuse(&mut self, tlp: Received) {
+        let header = self.header(tlp);
+        let (what, address) = (HeaderLine(&header).to_string(), header.address);
+        let error = ErrorKind::Unrouted { what, address };
+        self.fabric.report_request(self.port, error, header.class());
+        self.fabric.answer_unsupported(self.port, tlp.direction, &header, 0);
+    }
+
+    /// Notes an error that the device has found. A request that it refuses counts as posted; see
+    /// [`refuse`](Self::refuse).
     pub fn report(&mut self, kind: ErrorKind) {
         self.fabric.report(self.port, kind);
     }

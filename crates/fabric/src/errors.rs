@@ -2,6 +2,8 @@
 //! Errors that ports and devices detect while a fabric runs, as they would log them. They are
 //! values: the run goes on.
 
+use crosslane_pcie::config::DetectedError;
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use thiserror::Error;
 
@@ -88,6 +90,32 @@ pub enum ErrorKind {
         /// Which rule, with the TLP.
         what: String,
     },
+}
+
+impl ErrorKind {
+    /// What the Device Status of the port that detects it says, with the severities after reset.
+    /// `class` is that of the TLP, where it is a request.
+    ///
+    /// A refused request that gets a completion, and an unexpected completion, are advisory
+    /// non-fatal errors, which count as correctable (PCIe 6.x 6.2.3.2.4).
+    pub(crate) fn detected(&self, class: Class) -> &'static [DetectedError] {
+        match self {
+            Self::PayloadTooLarge { .. } => &[DetectedError::Fatal],
+            Self::Unrouted { .. } | Self::PeerForbidden { .. } => match class {
+                Class::NonPosted => {
+                    &[DetectedError::Correctable, DetectedError::UnsupportedRequest]
+                }
+                _ => &[DetectedError::NonFatal, DetectedError::UnsupportedRequest],
+            },
+            Self::UnexpectedCompletion { .. } => &[DetectedError::Correctable],
+            Self::CompletionTimeout { .. } => &[DetectedError::NonFatal],
+            // The requester did nothing wrong that it could detect, or the fabric itself is wrong.
+            Self::NotBusMaster { .. }
+            | Self::ReadRefused { .. }
+            | Self::WrongData { .. }
+            | Self::Ordering { .. } => &[],
+        }
+    }
 }
 
 /// An error, where and when.

@@ -2,6 +2,8 @@
 //! The fabric itself: its state, its clock, its configuration space, and the loop that takes one
 //! event after the other.
 
+use crosslane_pcie::config::DetectedError;
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use crate::checks::OrderingChecker;
@@ -465,8 +467,22 @@ impl Fabric {
         index
     }
 
-    /// Notes an error that a port has detected.
+    /// Notes an error that a port has detected; where that is a request, a posted one.
     pub(crate) fn report(&mut self, port: u32, kind: ErrorKind) {
+        self.report_request(port, kind, Class::Posted);
+    }
+
+    /// Sets a bit in a port's Device Status.
+    #[cold]
+    pub(crate) fn detect(&mut self, port: u32, error: DetectedError) {
+        self.ports[port as usize].config.record_error(error);
+    }
+
+    /// Notes an error that a port has detected in a request of this class.
+    pub(crate) fn report_request(&mut self, port: u32, kind: ErrorKind, class: Class) {
+        for error in kind.detected(class) {
+            self.detect(port, *error);
+        }
         if self.count_error() {
             let port_name = self.ports[port as usize].name.clone();
             self.errors.push(ErrorRecord { time: self.now(), port: PortId(port), port_name, kind });
@@ -521,7 +537,11 @@ impl Fabric {
     }
 
     pub(crate) fn settle(&mut self, index: u32, now_ps: u64) {
-        pair(&mut self.directions, index).settle(now_ps, &mut self.random, &mut self.trace);
+        let mut link = pair(&mut self.directions, index);
+        if link.settle(now_ps, &mut self.random, &mut self.trace) {
+            let port = link.wire.receiving_port;
+            self.detect(port, DetectedError::Correctable);
+        }
     }
 
     pub(crate) fn set_empty_reason(&mut self, direction: u32, reason: crate::counters::IdleReason) {

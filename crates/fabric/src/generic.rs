@@ -426,8 +426,7 @@ impl GenericEndpoint {
     fn take_write(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
         let Some(address) = self.memory_address(&header) else {
-            let what = HeaderLine(&header).to_string();
-            port.report(ErrorKind::Unrouted { what, address: header.address });
+            port.refuse(tlp);
             return Consumed::Now;
         };
         let bytes = header.request_bytes();
@@ -443,10 +442,7 @@ impl GenericEndpoint {
     fn take_read(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
         let Some(memory_address) = self.memory_address(&header) else {
-            let (own, direction) = (port.port, tlp.direction);
-            let what = HeaderLine(&header).to_string();
-            port.report(ErrorKind::Unrouted { what, address: header.address });
-            port.fabric.answer_unsupported(own, direction, &header, 0);
+            port.refuse(tlp);
             return Consumed::Now;
         };
         let read = Read { header, memory_address, origin: tlp.direction };

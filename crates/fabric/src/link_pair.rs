@@ -38,14 +38,15 @@ pub(crate) fn pair(directions: &mut [Direction], index: u32) -> LinkPair<'_> {
 
 impl LinkPair<'_> {
     /// Brings `wire` up to `now`: works out which DLLPs the receiver of `other` had to send by
-    /// then, and sends those that find the wire free.
+    /// then, and sends those that find the wire free. Returns whether one of them was corrupt.
     pub fn settle(
         &mut self,
         now_ps: u64,
         random: &mut fastrand::Rng,
         trace: &mut Option<Box<dyn TraceSink>>,
-    ) {
+    ) -> bool {
         self.absorb(now_ps);
+        let mut corrupt = false;
         while let Some(first) = self.wire.outbound.front()
             && first.time_ps <= now_ps
             && self.wire.wire.free.ceil_ps() <= now_ps
@@ -53,8 +54,9 @@ impl LinkPair<'_> {
             let ready = WireTime::at(first.time_ps);
             let (start, end) = self.wire.occupy(ready, DLLP_BYTES);
             let Some(dllp) = self.take_merged(start.ps) else { break };
-            self.send(dllp, start, end, random, trace);
+            corrupt |= self.send(dllp, start, end, random, trace);
         }
+        corrupt
     }
 
     /// Takes the first DLLP, with all that it can stand for: a later Ack, or a later UpdateFC of
@@ -78,6 +80,7 @@ impl LinkPair<'_> {
         Some(dllp)
     }
 
+    /// Sends a DLLP. Returns whether it arrives corrupt.
     fn send(
         &mut self,
         dllp: Dllp,
@@ -85,7 +88,7 @@ impl LinkPair<'_> {
         end: WireTime,
         random: &mut fastrand::Rng,
         trace: &mut Option<Box<dyn TraceSink>>,
-    ) {
+    ) -> bool {
         let wire = &mut *self.wire;
         wire.counters.dllp_bytes += u64::from(DLLP_BYTES);
         match dllp.kind {
@@ -116,6 +119,7 @@ impl LinkPair<'_> {
             let time_ps = end.ceil_ps() + wire.flight_ps;
             self.other.inbound.push_back(Dllp { time_ps, ..dllp });
         }
+        corrupt
     }
 
     /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`. Whether

@@ -50,6 +50,8 @@ struct Load {
     tag: Tag,
     address: u64,
     bytes: u32,
+    /// Root port that it left by.
+    port: u32,
     deadline_ps: u64,
     owner: LoadOwner,
 }
@@ -247,18 +249,18 @@ impl Processor {
         }
         core.load = None;
         self.late_tags.push(load.tag.0);
-        let Load { address, bytes, .. } = load;
+        let (timeout, tag) = (COMPLETION_TIMEOUT, load.tag.0);
+        let error = ErrorKind::CompletionTimeout { tag, timeout };
+        let why = error.to_string();
+        fabric.report(load.port, error);
         match load.owner {
             LoadOwner::Flow { flow, operation } => {
                 // Without a tag its loads fail until one is free.
                 core.flow_tag = Tag(self.free_tags.pop().unwrap_or(NO_TAG));
-                let (tag, timeout) = (load.tag.0, COMPLETION_TIMEOUT);
-                let error = ErrorKind::CompletionTimeout { tag, timeout };
-                fabric.fail_operation(flow, operation, error.to_string());
-                fabric.report_at_node(node, error);
+                fabric.fail_operation(flow, operation, why);
             }
             LoadOwner::Host { token } => {
-                let (address, timeout) = (BusAddress(address), COMPLETION_TIMEOUT);
+                let (address, bytes) = (BusAddress(load.address), load.bytes);
                 let result = Err(LoadError::TimedOut { address, bytes, timeout });
                 fabric.host.put(now_ps, HostEvent::Loaded { token, result });
             }
@@ -356,7 +358,8 @@ impl Processor {
         if is_load {
             let owner = LoadOwner::Flow { flow, operation };
             let deadline_ps = now_ps + COMPLETION_TIMEOUT.0;
-            let load = Load { tag: header.tag, address, bytes, deadline_ps, owner };
+            let (tag, port) = (header.tag, out.port);
+            let load = Load { tag, address, bytes, port, deadline_ps, owner };
             core.wait_for(load, fabric, node, number);
         } else {
             core.free_ps = now_ps + cpu.uncached_store.0;
@@ -422,7 +425,8 @@ impl Processor {
         self.free_tags.pop();
         let owner = LoadOwner::Host { token };
         let deadline_ps = now_ps + COMPLETION_TIMEOUT.0;
-        let load = Load { tag: Tag(tag), address, bytes, deadline_ps, owner };
+        let (tag, port) = (Tag(tag), out.port);
+        let load = Load { tag, address, bytes, port, deadline_ps, owner };
         core.wait_for(load, fabric, node, number);
         out.send(fabric, Packet::new(header, node), |_| {});
     }
@@ -489,6 +493,7 @@ const UNSUPPORTED: &str = "Unsupported Request";
 /// A root port and the direction that it sends on.
 #[derive(Clone, Copy)]
 struct WayOut {
+    port: u32,
     direction: u32,
     transmit_latency_ps: u64,
 }
@@ -513,7 +518,7 @@ fn way_out(fabric: &Fabric, node: u32, routes: &Routes, header: &Header) -> Opti
     let port = fabric.nodes[node as usize].ports[target as usize];
     let state = &fabric.port_states[port.0 as usize];
     let (direction, transmit_latency_ps) = (state.transmit, state.transmit_latency_ps);
-    (direction != NONE).then_some(WayOut { direction, transmit_latency_ps })
+    (direction != NONE).then_some(WayOut { port: port.0, direction, transmit_latency_ps })
 }
 
 /// Length of the next store of a run: a power of two, naturally aligned, within width and run.

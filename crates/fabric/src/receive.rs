@@ -90,7 +90,7 @@ impl Fabric {
         } else {
             ErrorKind::Unrouted { what, address: header.address }
         };
-        self.report(port, kind);
+        self.report_request(port, kind, header.class());
         self.answer_unsupported(port, direction, &header, latency_ps);
         self.drop_received(direction, index);
     }

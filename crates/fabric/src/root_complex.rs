@@ -227,7 +227,8 @@ impl RootComplex {
             _ => {
                 let what = HeaderLine(header).to_string();
                 let root_complex = fabric.nodes[at.node as usize].name.clone();
-                fabric.report(at.port, ErrorKind::PeerForbidden { what, root_complex });
+                let error = ErrorKind::PeerForbidden { what, root_complex };
+                fabric.report_request(at.port, error, header.class());
                 fabric.answer_unsupported(at.port, at.direction, header, 0);
                 fabric.drop_received(at.direction, at.index);
                 return;

@@ -5,6 +5,7 @@
 //! Transmission priority is that of the specification (PCIe 6.x 3.6.2.1, non-FLIT): DLLPs that
 //! are due, then replays, then new TLPs.
 
+use crosslane_pcie::config::DetectedError;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 
@@ -330,6 +331,10 @@ impl Fabric {
         let mut link = pair(&mut self.directions, direction);
         let reception = link.receive(sequence, wire_bytes, corrupt, tail_ps);
         let late = link.other.has_late_work();
+        if corrupt {
+            let port = link.wire.receiving_port;
+            self.detect(port, DetectedError::Correctable);
+        }
         match reception {
             Reception::Accepted => {
                 let record = self.packets.get_mut(index);
@@ -371,13 +376,23 @@ impl Fabric {
             state.replay_deadline_ps = u64::MAX;
             return;
         }
-        if now_ps >= state.replay_deadline_ps || nak {
+        let timed_out = now_ps >= state.replay_deadline_ps;
+        if timed_out || nak {
             self.start_replay(direction);
+        }
+        if timed_out {
+            self.detect_at_transmitter(direction);
         }
         let state = &mut self.directions[direction as usize];
         state.replay_event_ps = state.replay_deadline_ps.max(now_ps + 1);
         let next_ps = state.replay_event_ps;
         self.events.schedule(next_ps, EventKind::ReplayTimer, direction, 0);
+    }
+
+    /// A time-out or a roll-over of the replay mechanism: correctable (PCIe 6.x 6.2.7).
+    fn detect_at_transmitter(&mut self, direction: u32) {
+        let port = self.directions[(direction ^ 1) as usize].receiving_port;
+        self.detect(port, DetectedError::Correctable);
     }
 
     /// Sends everything that has no Ack again, oldest first; at the fourth time without progress
@@ -407,6 +422,7 @@ impl Fabric {
                     event: TraceEvent::Retrain { end: Picoseconds(ready_ps) },
                 });
             }
+            self.detect_at_transmitter(direction);
         }
         let state = &mut self.directions[direction as usize];
         state.replay_deadline_ps = ready_ps + state.replay_limit_ps;

@@ -483,7 +483,10 @@ fn a_load_times_out_and_its_late_completion_is_told_apart() {
     let errors = fabric.errors();
     let unexpected =
         errors.iter().filter(|error| matches!(error.kind, ErrorKind::UnexpectedCompletion { .. }));
-    assert_eq!((unexpected.count(), errors.len()), (2, 2));
+    let timeouts =
+        errors.iter().filter(|error| matches!(error.kind, ErrorKind::CompletionTimeout { .. }));
+    assert_eq!((unexpected.count(), timeouts.count(), errors.len()), (2, 2, 4));
+    assert!(errors.iter().all(|error| error.port_name == "rp0"));
 }
 
 /// With all tags taken by loads that were never answered a load is refused, and the core goes on.

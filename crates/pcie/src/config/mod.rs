@@ -2,9 +2,9 @@
 //! Configuration space of one function, as a value.
 //!
 //! Read first: base specification 7.5.1 (the two headers), 7.5.3 (the PCI Express capability),
-//! 7.7.2 (MSI-X) and 7.7.11 (Access Control Services). The space is a table of double words, each with the
-//! bits that a write changes and the bits that a write of 1 clears; all else is read-only.
-//! BAR sizing by writing all ones follows from that, without code of its own.
+//! 7.7.2 (MSI-X) and 7.7.11 (Access Control Services). The space is a table of double words,
+//! each with the bits that a write changes and the bits that a write of 1 clears; all else is
+//! read-only. BAR sizing by writing all ones follows from that, without code of its own.
 //!
 //! ```
 //! use crosslane_pcie::config::*;
