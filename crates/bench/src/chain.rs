@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Host memory through a row of cards and back to host memory.
 
-use crosslane_driver::Device;
-use crosslane_host::Bus;
+use crosslane_driver::{
+    Buffer, Channel, ChannelCounters, ChannelKind, ChannelOptions, CompletionLevel,
+    DescriptorSource, Device, DriverError, Peer, PeerOptions, Place, Plan, StreamSource, Target,
+    Transfer,
+};
+use crosslane_host::{Bus, HostWork};
+use crosslane_pcie::units::Picoseconds;
 
+use crate::engine_time::EngineTime;
 use crate::error::BenchError;
-use crate::measured::Measured;
-use crate::options::Options;
+use crate::loopback::Loopback;
+use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured, Workload};
+use crate::options::{Options, Registration};
+use crate::pattern::{WORD_BYTES, compare, fill};
+use crate::posting::Timing;
 
 /// The first card reads host memory and writes to the second, that to the third, and the last
 /// writes to host memory, where what has come is compared. A transfer's time is from its post to
@@ -18,6 +27,250 @@ pub async fn chain<B: Bus>(
     devices: &[Device<B>],
     options: &Options,
 ) -> Result<Measured, BenchError> {
-    let _ = (devices, options);
-    unimplemented!()
+    let mut chain = Chain::prepare(devices, options).await?;
+    chain.run(Loopback::AtOnce).await?;
+    chain.finish(Workload::Chain).await
+}
+
+/// One card, or a row of them, set up from host memory to host memory.
+pub(crate) struct Chain<B: Bus> {
+    devices: Vec<Device<B>>,
+    options: Options,
+    name: String,
+    plan: Plan,
+    /// From each card to the next.
+    peers: Vec<Peer<B>>,
+    peer_channels: Vec<Channel<B>>,
+    reading: Channel<B>,
+    writing: Channel<B>,
+    source: Buffer<B>,
+    target: Buffer<B>,
+    registration: Picoseconds,
+    /// Of each card.
+    reset_at_clocks: Vec<u64>,
+    timing: Timing,
+    data_errors: DataErrors,
+}
+
+impl<B: Bus> Chain<B> {
+    /// Sets up memory, channels, lanes and routes.
+    pub(crate) async fn prepare(
+        devices: &[Device<B>],
+        options: &Options,
+    ) -> Result<Self, BenchError> {
+        let names: Vec<&str> =
+            devices.iter().map(|device| device.function().name.as_str()).collect();
+        let name = format!("host -> {} -> host", names.join(" -> "));
+        let (Some(first), Some(last)) = (devices.first(), devices.last()) else {
+            let problem = "a chain needs at least one card".to_owned();
+            return Err(BenchError::Refused { place: "chain".to_owned(), problem });
+        };
+        check(&name, &names, options)?;
+        let bus = first.bus();
+        let plan = Plan::new(bus, Place::HostMemory, Place::Function(first.function().id))
+            .map_err(DriverError::from)?;
+        let begun = bus.now();
+        let source = first.buffer(options.size_bytes, options.pages).await?;
+        let target = last.buffer(options.size_bytes, options.pages).await?;
+        let registration = bus.now().since(begun);
+        let mut peers = Vec::new();
+        let mut peer_channels = Vec::new();
+        for pair in devices.windows(2) {
+            let credits = PeerOptions { credits: options.credits, ..PeerOptions::default() };
+            peers.push(pair[0].connect(&pair[1], credits).await?);
+            let channel =
+                ChannelOptions { descriptors: DescriptorSource::CommandPort, ..options.channel() };
+            peer_channels.push(pair[0].channel(ChannelKind::Peer, 0, channel).await?);
+        }
+        // The payload is that of writes: reads are asked for as long as they may be.
+        let reads = ChannelOptions { payload_bytes: None, oversize: false, ..options.channel() };
+        let reading = first.channel(ChannelKind::H2c, 0, reads).await?;
+        let writing = last.channel(ChannelKind::C2h, 0, options.channel()).await?;
+        route(devices, &peers).await?;
+        let mut reset_at_clocks = Vec::new();
+        for device in devices {
+            device.reset_counters().await?;
+            reset_at_clocks.push(device.time_clocks().await?);
+        }
+        Ok(Self {
+            devices: devices.to_vec(),
+            options: *options,
+            name,
+            plan,
+            peers,
+            peer_channels,
+            reading,
+            writing,
+            source,
+            target,
+            registration,
+            reset_at_clocks,
+            timing: Timing::default(),
+            data_errors: DataErrors::default(),
+        })
+    }
+
+    /// Moves everything, one transfer at a time, and compares what comes back.
+    pub(crate) async fn run(&mut self, order: Loopback) -> Result<(), BenchError> {
+        let bus = self.devices[0].bus().clone();
+        self.timing.started = bus.now();
+        for index in 0..self.options.iterations {
+            let words = index * self.options.size_bytes / WORD_BYTES;
+            let (size, seed) = (self.options.size_bytes, self.options.seed);
+            fill(&self.source, 0, size, seed, words)?;
+            let begun = bus.now();
+            if self.options.system_call {
+                bus.work(HostWork::SystemCall).await;
+            }
+            self.timing.first_post.get_or_insert(bus.now());
+            match order {
+                Loopback::InTurn => {
+                    self.reading.transfer(self.transfer(&self.source)).await?;
+                    self.writing.transfer(self.transfer(&self.target)).await?;
+                }
+                Loopback::AtOnce => self.transfer_at_once().await?,
+            }
+            self.timing.latencies.push(bus.now().since(begun));
+            if self.options.check {
+                compare(&self.target, 0, size, seed, words, &mut self.data_errors)?;
+            }
+        }
+        self.timing.ended = bus.now();
+        Ok(())
+    }
+
+    /// From the end to the beginning, so that whatever comes finds its way open.
+    async fn transfer_at_once(&mut self) -> Result<(), BenchError> {
+        let deadline = self.options.deadline(self.devices[0].bus());
+        let write = self.transfer(&self.target);
+        let written = self.writing.post(std::slice::from_ref(&write)).await?;
+        for (device, peer) in self.devices.iter().zip(&self.peers).rev() {
+            device.user().command(peer.address(), self.options.size_bytes as u32).await?;
+        }
+        let read = self.transfer(&self.source);
+        self.reading.transfer(read).await?;
+        for ticket in written {
+            self.writing.wait(ticket).await?;
+        }
+        for device in self.devices.iter().take(self.peers.len()) {
+            device.user().command_done(deadline).await?;
+        }
+        Ok(())
+    }
+
+    fn transfer(&self, buffer: &Buffer<B>) -> Transfer<B> {
+        Transfer {
+            target: Target::Buffer(buffer.clone(), 0..self.options.size_bytes),
+            level: CompletionLevel::Visible,
+            deadline: self.options.deadline(self.devices[0].bus()),
+        }
+    }
+
+    /// Reads the counters and gives everything back.
+    pub(crate) async fn finish(self, workload: Workload) -> Result<Measured, BenchError> {
+        let last = self.devices.len() - 1;
+        let read_time = EngineTime::of(&self.devices[0]).await?;
+        let write_time = EngineTime::of(&self.devices[last]).await?;
+        let mut counted_clocks = Vec::new();
+        for (device, reset_at) in self.devices.iter().zip(&self.reset_at_clocks) {
+            counted_clocks.push(device.time_clocks().await?.saturating_sub(*reset_at));
+        }
+        let read = self.reading.counters().await?;
+        let written = self.writing.counters().await?;
+        let mut channels =
+            vec![report(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
+        for ((device, channel), counted) in
+            self.devices.iter().zip(self.peer_channels).zip(&counted_clocks)
+        {
+            let counters = channel.counters().await?;
+            channels.push(report(device, ChannelKind::Peer, counters, *counted));
+            channel.close().await?;
+        }
+        let writer = &self.devices[last];
+        channels.push(report(writer, ChannelKind::C2h, written, counted_clocks[last]));
+        let mut lanes = Vec::new();
+        for (device, peer) in self.devices.iter().skip(1).zip(self.peers) {
+            lanes.push(LaneReport {
+                device: device.function().name.clone(),
+                lane: peer.lane(),
+                counters: peer.counters().await?,
+                clock: device.description().clock,
+            });
+            peer.close().await?;
+        }
+        self.reading.close().await?;
+        self.writing.close().await?;
+        self.source.unregister().await?;
+        self.target.unregister().await?;
+        let hardware = HardwareTime {
+            bytes: written.bytes,
+            first: read_time.host(read.first_clocks),
+            last: write_time.host(written.last_clocks),
+        };
+        Ok(Measured {
+            name: self.name,
+            workload,
+            size_bytes: self.options.size_bytes,
+            iterations: self.options.iterations,
+            bytes: self.options.size_bytes * self.options.iterations,
+            latencies: self.timing.latencies,
+            started: self.timing.started,
+            ended: self.timing.ended,
+            hardware: Some(hardware),
+            channels,
+            lanes,
+            post_to_first_tlp: self.timing.first_post.map(|post| hardware.first.since(post)),
+            registration: Some(self.registration),
+            plan: self.plan,
+            data_errors: self.data_errors,
+        })
+    }
+}
+
+fn report<B: Bus>(
+    device: &Device<B>,
+    kind: ChannelKind,
+    counters: ChannelCounters,
+    counted_clocks: u64,
+) -> ChannelReport {
+    let clock = device.description().clock;
+    ChannelReport { device: device.function().name.clone(), kind, counters, clock, counted_clocks }
+}
+
+/// The interconnect modes: host to next card, card to next card, card to host.
+async fn route<B: Bus>(devices: &[Device<B>], peers: &[Peer<B>]) -> Result<(), BenchError> {
+    let last = devices.len() - 1;
+    for (position, device) in devices.iter().enumerate() {
+        let arriving = match position.checked_sub(1) {
+            None => StreamSource::H2c,
+            Some(before) => StreamSource::Lane(peers[before].lane()),
+        };
+        let (c2h, peer) = if position == last {
+            (arriving, StreamSource::Generator)
+        } else {
+            (StreamSource::Generator, arriving)
+        };
+        device.user().route(c2h, peer).await?;
+    }
+    Ok(())
+}
+
+/// What a chain cannot be.
+fn check(name: &str, names: &[&str], options: &Options) -> Result<(), BenchError> {
+    options.check(name)?;
+    let twice = names.iter().enumerate().find(|(at, card)| names[..*at].contains(card));
+    let problem = if let Some((_, card)) = twice {
+        format!("{card} stands in the chain twice")
+    } else if options.outstanding > 1 {
+        format!("one transfer is under way at a time, not {}", options.outstanding)
+    } else if options.registration == Registration::Within {
+        "memory is registered before the run".to_owned()
+    } else if options.descriptors == DescriptorSource::CommandPort {
+        "transfers with host memory need a table or a ring, not the command port".to_owned()
+    } else if u32::try_from(options.size_bytes).is_err() {
+        format!("one command moves up to {} B, not {}", u32::MAX - 3, options.size_bytes)
+    } else {
+        return Ok(());
+    };
+    Err(BenchError::Refused { place: name.to_owned(), problem })
 }

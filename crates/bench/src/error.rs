@@ -15,7 +15,7 @@ pub enum BenchError {
     Driver(#[from] DriverError),
     /// A transfer failed.
     #[error(transparent)]
-    Transfer(#[from] TransferError),
+    Transfer(#[from] Box<TransferError>),
     /// Memory or the host's bus refused.
     #[error(transparent)]
     Bus(#[from] BusError),
@@ -41,4 +41,10 @@ pub enum BenchError {
         /// How long was waited, microseconds.
         waited_us: u64,
     },
+}
+
+impl From<TransferError> for BenchError {
+    fn from(error: TransferError) -> Self {
+        Self::Transfer(Box::new(error))
+    }
 }

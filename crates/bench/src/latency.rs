@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One-way latency between two cards, by ping-pong.
 
-use crosslane_driver::{Device, Plan};
+use crosslane_driver::{
+    ChannelKind, ChannelOptions, DescriptorSource, Device, PeerOptions, Plan, StreamSource,
+};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::BenchError;
+use crate::measured::DataErrors;
+use crate::peer_write::wait_drained;
 use crate::statistics::Latencies;
 
 /// How ping-pong is run.
@@ -51,6 +55,8 @@ pub struct RoundTrips {
     pub round_trips: Vec<Picoseconds>,
     /// The way there.
     pub plan: Plan,
+    /// What was wrong in what came back.
+    pub data_errors: DataErrors,
 }
 
 impl RoundTrips {
@@ -62,7 +68,7 @@ impl RoundTrips {
 }
 
 /// Ping-pong: the first card sends a message, the second sends what it receives straight back,
-/// and the first card's timer stops as it begins to come in.
+/// and the first card's timer stops as it begins to come in. What comes back is compared.
 ///
 /// # Errors
 /// A message that does not fit, and what fails on the way.
@@ -71,6 +77,82 @@ pub async fn latency<B: Bus>(
     to: &Device<B>,
     options: &LatencyOptions,
 ) -> Result<RoundTrips, BenchError> {
-    let _ = (from, to, options);
-    unimplemented!()
+    let name = format!("{} -> {}", from.function().name, to.function().name);
+    let credits = PeerOptions { credits: options.credits, ..PeerOptions::default() };
+    let there = from.connect(to, credits).await?;
+    let back = to.connect(from, credits).await?;
+    let payload = payload_bytes(&name, from, to, there.plan(), options)?;
+    let channel = ChannelOptions {
+        descriptors: DescriptorSource::CommandPort,
+        payload_bytes: Some(payload),
+        ..ChannelOptions::default()
+    };
+    let sending = from.channel(ChannelKind::Peer, 0, channel).await?;
+    let returning = to.channel(ChannelKind::Peer, 0, channel).await?;
+    from.user().route(StreamSource::Generator, StreamSource::Generator).await?;
+    to.user().route(StreamSource::Generator, StreamSource::Lane(there.lane())).await?;
+    from.user().seed(options.seed).await?;
+    back.check(options.seed).await?;
+    // One command covers every message that is sent back.
+    let all = u64::from(options.message_bytes) * options.rounds;
+    to.user().command(back.address(), all as u32).await?;
+    let clock = from.description().clock;
+    let mut round_trips = Vec::new();
+    for _ in 0..options.rounds {
+        let deadline = Picoseconds(from.bus().now().0.saturating_add(options.timeout.0));
+        let message = options.message_bytes;
+        // One round at a time, so that each has its own time.
+        let made = from.user().ping_pong(there.address(), message, 1, deadline).await?;
+        round_trips.push(Picoseconds(made.sum_clocks * clock.0));
+    }
+    let place = format!("lane {} of {}", back.lane(), from.function().name);
+    wait_drained(from.bus(), &back, &place, all, options.timeout).await?;
+    let check = back.check_result().await?;
+    let plan = there.plan().clone();
+    sending.close().await?;
+    returning.close().await?;
+    there.close().await?;
+    back.close().await?;
+    Ok(RoundTrips {
+        name,
+        message_bytes: options.message_bytes,
+        round_trips,
+        plan,
+        data_errors: DataErrors {
+            words: u64::from(check.errors),
+            first_word: check.first_word.map(u64::from),
+        },
+    })
+}
+
+/// The payload of every TLP: what the way takes, or the message where that is shorter, so that
+/// the far engine sends it back as soon as it is whole.
+fn payload_bytes<B: Bus>(
+    name: &str,
+    from: &Device<B>,
+    to: &Device<B>,
+    plan: &Plan,
+    options: &LatencyOptions,
+) -> Result<u32, BenchError> {
+    let engines = from.description().max_write_bytes.min(to.description().max_write_bytes);
+    let longest = plan.max_payload_bytes.min(engines);
+    let longest = options.payload_bytes.map_or(longest, |payload| payload.min(longest));
+    let message = options.message_bytes;
+    let all = u64::from(message) * options.rounds;
+    let problem = if message == 0 || !message.is_multiple_of(4) {
+        format!("a message of {message} B: it has to be a multiple of 4 B, and not 0")
+    } else if message < longest && !message.is_power_of_two() {
+        format!(
+            "a message of {message} B is shorter than the payload, {longest} B, and no power of two"
+        )
+    } else if message > longest && !message.is_multiple_of(longest) {
+        format!("a message of {message} B is no multiple of the payload, {longest} B")
+    } else if options.rounds == 0 {
+        "at least one round trip has to be made".to_owned()
+    } else if u32::try_from(all).is_err() {
+        format!("{} messages of {message} B are more than one command moves", options.rounds)
+    } else {
+        return Ok(longest.min(message));
+    };
+    Err(BenchError::Refused { place: name.to_owned(), problem })
 }

@@ -12,6 +12,7 @@
 
 mod ceiling;
 mod chain;
+mod engine_time;
 mod error;
 mod explain;
 mod host_transfer;
@@ -21,6 +22,7 @@ mod measured;
 mod options;
 mod pattern;
 mod peer_write;
+mod posting;
 mod statistics;
 mod together;
 
@@ -35,4 +37,4 @@ pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured
 pub use options::{Options, Registration};
 pub use peer_write::peer_write;
 pub use statistics::Latencies;
-pub use together::{Common, Flow, NoObserver, Observer, Together, Work, together};
+pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};

@@ -4,8 +4,9 @@
 use crosslane_driver::Device;
 use crosslane_host::Bus;
 
+use crate::chain::Chain;
 use crate::error::BenchError;
-use crate::measured::Measured;
+use crate::measured::{Measured, Workload};
 use crate::options::Options;
 
 /// In which order the two directions go.
@@ -27,6 +28,7 @@ pub async fn loopback<B: Bus>(
     order: Loopback,
     options: &Options,
 ) -> Result<Measured, BenchError> {
-    let _ = (device, order, options);
-    unimplemented!()
+    let mut card = Chain::prepare(std::slice::from_ref(device), options).await?;
+    card.run(order).await?;
+    card.finish(Workload::Loopback).await
 }

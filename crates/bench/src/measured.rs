@@ -40,9 +40,10 @@ impl Workload {
 pub struct HardwareTime {
     /// Payload bytes.
     pub bytes: u64,
-    /// The first TLP was begun, in the first engine's time.
+    /// The first TLP was begun. Engine time turned into the host's: exact to a clock where both
+    /// begin at once, as in a lab.
     pub first: Picoseconds,
-    /// The last TLP was handed on, or the last data arrived, in the last engine's time.
+    /// The last TLP was handed on, or the last data arrived.
     pub last: Picoseconds,
 }
 
@@ -65,8 +66,16 @@ pub struct ChannelReport {
     pub counters: ChannelCounters,
     /// One clock of the engine.
     pub clock: Picoseconds,
-    /// Longest payload or read request that the engine uses, bytes.
-    pub payload_bytes: u32,
+    /// From the reset of the counters until they were read, to within register accesses.
+    pub counted_clocks: u64,
+}
+
+impl ChannelReport {
+    /// Average payload of a write or length of a read request, bytes.
+    #[must_use]
+    pub fn tlp_bytes(&self) -> f64 {
+        self.counters.bytes as f64 / f64::from(self.counters.tlps.max(1))
+    }
 }
 
 /// Counters of one lane after the run.

@@ -2,8 +2,10 @@
 //! How a workload is run.
 
 use crosslane_driver::{ChannelOptions, DescriptorSource, Notification};
-use crosslane_host::PageSize;
+use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
+
+use crate::error::BenchError;
 
 /// When memory is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,5 +72,49 @@ impl Default for Options {
             check: true,
             timeout: Picoseconds(1_000_000_000_000),
         }
+    }
+}
+
+/// Most bytes of one run's host memory: what every lab and every machine has.
+const MAX_MEMORY_BYTES: u64 = 1 << 32;
+
+impl Options {
+    /// Whether a run can be made so; `place` is named where not.
+    pub(crate) fn check(&self, place: &str) -> Result<(), BenchError> {
+        let size = self.size_bytes;
+        let problem = if size == 0 || !size.is_multiple_of(4) {
+            format!("a transfer of {size} B: it has to be a multiple of 4 B, and not 0")
+        } else if self.iterations == 0 || self.outstanding == 0 {
+            "at least one transfer has to be made, and posted".to_owned()
+        } else if self.registration == Registration::Within && self.outstanding > 1 {
+            format!(
+                "{} transfers cannot be outstanding where each registers the memory anew",
+                self.outstanding
+            )
+        } else if u64::from(self.outstanding).saturating_mul(size) > MAX_MEMORY_BYTES {
+            format!(
+                "{} transfers of {size} B at once need more than {MAX_MEMORY_BYTES} B of memory",
+                self.outstanding
+            )
+        } else {
+            return Ok(());
+        };
+        Err(BenchError::Refused { place: place.to_owned(), problem })
+    }
+
+    /// The options of the channel.
+    pub(crate) fn channel(&self) -> ChannelOptions {
+        ChannelOptions {
+            descriptors: self.descriptors,
+            notification: self.notification,
+            payload_bytes: self.payload_bytes,
+            oversize: self.oversize,
+            relaxed_ordering: false,
+        }
+    }
+
+    /// When a transfer that begins now has failed.
+    pub(crate) fn deadline<B: Bus>(&self, bus: &B) -> Picoseconds {
+        Picoseconds(bus.now().0.saturating_add(self.timeout.0))
     }
 }

@@ -1,2 +1,75 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The generator's pattern in host memory.
+
+use crosslane_driver::{Buffer, User};
+use crosslane_host::Bus;
+
+use crate::error::BenchError;
+use crate::measured::DataErrors;
+
+/// Bytes of one word of the pattern.
+pub(crate) const WORD_BYTES: u64 = 4;
+/// Bytes that are copied at once: enough that the copies are few, and no more than a cache holds.
+const PIECE_BYTES: u64 = 64 << 10;
+
+/// Writes the pattern from word `first_word` on into `bytes` of a buffer.
+pub(crate) fn fill<B: Bus>(
+    buffer: &Buffer<B>,
+    offset_bytes: u64,
+    bytes: u64,
+    seed: u32,
+    first_word: u64,
+) -> Result<(), BenchError> {
+    let mut piece = Vec::new();
+    for (at, length) in pieces(bytes) {
+        piece.clear();
+        let first = first_word + at / WORD_BYTES;
+        for word in first..first + length / WORD_BYTES {
+            piece.extend_from_slice(&User::<B>::pattern(seed, word as u32).to_le_bytes());
+        }
+        buffer.write(offset_bytes + at, &piece)?;
+    }
+    Ok(())
+}
+
+/// Compares `bytes` of a buffer with the pattern from word `first_word` on.
+pub(crate) fn compare<B: Bus>(
+    buffer: &Buffer<B>,
+    offset_bytes: u64,
+    bytes: u64,
+    seed: u32,
+    first_word: u64,
+    errors: &mut DataErrors,
+) -> Result<(), BenchError> {
+    let mut piece = vec![0; PIECE_BYTES.min(bytes) as usize];
+    for (at, length) in pieces(bytes) {
+        let piece = &mut piece[..length as usize];
+        buffer.read(offset_bytes + at, piece)?;
+        let first = first_word + at / WORD_BYTES;
+        for (found, word) in piece.chunks_exact(WORD_BYTES as usize).zip(first..) {
+            if found != User::<B>::pattern(seed, word as u32).to_le_bytes() {
+                errors.words += 1;
+                errors.first_word.get_or_insert(word);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Beginnings and lengths of the pieces of so many bytes.
+fn pieces(bytes: u64) -> impl Iterator<Item = (u64, u64)> {
+    (0..bytes).step_by(PIECE_BYTES as usize).map(move |at| (at, PIECE_BYTES.min(bytes - at)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_cover_everything_once() {
+        assert_eq!(pieces(0).count(), 0);
+        assert_eq!(pieces(4).collect::<Vec<_>>(), [(0, 4)]);
+        let odd = PIECE_BYTES + 8;
+        assert_eq!(pieces(odd).collect::<Vec<_>>(), [(0, PIECE_BYTES), (PIECE_BYTES, 8)]);
+    }
+}

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Several workloads at once, released together.
 
+use std::convert::Infallible;
+use std::future::pending;
+use std::pin::pin;
+
 use crosslane_driver::Device;
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
+use futures_util::future::{Either, join_all, select};
 
 use crate::error::BenchError;
+use crate::host_transfer::{Direction, HostTransfer};
 use crate::measured::{Measured, rate};
 use crate::options::Options;
+use crate::peer_write::PeerWrite;
 
 /// What a flow does.
 #[derive(Clone)]
@@ -111,6 +118,142 @@ pub async fn together<B: Bus, O: Observer>(
     flows: &[Flow<B>],
     observer: &O,
 ) -> Result<Together, BenchError> {
-    let _ = (flows, observer);
-    unimplemented!()
+    let mut prepared = Vec::new();
+    for flow in flows {
+        prepared.push(Prepared::new(flow).await?);
+    }
+    let Some(bus) = flows.first().map(Flow::bus) else {
+        return Ok(Together { flows: Vec::new(), common: None });
+    };
+    let mut samples = Samples::default();
+    let runs = join_all(prepared.iter_mut().map(Prepared::run));
+    let results = until(runs, samples.watch(bus, observer)).await;
+    results.into_iter().collect::<Result<Vec<()>, _>>()?;
+    let mut measured = Vec::new();
+    for flow in prepared {
+        measured.push(flow.finish().await?);
+    }
+    let common = samples.common(&measured);
+    Ok(Together { flows: measured, common })
+}
+
+/// Does `work` and asks the observer at its interval until it is done.
+pub async fn observed<B: Bus, O: Observer, F: Future>(bus: B, observer: &O, work: F) -> F::Output {
+    until(work, Samples::default().watch(bus, observer)).await
+}
+
+/// Does `work` while `watch` runs, which ends only with it.
+async fn until<F: Future>(work: F, watch: impl Future<Output = Infallible>) -> F::Output {
+    match select(pin!(work), pin!(watch)).await {
+        Either::Left((output, _)) => output,
+        Either::Right((never, _)) => match never {},
+    }
+}
+
+impl<B: Bus> Flow<B> {
+    fn bus(&self) -> B {
+        let (Work::Write(device) | Work::Read(device) | Work::Peer { from: device, .. }) =
+            &self.work;
+        device.bus().clone()
+    }
+}
+
+/// A flow that is set up.
+enum Prepared<B: Bus> {
+    Host(Box<HostTransfer<B>>),
+    Peer(Box<PeerWrite<B>>),
+}
+
+impl<B: Bus> Prepared<B> {
+    async fn new(flow: &Flow<B>) -> Result<Self, BenchError> {
+        let host = async |device: &Device<B>, direction| {
+            let device = device.on_core(flow.core);
+            let transfer = HostTransfer::prepare(&device, direction, &flow.options).await?;
+            Ok::<_, BenchError>(Self::Host(Box::new(transfer)))
+        };
+        match &flow.work {
+            Work::Write(device) => host(device, Direction::Write).await,
+            Work::Read(device) => host(device, Direction::Read).await,
+            Work::Peer { from, to } => {
+                let from = from.on_core(flow.core);
+                Ok(Self::Peer(Box::new(PeerWrite::prepare(&from, to, &flow.options).await?)))
+            }
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), BenchError> {
+        match self {
+            Self::Host(transfer) => transfer.run().await,
+            Self::Peer(transfer) => transfer.run().await,
+        }
+    }
+
+    async fn finish(self) -> Result<Measured, BenchError> {
+        match self {
+            Self::Host(transfer) => transfer.finish().await,
+            Self::Peer(transfer) => transfer.finish().await,
+        }
+    }
+}
+
+/// Most samples that are kept: what a run of a second takes at one each microsecond. Of a longer
+/// run every second one is dropped.
+const MAX_SAMPLES: usize = 1 << 20;
+
+/// What an observer has said, and when.
+#[derive(Debug, Default)]
+struct Samples {
+    taken: Vec<(Picoseconds, u64)>,
+}
+
+impl Samples {
+    /// Asks the observer until it is dropped.
+    async fn watch<B: Bus>(&mut self, bus: B, observer: &impl Observer) -> Infallible {
+        let mut interval = observer.interval().0.max(1);
+        while let Some(bytes) = observer.payload_bytes() {
+            self.add(bus.now(), bytes, &mut interval);
+            bus.sleep_until(Picoseconds(bus.now().0 + interval)).await;
+        }
+        pending().await
+    }
+
+    fn add(&mut self, now: Picoseconds, bytes: u64, interval: &mut u64) {
+        if self.taken.len() == MAX_SAMPLES {
+            let mut position = 0;
+            self.taken.retain(|_| {
+                position += 1;
+                position % 2 == 1
+            });
+            *interval *= 2;
+        }
+        self.taken.push((now, bytes));
+    }
+
+    /// Between the first and the last sample that lie in the time in which all were active.
+    fn common(&self, flows: &[Measured]) -> Option<Common> {
+        let active = |flow: &Measured| {
+            flow.hardware.map_or((flow.started, flow.ended), |time| (time.first, time.last))
+        };
+        let begun = flows.iter().map(|flow| active(flow).0).max()?;
+        let ended = flows.iter().map(|flow| active(flow).1).min()?;
+        let within = || self.taken.iter().filter(|(at, _)| (begun.0..=ended.0).contains(&at.0));
+        let (&(from, before), &(to, after)) = (within().next()?, within().next_back()?);
+        (to > from).then(|| Common { from, to, bytes: after.saturating_sub(before) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_many_samples_are_thinned_out() {
+        let mut samples = Samples::default();
+        let mut interval = 1000;
+        for at in 0..=MAX_SAMPLES as u64 {
+            samples.add(Picoseconds(at), at, &mut interval);
+        }
+        assert_eq!((samples.taken.len(), interval), (MAX_SAMPLES / 2 + 1, 2000));
+        assert_eq!(samples.taken[..2], [(Picoseconds(0), 0), (Picoseconds(2), 2)]);
+    }
 }
