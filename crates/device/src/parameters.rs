@@ -2,30 +2,40 @@
 //! What an engine is built with.
 
 use crosslane_pcie::units::Picoseconds;
+use thiserror::Error;
+
+/// Tags that each channel has for itself to fetch descriptors with, beyond those for data: data
+/// that wait for room in a stream can then never keep descriptors out.
+pub(crate) const FETCH_TAGS: u16 = 4;
+
+/// Tags that a requester can have (PCIe 6.x 2.2.6.2, 10-bit tags).
+const MAX_TAGS: u64 = 1024;
 
 /// How a DMA engine is built. Everything that can slow it is here; this project's own engine has
 /// neither idle clocks nor a gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineParameters {
-    /// One clock of the engine.
+    /// One clock of the engine, 1 ps to 1 us.
     pub clock: Picoseconds,
-    /// Bytes per clock of its stream to the link core: header and payload of a TLP go through it.
+    /// Bytes per clock of its stream to the link core, 1 to 1024: header and payload of a TLP go
+    /// through it.
     pub datapath_bytes: u32,
-    /// Clocks after each TLP in which nothing is sent.
+    /// Clocks after each TLP in which nothing is sent, up to 1024.
     pub idle_clocks_per_tlp: u32,
-    /// Time after a descriptor's last TLP before its channel begins the next.
+    /// Time after a descriptor's last TLP before its channel begins the next, up to 1 s.
     pub descriptor_gap: Picoseconds,
-    /// Tags: reads in flight, 1 to 1024.
+    /// Tags: reads of data in flight, from 1. Each channel has four more to fetch descriptors
+    /// with; all together are no more than 1024.
     pub tags: u16,
     /// Longest payload of a write that it can build, bytes, a power of two from 128 to 4096.
     pub max_write_bytes: u32,
     /// Longest read that it can ask for, bytes, a power of two from 128 to 4096.
     pub max_read_bytes: u32,
-    /// Descriptors of an H2C channel whose reads may be in flight at once.
+    /// Descriptors of an H2C channel whose reads may be in flight at once, from 1.
     pub reading_descriptors: u16,
-    /// A read that is not answered within this time has failed.
+    /// A read that is not answered within this time has failed; 1 ns to 100 s.
     pub completion_timeout: Picoseconds,
-    /// From a register read at the registers to its completion.
+    /// From a register read at the registers to its completion, up to 1 s.
     pub register_latency: Picoseconds,
     /// H2C channels, 1 to 4.
     pub h2c_channels: u8,
@@ -35,12 +45,85 @@ pub struct EngineParameters {
     pub peer_channels: u8,
     /// Receive lanes, 1 to 16, a power of two.
     pub lanes: u8,
-    /// Bytes of each lane's FIFO, a power of two.
+    /// Bytes of each lane's FIFO, a power of two from 4096 (the longest TLP) to 16 MiB.
     pub lane_fifo_bytes: u32,
-    /// Bytes of the FIFO behind each H2C channel, a power of two.
+    /// Bytes of the FIFO behind each H2C channel, a power of two from 4096 to 16 MiB.
     pub stream_fifo_bytes: u32,
     /// Descriptors of each table in the engine, a power of two, up to 1024.
     pub table_descriptors: u16,
     /// Descriptors that one fetch from a ring asks for at most, a power of two, 1 to 128.
     pub fetch_batch: u16,
+}
+
+/// A parameter with which no engine can be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum ParameterError {
+    /// Too small or too large.
+    #[error("{name} of {value} is not between {least} and {most}")]
+    OutOfRange {
+        /// The field of [`EngineParameters`], with its unit.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+        /// The least that is possible.
+        least: u64,
+        /// The most that is possible.
+        most: u64,
+    },
+    /// Must be a power of two.
+    #[error("{name} of {value} is not a power of two")]
+    NoPowerOfTwo {
+        /// The field of [`EngineParameters`], with its unit.
+        name: &'static str,
+        /// Its value.
+        value: u64,
+    },
+}
+
+const US: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000 * US;
+const FIFO_BYTES: (u64, u64) = (4096, 16 << 20);
+
+impl EngineParameters {
+    /// Channels of all kinds.
+    pub(crate) fn channels(&self) -> u16 {
+        u16::from(self.h2c_channels) + u16::from(self.c2h_channels) + u16::from(self.peer_channels)
+    }
+
+    /// Whether an engine can be built like this.
+    ///
+    /// # Errors
+    /// The first field that is out of its bounds.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        let within = |name, value: u64, least: u64, most: u64| {
+            let fits = (least..=most).contains(&value);
+            fits.then_some(()).ok_or(ParameterError::OutOfRange { name, value, least, most })
+        };
+        let power = |name, value: u64, least: u64, most: u64| {
+            within(name, value, least, most)?;
+            let fits = value.is_power_of_two();
+            fits.then_some(()).ok_or(ParameterError::NoPowerOfTwo { name, value })
+        };
+        within("clock (ps)", self.clock.0, 1, US)?;
+        within("datapath_bytes", u64::from(self.datapath_bytes), 1, 1024)?;
+        within("idle_clocks_per_tlp", u64::from(self.idle_clocks_per_tlp), 0, 1024)?;
+        within("descriptor_gap (ps)", self.descriptor_gap.0, 0, SECOND)?;
+        within("completion_timeout (ps)", self.completion_timeout.0, 1_000, 100 * SECOND)?;
+        within("register_latency (ps)", self.register_latency.0, 0, SECOND)?;
+        within("h2c_channels", u64::from(self.h2c_channels), 1, 4)?;
+        within("c2h_channels", u64::from(self.c2h_channels), 1, 4)?;
+        within("peer_channels", u64::from(self.peer_channels), 1, 4)?;
+        let most_tags = MAX_TAGS - u64::from(self.channels() * FETCH_TAGS);
+        within("tags", u64::from(self.tags), 1, most_tags)?;
+        power("max_write_bytes", u64::from(self.max_write_bytes), 128, 4096)?;
+        power("max_read_bytes", u64::from(self.max_read_bytes), 128, 4096)?;
+        let reading = u64::from(self.reading_descriptors);
+        within("reading_descriptors", reading, 1, u64::from(u16::MAX))?;
+        power("lanes", u64::from(self.lanes), 1, 16)?;
+        let (least, most) = FIFO_BYTES;
+        power("lane_fifo_bytes", u64::from(self.lane_fifo_bytes), least, most)?;
+        power("stream_fifo_bytes", u64::from(self.stream_fifo_bytes), least, most)?;
+        power("table_descriptors", u64::from(self.table_descriptors), 1, 1024)?;
+        power("fetch_batch", u64::from(self.fetch_batch), 1, 128)
+    }
 }

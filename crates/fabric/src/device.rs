@@ -110,6 +110,13 @@ impl DevicePort<'_> {
         self.fabric.release(tlp.direction, now_ps, header.class(), data_credits);
     }
 
+    /// Longest payload in bytes that any port of the fabric supports: a device that builds more
+    /// than its own Max_Payload_Size, to see where it is refused, stays within this.
+    #[must_use]
+    pub fn largest_payload_bytes(&self) -> u32 {
+        self.fabric.packets.largest_payload_bytes()
+    }
+
     /// Configuration space of the function.
     #[must_use]
     pub fn config(&self) -> &ConfigSpace {

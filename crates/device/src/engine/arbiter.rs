@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What leaves when: completions of register reads first, then in turn credit writes, status
+//! blocks and interrupts, descriptor fetches, and each channel. One TLP at a time goes through
+//! the datapath to the link.
+
+use crosslane_fabric::{DevicePort, IdleReason};
+use crosslane_pcie::tlp::Header;
+
+use super::channel::{Kind, Wait};
+use super::{Engine, STEP};
+
+/// Places in the turn before those of the channels.
+const CREDITS: usize = 0;
+const STATUS: usize = 1;
+const FETCHES: usize = 2;
+const CHANNELS: usize = 3;
+
+/// Why nothing more is sent for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pause {
+    /// The datapath is occupied.
+    Datapath,
+    /// The link takes nothing.
+    Link,
+    /// Nothing is there that can be sent.
+    Nothing,
+}
+
+/// What a channel has to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Tlp,
+    Wait(Wait),
+    /// Neither, until something else of its own has ended; or it is off.
+    Nothing,
+}
+
+impl Engine {
+    /// Looks for work if something has changed that may allow it.
+    pub(super) fn go_on(&mut self, port: &mut DevicePort<'_>) {
+        if self.wake {
+            self.step(port);
+        }
+    }
+
+    /// Sends what can be sent, and sees to it that the engine looks again.
+    pub(super) fn step(&mut self, port: &mut DevicePort<'_>) {
+        let pause = loop {
+            self.wake = false;
+            if self.engine_free_ps > port.now_ps() {
+                break Pause::Datapath;
+            }
+            if !port.has_room() {
+                break Pause::Link;
+            }
+            // What makes room for a stalled TLP may have come with a TLP, or with a register.
+            if !self.stalled.is_empty() {
+                self.take_stalled(port);
+            }
+            if !self.build_next(port) && !self.wake {
+                break Pause::Nothing;
+            }
+        };
+        self.note_waits(pause, port);
+        self.arm(pause, port);
+    }
+
+    fn build_next(&mut self, port: &mut DevicePort<'_>) -> bool {
+        if self.build_answer(port) {
+            return true;
+        }
+        let places = CHANNELS + self.channels.len();
+        for ahead in 0..places {
+            let place = (self.turn + ahead) % places;
+            let is_sent = match place {
+                CREDITS => self.build_credit(port),
+                STATUS => self.build_status(port),
+                FETCHES => self.build_fetch(port),
+                _ => self.build_data(place - CHANNELS, port),
+            };
+            if is_sent {
+                self.turn = place + 1;
+                return true;
+            }
+        }
+        false
+    }
+
+    fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> bool {
+        self.prepare(index, port);
+        if self.next(index, port) != Next::Tlp {
+            return false;
+        }
+        if self.channels[index].kind == Kind::H2c {
+            self.build_read(index, port);
+        } else {
+            self.build_write(index, port);
+        }
+        true
+    }
+
+    /// What a channel has to send now.
+    fn next(&self, index: usize, port: &DevicePort<'_>) -> Next {
+        let channel = &self.channels[index];
+        if !channel.is_running() {
+            return Next::Nothing;
+        }
+        let Some(current) = &channel.current else {
+            return if channel.gap_until_ps > port.now_ps() {
+                Next::Wait(Wait::Gap)
+            } else if self.has_descriptor(index) {
+                Next::Nothing
+            } else {
+                Next::Wait(Wait::Descriptor)
+            };
+        };
+        let wait = match channel.kind {
+            Kind::H2c => self.read_waits(),
+            Kind::C2h | Kind::Peer => self.write_waits(index, current, port),
+        };
+        wait.map_or(Next::Tlp, Next::Wait)
+    }
+
+    /// Keeps the counters of idle time.
+    fn note_waits(&mut self, pause: Pause, port: &mut DevicePort<'_>) {
+        let now_ps = port.now_ps();
+        let mut lacks_tag = false;
+        for index in 0..self.channels.len() {
+            let wait = match self.next(index, port) {
+                Next::Tlp => (pause == Pause::Link).then_some(Wait::Link),
+                Next::Wait(wait) => Some(wait),
+                Next::Nothing => None,
+            };
+            lacks_tag |= wait == Some(Wait::Tag);
+            self.channels[index].note_wait(wait, now_ps);
+        }
+        port.set_idle_reason(match pause {
+            Pause::Datapath => IdleReason::RequesterGap,
+            _ if lacks_tag => IdleReason::NoTag,
+            _ if self.next_time_ps(now_ps) != u64::MAX => IdleReason::RequesterGap,
+            _ => IdleReason::NothingToSend,
+        });
+    }
+
+    /// The next time at which something can be sent for no other reason than that it has come.
+    fn next_time_ps(&self, now_ps: u64) -> u64 {
+        let answer_ps = self.answers.front().map_or(u64::MAX, |answer| answer.ready_ps);
+        let gaps = self.channels.iter().enumerate().filter(|(index, channel)| {
+            let waits = channel.is_running() && channel.current.is_none();
+            waits && channel.gap_until_ps > now_ps && self.has_descriptor(*index)
+        });
+        let gap_ps = gaps.map(|(_, channel)| channel.gap_until_ps).min().unwrap_or(u64::MAX);
+        let credit_ps =
+            if self.function.bus_master { self.next_credit_ps() } else { u64::MAX };
+        answer_ps.min(gap_ps).min(credit_ps)
+    }
+
+    fn arm(&mut self, pause: Pause, port: &mut DevicePort<'_>) {
+        let now_ps = port.now_ps();
+        let time_ps = match pause {
+            Pause::Datapath => self.engine_free_ps,
+            // The port calls.
+            Pause::Link => return,
+            Pause::Nothing => self.next_time_ps(now_ps),
+        };
+        if time_ps != u64::MAX && (time_ps < self.timer_ps || self.timer_ps <= now_ps) {
+            self.timer_ps = time_ps;
+            port.timer(time_ps, STEP);
+        }
+    }
+
+    /// Occupies the datapath with a TLP. Returns when it has been handed on whole.
+    pub(super) fn occupy(&mut self, header: &Header, now_ps: u64) -> u64 {
+        let p = &self.parameters;
+        let bytes = header.header_dw() * 4 + header.payload_bytes();
+        let clocks = u64::from(bytes.div_ceil(p.datapath_bytes));
+        let whole_ps = now_ps + clocks * p.clock.0;
+        self.engine_free_ps = whole_ps + u64::from(p.idle_clocks_per_tlp) * p.clock.0;
+        whole_ps
+    }
+
+    /// Sends a TLP. Returns when it has been handed on whole.
+    pub(super) fn send(
+        &mut self,
+        header: Header,
+        port: &mut DevicePort<'_>,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> u64 {
+        let whole_ps = self.occupy(&header, port.now_ps());
+        port.send(header, fill);
+        whole_ps
+    }
+
+    /// What has not ended, a sentence each.
+    pub(super) fn describe_unfinished(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let waiting = self.tags.waiting();
+        if waiting > 0 {
+            lines.push(format!("{waiting} reads wait for completions"));
+        }
+        for channel in self.channels.iter().filter(|channel| channel.is_running()) {
+            let name = match channel.kind {
+                Kind::H2c => "H2C",
+                Kind::C2h => "C2H",
+                Kind::Peer => "peer",
+            };
+            let open = channel.doorbell.wrapping_sub(channel.completed);
+            if open > 0 {
+                let number = channel.number;
+                lines.push(format!("{name} channel {number}: {open} descriptors are not complete"));
+            }
+        }
+        if self.user.is_busy {
+            lines.push("a command of the user circuit is not finished".to_owned());
+        }
+        if !self.stalled.is_empty() {
+            let count = self.stalled.len();
+            lines.push(format!("{count} TLPs wait behind a full receive lane"));
+        }
+        lines
+    }
+}

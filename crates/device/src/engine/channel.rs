@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What every channel has: its registers, the descriptors that it works off, its state, and its
+//! counters.
+
+use std::collections::VecDeque;
+
+use crosslane_regs::engine::channel::{control, status};
+use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
+use crosslane_regs::ring_descriptor;
+
+/// What a channel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    H2c,
+    C2h,
+    Peer,
+}
+
+/// Why a channel sends nothing, as its counters tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wait {
+    Descriptor,
+    Data,
+    Tag,
+    Link,
+    Credit,
+    Gap,
+}
+
+impl Wait {
+    pub const COUNT: usize = 6;
+}
+
+/// A descriptor, from wherever it came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Descriptor {
+    pub address: u64,
+    pub bytes: u32,
+    /// Bits as in a ring's descriptor; a table's are the same.
+    pub control: u32,
+}
+
+/// What the bytes of a write are, and whose command it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Origin {
+    /// A descriptor of the host.
+    Host,
+    /// The user circuit's command port.
+    Command,
+    /// A message of the ping-pong.
+    Ping,
+}
+
+/// What a channel builds TLPs of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Current {
+    pub descriptor: Descriptor,
+    /// Bytes for which TLPs have been built.
+    pub built: u32,
+    pub origin: Origin,
+}
+
+/// H2C: a descriptor whose reads are under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub bytes: u32,
+    /// Bytes that have gone into the stream.
+    pub delivered: u32,
+    pub control: u32,
+}
+
+/// Peer: a descriptor that has been sent and is not complete.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Awaiting {
+    pub bytes: u32,
+    pub control: u32,
+    /// What `credit` must reach, if it must.
+    pub credit: Option<u32>,
+}
+
+/// Why a channel is about to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub error: ChannelError,
+    pub address: u64,
+}
+
+/// Counters that `reset_counters` clears.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counters {
+    pub bytes: u64,
+    pub tlps: u32,
+    pub fetched: u32,
+    pub first_ps: Option<u64>,
+    pub last_ps: u64,
+    pub idle_ps: [u64; Wait::COUNT],
+}
+
+impl Counters {
+    /// Notes a TLP of `bytes` that is begun at `now_ps` and handed on whole at `whole_ps`.
+    pub fn note_tlp(&mut self, now_ps: u64, whole_ps: u64) {
+        self.tlps = self.tlps.wrapping_add(1);
+        self.first_ps.get_or_insert(now_ps);
+        self.last_ps = self.last_ps.max(whole_ps);
+    }
+}
+
+/// A channel.
+pub(super) struct Channel {
+    pub kind: Kind,
+    /// Number among those of its kind.
+    pub number: usize,
+    // Registers.
+    pub control: u32,
+    pub payload: u32,
+    pub vector: u32,
+    pub ring: u64,
+    pub ring_entries: u32,
+    pub doorbell: u32,
+    pub status_address: u64,
+    pub completed: u32,
+    pub stopped_at: u32,
+    pub error: ChannelError,
+    pub error_address: u64,
+    pub credit: u32,
+    pub credit_window: u32,
+    pub sent: u32,
+    pub aperture: u32,
+    /// High words, as they were when the low ones were read: bytes, first, last.
+    pub latched: [u32; 3],
+    pub counters: Counters,
+    /// Descriptors for which reads have been sent, absolute.
+    pub requested: u32,
+    /// Descriptors taken up, absolute.
+    pub begun: u32,
+    /// Fetched and not taken up: up to two batches.
+    pub waiting: VecDeque<Descriptor>,
+    /// Tags of descriptor fetches, in order.
+    pub fetches: VecDeque<u16>,
+    pub current: Option<Current>,
+    /// Nothing is taken up before this time.
+    pub gap_until_ps: u64,
+    /// Tags of data reads, in the order of the stream.
+    pub reads: VecDeque<u16>,
+    pub reading: VecDeque<Reading>,
+    pub awaiting: VecDeque<Awaiting>,
+    /// Takes effect when all before it is done.
+    pub fault: Option<Fault>,
+    pub status_due: bool,
+    pub interrupt_due: bool,
+    pub sequence: u32,
+    /// Number of the next word of the generated stream.
+    pub word: u64,
+    wait: Option<Wait>,
+    wait_since_ps: u64,
+}
+
+impl Channel {
+    pub fn new(kind: Kind, number: usize) -> Self {
+        Self {
+            kind,
+            number,
+            control: 0,
+            payload: 0,
+            vector: 0,
+            ring: 0,
+            ring_entries: 0,
+            doorbell: 0,
+            status_address: 0,
+            completed: 0,
+            stopped_at: 0,
+            error: ChannelError::None,
+            error_address: 0,
+            credit: 0,
+            credit_window: 0,
+            sent: 0,
+            aperture: 0,
+            latched: [0; 3],
+            counters: Counters::default(),
+            requested: 0,
+            begun: 0,
+            waiting: VecDeque::new(),
+            fetches: VecDeque::new(),
+            current: None,
+            gap_until_ps: 0,
+            reads: VecDeque::new(),
+            reading: VecDeque::new(),
+            awaiting: VecDeque::new(),
+            fault: None,
+            status_due: false,
+            interrupt_due: false,
+            sequence: 0,
+            word: 0,
+            wait: None,
+            wait_since_ps: 0,
+        }
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.error != ChannelError::None
+    }
+
+    /// Whether it may take up descriptors and build TLPs.
+    pub fn is_running(&self) -> bool {
+        control::RUN.get(self.control) != 0 && !self.is_stopped()
+    }
+
+    pub fn source(&self) -> Option<DescriptorSource> {
+        DescriptorSource::from_bits(control::SOURCE.get(self.control))
+    }
+
+    /// Descriptors posted and not taken up.
+    pub fn posted(&self) -> u32 {
+        self.doorbell.wrapping_sub(self.begun)
+    }
+
+    /// Whether nothing that it has begun is left.
+    pub fn has_finished(&self) -> bool {
+        self.current.is_none()
+            && self.reads.is_empty()
+            && self.reading.is_empty()
+            && self.awaiting.is_empty()
+    }
+
+    /// The status register; `in_flight`: TLPs that wait for an answer.
+    pub fn status(&self, in_flight: usize) -> u32 {
+        let state = if self.is_stopped() {
+            ChannelState::Stopped
+        } else if self.is_running() || in_flight > 0 || !self.reads.is_empty() {
+            ChannelState::Running
+        } else {
+            ChannelState::Idle
+        };
+        status::STATE.put(state.bits())
+            | status::ERROR.put(self.error.bits())
+            | status::IN_FLIGHT.put(in_flight as u32)
+    }
+
+    /// Bytes that have been moved of descriptor `completed`.
+    pub fn moved(&self) -> u32 {
+        if let Some(reading) = self.reading.front() {
+            return reading.delivered;
+        }
+        if let Some(awaiting) = self.awaiting.front() {
+            return awaiting.bytes;
+        }
+        match self.current {
+            Some(current) if current.origin == Origin::Host && self.kind != Kind::H2c => {
+                current.built
+            }
+            _ => 0,
+        }
+    }
+
+    /// A descriptor is complete: what its control bits ask for falls due.
+    pub fn complete(&mut self, bits: u32) {
+        self.completed = self.completed.wrapping_add(1);
+        let enabled = |field: crosslane_regs::Field| field.get(self.control) != 0;
+        let asked = |field: crosslane_regs::Field| field.get(bits) != 0;
+        self.status_due |=
+            asked(ring_descriptor::control::STATUS) && enabled(control::STATUS_ENABLE);
+        self.interrupt_due |=
+            asked(ring_descriptor::control::INTERRUPT) && enabled(control::INTERRUPT_ENABLE);
+    }
+
+    /// Completes the descriptors whose credit has come.
+    pub fn settle_credit(&mut self) {
+        while let Some(front) = self.awaiting.front().copied() {
+            if front.credit.is_some_and(|end| (self.credit.wrapping_sub(end) as i32) < 0) {
+                return;
+            }
+            self.awaiting.pop_front();
+            self.complete(front.control);
+        }
+    }
+
+    /// Stops, with what the registers then say. The tags are the owner's to take back.
+    pub fn stop(&mut self, fault: Fault) {
+        self.stopped_at = self.moved();
+        self.error = fault.error;
+        self.error_address = fault.address;
+        self.status_due = control::STATUS_ENABLE.get(self.control) != 0;
+        self.interrupt_due = control::INTERRUPT_ENABLE.get(self.control) != 0;
+        self.forget();
+    }
+
+    /// Forgets what is under way.
+    fn forget(&mut self) {
+        self.waiting.clear();
+        self.fetches.clear();
+        self.current = None;
+        self.reads.clear();
+        self.reading.clear();
+        self.awaiting.clear();
+        self.fault = None;
+    }
+
+    /// `control.restart`: what the registers and the stream positions were at the start.
+    pub fn restart(&mut self) {
+        self.forget();
+        (self.doorbell, self.requested, self.begun, self.completed) = (0, 0, 0, 0);
+        (self.credit, self.sent, self.sequence, self.stopped_at) = (0, 0, 0, 0);
+        (self.error, self.error_address, self.gap_until_ps) = (ChannelError::None, 0, 0);
+        (self.status_due, self.interrupt_due) = (false, false);
+    }
+
+    /// Notes why it sends nothing from `now_ps` on; `None`: it sends, or is off.
+    pub fn note_wait(&mut self, wait: Option<Wait>, now_ps: u64) {
+        if let Some(before) = self.wait {
+            self.counters.idle_ps[before as usize] += now_ps - self.wait_since_ps;
+        }
+        (self.wait, self.wait_since_ps) = (wait, now_ps);
+    }
+
+    /// Idle time for a reason up to `now_ps`.
+    pub fn idle_ps(&self, wait: Wait, now_ps: u64) -> u64 {
+        let running = if self.wait == Some(wait) { now_ps - self.wait_since_ps } else { 0 };
+        self.counters.idle_ps[wait as usize] + running
+    }
+
+    pub fn reset_counters(&mut self, now_ps: u64) {
+        self.counters = Counters::default();
+        self.wait_since_ps = now_ps;
+    }
+}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where descriptors come from: the tables in the engine, rings in host memory, the command port.
+
+use crosslane_fabric::{DevicePort, ErrorKind};
+use crosslane_pcie::tlp::Header;
+use crosslane_pcie::units::{BusAddress, Tag};
+use crosslane_regs::engine::{ChannelError, DescriptorSource};
+use crosslane_regs::{ring_descriptor, table_descriptor};
+
+use super::channel::{Awaiting, Current, Descriptor, Fault, Kind, Origin, Reading};
+use super::{Engine, TABLE_ENTRY_BYTES};
+
+/// Sizes of a ring, in descriptors.
+const RING_ENTRIES: std::ops::RangeInclusive<u32> = 16..=65536;
+/// Alignment of a ring, bytes.
+const RING_ALIGNMENT: u64 = 64;
+/// Batches that are fetched or waiting at most.
+const BATCHES_AHEAD: u32 = 2;
+/// Descriptors of a peer channel that are sent and wait for credit at most: as many as a table
+/// may have.
+const MAX_AWAITING: usize = 1024;
+
+/// A fetch that can be sent.
+struct Fetch {
+    address: u64,
+    descriptors: u32,
+}
+
+fn word(bytes: &[u8], offset: u32) -> u32 {
+    let at = offset as usize;
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn wide(low: u32, high: u32) -> u64 {
+    u64::from(high) << 32 | u64::from(low)
+}
+
+impl Descriptor {
+    /// From the bytes of a ring's entry.
+    fn from_ring(bytes: &[u8]) -> Self {
+        use ring_descriptor::{ADDRESS_HIGH, ADDRESS_LOW, CONTROL, LENGTH};
+        Self {
+            address: wide(word(bytes, ADDRESS_LOW), word(bytes, ADDRESS_HIGH)),
+            bytes: word(bytes, LENGTH),
+            control: word(bytes, CONTROL),
+        }
+    }
+
+    /// From the bytes of a table's entry.
+    fn from_table(bytes: &[u8]) -> Self {
+        use table_descriptor::{ADDRESS_HIGH, ADDRESS_LOW, CONTROL, LENGTH};
+        Self {
+            address: wide(word(bytes, ADDRESS_LOW), word(bytes, ADDRESS_HIGH)),
+            bytes: word(bytes, LENGTH),
+            control: word(bytes, CONTROL),
+        }
+    }
+
+    fn is_good(&self) -> bool {
+        self.bytes != 0 && self.bytes % 4 == 0 && self.address % 4 == 0
+    }
+}
+
+impl Engine {
+    /// The table of a channel, if it has one.
+    fn table_of(&self, index: usize) -> Option<usize> {
+        let channel = &self.channels[index];
+        match channel.kind {
+            Kind::H2c if channel.number == 0 => Some(0),
+            Kind::C2h if channel.number == 0 => Some(1),
+            _ => None,
+        }
+    }
+
+    /// How many descriptors a channel's ring or table holds, if it has one that can be.
+    fn places(&self, index: usize) -> Option<u32> {
+        let channel = &self.channels[index];
+        match channel.source()? {
+            DescriptorSource::Table => {
+                self.table_of(index).map(|_| u32::from(self.parameters.table_descriptors))
+            }
+            DescriptorSource::Ring => {
+                let entries = channel.ring_entries;
+                let fits = RING_ENTRIES.contains(&entries) && entries.is_power_of_two();
+                fits.then_some(entries)
+            }
+            DescriptorSource::CommandPort => None,
+        }
+    }
+
+    /// Whether descriptors are posted that a channel can take up or fetch.
+    pub(super) fn has_descriptor(&self, index: usize) -> bool {
+        let channel = &self.channels[index];
+        match channel.source() {
+            Some(DescriptorSource::Table) => channel.posted() != 0,
+            Some(DescriptorSource::Ring) => !channel.waiting.is_empty(),
+            Some(DescriptorSource::CommandPort) => self.command_waits(index),
+            None => false,
+        }
+    }
+
+    /// Notes that more is posted than there are places for, or no place at all.
+    fn check_posted(&mut self, index: usize) {
+        let places = self.places(index);
+        let channel = &mut self.channels[index];
+        if channel.fault.is_some()
+            || channel.doorbell == channel.completed
+            || channel.source() == Some(DescriptorSource::CommandPort)
+        {
+            return;
+        }
+        let open = channel.doorbell.wrapping_sub(channel.completed);
+        if places.is_none_or(|places| open > places) {
+            let address = channel.ring;
+            channel.fault = Some(Fault { error: ChannelError::BadDescriptor, address });
+        }
+    }
+
+    /// Takes up the channel's next descriptor if it can, and stops the channel if a fault's turn
+    /// has come.
+    pub(super) fn prepare(&mut self, index: usize, port: &mut DevicePort<'_>) {
+        let now_ps = port.now_ps();
+        if !self.channels[index].is_running() {
+            return;
+        }
+        self.check_posted(index);
+        let channel = &self.channels[index];
+        // What was fetched before is worked off first.
+        if let Some(fault) = channel.fault
+            && channel.waiting.is_empty()
+        {
+            if channel.has_finished() {
+                self.stop(index, fault, now_ps);
+            }
+            return;
+        }
+        let channel = &self.channels[index];
+        let from_host = channel.source() != Some(DescriptorSource::CommandPort);
+        let is_full = match channel.kind {
+            Kind::H2c => channel.reading.len() >= usize::from(self.parameters.reading_descriptors),
+            Kind::C2h => false,
+            Kind::Peer => channel.awaiting.len() >= MAX_AWAITING,
+        };
+        if channel.current.is_some()
+            || is_full
+            || (from_host && channel.gap_until_ps > now_ps)
+            || !self.has_descriptor(index)
+        {
+            return;
+        }
+        let (descriptor, origin) = self.next_descriptor(index);
+        let error = if !descriptor.is_good() {
+            ChannelError::BadDescriptor
+        } else if !self.function.bus_master {
+            port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
+            ChannelError::NotBusMaster
+        } else {
+            self.begin(index, descriptor, origin);
+            return;
+        };
+        let fault = Fault { error, address: descriptor.address };
+        let channel = &mut self.channels[index];
+        channel.waiting.clear();
+        channel.fault = Some(fault);
+        if channel.has_finished() {
+            self.stop(index, fault, now_ps);
+        }
+    }
+
+    /// The next descriptor of a channel; there is one.
+    fn next_descriptor(&mut self, index: usize) -> (Descriptor, Origin) {
+        if self.channels[index].source() == Some(DescriptorSource::CommandPort) {
+            return self.take_command();
+        }
+        let table = self.table_of(index).map_or(&[][..], |table| &self.tables[table]);
+        let channel = &mut self.channels[index];
+        let descriptor = channel.waiting.pop_front().unwrap_or_else(|| {
+            let places = u32::from(self.parameters.table_descriptors);
+            let at = (channel.begun % places) as usize * TABLE_ENTRY_BYTES;
+            Descriptor::from_table(&table[at..at + TABLE_ENTRY_BYTES])
+        });
+        channel.begun = channel.begun.wrapping_add(1);
+        (descriptor, Origin::Host)
+    }
+
+    fn begin(&mut self, index: usize, descriptor: Descriptor, origin: Origin) {
+        let channel = &mut self.channels[index];
+        channel.current = Some(Current { descriptor, built: 0, origin });
+        if channel.kind == Kind::H2c {
+            let Descriptor { bytes, control, .. } = descriptor;
+            channel.reading.push_back(Reading { bytes, delivered: 0, control });
+        }
+    }
+
+    /// The last TLP of a write channel's descriptor has been sent.
+    pub(super) fn written(&mut self, index: usize, current: Current) {
+        let descriptor = current.descriptor;
+        let until_ps = self.engine_free_ps + self.parameters.descriptor_gap.0;
+        let channel = &mut self.channels[index];
+        channel.current = None;
+        if current.origin != Origin::Host {
+            self.command_written(current.origin);
+            return;
+        }
+        channel.gap_until_ps = until_ps;
+        let awaits = ring_descriptor::control::AWAIT_CREDIT.get(descriptor.control) != 0;
+        let credit = (awaits && channel.kind == Kind::Peer).then_some(channel.sent);
+        channel.awaiting.push_back(Awaiting {
+            bytes: descriptor.bytes,
+            control: descriptor.control,
+            credit,
+        });
+        channel.settle_credit();
+    }
+
+    // --- Rings ---------------------------------------------------------------------------
+
+    /// The fetch that a channel should send now, if any: a whole batch, or all that is posted.
+    fn next_fetch(&self, index: usize) -> Option<Fetch> {
+        let channel = &self.channels[index];
+        if !channel.is_running()
+            || channel.fault.is_some()
+            || channel.source() != Some(DescriptorSource::Ring)
+        {
+            return None;
+        }
+        let posted = channel.doorbell.wrapping_sub(channel.requested);
+        if posted == 0 {
+            return None;
+        }
+        let entries = self.places(index)?;
+        if channel.doorbell.wrapping_sub(channel.completed) > entries {
+            return None;
+        }
+        let batch = u32::from(self.parameters.fetch_batch);
+        let ahead = channel.requested.wrapping_sub(channel.begun);
+        let wanted = posted.min(batch);
+        if ahead + wanted > BATCHES_AHEAD * batch {
+            return None;
+        }
+        let first = channel.requested % entries;
+        let address = (channel.ring & !(RING_ALIGNMENT - 1))
+            .wrapping_add(u64::from(first) * u64::from(ring_descriptor::BYTES));
+        let p = &self.parameters;
+        let most = p.max_read_bytes.min(self.function.max_read_request_bytes);
+        let to_boundary = (u64::from(most) - address % u64::from(most)) as u32;
+        let descriptors =
+            wanted.min(entries - first).min(to_boundary / ring_descriptor::BYTES);
+        Some(Fetch { address, descriptors })
+    }
+
+    /// Sends a descriptor fetch, of the channels in turn from `first` on. Returns whether one was
+    /// sent.
+    pub(super) fn build_fetch(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let count = self.channels.len();
+        for ahead in 0..count {
+            let index = (self.fetch_turn + ahead) % count;
+            let Some(fetch) = self.next_fetch(index) else { continue };
+            if !self.function.bus_master {
+                port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
+                let (error, address) = (ChannelError::NotBusMaster, fetch.address);
+                self.channels[index].fault = Some(Fault { error, address });
+                self.prepare(index, port);
+                continue;
+            }
+            let Some(tag) = self.tags.free_fetch_tag(index) else { continue };
+            self.fetch_turn = index + 1;
+            let bytes = fetch.descriptors * ring_descriptor::BYTES;
+            let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
+            self.tags.begin(tag, index, fetch.address, bytes, deadline_ps);
+            self.arm_time_out(deadline_ps, port);
+            let channel = &mut self.channels[index];
+            channel.fetches.push_back(tag);
+            channel.requested = channel.requested.wrapping_add(fetch.descriptors);
+            let id = port.routing_id();
+            let header = Header::memory_read(id, Tag(tag), BusAddress(fetch.address), bytes);
+            self.send(header, port, |_| {});
+            return true;
+        }
+        false
+    }
+
+    /// Takes over the descriptors that have come, in order.
+    pub(super) fn take_descriptors(&mut self, index: usize) {
+        while let Some(tag) = self.channels[index].fetches.front().copied() {
+            let slot = *self.tags.get(tag);
+            let channel = &mut self.channels[index];
+            if let Some(error) = slot.error {
+                let address = slot.address.wrapping_add(u64::from(slot.good));
+                channel.fault.get_or_insert(Fault { error, address });
+                // The batch counts as a whole: nothing behind it is taken.
+                for tag in channel.fetches.drain(..) {
+                    self.tags.abandon(tag);
+                }
+                return;
+            }
+            if !self.tags.is_answered(tag) {
+                return;
+            }
+            let entries = self.tags.data(tag, 0).chunks_exact(ring_descriptor::BYTES as usize);
+            let before = channel.waiting.len();
+            channel.waiting.extend(entries.map(Descriptor::from_ring));
+            let fetched = (channel.waiting.len() - before) as u32;
+            channel.counters.fetched = channel.counters.fetched.wrapping_add(fetched);
+            channel.fetches.pop_front();
+            self.tags.give_back(tag);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receive lanes: what other devices write into BAR 1, and the credits that go back to them. A
+//! full lane may hold up everything that comes behind.
+
+use crosslane_fabric::{DevicePort, Received};
+use crosslane_pcie::tlp::{Class, Header};
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::engine::lane::control;
+
+use super::fifo::Fifo;
+use super::pattern::Checker;
+use super::{Engine, Taken};
+
+/// A FIFO that has run empty returns its credits when nothing has come for so many clocks: the
+/// writes of a stream that is drained as fast as it comes would else each be answered by one.
+pub(super) const CREDIT_DELAY_CLOCKS: u64 = 64;
+
+/// A TLP that waits for room in a lane, or behind one that does.
+pub(super) struct Stalled {
+    pub tlp: Received,
+    pub header: Header,
+    pub data_credits: u32,
+    pub payload: Vec<u8>,
+}
+
+/// A receive lane.
+pub(super) struct Lane {
+    pub control: u32,
+    pub overflow: bool,
+    pub credit_address: u64,
+    pub fifo: Fifo,
+    pub received: u32,
+    pub drained: u32,
+    /// `drained` as the sender was told last.
+    returned: u32,
+    /// When the last bytes were taken out.
+    drained_ps: u64,
+    pub checker: Checker,
+    pub first_ps: Option<u64>,
+    pub last_ps: u64,
+    /// High words, as they were when the low ones were read: first, last.
+    pub latched: [u32; 2],
+}
+
+impl Lane {
+    pub fn new(fifo_bytes: u32) -> Self {
+        Self {
+            control: 0,
+            overflow: false,
+            credit_address: 0,
+            fifo: Fifo::new(fifo_bytes),
+            received: 0,
+            drained: 0,
+            returned: 0,
+            drained_ps: 0,
+            checker: Checker::default(),
+            first_ps: None,
+            last_ps: 0,
+            latched: [0; 2],
+        }
+    }
+
+    fn is_set(&self, field: crosslane_regs::Field) -> bool {
+        field.get(self.control) != 0
+    }
+
+    /// Takes bytes out for a channel.
+    pub fn take_out(&mut self, out: &mut [u8], now_ps: u64) {
+        self.fifo.pop(out);
+        self.drained = self.drained.wrapping_add(out.len() as u32);
+        self.drained_ps = now_ps;
+    }
+
+    /// Takes out what it holds, as a lane that feeds nothing does.
+    pub fn drain(&mut self, now_ps: u64) {
+        if self.fifo.length() > 0 {
+            self.drained = self.drained.wrapping_add(self.fifo.length());
+            self.drained_ps = now_ps;
+            self.fifo.drain(|piece| self.checker.check(piece));
+        }
+    }
+
+    /// `control.restart`.
+    pub fn restart(&mut self) {
+        self.fifo.clear();
+        (self.received, self.drained, self.returned) = (0, 0, 0);
+        self.overflow = false;
+        self.checker.restart();
+    }
+
+    pub fn reset_counters(&mut self) {
+        (self.first_ps, self.last_ps) = (None, 0);
+    }
+
+    /// When its count is to be sent to the sender: 0 for at once, `u64::MAX` for never as things
+    /// are.
+    fn credit_due_ps(&self, clock_ps: u64) -> u64 {
+        let unreturned = self.drained.wrapping_sub(self.returned);
+        if !self.is_set(control::RETURN_CREDITS) || unreturned == 0 {
+            u64::MAX
+        } else if unreturned >= self.fifo.capacity() / 4 {
+            0
+        } else if self.fifo.length() == 0 {
+            self.drained_ps + CREDIT_DELAY_CLOCKS * clock_ps
+        } else {
+            u64::MAX
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a TLP must stay behind those that wait for a lane: all but what the ordering rules
+    /// let pass (PCIe 6.x 2.4.1: completions with relaxed ordering).
+    pub(super) fn must_wait_behind_stalled(&self, header: &Header) -> bool {
+        let may_pass =
+            header.class() == Class::Completion && header.attributes.relaxed_ordering;
+        !self.stalled.is_empty() && !may_pass
+    }
+
+    pub(super) fn stall(&mut self, stalled: Stalled) {
+        self.stalled.push_back(stalled);
+    }
+
+    /// Takes in what was stalled, as far as there is room for it now.
+    pub(super) fn take_stalled(&mut self, port: &mut DevicePort<'_>) {
+        while let Some(Stalled { tlp, header, data_credits, payload }) = self.stalled.pop_front() {
+            match self.take_request(&header, &payload, Some(tlp), data_credits, port) {
+                Taken::Full => {
+                    self.stalled.push_front(Stalled { tlp, header, data_credits, payload });
+                    return;
+                }
+                Taken::Now => port.release(tlp, &header, data_credits),
+                Taken::Later => {}
+            }
+            self.spare.push(payload);
+        }
+    }
+
+    /// Bytes of BAR 1 that each lane has.
+    pub(super) fn lane_window_bytes(&self) -> u64 {
+        self.function.receive.bytes / self.lanes.len() as u64
+    }
+
+    /// A write into BAR 1.
+    pub(super) fn take_lane_write(
+        &mut self,
+        offset: u64,
+        header: &Header,
+        payload: &[u8],
+        now_ps: u64,
+    ) -> Taken {
+        let number = (offset / self.lane_window_bytes().max(1)) as usize;
+        let is_routed = self.user.is_routed_lane(number);
+        let Some(lane) = self.lanes.get_mut(number) else { return Taken::Now };
+        let is_whole = header.request_bytes() as usize == payload.len();
+        if !is_whole || header.poisoned || !lane.is_set(control::ENABLE) {
+            lane.overflow = true;
+            return Taken::Now;
+        }
+        let bytes = payload.len() as u32;
+        if is_routed && lane.fifo.room() < bytes {
+            if !lane.is_set(control::DROP_WHEN_FULL) {
+                return Taken::Full;
+            }
+            lane.overflow = true;
+            return Taken::Now;
+        }
+        lane.received = lane.received.wrapping_add(bytes);
+        lane.first_ps.get_or_insert(now_ps);
+        lane.last_ps = now_ps;
+        if is_routed {
+            lane.fifo.push(payload);
+            self.wake = true;
+        } else {
+            lane.checker.check(payload);
+            lane.drained = lane.drained.wrapping_add(bytes);
+            lane.drained_ps = now_ps;
+            self.wake |= lane.is_set(control::RETURN_CREDITS);
+        }
+        self.ping_returned(number, bytes, now_ps);
+        Taken::Now
+    }
+
+    /// When the next credit write falls due; 0 for now, `u64::MAX` for never as things are.
+    pub(super) fn next_credit_ps(&self) -> u64 {
+        let clock_ps = self.parameters.clock.0;
+        self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps)).min().unwrap_or(u64::MAX)
+    }
+
+    /// Sends a credit write that is due, of the lanes in turn. Returns whether there was one.
+    pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let (count, now_ps) = (self.lanes.len(), port.now_ps());
+        let clock_ps = self.parameters.clock.0;
+        if !self.function.bus_master {
+            return false;
+        }
+        for ahead in 0..count {
+            let number = (self.credit_turn + ahead) % count;
+            let lane = &mut self.lanes[number];
+            if lane.credit_due_ps(clock_ps) > now_ps {
+                continue;
+            }
+            self.credit_turn = number + 1;
+            lane.returned = lane.drained;
+            let drained = lane.drained;
+            let address = BusAddress(lane.credit_address & !3);
+            let header = Header::memory_write(port.routing_id(), address, 4);
+            self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));
+            return true;
+        }
+        false
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! H2C: reads of host memory, and their data on the way into the stream, in order.
+
+use crosslane_fabric::{DevicePort, ErrorKind};
+use crosslane_pcie::tlp::{CompletionStatus, Header};
+use crosslane_pcie::units::{BusAddress, Tag};
+use crosslane_regs::engine::channel::control;
+use crosslane_regs::engine::StreamSource;
+
+use super::channel::{Fault, Kind, Wait};
+use super::tags::Answered;
+use super::write::floor_power;
+use super::{Engine, TIMEOUT};
+
+impl Engine {
+    /// Longest read of a channel: what was set, what the engine can ask for, what the function
+    /// is set to.
+    fn read_limit_bytes(&self, channel: usize) -> u32 {
+        let channel = &self.channels[channel];
+        let own = self.parameters.max_read_bytes;
+        let wanted = if channel.payload == 0 { own } else { floor_power(channel.payload).max(4) };
+        let allowed = if control::OVERSIZE.get(channel.control) != 0 {
+            own
+        } else {
+            self.function.max_read_request_bytes
+        };
+        wanted.min(own).min(allowed)
+    }
+
+    /// Why an H2C channel cannot send a read now, if so. It has a descriptor.
+    pub(super) fn read_waits(&self) -> Option<Wait> {
+        (!self.tags.has_free()).then_some(Wait::Tag)
+    }
+
+    /// Sends the next read of an H2C channel.
+    pub(super) fn build_read(&mut self, index: usize, port: &mut DevicePort<'_>) {
+        let most = u64::from(self.read_limit_bytes(index));
+        let channel = &mut self.channels[index];
+        let Some(current) = &mut channel.current else { return };
+        let address = current.descriptor.address.wrapping_add(u64::from(current.built));
+        let left = u64::from(current.descriptor.bytes - current.built);
+        // The limit is a power of two up to 4096: no read crosses a 4 KiB boundary.
+        let bytes = left.min(most - address % most) as u32;
+        current.built += bytes;
+        let ends = current.built == current.descriptor.bytes;
+        let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
+        let now_ps = port.now_ps();
+        let deadline_ps = now_ps + self.parameters.completion_timeout.0;
+        let tag = self.tags.take(index, address, bytes, deadline_ps);
+        let channel = &mut self.channels[index];
+        channel.reads.push_back(tag);
+        let id = port.routing_id();
+        let mut header = Header::memory_read(id, Tag(tag), BusAddress(address), bytes);
+        header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;
+        self.arm_time_out(deadline_ps, port);
+        let whole_ps = self.send(header, port, |_| {});
+        let channel = &mut self.channels[index];
+        // The last time is that of the last data.
+        channel.counters.note_tlp(now_ps, 0);
+        if ends {
+            channel.current = None;
+            channel.gap_until_ps = whole_ps.max(self.engine_free_ps);
+            channel.gap_until_ps += self.parameters.descriptor_gap.0;
+        }
+    }
+
+    /// Sees to it that time-outs are looked for.
+    pub(super) fn arm_time_out(&mut self, deadline_ps: u64, port: &mut DevicePort<'_>) {
+        if self.deadline_ps == u64::MAX {
+            self.deadline_ps = deadline_ps;
+            port.deadline(deadline_ps, TIMEOUT);
+        }
+    }
+
+    /// The earliest deadline has come.
+    pub(super) fn time_out(&mut self, port: &mut DevicePort<'_>) {
+        let timeout = self.parameters.completion_timeout;
+        let now_ps = port.now_ps();
+        let mut waiting = Vec::new();
+        let next = self.tags.time_out(now_ps, timeout.0, |tag, slot| {
+            port.report(ErrorKind::CompletionTimeout { tag, timeout });
+            waiting.push(slot.channel);
+        });
+        self.deadline_ps = u64::MAX;
+        if let Some(next_ps) = next {
+            self.arm_time_out(next_ps, port);
+        }
+        for channel in waiting {
+            self.advance_reads(channel, now_ps);
+        }
+        // Tags may have come back, too.
+        self.wake = true;
+        self.go_on(port);
+    }
+
+    pub(super) fn take_completion(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        port: &mut DevicePort<'_>,
+    ) {
+        let answered = if header.requester == port.routing_id() {
+            self.tags.complete(header, payload)
+        } else {
+            Answered::Unexpected
+        };
+        match answered {
+            Answered::Unexpected => {
+                let what = crosslane_fabric::trace::HeaderLine(header).to_string();
+                port.report(ErrorKind::UnexpectedCompletion { what });
+            }
+            // An orphan's tag may be free again.
+            Answered::Dropped => self.wake = true,
+            Answered::Taken => {
+                let slot = *self.tags.get(header.tag.0);
+                if slot.error.is_some() {
+                    report_refusal(header, slot.address, slot.bytes, port);
+                } else if self.tags.is_for_data(header.tag.0) {
+                    self.channels[slot.channel].counters.last_ps = port.now_ps();
+                }
+                self.advance_reads(slot.channel, port.now_ps());
+                self.wake = true;
+            }
+        }
+    }
+
+    /// Passes on what has come for a channel: descriptors, and data in order.
+    pub(super) fn advance_reads(&mut self, index: usize, now_ps: u64) {
+        self.take_descriptors(index);
+        self.deliver(index, now_ps);
+    }
+
+    /// Whether the stream of an H2C channel leads to a channel, rather than being drained.
+    pub(super) fn stream_is_routed(&self, index: usize) -> bool {
+        let channel = &self.channels[index];
+        channel.number == 0 && self.user.feeds(StreamSource::H2c)
+    }
+
+    /// Moves data from the staging memory into the stream, as far as they have come in order and
+    /// the stream has room.
+    pub(super) fn deliver(&mut self, index: usize, now_ps: u64) {
+        if self.channels[index].kind != Kind::H2c {
+            return;
+        }
+        let is_routed = self.stream_is_routed(index);
+        let is_checked = self.channels[index].number == 0;
+        while let Some(tag) = self.channels[index].reads.front().copied() {
+            let slot = *self.tags.get(tag);
+            let data = self.tags.data(tag, slot.delivered);
+            let room = if is_routed { self.stream.room() as usize } else { usize::MAX };
+            let bytes = data.len().min(room);
+            if is_routed {
+                self.stream.push(&data[..bytes]);
+            } else if is_checked {
+                self.user.h2c_check.check(&data[..bytes]);
+            }
+            let all_good = bytes == data.len();
+            self.tags.get_mut(tag).delivered += bytes as u32;
+            self.note_delivered(index, bytes as u32);
+            if !all_good {
+                return;
+            }
+            if let Some(error) = slot.error {
+                let address = slot.address.wrapping_add(u64::from(slot.good));
+                self.stop(index, Fault { error, address }, now_ps);
+                return;
+            }
+            if !(self.tags.is_answered(tag) && slot.is_whole()) {
+                return;
+            }
+            self.channels[index].reads.pop_front();
+            self.tags.give_back(tag);
+        }
+    }
+
+    /// Counts delivered bytes; descriptors that are delivered whole are complete.
+    fn note_delivered(&mut self, index: usize, bytes: u32) {
+        let channel = &mut self.channels[index];
+        channel.counters.bytes += u64::from(bytes);
+        let mut left = bytes;
+        while left > 0 {
+            let Some(front) = channel.reading.front_mut() else { return };
+            let part = left.min(front.bytes - front.delivered);
+            front.delivered += part;
+            left -= part;
+            if front.delivered == front.bytes {
+                let bits = front.control;
+                channel.reading.pop_front();
+                channel.complete(bits);
+            }
+        }
+    }
+
+    /// Stops a channel; its tags are given up.
+    pub(super) fn stop(&mut self, index: usize, fault: Fault, now_ps: u64) {
+        self.give_up_tags(index);
+        self.channels[index].stop(fault);
+        self.command_stopped(index);
+        self.channels[index].note_wait(None, now_ps);
+        self.wake = true;
+    }
+
+    /// Gives up the reads of a channel that are under way.
+    pub(super) fn give_up_tags(&mut self, index: usize) {
+        let channel = &self.channels[index];
+        for tag in channel.reads.iter().chain(&channel.fetches) {
+            self.tags.abandon(*tag);
+        }
+    }
+}
+
+/// Reports a completion that was refused or bad.
+fn report_refusal(header: &Header, address: u64, bytes: u32, port: &mut DevicePort<'_>) {
+    let status = match header.status {
+        CompletionStatus::UnsupportedRequest => "Unsupported Request",
+        CompletionStatus::CompleterAbort => "Completer Abort",
+        _ if header.poisoned => "poisoned data",
+        _ => "a completion that does not fit",
+    };
+    port.report(ErrorKind::ReadRefused { address: BusAddress(address), bytes, status });
+}

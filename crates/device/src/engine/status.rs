@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Status blocks in host memory, and interrupts behind them.
+
+use crosslane_fabric::DevicePort;
+use crosslane_pcie::config::ConfigSpace;
+use crosslane_pcie::tlp::Header;
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::engine::{MSIX_TABLE, global};
+use crosslane_regs::status_block;
+
+use super::Engine;
+
+/// Interrupt vectors.
+pub(super) const VECTORS: u32 = global::counts::VECTORS.get(global::COUNTS_RESET);
+/// Alignment of a status block, bytes.
+const STATUS_ALIGNMENT: u64 = 64;
+
+/// Capability ID of MSI-X (PCIe 6.x 7.7.2).
+const CAPABILITY_MSIX: u8 = 0x11;
+/// In the capability's first double word: MSI-X Enable and Function Mask.
+const MSIX_ENABLE: u32 = 1 << 31;
+const MSIX_FUNCTION_MASK: u32 = 1 << 30;
+
+/// Words of an entry of the MSI-X table (PCIe 6.x 7.7.2.2).
+const ENTRY_WORDS: usize = 4;
+const ENTRY_ADDRESS_LOW: usize = 0;
+const ENTRY_ADDRESS_HIGH: usize = 1;
+const ENTRY_DATA: usize = 2;
+const ENTRY_CONTROL: usize = 3;
+const ENTRY_MASKED: u32 = 1;
+
+/// The MSI-X table and its pending bits.
+pub(super) struct Msix {
+    table: Vec<u32>,
+    pub pending: u32,
+    /// Whether the function may send messages.
+    is_enabled: bool,
+}
+
+impl Default for Msix {
+    /// Every vector masked.
+    fn default() -> Self {
+        let mut table = vec![0; MSIX_TABLE.bytes as usize / 4];
+        table.iter_mut().skip(ENTRY_CONTROL).step_by(ENTRY_WORDS).for_each(|word| {
+            *word = ENTRY_MASKED;
+        });
+        Self { table, pending: 0, is_enabled: false }
+    }
+}
+
+impl Msix {
+    pub fn configured(&mut self, config: &ConfigSpace) {
+        self.is_enabled = config.find_capability(CAPABILITY_MSIX).is_some_and(|offset| {
+            let word = config.read(offset);
+            word & MSIX_ENABLE != 0 && word & MSIX_FUNCTION_MASK == 0
+        });
+    }
+
+    /// A word of the table, by its number.
+    pub fn word(&self, number: usize) -> u32 {
+        self.table[number]
+    }
+
+    pub fn set_word(&mut self, number: usize, value: u32) {
+        self.table[number] =
+            if number % ENTRY_WORDS == ENTRY_CONTROL { value & ENTRY_MASKED } else { value };
+    }
+
+    fn request(&mut self, vector: u32) {
+        if vector < VECTORS {
+            self.pending |= 1 << vector;
+        }
+    }
+
+    /// Takes a pending vector that may be sent: address and data of its message.
+    fn take(&mut self) -> Option<(u64, u32)> {
+        if !self.is_enabled || self.pending == 0 {
+            return None;
+        }
+        let vector = (0..VECTORS as usize).find(|vector| {
+            let control = self.table[vector * ENTRY_WORDS + ENTRY_CONTROL];
+            self.pending & 1 << vector != 0 && control & ENTRY_MASKED == 0
+        })?;
+        self.pending &= !(1 << vector);
+        let entry = &self.table[vector * ENTRY_WORDS..];
+        let high = u64::from(entry[ENTRY_ADDRESS_HIGH]) << 32;
+        let address = high | u64::from(entry[ENTRY_ADDRESS_LOW] & !3);
+        Some((address, entry[ENTRY_DATA]))
+    }
+}
+
+impl Engine {
+    /// Sends an interrupt or a status block that is due. Returns whether there was one.
+    pub(super) fn build_status(&mut self, port: &mut DevicePort<'_>) -> bool {
+        if !self.function.bus_master {
+            // Neither can be sent: the registers tell.
+            for channel in &mut self.channels {
+                (channel.status_due, channel.interrupt_due) = (false, false);
+            }
+            return false;
+        }
+        if let Some((address, data)) = self.msix.take() {
+            let header = Header::memory_write(port.routing_id(), BusAddress(address), 4);
+            self.send(header, port, |payload| payload.copy_from_slice(&data.to_le_bytes()));
+            return true;
+        }
+        let count = self.channels.len();
+        for ahead in 0..count {
+            let index = (self.status_turn + ahead) % count;
+            if self.channels[index].status_due {
+                self.status_turn = index + 1;
+                self.send_status(index, port);
+                self.request_interrupt(index);
+                return true;
+            }
+            if self.request_interrupt(index)
+                && let Some((address, data)) = self.msix.take()
+            {
+                let header = Header::memory_write(port.routing_id(), BusAddress(address), 4);
+                self.send(header, port, |payload| payload.copy_from_slice(&data.to_le_bytes()));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Notes the interrupt of a channel whose status block has been sent.
+    fn request_interrupt(&mut self, index: usize) -> bool {
+        let channel = &mut self.channels[index];
+        let is_due = std::mem::take(&mut channel.interrupt_due);
+        if is_due {
+            self.msix.request(channel.vector);
+        }
+        is_due
+    }
+
+    fn send_status(&mut self, index: usize, port: &mut DevicePort<'_>) {
+        let clocks = self.clocks(port.now_ps());
+        let in_flight = self.tags.waiting_of(index);
+        let channel = &mut self.channels[index];
+        channel.status_due = false;
+        channel.sequence = channel.sequence.wrapping_add(1);
+        let words = [
+            (status_block::SEQUENCE, channel.sequence),
+            (status_block::COMPLETED, channel.completed),
+            (status_block::STATUS, channel.status(in_flight)),
+            (status_block::STOPPED_AT, channel.stopped_at),
+            (status_block::ERROR_LOW, channel.error_address as u32),
+            (status_block::ERROR_HIGH, (channel.error_address >> 32) as u32),
+            (status_block::TIME_LOW, clocks as u32),
+            (status_block::TIME_HIGH, (clocks >> 32) as u32),
+        ];
+        let address = BusAddress(channel.status_address & !(STATUS_ALIGNMENT - 1));
+        let header = Header::memory_write(port.routing_id(), address, status_block::BYTES);
+        self.send(header, port, |payload| {
+            for (offset, word) in words {
+                payload[offset as usize..offset as usize + 4].copy_from_slice(&word.to_le_bytes());
+            }
+        });
+    }
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tags, and the staging memory that is reserved with each: where the answers of reads are put
+//! together, in whatever order they come.
+
+use std::collections::VecDeque;
+
+use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
+use crosslane_regs::engine::ChannelError;
+use crosslane_regs::ring_descriptor;
+
+use crate::parameters::{EngineParameters, FETCH_TAGS};
+
+/// What a tag is used for now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    #[default]
+    Free,
+    /// Its read waits for answers.
+    Waiting,
+    /// No answer is missing; its data wait to be taken.
+    Answered,
+    /// Its read's channel has given it up: what still comes is dropped.
+    Orphan,
+    /// Timed out: out of use until its deadline.
+    Quarantine,
+}
+
+/// A tag and its read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tag {
+    state: State,
+    /// The channel that reads.
+    pub channel: usize,
+    pub address: u64,
+    pub bytes: u32,
+    /// Bytes that have been answered, good or bad.
+    received: u32,
+    /// Bytes that have come good, from the beginning on.
+    pub good: u32,
+    /// Bytes that have gone on into the stream.
+    pub delivered: u32,
+    /// What is wrong with the byte after the good ones.
+    pub error: Option<ChannelError>,
+    /// Whether its channel has it in line.
+    in_line: bool,
+    deadline_ps: u64,
+}
+
+impl Tag {
+    /// Whether all of its data have come good.
+    pub fn is_whole(&self) -> bool {
+        self.good == self.bytes
+    }
+}
+
+/// What a completion did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answered {
+    /// Nobody waits for it.
+    Unexpected,
+    /// It came for a read that was given up.
+    Dropped,
+    /// Something has changed for the channel of this tag.
+    Taken,
+}
+
+/// All tags: those for data first, then each channel's for descriptors.
+pub(super) struct Tags {
+    tags: Vec<Tag>,
+    /// Free tags for data. The one that was used least lately comes first.
+    free: VecDeque<u16>,
+    data_tags: u16,
+    read_bytes: usize,
+    fetch_bytes: usize,
+    staging: Vec<u8>,
+}
+
+impl Tags {
+    pub fn new(p: &EngineParameters) -> Self {
+        let fetch_tags = usize::from(p.channels() * FETCH_TAGS);
+        let read_bytes = p.max_read_bytes as usize;
+        let fetch_bytes = usize::from(p.fetch_batch) * ring_descriptor::BYTES as usize;
+        Self {
+            tags: vec![Tag::default(); usize::from(p.tags) + fetch_tags],
+            free: (0..p.tags).collect(),
+            data_tags: p.tags,
+            read_bytes,
+            fetch_bytes,
+            staging: vec![0; usize::from(p.tags) * read_bytes + fetch_tags * fetch_bytes],
+        }
+    }
+
+    pub fn get(&self, tag: u16) -> &Tag {
+        &self.tags[usize::from(tag)]
+    }
+
+    pub fn get_mut(&mut self, tag: u16) -> &mut Tag {
+        &mut self.tags[usize::from(tag)]
+    }
+
+    pub fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Whether a tag is one for data.
+    pub fn is_for_data(&self, tag: u16) -> bool {
+        tag < self.data_tags
+    }
+
+    /// A free tag of a channel's own, for descriptors.
+    pub fn free_fetch_tag(&self, channel: usize) -> Option<u16> {
+        let first = self.data_tags + channel as u16 * FETCH_TAGS;
+        (first..first + FETCH_TAGS).find(|tag| self.get(*tag).state == State::Free)
+    }
+
+    /// Takes a tag for a read of data; there is one.
+    pub fn take(&mut self, channel: usize, address: u64, bytes: u32, deadline_ps: u64) -> u16 {
+        let tag = self.free.pop_front().expect("has_free was asked before");
+        self.begin(tag, channel, address, bytes, deadline_ps);
+        tag
+    }
+
+    /// Begins a read with a tag that is free.
+    pub fn begin(
+        &mut self,
+        tag: u16,
+        channel: usize,
+        address: u64,
+        bytes: u32,
+        deadline_ps: u64,
+    ) {
+        *self.get_mut(tag) = Tag {
+            state: State::Waiting,
+            channel,
+            address,
+            bytes,
+            in_line: true,
+            deadline_ps,
+            ..Tag::default()
+        };
+    }
+
+    /// Gives a tag back whose answer is complete and has been taken.
+    pub fn give_back(&mut self, tag: u16) {
+        self.get_mut(tag).state = State::Free;
+        if tag < self.data_tags {
+            self.free.push_back(tag);
+        }
+    }
+
+    /// The channel of this tag wants no more of it.
+    pub fn abandon(&mut self, tag: u16) {
+        let slot = self.get_mut(tag);
+        slot.in_line = false;
+        match slot.state {
+            State::Waiting => slot.state = State::Orphan,
+            State::Answered => self.give_back(tag),
+            State::Free | State::Orphan | State::Quarantine => {}
+        }
+    }
+
+    /// Whether no answer is missing.
+    pub fn is_answered(&self, tag: u16) -> bool {
+        self.get(tag).state == State::Answered
+    }
+
+    /// Reads that wait for answers, given up or not.
+    pub fn waiting(&self) -> usize {
+        let waits = |tag: &&Tag| matches!(tag.state, State::Waiting | State::Orphan);
+        self.tags.iter().filter(waits).count()
+    }
+
+    /// Reads of a channel that wait for answers.
+    pub fn waiting_of(&self, channel: usize) -> usize {
+        let waits = |tag: &&Tag| tag.state == State::Waiting && tag.channel == channel;
+        self.tags.iter().filter(waits).count()
+    }
+
+    /// Where the bytes of a tag begin in the staging memory.
+    fn place(&self, tag: u16) -> usize {
+        let (tag, data_tags) = (usize::from(tag), usize::from(self.data_tags));
+        if tag < data_tags {
+            tag * self.read_bytes
+        } else {
+            data_tags * self.read_bytes + (tag - data_tags) * self.fetch_bytes
+        }
+    }
+
+    /// Bytes of a read that have come good, from `from` on.
+    pub fn data(&self, tag: u16, from: u32) -> &[u8] {
+        let at = self.place(tag);
+        &self.staging[at + from as usize..at + self.get(tag).good as usize]
+    }
+
+    /// Takes a completion. Its bytes go to the end of the read less the byte count.
+    pub fn complete(&mut self, header: &Header, payload: &[u8]) -> Answered {
+        let tag = header.tag.0;
+        let Some(slot) = self.tags.get_mut(usize::from(tag)) else { return Answered::Unexpected };
+        match slot.state {
+            State::Free | State::Answered => return Answered::Unexpected,
+            State::Quarantine => return Answered::Dropped,
+            State::Waiting | State::Orphan => {}
+        }
+        let wrong = fault_of(slot, header);
+        let ends = match wrong {
+            Some(ChannelError::MalformedCompletion) => false,
+            Some(ChannelError::UnsupportedRequest | ChannelError::CompleterAbort) => true,
+            _ => {
+                slot.received += header.payload_bytes();
+                slot.received == slot.bytes
+            }
+        };
+        let is_good = wrong.is_none() && slot.error.is_none();
+        if slot.error.is_none() {
+            slot.error = wrong;
+        }
+        if is_good {
+            slot.good = slot.received;
+        }
+        if slot.state == State::Orphan {
+            if ends {
+                self.give_back(tag);
+            }
+            return Answered::Dropped;
+        }
+        if ends {
+            slot.state = State::Answered;
+        }
+        if is_good {
+            let end = self.place(tag) + self.get(tag).good as usize;
+            self.staging[end - payload.len()..end].copy_from_slice(payload);
+        }
+        Answered::Taken
+    }
+
+    /// Times out what is due; calls `expired` for each read that was waited for. Returns when to
+    /// look again.
+    pub fn time_out(
+        &mut self,
+        now_ps: u64,
+        timeout_ps: u64,
+        mut expired: impl FnMut(u16, &Tag),
+    ) -> Option<u64> {
+        for number in 0..self.tags.len() as u16 {
+            let slot = self.get_mut(number);
+            if slot.deadline_ps > now_ps {
+                continue;
+            }
+            match slot.state {
+                State::Waiting | State::Orphan => {
+                    if slot.state == State::Waiting {
+                        slot.error.get_or_insert(ChannelError::CompletionTimeout);
+                        expired(number, slot);
+                    }
+                    slot.state = State::Quarantine;
+                    slot.deadline_ps = now_ps + timeout_ps;
+                }
+                // A channel that has not got to it yet keeps it.
+                State::Quarantine if slot.in_line => slot.deadline_ps = now_ps + timeout_ps,
+                State::Quarantine => self.give_back(number),
+                State::Free | State::Answered => {}
+            }
+        }
+        let open = self.tags.iter().filter(|tag| {
+            matches!(tag.state, State::Waiting | State::Orphan | State::Quarantine)
+        });
+        open.map(|tag| tag.deadline_ps).min()
+    }
+}
+
+/// What is wrong with a completion for a read (PCIe 6.x 2.3.2; in order within a read: 2.4.1).
+fn fault_of(tag: &Tag, header: &Header) -> Option<ChannelError> {
+    match header.status {
+        CompletionStatus::UnsupportedRequest => return Some(ChannelError::UnsupportedRequest),
+        CompletionStatus::CompleterAbort => return Some(ChannelError::CompleterAbort),
+        // Only configuration requests are answered like this.
+        CompletionStatus::ConfigurationRetry => return Some(ChannelError::MalformedCompletion),
+        CompletionStatus::Successful => {}
+    }
+    // 0 stands for 4096.
+    let count = if header.byte_count == 0 { 4096 } else { u32::from(header.byte_count) };
+    let left = tag.bytes - tag.received;
+    let payload = header.payload_bytes();
+    let address = tag.address.wrapping_add(u64::from(tag.received));
+    let fits = header.kind == TlpKind::CompletionData
+        && count == left
+        && (1..=left).contains(&payload)
+        && header.address.0 & 0x7f == address & 0x7f;
+    // A completion that is not the last ends at a read completion boundary.
+    let end = address.wrapping_add(u64::from(payload));
+    if !fits || (payload < left && end % READ_COMPLETION_BOUNDARY_BYTES != 0) {
+        return Some(ChannelError::MalformedCompletion);
+    }
+    header.poisoned.then_some(ChannelError::Poisoned)
+}
+
+/// The smallest that there is (PCIe 6.x 2.3.1.1).
+const READ_COMPLETION_BOUNDARY_BYTES: u64 = 64;

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The user circuit: what feeds which stream, the checker of what is read, the command port, and
+//! the ping-pong.
+
+use crosslane_regs::engine::StreamSource;
+use crosslane_regs::engine::user::interconnect;
+
+use super::Engine;
+use super::channel::{Descriptor, Kind, Origin};
+use super::pattern::Checker;
+
+/// What feeds a write channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Feed {
+    Generator,
+    /// What H2C channel 0 has read.
+    Stream,
+    Lane(usize),
+    Nothing,
+}
+
+/// Round trips of messages.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Ping {
+    rounds_left: u32,
+    /// A message is to be sent.
+    is_ready: bool,
+    /// When the message's first TLP was begun, in clocks; none while it has not been.
+    begun_clocks: Option<u64>,
+    /// Bytes of its echo that have come.
+    returned: u64,
+    pub done: u32,
+    pub sum_clocks: u64,
+    pub least_clocks: u32,
+    pub most_clocks: u32,
+    pub latched: u32,
+}
+
+/// The user circuit.
+#[derive(Default)]
+pub(super) struct User {
+    pub interconnect: u32,
+    pub generator_seed: u32,
+    pub h2c_check: Checker,
+    pub command_address: u64,
+    pub command_bytes: u32,
+    /// A command that waits for the peer channel.
+    command: Option<Descriptor>,
+    /// From the start of a command to its end.
+    pub is_busy: bool,
+    pub command_done: u32,
+    pub ping: Ping,
+}
+
+impl User {
+    fn sources(&self) -> [Option<StreamSource>; 2] {
+        [interconnect::C2H_SOURCE, interconnect::PEER_SOURCE]
+            .map(|field| StreamSource::from_bits(field.get(self.interconnect)))
+    }
+
+    fn lane(&self) -> usize {
+        interconnect::LANE.get(self.interconnect) as usize
+    }
+
+    /// Whether a stream leads to a channel.
+    pub fn feeds(&self, source: StreamSource) -> bool {
+        self.sources().contains(&Some(source))
+    }
+
+    pub fn is_routed_lane(&self, lane: usize) -> bool {
+        lane == self.lane() && self.feeds(StreamSource::Lane)
+    }
+
+    /// What feeds the first channel of a kind. Where both want the same stream it goes to C2H.
+    pub fn feed(&self, kind: Kind, lanes: usize) -> Feed {
+        let [c2h, peer] = self.sources();
+        let source = match kind {
+            Kind::C2h => c2h,
+            Kind::Peer if peer == c2h && peer != Some(StreamSource::Generator) => None,
+            Kind::Peer => peer,
+            Kind::H2c => None,
+        };
+        match source {
+            Some(StreamSource::Generator) => Feed::Generator,
+            Some(StreamSource::H2c) => Feed::Stream,
+            Some(StreamSource::Lane) if self.lane() < lanes => Feed::Lane(self.lane()),
+            Some(StreamSource::Lane) | None => Feed::Nothing,
+        }
+    }
+
+    fn command_descriptor(&self) -> Descriptor {
+        Descriptor { address: self.command_address, bytes: self.command_bytes, control: 0 }
+    }
+
+    /// `command.start`. One that comes while another is worked off has no effect.
+    pub fn start_command(&mut self) {
+        if !self.is_busy {
+            self.is_busy = true;
+            self.command = Some(self.command_descriptor());
+        }
+    }
+
+    /// `ping.start`.
+    pub fn start_ping(&mut self, rounds: u32) {
+        self.ping = Ping { rounds_left: rounds, is_ready: rounds > 0, ..Ping::default() };
+    }
+}
+
+impl Engine {
+    /// Whether the command port has something for a channel.
+    pub(super) fn command_waits(&self, index: usize) -> bool {
+        index == self.index(Kind::Peer, 0)
+            && (self.user.command.is_some() || self.user.ping.is_ready)
+    }
+
+    /// What the command port has.
+    pub(super) fn take_command(&mut self) -> (Descriptor, Origin) {
+        if let Some(command) = self.user.command.take() {
+            return (command, Origin::Command);
+        }
+        self.user.ping.is_ready = false;
+        (self.user.command_descriptor(), Origin::Ping)
+    }
+
+    /// The last TLP of a command or of a message has been sent.
+    pub(super) fn command_written(&mut self, origin: Origin) {
+        if origin == Origin::Command {
+            self.user.is_busy = false;
+            self.user.command_done = self.user.command_done.wrapping_add(1);
+        }
+    }
+
+    /// A channel has stopped or was restarted: its commands are forgotten.
+    pub(super) fn command_stopped(&mut self, index: usize) {
+        if index == self.index(Kind::Peer, 0) {
+            self.user.command = None;
+            self.user.is_busy = false;
+            self.user.ping.is_ready = false;
+            self.user.ping.rounds_left = 0;
+        }
+    }
+
+    /// The first TLP of a message is begun.
+    pub(super) fn ping_begun(&mut self, now_ps: u64) {
+        let clocks = self.clocks(now_ps);
+        let ping = &mut self.user.ping;
+        (ping.begun_clocks, ping.returned) = (Some(clocks), 0);
+    }
+
+    /// Bytes have entered a lane.
+    pub(super) fn ping_returned(&mut self, lane: usize, bytes: u32, now_ps: u64) {
+        let clocks = self.clocks(now_ps);
+        if self.user.ping.rounds_left == 0 || lane != self.user.lane() {
+            return;
+        }
+        let message_bytes = u64::from(self.user.command_bytes);
+        let ping = &mut self.user.ping;
+        let Some(begun_clocks) = ping.begun_clocks else { return };
+        if ping.returned == 0 {
+            let round = clocks - begun_clocks;
+            ping.sum_clocks += round;
+            let round = u32::try_from(round).unwrap_or(u32::MAX);
+            let is_first = ping.done == 0;
+            ping.least_clocks = if is_first { round } else { ping.least_clocks.min(round) };
+            ping.most_clocks = ping.most_clocks.max(round);
+        }
+        ping.returned += u64::from(bytes);
+        if ping.returned >= message_bytes {
+            ping.begun_clocks = None;
+            ping.done += 1;
+            ping.rounds_left -= 1;
+            ping.is_ready = ping.rounds_left > 0;
+            self.wake = true;
+        }
+    }
+
+    /// The interconnect has been set: what feeds nothing now is drained.
+    pub(super) fn settle_streams(&mut self, now_ps: u64) {
+        for number in 0..self.lanes.len() {
+            if !self.user.is_routed_lane(number) {
+                self.lanes[number].drain(now_ps);
+            }
+        }
+        if !self.user.feeds(StreamSource::H2c) {
+            let (stream, checker) = (&mut self.stream, &mut self.user.h2c_check);
+            stream.drain(|piece| checker.check(piece));
+        }
+        self.deliver(0, now_ps);
+    }
+}

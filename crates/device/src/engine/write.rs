@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! C2H and peer: writes of a stream's data, within a peer's credits.
+
+use crosslane_fabric::DevicePort;
+use crosslane_pcie::tlp::Header;
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::engine::channel::control;
+
+use super::channel::{Channel, Current, Kind, Origin, Wait};
+use super::pattern;
+use super::user::Feed;
+use super::Engine;
+
+/// The largest power of two that is not larger; of 0: 1.
+pub(super) fn floor_power(value: u32) -> u32 {
+    1 << value.max(1).ilog2()
+}
+
+/// Address of the bytes that a write channel sends next.
+fn target_address(channel: &Channel, current: &Current) -> u64 {
+    let address = current.descriptor.address.wrapping_add(u64::from(current.built));
+    if channel.kind != Kind::Peer || channel.aperture < 4 {
+        return address;
+    }
+    // Round within the lane, which is aligned to its size.
+    let within = u64::from(floor_power(channel.aperture)) - 1;
+    current.descriptor.address & !within | address & within
+}
+
+impl Engine {
+    /// Longest payload of a channel: what was set, what the engine can build, what the function
+    /// is set to; and what a credit window or an aperture can ever take.
+    fn payload_limit_bytes(&self, index: usize, port: &DevicePort<'_>) -> u32 {
+        let channel = &self.channels[index];
+        let own = self.parameters.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
+        let wanted = if channel.payload == 0 { own } else { floor_power(channel.payload).max(4) };
+        let allowed = if control::OVERSIZE.get(channel.control) != 0 {
+            own
+        } else {
+            self.function.max_payload_bytes
+        };
+        let mut most = wanted.min(own).min(allowed);
+        if channel.kind == Kind::Peer {
+            for bytes in [channel.credit_window, channel.aperture] {
+                if bytes >= 4 {
+                    most = most.min(floor_power(bytes));
+                }
+            }
+        }
+        most
+    }
+
+    /// Bytes that a write channel's next TLP is to carry. It has a descriptor.
+    fn next_write_bytes(&self, index: usize, current: &Current, port: &DevicePort<'_>) -> u32 {
+        let most = u64::from(self.payload_limit_bytes(index, port));
+        let address = target_address(&self.channels[index], current);
+        let left = u64::from(current.descriptor.bytes - current.built);
+        // The limit is a power of two up to 4096: no write crosses a 4 KiB boundary.
+        left.min(most - address % most) as u32
+    }
+
+    /// Bytes in the stream that feeds a write channel.
+    fn available_bytes(&self, feed: Feed) -> u32 {
+        match feed {
+            Feed::Generator => u32::MAX,
+            Feed::Stream => self.stream.length(),
+            Feed::Lane(lane) => self.lanes[lane].fifo.length(),
+            Feed::Nothing => 0,
+        }
+    }
+
+    /// What feeds the TLPs of a write channel.
+    fn feed_of(&self, index: usize, current: &Current) -> Feed {
+        let channel = &self.channels[index];
+        if current.origin == Origin::Ping || channel.number > 0 {
+            return Feed::Generator;
+        }
+        self.user.feed(channel.kind, self.lanes.len())
+    }
+
+    /// Why a write channel cannot send a TLP now, if so.
+    pub(super) fn write_waits(
+        &self,
+        index: usize,
+        current: &Current,
+        port: &DevicePort<'_>,
+    ) -> Option<Wait> {
+        let channel = &self.channels[index];
+        let bytes = self.next_write_bytes(index, current, port);
+        if channel.kind == Kind::Peer && channel.credit_window > 0 {
+            let beyond = channel.sent.wrapping_add(bytes).wrapping_sub(channel.credit);
+            if i64::from(beyond as i32) > i64::from(channel.credit_window) {
+                return Some(Wait::Credit);
+            }
+        }
+        let available = self.available_bytes(self.feed_of(index, current));
+        (available < bytes).then_some(Wait::Data)
+    }
+
+    /// Sends the next TLP of a write channel.
+    pub(super) fn build_write(&mut self, index: usize, port: &mut DevicePort<'_>) {
+        let Some(mut current) = self.channels[index].current else { return };
+        let bytes = self.next_write_bytes(index, &current, port);
+        let feed = self.feed_of(index, &current);
+        let channel = &mut self.channels[index];
+        let address = target_address(channel, &current);
+        let mut header =
+            Header::memory_write(port.routing_id(), BusAddress(address), bytes);
+        let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
+        header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;
+        let now_ps = port.now_ps();
+        let whole_ps = self.occupy(&header, now_ps);
+        let (channel, stream) = (&self.channels[index], &mut self.stream);
+        let lanes = &mut self.lanes;
+        let (seed, word) = (self.user.generator_seed, channel.word);
+        port.send(header, |payload| match feed {
+            Feed::Generator => pattern::fill(seed, word, payload),
+            Feed::Stream => stream.pop(payload),
+            Feed::Lane(lane) => lanes[lane].take_out(payload, now_ps),
+            Feed::Nothing => {}
+        });
+        if current.origin == Origin::Ping && current.built == 0 {
+            self.ping_begun(now_ps);
+        }
+        let channel = &mut self.channels[index];
+        if feed == Feed::Generator {
+            channel.word += u64::from(bytes / 4);
+        }
+        channel.sent = channel.sent.wrapping_add(bytes);
+        channel.counters.bytes += u64::from(bytes);
+        channel.counters.note_tlp(now_ps, whole_ps);
+        current.built += bytes;
+        channel.current = Some(current);
+        if current.built == current.descriptor.bytes {
+            self.written(index, current);
+        }
+        match feed {
+            // There is room for what waits in the staging memory.
+            Feed::Stream => self.deliver(0, now_ps),
+            Feed::Lane(_) => self.take_stalled(port),
+            Feed::Generator | Feed::Nothing => {}
+        }
+    }
+}
