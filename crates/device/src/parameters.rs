@@ -45,9 +45,9 @@ pub struct EngineParameters {
     pub peer_channels: u8,
     /// Receive lanes, 1 to 16, a power of two.
     pub lanes: u8,
-    /// Bytes of each lane's FIFO, a power of two from 4096 (the longest TLP) to 16 MiB.
+    /// Bytes of each lane's FIFO, a power of two from `max_write_bytes` to 16 MiB.
     pub lane_fifo_bytes: u32,
-    /// Bytes of the FIFO behind each H2C channel, a power of two from 4096 to 16 MiB.
+    /// Bytes of the FIFO behind each H2C channel, the same.
     pub stream_fifo_bytes: u32,
     /// Descriptors of each table in the engine, a power of two, up to 1024.
     pub table_descriptors: u16,
@@ -82,7 +82,8 @@ pub enum ParameterError {
 
 const US: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000 * US;
-const FIFO_BYTES: (u64, u64) = (4096, 16 << 20);
+/// More than any chip has.
+const MAX_FIFO_BYTES: u64 = 16 << 20;
 
 impl EngineParameters {
     /// Channels of all kinds.
@@ -120,7 +121,8 @@ impl EngineParameters {
         let reading = u64::from(self.reading_descriptors);
         within("reading_descriptors", reading, 1, u64::from(u16::MAX))?;
         power("lanes", u64::from(self.lanes), 1, 16)?;
-        let (least, most) = FIFO_BYTES;
+        // A write is built once all of its bytes are there.
+        let (least, most) = (u64::from(self.max_write_bytes), MAX_FIFO_BYTES);
         power("lane_fifo_bytes", u64::from(self.lane_fifo_bytes), least, most)?;
         power("stream_fifo_bytes", u64::from(self.stream_fifo_bytes), least, most)?;
         power("table_descriptors", u64::from(self.table_descriptors), 1, 1024)?;

@@ -106,6 +106,9 @@ impl Fabric {
                     self.port_states[below.0 as usize].routing_id = self.find_routing_id(below);
                 }
             }
+            // What was not allowed before may be now: interrupts, for one.
+            let node = self.port(port).node.0;
+            self.with_device(node, |device, port| device.transmit_ready(port));
         }
     }
 

@@ -39,7 +39,8 @@ pub trait Device: Any + Send {
     /// A TLP has reached the logic of the device, clean and in order.
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed;
 
-    /// A TLP of this device has taken the wire: there is more room in its queue.
+    /// A TLP of this device has taken the wire: there is more room in its queue. Or its
+    /// configuration space has been written, which may allow what was not allowed before.
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>);
 
     /// The time has come that was asked for with [`DevicePort::timer`] or

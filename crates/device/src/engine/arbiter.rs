@@ -150,8 +150,7 @@ impl Engine {
             waits && channel.gap_until_ps > now_ps && self.has_descriptor(*index)
         });
         let gap_ps = gaps.map(|(_, channel)| channel.gap_until_ps).min().unwrap_or(u64::MAX);
-        let credit_ps =
-            if self.function.bus_master { self.next_credit_ps() } else { u64::MAX };
+        let credit_ps = if self.function.bus_master { self.next_credit_ps() } else { u64::MAX };
         answer_ps.min(gap_ps).min(credit_ps)
     }
 

@@ -57,7 +57,7 @@ impl Descriptor {
     }
 
     fn is_good(&self) -> bool {
-        self.bytes != 0 && self.bytes % 4 == 0 && self.address % 4 == 0
+        self.bytes != 0 && self.bytes.is_multiple_of(4) && self.address.is_multiple_of(4)
     }
 }
 
@@ -244,8 +244,7 @@ impl Engine {
         let p = &self.parameters;
         let most = p.max_read_bytes.min(self.function.max_read_request_bytes);
         let to_boundary = (u64::from(most) - address % u64::from(most)) as u32;
-        let descriptors =
-            wanted.min(entries - first).min(to_boundary / ring_descriptor::BYTES);
+        let descriptors = wanted.min(entries - first).min(to_boundary / ring_descriptor::BYTES);
         Some(Fetch { address, descriptors })
     }
 

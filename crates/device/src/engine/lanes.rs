@@ -112,8 +112,7 @@ impl Engine {
     /// Whether a TLP must stay behind those that wait for a lane: all but what the ordering rules
     /// let pass (PCIe 6.x 2.4.1: completions with relaxed ordering).
     pub(super) fn must_wait_behind_stalled(&self, header: &Header) -> bool {
-        let may_pass =
-            header.class() == Class::Completion && header.attributes.relaxed_ordering;
+        let may_pass = header.class() == Class::Completion && header.attributes.relaxed_ordering;
         !self.stalled.is_empty() && !may_pass
     }
 
@@ -159,7 +158,8 @@ impl Engine {
         }
         let bytes = payload.len() as u32;
         if is_routed && lane.fifo.room() < bytes {
-            if !lane.is_set(control::DROP_WHEN_FULL) {
+            // One that is longer than the FIFO would wait for ever.
+            if !lane.is_set(control::DROP_WHEN_FULL) && bytes <= lane.fifo.capacity() {
                 return Taken::Full;
             }
             lane.overflow = true;

@@ -22,8 +22,9 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
-use crosslane_pcie::config::ConfigSpace;
+use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_regs::engine::{MSIX_PENDING, MSIX_TABLE};
 
 use crate::parameters::EngineParameters;
 use answers::Answer;
@@ -149,10 +150,16 @@ impl Engine {
         }
     }
 
-    /// Interrupt vectors: entries of the MSI-X table.
+    /// The MSI-X capability that goes with an engine: its table and pending bits are in BAR 0.
     #[must_use]
-    pub const fn interrupt_vectors() -> u16 {
-        status::VECTORS as u16
+    pub const fn msix_request() -> MsixRequest {
+        MsixRequest {
+            vectors: status::VECTORS as u16,
+            table_bar: 0,
+            table_offset_bytes: MSIX_TABLE.base,
+            pending_bar: 0,
+            pending_offset_bytes: MSIX_PENDING.base,
+        }
     }
 
     /// Engine time at a simulated time.
@@ -195,12 +202,7 @@ impl Engine {
     }
 
     /// A memory write: registers, or a lane.
-    fn take_write(
-        &mut self,
-        header: &Header,
-        payload: &[u8],
-        port: &mut DevicePort<'_>,
-    ) -> Taken {
+    fn take_write(&mut self, header: &Header, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
         let (address, bytes) = (header.address.0, header.request_bytes());
         if let Some(offset) = self.function.registers.offset(address, bytes) {
             if !header.poisoned {

@@ -4,8 +4,8 @@
 use crosslane_fabric::{DevicePort, ErrorKind};
 use crosslane_pcie::tlp::{CompletionStatus, Header};
 use crosslane_pcie::units::{BusAddress, Tag};
-use crosslane_regs::engine::channel::control;
 use crosslane_regs::engine::StreamSource;
+use crosslane_regs::engine::channel::control;
 
 use super::channel::{Fault, Kind, Wait};
 use super::tags::Answered;

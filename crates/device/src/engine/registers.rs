@@ -132,9 +132,7 @@ impl Engine {
             global::MAX_WRITE => p.max_write_bytes,
             global::MAX_READ => p.max_read_bytes,
             global::LANE_FIFO => p.lane_fifo_bytes,
-            global::LANE_WINDOW => {
-                u32::try_from(self.lane_window_bytes()).unwrap_or(u32::MAX)
-            }
+            global::LANE_WINDOW => u32::try_from(self.lane_window_bytes()).unwrap_or(u32::MAX),
             global::CLOCK => p.clock.0 as u32,
             global::TIME_LOW => low(now_ps / p.clock.0, &mut self.latched_time),
             global::TIME_HIGH => self.latched_time,
@@ -323,15 +321,9 @@ impl Engine {
             user::COMMAND_LOW => set_low(&mut user.command_address, value),
             user::COMMAND_HIGH => set_high(&mut user.command_address, value),
             user::COMMAND_BYTES => user.command_bytes = value,
-            user::COMMAND => {
-                if user::command::START.get(value) != 0 {
-                    user.start_command();
-                }
-            }
-            user::PING => {
-                if user::ping::START.get(value) != 0 {
-                    user.start_ping(user::ping::ROUNDS.get(value));
-                }
+            user::COMMAND if user::command::START.get(value) != 0 => user.start_command(),
+            user::PING if user::ping::START.get(value) != 0 => {
+                user.start_ping(user::ping::ROUNDS.get(value));
             }
             _ => {}
         }
@@ -347,19 +339,13 @@ impl Engine {
             channel::RING_LOW => set_low(&mut c.ring, value),
             channel::RING_HIGH => set_high(&mut c.ring, value),
             channel::RING_ENTRIES => c.ring_entries = value,
-            channel::DOORBELL => {
-                if !c.is_stopped() {
-                    c.doorbell = value;
-                }
-            }
+            channel::DOORBELL if !c.is_stopped() => c.doorbell = value,
             channel::STATUS_LOW => set_low(&mut c.status_address, value),
             channel::STATUS_HIGH => set_high(&mut c.status_address, value),
             _ if kind != Kind::Peer => {}
-            channel::CREDIT => {
-                if (value.wrapping_sub(c.credit) as i32) > 0 {
-                    c.credit = value;
-                    c.settle_credit();
-                }
+            channel::CREDIT if (value.wrapping_sub(c.credit) as i32) > 0 => {
+                c.credit = value;
+                c.settle_credit();
             }
             channel::CREDIT_WINDOW => c.credit_window = value,
             channel::APERTURE => c.aperture = value,

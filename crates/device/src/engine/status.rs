@@ -15,12 +15,6 @@ pub(super) const VECTORS: u32 = global::counts::VECTORS.get(global::COUNTS_RESET
 /// Alignment of a status block, bytes.
 const STATUS_ALIGNMENT: u64 = 64;
 
-/// Capability ID of MSI-X (PCIe 6.x 7.7.2).
-const CAPABILITY_MSIX: u8 = 0x11;
-/// In the capability's first double word: MSI-X Enable and Function Mask.
-const MSIX_ENABLE: u32 = 1 << 31;
-const MSIX_FUNCTION_MASK: u32 = 1 << 30;
-
 /// Words of an entry of the MSI-X table (PCIe 6.x 7.7.2.2).
 const ENTRY_WORDS: usize = 4;
 const ENTRY_ADDRESS_LOW: usize = 0;
@@ -50,10 +44,7 @@ impl Default for Msix {
 
 impl Msix {
     pub fn configured(&mut self, config: &ConfigSpace) {
-        self.is_enabled = config.find_capability(CAPABILITY_MSIX).is_some_and(|offset| {
-            let word = config.read(offset);
-            word & MSIX_ENABLE != 0 && word & MSIX_FUNCTION_MASK == 0
-        });
+        self.is_enabled = config.msix().is_some_and(|msix| msix.enabled && !msix.function_masked);
     }
 
     /// A word of the table, by its number.

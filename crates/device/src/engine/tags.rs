@@ -121,14 +121,7 @@ impl Tags {
     }
 
     /// Begins a read with a tag that is free.
-    pub fn begin(
-        &mut self,
-        tag: u16,
-        channel: usize,
-        address: u64,
-        bytes: u32,
-        deadline_ps: u64,
-    ) {
+    pub fn begin(&mut self, tag: u16, channel: usize, address: u64, bytes: u32, deadline_ps: u64) {
         *self.get_mut(tag) = Tag {
             state: State::Waiting,
             channel,
@@ -261,9 +254,10 @@ impl Tags {
                 State::Free | State::Answered => {}
             }
         }
-        let open = self.tags.iter().filter(|tag| {
-            matches!(tag.state, State::Waiting | State::Orphan | State::Quarantine)
-        });
+        let open = self
+            .tags
+            .iter()
+            .filter(|tag| matches!(tag.state, State::Waiting | State::Orphan | State::Quarantine));
         open.map(|tag| tag.deadline_ps).min()
     }
 }

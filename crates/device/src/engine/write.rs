@@ -6,10 +6,10 @@ use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::channel::control;
 
+use super::Engine;
 use super::channel::{Channel, Current, Kind, Origin, Wait};
 use super::pattern;
 use super::user::Feed;
-use super::Engine;
 
 /// The largest power of two that is not larger; of 0: 1.
 pub(super) fn floor_power(value: u32) -> u32 {
@@ -104,8 +104,7 @@ impl Engine {
         let feed = self.feed_of(index, &current);
         let channel = &mut self.channels[index];
         let address = target_address(channel, &current);
-        let mut header =
-            Header::memory_write(port.routing_id(), BusAddress(address), bytes);
+        let mut header = Header::memory_write(port.routing_id(), BusAddress(address), bytes);
         let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
         header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;
         let now_ps = port.now_ps();

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Data between host memory and the card: rings and tables, order, rates, status and interrupts.
+
+mod support;
+
+use crosslane_fabric::*;
+use crosslane_regs::engine::{
+    self, ChannelError, ChannelState, DescriptorSource, StreamSource, channel, user as user_regs,
+};
+use crosslane_regs::status_block;
+use support::*;
+
+fn word(block: &[u32], offset: u32) -> u32 {
+    block[offset as usize / 4]
+}
+
+/// The first look of any driver.
+#[test]
+fn an_engine_says_what_it_is() {
+    let mut bench = bench(&settings(), &[own()]);
+    let global_at = global(0);
+    assert_eq!(bench.read(global_at, engine::global::ID), engine::global::ID_RESET);
+    let counts = bench.read(global_at, engine::global::COUNTS);
+    assert_eq!(counts, engine::global::COUNTS_RESET);
+    assert_eq!(bench.read(global_at, engine::global::LANE_WINDOW), BAR1_BYTES as u32 / 8);
+    assert_eq!(bench.read(global_at, engine::global::CLOCK), 4000);
+    let in_force = bench.read(global_at, engine::global::IN_FORCE);
+    assert_eq!(in_force, 512 << 16 | 256);
+    let before = bench.fabric.now();
+    let clocks = bench.read_wide(global_at, engine::global::TIME_LOW);
+    assert!((before.0 / 4000..bench.fabric.now().0 / 4000).contains(&clocks), "{clocks}");
+    bench.assert_quiet();
+}
+
+/// Sixteen pages from the generator to host memory by the ring; the status block comes behind
+/// the last byte, the interrupt behind it.
+#[test]
+fn c2h_ring_writes_the_pattern_with_status_and_interrupt_behind_it() {
+    let mut bench = bench(&settings(), &[own()]);
+    let at = c2h(0);
+    bench.write(user(0), user_regs::GENERATOR_SEED, 77);
+    bench.unmask(0, 3);
+    bench.write(at, channel::VECTOR, 3);
+    bench.start_ring(at, 16);
+    for number in 0..16 {
+        let bits = if number == 15 { INTERRUPT | STATUS_WRITE } else { 0 };
+        bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, bits);
+    }
+    bench.write(at, channel::DOORBELL, 16);
+    bench.wait_interrupt();
+    // What the handler sees: the status, and all of the data.
+    let block = bench.status_block(at);
+    assert_eq!(word(&block, status_block::COMPLETED), 16);
+    assert_eq!(word(&block, status_block::SEQUENCE), 1);
+    assert_eq!(bench.peek(DATA, 65536), pattern(77, 0, 65536));
+    assert_eq!(bench.interrupts, [3]);
+    assert_eq!(bench.read(at, channel::COMPLETED), 16);
+    assert_eq!(bench.read(at, channel::FETCHED), 16);
+    assert_eq!(bench.read(at, channel::TLPS), 256);
+    assert_eq!(bench.read_wide(at, channel::BYTES_LOW), 65536);
+    assert_eq!(bench.state(at), (ChannelState::Running, ChannelError::None));
+    bench.assert_quiet();
+}
+
+/// A table of descriptors of odd sizes at odd places, in both directions at once, the one closed
+/// on the other: completions in any order and in any cut, and yet every byte in its place.
+#[test]
+fn h2c_goes_round_into_c2h() {
+    const COUNT: u32 = 24;
+    for seed in 0..100 {
+        let mut settings = settings();
+        settings.seed = seed;
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut parameters = own();
+        parameters.tags = [1, 2, 7, 64][random.usize(..4)];
+        parameters.reading_descriptors = [1, 3, 64][random.usize(..3)];
+        parameters.max_read_bytes = [128, 512, 4096][random.usize(..3)];
+        // Shuffled completions of a long read may wait long for each other.
+        parameters.completion_timeout = ns(10_000_000);
+        settings.max_read_request = [128, 512, 4096][random.usize(..3)];
+        settings.completer.read_latency.jitter = ns(1000);
+        let mut bench = bench(&settings, &[parameters]);
+        bench.fabric.set_shuffle(true);
+        let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
+        bench.write(user(0), user_regs::INTERCONNECT, source);
+        let mut total = 0;
+        for number in 0..COUNT {
+            let bytes = random.u32(1..3000) * 4;
+            // Sources lie apart, targets side by side.
+            let from = DATA + u64::from(number) * 0x4000 + 4 * random.u64(0..1000);
+            bench.poke_pattern(from, 5, total / 4, u64::from(bytes));
+            bench.put_table(h2c(0), number, from, bytes, STATUS_WRITE);
+            bench.put_table(c2h(0), number, DATA + 0x80_0004 + total, bytes, STATUS_WRITE);
+            total += u64::from(bytes);
+        }
+        bench.start(h2c(0), DescriptorSource::Table);
+        bench.start(c2h(0), DescriptorSource::Table);
+        bench.write(c2h(0), channel::DOORBELL, COUNT);
+        bench.write(h2c(0), channel::DOORBELL, COUNT);
+        assert_eq!(bench.run(None), RunEnd::Quiet, "seed {seed}");
+        let back = bench.peek(DATA + 0x80_0004, total as usize);
+        let right = pattern(5, 0, total);
+        let wrong = back.iter().zip(&right).position(|(got, expected)| got != expected);
+        assert_eq!(wrong, None, "seed {seed}, {parameters:?}");
+        for at in [h2c(0), c2h(0)] {
+            assert_eq!(word(&bench.status_block(at), status_block::COMPLETED), COUNT);
+            assert_eq!(bench.read(at, channel::COMPLETED), COUNT);
+            assert_eq!(bench.read_wide(at, channel::BYTES_LOW), total);
+        }
+        bench.assert_quiet();
+    }
+}
