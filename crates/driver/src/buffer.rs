@@ -1,29 +1,167 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Registered memory.
 
-use crosslane_host::{Bus, Segment};
+use std::fmt;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crosslane_host::{Bus, DmaMemory, Segment};
+use crosslane_pcie::units::{BusAddress, RoutingId};
+
+use crate::claims::Claims;
 use crate::error::DriverError;
 
-/// Memory that one device may reach. Clones are the same memory. While a transfer is in flight
-/// its part of the buffer belongs to the device: neither [`read`](Self::read) nor
-/// [`write`](Self::write) nor another transfer may touch it.
-#[derive(Clone)]
-pub struct Buffer<B: Bus> {
+/// Most bytes of one descriptor. The register `stopped_at` and the credit counters have 32 bits
+/// and are compared as signed numbers; this is half of what they tell apart.
+pub(crate) const MAX_DESCRIPTOR_BYTES: u64 = 1 << 30;
+
+/// Memory that is to be unpinned: that takes time, and a value that is dropped cannot wait.
+pub(crate) type Retired<M> = Arc<Mutex<Vec<M>>>;
+
+/// Locks a mutex. What these hold is whole at every step, so a task that panicked while it held
+/// one does no harm.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Registered memory, whoever holds it.
+pub(crate) struct Registered<B: Bus> {
+    bus: B,
+    device: String,
+    pub function: RoutingId,
     memory: B::Memory,
+    segments: Vec<Segment>,
+    /// Offset in the memory at which each segment begins.
+    starts: Vec<u64>,
+    claims: Mutex<Claims>,
+    is_registered: AtomicBool,
+    retired: Retired<B::Memory>,
+}
+
+impl<B: Bus> Registered<B> {
+    fn refused(&self, problem: String) -> DriverError {
+        DriverError::Refused { place: format!("a buffer of {}", self.device), problem }
+    }
+
+    fn check_within(&self, part: &Range<u64>) -> Result<(), DriverError> {
+        let size_bytes = self.memory.size_bytes();
+        if part.start <= part.end && part.end <= size_bytes {
+            return Ok(());
+        }
+        let (start, end) = (part.start, part.end);
+        Err(self.refused(format!("bytes {start} to {end} are not in its {size_bytes} B")))
+    }
+
+    fn in_flight(&self, part: &Range<u64>, taken: &Range<u64>) -> DriverError {
+        self.refused(format!(
+            "bytes {} to {} are wanted while a transfer of bytes {} to {} is in flight",
+            part.start, part.end, taken.start, taken.end
+        ))
+    }
+
+    /// The contiguous pieces of a part, each with its bus address.
+    pub fn pieces(&self, part: Range<u64>) -> impl Iterator<Item = (BusAddress, u32)> {
+        let mut at = part.start;
+        let mut index = self.starts.partition_point(|&start| start <= at).saturating_sub(1);
+        std::iter::from_fn(move || {
+            if at >= part.end {
+                return None;
+            }
+            let (segment, start) = (self.segments.get(index)?, self.starts[index]);
+            let within = at - start;
+            let bytes = (segment.bytes - within).min(part.end - at).min(MAX_DESCRIPTOR_BYTES);
+            at += bytes;
+            if at == start + segment.bytes {
+                index += 1;
+            }
+            Some((segment.address.offset(within), bytes as u32))
+        })
+    }
+}
+
+impl<B: Bus> Drop for Registered<B> {
+    fn drop(&mut self) {
+        if self.is_registered.load(Ordering::Acquire) {
+            lock(&self.retired).push(self.memory.clone());
+        }
+    }
+}
+
+/// A part of a buffer that belongs to the device until this is dropped.
+pub(crate) struct Claim<B: Bus> {
+    registered: Arc<Registered<B>>,
+    part: Range<u64>,
+    device_writes: bool,
+}
+
+impl<B: Bus> Drop for Claim<B> {
+    fn drop(&mut self) {
+        lock(&self.registered.claims).give_back(&self.part, self.device_writes);
+    }
+}
+
+/// Memory that one device may reach. Clones are the same memory; it is given back when the last
+/// one goes. While a transfer is in flight its part of the buffer belongs to the device: neither
+/// [`read`](Self::read) nor [`write`](Self::write) nor another transfer may touch it, except that
+/// transfers which only read may share it. A transfer ends, for its buffer, when its channel
+/// has noticed that: in `post`, `wait`, `poll`, `cancel` or `close`.
+pub struct Buffer<B: Bus> {
+    registered: Arc<Registered<B>>,
+}
+
+impl<B: Bus> Clone for Buffer<B> {
+    fn clone(&self) -> Self {
+        Self { registered: Arc::clone(&self.registered) }
+    }
+}
+
+impl<B: Bus> fmt::Debug for Buffer<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size_bytes = self.size_bytes();
+        write!(f, "Buffer({size_bytes} B of {})", self.registered.device)
+    }
 }
 
 impl<B: Bus> Buffer<B> {
+    pub(crate) fn new(
+        bus: B,
+        device: String,
+        function: RoutingId,
+        memory: B::Memory,
+        segments: Vec<Segment>,
+        retired: Retired<B::Memory>,
+    ) -> Self {
+        let ends = segments.iter().scan(0, |offset, segment| {
+            let start = *offset;
+            *offset += segment.bytes;
+            Some(start)
+        });
+        let starts = ends.collect();
+        let registered = Registered {
+            bus,
+            device,
+            function,
+            memory,
+            segments,
+            starts,
+            claims: Mutex::default(),
+            is_registered: AtomicBool::new(true),
+            retired,
+        };
+        Self { registered: Arc::new(registered) }
+    }
+
     /// Its size.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        unimplemented!()
+        self.registered.memory.size_bytes()
     }
 
     /// Where its parts lie, as the device addresses them.
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
-        unimplemented!()
+        &self.registered.segments
     }
 
     /// Copies out of it.
@@ -31,8 +169,13 @@ impl<B: Bus> Buffer<B> {
     /// # Errors
     /// Beyond its end, or a part that is in flight for writing by the device.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DriverError> {
-        let _ = (offset_bytes, into);
-        unimplemented!()
+        let part = offset_bytes..offset_bytes.saturating_add(into.len() as u64);
+        self.registered.check_within(&part)?;
+        let claims = lock(&self.registered.claims);
+        if let Some(taken) = claims.written_in(&part) {
+            return Err(self.registered.in_flight(&part, &taken));
+        }
+        self.registered.memory.read(offset_bytes, into).map_err(|source| self.bus_error(source))
     }
 
     /// Copies into it.
@@ -40,15 +183,60 @@ impl<B: Bus> Buffer<B> {
     /// # Errors
     /// Beyond its end, or a part that is in flight.
     pub fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), DriverError> {
-        let _ = (offset_bytes, from);
-        unimplemented!()
+        let part = offset_bytes..offset_bytes.saturating_add(from.len() as u64);
+        self.registered.check_within(&part)?;
+        let claims = lock(&self.registered.claims);
+        if let Some(taken) = claims.any_in(&part) {
+            return Err(self.registered.in_flight(&part, &taken));
+        }
+        self.registered.memory.write(offset_bytes, from).map_err(|source| self.bus_error(source))
     }
 
-    /// Ends the registration and gives the memory back.
+    /// Ends the registration and gives the memory back. Clones of the buffer can then still be
+    /// read and written, but no transfer takes them.
     ///
     /// # Errors
-    /// While a transfer is in flight.
+    /// While a transfer is in flight: the registration then ends when the last clone goes.
     pub async fn unregister(self) -> Result<B::Memory, DriverError> {
-        Ok(self.memory)
+        let registered = &self.registered;
+        {
+            let claims = lock(&registered.claims);
+            if !claims.is_empty() {
+                let problem = "a transfer is in flight, so it stays registered".to_owned();
+                return Err(registered.refused(problem));
+            }
+            // Under the lock: no transfer is claimed between this and the look before.
+            if !registered.is_registered.swap(false, Ordering::AcqRel) {
+                return Err(registered.refused("it is not registered any more".to_owned()));
+            }
+        }
+        let unpinned = registered.bus.unpin(registered.function, &registered.memory).await;
+        unpinned.map_err(|source| self.bus_error(source))?;
+        Ok(registered.memory.clone())
+    }
+
+    pub(crate) fn registered(&self) -> &Arc<Registered<B>> {
+        &self.registered
+    }
+
+    /// Gives a part to the device.
+    pub(crate) fn claim(
+        &self,
+        part: Range<u64>,
+        device_writes: bool,
+    ) -> Result<Claim<B>, DriverError> {
+        let registered = &self.registered;
+        registered.check_within(&part)?;
+        let mut claims = lock(&registered.claims);
+        if !registered.is_registered.load(Ordering::Acquire) {
+            return Err(registered.refused("it is not registered any more".to_owned()));
+        }
+        claims.take(&part, device_writes).map_err(|taken| registered.in_flight(&part, &taken))?;
+        drop(claims);
+        Ok(Claim { registered: Arc::clone(registered), part, device_writes })
+    }
+
+    fn bus_error(&self, source: crosslane_host::BusError) -> DriverError {
+        DriverError::Bus { device: self.registered.device.clone(), source }
     }
 }

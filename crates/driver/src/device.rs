@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A board with an engine, opened.
 
-use crosslane_host::{Bus, FunctionInfo, PageSize};
-use crosslane_pcie::units::{Picoseconds, RoutingId};
+use std::fmt;
+use std::sync::Arc;
 
-use crate::buffer::Buffer;
+use crosslane_host::{Bus, DmaMemory, FunctionInfo, PageSize, RegisterAddress, TopologyError};
+use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
+use crosslane_regs::engine::{self, global};
+
+use crate::buffer::{Buffer, lock};
 use crate::channel::{Channel, ChannelKind, ChannelOptions};
+use crate::connection;
 use crate::error::DriverError;
 use crate::peer::{Peer, PeerOptions};
+use crate::ports::LOW_HALF;
+use crate::shared::{BarRange, Shared};
 use crate::user::User;
+
+/// BAR of the registers.
+pub(crate) const REGISTER_BAR: u8 = 0;
+/// BAR of the receive lanes.
+pub(crate) const WINDOW_BAR: usize = 1;
+/// Major version of the register map that this driver is written for.
+const MAJOR: u32 = global::version::MAJOR.get(global::VERSION_RESET);
 
 /// What an engine says of itself (registers `global`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +57,33 @@ pub struct Description {
 }
 
 /// An engine, opened. Clones are the same engine. Channels, lanes and buffers are given out
-/// once each and come back when they are dropped.
-#[derive(Clone)]
+/// once each and come back when they are dropped; close them where the device may have to be
+/// told, or have it told by whatever is opened next.
 pub struct Device<B: Bus> {
-    _bus: B,
+    bus: B,
+    shared: Arc<Shared<B>>,
+}
+
+impl<B: Bus> Clone for Device<B> {
+    fn clone(&self) -> Self {
+        Self { bus: self.bus.clone(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<B: Bus> fmt::Debug for Device<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({} at {})", self.function().name, self.function().id)
+    }
+}
+
+/// Names of the endpoints of a tree.
+fn endpoints(functions: &[FunctionInfo]) -> String {
+    let names: Vec<&str> = functions
+        .iter()
+        .filter(|info| info.port_type == PortType::Endpoint)
+        .map(|info| info.name.as_str())
+        .collect();
+    if names.is_empty() { "there are no endpoints".to_owned() } else { names.join(", ") }
 }
 
 impl<B: Bus> Device<B> {
@@ -55,8 +93,42 @@ impl<B: Bus> Device<B> {
     /// # Errors
     /// No such function, no engine there, another version, or the platform's refusal.
     pub async fn open(bus: B, function: RoutingId) -> Result<Self, DriverError> {
-        let _ = (bus, function);
-        unimplemented!()
+        let tree = |error: TopologyError| DriverError::Bus {
+            device: function.to_string(),
+            source: error.into(),
+        };
+        let functions = bus.functions().map_err(tree)?;
+        let Some(info) = functions.iter().find(|info| info.id == function).cloned() else {
+            let problem =
+                format!("there is no such function; endpoints are {}", endpoints(&functions));
+            return Err(DriverError::Refused { place: function.to_string(), problem });
+        };
+        let refused = |problem| DriverError::Refused { place: info.name.clone(), problem };
+        let bar = info.bars.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
+        let bar_bytes = bar.map_or(0, |bar| bar.size_bytes);
+        if bar_bytes < u64::from(engine::BYTES) {
+            return Err(refused(format!(
+                "it is no engine: BAR{REGISTER_BAR} has {bar_bytes} B, the register map needs {} B",
+                engine::BYTES
+            )));
+        }
+        let before = bus.config_read(function, reg::COMMAND).map_err(tree)?;
+        let enabled = before | reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER;
+        let on = before | reg::COMMAND_MEMORY_SPACE;
+        bus.config_write(function, reg::COMMAND, on, LOW_HALF).map_err(tree)?;
+        let description = match describe(&bus, &info).await {
+            Ok(description) => description,
+            Err(error) => {
+                bus.config_write(function, reg::COMMAND, before, LOW_HALF).map_err(tree)?;
+                return Err(error);
+            }
+        };
+        bus.config_write(function, reg::COMMAND, enabled, LOW_HALF).map_err(tree)?;
+        let shared = Arc::new(Shared::new(info, description, bar_ranges(&functions)));
+        bus.enable_interrupts(function, description.vectors)
+            .await
+            .map_err(|source| shared.bus_error(source))?;
+        Ok(Self { bus, shared })
     }
 
     /// The same by the function's name in the tree.
@@ -64,33 +136,41 @@ impl<B: Bus> Device<B> {
     /// # Errors
     /// As [`open`](Self::open); a name that is not there is answered with those that are.
     pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
-        let _ = (bus, name);
-        unimplemented!()
+        let functions = bus
+            .functions()
+            .map_err(|error| DriverError::Bus { device: name.to_owned(), source: error.into() })?;
+        let found =
+            functions.iter().find(|info| info.name == name && info.port_type == PortType::Endpoint);
+        let Some(found) = found else {
+            let problem = format!("there is no such endpoint; {}", endpoints(&functions));
+            return Err(DriverError::Refused { place: name.to_owned(), problem });
+        };
+        let id = found.id;
+        Self::open(bus, id).await
     }
 
     /// The same device with register accesses made from another core of the host.
     #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
-        let _ = core;
-        unimplemented!()
+        Self { bus: self.bus.on_core(core), shared: Arc::clone(&self.shared) }
     }
 
     /// The bus that it was opened on.
     #[must_use]
     pub fn bus(&self) -> &B {
-        unimplemented!()
+        &self.bus
     }
 
     /// The function.
     #[must_use]
     pub fn function(&self) -> &FunctionInfo {
-        unimplemented!()
+        &self.shared.function
     }
 
     /// What the engine says of itself.
     #[must_use]
     pub fn description(&self) -> Description {
-        unimplemented!()
+        self.shared.description
     }
 
     /// Engine time, in clocks.
@@ -98,7 +178,7 @@ impl<B: Bus> Device<B> {
     /// # Errors
     /// The device does not answer.
     pub async fn time_clocks(&self) -> Result<u64, DriverError> {
-        unimplemented!()
+        self.read_pair(engine::GLOBAL + global::TIME_LOW, engine::GLOBAL + global::TIME_HIGH).await
     }
 
     /// Allocates and registers memory in one go.
@@ -106,17 +186,37 @@ impl<B: Bus> Device<B> {
     /// # Errors
     /// No memory, or it cannot be pinned.
     pub async fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer<B>, DriverError> {
-        let _ = (bytes, pages);
-        unimplemented!()
+        if bytes == 0 {
+            return Err(self.shared.refused("a buffer of 0 B was asked for".to_owned()));
+        }
+        // First what has come back: the new buffer may need its room.
+        self.unpin_retired().await?;
+        let memory = self.bus.allocate(bytes, pages);
+        self.register(memory.map_err(|source| self.shared.bus_error(source))?).await
     }
 
-    /// Registers memory: pins it and makes it reachable for this device.
+    /// Registers memory: pins it and makes it reachable for this device. Memory that is
+    /// registered with several devices is one buffer for each, and the buffers do not know of
+    /// each other's transfers.
     ///
     /// # Errors
     /// It cannot be pinned, or has no bytes.
     pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>, DriverError> {
-        let _ = memory;
-        unimplemented!()
+        if memory.size_bytes() == 0 {
+            return Err(self.shared.refused("memory of 0 B cannot be registered".to_owned()));
+        }
+        self.unpin_retired().await?;
+        let function = self.function();
+        let segments = self.bus.pin(function.id, &memory).await;
+        let segments = segments.map_err(|source| self.shared.bus_error(source))?;
+        Ok(Buffer::new(
+            self.bus.clone(),
+            function.name.clone(),
+            function.id,
+            memory,
+            segments,
+            Arc::clone(&self.shared.retired),
+        ))
     }
 
     /// Opens a channel: restarts it, sets it up and lets it run.
@@ -129,8 +229,7 @@ impl<B: Bus> Device<B> {
         number: u8,
         options: ChannelOptions,
     ) -> Result<Channel<B>, DriverError> {
-        let _ = (kind, number, options);
-        unimplemented!()
+        Channel::open(self.clone(), (kind, number), options).await
     }
 
     /// Claims a receive lane of `target` for this device's peer channel `number` and sets up the
@@ -143,14 +242,13 @@ impl<B: Bus> Device<B> {
         target: &Self,
         options: PeerOptions,
     ) -> Result<Peer<B>, DriverError> {
-        let _ = (target, options);
-        unimplemented!()
+        connection::connect(self, target, options).await
     }
 
     /// The user circuit.
     #[must_use]
     pub fn user(&self) -> User<B> {
-        unimplemented!()
+        User::new(self.clone())
     }
 
     /// Clears the counters and hardware timers of all channels and lanes.
@@ -158,6 +256,106 @@ impl<B: Bus> Device<B> {
     /// # Errors
     /// The device does not answer.
     pub async fn reset_counters(&self) -> Result<(), DriverError> {
-        unimplemented!()
+        let reset = global::control::RESET_COUNTERS.put(1);
+        self.write(engine::GLOBAL + global::CONTROL, reset).await
     }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared<B>> {
+        &self.shared
+    }
+
+    pub(crate) fn at(&self, offset: u32) -> RegisterAddress {
+        let function = self.shared.function.id;
+        RegisterAddress { function, bar: REGISTER_BAR, offset_bytes: offset.into() }
+    }
+
+    pub(crate) async fn read(&self, offset: u32) -> Result<u32, DriverError> {
+        let read = self.bus.read_register(self.at(offset)).await;
+        read.map_err(|source| self.shared.bus_error(source))
+    }
+
+    pub(crate) async fn write(&self, offset: u32, value: u32) -> Result<(), DriverError> {
+        let written = self.bus.write_register(self.at(offset), value).await;
+        written.map_err(|source| self.shared.bus_error(source))
+    }
+
+    /// A value of two registers: the lower one is read first and holds the upper one.
+    pub(crate) async fn read_pair(&self, low: u32, high: u32) -> Result<u64, DriverError> {
+        let low = self.read(low).await?;
+        Ok(u64::from(low) | u64::from(self.read(high).await?) << 32)
+    }
+
+    /// Writes a bus address to two registers.
+    pub(crate) async fn write_address(
+        &self,
+        [low, high]: [u32; 2],
+        address: BusAddress,
+    ) -> Result<(), DriverError> {
+        self.write(low, address.0 as u32).await?;
+        self.write(high, (address.0 >> 32) as u32).await
+    }
+
+    /// Unpins the memory of buffers and channels that were dropped.
+    pub(crate) async fn unpin_retired(&self) -> Result<(), DriverError> {
+        loop {
+            let next = lock(&self.shared.retired).pop();
+            let Some(memory) = next else { return Ok(()) };
+            let unpinned = self.bus.unpin(self.function().id, &memory).await;
+            unpinned.map_err(|source| self.shared.bus_error(source))?;
+        }
+    }
+}
+
+fn bar_ranges(functions: &[FunctionInfo]) -> Vec<BarRange> {
+    functions
+        .iter()
+        .flat_map(|info| info.bars.iter().map(move |bar| (info, bar)))
+        .map(|(info, bar)| BarRange {
+            function: info.name.clone(),
+            number: bar.index,
+            start: bar.base.0,
+            bytes: bar.size_bytes,
+        })
+        .collect()
+}
+
+/// Reads what an engine says of itself.
+async fn describe<B: Bus>(bus: &B, info: &FunctionInfo) -> Result<Description, DriverError> {
+    let bus_error = |source| DriverError::Bus { device: info.name.clone(), source };
+    let refused = |problem| DriverError::Refused { place: info.name.clone(), problem };
+    let read = async |register: u32| {
+        let offset_bytes = u64::from(engine::GLOBAL + register);
+        let at = RegisterAddress { function: info.id, bar: REGISTER_BAR, offset_bytes };
+        bus.read_register(at).await.map_err(bus_error)
+    };
+    let id = read(global::ID).await?;
+    if id != global::ID_RESET {
+        return Err(refused(format!(
+            "it is no engine: its first register is {id:#x} and not {:#x}",
+            global::ID_RESET
+        )));
+    }
+    let major = global::version::MAJOR.get(read(global::VERSION).await?);
+    if major != MAJOR {
+        return Err(refused(format!(
+            "its register map has version {major}, this driver is written for {MAJOR}"
+        )));
+    }
+    let (counts, sizes) = (read(global::COUNTS).await?, read(global::SIZES).await?);
+    let description = Description {
+        h2c_channels: global::counts::H2C.get(counts).min(engine::H2C.count) as u8,
+        c2h_channels: global::counts::C2H.get(counts).min(engine::C2H.count) as u8,
+        peer_channels: global::counts::PEER.get(counts).min(engine::PEER.count) as u8,
+        lanes: global::counts::LANES.get(counts).min(engine::LANES.count) as u8,
+        vectors: global::counts::VECTORS.get(counts) as u16,
+        tags: global::sizes::TAGS.get(sizes) as u16,
+        table_entries: global::sizes::TABLE_ENTRIES.get(sizes),
+        fetch_batch: read(global::FETCH_BATCH).await?,
+        max_write_bytes: read(global::MAX_WRITE).await?,
+        max_read_bytes: read(global::MAX_READ).await?,
+        lane_fifo_bytes: read(global::LANE_FIFO).await?,
+        lane_window_bytes: read(global::LANE_WINDOW).await?.into(),
+        clock: Picoseconds(read(global::CLOCK).await?.into()),
+    };
+    Ok(description)
 }

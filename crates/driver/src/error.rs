@@ -4,6 +4,7 @@
 
 use crosslane_host::BusError;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_regs::engine::ChannelError;
 use thiserror::Error;
 
 use crate::plan::PlanError;
@@ -63,10 +64,57 @@ pub enum TransferFault {
         /// Ports on the way that have detected an error since the channel was opened, and which.
         detected: Vec<String>,
     },
+    /// The engine does not answer register reads, though no link on the way is down.
+    NoAnswer(Box<DriverError>),
+    /// The engine gave an error code that its register map does not have.
+    UnknownError {
+        /// The code.
+        code: u32,
+    },
     /// It was cancelled, or stood behind one that failed.
     Cancelled,
     /// It was never posted: the request was refused.
-    Refused(DriverError),
+    Refused(Box<DriverError>),
+}
+
+impl TransferFault {
+    /// The fault that an engine's error code stands for.
+    pub(crate) fn from_code(code: u32) -> Self {
+        match ChannelError::from_bits(code) {
+            Some(ChannelError::UnsupportedRequest) => Self::UnsupportedRequest,
+            Some(ChannelError::CompleterAbort) => Self::CompleterAbort,
+            Some(ChannelError::Poisoned) => Self::Poisoned,
+            Some(ChannelError::CompletionTimeout) => Self::CompletionTimeout,
+            Some(ChannelError::BadDescriptor) => Self::BadDescriptor,
+            Some(ChannelError::NotBusMaster) => Self::NotBusMaster,
+            Some(ChannelError::MalformedCompletion) => Self::MalformedCompletion,
+            Some(ChannelError::None) | None => Self::UnknownError { code },
+        }
+    }
+
+    /// What happened, as the beginning of a sentence that may go on with the address.
+    pub(crate) fn words(&self) -> String {
+        match self {
+            Self::UnsupportedRequest => "Unsupported Request".to_owned(),
+            Self::CompleterAbort => "Completer Abort".to_owned(),
+            Self::Poisoned => "poisoned data".to_owned(),
+            Self::CompletionTimeout => "a read got no answer in time".to_owned(),
+            Self::MalformedCompletion => "an answer that does not fit its read".to_owned(),
+            Self::BadDescriptor => "the engine refused the descriptor".to_owned(),
+            Self::NotBusMaster => "Bus Master Enable is clear".to_owned(),
+            Self::LinkDown { port } => format!("the link below {port} is down"),
+            Self::Deadline { deadline, detected } if detected.is_empty() => {
+                format!("not complete at the deadline, {deadline}")
+            }
+            Self::Deadline { deadline, detected } => {
+                format!("not complete at the deadline, {deadline} ({})", detected.join(", "))
+            }
+            Self::NoAnswer(error) => format!("the engine does not answer ({error})"),
+            Self::UnknownError { code } => format!("the engine stopped with error code {code}"),
+            Self::Cancelled => "cancelled".to_owned(),
+            Self::Refused(error) => error.to_string(),
+        }
+    }
 }
 
 /// A transfer that failed, with what was moved and what was not.
@@ -85,6 +133,55 @@ pub struct TransferError {
     pub address: Option<BusAddress>,
 }
 
+/// `fpga1 C2H 0: Unsupported Request at 0x1000: 8192 of 65536 B were moved`.
 pub(crate) fn sentence(error: &TransferError) -> String {
-    format!("{}: {:?}", error.channel, error.fault)
+    let TransferError { channel, fault, moved_bytes, total_bytes, address } = error;
+    if let TransferFault::Refused(refused) = fault {
+        return refused.to_string();
+    }
+    let at = address.map_or(String::new(), |address| format!(" at {address}"));
+    let words = fault.words();
+    format!("{channel}: {words}{at}: {moved_bytes} of {total_bytes} B were moved")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_say_what_where_and_how_much() {
+        let error = |fault, address| TransferError {
+            channel: "fpga1 H2C 0".to_owned(),
+            fault,
+            moved_bytes: 8192,
+            total_bytes: 65536,
+            address,
+        };
+        assert_eq!(
+            error(TransferFault::UnsupportedRequest, Some(BusAddress(0x8000_0000))).to_string(),
+            "fpga1 H2C 0: Unsupported Request at 0x80000000: 8192 of 65536 B were moved"
+        );
+        let detected = vec!["rc47a.down2: fatal error detected".to_owned()];
+        let deadline = TransferFault::Deadline { deadline: Picoseconds::from_ns(2_000), detected };
+        assert_eq!(
+            error(deadline, None).to_string(),
+            "fpga1 H2C 0: not complete at the deadline, 2 us (rc47a.down2: fatal error detected): \
+             8192 of 65536 B were moved"
+        );
+        let down = TransferFault::LinkDown { port: "rc47a.down2".to_owned() };
+        assert_eq!(
+            error(down, None).to_string(),
+            "fpga1 H2C 0: the link below rc47a.down2 is down: 8192 of 65536 B were moved"
+        );
+    }
+
+    #[test]
+    fn every_error_code_of_the_register_map_is_a_fault() {
+        for code in 0..16 {
+            let is_known = ChannelError::from_bits(code).is_some_and(|e| e != ChannelError::None);
+            let fault = TransferFault::from_code(code);
+            let is_unknown = fault == TransferFault::UnknownError { code };
+            assert_eq!(is_unknown, !is_known, "{code}: {fault:?}");
+        }
+    }
 }

@@ -11,10 +11,15 @@
 
 mod buffer;
 mod channel;
+mod claims;
+
+mod connection;
 mod device;
 mod error;
 mod peer;
 mod plan;
+mod ports;
+mod shared;
 mod user;
 
 pub use buffer::Buffer;

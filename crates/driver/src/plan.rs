@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plans: which way data take, at what rate, and why no faster way is taken.
+//!
+//! Read first: base specification 6.12 (Access Control Services); `crosslane_pcie::ceiling`.
 
 use crosslane_host::{FunctionInfo, Topology, TopologyError};
-use crosslane_pcie::units::RoutingId;
+use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, payload_efficiency};
+use crosslane_pcie::config::PortType;
+use crosslane_pcie::units::{BusAddress, RoutingId};
 use thiserror::Error;
+
+use crate::ports::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES, Port};
 
 /// One end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +41,24 @@ pub enum Refusal {
     },
 }
 
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AcsRedirect { port } => {
+                write!(f, "{port} redirects peer requests to the root complex (ACS)")
+            }
+            Self::ThroughRootComplex => f.write_str("the ends meet only in the root complex"),
+            Self::MaxPayload { in_force_bytes, possible_bytes, ports } => write!(
+                f,
+                "payloads are {in_force_bytes} B where {possible_bytes} B are possible: {} {} set \
+                 to less",
+                ports.join(", "),
+                if ports.len() == 1 { "is" } else { "are" }
+            ),
+        }
+    }
+}
+
 /// The way between two places.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
@@ -43,7 +67,8 @@ pub struct Plan {
     /// Largest payload that every port on the way takes, bytes.
     pub max_payload_bytes: u32,
     /// Payload bytes per second that the slowest link can carry with that payload and the
-    /// header that the addresses need, without DLLPs.
+    /// header that the addresses need, without DLLPs. Host memory is taken to lie below 4 GiB;
+    /// [`expected_at`](Self::expected_at) is for an address that is known.
     pub expected_bytes_per_second: f64,
     /// Name of the port at the upper end of that link.
     pub slowest_link: String,
@@ -70,17 +95,241 @@ pub enum PlanError {
         /// What it supports, bytes.
         most_bytes: u32,
     },
+    /// A payload size that is no power of two from 128 to 4096.
+    #[error("{bytes} B is no payload size: powers of two from 128 to 4096 are")]
+    NoPayloadSize {
+        /// What was asked for, bytes.
+        bytes: u32,
+    },
+    /// A port that does not keep the payload size that is written; all are as they were.
+    #[error("{port} does not keep a payload size of {bytes} B")]
+    PayloadNotKept {
+        /// The port.
+        port: String,
+        /// What was asked for, bytes.
+        bytes: u32,
+    },
+    /// A port whose link has no rate.
+    #[error("the link below {port} is down")]
+    LinkDown {
+        /// The port at the link's upper end.
+        port: String,
+    },
+    /// Two places with no link between them.
+    #[error("there is no link on the way from {from} to {to}")]
+    SamePlace {
+        /// The source.
+        from: String,
+        /// The target.
+        to: String,
+    },
+}
+
+/// Header of a write below 4 GiB, and above (PCIe 6.x 2.2.4.1).
+const fn header_dw(address: BusAddress) -> u32 {
+    if address.needs_four_dw_header() { 4 } else { 3 }
 }
 
 impl Plan {
     /// The plan for writes from one place to the other.
     ///
     /// # Errors
-    /// A function that is not there.
+    /// A function that is not there, a link that is down, or two places that are the same.
     pub fn new(topology: &impl Topology, from: Place, to: Place) -> Result<Self, PlanError> {
-        let _ = (topology, from, to);
-        unimplemented!()
+        let functions = topology.functions()?;
+        let (path, turn) = way(topology, &functions, from, to)?;
+        let mut refused = Vec::new();
+        match &turn {
+            Turn::Redirected(port) => refused.push(Refusal::AcsRedirect { port: port.clone() }),
+            Turn::RootComplex => refused.push(Refusal::ThroughRootComplex),
+            Turn::Switch | Turn::HostMemory => {}
+        }
+        let (mut in_force_bytes, mut possible_bytes) = (MOST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES);
+        let mut set = Vec::new();
+        for info in &path {
+            let port = Port::new(topology, info)?;
+            let supported_bytes = port.max_payload_supported_bytes()?;
+            let bytes = port.max_payload_bytes()?.min(supported_bytes);
+            in_force_bytes = in_force_bytes.min(bytes);
+            possible_bytes = possible_bytes.min(supported_bytes);
+            set.push((&info.name, bytes));
+        }
+        if possible_bytes > in_force_bytes {
+            let mut ports: Vec<String> = Vec::new();
+            for (name, bytes) in set {
+                if bytes < possible_bytes && !ports.contains(name) {
+                    ports.push(name.clone());
+                }
+            }
+            refused.push(Refusal::MaxPayload { in_force_bytes, possible_bytes, ports });
+        }
+        let (slowest_link, link_bytes_per_second) = slowest(topology, &path)?;
+        let efficiency = payload_efficiency(header_dw(target_address(&path)), in_force_bytes);
+        Ok(Self {
+            path,
+            max_payload_bytes: in_force_bytes,
+            expected_bytes_per_second: link_bytes_per_second * efficiency,
+            slowest_link,
+            through_root_complex: matches!(turn, Turn::Redirected(_) | Turn::RootComplex),
+            refused,
+        })
     }
+
+    /// What to expect of writes to `address`, payload bytes per second, as
+    /// [`expected_bytes_per_second`](Self::expected_bytes_per_second).
+    #[must_use]
+    pub fn expected_at(&self, address: BusAddress) -> f64 {
+        let efficiency = |address| payload_efficiency(header_dw(address), self.max_payload_bytes);
+        let assumed = target_address(&self.path);
+        self.expected_bytes_per_second / efficiency(assumed) * efficiency(address)
+    }
+}
+
+/// The address that stands for the target of a path: that of the largest BAR at its end, where
+/// that is no root port.
+fn target_address(path: &[FunctionInfo]) -> BusAddress {
+    let bars = path.last().into_iter().flat_map(|info| &info.bars);
+    bars.max_by_key(|bar| bar.size_bytes).map_or(BusAddress(0), |bar| bar.base)
+}
+
+/// Where a path turns round.
+enum Turn {
+    /// In host memory.
+    HostMemory,
+    /// In a switch.
+    Switch,
+    /// In the root complex, for want of a switch above both ends.
+    RootComplex,
+    /// In the root complex, since this port redirects.
+    Redirected(String),
+}
+
+/// A function and every bridge above it.
+fn way_up(functions: &[FunctionInfo], id: RoutingId) -> Result<Vec<&FunctionInfo>, PlanError> {
+    let find = |id: RoutingId| {
+        functions
+            .iter()
+            .find(|info| info.id == id)
+            .ok_or(PlanError::Topology(TopologyError::NoSuchFunction(id)))
+    };
+    let mut way = vec![find(id)?];
+    // A tree has no more levels than functions: a parent that points in a circle ends the walk.
+    while let Some(parent) = way.last().and_then(|info| info.parent) {
+        if way.len() > functions.len() {
+            break;
+        }
+        way.push(find(parent)?);
+    }
+    Ok(way)
+}
+
+fn name_of(functions: &[FunctionInfo], place: Place) -> String {
+    match place {
+        Place::HostMemory => "host memory".to_owned(),
+        Place::Function(id) => functions
+            .iter()
+            .find(|info| info.id == id)
+            .map_or_else(|| id.to_string(), |info| info.name.clone()),
+    }
+}
+
+/// Every port from one place to the other, in the order of passing.
+fn way(
+    topology: &impl Topology,
+    functions: &[FunctionInfo],
+    from: Place,
+    to: Place,
+) -> Result<(Vec<FunctionInfo>, Turn), PlanError> {
+    let up = match from {
+        Place::HostMemory => Vec::new(),
+        Place::Function(id) => way_up(functions, id)?,
+    };
+    let mut down = match to {
+        Place::HostMemory => Vec::new(),
+        Place::Function(id) => way_up(functions, id)?,
+    };
+    if from == to {
+        let (from, to) = (name_of(functions, from), name_of(functions, to));
+        return Err(PlanError::SamePlace { from, to });
+    }
+    let mut turn = match (from, to) {
+        (Place::Function(_), Place::Function(_)) => Turn::RootComplex,
+        _ => Turn::HostMemory,
+    };
+    let mut path = Vec::new();
+    let (mut up_ends, mut down_begins) = (up.len(), down.len());
+    // A switch turns a packet that came in at one of its lower ports down another: both are
+    // children of its upstream port, which is not passed.
+    for (index, port) in up.iter().enumerate() {
+        let meets = port.port_type == PortType::DownstreamPort;
+        let other = down
+            .iter()
+            .position(|other| meets && other.parent == port.parent && other.id != port.id);
+        let Some(other) = other else { continue };
+        if Port::new(topology, port)?.redirects()? {
+            turn = Turn::Redirected(port.name.clone());
+        } else {
+            turn = Turn::Switch;
+            (up_ends, down_begins) = (index + 1, other + 1);
+        }
+        break;
+    }
+    down.truncate(down_begins);
+    path.extend(up[..up_ends].iter().map(|&info| info.clone()));
+    path.extend(down.iter().rev().map(|&info| info.clone()));
+    Ok((path, turn))
+}
+
+/// Whether two ports are the ends of a link, the first one the upper.
+fn is_link(upper: &FunctionInfo, lower: &FunctionInfo) -> bool {
+    upper.port_type.is_above_its_link() && lower.parent == Some(upper.id)
+}
+
+/// The upper port of the slowest link on the way, and its bytes per second.
+fn slowest(topology: &impl Topology, path: &[FunctionInfo]) -> Result<(String, f64), PlanError> {
+    let mut slowest: Option<(String, f64)> = None;
+    for pair in path.windows(2) {
+        let upper = match pair {
+            [a, b] if is_link(a, b) => a,
+            [a, b] if is_link(b, a) => b,
+            _ => continue,
+        };
+        let port = Port::new(topology, upper)?;
+        let rate = port.link()?.filter(|_| !port.link_is_down().unwrap_or(false));
+        let Some(rate) = rate else {
+            return Err(PlanError::LinkDown { port: upper.name.clone() });
+        };
+        let bytes_per_second = link_ceiling_bytes_per_second(rate);
+        if slowest.as_ref().is_none_or(|(_, least)| bytes_per_second < *least) {
+            slowest = Some((upper.name.clone(), bytes_per_second));
+        }
+    }
+    let end = |info: Option<&FunctionInfo>| info.map_or(String::new(), |info| info.name.clone());
+    slowest.ok_or_else(|| PlanError::SamePlace { from: end(path.first()), to: end(path.last()) })
+}
+
+/// The upper ports of the links on the way between two places that are down.
+pub(crate) fn links_down(
+    topology: &impl Topology,
+    path: &[FunctionInfo],
+) -> Result<Vec<String>, TopologyError> {
+    let mut down = Vec::new();
+    for info in path.iter().filter(|info| info.port_type.is_above_its_link()) {
+        if Port::new(topology, info)?.link_is_down()? && !down.contains(&info.name) {
+            down.push(info.name.clone());
+        }
+    }
+    Ok(down)
+}
+
+/// Every port on the way between two places.
+pub(crate) fn path(
+    topology: &impl Topology,
+    from: Place,
+    to: Place,
+) -> Result<Vec<FunctionInfo>, PlanError> {
+    let functions = topology.functions()?;
+    Ok(way(topology, &functions, from, to)?.0)
 }
 
 /// Sets Max_Payload_Size of every port on the way from one place to the other, as `setpci` would,
@@ -94,6 +343,40 @@ pub fn set_max_payload_on_path(
     to: Place,
     bytes: u32,
 ) -> Result<Vec<String>, PlanError> {
-    let _ = (topology, from, to, bytes);
-    unimplemented!()
+    let is_size =
+        bytes.is_power_of_two() && (LEAST_PAYLOAD_BYTES..=MOST_PAYLOAD_BYTES).contains(&bytes);
+    if !is_size {
+        return Err(PlanError::NoPayloadSize { bytes });
+    }
+    let path = path(topology, from, to)?;
+    let mut ports: Vec<(&FunctionInfo, Port<'_, _>, u32)> = Vec::new();
+    for info in &path {
+        if ports.iter().any(|(other, ..)| other.id == info.id) {
+            continue;
+        }
+        let port = Port::new(topology, info)?;
+        let most_bytes = port.max_payload_supported_bytes()?;
+        if bytes > most_bytes {
+            return Err(PlanError::PayloadUnsupported {
+                port: info.name.clone(),
+                bytes,
+                most_bytes,
+            });
+        }
+        let before_bytes = port.max_payload_bytes()?;
+        ports.push((info, port, before_bytes));
+    }
+    for (index, (info, port, _)) in ports.iter().enumerate() {
+        let failure = match port.set_max_payload(bytes) {
+            Ok(true) => continue,
+            Ok(false) => PlanError::PayloadNotKept { port: info.name.clone(), bytes },
+            Err(error) => PlanError::Topology(error),
+        };
+        for (_, port, before_bytes) in &ports[..=index] {
+            // The first failure is the one to report.
+            let _ = port.set_max_payload(*before_bytes);
+        }
+        return Err(failure);
+    }
+    Ok(ports.iter().map(|(info, ..)| info.name.clone()).collect())
 }

@@ -1,10 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The user circuit: what feeds the streams, the command port, ping-pong.
 
-use crosslane_host::Bus;
+use crosslane_host::{Bus, BusError};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_regs::engine::{self, ChannelState, channel, user};
 
-use crate::error::DriverError;
+use crate::buffer::lock;
+use crate::channel::{ChannelKind, DescriptorSource};
+use crate::device::Device;
+use crate::error::{DriverError, TransferFault};
+use crate::shared::channel_registers;
+
+/// The command port's channel.
+const COMMAND_CHANNEL: (ChannelKind, u8) = (ChannelKind::Peer, 0);
+/// Looks at the command port between two looks at its channel's state.
+const LOOKS_PER_STATE: u32 = 16;
 
 /// What feeds a stream that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,6 +27,23 @@ pub enum StreamSource {
     Lane(u8),
 }
 
+impl StreamSource {
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Generator => engine::StreamSource::Generator.bits(),
+            Self::H2c => engine::StreamSource::H2c.bits(),
+            Self::Lane(_) => engine::StreamSource::Lane.bits(),
+        }
+    }
+
+    const fn lane(self) -> Option<u8> {
+        match self {
+            Self::Lane(lane) => Some(lane),
+            Self::Generator | Self::H2c => None,
+        }
+    }
+}
+
 /// What a checker has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
@@ -24,6 +51,12 @@ pub struct Check {
     pub errors: u32,
     /// Number of the first of them, if there is one.
     pub first_word: Option<u32>,
+}
+
+impl Check {
+    pub(crate) fn new(errors: u32, first_word: u32) -> Self {
+        Self { errors, first_word: (errors > 0).then_some(first_word) }
+    }
 }
 
 /// Round trips of a ping-pong, as the initiator's hardware timer saw them.
@@ -40,16 +73,38 @@ pub struct PingPong {
 }
 
 /// The user circuit of an engine.
-#[derive(Clone)]
 pub struct User<B: Bus> {
-    _bus: B,
+    device: Device<B>,
+}
+
+impl<B: Bus> Clone for User<B> {
+    fn clone(&self) -> Self {
+        Self { device: self.device.clone() }
+    }
 }
 
 impl<B: Bus> User<B> {
+    pub(crate) fn new(device: Device<B>) -> Self {
+        Self { device }
+    }
+
     /// Word `n` of the generator's pattern.
     #[must_use]
     pub const fn pattern(seed: u32, n: u32) -> u32 {
         seed.wrapping_add(n.wrapping_mul(0x9e37_79b1))
+    }
+
+    fn refused(&self, problem: String) -> DriverError {
+        let place = format!("{} user circuit", self.device.function().name);
+        DriverError::Refused { place, problem }
+    }
+
+    async fn read(&self, register: u32) -> Result<u32, DriverError> {
+        self.device.read(engine::USER + register).await
+    }
+
+    async fn write(&self, register: u32, value: u32) -> Result<(), DriverError> {
+        self.device.write(engine::USER + register, value).await
     }
 
     /// What feeds C2H channel 0 and peer channel 0. Only one lane can be routed.
@@ -57,8 +112,22 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// Two different lanes, a lane that is not there, or no answer.
     pub async fn route(&self, c2h: StreamSource, peer: StreamSource) -> Result<(), DriverError> {
-        let _ = (c2h, peer);
-        unimplemented!()
+        if let (Some(one), Some(other)) = (c2h.lane(), peer.lane())
+            && one != other
+        {
+            let problem = format!("lanes {one} and {other} cannot both be routed: only one can");
+            return Err(self.refused(problem));
+        }
+        let lane = c2h.lane().or(peer.lane()).unwrap_or(0);
+        let lanes = self.device.description().lanes;
+        if lane >= lanes && (c2h.lane().is_some() || peer.lane().is_some()) {
+            let problem = format!("there is no lane {lane}: it has {lanes}, from 0 on");
+            return Err(self.refused(problem));
+        }
+        let value = user::interconnect::C2H_SOURCE.put(c2h.bits())
+            | user::interconnect::PEER_SOURCE.put(peer.bits())
+            | user::interconnect::LANE.put(lane.into());
+        self.write(user::INTERCONNECT, value).await
     }
 
     /// Seeds the generator; both generated streams begin anew.
@@ -66,8 +135,7 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// The device does not answer.
     pub async fn seed(&self, seed: u32) -> Result<(), DriverError> {
-        let _ = seed;
-        unimplemented!()
+        self.write(user::GENERATOR_SEED, seed).await
     }
 
     /// Compares what H2C channel 0 reads with the pattern of `seed` from now on, while it feeds
@@ -76,8 +144,9 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// The device does not answer.
     pub async fn check_h2c(&self, seed: u32) -> Result<(), DriverError> {
-        let _ = seed;
-        unimplemented!()
+        self.write(user::H2C_CHECK_SEED, seed).await?;
+        let on = user::h2c_check::ENABLE.put(1) | user::h2c_check::RESTART.put(1);
+        self.write(user::H2C_CHECK, on).await
     }
 
     /// What that checker has found.
@@ -85,7 +154,8 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// The device does not answer.
     pub async fn h2c_check_result(&self) -> Result<Check, DriverError> {
-        unimplemented!()
+        let errors = self.read(user::H2C_CHECK_ERRORS).await?;
+        Ok(Check::new(errors, self.read(user::H2C_CHECK_FIRST).await?))
     }
 
     /// Starts a peer write at the command port; peer channel 0 has to be open with
@@ -94,8 +164,28 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// A length of 0 or not of whole words, a command that is still running, or no answer.
     pub async fn command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
-        let _ = (address, bytes);
-        unimplemented!()
+        self.set_command(address, bytes).await?;
+        let done = self.read(user::COMMAND_DONE).await?;
+        lock(&self.device.shared().given).commands_due = done.wrapping_add(1);
+        self.write(user::COMMAND, user::command::START.put(1)).await
+    }
+
+    /// Checks a command and writes it to the command port.
+    async fn set_command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
+        let shared = self.device.shared();
+        let source = lock(&shared.given).channels.get(&COMMAND_CHANNEL).copied();
+        if source != Some(DescriptorSource::CommandPort) {
+            let place = shared.place(COMMAND_CHANNEL);
+            let problem = "it is not open for the command port".to_owned();
+            return Err(DriverError::Refused { place, problem });
+        }
+        shared.check_peer_write(COMMAND_CHANNEL.1, address, bytes.into())?;
+        if user::command_status::BUSY.get(self.read(user::COMMAND_STATUS).await?) != 0 {
+            return Err(self.refused("a command is still being worked off".to_owned()));
+        }
+        let [low, high] = [user::COMMAND_LOW, user::COMMAND_HIGH].map(|r| engine::USER + r);
+        self.device.write_address([low, high], address).await?;
+        self.write(user::COMMAND_BYTES, bytes).await
     }
 
     /// Waits until the command has been worked off (polls the register).
@@ -103,8 +193,46 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// The deadline has passed, the peer channel has stopped, or no answer.
     pub async fn command_done(&self, deadline: Picoseconds) -> Result<(), DriverError> {
-        let _ = deadline;
-        unimplemented!()
+        let due = lock(&self.device.shared().given).commands_due;
+        self.poll(user::COMMAND_DONE, due, "the end of a command", deadline).await
+    }
+
+    /// Polls a count until it is `due` or more.
+    async fn poll(
+        &self,
+        register: u32,
+        due: u32,
+        what: &str,
+        deadline: Picoseconds,
+    ) -> Result<(), DriverError> {
+        let mut looks = 0_u32;
+        loop {
+            let count = self.read(register).await?;
+            // Counts run on through 2^32: ahead of `due` by less than half of that is beyond it.
+            if count.wrapping_sub(due) < 1 << 31 {
+                return Ok(());
+            }
+            looks = looks.wrapping_add(1);
+            let has_passed = self.device.bus().now() >= deadline;
+            if has_passed || looks.is_multiple_of(LOOKS_PER_STATE) {
+                self.check_channel().await?;
+            }
+            if has_passed {
+                let source = BusError::Deadline { what: what.to_owned(), deadline };
+                return Err(self.device.shared().bus_error(source));
+            }
+        }
+    }
+
+    /// Says why the command port's channel has stopped, if it has.
+    async fn check_channel(&self) -> Result<(), DriverError> {
+        let status = self.device.read(channel_registers(COMMAND_CHANNEL) + channel::STATUS).await?;
+        if channel::status::STATE.get(status) != ChannelState::Stopped.bits() {
+            return Ok(());
+        }
+        let fault = TransferFault::from_code(channel::status::ERROR.get(status));
+        let place = self.device.shared().place(COMMAND_CHANNEL);
+        Err(DriverError::Refused { place, problem: format!("it has stopped: {}", fault.words()) })
     }
 
     /// Makes round trips: messages of `bytes` to `address`, each sent when the one before it has
@@ -119,7 +247,20 @@ impl<B: Bus> User<B> {
         rounds: u16,
         deadline: Picoseconds,
     ) -> Result<PingPong, DriverError> {
-        let _ = (address, bytes, rounds, deadline);
-        unimplemented!()
+        if rounds == 0 {
+            return Err(self.refused("a ping-pong of 0 round trips was asked for".to_owned()));
+        }
+        self.set_command(address, bytes).await?;
+        let start = user::ping::START.put(1) | user::ping::ROUNDS.put(rounds.into());
+        self.write(user::PING, start).await?;
+        let due = u32::from(rounds);
+        self.poll(user::PING_DONE, due, "the end of a ping-pong", deadline).await?;
+        let [low, high] = [user::PING_SUM_LOW, user::PING_SUM_HIGH].map(|r| engine::USER + r);
+        Ok(PingPong {
+            rounds: due,
+            sum_clocks: self.device.read_pair(low, high).await?,
+            least_clocks: self.read(user::PING_LEAST).await?,
+            most_clocks: self.read(user::PING_MOST).await?,
+        })
     }
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Channels: transfers are posted to them, and waited for.
+//! What can be asked of a channel, and what it says about it.
 
+use std::fmt;
 use std::ops::Range;
 
 use crosslane_host::Bus;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use crate::buffer::Buffer;
-use crate::error::{DriverError, TransferError};
 
 /// What a channel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,6 +43,16 @@ pub enum Notification {
     Interrupt,
 }
 
+impl fmt::Display for ChannelKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::H2c => "H2C",
+            Self::C2h => "C2H",
+            Self::Peer => "peer",
+        })
+    }
+}
+
 /// How a channel is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelOptions {
@@ -72,7 +82,18 @@ impl Default for ChannelOptions {
     }
 }
 
-/// When a transfer counts as complete.
+/// When a transfer counts as complete. What a level means depends on the channel:
+///
+/// * H2C: the engine reports that all data have gone into the card's stream. That is `Visible`;
+///   whoever asks for `Sent` gets the same, a little later than asked for.
+/// * C2H: the status write takes the same way as the data and behind them, so what the host learns
+///   is always `Visible`, also where it asked for `Sent`.
+/// * Peer: `Sent` is told by the status write; `Acknowledged` by the credits of a
+///   [`Peer`](crate::Peer) that was connected with them. `Visible` cannot be known by this host
+///   and is refused.
+///
+/// [`wait`](crate::Channel::wait) returns at once for `Accepted`; the buffer stays in flight until
+/// the engine has reported the transfer all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CompletionLevel {
     /// The engine has been told.
@@ -85,8 +106,19 @@ pub enum CompletionLevel {
     Acknowledged,
 }
 
+impl fmt::Display for CompletionLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Accepted => "accepted",
+            Self::Sent => "sent",
+            Self::Visible => "visible",
+            Self::Acknowledged => "acknowledged",
+        })
+    }
+}
+
 /// The far end of a transfer.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Target<B: Bus> {
     /// A part of a registered buffer, in bytes (H2C and C2H).
     Buffer(Buffer<B>, Range<u64>),
@@ -95,7 +127,7 @@ pub enum Target<B: Bus> {
 }
 
 /// One transfer to be posted.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Transfer<B: Bus> {
     /// Where to, or where from.
     pub target: Target<B>,
@@ -167,89 +199,13 @@ pub struct ChannelCounters {
     pub gap_clocks: u32,
 }
 
-/// An open channel. It has one owner; share work by opening one channel each.
-pub struct Channel<B: Bus> {
-    _bus: B,
-}
-
-impl<B: Bus> Channel<B> {
-    /// Posts transfers: descriptors, then one doorbell. Nothing is posted unless all can be. Waits
-    /// for room where the ring or table is full of transfers that are on their way.
-    ///
-    /// # Errors
-    /// A transfer that cannot be (empty, beyond its buffer, not aligned to 4 B, in flight
-    /// already, of the wrong kind, a level that the channel cannot promise), a batch larger than
-    /// the ring or table, or a channel that has stopped.
-    pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>, DriverError> {
-        let _ = transfers;
-        unimplemented!()
-    }
-
-    /// Waits until a transfer is complete, has failed, or its deadline has passed. A deadline
-    /// cancels it.
-    ///
-    /// # Errors
-    /// Why it failed, with what was moved and what was not.
-    pub async fn wait(&mut self, ticket: Ticket) -> Result<Completed, TransferError> {
-        let _ = ticket;
-        unimplemented!()
-    }
-
-    /// Looks whether a transfer is complete, without waiting.
-    ///
-    /// # Errors
-    /// As [`wait`](Self::wait).
-    pub async fn poll(&mut self, ticket: Ticket) -> Result<Option<Completed>, TransferError> {
-        let _ = ticket;
-        unimplemented!()
-    }
-
-    /// Posts one transfer and waits for it.
-    ///
-    /// # Errors
-    /// As [`post`](Self::post) and [`wait`](Self::wait).
-    pub async fn transfer(&mut self, transfer: Transfer<B>) -> Result<Completed, TransferError> {
-        let _ = transfer;
-        unimplemented!()
-    }
-
-    /// Stops the channel and gives up every transfer that is not complete; each is reported by
-    /// its `wait` as cancelled, with what was moved. The channel then takes new ones.
-    ///
-    /// # Errors
-    /// The device does not answer.
-    pub async fn cancel(&mut self) -> Result<(), DriverError> {
-        unimplemented!()
-    }
-
-    /// Starts a stopped channel again. Transfers that had not failed themselves but stood behind
-    /// the failed one are reported as not begun.
-    ///
-    /// # Errors
-    /// The device does not answer.
-    pub async fn restart(&mut self) -> Result<(), DriverError> {
-        unimplemented!()
-    }
-
-    /// What the host has counted.
+impl<B: Bus> Target<B> {
+    /// Bytes of the transfer.
     #[must_use]
-    pub fn statistics(&self) -> Statistics {
-        unimplemented!()
-    }
-
-    /// What the engine has counted.
-    ///
-    /// # Errors
-    /// The device does not answer.
-    pub async fn counters(&self) -> Result<ChannelCounters, DriverError> {
-        unimplemented!()
-    }
-
-    /// Stops the channel and gives it back.
-    ///
-    /// # Errors
-    /// The device does not answer.
-    pub async fn close(self) -> Result<(), DriverError> {
-        unimplemented!()
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Buffer(_, part) => part.end.saturating_sub(part.start),
+            Self::Bus(_, bytes) => *bytes,
+        }
     }
 }

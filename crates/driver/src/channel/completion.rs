@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Learning of completions: by the status block, by interrupts, and by a closer look where
+//! neither comes.
+
+use crosslane_host::{Bus, BusError};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_regs::engine::{ChannelState, channel};
+
+use super::descriptors::{Report, StatusBlock, pieces};
+use super::options::{Completed, CompletionLevel, Notification, Ticket};
+use super::recovery::Cause;
+use super::results::Known;
+use super::{Channel, Pending, State};
+use crate::error::{DriverError, TransferError, TransferFault};
+
+/// First time without news after which a wait takes a closer look; then twice as long each time.
+/// Long beside any transfer that moves, short beside a person's patience.
+const FIRST_LOOK: Picoseconds = Picoseconds::from_ns(10_000_000);
+/// Longest time between two looks.
+const LONGEST_LOOK: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+/// Closer looks of one wait. What has not been found by then will not be found by looking: the
+/// deadline decides.
+const LOOKS: u32 = 64;
+
+/// How often one wait has looked for what is wrong.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    looks: u32,
+}
+
+impl Watch {
+    /// When to look next.
+    fn next(&self, now: Picoseconds) -> Picoseconds {
+        if self.looks >= LOOKS {
+            return Picoseconds::NEVER;
+        }
+        // Beyond seven doublings it is the longest.
+        let span_ps = (FIRST_LOOK.0 << self.looks.min(7)).min(LONGEST_LOOK.0);
+        Picoseconds(now.0.saturating_add(span_ps))
+    }
+}
+
+impl<B: Bus> Channel<B> {
+    pub(super) async fn wait_for(&mut self, ticket: Ticket) -> Result<Completed, TransferError> {
+        let mut watch = Watch::default();
+        loop {
+            self.finish_what_was_begun().await;
+            self.reap();
+            if let Some(known) = self.known(ticket) {
+                return known;
+            }
+            // Not ended and posted: it is among those on their way.
+            let behind = (self.next_ticket - ticket.0) as usize;
+            let index = self.pending.len().saturating_sub(behind);
+            self.advance(index, &mut watch).await;
+        }
+    }
+
+    pub(super) async fn look_for(
+        &mut self,
+        ticket: Ticket,
+    ) -> Result<Option<Completed>, TransferError> {
+        self.finish_what_was_begun().await;
+        self.reap();
+        if let Some(known) = self.known(ticket) {
+            return known.map(Some);
+        }
+        let behind = (self.next_ticket - ticket.0) as usize;
+        let index = self.pending.len().saturating_sub(behind);
+        let now = self.device.bus().now();
+        if self.earliest_deadline(index) > now {
+            return Ok(None);
+        }
+        self.recover(Cause::Deadline(now)).await;
+        self.known(ticket).transpose()
+    }
+
+    /// The result of a ticket, if there is one already.
+    fn known(&mut self, ticket: Ticket) -> Option<Result<Completed, TransferError>> {
+        if ticket.0 >= self.next_ticket {
+            let problem = format!("transfer {} has not been posted", ticket.0);
+            return Some(Err(self.refusal(self.refused(problem), 0)));
+        }
+        match self.results.take(ticket) {
+            Known::Ended(outcome) => return Some(*outcome),
+            Known::Gone => {
+                let problem = format!("the result of transfer {} has been given", ticket.0);
+                return Some(Err(self.refusal(self.refused(problem), 0)));
+            }
+            Known::NotYet => {}
+        }
+        let behind = (self.next_ticket - ticket.0) as usize;
+        let index = self.pending.len().checked_sub(behind)?;
+        let pending = &mut self.pending[index];
+        if pending.level != CompletionLevel::Accepted {
+            return None;
+        }
+        if std::mem::replace(&mut pending.is_given, true) {
+            let problem = format!("the result of transfer {} has been given", ticket.0);
+            return Some(Err(self.refusal(self.refused(problem), 0)));
+        }
+        let (bytes, posted) = (pending.total_bytes, pending.posted);
+        Some(Ok(Completed { bytes, posted, completed: posted }))
+    }
+
+    /// One step towards the end of a transfer: sleeps until there is news, a deadline passes, or
+    /// it is time to look what is wrong.
+    pub(super) async fn advance(&mut self, last: usize, watch: &mut Watch) {
+        let now = self.device.bus().now();
+        let deadline = self.earliest_deadline(last);
+        if deadline <= now {
+            self.recover(Cause::Deadline(now)).await;
+            return;
+        }
+        let look = watch.next(now);
+        match self.sleep(look.min(deadline)).await {
+            Ok(()) => {}
+            Err(BusError::Deadline { .. }) if look <= deadline => {
+                watch.looks += 1;
+                self.look_closer().await;
+            }
+            Err(BusError::Deadline { .. }) => {}
+            Err(error) => {
+                let error = self.slot.shared.bus_error(error);
+                self.recover(Cause::NoAnswer(error)).await;
+            }
+        }
+        self.reap();
+    }
+
+    /// Sleeps until something comes from the engine.
+    async fn sleep(&self, until: Picoseconds) -> Result<(), BusError> {
+        let bus = self.device.bus();
+        match (self.options.notification, self.slot.vector) {
+            (Notification::Interrupt, Some(vector)) => {
+                let function = self.device.function().id;
+                bus.wait_interrupt(function, vector, until).await?;
+            }
+            _ => {
+                let memory = self.status.memory.memory();
+                bus.wait_memory(memory, StatusBlock::<B>::SEQUENCE, self.seen, until).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the status block, and takes in what is new there.
+    pub(super) fn reap(&mut self) {
+        if !matches!(self.state, State::Running) {
+            return;
+        }
+        // The status block is within its memory: it was made for it.
+        let Ok(mut report) = self.status.read() else { return };
+        if report.sequence == self.seen {
+            return;
+        }
+        if is_stopped(report.status) {
+            // Nothing is written after that: a second look sees the whole of it.
+            report = self.status.read().unwrap_or(report);
+        }
+        self.seen = report.sequence;
+        self.take_in(report);
+    }
+
+    fn take_in(&mut self, report: Report) {
+        self.complete_up_to(report.completed);
+        if is_stopped(report.status) {
+            let fault = self.fault_of(report.status);
+            self.fail_all(&fault, Some(&report), None);
+            // A stopped channel sends nothing any more, and said so behind its last data.
+            self.quarantine.clear();
+            self.state = State::Stopped(fault);
+        }
+    }
+
+    /// Takes in the engine's count of completed descriptors.
+    pub(super) fn complete_up_to(&mut self, completed: u32) {
+        let further = u64::from(completed.wrapping_sub(self.completed as u32));
+        if further <= self.posted - self.completed {
+            self.completed += further;
+        }
+        let now = self.device.bus().now();
+        while self.pending.front().is_some_and(|pending| pending.end <= self.completed) {
+            let Some(pending) = self.pending.pop_front() else { break };
+            let bytes = pending.total_bytes;
+            self.statistics.completed += 1;
+            self.statistics.bytes += bytes;
+            let completed = Completed { bytes, posted: pending.posted, completed: now };
+            self.results.push((!pending.is_given).then_some(Ok(completed)));
+        }
+    }
+
+    /// Ends every transfer that is on its way: the first with `fault`, those behind it as
+    /// cancelled. With `expired`, those whose deadline has passed then get that as their fault.
+    pub(super) fn fail_all(
+        &mut self,
+        fault: &TransferFault,
+        report: Option<&Report>,
+        expired: Option<(Picoseconds, &[String])>,
+    ) {
+        let mut is_first = true;
+        while let Some(mut pending) = self.pending.pop_front() {
+            let moved_bytes = self.moved_bytes(&pending, report);
+            let own = match expired {
+                Some((now, detected)) if pending.deadline <= now => TransferFault::Deadline {
+                    deadline: pending.deadline,
+                    detected: detected.to_vec(),
+                },
+                _ if is_first => fault.clone(),
+                _ => TransferFault::Cancelled,
+            };
+            let named = is_first && own == *fault && names_address(fault);
+            let address = report.filter(|_| named).map(|report| report.error);
+            let error = TransferError {
+                channel: self.place(),
+                fault: own,
+                moved_bytes,
+                total_bytes: pending.total_bytes,
+                address: address.filter(|&address| address != BusAddress(0)),
+            };
+            is_first = false;
+            self.statistics.failed += 1;
+            self.quarantine.extend(pending.claim.take());
+            self.results.push((!pending.is_given).then_some(Err(error)));
+        }
+    }
+
+    /// What was moved of a transfer that has not been completed.
+    fn moved_bytes(&self, pending: &Pending<B>, report: Option<&Report>) -> u64 {
+        let Some(whole) = self.completed.checked_sub(pending.first) else { return 0 };
+        let pieces = pieces(&pending.target, pending.connection.as_deref());
+        let bytes = pieces.iter().map(|&(_, bytes)| u64::from(bytes));
+        let done: u64 = bytes.clone().take(whole as usize).sum();
+        let begun = bytes.clone().nth(whole as usize).unwrap_or(0);
+        let part = report.map_or(0, |report| u64::from(report.stopped_at_bytes));
+        done + part.min(begun)
+    }
+
+    /// Why nothing comes: a link that is down, a status write that was lost, a channel that
+    /// could not send one.
+    async fn look_closer(&mut self) {
+        if let Some(fault) = self.link_down() {
+            self.recover(Cause::Fault(fault)).await;
+            return;
+        }
+        match self.report_of_registers().await {
+            Ok(report) => self.take_in(report),
+            Err(error) => self.recover(Cause::NoAnswer(error)).await,
+        }
+    }
+
+    /// What the status block should say, from the registers.
+    pub(super) async fn report_of_registers(&self) -> Result<Report, DriverError> {
+        // The state first: what is read after it is at least as new.
+        let status = self.read(channel::STATUS).await?;
+        let completed = self.read(channel::COMPLETED).await?;
+        let base = self.slot.registers();
+        let pair = [base + channel::ERROR_LOW, base + channel::ERROR_HIGH];
+        let error = if is_stopped(status) {
+            BusAddress(self.device.read_pair(pair[0], pair[1]).await?)
+        } else {
+            BusAddress(0)
+        };
+        let stopped_at_bytes = self.read(channel::STOPPED_AT).await?;
+        Ok(Report { sequence: self.seen, completed, status, stopped_at_bytes, error })
+    }
+}
+
+/// Whether an error is about an address.
+const fn names_address(fault: &TransferFault) -> bool {
+    matches!(
+        fault,
+        TransferFault::UnsupportedRequest
+            | TransferFault::CompleterAbort
+            | TransferFault::Poisoned
+            | TransferFault::CompletionTimeout
+            | TransferFault::MalformedCompletion
+            | TransferFault::BadDescriptor
+            | TransferFault::NotBusMaster
+    )
+}
+
+/// Whether a status register says that the channel has stopped.
+pub(super) const fn is_stopped(status: u32) -> bool {
+    channel::status::STATE.get(status) == ChannelState::Stopped.bits()
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where descriptors are laid down: a ring in host memory, or a table in the engine.
+
+use std::sync::Arc;
+
+use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment};
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::{ring_descriptor as ring, status_block, table_descriptor as table};
+
+use super::options::Target;
+use crate::buffer::{MAX_DESCRIPTOR_BYTES, Retired, lock};
+use crate::connection::Connection;
+use crate::device::Device;
+use crate::error::DriverError;
+
+/// Width of the stores that fill the table: the document's driver writes register by register.
+const TABLE_STORE_BYTES: u32 = 4;
+/// Rings and status blocks lie at multiples of this many bytes (registers `ring_low`,
+/// `status_low`).
+const ALIGNMENT_BYTES: u64 = 64;
+
+/// Memory of a channel itself, pinned until this is dropped (the unpinning waits for the next
+/// task that can do it).
+pub(super) struct Pinned<B: Bus> {
+    memory: Option<B::Memory>,
+    pub address: BusAddress,
+    retired: Retired<B::Memory>,
+}
+
+impl<B: Bus> Pinned<B> {
+    /// Gets memory that is one piece on the bus.
+    pub async fn new(
+        device: &Device<B>,
+        place: &str,
+        bytes: u64,
+        pages: PageSize,
+    ) -> Result<Self, DriverError> {
+        let shared = device.shared();
+        let memory = device.bus().allocate(bytes, pages).map_err(|e| shared.bus_error(e))?;
+        let segments = device.bus().pin(device.function().id, &memory).await;
+        let segments = segments.map_err(|e| shared.bus_error(e))?;
+        let retired = Arc::clone(&shared.retired);
+        let mut pinned = Self { memory: Some(memory), address: BusAddress(0), retired };
+        match segments.as_slice() {
+            [Segment { address, .. }] if address.0.is_multiple_of(ALIGNMENT_BYTES) => {
+                pinned.address = *address;
+                Ok(pinned)
+            }
+            pieces => Err(DriverError::Refused {
+                place: place.to_owned(),
+                problem: format!(
+                    "{bytes} B were needed in one piece, and came in {} pieces: ask for \
+                     fewer descriptors or provide huge pages",
+                    pieces.len()
+                ),
+            }),
+        }
+    }
+
+    /// The memory.
+    ///
+    /// # Panics
+    /// After [`take`](Self::take).
+    pub fn memory(&self) -> &B::Memory {
+        self.memory.as_ref().expect("memory is taken only when a channel ends")
+    }
+
+    /// The memory, no longer to be unpinned by this.
+    pub fn take(&mut self) -> Option<B::Memory> {
+        self.memory.take()
+    }
+}
+
+impl<B: Bus> Drop for Pinned<B> {
+    fn drop(&mut self) {
+        lock(&self.retired).extend(self.memory.take());
+    }
+}
+
+/// One descriptor, before it is laid down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Descriptor {
+    pub address: BusAddress,
+    pub bytes: u32,
+    pub interrupt: bool,
+    pub status: bool,
+    pub await_credit: bool,
+}
+
+fn put(entry: &mut [u8], offset: u32, value: u32) {
+    let offset = offset as usize;
+    entry[offset..offset + 4].copy_from_slice(&value.to_le_bytes());
+}
+
+impl Descriptor {
+    fn in_ring(self, entry: &mut [u8]) {
+        put(entry, ring::ADDRESS_LOW, self.address.0 as u32);
+        put(entry, ring::ADDRESS_HIGH, (self.address.0 >> 32) as u32);
+        put(entry, ring::LENGTH, self.bytes);
+        let control = ring::control::INTERRUPT.put(self.interrupt.into())
+            | ring::control::STATUS.put(self.status.into())
+            | ring::control::AWAIT_CREDIT.put(self.await_credit.into());
+        put(entry, ring::CONTROL, control);
+    }
+
+    fn in_table(self, entry: &mut [u8]) {
+        put(entry, table::ADDRESS_LOW, self.address.0 as u32);
+        put(entry, table::ADDRESS_HIGH, (self.address.0 >> 32) as u32);
+        put(entry, table::LENGTH, self.bytes);
+        let control = table::control::INTERRUPT.put(self.interrupt.into())
+            | table::control::STATUS.put(self.status.into())
+            | table::control::AWAIT_CREDIT.put(self.await_credit.into());
+        put(entry, table::CONTROL, control);
+    }
+}
+
+/// Where a channel's descriptors are.
+pub(super) enum Descriptors<B: Bus> {
+    /// In host memory.
+    Ring { memory: Pinned<B>, entries: u32 },
+    /// In the engine, at this offset of its registers.
+    Table { base: u32, entries: u32 },
+    /// Nowhere: the user circuit says what is to be done.
+    CommandPort,
+}
+
+impl<B: Bus> Descriptors<B> {
+    /// Most descriptors that may be posted and not complete.
+    pub const fn capacity(&self) -> u32 {
+        match self {
+            Self::Ring { entries, .. } | Self::Table { entries, .. } => *entries,
+            Self::CommandPort => 0,
+        }
+    }
+
+    /// Lays descriptors down from number `first` on; they are no more than fit.
+    pub async fn write(
+        &self,
+        device: &Device<B>,
+        first: u64,
+        descriptors: &[Descriptor],
+    ) -> Result<(), DriverError> {
+        let Some(at) = first.checked_rem(self.capacity().into()) else { return Ok(()) };
+        let until_end = (u64::from(self.capacity()) - at) as usize;
+        let (run, wrapped) = descriptors.split_at(until_end.min(descriptors.len()));
+        self.write_run(device, at, run).await?;
+        if wrapped.is_empty() { Ok(()) } else { self.write_run(device, 0, wrapped).await }
+    }
+
+    async fn write_run(
+        &self,
+        device: &Device<B>,
+        at: u64,
+        run: &[Descriptor],
+    ) -> Result<(), DriverError> {
+        let bus_error = |error: BusError| device.shared().bus_error(error);
+        match self {
+            Self::Ring { memory, .. } => {
+                let mut bytes = vec![0; run.len() * ring::BYTES as usize];
+                for (entry, descriptor) in bytes.chunks_mut(ring::BYTES as usize).zip(run) {
+                    descriptor.in_ring(entry);
+                }
+                let offset_bytes = at * u64::from(ring::BYTES);
+                memory.memory().write(offset_bytes, &bytes).map_err(bus_error)?;
+                device.bus().work(HostWork::Copy(bytes.len() as u64)).await;
+            }
+            Self::Table { base, .. } => {
+                let mut bytes = vec![0; run.len() * table::BYTES as usize];
+                for (entry, descriptor) in bytes.chunks_mut(table::BYTES as usize).zip(run) {
+                    descriptor.in_table(entry);
+                }
+                let at = device.at(base + at as u32 * table::BYTES);
+                let stored = device.bus().store(at, &bytes, TABLE_STORE_BYTES).await;
+                stored.map_err(bus_error)?;
+            }
+            Self::CommandPort => {}
+        }
+        Ok(())
+    }
+}
+
+/// The descriptors' addresses and lengths of one transfer.
+pub(super) fn pieces<B: Bus>(
+    target: &Target<B>,
+    connection: Option<&Connection<B>>,
+) -> Vec<(BusAddress, u32)> {
+    match target {
+        Target::Buffer(buffer, part) => buffer.registered().pieces(part.clone()).collect(),
+        Target::Bus(address, bytes) => (0..*bytes)
+            .step_by(MAX_DESCRIPTOR_BYTES as usize)
+            .map(|offset| {
+                let length = (bytes - offset).min(MAX_DESCRIPTOR_BYTES);
+                // A lane takes every address within it alike.
+                let address = match connection {
+                    Some(connection) => connection.address(),
+                    None => address.offset(offset),
+                };
+                (address, length as u32)
+            })
+            .collect(),
+    }
+}
+
+/// What a status block says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Report {
+    pub sequence: u32,
+    /// Descriptors completed.
+    pub completed: u32,
+    /// As the channel's status register.
+    pub status: u32,
+    /// Bytes moved of the descriptor that is not complete.
+    pub stopped_at_bytes: u32,
+    /// Address that an error is about.
+    pub error: BusAddress,
+}
+
+/// A channel's status block.
+pub(super) struct StatusBlock<B: Bus> {
+    pub memory: Pinned<B>,
+}
+
+impl<B: Bus> StatusBlock<B> {
+    /// Where a host that waits looks, bytes from the memory's beginning.
+    pub const SEQUENCE: u64 = status_block::SEQUENCE as u64;
+
+    pub async fn new(device: &Device<B>, place: &str) -> Result<Self, DriverError> {
+        let bytes = u64::from(status_block::BYTES);
+        Ok(Self { memory: Pinned::new(device, place, bytes, PageSize::Small).await? })
+    }
+
+    /// What it says now. The engine writes it at once, but a host may see parts of two writes:
+    /// counts only rise, and the last write of a channel that stops is looked at twice.
+    pub fn read(&self) -> Result<Report, BusError> {
+        let mut bytes = [0; status_block::BYTES as usize];
+        self.memory.memory().read(0, &mut bytes)?;
+        let word = |offset: u32| {
+            let at = offset as usize;
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let high = u64::from(word(status_block::ERROR_HIGH)) << 32;
+        Ok(Report {
+            sequence: word(status_block::SEQUENCE),
+            completed: word(status_block::COMPLETED),
+            status: word(status_block::STATUS),
+            stopped_at_bytes: word(status_block::STOPPED_AT),
+            error: BusAddress(high | u64::from(word(status_block::ERROR_LOW))),
+        })
+    }
+
+    /// As it is before the first write.
+    pub fn clear(&self) -> Result<(), BusError> {
+        self.memory.memory().write(0, &[0; status_block::BYTES as usize])
+    }
+}

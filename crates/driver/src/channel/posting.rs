@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Posting: every transfer of a batch is checked and its part of a buffer claimed before the
+//! first descriptor is written.
+
+use std::sync::Arc;
+
+use crosslane_host::Bus;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_regs::engine::channel;
+
+use super::completion::Watch;
+use super::descriptors::{Descriptor, Descriptors, pieces};
+use super::options::{
+    ChannelKind, CompletionLevel, DescriptorSource, Notification, Target, Ticket, Transfer,
+};
+use super::recovery::Cause;
+use super::{Channel, Pending, State};
+use crate::buffer::Claim;
+use crate::connection::{self, Connection};
+use crate::error::DriverError;
+
+/// A transfer that can be posted.
+struct Ready<B: Bus> {
+    transfer: Transfer<B>,
+    pieces: Vec<(BusAddress, u32)>,
+    claim: Option<Claim<B>>,
+    connection: Option<Arc<Connection<B>>>,
+}
+
+impl<B: Bus> Channel<B> {
+    pub(super) async fn post_batch(
+        &mut self,
+        transfers: &[Transfer<B>],
+    ) -> Result<Vec<Ticket>, DriverError> {
+        self.finish_what_was_begun().await;
+        self.reap();
+        self.check_running()?;
+        if transfers.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.options.descriptors == DescriptorSource::CommandPort {
+            let problem = "it is open for the command port: nothing can be posted to it";
+            return Err(self.refused(problem.to_owned()));
+        }
+        let connection = self.connection();
+        let mut batch = Vec::with_capacity(transfers.len());
+        let mut needed: u64 = 0;
+        for transfer in transfers {
+            let ready = self.check(transfer, connection.clone())?;
+            needed += ready.pieces.len() as u64;
+            batch.push(ready);
+        }
+        self.wait_for_room(needed).await?;
+        self.apply_connection(connection.as_ref()).await?;
+        let descriptors = self.build(&batch);
+        self.descriptors.write(&self.device, self.posted, &descriptors).await?;
+        let tickets = self.enter(batch);
+        // From here on the transfers are posted, even if nobody polls this future any more.
+        if let Err(error) = self.ring_doorbell().await {
+            self.retract(tickets.len());
+            return Err(error);
+        }
+        self.statistics.descriptors += descriptors.len() as u64;
+        Ok(tickets)
+    }
+
+    /// Takes back the last transfers: the engine has not been told of them.
+    fn retract(&mut self, transfers: usize) {
+        let stays = self.pending.len() - transfers;
+        if let Some(pending) = self.pending.get(stays) {
+            self.posted = pending.first;
+        }
+        self.pending.truncate(stays);
+        self.next_ticket -= transfers as u64;
+        self.statistics.posted -= transfers as u64;
+        self.doorbell_due = false;
+    }
+
+    /// What a peer channel is connected to.
+    pub(super) fn connection(&self) -> Option<Arc<Connection<B>>> {
+        match self.key() {
+            (ChannelKind::Peer, number) => self.slot.shared.connection(number),
+            _ => None,
+        }
+    }
+
+    fn check_running(&self) -> Result<(), DriverError> {
+        match &self.state {
+            State::Stopped(fault) => {
+                let why = fault.words();
+                Err(self.refused(format!("it has stopped ({why}) and has to be restarted first")))
+            }
+            State::Running | State::Recovering(_) => Ok(()),
+        }
+    }
+
+    /// Checks one transfer and claims its part of a buffer.
+    fn check(
+        &self,
+        transfer: &Transfer<B>,
+        connection: Option<Arc<Connection<B>>>,
+    ) -> Result<Ready<B>, DriverError> {
+        self.check_level(transfer.level, connection.as_deref())?;
+        let (kind, number) = self.key();
+        let claim = match (&transfer.target, kind) {
+            (Target::Buffer(buffer, part), ChannelKind::H2c | ChannelKind::C2h) => {
+                if buffer.registered().function != self.device.function().id {
+                    return Err(self.refused("the buffer is registered for another device".into()));
+                }
+                let (start, bytes) = (part.start, transfer.target.bytes());
+                if bytes == 0 || !bytes.is_multiple_of(4) || !start.is_multiple_of(4) {
+                    return Err(self.refused(format!(
+                        "{bytes} B at byte {start} of a buffer: whole words are moved, so both are \
+                         multiples of 4, and the length is not 0"
+                    )));
+                }
+                Some(buffer.claim(part.clone(), kind == ChannelKind::C2h)?)
+            }
+            (Target::Bus(address, bytes), ChannelKind::Peer) => {
+                self.slot.shared.check_peer_write(number, *address, *bytes)?;
+                None
+            }
+            (Target::Buffer(..), ChannelKind::Peer) => {
+                return Err(self.refused("it writes to bus addresses, not to buffers".to_owned()));
+            }
+            (Target::Bus(..), ChannelKind::H2c | ChannelKind::C2h) => {
+                return Err(
+                    self.refused("it moves buffers; bus addresses are for peers".to_owned())
+                );
+            }
+        };
+        let pieces = pieces(&transfer.target, connection.as_deref());
+        if pieces.len() as u64 > u64::from(self.descriptors.capacity()) {
+            return Err(self.too_large(pieces.len() as u64));
+        }
+        Ok(Ready { transfer: transfer.clone(), pieces, claim, connection })
+    }
+
+    fn check_level(
+        &self,
+        level: CompletionLevel,
+        connection: Option<&Connection<B>>,
+    ) -> Result<(), DriverError> {
+        let kind = self.key().0;
+        let why = match (level, kind) {
+            (CompletionLevel::Visible, ChannelKind::Peer) => {
+                "this host cannot see what is at a peer; sent and acknowledged are possible"
+            }
+            (CompletionLevel::Acknowledged, ChannelKind::H2c | ChannelKind::C2h) => {
+                "no peer takes part; visible is possible"
+            }
+            (CompletionLevel::Acknowledged, ChannelKind::Peer)
+                if !connection.is_some_and(Connection::has_credits) =>
+            {
+                "it is not connected to a peer with credits; sent is possible"
+            }
+            _ => return Ok(()),
+        };
+        Err(self.refused(format!("the level {level} cannot be promised: {why}")))
+    }
+
+    fn too_large(&self, needed: u64) -> DriverError {
+        let what = match self.descriptors {
+            Descriptors::Table { .. } => "table",
+            Descriptors::Ring { .. } | Descriptors::CommandPort => "ring",
+        };
+        let capacity = self.descriptors.capacity();
+        self.refused(format!("{needed} descriptors were posted at once, its {what} has {capacity}"))
+    }
+
+    /// Waits until so many more descriptors can be posted.
+    async fn wait_for_room(&mut self, needed: u64) -> Result<(), DriverError> {
+        let capacity = u64::from(self.descriptors.capacity());
+        if needed > capacity {
+            return Err(self.too_large(needed));
+        }
+        let mut watch = Watch::default();
+        while self.posted - self.completed + needed > capacity {
+            self.advance(0, &mut watch).await;
+            self.check_running()?;
+        }
+        Ok(())
+    }
+
+    /// Begins a new account with the lane where a peer channel has been connected, or is no
+    /// longer: once nothing is on its way.
+    async fn apply_connection(
+        &mut self,
+        connection: Option<&Arc<Connection<B>>>,
+    ) -> Result<(), DriverError> {
+        if !connection::has_changed(self.applied.as_ref(), connection) {
+            return Ok(());
+        }
+        let mut watch = Watch::default();
+        while !self.pending.is_empty() {
+            self.advance(self.pending.len() - 1, &mut watch).await;
+            self.check_running()?;
+        }
+        self.recover(Cause::Cancelled).await;
+        self.check_recovered()
+    }
+
+    /// The descriptors of a batch: only the last of each transfer is reported.
+    fn build(&self, batch: &[Ready<B>]) -> Vec<Descriptor> {
+        let by_interrupt = self.options.notification == Notification::Interrupt;
+        let mut descriptors = Vec::new();
+        for ready in batch {
+            let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;
+            let last = ready.pieces.len().saturating_sub(1);
+            descriptors.extend(ready.pieces.iter().enumerate().map(|(n, &(address, bytes))| {
+                let is_last = n == last;
+                Descriptor {
+                    address,
+                    bytes,
+                    interrupt: is_last && by_interrupt,
+                    status: is_last,
+                    await_credit: is_last && await_credit,
+                }
+            }));
+        }
+        descriptors
+    }
+
+    /// Enters a batch whose descriptors are written, so that no part of it is given back before
+    /// the engine has reported it.
+    fn enter(&mut self, batch: Vec<Ready<B>>) -> Vec<Ticket> {
+        let posted = self.device.bus().now();
+        let mut tickets = Vec::with_capacity(batch.len());
+        for ready in batch {
+            let first = self.posted;
+            self.posted += ready.pieces.len() as u64;
+            let Transfer { target, level, deadline } = ready.transfer;
+            self.pending.push_back(Pending {
+                total_bytes: target.bytes(),
+                target,
+                level,
+                deadline,
+                first,
+                end: self.posted,
+                posted,
+                is_given: false,
+                claim: ready.claim,
+                connection: ready.connection,
+            });
+            tickets.push(Ticket(self.next_ticket));
+            self.next_ticket += 1;
+            self.statistics.posted += 1;
+        }
+        self.doorbell_due = true;
+        tickets
+    }
+
+    /// Rings the doorbell if that is due.
+    pub(super) async fn ring_doorbell(&mut self) -> Result<(), DriverError> {
+        if !self.doorbell_due {
+            return Ok(());
+        }
+        self.write(channel::DOORBELL, self.posted as u32).await?;
+        self.doorbell_due = false;
+        self.statistics.doorbells += 1;
+        Ok(())
+    }
+
+    /// The earliest deadline of the transfers up to this one.
+    pub(super) fn earliest_deadline(&self, last: usize) -> Picoseconds {
+        let upto = self.pending.iter().take(last + 1);
+        upto.map(|pending| pending.deadline).min().unwrap_or(Picoseconds::NEVER)
+    }
+}

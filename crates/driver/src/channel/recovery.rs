@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Stopping a channel, finding out what was moved, and starting it again without a reset.
+
+use std::sync::Arc;
+
+use crosslane_host::Bus;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::engine::{ChannelState, channel};
+
+use super::completion::is_stopped;
+use super::descriptors::Report;
+use super::options::{ChannelKind, Target};
+use super::{Channel, State};
+use crate::connection;
+use crate::error::{DriverError, TransferFault};
+use crate::plan::{self, Place};
+use crate::ports::{Port, detected_words};
+
+/// How long a stopped channel may take to finish the TLPs that it has begun and to get the
+/// answers that it waits for. After that it is restarted as it is: its link does not move.
+const SETTLING: Picoseconds = Picoseconds::from_ns(1_000_000);
+
+/// Why a channel is stopped by the host.
+#[derive(Clone, Debug)]
+pub(super) enum Cause {
+    /// It was asked to.
+    Cancelled,
+    /// A deadline has passed by this time.
+    Deadline(Picoseconds),
+    /// Something else is wrong.
+    Fault(TransferFault),
+    /// The device does not answer.
+    NoAnswer(DriverError),
+}
+
+impl<B: Bus> Channel<B> {
+    /// Stops the channel, ends every transfer on its way, and starts it again.
+    pub(super) async fn recover(&mut self, cause: Cause) {
+        self.state = State::Recovering(cause);
+        self.finish_what_was_begun().await;
+    }
+
+    /// Finishes a recovery or a posting whose future was dropped half-way.
+    pub(super) async fn finish_what_was_begun(&mut self) {
+        if let State::Recovering(cause) = &self.state {
+            let cause = cause.clone();
+            self.state = match self.stop_and_restart(cause).await {
+                Ok(()) => State::Running,
+                Err(error) => State::Stopped(self.unanswered(error)),
+            };
+        } else if self.doorbell_due
+            && let Err(error) = self.ring_doorbell().await
+        {
+            let fault = self.unanswered(error);
+            self.fail_all(&fault, None, None);
+            self.state = State::Stopped(fault);
+        }
+    }
+
+    /// Says why a recovery failed, if it did.
+    pub(super) fn check_recovered(&self) -> Result<(), DriverError> {
+        match &self.state {
+            State::Stopped(TransferFault::NoAnswer(error)) => Err((**error).clone()),
+            State::Stopped(fault) => Err(self.refused(fault.words())),
+            State::Running | State::Recovering(_) => Ok(()),
+        }
+    }
+
+    async fn stop_and_restart(&mut self, cause: Cause) -> Result<(), DriverError> {
+        if let Err(error) = self.stop(&cause).await {
+            let fault = self.unanswered(error.clone());
+            self.give_up(&cause, &fault, None);
+            return Err(error);
+        }
+        let connection = self.connection();
+        connection::restart(&self.device, self.key(), connection.as_deref()).await?;
+        // From here on nothing that was posted before is read or written by the device.
+        self.quarantine.clear();
+        self.applied = connection.as_ref().map(Arc::downgrade);
+        self.status.clear().map_err(|error| self.slot.shared.bus_error(error))?;
+        (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
+        self.write(channel::CONTROL, self.running()).await?;
+        self.statistics.restarts += 1;
+        Ok(())
+    }
+
+    /// Stops the channel and ends the transfers on their way.
+    async fn stop(&mut self, cause: &Cause) -> Result<(), DriverError> {
+        let control = self.running() & !channel::control::RUN.mask();
+        self.write(channel::CONTROL, control).await?;
+        let end = Picoseconds(self.device.bus().now().0.saturating_add(SETTLING.0));
+        loop {
+            let status = self.read(channel::STATUS).await?;
+            let is_running = channel::status::STATE.get(status) == ChannelState::Running.bits();
+            let is_quiet = !is_running && channel::status::IN_FLIGHT.get(status) == 0;
+            if is_quiet || self.device.bus().now() >= end {
+                break;
+            }
+        }
+        let report = self.report_of_registers().await?;
+        self.complete_up_to(report.completed);
+        let fault = match cause {
+            // The engine found out by itself in the meantime.
+            _ if is_stopped(report.status) => self.fault_of(report.status),
+            Cause::Fault(fault) => fault.clone(),
+            Cause::NoAnswer(error) => self.unanswered(error.clone()),
+            Cause::Cancelled | Cause::Deadline(_) => TransferFault::Cancelled,
+        };
+        self.give_up(cause, &fault, Some(&report));
+        Ok(())
+    }
+
+    /// Ends the transfers on their way with the fault that is known.
+    fn give_up(&mut self, cause: &Cause, fault: &TransferFault, report: Option<&Report>) {
+        match cause {
+            Cause::Deadline(now) if *fault == TransferFault::Cancelled => {
+                let detected = self.detected();
+                self.fail_all(fault, report, Some((*now, &detected)));
+            }
+            _ => self.fail_all(fault, report, None),
+        }
+    }
+
+    /// Stops the channel for good.
+    pub(super) async fn shut(&mut self) -> Result<(), DriverError> {
+        self.state = State::Recovering(Cause::Cancelled);
+        self.stop(&Cause::Cancelled).await?;
+        let connection = self.connection();
+        connection::restart(&self.device, self.key(), connection.as_deref()).await?;
+        self.quarantine.clear();
+        self.state = State::Stopped(TransferFault::Cancelled);
+        Ok(())
+    }
+
+    /// Why the device does not answer.
+    fn unanswered(&self, error: DriverError) -> TransferFault {
+        self.link_down().unwrap_or_else(|| TransferFault::NoAnswer(Box::new(error)))
+    }
+
+    /// The fault of a status register. Where a read was not answered, or with Unsupported Request,
+    /// a link on the way that is down says more.
+    pub(super) fn fault_of(&self, status: u32) -> TransferFault {
+        let fault = TransferFault::from_code(channel::status::ERROR.get(status));
+        match fault {
+            TransferFault::CompletionTimeout | TransferFault::UnsupportedRequest => {
+                self.link_down().unwrap_or(fault)
+            }
+            _ => fault,
+        }
+    }
+
+    /// Every port between this device and the far end of its first transfer.
+    fn path(&self) -> Vec<crosslane_host::FunctionInfo> {
+        let bus = self.device.bus();
+        let far_end = match self.pending.front().map(|pending| &pending.target) {
+            Some(Target::Bus(address, _)) => bus.functions().ok().and_then(|functions| {
+                let holds = |info: &&crosslane_host::FunctionInfo| {
+                    info.bars.iter().any(|bar| bar.contains(*address))
+                };
+                functions.iter().find(holds).map(|info| Place::Function(info.id))
+            }),
+            _ => None,
+        };
+        let here = Place::Function(self.device.function().id);
+        let far_end = far_end.unwrap_or(Place::HostMemory);
+        let (from, to) = match self.key().0 {
+            ChannelKind::H2c => (far_end, here),
+            ChannelKind::C2h | ChannelKind::Peer => (here, far_end),
+        };
+        // A tree that cannot be read names no port.
+        plan::path(bus, from, to).unwrap_or_default()
+    }
+
+    /// A link on the way that is down.
+    pub(super) fn link_down(&self) -> Option<TransferFault> {
+        let down = plan::links_down(self.device.bus(), &self.path()).ok()?;
+        down.into_iter().next().map(|port| TransferFault::LinkDown { port })
+    }
+
+    /// Ports on the way that have detected errors since the channel was opened. Their bits are
+    /// cleared, so that they show the next one.
+    fn detected(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for info in self.path() {
+            let Ok(port) = Port::new(self.device.bus(), &info) else { continue };
+            let before = self.baseline.iter().find(|(id, _)| *id == info.id);
+            let Ok(bits) = port.detected_errors() else { continue };
+            let new = bits & !before.map_or(0, |(_, bits)| *bits);
+            if new != 0 {
+                words.push(detected_words(&info.name, new));
+                // What cannot be cleared is named again.
+                let _ = port.clear_errors(new);
+            }
+        }
+        words
+    }
+}

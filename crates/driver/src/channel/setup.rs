@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Opening a channel: what it is asked for is checked first, then it is restarted and set up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crosslane_host::{Bus, PageSize, Topology};
+use crosslane_pcie::units::RoutingId;
+use crosslane_regs::engine::{self, channel, global};
+use crosslane_regs::{ring_descriptor, table_descriptor};
+
+use super::descriptors::{Descriptors, Pinned, StatusBlock};
+use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Notification, Statistics};
+use super::results::Results;
+use super::{Channel, State};
+use crate::buffer::lock;
+use crate::connection;
+use crate::device::Device;
+use crate::error::DriverError;
+use crate::ports::Port;
+use crate::shared::{Abandoned, ChannelKey, OpenChannel};
+
+/// Descriptors of a ring (register `ring_entries`).
+const RING_ENTRIES: std::ops::RangeInclusive<u32> = 16..=65_536;
+/// The engine moves whole words.
+const LEAST_PAYLOAD_BYTES: u32 = 4;
+
+impl<B: Bus> Channel<B> {
+    /// See [`Device::channel`].
+    pub(crate) async fn open(
+        device: Device<B>,
+        key: ChannelKey,
+        options: ChannelOptions,
+    ) -> Result<Self, DriverError> {
+        let shared = Arc::clone(device.shared());
+        let by_interrupt = options.notification == Notification::Interrupt;
+        let slot = OpenChannel::take(&shared, key, options.descriptors, by_interrupt)?;
+        check_source(&device, key, options.descriptors)?;
+        check_payload(&device, key, options).await?;
+        let connection = match key {
+            (ChannelKind::Peer, number) => shared.connection(number),
+            _ => None,
+        };
+        // Stopped before it is restarted, whoever used it last.
+        device.write(slot.registers() + channel::CONTROL, 0).await?;
+        connection::restart(&device, key, connection.as_deref()).await?;
+        // Now the device uses nothing of an owner who went away any more.
+        let abandoned = lock(&shared.given).abandoned.remove(&key);
+        if let Some(Abandoned { memories, claims }) = abandoned {
+            drop(claims);
+            lock(&shared.retired).extend(memories);
+        }
+        device.unpin_retired().await?;
+        let place = shared.place(key);
+        let status = StatusBlock::new(&device, &place).await?;
+        let descriptors = match options.descriptors {
+            DescriptorSource::Ring { entries } => {
+                let bytes = u64::from(entries) * u64::from(ring_descriptor::BYTES);
+                let memory = Pinned::new(&device, &place, bytes, PageSize::Huge).await?;
+                Descriptors::Ring { memory, entries }
+            }
+            DescriptorSource::Table => table(&device, key),
+            DescriptorSource::CommandPort => Descriptors::CommandPort,
+        };
+        status.clear().map_err(|error| shared.bus_error(error))?;
+        let mut channel = Self {
+            baseline: error_baseline(device.bus()).map_err(|e| shared.bus_error(e.into()))?,
+            device,
+            slot,
+            options,
+            descriptors,
+            status,
+            state: State::Running,
+            applied: connection.as_ref().map(Arc::downgrade),
+            posted: 0,
+            completed: 0,
+            seen: 0,
+            doorbell_due: false,
+            pending: VecDeque::new(),
+            quarantine: Vec::new(),
+            results: Results::default(),
+            next_ticket: 0,
+            statistics: Statistics::default(),
+        };
+        channel.program().await?;
+        Ok(channel)
+    }
+
+    /// Writes the registers that stay as they are through restarts, and lets the channel run.
+    async fn program(&mut self) -> Result<(), DriverError> {
+        self.write(channel::PAYLOAD, self.options.payload_bytes.unwrap_or(0)).await?;
+        self.write(channel::VECTOR, self.slot.vector.unwrap_or(0).into()).await?;
+        let base = self.slot.registers();
+        if let Descriptors::Ring { memory, entries } = &self.descriptors {
+            let pair = [base + channel::RING_LOW, base + channel::RING_HIGH];
+            self.device.write_address(pair, memory.address).await?;
+            self.write(channel::RING_ENTRIES, *entries).await?;
+        }
+        let pair = [base + channel::STATUS_LOW, base + channel::STATUS_HIGH];
+        self.device.write_address(pair, self.status.memory.address).await?;
+        self.write(channel::CONTROL, self.running()).await
+    }
+
+    /// What the control register holds while the channel runs.
+    pub(super) fn running(&self) -> u32 {
+        let source = match self.options.descriptors {
+            DescriptorSource::Table => engine::DescriptorSource::Table,
+            DescriptorSource::Ring { .. } => engine::DescriptorSource::Ring,
+            DescriptorSource::CommandPort => engine::DescriptorSource::CommandPort,
+        };
+        channel::control::RUN.put(1)
+            | channel::control::SOURCE.put(source.bits())
+            | channel::control::STATUS_ENABLE.put(1)
+            | channel::control::INTERRUPT_ENABLE.put(self.slot.vector.is_some().into())
+            | channel::control::RELAXED_ORDERING.put(self.options.relaxed_ordering.into())
+            | channel::control::OVERSIZE.put(self.options.oversize.into())
+    }
+}
+
+/// The engine's own table of a channel.
+fn table<B: Bus>(device: &Device<B>, (kind, _): ChannelKey) -> Descriptors<B> {
+    let memory = if kind == ChannelKind::H2c { engine::H2C_TABLE } else { engine::C2H_TABLE };
+    let room = memory.bytes / table_descriptor::BYTES;
+    let entries = device.description().table_entries.min(room);
+    Descriptors::Table { base: memory.base, entries }
+}
+
+fn check_source<B: Bus>(
+    device: &Device<B>,
+    key: ChannelKey,
+    source: DescriptorSource,
+) -> Result<(), DriverError> {
+    let problem = match (source, key) {
+        (DescriptorSource::Ring { entries }, _)
+            if !entries.is_power_of_two() || !RING_ENTRIES.contains(&entries) =>
+        {
+            format!(
+                "a ring of {entries} descriptors was asked for: powers of two from {} to {} are \
+                 possible",
+                RING_ENTRIES.start(),
+                RING_ENTRIES.end()
+            )
+        }
+        (DescriptorSource::Table, (ChannelKind::Peer, _) | (_, 1..)) => {
+            "it has no descriptor table: H2C 0 and C2H 0 have one".to_owned()
+        }
+        (DescriptorSource::Table, _) if device.description().table_entries == 0 => {
+            "its descriptor table has no entries".to_owned()
+        }
+        (DescriptorSource::CommandPort, (kind, number))
+            if (kind, number) != (ChannelKind::Peer, 0) =>
+        {
+            "the command port belongs to peer channel 0".to_owned()
+        }
+        _ => return Ok(()),
+    };
+    Err(DriverError::Refused { place: device.shared().place(key), problem })
+}
+
+async fn check_payload<B: Bus>(
+    device: &Device<B>,
+    key: ChannelKey,
+    options: ChannelOptions,
+) -> Result<(), DriverError> {
+    let place = device.shared().place(key);
+    let refused = |problem| Err(DriverError::Refused { place, problem });
+    let Some(bytes) = options.payload_bytes else {
+        if options.oversize {
+            return refused("oversize needs payload_bytes".to_owned());
+        }
+        return Ok(());
+    };
+    let description = device.description();
+    let in_force = device.read(engine::GLOBAL + global::IN_FORCE).await?;
+    let (what, most_bytes, name, in_force_bytes) = match key.0 {
+        ChannelKind::H2c => (
+            "read requests",
+            description.max_read_bytes,
+            "Max_Read_Request_Size",
+            global::in_force::MAX_READ_REQUEST.get(in_force),
+        ),
+        ChannelKind::C2h | ChannelKind::Peer => (
+            "payloads",
+            description.max_write_bytes,
+            "Max_Payload_Size",
+            global::in_force::MAX_PAYLOAD.get(in_force),
+        ),
+    };
+    if !bytes.is_power_of_two() || bytes < LEAST_PAYLOAD_BYTES {
+        return refused(format!(
+            "{what} of {bytes} B were asked for: powers of two from {LEAST_PAYLOAD_BYTES} on are \
+             possible"
+        ));
+    }
+    if bytes > most_bytes {
+        return refused(format!(
+            "{what} of {bytes} B were asked for, and the engine builds up to {most_bytes} B"
+        ));
+    }
+    if bytes > in_force_bytes && !options.oversize {
+        return refused(format!(
+            "{what} of {bytes} B were asked for, and {name} is set to {in_force_bytes} B"
+        ));
+    }
+    Ok(())
+}
+
+/// Error bits of every port of the tree.
+fn error_baseline(
+    topology: &impl Topology,
+) -> Result<Vec<(RoutingId, u32)>, crosslane_host::TopologyError> {
+    let functions = topology.functions()?;
+    functions
+        .iter()
+        .map(|info| Ok((info.id, Port::new(topology, info)?.detected_errors()?)))
+        .collect()
+}

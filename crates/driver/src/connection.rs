@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A peer channel and a lane of another engine, with one account of bytes between them.
+//!
+//! Both ends count bytes from 0 on, absolutely. So neither end is ever restarted alone: a lane
+//! that begins anew while its sender goes on would promise room that is not there.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Weak};
+
+use crosslane_host::Bus;
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_regs::engine::{self, channel, lane};
+
+use crate::buffer::lock;
+use crate::channel::{ChannelKind, DescriptorSource};
+use crate::device::{Device, REGISTER_BAR, WINDOW_BAR};
+use crate::error::DriverError;
+use crate::peer::{LanePolicy, Peer, PeerOptions};
+use crate::plan::{Place, Plan};
+use crate::shared::channel_registers;
+
+/// How long data and credits that are on their way between two engines are waited for before
+/// both begin anew. Longer than any way through a tree that is not blocked; what a blocked lane
+/// holds would never go.
+const SETTLING: Picoseconds = Picoseconds::from_ns(50_000);
+/// Times that a lane is restarted while data still arrive, before that is an error.
+const RESTARTS: u32 = 16;
+
+/// A lane in use, until this is dropped.
+struct Lane<B: Bus> {
+    target: Device<B>,
+    number: u8,
+}
+
+impl<B: Bus> Lane<B> {
+    fn take(target: &Device<B>) -> Result<Self, DriverError> {
+        let shared = target.shared();
+        let mut given = lock(&shared.given);
+        let Some(free) = given.lanes.iter().position(|&taken| !taken) else {
+            let problem = format!("all {} receive lanes are in use", given.lanes.len());
+            return Err(shared.refused(problem));
+        };
+        given.lanes[free] = true;
+        drop(given);
+        Ok(Self { target: target.clone(), number: free as u8 })
+    }
+}
+
+impl<B: Bus> Drop for Lane<B> {
+    fn drop(&mut self) {
+        lock(&self.target.shared().given).lanes[usize::from(self.number)] = false;
+    }
+}
+
+/// A sender's peer channel and the lane that it writes to.
+pub(crate) struct Connection<B: Bus> {
+    sender: Device<B>,
+    /// Number of the sender's peer channel.
+    channel: u8,
+    lane: Lane<B>,
+    address: BusAddress,
+    window_bytes: u64,
+    credits: bool,
+    /// What the lane's control register holds.
+    control: AtomicU32,
+}
+
+impl<B: Bus> Connection<B> {
+    /// `lane 2 of fpga3`.
+    pub fn place(&self) -> String {
+        format!("lane {} of {}", self.lane.number, self.lane.target.function().name)
+    }
+
+    pub fn address(&self) -> BusAddress {
+        self.address
+    }
+
+    pub fn lane(&self) -> u8 {
+        self.lane.number
+    }
+
+    pub fn has_credits(&self) -> bool {
+        self.credits
+    }
+
+    pub fn contains(&self, address: BusAddress) -> bool {
+        (self.address.0..self.address.0 + self.window_bytes).contains(&address.0)
+    }
+
+    pub async fn read(&self, register: u32) -> Result<u32, DriverError> {
+        let base = engine::LANES.at(self.lane.number.into());
+        self.lane.target.read(base + register).await
+    }
+
+    async fn write(&self, register: u32, value: u32) -> Result<(), DriverError> {
+        let base = engine::LANES.at(self.lane.number.into());
+        self.lane.target.write(base + register, value).await
+    }
+
+    pub async fn read_pair(&self, low: u32, high: u32) -> Result<u64, DriverError> {
+        let base = engine::LANES.at(self.lane.number.into());
+        self.lane.target.read_pair(base + low, base + high).await
+    }
+
+    /// Tells the lane where its sender is, and lets it take data.
+    async fn set_up_lane(&self) -> Result<(), DriverError> {
+        let registers = channel_registers((ChannelKind::Peer, self.channel));
+        let sender = self.sender.function();
+        let bar = sender.bars.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
+        // The sender was opened, so it has that BAR.
+        let base = bar.map_or(BusAddress(0), |bar| bar.base);
+        let credit = base.offset(u64::from(registers + channel::CREDIT));
+        self.write(lane::CONTROL, 0).await?;
+        let lanes = engine::LANES.at(self.lane.number.into());
+        let pair = [lanes + lane::CREDIT_LOW, lanes + lane::CREDIT_HIGH];
+        self.lane.target.write_address(pair, credit).await?;
+        self.restart_lane().await
+    }
+
+    /// Waits until all that was sent has arrived and has been taken out; not longer than
+    /// [`SETTLING`]. The sender must be idle.
+    pub async fn settle(&self) -> Result<(), DriverError> {
+        let registers = channel_registers((ChannelKind::Peer, self.channel));
+        let sent = self.sender.read(registers + channel::SENT).await?;
+        let bus = self.sender.bus();
+        let end = Picoseconds(bus.now().0.saturating_add(SETTLING.0));
+        loop {
+            let drained = self.read(lane::DRAINED).await?;
+            if drained == sent || bus.now() >= end {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Empties the lane and begins its account anew. The sender must be idle.
+    pub async fn restart_lane(&self) -> Result<(), DriverError> {
+        let control = self.control.load(Ordering::Acquire);
+        let quiet = control & !lane::control::RETURN_CREDITS.mask();
+        for _ in 0..RESTARTS {
+            // No credits of the old account are sent while it is emptied.
+            self.write(lane::CONTROL, quiet | lane::control::RESTART.put(1)).await?;
+            self.write(lane::CONTROL, control).await?;
+            if self.read(lane::RECEIVED).await? == 0 {
+                return Ok(());
+            }
+        }
+        let problem = "data keep arriving while it is restarted".to_owned();
+        Err(DriverError::Refused { place: self.place(), problem })
+    }
+
+    /// Writes the sender's registers: window and aperture.
+    pub async fn set_up_sender(&self) -> Result<(), DriverError> {
+        let window = if self.credits { self.lane.target.description().lane_fifo_bytes } else { 0 };
+        set_window(&self.sender, self.channel, window, self.window_bytes as u32).await
+    }
+
+    /// Compares what the lane drains with the pattern of `seed`.
+    pub async fn check(&self, seed: u32) -> Result<(), DriverError> {
+        let check = lane::control::CHECK.mask();
+        let before = self.control.fetch_or(check, Ordering::AcqRel);
+        self.write(lane::CONTROL, before & !check).await?;
+        self.write(lane::CHECK_SEED, seed).await?;
+        if self.read(lane::RECEIVED).await? == 0 {
+            // Nothing of the account is lost.
+            return self.restart_lane().await;
+        }
+        self.write(lane::CONTROL, before | check).await
+    }
+
+    /// Closes the lane, once what is on its way has arrived.
+    pub async fn close(&self) -> Result<(), DriverError> {
+        if self.credits {
+            self.settle().await?;
+        }
+        self.write(lane::CONTROL, 0).await?;
+        let key = (ChannelKind::Peer, self.channel);
+        let source = lock(&self.sender.shared().given).channels.get(&key).copied();
+        // Another source's channel sees at its next transfer that it is connected to nothing.
+        if source == Some(DescriptorSource::CommandPort) {
+            set_window(&self.sender, self.channel, 0, 0).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Writes credit window and aperture of a peer channel.
+async fn set_window<B: Bus>(
+    sender: &Device<B>,
+    number: u8,
+    window_bytes: u32,
+    aperture_bytes: u32,
+) -> Result<(), DriverError> {
+    let registers = channel_registers((ChannelKind::Peer, number));
+    sender.write(registers + channel::CREDIT_WINDOW, window_bytes).await?;
+    sender.write(registers + channel::APERTURE, aperture_bytes).await
+}
+
+/// Restarts a channel that is idle, and with a peer channel the lane that it is connected to,
+/// so that both count from 0. What was sent by the device before has arrived in host memory when
+/// this returns. The channel does not run.
+pub(crate) async fn restart<B: Bus>(
+    device: &Device<B>,
+    (kind, number): (ChannelKind, u8),
+    connection: Option<&Connection<B>>,
+) -> Result<(), DriverError> {
+    let registers = channel_registers((kind, number));
+    let with_credits = connection.filter(|connection| connection.credits);
+    if let Some(connection) = with_credits {
+        connection.settle().await?;
+        connection.restart_lane().await?;
+    }
+    if kind == ChannelKind::Peer {
+        match connection {
+            Some(connection) => connection.set_up_sender().await?,
+            None => set_window(device, number, 0, 0).await?,
+        }
+    }
+    for _ in 0..RESTARTS {
+        let restart = channel::control::RESTART.put(1);
+        device.write(registers + channel::CONTROL, restart).await?;
+        // The answer pushes all that the engine had sent before it into memory.
+        device.read(registers + channel::STATUS).await?;
+        if with_credits.is_none() || device.read(registers + channel::CREDIT).await? == 0 {
+            return Ok(());
+        }
+        // A credit write of the old account was still on its way: it is forgotten too.
+    }
+    let place = device.shared().place((kind, number));
+    Err(DriverError::Refused { place, problem: "credits keep arriving".to_owned() })
+}
+
+/// See [`Device::connect`].
+pub(crate) async fn connect<B: Bus>(
+    sender: &Device<B>,
+    target: &Device<B>,
+    options: PeerOptions,
+) -> Result<Peer<B>, DriverError> {
+    let number = options.channel;
+    let (shared, wanted) = (sender.shared(), target.function());
+    let have = shared.description.peer_channels;
+    if number >= have {
+        let problem = format!("there is no peer channel {number}: it has {have}, from 0 on");
+        return Err(shared.refused(problem));
+    }
+    let functions = sender.bus().functions();
+    let functions = functions.map_err(|error| shared.bus_error(error.into()))?;
+    if !functions.contains(wanted) {
+        let problem = format!("{} ({}) is not below the same host", wanted.name, wanted.id);
+        return Err(shared.refused(problem));
+    }
+    if wanted.id == sender.function().id {
+        return Err(shared.refused("it cannot be connected to itself".to_owned()));
+    }
+    let from = Place::Function(sender.function().id);
+    let plan = Plan::new(sender.bus(), from, Place::Function(wanted.id))?;
+    refuse_second_connection(sender, number)?;
+    let connection = Arc::new(claim(sender, target, options)?);
+    connection.set_up_lane().await?;
+    let key = (ChannelKind::Peer, number);
+    refuse_second_connection(sender, number)?;
+    let source = {
+        let mut given = lock(&shared.given);
+        given.connections[usize::from(number)] = Arc::downgrade(&connection);
+        given.channels.get(&key).copied()
+    };
+    // A channel that is not open, or that takes descriptors, begins its account when it is opened
+    // or posted to; to the command port nothing is posted.
+    if source == Some(DescriptorSource::CommandPort) {
+        let control_at = channel_registers(key) + channel::CONTROL;
+        let control = sender.read(control_at).await?;
+        sender.write(control_at, control & !channel::control::RUN.mask()).await?;
+        restart(sender, key, Some(&connection)).await?;
+        sender.write(control_at, control).await?;
+    }
+    Ok(Peer::new(connection, plan))
+}
+
+fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<(), DriverError> {
+    let Some(connection) = sender.shared().connection(number) else { return Ok(()) };
+    let place = sender.shared().place((ChannelKind::Peer, number));
+    let problem = format!("it is connected to {} already", connection.place());
+    Err(DriverError::Refused { place, problem })
+}
+
+/// Takes a lane of the target.
+fn claim<B: Bus>(
+    sender: &Device<B>,
+    target: &Device<B>,
+    options: PeerOptions,
+) -> Result<Connection<B>, DriverError> {
+    let lane = Lane::take(target)?;
+    let window_bytes = target.description().lane_window_bytes;
+    let bar = target.function().bars.iter().find(|bar| bar.index == WINDOW_BAR);
+    let end = window_bytes * (u64::from(lane.number) + 1);
+    let Some(bar) = bar.filter(|bar| window_bytes > 0 && end <= bar.size_bytes) else {
+        let problem = format!("lane {} is not in its BAR{WINDOW_BAR}", lane.number);
+        return Err(target.shared().refused(problem));
+    };
+    let control = lane::control::ENABLE.put(1)
+        | lane::control::DROP_WHEN_FULL.put(u32::from(options.policy == LanePolicy::Drop))
+        | lane::control::RETURN_CREDITS.put(u32::from(options.credits));
+    Ok(Connection {
+        sender: sender.clone(),
+        channel: options.channel,
+        address: bar.base.offset(window_bytes * u64::from(lane.number)),
+        lane,
+        window_bytes,
+        credits: options.credits,
+        control: AtomicU32::new(control),
+    })
+}
+
+/// Whether what a channel was set up for is no longer what it is connected to.
+pub(crate) fn has_changed<B: Bus>(
+    applied: Option<&Weak<Connection<B>>>,
+    current: Option<&Arc<Connection<B>>>,
+) -> bool {
+    match (applied, current) {
+        (None, None) => false,
+        (Some(applied), Some(current)) => !std::ptr::eq(applied.as_ptr(), Arc::as_ptr(current)),
+        _ => true,
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What all handles of one engine share: what is given out, and what is waiting to be given back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+
+use crosslane_host::{Bus, BusError, FunctionInfo};
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::engine;
+
+use crate::buffer::{Claim, Retired, lock};
+use crate::channel::{ChannelKind, DescriptorSource};
+use crate::connection::Connection;
+use crate::device::Description;
+use crate::error::DriverError;
+
+/// A channel of an engine: what it does, and its number.
+pub(crate) type ChannelKey = (ChannelKind, u8);
+
+/// A function's BAR as it lies on the bus.
+pub(crate) struct BarRange {
+    /// Name of the function.
+    pub function: String,
+    /// Number of the BAR.
+    pub number: usize,
+    /// First byte.
+    pub start: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What a channel left behind that was dropped while transfers were in flight: the device may
+/// still use it, until the channel has been restarted.
+pub(crate) struct Abandoned<B: Bus> {
+    /// Ring and status block.
+    pub memories: Vec<B::Memory>,
+    /// Parts of buffers.
+    pub claims: Vec<Claim<B>>,
+}
+
+/// What is given out.
+pub(crate) struct GivenOut<B: Bus> {
+    /// Channels that are open, and where their descriptors come from.
+    pub channels: HashMap<ChannelKey, DescriptorSource>,
+    /// Interrupt vectors in use.
+    pub vectors: Vec<bool>,
+    /// Receive lanes in use.
+    pub lanes: Vec<bool>,
+    /// What each peer channel is connected to.
+    pub connections: Vec<Weak<Connection<B>>>,
+    /// Channels that were dropped while transfers were in flight.
+    pub abandoned: HashMap<ChannelKey, Abandoned<B>>,
+    /// Commands that will have been finished when the last one that was started is.
+    pub commands_due: u32,
+}
+
+/// One engine.
+pub(crate) struct Shared<B: Bus> {
+    pub function: FunctionInfo,
+    pub description: Description,
+    /// Every BAR below the same host.
+    pub bars: Vec<BarRange>,
+    pub given: Mutex<GivenOut<B>>,
+    pub retired: Retired<B::Memory>,
+}
+
+impl<B: Bus> Shared<B> {
+    pub fn new(function: FunctionInfo, description: Description, bars: Vec<BarRange>) -> Self {
+        let given = GivenOut {
+            channels: HashMap::new(),
+            vectors: vec![false; usize::from(description.vectors)],
+            lanes: vec![false; usize::from(description.lanes)],
+            connections: (0..description.peer_channels).map(|_| Weak::new()).collect(),
+            abandoned: HashMap::new(),
+            commands_due: 0,
+        };
+        let retired = Retired::default();
+        Self { function, description, bars, given: Mutex::new(given), retired }
+    }
+
+    /// How many channels of a kind there are.
+    pub const fn channels(&self, kind: ChannelKind) -> u8 {
+        match kind {
+            ChannelKind::H2c => self.description.h2c_channels,
+            ChannelKind::C2h => self.description.c2h_channels,
+            ChannelKind::Peer => self.description.peer_channels,
+        }
+    }
+
+    /// `fpga1 C2H 0`.
+    pub fn place(&self, (kind, number): ChannelKey) -> String {
+        format!("{} {kind} {number}", self.function.name)
+    }
+
+    pub fn refused(&self, problem: String) -> DriverError {
+        DriverError::Refused { place: self.function.name.clone(), problem }
+    }
+
+    pub fn bus_error(&self, source: BusError) -> DriverError {
+        DriverError::Bus { device: self.function.name.clone(), source }
+    }
+
+    /// What a peer channel is connected to.
+    pub fn connection(&self, number: u8) -> Option<Arc<Connection<B>>> {
+        lock(&self.given).connections.get(usize::from(number))?.upgrade()
+    }
+
+    /// Checks where a peer channel is to write.
+    pub fn check_peer_write(
+        &self,
+        number: u8,
+        address: BusAddress,
+        bytes: u64,
+    ) -> Result<(), DriverError> {
+        let place = self.place((ChannelKind::Peer, number));
+        let refused = |problem| Err(DriverError::Refused { place, problem });
+        if bytes == 0 || !bytes.is_multiple_of(4) || !address.0.is_multiple_of(4) {
+            return refused(format!(
+                "{bytes} B at {address}: whole words are moved, so address and length are \
+                 multiples of 4, and the length is not 0"
+            ));
+        }
+        let Some(last) = address.0.checked_add(bytes - 1) else {
+            return refused(format!("{bytes} B at {address} reach beyond 64 bits"));
+        };
+        if let Some(connection) = self.connection(number) {
+            // Addresses go round in the lane, so any length fits.
+            if connection.contains(address) {
+                return Ok(());
+            }
+            return refused(format!(
+                "{address} is not in {}, which it is connected to",
+                connection.place()
+            ));
+        }
+        let inside = |bar: &&BarRange| (bar.start..bar.start + bar.bytes).contains(&address.0);
+        match self.bars.iter().find(inside) {
+            Some(bar) if last >= bar.start + bar.bytes => refused(format!(
+                "{bytes} B at {address} reach beyond BAR{} of {}, which ends at {:#x}",
+                bar.number,
+                bar.function,
+                bar.start + bar.bytes
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<B: Bus> Drop for Shared<B> {
+    /// Memory that the device may still write is never given back: it is lost with the process.
+    fn drop(&mut self) {
+        let given = self.given.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+        for (_, abandoned) in given.abandoned.drain() {
+            std::mem::forget(abandoned);
+        }
+    }
+}
+
+/// A channel that is open, until this is dropped.
+pub(crate) struct OpenChannel<B: Bus> {
+    pub shared: Arc<Shared<B>>,
+    pub key: ChannelKey,
+    /// Its interrupt vector, if it has one.
+    pub vector: Option<u16>,
+}
+
+impl<B: Bus> OpenChannel<B> {
+    /// Takes a channel, and a vector for it.
+    pub fn take(
+        shared: &Arc<Shared<B>>,
+        key: ChannelKey,
+        source: DescriptorSource,
+        wants_vector: bool,
+    ) -> Result<Self, DriverError> {
+        let (kind, number) = key;
+        let have = shared.channels(kind);
+        if number >= have {
+            let problem = format!("there is no {kind} channel {number}: it has {have}, from 0 on");
+            return Err(shared.refused(problem));
+        }
+        let mut given = lock(&shared.given);
+        let place = shared.place(key);
+        if given.channels.contains_key(&key) {
+            return Err(DriverError::Refused { place, problem: "it is open already".to_owned() });
+        }
+        let mut vector = None;
+        if wants_vector {
+            let Some(free) = given.vectors.iter().position(|&taken| !taken) else {
+                let problem = format!("all {} interrupt vectors are in use", given.vectors.len());
+                return Err(DriverError::Refused { place, problem });
+            };
+            given.vectors[free] = true;
+            vector = Some(free as u16);
+        }
+        given.channels.insert(key, source);
+        drop(given);
+        Ok(Self { shared: Arc::clone(shared), key, vector })
+    }
+
+    /// Where the channel's registers are.
+    pub fn registers(&self) -> u32 {
+        channel_registers(self.key)
+    }
+}
+
+impl<B: Bus> Drop for OpenChannel<B> {
+    fn drop(&mut self) {
+        let mut given = lock(&self.shared.given);
+        given.channels.remove(&self.key);
+        if let Some(vector) = self.vector {
+            given.vectors[usize::from(vector)] = false;
+        }
+    }
+}
+
+/// Where the registers of a channel are.
+pub(crate) const fn channel_registers((kind, number): ChannelKey) -> u32 {
+    let array = match kind {
+        ChannelKind::H2c => engine::H2C,
+        ChannelKind::C2h => engine::C2H,
+        ChannelKind::Peer => engine::PEER,
+    };
+    array.at(number as u32)
+}
