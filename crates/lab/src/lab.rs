@@ -227,7 +227,18 @@ pub struct RunningLab {
     pub fabric: Fabric,
     /// The hosts, in the order of their [`HostId`].
     pub hosts: Vec<RunningHost>,
-    names: BTreeMap<String, NodeId>,
+    pub(crate) names: BTreeMap<String, NodeId>,
+}
+
+/// The port of that name.
+pub(crate) fn find_port(
+    fabric: &Fabric,
+    names: &BTreeMap<String, NodeId>,
+    name: &str,
+) -> Option<PortId> {
+    let node = *names.get(name.split('.').next()?)?;
+    let ports = &fabric.node(node).ports;
+    ports.iter().copied().find(|&port| fabric.port(port).name == name)
 }
 
 impl RunningLab {
@@ -240,9 +251,7 @@ impl RunningLab {
     /// The port of that name, such as `rha25.up`; an endpoint's port has the endpoint's name.
     #[must_use]
     pub fn find_port(&self, name: &str) -> Option<PortId> {
-        let node = self.find(name.split('.').next()?)?;
-        let ports = &self.fabric.node(node).ports;
-        ports.iter().copied().find(|&port| self.fabric.port(port).name == name)
+        find_port(&self.fabric, &self.names, name)
     }
 }
 

@@ -15,12 +15,14 @@
 
 pub mod enumerate;
 pub mod error;
+pub mod executor;
 pub mod file;
 mod lab;
 mod shipped;
 mod wiring;
 
 pub use error::{LabError, Place, Problem};
+pub use executor::{LabBus, LabMemory, Simulation, Stuck, Task, WhyStuck};
 pub use file::LabFile;
 pub use file::constant::{Constant, Provenance};
 pub use lab::{Lab, RunningHost, RunningLab, open};

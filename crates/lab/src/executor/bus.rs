@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bus of a lab: host code's way to devices, memory and time.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crosslane_fabric::{CoreWork, HostAccessError};
+use crosslane_host::{
+    Bus, BusError, FunctionInfo, HostWork, PageSize, RegisterAddress, Segment, Topology,
+    TopologyError,
+};
+use crosslane_pcie::config::{Bar, CONFIG_SPACE_BYTES, registers as reg};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+
+use super::memory::LabMemory;
+use super::shared::{Shared, State};
+use super::wait::{Outcome, Turn, Wait, What};
+use crate::lab::RunningHost;
+
+/// Bytes of a register.
+const REGISTER_BYTES: u32 = 4;
+/// Widths of a store that a processor has, bytes.
+const STORE_WIDTHS: [u32; 5] = [4, 8, 16, 32, 64];
+
+/// Capability ID of MSI-X (PCIe 6.x 7.7.2.1); Message Control is the upper half of its header.
+const CAPABILITY_MSI_X: u8 = 0x11;
+/// Message Control: number of the last entry (PCIe 6.x 7.7.2.2).
+const MSI_X_LAST_ENTRY: u32 = 0x7ff << 16;
+/// Message Control: all vectors masked.
+const MSI_X_FUNCTION_MASK: u32 = 1 << 30;
+/// Message Control: enabled.
+const MSI_X_ENABLE: u32 = 1 << 31;
+/// Where the table is: offset, and BAR in the lowest three bits (PCIe 6.x 7.7.2.3).
+const MSI_X_TABLE: u16 = 4;
+
+/// The bus of one host of a lab, from one core. Clones are the same bus. Any executor may poll
+/// its futures; time goes on in [`Simulation`](super::Simulation) only. A future that is dropped
+/// takes back what it asked for, except loads and stores that have been made.
+#[derive(Clone)]
+pub struct LabBus {
+    shared: Arc<Shared>,
+    host: usize,
+    core: u16,
+}
+
+impl fmt::Debug for LabBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LabBus({}, core {})", self.running_host().name, self.core)
+    }
+}
+
+impl LabBus {
+    pub(super) fn new(shared: Arc<Shared>, host: HostId) -> Self {
+        let (host, hosts) = (usize::from(host.0), shared.hosts.len());
+        assert!(host < hosts, "the lab has {hosts} hosts, and none of number {host}");
+        Self { shared, host, core: 0 }
+    }
+
+    /// The host whose bus it is.
+    #[must_use]
+    pub fn host(&self) -> HostId {
+        self.running_host().id
+    }
+
+    /// The core that its loads, stores and work are done by.
+    #[must_use]
+    pub const fn core(&self) -> u16 {
+        self.core
+    }
+
+    fn running_host(&self) -> &RunningHost {
+        &self.shared.hosts[self.host]
+    }
+
+    /// A BAR of a function as it is placed now.
+    fn bar(&self, state: &State, function: RoutingId, bar: u8) -> Result<Option<Bar>, BusError> {
+        let port = state.fabric.function_at(self.host(), function);
+        let port = port.ok_or(TopologyError::NoSuchFunction(function))?;
+        Ok(state.fabric.port(port).config.bar(bar.into()))
+    }
+
+    /// The address of an access, which must be within a BAR.
+    fn address(
+        &self,
+        state: &State,
+        at: RegisterAddress,
+        bytes: u64,
+    ) -> Result<BusAddress, BusError> {
+        let refused = |why: String| Err(BusError::NoSuchRegister { at, bytes, why });
+        let Some(bar) = self.bar(state, at.function, at.bar)? else {
+            return refused(format!("the function has no BAR{}", at.bar));
+        };
+        if at.offset_bytes.checked_add(bytes).is_none_or(|end| end > bar.size_bytes) {
+            return refused(format!("it has {} B", bar.size_bytes));
+        }
+        Ok(bar.base.offset(at.offset_bytes))
+    }
+
+    fn load(&self, at: RegisterAddress) -> Result<Wait, BusError> {
+        aligned(at, at.offset_bytes)?;
+        let bytes = REGISTER_BYTES;
+        let mut state = self.shared.lock();
+        let address = self.address(&state, at, bytes.into())?;
+        let token = state.begin_wait(What::Load { host: self.host, at });
+        let root_complex = self.running_host().root_complex;
+        let asked = state.fabric.host_load(root_complex, self.core, address, bytes, token);
+        self.asked(state, asked, token, at, bytes.into())
+    }
+
+    fn stores(&self, at: RegisterAddress, bytes: &[u8], width: u32) -> Result<Wait, BusError> {
+        aligned(at, at.offset_bytes)?;
+        aligned(at, bytes.len() as u64)?;
+        let length = bytes.len();
+        let mut state = self.shared.lock();
+        let address = self.address(&state, at, length as u64)?;
+        let token = state.begin_wait(What::Stores { host: self.host, at, bytes: length });
+        let root_complex = self.running_host().root_complex;
+        let asked = state.fabric.host_store(root_complex, self.core, address, bytes, width, token);
+        self.asked(state, asked, token, at, length as u64)
+    }
+
+    /// Makes a wait of an access that the fabric has been asked for.
+    fn asked(
+        &self,
+        mut state: std::sync::MutexGuard<'_, State>,
+        asked: Result<(), HostAccessError>,
+        token: u64,
+        at: RegisterAddress,
+        bytes: u64,
+    ) -> Result<Wait, BusError> {
+        if let Err(error) = asked {
+            state.end_wait(token);
+            return Err(BusError::NoSuchRegister { at, bytes, why: error.to_string() });
+        }
+        drop(state);
+        Ok(Wait::new(self.shared.clone(), token))
+    }
+
+    /// Waits for a moment that has not passed; `None` where it has.
+    fn time(&self, time: Picoseconds, what: What) -> Option<Wait> {
+        let mut state = self.shared.lock();
+        if time <= state.fabric.now() {
+            return None;
+        }
+        let token = state.begin_wait(what);
+        state.fabric.host_timer(time, token);
+        drop(state);
+        Some(Wait::new(self.shared.clone(), token))
+    }
+
+    /// Occupies the core with some work, one piece behind the other, and waits for its end.
+    async fn spend(&self, works: &[CoreWork]) {
+        let (mut until, root_complex) = (Picoseconds::ZERO, self.running_host().root_complex);
+        for &work in works {
+            let spent = self.shared.lock().fabric.spend(root_complex, self.core, work);
+            until = spent.expect("the core is one of the host's");
+        }
+        let what = What::Work { host: self.host, core: self.core, until };
+        if let Some(wait) = self.time(until, what) {
+            wait.await;
+        }
+    }
+
+    /// Lets other tasks go first, now and then, where a task need not wait.
+    async fn turn(&self) {
+        let over = self.shared.lock().turn_is_over();
+        if over {
+            Turn::default().await;
+        }
+    }
+
+    /// The word, if it is no longer what was seen or the deadline has passed; else a wait.
+    fn look_at_memory(
+        &self,
+        address: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<Result<u32, BusError>, Wait> {
+        let mut state = self.shared.lock();
+        let state = &mut *state;
+        let mut word = [0; 4];
+        state.fabric.peek(self.host(), BusAddress(address), &mut word);
+        let word = u32::from_le_bytes(word);
+        if word != seen {
+            return Ok(Ok(word));
+        }
+        let what = What::Memory { host: self.host, address, seen };
+        if deadline <= state.fabric.now() {
+            let what = what.sentence(&self.shared);
+            return Ok(Err(BusError::Deadline { what, deadline }));
+        }
+        let token = state.begin_wait(what);
+        let root_complex = self.running_host().root_complex;
+        state.fabric.host_watch(root_complex, address..address + 4, token);
+        state.fabric.host_timer(deadline, token);
+        Err(Wait::new(self.shared.clone(), token))
+    }
+
+    /// How many interrupts have come, if any, or that the deadline has passed; else a wait.
+    fn look_at_interrupts(
+        &self,
+        function: RoutingId,
+        vector: u16,
+        deadline: Picoseconds,
+    ) -> Result<Result<u64, BusError>, Wait> {
+        let mut state = self.shared.lock();
+        let have = state.interrupts.enabled(self.host, function);
+        if vector >= have {
+            return Ok(Err(BusError::NoSuchVector { function, vector, have }));
+        }
+        let count = state.interrupts.take(self.host, function, vector);
+        if count > 0 {
+            return Ok(Ok(count));
+        }
+        let what = What::Interrupt { host: self.host, function, vector };
+        if deadline <= state.fabric.now() {
+            let what = what.sentence(&self.shared);
+            return Ok(Err(BusError::Deadline { what, deadline }));
+        }
+        let token = state.begin_wait(what);
+        state.interrupts.wait(self.host, function, vector, token);
+        state.fabric.host_timer(deadline, token);
+        Err(Wait::new(self.shared.clone(), token))
+    }
+
+    /// Offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
+    fn capability(&self, function: RoutingId, wanted: u8) -> Result<Option<u16>, TopologyError> {
+        let mut offset = self.config_read(function, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
+        // A list has no more room than that.
+        for _ in 0..reg::EXTENDED_SPACE / 4 {
+            if offset == 0 {
+                return Ok(None);
+            }
+            let header = self.config_read(function, offset)?;
+            if header as u8 == wanted {
+                return Ok(Some(offset));
+            }
+            offset = (header >> 8) as u16 & 0xfc;
+        }
+        Ok(None)
+    }
+
+    fn pinning(memory: &LabMemory, what: &'static str) -> BusError {
+        BusError::Pinning { address: memory.first_address(), what }
+    }
+
+    fn check_pin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
+        if memory.host() != self.host {
+            return Err(Self::pinning(memory, "belongs to another host"));
+        }
+        let state = self.shared.lock();
+        let port = state.fabric.function_at(self.host(), function);
+        port.ok_or(TopologyError::NoSuchFunction(function))?;
+        if state.memories[self.host].pins.has(memory.id(), function) {
+            return Err(Self::pinning(memory, "is pinned for the function already"));
+        }
+        Ok(())
+    }
+}
+
+fn aligned(at: RegisterAddress, number: u64) -> Result<(), BusError> {
+    match number.is_multiple_of(REGISTER_BYTES.into()) {
+        true => Ok(()),
+        false => Err(BusError::Unaligned { at, width_bytes: REGISTER_BYTES }),
+    }
+}
+
+impl Bus for LabBus {
+    type Memory = LabMemory;
+
+    fn now(&self) -> Picoseconds {
+        self.shared.lock().fabric.now()
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        match self.time(time, What::Time(time)) {
+            Some(wait) => {
+                wait.await;
+            }
+            None => self.turn().await,
+        }
+    }
+
+    fn on_core(&self, core: u16) -> Self {
+        Self { core: core % self.cores(), ..self.clone() }
+    }
+
+    fn cores(&self) -> u16 {
+        self.running_host().cores
+    }
+
+    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
+        match self.load(at)?.await {
+            Outcome::Loaded(Ok(value)) => Ok(value as u32),
+            Outcome::Loaded(Err(error)) => Err(BusError::NoAnswer { at, why: error.to_string() }),
+            Outcome::Happened => unreachable!("a load ends with its data or an error"),
+        }
+    }
+
+    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
+        self.stores(at, &value.to_le_bytes(), REGISTER_BYTES)?.await;
+        Ok(())
+    }
+
+    /// # Panics
+    /// Where no store has that width.
+    async fn store(
+        &self,
+        at: RegisterAddress,
+        bytes: &[u8],
+        width_bytes: u32,
+    ) -> Result<(), BusError> {
+        assert!(STORE_WIDTHS.contains(&width_bytes), "no store has {width_bytes} B");
+        self.stores(at, bytes, width_bytes)?.await;
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, BusError> {
+        LabMemory::allocate(&self.shared, self.host, bytes, pages)
+    }
+
+    async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {
+        self.check_pin(function, memory)?;
+        let pages = memory.runs().iter().map(super::pages::PageRun::page_count).sum();
+        self.spend(&[CoreWork::SystemCall, CoreWork::PinPages(pages)]).await;
+        // Another task may have been faster.
+        self.check_pin(function, memory)?;
+        self.shared.lock().memories[self.host].pins.pin(memory.id(), function);
+        Ok(memory.segments())
+    }
+
+    async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
+        let is_pinned = memory.host() == self.host
+            && self.shared.lock().memories[self.host].pins.unpin(memory.id(), function);
+        if !is_pinned {
+            return Err(Self::pinning(memory, "is not pinned for the function"));
+        }
+        self.spend(&[CoreWork::SystemCall]).await;
+        Ok(())
+    }
+
+    /// # Panics
+    /// Where `offset_bytes` is not a multiple of 4.
+    async fn wait_memory(
+        &self,
+        memory: &LabMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        assert!(offset_bytes.is_multiple_of(4), "a word begins at a multiple of 4");
+        memory.check(offset_bytes, 4)?;
+        assert_eq!(memory.host(), self.host, "a core waits for memory of its own host");
+        let (address, _) = memory.locate(offset_bytes);
+        self.turn().await;
+        loop {
+            match self.look_at_memory(address, seen, deadline) {
+                Ok(result) => return result,
+                Err(wait) => {
+                    wait.await;
+                }
+            }
+        }
+    }
+
+    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
+        let refused = |have| {
+            let vector = vectors.saturating_sub(1);
+            Err(BusError::NoSuchVector { function, vector, have })
+        };
+        let Some(capability) = self.capability(function, CAPABILITY_MSI_X)? else {
+            return refused(0);
+        };
+        let control = self.config_read(function, capability)?;
+        let have = ((control & MSI_X_LAST_ENTRY) >> 16) as u16 + 1;
+        if vectors > have {
+            return refused(have);
+        }
+        if vectors == 0 {
+            return Ok(());
+        }
+        let place = self.config_read(function, capability + MSI_X_TABLE)?;
+        let (bar, offset_bytes) = ((place & 7) as u8, u64::from(place & !7));
+        let table = RegisterAddress { function, bar, offset_bytes };
+        self.spend(&[CoreWork::SystemCall]).await;
+        // Enabled but masked: nothing is sent by an entry that is half written.
+        let masked = control | MSI_X_ENABLE | MSI_X_FUNCTION_MASK;
+        self.config_write(function, capability, masked, 0b1100)?;
+        let root_complex = self.running_host().root_complex;
+        let entries =
+            self.shared.lock().interrupts.enable(self.host, root_complex, function, vectors);
+        self.store(table, &entries, REGISTER_BYTES).await?;
+        // The stores are posted; a read comes back behind the last of them.
+        let last = offset_bytes + entries.len() as u64 - u64::from(REGISTER_BYTES);
+        self.read_register(RegisterAddress { offset_bytes: last, ..table }).await?;
+        let open = masked & !MSI_X_FUNCTION_MASK;
+        self.config_write(function, capability, open, 0b1100)?;
+        Ok(())
+    }
+
+    async fn wait_interrupt(
+        &self,
+        function: RoutingId,
+        vector: u16,
+        deadline: Picoseconds,
+    ) -> Result<u64, BusError> {
+        self.turn().await;
+        loop {
+            match self.look_at_interrupts(function, vector, deadline) {
+                Ok(result) => return result,
+                Err(wait) => {
+                    wait.await;
+                }
+            }
+        }
+    }
+
+    async fn work(&self, work: HostWork) {
+        let work = match work {
+            HostWork::SystemCall => CoreWork::SystemCall,
+            HostWork::Copy(bytes) => CoreWork::Copy(bytes),
+        };
+        self.spend(&[work]).await;
+    }
+}
+
+impl Topology for LabBus {
+    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
+        let state = self.shared.lock();
+        let functions = &self.running_host().tree.functions;
+        let id = |index: usize| state.fabric.routing_id(functions[index].port);
+        let live = functions.iter().enumerate().map(|(index, function)| {
+            let config = &state.fabric.port(function.port).config;
+            FunctionInfo {
+                id: id(index),
+                parent: function.parent.map(id),
+                name: function.name.clone(),
+                port_type: function.port_type,
+                vendor: function.vendor,
+                device: function.device,
+                bars: (0..6).filter_map(|bar| config.bar(bar)).collect(),
+            }
+        });
+        Ok(live.collect())
+    }
+
+    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
+        check_config(offset)?;
+        let state = self.shared.lock();
+        let port = state.fabric.function_at(self.host(), function);
+        let port = port.ok_or(TopologyError::NoSuchFunction(function))?;
+        Ok(state.fabric.port(port).config.read(offset))
+    }
+
+    fn config_write(
+        &self,
+        function: RoutingId,
+        offset: u16,
+        value: u32,
+        byte_enables: u8,
+    ) -> Result<(), TopologyError> {
+        check_config(offset)?;
+        let mut state = self.shared.lock();
+        let port = state.fabric.function_at(self.host(), function);
+        port.ok_or(TopologyError::NoSuchFunction(function))?;
+        state.fabric.config_write(self.host(), function, offset, value, byte_enables & 0xf);
+        Ok(())
+    }
+}
+
+fn check_config(offset: u16) -> Result<(), TopologyError> {
+    match offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
+        true => Ok(()),
+        false => Err(TopologyError::BadOffset { offset }),
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory of a host that devices reach.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crosslane_host::{BusError, DmaMemory, PageSize, Segment};
+use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
+
+use super::pages::PageRun;
+use super::shared::Shared;
+
+/// Which memory is pinned for which function.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pins {
+    last: u64,
+    pinned: BTreeSet<(u64, u16)>,
+}
+
+impl Pins {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    pub fn has(&self, memory: u64, function: RoutingId) -> bool {
+        self.pinned.contains(&(memory, function.0))
+    }
+
+    /// False where it is pinned already.
+    pub fn pin(&mut self, memory: u64, function: RoutingId) -> bool {
+        self.pinned.insert((memory, function.0))
+    }
+
+    /// False where it is not pinned.
+    pub fn unpin(&mut self, memory: u64, function: RoutingId) -> bool {
+        self.pinned.remove(&(memory, function.0))
+    }
+
+    fn is_pinned(&self, memory: u64) -> bool {
+        self.pinned.range((memory, 0)..=(memory, u16::MAX)).next().is_some()
+    }
+}
+
+/// Memory of one host of a lab that devices reach. What host code reads and writes there takes
+/// no simulated time; [`HostWork::Copy`](crosslane_host::HostWork::Copy) is what takes it. Memory
+/// that is given back while it is pinned stays out of use, as a kernel keeps it.
+#[derive(Clone)]
+pub struct LabMemory {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    host: usize,
+    id: u64,
+    size_bytes: u64,
+    runs: Vec<PageRun>,
+    /// Offset of each run, and of the end.
+    offsets: Vec<u64>,
+}
+
+/// Zeros that memory is filled with, so many bytes at a time.
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+
+impl LabMemory {
+    pub(super) fn allocate(
+        shared: &Arc<Shared>,
+        host: usize,
+        bytes: u64,
+        pages: PageSize,
+    ) -> Result<Self, BusError> {
+        let mut state = shared.lock();
+        let state = &mut *state;
+        let memory = &mut state.memories[host];
+        let left_bytes = memory.pages.free_bytes();
+        let taken = memory.pages.take(bytes, pages);
+        let runs = taken.ok_or(BusError::OutOfMemory { bytes, left_bytes })?;
+        let id = memory.pins.next();
+        let mut offsets = vec![0];
+        for run in &runs {
+            offsets.push(offsets.last().unwrap_or(&0) + run.bytes);
+            for start in (0..run.bytes).step_by(ZEROS.len()) {
+                let length = (run.bytes - start).min(ZEROS.len() as u64) as usize;
+                let address = BusAddress(run.address + start);
+                state.fabric.poke(HostId(host as u16), address, &ZEROS[..length]);
+            }
+        }
+        let shared = shared.clone();
+        let inner = Inner { shared, host, id, size_bytes: bytes, runs, offsets };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    pub(super) fn host(&self) -> usize {
+        self.inner.host
+    }
+
+    /// Its number among the memories of its host.
+    pub(super) fn id(&self) -> u64 {
+        self.inner.id
+    }
+
+    pub(super) fn runs(&self) -> &[PageRun] {
+        &self.inner.runs
+    }
+
+    /// Where its first byte is; 0 where it has none.
+    pub(super) fn first_address(&self) -> u64 {
+        self.inner.runs.first().map_or(0, |run| run.address)
+    }
+
+    /// The segments that it consists of, neighbours joined.
+    pub(super) fn segments(&self) -> Vec<Segment> {
+        let mut segments: Vec<Segment> = Vec::new();
+        let mut left = self.inner.size_bytes;
+        for run in &self.inner.runs {
+            let bytes = run.bytes.min(left);
+            left -= bytes;
+            match segments.last_mut() {
+                Some(last) if last.address.0 + last.bytes == run.address => last.bytes += bytes,
+                _ => segments.push(Segment { address: BusAddress(run.address), bytes }),
+            }
+        }
+        segments
+    }
+
+    /// Checks that so many bytes lie within it.
+    pub(super) fn check(&self, offset_bytes: u64, bytes: u64) -> Result<(), BusError> {
+        let size_bytes = self.inner.size_bytes;
+        match offset_bytes.checked_add(bytes).is_some_and(|end| end <= size_bytes) {
+            true => Ok(()),
+            false => Err(BusError::BeyondMemory { offset_bytes, bytes, size_bytes }),
+        }
+    }
+
+    /// The address of a byte that is within it, and how many follow in one run.
+    pub(super) fn locate(&self, offset_bytes: u64) -> (u64, u64) {
+        let offsets = &self.inner.offsets;
+        let index = offsets.partition_point(|&start| start <= offset_bytes) - 1;
+        let run = &self.inner.runs[index];
+        let within = offset_bytes - offsets[index];
+        (run.address + within, run.bytes - within)
+    }
+}
+
+impl DmaMemory for LabMemory {
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes
+    }
+
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError> {
+        self.check(offset_bytes, into.len() as u64)?;
+        let (mut at, mut rest) = (offset_bytes, into);
+        let mut state = self.inner.shared.lock();
+        while !rest.is_empty() {
+            let (address, run_bytes) = self.locate(at);
+            let length = run_bytes.min(rest.len() as u64);
+            let (piece, after) = rest.split_at_mut(length as usize);
+            state.fabric.peek(HostId(self.inner.host as u16), BusAddress(address), piece);
+            rest = after;
+            at += length;
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
+        self.check(offset_bytes, from.len() as u64)?;
+        let (mut at, mut rest) = (offset_bytes, from);
+        let mut wakers = Vec::new();
+        let mut state = self.inner.shared.lock();
+        while !rest.is_empty() {
+            let (address, run_bytes) = self.locate(at);
+            let length = run_bytes.min(rest.len() as u64);
+            let (piece, after) = rest.split_at(length as usize);
+            state.fabric.poke(HostId(self.inner.host as u16), BusAddress(address), piece);
+            wakers.extend(state.memory_written(self.inner.host, address, length));
+            rest = after;
+            at += length;
+        }
+        drop(state);
+        for waker in wakers {
+            waker.wake();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let memory = &mut state.memories[self.host];
+        if !memory.pins.is_pinned(self.id) {
+            memory.pages.give_back(&self.runs);
+        }
+    }
+}
+
+impl std::fmt::Debug for LabMemory {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let bytes = self.inner.size_bytes;
+        write!(f, "LabMemory({bytes} B from {:#x})", self.first_address())
+    }
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Host code in simulated time: an executor that polls it, and [`LabBus`], its way to the lab.
+//!
+//! Tasks are polled one after the other, in the order in which they became ready. When none is
+//! ready the fabric goes on until something has happened for one of them. Nothing here depends
+//! on the machine: the same lab, seed and host code give the same trace.
+//!
+//! ```
+//! use crosslane_host::Bus;
+//! use crosslane_lab::{Simulation, open};
+//! use crosslane_pcie::units::{HostId, Picoseconds};
+//!
+//! let simulation = Simulation::new(open("minimal")?.build(1)?);
+//! let bus = simulation.bus(HostId(0));
+//! let time = simulation.run("sleeper", async {
+//!     bus.sleep_until(Picoseconds::from_ns(700)).await;
+//!     bus.now()
+//! })?;
+//! assert_eq!(time, Picoseconds::from_ns(700));
+//! simulation.finish()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bus;
+mod interrupts;
+mod memory;
+mod pages;
+mod shared;
+mod stuck;
+mod task;
+mod wait;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use crosslane_fabric::{Fabric, NodeId, PortId, RunEnd};
+use crosslane_pcie::units::{HostId, Picoseconds};
+
+use crate::lab::{RunningHost, RunningLab};
+use shared::{Progress, Shared};
+use task::{Ready, TaskId};
+
+pub use bus::LabBus;
+pub use memory::LabMemory;
+pub use stuck::{Stuck, WhyStuck};
+pub use task::Task;
+
+/// Polls of tasks without simulated time going on, after which a run is given up: far more than
+/// the tasks of a lab need that wait for something, and a second or two of computing.
+pub const MAX_POLLS_AT_ONE_TIME: u64 = 1 << 20;
+
+type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Spawned {
+    name: String,
+    /// Away while it is polled; the future of [`Simulation::run`] is never here.
+    future: Option<BoxedTask>,
+    waker: Waker,
+}
+
+#[derive(Default)]
+struct Tasks {
+    last: TaskId,
+    live: BTreeMap<TaskId, Spawned>,
+}
+
+/// A lab with host code that runs in it. Spawned tasks go on whenever [`run`](Self::run) or
+/// [`finish`](Self::finish) does; time stands still in between.
+pub struct Simulation {
+    shared: Arc<Shared>,
+    tasks: RefCell<Tasks>,
+    ready: Arc<Ready>,
+    time_limit: Cell<Option<Picoseconds>>,
+    running: Cell<bool>,
+    polls: Cell<(Picoseconds, u64)>,
+}
+
+impl Simulation {
+    /// Takes over a lab.
+    #[must_use]
+    pub fn new(lab: RunningLab) -> Self {
+        Self {
+            shared: Arc::new(Shared::new(lab)),
+            tasks: RefCell::default(),
+            ready: Arc::default(),
+            time_limit: Cell::new(None),
+            running: Cell::new(false),
+            polls: Cell::new((Picoseconds::ZERO, 0)),
+        }
+    }
+
+    /// Gives up a run when it reaches this time, so that code that never ends is cut off; `None`:
+    /// no limit, as at first.
+    pub fn set_time_limit(&self, limit: Option<Picoseconds>) {
+        self.time_limit.set(limit);
+    }
+
+    /// The bus of a host, from its core 0.
+    ///
+    /// # Panics
+    /// Where the lab has no such host.
+    #[must_use]
+    pub fn bus(&self, host: HostId) -> LabBus {
+        LabBus::new(self.shared.clone(), host)
+    }
+
+    /// The hosts of the lab, in the order of their [`HostId`], as they were enumerated.
+    #[must_use]
+    pub fn hosts(&self) -> &[RunningHost] {
+        &self.shared.hosts
+    }
+
+    /// The node of that name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.shared.names.get(name).copied()
+    }
+
+    /// The port of that name, such as `rha25.up`; an endpoint's port has the endpoint's name.
+    #[must_use]
+    pub fn find_port(&self, name: &str) -> Option<PortId> {
+        crate::lab::find_port(&self.shared.lock().fabric, &self.shared.names, name)
+    }
+
+    /// Simulated time.
+    #[must_use]
+    pub fn now(&self) -> Picoseconds {
+        self.shared.lock().fabric.now()
+    }
+
+    /// Looks at the fabric, or changes it outside of simulated time: counters, traces, errors,
+    /// memory. The closure must not use the simulation or its buses.
+    pub fn with_fabric<R>(&self, look: impl FnOnce(&mut Fabric) -> R) -> R {
+        look(&mut self.shared.lock().fabric)
+    }
+
+    /// Adds a task. It is polled first behind those that are ready already. It goes on to its
+    /// end even if the [`Task`] is dropped.
+    pub fn spawn<F>(&self, name: &str, future: F) -> Task<F::Output>
+    where
+        F: Future + 'static,
+        F::Output: 'static,
+    {
+        let (task, future) = Task::new(self.shared.clone(), name, future);
+        self.add(name, Some(Box::pin(future)));
+        task
+    }
+
+    /// Runs a future to its end, and the spawned tasks beside it. What it borrows may live
+    /// shorter than the simulation.
+    ///
+    /// # Errors
+    /// [`Stuck`] where it can never end, or reaches a limit; the future is dropped then.
+    ///
+    /// # Panics
+    /// Where a run of this simulation is going on already.
+    pub fn run<F: Future>(&self, name: &str, future: F) -> Result<F::Output, Stuck> {
+        let mut future = pin!(future);
+        let run = Run::start(self, name);
+        let result = loop {
+            let Some(id) = self.ready.pop() else {
+                if let Err(stuck) = self.advance() {
+                    break Err(stuck);
+                }
+                continue;
+            };
+            if let Err(stuck) = self.count_poll() {
+                break Err(stuck);
+            }
+            if id != run.id {
+                self.poll_task(id);
+                continue;
+            }
+            self.ready.begin(id);
+            self.shared.lock().begin_poll(id);
+            let polled = future.as_mut().poll(&mut Context::from_waker(&run.waker));
+            self.shared.lock().end_poll();
+            if let Poll::Ready(output) = polled {
+                break Ok(output);
+            }
+        };
+        drop(run);
+        result
+    }
+
+    /// Runs all spawned tasks to their end and lets the fabric come to rest.
+    ///
+    /// # Errors
+    /// [`Stuck`] where one of them, or the fabric, can never end, or reaches a limit.
+    ///
+    /// # Panics
+    /// Where a run of this simulation is going on.
+    pub fn finish(&self) -> Result<(), Stuck> {
+        assert!(!self.running.get(), "a run of this simulation is going on");
+        while !self.tasks.borrow().live.is_empty() {
+            match self.ready.pop() {
+                Some(id) => {
+                    self.count_poll()?;
+                    self.poll_task(id);
+                }
+                None => self.advance()?,
+            }
+        }
+        let limit = self.time_limit.get();
+        let mut state = self.shared.lock();
+        match state.fabric.run(limit) {
+            RunEnd::Quiet => Ok(()),
+            RunEnd::Limit => {
+                let (time, why) = (state.fabric.now(), WhyStuck::TimeLimit);
+                Err(Stuck { time, why, waiting: vec!["the fabric is not quiet".into()] })
+            }
+            RunEnd::Stuck(waiting) => {
+                let (time, why) = (state.fabric.now(), WhyStuck::NothingLeft);
+                Err(Stuck { time, why, waiting })
+            }
+        }
+    }
+
+    fn add(&self, name: &str, future: Option<BoxedTask>) -> (TaskId, Waker) {
+        let mut tasks = self.tasks.borrow_mut();
+        tasks.last = tasks.last.next();
+        let id = tasks.last;
+        let waker = self.ready.waker(id);
+        let spawned = Spawned { name: name.to_owned(), future, waker: waker.clone() };
+        tasks.live.insert(id, spawned);
+        self.ready.push(id);
+        (id, waker)
+    }
+
+    /// Polls a spawned task. Neither the tasks nor the lab are borrowed meanwhile: it may spawn,
+    /// and end others.
+    fn poll_task(&self, id: TaskId) {
+        self.ready.begin(id);
+        let mut tasks = self.tasks.borrow_mut();
+        // One that has ended, or the future of a run that has.
+        let Some(spawned) = tasks.live.get_mut(&id) else { return };
+        let Some(mut future) = spawned.future.take() else { return };
+        let waker = spawned.waker.clone();
+        drop(tasks);
+        self.shared.lock().begin_poll(id);
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        self.shared.lock().end_poll();
+        let mut tasks = self.tasks.borrow_mut();
+        if polled.is_pending() {
+            if let Some(spawned) = tasks.live.get_mut(&id) {
+                spawned.future = Some(future);
+            }
+        } else {
+            tasks.live.remove(&id);
+            self.ready.forget(id);
+            drop(tasks);
+            drop(future);
+        }
+    }
+
+    /// Lets the fabric go on until something has happened for host code.
+    fn advance(&self) -> Result<(), Stuck> {
+        let (progress, wakers) = self.shared.lock().advance(self.time_limit.get());
+        for waker in wakers {
+            waker.wake();
+        }
+        match progress {
+            Progress::Happened => Ok(()),
+            Progress::NothingLeft(time) => Err(self.stuck(time, WhyStuck::NothingLeft)),
+            Progress::Limit(time) => Err(self.stuck(time, WhyStuck::TimeLimit)),
+        }
+    }
+
+    fn count_poll(&self) -> Result<(), Stuck> {
+        let (then, count) = self.polls.get();
+        let now = self.now();
+        let count = if now == then { count + 1 } else { 1 };
+        self.polls.set((now, count));
+        if count <= MAX_POLLS_AT_ONE_TIME {
+            return Ok(());
+        }
+        self.polls.set((now, 0));
+        Err(self.stuck(now, WhyStuck::NoProgress))
+    }
+
+    /// What every task waits for, in the order in which they were started, and what the fabric
+    /// has not ended.
+    fn stuck(&self, time: Picoseconds, why: WhyStuck) -> Stuck {
+        let tasks = self.tasks.borrow();
+        let mut state = self.shared.lock();
+        let mut waiting = Vec::new();
+        for (id, task) in &tasks.live {
+            waiting.push(format!("{}: {}", task.name, state.waits_of(Some(*id), &self.shared)));
+        }
+        if state.has_waits_of(None) {
+            let waits = state.waits_of(None, &self.shared);
+            waiting.push(format!("outside of the tasks: {waits}"));
+        }
+        if why == WhyStuck::NothingLeft {
+            // It has no event left; with open work it says which.
+            let now = state.fabric.now();
+            if let RunEnd::Stuck(lines) = state.fabric.run(Some(now)) {
+                waiting.extend(lines);
+            }
+        }
+        Stuck { time, why, waiting }
+    }
+}
+
+/// The future of a run among the tasks, for as long as the run lasts.
+struct Run<'a> {
+    simulation: &'a Simulation,
+    id: TaskId,
+    waker: Waker,
+}
+
+impl<'a> Run<'a> {
+    fn start(simulation: &'a Simulation, name: &str) -> Self {
+        let going_on = simulation.running.replace(true);
+        assert!(!going_on, "a run of this simulation is going on already");
+        let (id, waker) = simulation.add(name, None);
+        Self { simulation, id, waker }
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.simulation.running.set(false);
+        self.simulation.ready.forget(self.id);
+        self.simulation.tasks.borrow_mut().live.remove(&self.id);
+    }
+}

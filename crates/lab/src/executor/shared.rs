@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the executor and all buses of a lab share. The lock is never held while a task is polled
+//! or a waker woken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use crosslane_fabric::{Fabric, HostEvent, NodeId, RunEnd};
+use crosslane_pcie::units::Picoseconds;
+
+use super::interrupts::Interrupts;
+use super::memory::Pins;
+use super::pages::Pages;
+use super::task::TaskId;
+use super::wait::{Outcome, Wait, What};
+use crate::lab::{RunningHost, RunningLab};
+
+/// Token of the time limit; waits have those after it.
+const LIMIT_TOKEN: u64 = 0;
+
+/// Beyond every time-out of a device: the longest that the specification has is 64 s
+/// (PCIe 6.x 7.5.3.16).
+const LONGEST_TIMEOUT: Picoseconds = Picoseconds::from_ns(100_000_000_000);
+
+/// Waits that may be over at once in one poll of a task before the others get their turn. Without
+/// it a task that never has to wait would never come back.
+const RESULTS_AT_ONCE: u32 = 16;
+
+/// A lab in which host code runs.
+pub(super) struct Shared {
+    pub hosts: Vec<RunningHost>,
+    pub names: BTreeMap<String, NodeId>,
+    state: Mutex<State>,
+}
+
+/// A wait that has not been given its outcome.
+struct Waiting {
+    /// The task that polled it last.
+    task: Option<TaskId>,
+    what: What,
+    outcome: Option<Outcome>,
+    waker: Option<Waker>,
+}
+
+/// What one host's programs have.
+pub(super) struct HostMemory {
+    pub pages: Pages,
+    pub pins: Pins,
+}
+
+pub(super) struct State {
+    pub fabric: Fabric,
+    /// By host.
+    pub memories: Vec<HostMemory>,
+    pub interrupts: Interrupts,
+    waits: BTreeMap<u64, Waiting>,
+    /// Words of memory that are waited for: host, address, token.
+    watched: BTreeSet<(usize, u64, u64)>,
+    last_token: u64,
+    events: Vec<HostEvent>,
+    /// The task that is being polled.
+    task: Option<TaskId>,
+    results_at_once: u32,
+    /// When something happened last for host code.
+    last_event: Picoseconds,
+}
+
+/// How the fabric went on.
+pub(super) enum Progress {
+    Happened,
+    /// Nothing will happen any more; something did at this time last.
+    NothingLeft(Picoseconds),
+    Limit(Picoseconds),
+}
+
+impl Shared {
+    pub fn new(lab: RunningLab) -> Self {
+        let RunningLab { fabric, hosts, names } = lab;
+        let memory = |host: &RunningHost| HostMemory {
+            pages: Pages::new(host.buffers.clone()),
+            pins: Pins::default(),
+        };
+        let state = State {
+            fabric,
+            memories: hosts.iter().map(memory).collect(),
+            interrupts: Interrupts::default(),
+            waits: BTreeMap::new(),
+            watched: BTreeSet::new(),
+            last_token: LIMIT_TOKEN,
+            events: Vec::new(),
+            task: None,
+            results_at_once: 0,
+            last_event: Picoseconds::ZERO,
+        };
+        Self { hosts, names, state: Mutex::new(state) }
+    }
+
+    pub fn lock(&self) -> MutexGuard<'_, State> {
+        // What a panic elsewhere left is still consistent: nobody's code runs under the lock but
+        // the closure of `with_fabric`.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A wait of which nobody but [`happened`](Self::happened) knows.
+    pub fn wait(self: &Arc<Self>, what: What) -> Wait {
+        let token = self.lock().begin_wait(what);
+        Wait::new(self.clone(), token)
+    }
+
+    /// Ends such a wait.
+    pub fn happened(&self, token: u64) {
+        let waker = self.lock().give(token, Outcome::Happened);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl State {
+    pub fn begin_poll(&mut self, task: TaskId) {
+        self.task = Some(task);
+        self.results_at_once = 0;
+    }
+
+    pub fn end_poll(&mut self) {
+        self.task = None;
+    }
+
+    /// Whether a task that need not wait has to let others go first.
+    pub fn turn_is_over(&mut self) -> bool {
+        self.results_at_once += 1;
+        let over = self.results_at_once >= RESULTS_AT_ONCE;
+        if over {
+            self.results_at_once = 0;
+        }
+        over
+    }
+
+    // --- Waits ---------------------------------------------------------------------------
+
+    /// A new wait; its token is for the fabric.
+    pub fn begin_wait(&mut self, what: What) -> u64 {
+        self.last_token += 1;
+        let token = self.last_token;
+        if let What::Memory { host, address, .. } = &what {
+            self.watched.insert((*host, *address, token));
+        }
+        let waiting = Waiting { task: self.task, what, outcome: None, waker: None };
+        self.waits.insert(token, waiting);
+        token
+    }
+
+    /// Ends a wait, whatever was asked of the fabric for it. Gives its waker, to be dropped
+    /// elsewhere.
+    pub fn end_wait(&mut self, token: u64) -> Option<Waker> {
+        let waiting = self.waits.remove(&token)?;
+        self.fabric.cancel_host_timer(token);
+        match waiting.what {
+            What::Memory { host, address, .. } => {
+                self.watched.remove(&(host, address, token));
+                self.fabric.cancel_host_watch(token);
+            }
+            What::Interrupt { host, function, vector } => {
+                self.interrupts.wait_no_longer(host, function, vector, token);
+            }
+            _ => {}
+        }
+        waiting.waker
+    }
+
+    /// Gives the outcome if there is one; and the waker of the poll before, if it is another
+    /// one, to be dropped elsewhere.
+    pub fn poll_wait(&mut self, token: u64, waker: &Waker) -> (Poll<Outcome>, Option<Waker>) {
+        let task = self.task;
+        let Some(waiting) = self.waits.get_mut(&token) else { return (Poll::Pending, None) };
+        if let Some(outcome) = waiting.outcome.take() {
+            return (Poll::Ready(outcome), waiting.waker.take());
+        }
+        waiting.task = task;
+        if waiting.waker.as_ref().is_some_and(|old| old.will_wake(waker)) {
+            return (Poll::Pending, None);
+        }
+        (Poll::Pending, waiting.waker.replace(waker.clone()))
+    }
+
+    /// Gives a wait its outcome, if it is still there; who gets its waker wakes it.
+    #[must_use]
+    pub fn give(&mut self, token: u64, outcome: Outcome) -> Option<Waker> {
+        let waiting = self.waits.get_mut(&token)?;
+        waiting.outcome.get_or_insert(outcome);
+        waiting.waker.take()
+    }
+
+    /// Host code has written memory: those who wait for a word there look again.
+    #[must_use]
+    pub fn memory_written(&mut self, host: usize, address: u64, bytes: u64) -> Vec<Waker> {
+        if self.watched.is_empty() {
+            return Vec::new();
+        }
+        // A word that begins before the write may reach into it.
+        let range = (host, address.saturating_sub(3), 0)..(host, address + bytes, 0);
+        let tokens: Vec<u64> = self.watched.range(range).map(|(_, _, token)| *token).collect();
+        tokens.into_iter().filter_map(|token| self.give(token, Outcome::Happened)).collect()
+    }
+
+    pub fn has_waits_of(&self, task: Option<TaskId>) -> bool {
+        self.waits.values().any(|waiting| waiting.task == task && waiting.outcome.is_none())
+    }
+
+    /// What a task waits for, half a sentence.
+    pub fn waits_of(&self, task: Option<TaskId>, shared: &Shared) -> String {
+        let of_task = self.waits.values().filter(|waiting| waiting.task == task);
+        let open = of_task.filter(|waiting| waiting.outcome.is_none());
+        let sentences: Vec<String> = open.map(|waiting| waiting.what.sentence(shared)).collect();
+        match sentences.is_empty() {
+            true => "waits for nothing of the lab".into(),
+            false => format!("waits for {}", sentences.join(" or ")),
+        }
+    }
+
+    // --- Time ----------------------------------------------------------------------------
+
+    /// Lets the fabric go on until something has happened for host code; gives the wakers of
+    /// those who waited for it, in order.
+    pub fn advance(&mut self, limit: Option<Picoseconds>) -> (Progress, Vec<Waker>) {
+        if let Some(limit) = limit {
+            if self.fabric.now() >= limit {
+                return (Progress::Limit(limit), Vec::new());
+            }
+            self.fabric.host_timer(limit, LIMIT_TOKEN);
+        }
+        let happened = self.fabric.run_until_host_event();
+        let mut events = std::mem::take(&mut self.events);
+        self.fabric.take_host_events(&mut events);
+        self.fabric.cancel_host_timer(LIMIT_TOKEN);
+        let at_limit = matches!(events.as_slice(), [HostEvent::Timer { token: LIMIT_TOKEN }]);
+        let mut wakers = Vec::new();
+        for event in events.drain(..) {
+            self.dispatch(event, &mut wakers);
+        }
+        self.events = events;
+        let now = self.fabric.now();
+        let progress = if !happened {
+            Progress::NothingLeft(self.last_event)
+        } else if !at_limit {
+            self.last_event = now;
+            Progress::Happened
+        } else if self.is_dead() {
+            Progress::NothingLeft(self.last_event)
+        } else {
+            Progress::Limit(now)
+        };
+        (progress, wakers)
+    }
+
+    /// Whether nothing would happen for host code beyond the time limit either.
+    fn is_dead(&mut self) -> bool {
+        let now = self.fabric.now();
+        if self.fabric.run(Some(now)) == RunEnd::Limit {
+            return false;
+        }
+        self.fabric.host_timer(now + LONGEST_TIMEOUT, LIMIT_TOKEN);
+        let mut events = Vec::new();
+        self.fabric.run_until_host_event();
+        self.fabric.take_host_events(&mut events);
+        self.fabric.cancel_host_timer(LIMIT_TOKEN);
+        matches!(events.as_slice(), [] | [HostEvent::Timer { token: LIMIT_TOKEN }])
+    }
+
+    fn dispatch(&mut self, event: HostEvent, wakers: &mut Vec<Waker>) {
+        match event {
+            HostEvent::Loaded { token, result } => {
+                wakers.extend(self.give(token, Outcome::Loaded(result)));
+            }
+            HostEvent::Stored { token }
+            | HostEvent::Timer { token }
+            | HostEvent::Changed { token } => {
+                wakers.extend(self.give(token, Outcome::Happened));
+            }
+            HostEvent::Interrupt { root_complex, data } => {
+                for token in self.interrupts.arrived(root_complex, data) {
+                    wakers.extend(self.give(token, Outcome::Happened));
+                }
+            }
+        }
+    }
+}

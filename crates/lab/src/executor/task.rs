@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tasks, and the queue of those that are ready.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+
+use super::shared::Shared;
+use super::wait::{Wait, What};
+
+/// Number of a task, in the order in which they were started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct TaskId(u64);
+
+impl TaskId {
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    order: VecDeque<TaskId>,
+    /// The same, so that each is there once.
+    queued: BTreeSet<TaskId>,
+}
+
+/// Tasks that are ready, first come, first served.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    queue: Mutex<Queue>,
+}
+
+impl Ready {
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn push(&self, id: TaskId) {
+        let mut queue = self.lock();
+        if queue.queued.insert(id) {
+            queue.order.push_back(id);
+        }
+    }
+
+    pub fn pop(&self) -> Option<TaskId> {
+        self.lock().order.pop_front()
+    }
+
+    /// The task is about to be polled: from now on it can become ready again.
+    pub fn begin(&self, id: TaskId) {
+        self.lock().queued.remove(&id);
+    }
+
+    /// The task has ended.
+    pub fn forget(&self, id: TaskId) {
+        let mut queue = self.lock();
+        if queue.queued.remove(&id) {
+            queue.order.retain(|other| *other != id);
+        }
+    }
+
+    pub fn waker(self: &Arc<Self>, id: TaskId) -> Waker {
+        Waker::from(Arc::new(TaskWaker { ready: self.clone(), id }))
+    }
+}
+
+struct TaskWaker {
+    ready: Arc<Ready>,
+    id: TaskId,
+}
+
+impl Wake for TaskWaker {
+    fn wake(self: Arc<Self>) {
+        self.ready.push(self.id);
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ready.push(self.id);
+    }
+}
+
+/// What a task leaves behind.
+struct Left<T> {
+    output: Option<T>,
+    /// The one who waits for it.
+    waiting: Option<u64>,
+    ended: bool,
+}
+
+/// A spawned task, as a future of what it returns.
+pub struct Task<T> {
+    shared: Arc<Shared>,
+    name: Arc<str>,
+    left: Arc<Mutex<Left<T>>>,
+    wait: Option<Wait>,
+}
+
+impl<T> Task<T> {
+    pub(super) fn new<F: Future<Output = T>>(
+        shared: Arc<Shared>,
+        name: &str,
+        future: F,
+    ) -> (Self, impl Future<Output = ()> + use<T, F>) {
+        let left = Left { output: None, waiting: None, ended: false };
+        let left = Arc::new(Mutex::new(left));
+        let (of_task, shared_of_task) = (left.clone(), shared.clone());
+        let future = async move {
+            let output = future.await;
+            let token = {
+                let mut left = of_task.lock().unwrap_or_else(PoisonError::into_inner);
+                left.output = Some(output);
+                left.ended = true;
+                left.waiting.take()
+            };
+            if let Some(token) = token {
+                shared_of_task.happened(token);
+            }
+        };
+        (Self { shared, name: name.into(), left, wait: None }, future)
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner).ended
+    }
+}
+
+impl<T> Future for Task<T> {
+    type Output = T;
+
+    /// # Panics
+    /// Where it has given its output already.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        let this = &mut *self;
+        let mut left = this.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(output) = left.output.take() {
+            this.wait = None;
+            return Poll::Ready(output);
+        }
+        assert!(!left.ended, "task {} has given its output already", this.name);
+        let wait = this.wait.get_or_insert_with(|| {
+            let wait = this.shared.wait(What::Task(this.name.clone()));
+            left.waiting = Some(wait.token());
+            wait
+        });
+        // Never ready: what it waits for is seen above.
+        let _ = Pin::new(wait).poll(context);
+        Poll::Pending
+    }
+}
+
+impl<T> std::fmt::Debug for Task<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Task").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Futures of things that happen in the lab, and what they say they wait for.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crosslane_fabric::LoadError;
+use crosslane_host::RegisterAddress;
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+
+use super::shared::Shared;
+
+/// What is waited for.
+#[derive(Clone, Debug)]
+pub(super) enum What {
+    /// A load of a register.
+    Load { host: usize, at: RegisterAddress },
+    /// Stores to leave the core.
+    Stores { host: usize, at: RegisterAddress, bytes: usize },
+    /// A moment.
+    Time(Picoseconds),
+    /// Work of a core.
+    Work { host: usize, core: u16, until: Picoseconds },
+    /// A word of memory.
+    Memory { host: usize, address: u64, seen: u32 },
+    /// Interrupts.
+    Interrupt { host: usize, function: RoutingId, vector: u16 },
+    /// Another task.
+    Task(Arc<str>),
+}
+
+impl What {
+    /// As it goes on behind "waits for".
+    pub fn sentence(&self, shared: &Shared) -> String {
+        let name = |host: &usize| &shared.hosts[*host].name;
+        match self {
+            Self::Load { host, at } => format!("a load of {at} by {}", name(host)),
+            Self::Stores { host, at, bytes } => {
+                format!("stores of {bytes} B to {at} by {}", name(host))
+            }
+            Self::Time(time) => format!("the time to be {time}"),
+            Self::Work { host, core, until } => {
+                format!("work of core {core} of {} until {until}", name(host))
+            }
+            Self::Memory { host, address, seen } => {
+                format!("4 B at {address:#x} of {}'s memory to change from {seen}", name(host))
+            }
+            Self::Interrupt { host, function, vector } => {
+                format!("interrupt {vector} of {function} at {}", name(host))
+            }
+            Self::Task(name) => format!("task {name} to end"),
+        }
+    }
+}
+
+/// What has happened.
+#[derive(Clone, Debug)]
+pub(super) enum Outcome {
+    /// It, or its deadline: who waits looks.
+    Happened,
+    /// A load ended.
+    Loaded(Result<u64, LoadError>),
+}
+
+/// Waits for what was asked of the fabric under one token. To drop it is to ask no longer.
+pub(super) struct Wait {
+    shared: Arc<Shared>,
+    token: u64,
+}
+
+impl Wait {
+    pub const fn new(shared: Arc<Shared>, token: u64) -> Self {
+        Self { shared, token }
+    }
+
+    pub const fn token(&self) -> u64 {
+        self.token
+    }
+}
+
+impl Future for Wait {
+    type Output = Outcome;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        // A waker may be anybody's: the old one is not dropped under the lock.
+        let (polled, old) = self.shared.lock().poll_wait(self.token, context.waker());
+        drop(old);
+        polled
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let waker = self.shared.lock().end_wait(self.token);
+        drop(waker);
+    }
+}
+
+/// Lets the other tasks that are ready go first.
+#[derive(Default)]
+pub(super) struct Turn {
+    given: bool,
+}
+
+impl Future for Turn {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.given, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
