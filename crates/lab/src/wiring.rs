@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crosslane_device::Engine;
 use crosslane_fabric::{BuildError, Fabric, FabricBuilder, NodeId, PortId};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
@@ -317,8 +318,11 @@ fn add_endpoint(
         (Endpoints::Generic, _) | (Endpoints::Engines, None) => {
             builder.endpoint(name, part.parameters.clone(), part.port.clone()).1
         }
-        (Endpoints::Engines, Some(_)) => {
-            builder.endpoint(name, part.parameters.clone(), part.port.clone()).1
+        (Endpoints::Engines, Some(engine)) => {
+            let (identity, bars) = (part.parameters.identity, part.parameters.bars);
+            let msix = Some(Engine::msix_request());
+            let device = Box::new(Engine::new(engine));
+            builder.endpoint_with_device(name, identity, bars, msix, part.port.clone(), device).1
         }
     }
 }

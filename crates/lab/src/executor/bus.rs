@@ -22,17 +22,6 @@ const REGISTER_BYTES: u32 = 4;
 /// Widths of a store that a processor has, bytes.
 const STORE_WIDTHS: [u32; 5] = [4, 8, 16, 32, 64];
 
-/// Capability ID of MSI-X (PCIe 6.x 7.7.2.1); Message Control is the upper half of its header.
-const CAPABILITY_MSI_X: u8 = 0x11;
-/// Message Control: number of the last entry (PCIe 6.x 7.7.2.2).
-const MSI_X_LAST_ENTRY: u32 = 0x7ff << 16;
-/// Message Control: all vectors masked.
-const MSI_X_FUNCTION_MASK: u32 = 1 << 30;
-/// Message Control: enabled.
-const MSI_X_ENABLE: u32 = 1 << 31;
-/// Where the table is: offset, and BAR in the lowest three bits (PCIe 6.x 7.7.2.3).
-const MSI_X_TABLE: u16 = 4;
-
 /// The bus of one host of a lab, from one core. Clones are the same bus. Any executor may poll
 /// its futures; time goes on in [`Simulation`](super::Simulation) only. A future that is dropped
 /// takes back what it asked for, except loads and stores that have been made.
@@ -368,23 +357,24 @@ impl Bus for LabBus {
             let vector = vectors.saturating_sub(1);
             Err(BusError::NoSuchVector { function, vector, have })
         };
-        let Some(capability) = self.capability(function, CAPABILITY_MSI_X)? else {
+        let Some(capability) = self.capability(function, reg::CAPABILITY_MSIX)? else {
             return refused(0);
         };
         let control = self.config_read(function, capability)?;
-        let have = ((control & MSI_X_LAST_ENTRY) >> 16) as u16 + 1;
+        let have = (control >> reg::MSIX_TABLE_SIZE_SHIFT & reg::MSIX_TABLE_SIZE) as u16 + 1;
         if vectors > have {
             return refused(have);
         }
         if vectors == 0 {
             return Ok(());
         }
-        let place = self.config_read(function, capability + MSI_X_TABLE)?;
-        let (bar, offset_bytes) = ((place & 7) as u8, u64::from(place & !7));
+        let place = self.config_read(function, capability + reg::MSIX_TABLE)?;
+        let (bar, offset_bytes) =
+            ((place & reg::MSIX_BAR) as u8, u64::from(place & !reg::MSIX_BAR));
         let table = RegisterAddress { function, bar, offset_bytes };
         self.spend(&[CoreWork::SystemCall]).await;
         // Enabled but masked: nothing is sent by an entry that is half written.
-        let masked = control | MSI_X_ENABLE | MSI_X_FUNCTION_MASK;
+        let masked = control | reg::MSIX_ENABLE | reg::MSIX_FUNCTION_MASK;
         self.config_write(function, capability, masked, 0b1100)?;
         let root_complex = self.running_host().root_complex;
         let entries =
@@ -393,7 +383,7 @@ impl Bus for LabBus {
         // The stores are posted; a read comes back behind the last of them.
         let last = offset_bytes + entries.len() as u64 - u64::from(REGISTER_BYTES);
         self.read_register(RegisterAddress { offset_bytes: last, ..table }).await?;
-        let open = masked & !MSI_X_FUNCTION_MASK;
+        let open = masked & !reg::MSIX_FUNCTION_MASK;
         self.config_write(function, capability, open, 0b1100)?;
         Ok(())
     }

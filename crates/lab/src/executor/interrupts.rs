@@ -5,10 +5,8 @@
 use std::collections::BTreeMap;
 
 use crosslane_fabric::{INTERRUPT_ADDRESSES, NodeId};
+use crosslane_pcie::config::MSIX_ENTRY_BYTES;
 use crosslane_pcie::units::RoutingId;
-
-/// Bytes of an entry of the MSI-X table.
-const ENTRY_BYTES: usize = 16;
 
 /// One vector: its host, its function, its number.
 type Vector = (usize, RoutingId, u16);
@@ -43,7 +41,7 @@ impl Interrupts {
         function: RoutingId,
         vectors: u16,
     ) -> Vec<u8> {
-        let mut table = Vec::with_capacity(usize::from(vectors) * ENTRY_BYTES);
+        let mut table = Vec::with_capacity(usize::from(vectors) * MSIX_ENTRY_BYTES as usize);
         for number in 0..vectors {
             let vector = (host, function, number);
             let last_data = &mut self.last_data;

@@ -5,11 +5,10 @@
 
 use std::ops::RangeInclusive;
 
-use crosslane_device::EngineParameters;
+use crosslane_device::{EngineParameters, ParameterError};
 use crosslane_fabric::parameters::{EndpointParameters, PortParameters, RequesterParameters};
 use crosslane_pcie::units::Picoseconds;
 
-use super::parts::PAYLOADS;
 use super::table::Table;
 use crate::error::LabError;
 
@@ -53,22 +52,22 @@ pub(super) fn read(
     let clock = clock(&requester, &endpoint.requester)?;
     let lanes = table.power_of_two("lanes", LANES)?;
     check_bars(part, endpoint, lanes)?;
-    let write_bytes = endpoint.requester.max_write_bytes;
-    let stream_fifo_bytes = table.power_of_two("stream_fifo_bytes", FIFO_BYTES)? as u32;
     let lane_fifo_bytes = table.power_of_two("lane_fifo_bytes", FIFO_BYTES)? as u32;
-    // A write is built once all of its bytes are there, and a TLP that comes in goes in whole.
+    // A TLP that comes in goes in whole.
     let payload_bytes = u32::from(port.capability.max_payload_bytes);
-    room(&table, "stream_fifo_bytes", stream_fifo_bytes, write_bytes, "a write that it builds")?;
-    room(&table, "lane_fifo_bytes", lane_fifo_bytes, write_bytes, "a write that it builds")?;
-    room(&table, "lane_fifo_bytes", lane_fifo_bytes, payload_bytes, "a payload of its port")?;
-    Ok(Some(EngineParameters {
+    if lane_fifo_bytes < payload_bytes {
+        let problem =
+            format!("{lane_fifo_bytes} B do not hold a payload of its port, {payload_bytes} B");
+        return Err(table.bad("lane_fifo_bytes", problem));
+    }
+    let parameters = EngineParameters {
         clock,
         datapath_bytes: endpoint.requester.datapath_bytes,
         idle_clocks_per_tlp: endpoint.requester.idle_clocks_per_tlp,
         descriptor_gap: endpoint.requester.operation_gap,
         tags: endpoint.requester.tags,
-        max_write_bytes: payload(&requester, "max_write_bytes", write_bytes)?,
-        max_read_bytes: payload(&requester, "max_read_bytes", endpoint.requester.max_read_bytes)?,
+        max_write_bytes: endpoint.requester.max_write_bytes,
+        max_read_bytes: endpoint.requester.max_read_bytes,
         reading_descriptors: table.whole("reading_descriptors", 1..=u16::MAX.into())? as u16,
         completion_timeout: endpoint.requester.completion_timeout,
         register_latency: table.ns("register_latency_ns")?,
@@ -77,10 +76,36 @@ pub(super) fn read(
         peer_channels: table.whole("peer_channels", CHANNELS)? as u8,
         lanes: lanes as u8,
         lane_fifo_bytes,
-        stream_fifo_bytes,
+        stream_fifo_bytes: table.power_of_two("stream_fifo_bytes", FIFO_BYTES)? as u32,
         table_descriptors: table.power_of_two("table_descriptors", TABLE_DESCRIPTORS)? as u16,
         fetch_batch: table.power_of_two("fetch_batch", FETCH_BATCH)? as u16,
-    }))
+    };
+    check(&table, &requester, &parameters)?;
+    Ok(Some(parameters))
+}
+
+/// What the model refuses, at the key that it is about.
+fn check(
+    engine: &Table<'_>,
+    requester: &Table<'_>,
+    parameters: &EngineParameters,
+) -> Result<(), LabError> {
+    let Err(error) = parameters.check() else { return Ok(()) };
+    let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
+        error;
+    let (table, key) = match name {
+        "clock (ps)" => (requester, "clock_ns"),
+        "descriptor_gap (ps)" => (requester, "operation_gap_ns"),
+        "completion_timeout (ps)" => (requester, "completion_timeout_ns"),
+        "register_latency (ps)" => (engine, "register_latency_ns"),
+        "datapath_bytes"
+        | "idle_clocks_per_tlp"
+        | "tags"
+        | "max_write_bytes"
+        | "max_read_bytes" => (requester, name),
+        _ => (engine, name),
+    };
+    Err(table.bad(key, format!("an engine's {error}")))
 }
 
 /// An engine has a datapath and a clock; a generic requester may be without.
@@ -88,32 +113,7 @@ fn clock(table: &Table<'_>, requester: &RequesterParameters) -> Result<Picosecon
     if requester.datapath_bytes == 0 {
         return Err(table.missing("datapath_bytes"));
     }
-    if requester.clock == Picoseconds::ZERO {
-        return Err(table.bad("clock_ns", "an engine's clock takes longer than 0 ns".into()));
-    }
     Ok(requester.clock)
-}
-
-/// Sizes of what an engine sends are those that a function can be set to.
-fn payload(table: &Table<'_>, key: &str, bytes: u32) -> Result<u32, LabError> {
-    if PAYLOADS.contains(&bytes.into()) {
-        return Ok(bytes);
-    }
-    let (low, high) = PAYLOADS.into_inner();
-    Err(table.bad(key, format!("an engine's is between {low} and {high} B, not {bytes} B")))
-}
-
-fn room(
-    table: &Table<'_>,
-    key: &str,
-    have_bytes: u32,
-    need_bytes: u32,
-    what: &str,
-) -> Result<(), LabError> {
-    if have_bytes >= need_bytes {
-        return Ok(());
-    }
-    Err(table.bad(key, format!("{have_bytes} B do not hold {what}, {need_bytes} B")))
 }
 
 /// BAR0 has the registers, BAR1 the windows of the lanes.
