@@ -43,6 +43,11 @@ impl Fabric {
             })?;
             bus = self.port(bridge).config.secondary_bus();
             on_bus = self.below(bridge);
+            if self.port(bridge).config.port_type().is_above_its_link()
+                && self.port(bridge).link.is_some_and(|link| !self.is_link_up(link))
+            {
+                return None;
+            }
         }
     }
 

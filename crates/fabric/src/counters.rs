@@ -20,7 +20,7 @@ pub enum IdleReason {
     ReceiverBusy,
     /// The replay buffer was full of TLPs that wait for their Ack.
     ReplayBuffer,
-    /// The link was retraining.
+    /// The link was retraining, or down.
     Retraining,
 }
 

@@ -131,14 +131,16 @@ impl DevicePort<'_> {
     }
 
     /// Wire bytes that the device may have queued before it should wait for
-    /// [`Device::transmit_ready`]: what its transmit latency and two largest TLPs take.
+    /// [`Device::transmit_ready`]: what its transmit latency and two largest TLPs take. None while
+    /// the link is down.
     #[must_use]
     pub fn has_room(&self) -> bool {
         if self.direction == NONE {
             return false;
         }
         let state = &self.fabric.port_states[self.port as usize];
-        self.fabric.directions[self.direction as usize].egress.bytes < state.queue_limit_bytes
+        let direction = &self.fabric.directions[self.direction as usize];
+        direction.egress.bytes < state.queue_limit_bytes && !direction.is_down
     }
 
     /// Queues a TLP behind what the device has sent before. `fill` writes its payload, whole DW.

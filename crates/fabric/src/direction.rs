@@ -27,6 +27,12 @@ use crate::wire::{Wire, WireTime};
 /// rolls over (PCIe 6.x 3.6.2.1).
 pub(crate) const REPLAYS_BEFORE_RETRAINING: u32 = 4;
 
+/// All classes, for a transmitter that waits for something that they all need.
+pub(crate) const ALL_CLASSES: u8 = 0b111;
+
+/// When the wire of a link that is down is free: far beyond all times, far from overflow.
+const NEVER_FREE_PS: u64 = u64::MAX / 2;
+
 /// A TLP that waits for its Ack (links with bit errors only).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Unacked {
@@ -77,6 +83,12 @@ pub(crate) struct Direction {
     pub retrain_ps: u64,
     /// The link retrains until then.
     pub silent_until_ps: u64,
+    /// The link is down.
+    pub is_down: bool,
+    /// When it comes up by itself; `u64::MAX` for never.
+    pub up_ps: u64,
+    /// When the wire would have been free, had the link stayed up.
+    free_when_up: WireTime,
     /// DLLPs on their way to this direction's transmitter, by arrival.
     pub inbound: VecDeque<Dllp>,
     /// DLLPs that wait for this direction's wire, by due time.
@@ -138,6 +150,9 @@ impl Direction {
             replay_event_ps: u64::MAX,
             retrain_ps: setup.retrain_ps,
             silent_until_ps: 0,
+            is_down: false,
+            up_ps: u64::MAX,
+            free_when_up: WireTime::default(),
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),
             receiver: Receiver::new(setup.capacity),
@@ -242,6 +257,41 @@ impl Direction {
         self.wire.free = self.wire.free.max(WireTime::at(until_ps));
     }
 
+    /// The link goes down: the wire takes nothing, and what both ends know of each other is void.
+    pub fn go_down(&mut self) {
+        self.is_down = true;
+        self.blocked = Some(ALL_CLASSES);
+        (self.pick_ps, self.wake_ps) = (u64::MAX, u64::MAX);
+        self.free_when_up = self.wire.free;
+        self.wire.free = WireTime::at(NEVER_FREE_PS);
+        (self.acked, self.acked_bytes) = (self.sent, self.sent_bytes);
+        (self.replay_at, self.replay_number) = (None, 0);
+        self.replay_deadline_ps = u64::MAX;
+        self.inbound.clear();
+        self.outbound.clear();
+        self.receiver.begin_anew(self.sent, self.sent_bytes);
+    }
+
+    /// The link comes up: credits are those of the buffer that is free now. All that was freed
+    /// by now must have been worked out.
+    pub fn come_up(&mut self, now_ps: u64, reason: IdleReason) {
+        self.idle(now_ps, reason);
+        self.is_down = false;
+        self.up_ps = u64::MAX;
+        self.blocked = None;
+        self.silent_until_ps = 0;
+        self.wire.free = self.free_when_up.max(WireTime::at(now_ps));
+        self.outbound.clear();
+        self.receiver.begin_anew(self.sent, self.sent_bytes);
+        for (class, pool) in self.receiver.pools.iter().enumerate() {
+            self.limit[class] = pool.granted;
+            self.available[class] = CreditCount {
+                header: pool.capacity.header - pool.outstanding.header,
+                data: pool.capacity.data - pool.outstanding.data,
+            };
+        }
+    }
+
     /// Counters up to `now`.
     pub fn read_counters(&mut self, now_ps: u64) -> LinkCounters {
         self.note_idle_up_to(now_ps);
@@ -267,7 +317,9 @@ impl Direction {
             let capacity = pool.capacity;
             let back = self.available[class] == capacity;
             pool.outstanding == CreditCount::default()
-                && (back || capacity == CreditCount { header: UNLIMITED, data: UNLIMITED })
+                && (back
+                    || self.is_down
+                    || capacity == CreditCount { header: UNLIMITED, data: UNLIMITED })
         });
         credits && self.egress.is_empty() && self.replay.is_empty() && self.acked == self.sent
     }

@@ -258,6 +258,18 @@ impl Egress {
         Choice::Send(self.take(source, class, at))
     }
 
+    /// Takes everything out, oldest first.
+    pub fn drain(&mut self) -> Vec<PacketIndex> {
+        let mut all = Vec::new();
+        for source in &mut self.sources {
+            all.extend(source.queues.iter_mut().flat_map(|queue| queue.drain(..)));
+            source.classes = 0;
+        }
+        all.sort_unstable_by_key(|queued| queued.order);
+        (self.waiting, self.bytes, self.length) = (0, 0, 0);
+        all.into_iter().map(|queued| queued.index).collect()
+    }
+
     /// The first packets of a source, oldest first, with their classes and positions.
     fn in_order(&self, source: u32) -> Vec<(usize, usize, Queued)> {
         let queues = self.sources[source as usize].queues.iter().enumerate();

@@ -78,6 +78,22 @@ pub enum ErrorKind {
         /// "Unsupported Request" or "Completer Abort".
         status: &'static str,
     },
+    /// PCIe 6.x 3.2.1: a link that nobody took down on purpose is down.
+    #[error("Surprise Down: link {link} went down and lost {lost_tlps} TLPs")]
+    LinkDown {
+        /// Name of the link.
+        link: String,
+        /// TLPs that it carried or would have carried again.
+        lost_tlps: u64,
+    },
+    /// PCIe 6.x 2.9.1: a TLP that had to leave by a link that is down.
+    #[error("{what} cannot leave by link {link}, which is down")]
+    NoLink {
+        /// Name of the link.
+        link: String,
+        /// The TLP in short.
+        what: String,
+    },
     /// What arrived is not what was sent: a bug of the fabric.
     #[error("data of {what} are not those that were sent")]
     WrongData {
@@ -100,8 +116,10 @@ impl ErrorKind {
     /// non-fatal errors, which count as correctable (PCIe 6.x 6.2.3.2.4).
     pub(crate) fn detected(&self, class: Class) -> &'static [DetectedError] {
         match self {
-            Self::PayloadTooLarge { .. } => &[DetectedError::Fatal],
-            Self::Unrouted { .. } | Self::PeerForbidden { .. } => match class {
+            Self::PayloadTooLarge { .. } | Self::LinkDown { .. } => &[DetectedError::Fatal],
+            Self::NoLink { .. } if class == Class::Completion => &[],
+            Self::Unrouted { .. } | Self::PeerForbidden { .. } | Self::NoLink { .. } => match class
+            {
                 Class::NonPosted => {
                     &[DetectedError::Correctable, DetectedError::UnsupportedRequest]
                 }

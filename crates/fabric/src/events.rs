@@ -33,12 +33,14 @@ pub(crate) enum EventKind {
     Deadline,
     /// The load of a processor core may have timed out. As `Deadline`. (node, core)
     LoadTimeout,
+    /// A link may come up. As `Deadline`. (link, -)
+    LinkUp,
 }
 
 impl EventKind {
     /// Whether the event is work that has to be done before the fabric is quiet.
     const fn is_work(self) -> bool {
-        !matches!(self, Self::Deadline | Self::LoadTimeout)
+        !matches!(self, Self::Deadline | Self::LoadTimeout | Self::LinkUp)
     }
 
     const fn from_bits(bits: u32) -> Self {
@@ -51,7 +53,8 @@ impl EventKind {
             5 => Self::DeviceTimer,
             6 => Self::Core,
             7 => Self::Deadline,
-            _ => Self::LoadTimeout,
+            8 => Self::LoadTimeout,
+            _ => Self::LinkUp,
         }
     }
 }
@@ -190,6 +193,39 @@ impl Events {
     pub fn advance_to(&mut self, time_ps: u64) {
         let limit = self.peek_ps().unwrap_or(u64::MAX);
         self.now_ps = self.now_ps.max(time_ps.min(limit));
+    }
+
+    /// Takes away the arrivals of a direction for which `is_lost` says so, and returns their
+    /// packets, the earliest first. Looks at every event that waits.
+    pub fn remove_arrivals(&mut self, direction: u32, is_lost: impl Fn(u32) -> bool) -> Vec<u32> {
+        let arrival = (EventKind::Arrive as u32) << TARGET_BITS | direction;
+        let mut lost = Vec::new();
+        let mut keep = |time_ps: u64, kind_and_target: u32, data: u32| {
+            let goes = kind_and_target == arrival && is_lost(data);
+            if goes {
+                lost.push((time_ps, data));
+            }
+            !goes
+        };
+        let mut place = 0;
+        let cursor = self.cursor;
+        self.current.retain(|entry| {
+            place += 1;
+            place <= cursor || keep(entry.time_ps, entry.kind_and_target, entry.data)
+        });
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            slot.retain(|entry| keep(entry.time_ps, entry.kind_and_target, entry.data));
+            if slot.is_empty() {
+                self.occupied[index / 64] &= !(1 << (index % 64));
+            }
+        }
+        self.overflow.retain(|Reverse((time_ps, _, kind_and_target, data))| {
+            keep(*time_ps, *kind_and_target, *data)
+        });
+        self.work -= lost.len() as u64;
+        // A wire carries one after the other: the times differ.
+        lost.sort_unstable();
+        lost.into_iter().map(|(_, packet)| packet).collect()
     }
 
     /// Makes sure that `current` holds an event; false where none is left.

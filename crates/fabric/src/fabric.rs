@@ -387,6 +387,7 @@ impl Fabric {
             EventKind::ReplayTimer => self.replay_timer(target),
             EventKind::ReadReady => self.root_read_ready(target, data),
             EventKind::Core => self.core_step(target, data),
+            EventKind::LinkUp => self.link_up_event(target),
             EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));

@@ -25,6 +25,7 @@ mod flow_state;
 mod generic;
 mod host_access;
 mod link_pair;
+mod link_state;
 mod memory;
 mod packet;
 pub mod parameters;

@@ -268,6 +268,29 @@ impl Processor {
         fabric.events.schedule(now_ps, EventKind::Core, node, number);
     }
 
+    /// The load with this tag finds its link down.
+    pub fn refuse_load(&mut self, fabric: &mut Fabric, node: u32, tag: Tag) {
+        let now_ps = fabric.events.now_ps();
+        let is_it = |core: &Core| core.load.is_some_and(|load| load.tag == tag);
+        let Some(number) = self.cores.iter().position(is_it) else { return };
+        let core = &mut self.cores[number];
+        let Some(load) = core.load.take() else { return };
+        core.free_ps = now_ps + self.cpu.uncached_load.0;
+        let (address, bytes, status) = (BusAddress(load.address), load.bytes, UNSUPPORTED);
+        match load.owner {
+            LoadOwner::Flow { flow, operation } => {
+                let error = ErrorKind::ReadRefused { address, bytes, status };
+                fabric.fail_operation(flow, operation, error.to_string());
+            }
+            LoadOwner::Host { token } => {
+                self.free_tags.push(tag.0);
+                let result = Err(LoadError::Refused { address, bytes, status });
+                fabric.host.put(core.free_ps, HostEvent::Loaded { token, result });
+            }
+        }
+        core.go_on_at(core.free_ps, fabric, node, number as u32);
+    }
+
     // --- Stores and loads that begin -----------------------------------------------------
 
     /// One store or load of a core.
@@ -310,11 +333,14 @@ impl Processor {
             }
             let Some((operation, offset)) = work.current else { continue };
             let access = Access::next(state, work.flow, operation, offset, core.flow_tag);
-            if let Some(out) = way_out(fabric, node, routes, &access.header) {
-                self.issue(fabric, place, at, out, &access);
-                return;
-            }
-            let why = format!("no root port leads to {}", access.header.address);
+            let why = match way_out(fabric, node, routes, &access.header) {
+                Some(out) if !out.is_down(fabric) => {
+                    self.issue(fabric, place, at, out, &access);
+                    return;
+                }
+                Some(_) => format!("the link to {} is down", access.header.address),
+                None => format!("no root port leads to {}", access.header.address),
+            };
             work.current = None;
             fabric.fail_operation(access.flow, operation, why);
             again_ps = now_ps;
@@ -410,7 +436,8 @@ impl Processor {
         core.turn = core.works.len() + 1;
         let tag = self.free_tags.last().copied().unwrap_or(NO_TAG);
         let header = Header::memory_read(OWN_ID, Tag(tag), BusAddress(address), bytes);
-        let Some(out) = way_out(fabric, node, routes, &header).filter(|_| tag != NO_TAG) else {
+        let out = way_out(fabric, node, routes, &header).filter(|out| !out.is_down(fabric));
+        let Some(out) = out.filter(|_| tag != NO_TAG) else {
             let address = BusAddress(address);
             let result = Err(if tag == NO_TAG {
                 LoadError::NoTag { address, bytes }
@@ -499,6 +526,11 @@ struct WayOut {
 }
 
 impl WayOut {
+    /// Whether nothing can leave by it.
+    fn is_down(self, fabric: &Fabric) -> bool {
+        fabric.directions[self.direction as usize].is_down
+    }
+
     /// Whether the queue of stores is full.
     fn is_full(self, fabric: &Fabric, cpu: &CpuParameters) -> bool {
         let queued = fabric.directions[self.direction as usize].egress.posted_of_first();
@@ -592,6 +624,10 @@ impl Fabric {
         self.with_root(node, |root, fabric| {
             root.processor.step(fabric, node, core, &root.routes);
         });
+    }
+
+    pub(crate) fn refuse_load(&mut self, node: u32, tag: Tag) {
+        self.with_root(node, |root, fabric| root.processor.refuse_load(fabric, node, tag));
     }
 
     pub(crate) fn load_timeout(&mut self, node: u32, core: u32) {

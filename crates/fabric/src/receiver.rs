@@ -119,6 +119,27 @@ impl Receiver {
         }
     }
 
+    /// A TLP that was to come is lost.
+    pub fn forget(&mut self, class: Class, data: u32) {
+        let outstanding = &mut self.pools[class.index()].outstanding;
+        outstanding.header -= 1;
+        outstanding.data -= u64::from(data);
+    }
+
+    /// Nothing is left to acknowledge or to return: the link went down, or has come up and tells
+    /// of the whole buffer anew. `accepted` TLPs of `accepted_bytes` have been sent.
+    pub fn begin_anew(&mut self, accepted: u64, accepted_bytes: u64) {
+        (self.accepted, self.accepted_bytes) = (accepted, accepted_bytes);
+        self.unacknowledged = Unreturned::default();
+        self.nak_scheduled = false;
+        self.waiting = 0;
+        for pool in &mut self.pools {
+            pool.unreturned = Unreturned::default();
+        }
+        self.update_due_ps = u64::MAX;
+        self.next_due_ps = self.next_event_ps();
+    }
+
     /// Notes that a TLP leaves the buffer at `time_ps`. Returns whether the late work has piled
     /// up.
     #[inline]

@@ -10,7 +10,7 @@ use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::counters::IdleReason;
-use crate::direction::{News, REPLAYS_BEFORE_RETRAINING, Unacked};
+use crate::direction::{ALL_CLASSES, News, REPLAYS_BEFORE_RETRAINING, Unacked};
 use crate::egress::{Choice, Refusal};
 use crate::events::EventKind;
 use crate::fabric::{Fabric, NodeState};
@@ -21,8 +21,6 @@ use crate::wire::WireTime;
 
 /// Bytes of a TLP before its header: the prefix of framing and sequence number.
 const PREFIX_BYTES: u64 = crosslane_pcie::link::TLP_PREFIX_BYTES as u64;
-/// All classes, for a transmitter that waits for something that they all need.
-const ALL_CLASSES: u8 = 0b111;
 
 impl Fabric {
     /// Puts a packet in line for a direction and sees to it that the transmitter looks at it.
@@ -35,6 +33,8 @@ impl Fabric {
         if state.blocked.is_none_or(|classes| classes & (1 << class.index()) == 0) {
             let free_ps = state.wire.free.ceil_ps();
             self.schedule_pick(direction, ready_ps.max(free_ps));
+        } else if state.is_down {
+            self.lose_queued(direction);
         }
     }
 
@@ -182,6 +182,9 @@ impl Fabric {
     fn arrange_wake(&mut self, direction: u32) {
         let state = &self.directions[direction as usize];
         let reverse = &self.directions[(direction ^ 1) as usize];
+        if state.is_down {
+            return;
+        }
         if let Some(next_ps) = state.next_news_ps(reverse) {
             self.schedule_wake(direction, next_ps);
         }

@@ -185,6 +185,21 @@ impl ConfigSpace {
         register.value |= rate_code(rate) << LINK_STATUS_SPEED_SHIFT | active;
     }
 
+    /// Sets Data Link Layer Link Active of a port above its link; others do not report it.
+    pub fn set_link_active(&mut self, active: bool) {
+        if self.port_type.is_above_its_link() {
+            let register = self.register_mut(EXPRESS + LINK_CONTROL);
+            register.value &= !LINK_STATUS_ACTIVE;
+            register.value |= if active { LINK_STATUS_ACTIVE } else { 0 };
+        }
+    }
+
+    /// Whether a port above its link says that the link is up; false for others.
+    #[must_use]
+    pub fn link_active(&self) -> bool {
+        self.express(LINK_CONTROL) & LINK_STATUS_ACTIVE != 0
+    }
+
     /// Rate and width that the link has trained to.
     #[must_use]
     pub fn link_status(&self) -> LinkRate {

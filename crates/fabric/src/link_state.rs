@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links that go down and come up again while the fabric runs.
+//!
+//! Simplified from base specification 2.9.1 (what the transaction layer does when the link is
+//! down), 3.2 (the data link layer's states) and 3.4 (flow control initialisation): no hot reset
+//! follows, both ends keep their configuration and what they have received, and flow control
+//! is initialised without taking time.
+
+use crosslane_pcie::tlp::Class;
+use crosslane_pcie::units::Picoseconds;
+
+use crate::counters::IdleReason;
+use crate::errors::ErrorKind;
+use crate::events::EventKind;
+use crate::fabric::{Fabric, NodeState};
+use crate::link_pair::pair;
+use crate::packet::{NONE, PacketIndex};
+use crate::topology::{DirectionId, LinkId, Way};
+use crate::trace::HeaderLine;
+
+impl Fabric {
+    /// Whether a link carries packets.
+    #[must_use]
+    pub fn is_link_up(&self, link: LinkId) -> bool {
+        !self.directions[DirectionId { link, way: Way::Down }.index() as usize].is_down
+    }
+
+    /// Takes a link down now, until `until` or until [`bring_link_up`](Self::bring_link_up). What
+    /// is on it or waits for its Ack is lost, in both directions. What has to leave by it is
+    /// refused with Unsupported Request where it wants an answer, and else dropped and noted. Of
+    /// a link that is down already only `until` changes. The simulation does not go on for the
+    /// sake of `until` alone.
+    pub fn take_link_down(&mut self, link: LinkId, until: Option<Picoseconds>) {
+        let now_ps = self.events.now_ps();
+        let up_ps = until.map_or(u64::MAX, |until| until.0.max(now_ps));
+        let both = [Way::Down, Way::Up].map(|way| DirectionId { link, way }.index());
+        let was_up = self.is_link_up(link);
+        for direction in both {
+            self.directions[direction as usize].up_ps = up_ps;
+        }
+        if up_ps != u64::MAX {
+            self.events.schedule(up_ps, EventKind::LinkUp, link.0, 0);
+        }
+        if !was_up {
+            return;
+        }
+        for direction in both {
+            self.settle(direction, now_ps);
+        }
+        let lost_tlps = both.into_iter().map(|direction| self.cut(direction)).sum();
+        let Self { links, .. } = self;
+        let upper = links[link.0 as usize].upper;
+        let name = links[link.0 as usize].name.clone();
+        self.ports[upper.0 as usize].config.set_link_active(false);
+        self.report(upper.0, ErrorKind::LinkDown { link: name, lost_tlps });
+        for direction in both {
+            self.lose_queued(direction);
+            let node = self.directions[direction as usize].transmitting_node;
+            self.resume_cores(node, direction);
+        }
+    }
+
+    /// Brings a link up again, with flow control initialised anew.
+    pub fn bring_link_up(&mut self, link: LinkId) {
+        if self.is_link_up(link) {
+            return;
+        }
+        let now_ps = self.events.now_ps();
+        let both = [Way::Down, Way::Up].map(|way| DirectionId { link, way }.index());
+        for direction in both {
+            pair(&mut self.directions, direction).absorb(now_ps);
+        }
+        for direction in both {
+            let reason = self.empty_reasons[direction as usize];
+            self.directions[direction as usize].come_up(now_ps, reason);
+        }
+        let upper = self.links[link.0 as usize].upper;
+        self.ports[upper.0 as usize].config.set_link_active(true);
+        for direction in both {
+            let node = self.directions[direction as usize].transmitting_node;
+            self.with_device(node, |device, port| device.transmit_ready(port));
+        }
+    }
+
+    /// The time may have come at which a link comes up by itself.
+    pub(crate) fn link_up_event(&mut self, link: u32) {
+        let (link, now_ps) = (LinkId(link), self.events.now_ps());
+        let direction = DirectionId { link, way: Way::Down }.index();
+        if self.directions[direction as usize].up_ps == now_ps {
+            self.bring_link_up(link);
+        }
+    }
+
+    /// Ends one direction's traffic. Returns how many TLPs are lost that the receiver has not got.
+    fn cut(&mut self, direction: u32) -> u64 {
+        let now_ps = self.events.now_ps();
+        let packets = &self.packets;
+        let flying = self.events.remove_arrivals(direction, |index: PacketIndex| {
+            // What has come whole has arrived, though the port's latency is still to pass.
+            packets.get(index).tail_ps > now_ps
+        });
+        let state = &mut self.directions[direction as usize];
+        let mut lost = flying.len() as u64;
+        for index in flying {
+            let packet = self.packets.get(index);
+            state.receiver.forget(packet.class(), packet.data_credits);
+            self.packets.remove(index);
+        }
+        for unacked in std::mem::take(&mut state.replay) {
+            let packet = self.packets.get(unacked.packet);
+            if unacked.sequence >= state.receiver.accepted {
+                state.receiver.forget(packet.class(), packet.data_credits);
+                lost += 1;
+            }
+            self.packets.remove(unacked.packet);
+        }
+        state.idle(now_ps, IdleReason::Retraining);
+        state.go_down();
+        lost
+    }
+
+    /// What waits to be sent by a link that is down cannot go: requests that want an answer get
+    /// it from this node, and all is noted.
+    pub(crate) fn lose_queued(&mut self, direction: u32) {
+        let now_ps = self.events.now_ps();
+        let state = &mut self.directions[direction as usize];
+        let (node, link) = (state.transmitting_node, state.id.link);
+        let port = self.directions[(direction ^ 1) as usize].receiving_port;
+        let queued = self.directions[direction as usize].egress.drain();
+        for index in queued {
+            let packet = *self.packets.get(index);
+            let header = packet.header;
+            let is_endpoint = matches!(self.node_states[node as usize], NodeState::Endpoint(_));
+            // An endpoint's own request has not been received by anybody who could refuse it.
+            let class = if is_endpoint { Class::Completion } else { header.class() };
+            let what = HeaderLine(&header).to_string();
+            let link = self.link(link).name.clone();
+            self.report_request(port, ErrorKind::NoLink { link, what }, class);
+            if packet.ingress == NONE {
+                self.packets.remove(index);
+                if header.class() == Class::NonPosted {
+                    self.refuse_load(node, header.tag);
+                }
+            } else {
+                let ingress_port = self.directions[packet.ingress as usize].receiving_port;
+                let latency_ps = packet.ready_ps.saturating_sub(now_ps);
+                self.answer_unsupported(ingress_port, packet.ingress, &header, latency_ps);
+                self.drop_received(packet.ingress, index);
+            }
+        }
+    }
+}
