@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crosslane_fabric::Fabric;
 use crosslane_host::{BusError, DmaMemory, PageSize, Segment};
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
@@ -60,8 +61,22 @@ struct Inner {
     offsets: Vec<u64>,
 }
 
-/// Zeros that memory is filled with, so many bytes at a time.
-static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+/// Bytes that are looked at and zeroed at once.
+const PIECE_BYTES: u64 = 1 << 16;
+
+/// Zeroes a run of memory. What is zero already is not written: memory that nobody has written
+/// takes none of this machine's.
+fn zero(fabric: &mut Fabric, host: HostId, run: &PageRun, scratch: &mut Vec<u8>) {
+    for start in (0..run.bytes).step_by(PIECE_BYTES as usize) {
+        let address = BusAddress(run.address + start);
+        scratch.resize((run.bytes - start).min(PIECE_BYTES) as usize, 0);
+        fabric.peek(host, address, scratch);
+        if scratch.iter().any(|byte| *byte != 0) {
+            scratch.fill(0);
+            fabric.poke(host, address, scratch);
+        }
+    }
+}
 
 impl LabMemory {
     pub(super) fn allocate(
@@ -77,14 +92,10 @@ impl LabMemory {
         let taken = memory.pages.take(bytes, pages);
         let runs = taken.ok_or(BusError::OutOfMemory { bytes, left_bytes })?;
         let id = memory.pins.next();
-        let mut offsets = vec![0];
+        let (mut offsets, mut scratch) = (vec![0], Vec::new());
         for run in &runs {
             offsets.push(offsets.last().unwrap_or(&0) + run.bytes);
-            for start in (0..run.bytes).step_by(ZEROS.len()) {
-                let length = (run.bytes - start).min(ZEROS.len() as u64) as usize;
-                let address = BusAddress(run.address + start);
-                state.fabric.poke(HostId(host as u16), address, &ZEROS[..length]);
-            }
+            zero(&mut state.fabric, HostId(host as u16), run, &mut scratch);
         }
         let shared = shared.clone();
         let inner = Inner { shared, host, id, size_bytes: bytes, runs, offsets };

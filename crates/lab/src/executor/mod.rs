@@ -28,6 +28,8 @@ mod pages;
 mod shared;
 mod stuck;
 mod task;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 use std::cell::{Cell, RefCell};

@@ -204,6 +204,12 @@ impl State {
         tokens.into_iter().filter_map(|token| self.give(token, Outcome::Happened)).collect()
     }
 
+    /// Waits that are there, for tests: all are gone when all futures are.
+    #[cfg(test)]
+    pub fn wait_count(&self) -> usize {
+        self.waits.len() + self.watched.len()
+    }
+
     pub fn has_waits_of(&self, task: Option<TaskId>) -> bool {
         self.waits.values().any(|waiting| waiting.task == task && waiting.outcome.is_none())
     }
