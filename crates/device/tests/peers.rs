@@ -4,6 +4,7 @@
 mod support;
 
 use crosslane_fabric::*;
+use crosslane_pcie::BusAddress;
 use crosslane_pcie::credits::Credits;
 use crosslane_regs::engine::{DescriptorSource, StreamSource, channel, lane, user as user_regs};
 use support::*;
@@ -184,6 +185,37 @@ fn a_full_lane_may_drop() {
     assert_eq!(bench.read(at, lane::STATUS), lane::status::OVERFLOW.mask());
     assert_eq!(bench.read(at, lane::RECEIVED), 0);
     bench.assert_quiet();
+}
+
+/// Stores into a full lane that nothing empties wait, and the fabric that has run dry says so.
+#[test]
+fn a_lane_that_nothing_empties_is_named() {
+    let mut parameters = own();
+    parameters.lane_fifo_bytes = 256;
+    let mut bench = bench(&settings(), &[parameters]);
+    bench.write(user(0), user_regs::INTERCONNECT, peer_from(StreamSource::Lane, 0));
+    bench.enable_lane(lane_of(0, 0), 0);
+    let window = bench.bars[0][1];
+    bench.store(window, &[7; 256]);
+    bench.store(window, &[7; 8]);
+    let flow = Flow {
+        name: "look".to_owned(),
+        source: FlowSource::Core { root_complex: bench.root, core: 0 },
+        kind: FlowKind::Write,
+        target: BusAddress(window),
+        window_bytes: 64,
+        operation_bytes: 4,
+        tlp_bytes: Some(4),
+        force: false,
+        operations: 1,
+        outstanding: 1,
+        relaxed_ordering: false,
+        start: ns(0),
+    };
+    bench.fabric.start_flow(flow).unwrap();
+    let RunEnd::Stuck(lines) = bench.run(None) else { panic!("the store cannot end") };
+    let of_engine: Vec<_> = lines.iter().filter(|line| line.starts_with("ep0")).collect();
+    assert_eq!(of_engine, ["ep0: 3 TLPs wait behind a full receive lane"]);
 }
 
 /// What is sent goes round within the lane's aperture, in TLPs that do not cross its end.
