@@ -8,6 +8,9 @@ use crosslane_pcie::config::registers;
 use crosslane_regs::engine::{self, DescriptorSource, channel, lane};
 use support::*;
 
+/// Device Control: payloads of 128 B, reads of 512 B.
+const READS_OF_512: u32 = 2 << 12;
+
 /// Clocks from the first TLP begun to the last handed on.
 fn clocks(bench: &mut Bench, at: At) -> u64 {
     bench.read_wide(at, channel::LAST_LOW) - bench.read_wide(at, channel::FIRST_LOW)
@@ -175,7 +178,7 @@ fn an_oversize_payload_is_found_where_it_is_one() {
     let at = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
     let offset = at + registers::DEVICE_CONTROL;
     // The sender alone is set to 128.
-    bench.fabric.config_write(HOST, id, offset, 0 << 5 | 2 << 12, 0b0011);
+    bench.fabric.config_write(HOST, id, offset, READS_OF_512, 0b0011);
     assert_eq!(bench.read(global(0), engine::global::IN_FORCE), 512 << 16 | 128);
     bench.enable_lane(lane_of(1, 0), 0);
     let target = bench.bars[1][1];
@@ -184,7 +187,7 @@ fn an_oversize_payload_is_found_where_it_is_one() {
     // Now the receiver alone.
     let receiver = bench.port_of(1);
     let receiver_id = bench.fabric.routing_id(receiver);
-    bench.fabric.config_write(HOST, receiver_id, offset, 0 << 5 | 2 << 12, 0b0011);
+    bench.fabric.config_write(HOST, receiver_id, offset, READS_OF_512, 0b0011);
     let bits = control(DescriptorSource::Ring) | channel::control::OVERSIZE.mask();
     bench.write(peer(0), channel::CONTROL, bits);
     bench.put_ring(peer(0), 1, target, 512, 0);
