@@ -3,6 +3,7 @@
 //! event after the other.
 
 use crosslane_pcie::config::DetectedError;
+use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
@@ -270,6 +271,15 @@ impl Fabric {
     /// that the ordering rules and the completion rules allow.
     pub fn set_shuffle(&mut self, shuffle: bool) {
         self.shuffle = shuffle;
+    }
+
+    /// A diagnosis: whether DLLPs take no time on the wire from now on. They are exchanged, and
+    /// counted, all the same. What a run gains by it is what Acks, Naks and UpdateFCs cost it.
+    pub fn set_dllps_free(&mut self, free: bool) {
+        for direction in 0..self.directions.len() as u32 {
+            self.settle(direction, self.events.now_ps());
+            self.directions[direction as usize].dllp_time_bytes = if free { 0 } else { DLLP_BYTES };
+        }
     }
 
     // --- Memory, outside of time ---------------------------------------------------------
