@@ -4,15 +4,15 @@
 //! Both ends count bytes from 0 on, absolutely. So neither end is ever restarted alone: a lane
 //! that begins anew while its sender goes on would promise room that is not there.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
 use crosslane_host::Bus;
-use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, channel, lane};
 
 use crate::buffer::lock;
-use crate::channel::{ChannelKind, DescriptorSource};
+use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
 use crate::device::{Device, REGISTER_BAR, WINDOW_BAR};
 use crate::error::DriverError;
 use crate::peer::{LanePolicy, Peer, PeerOptions};
@@ -63,6 +63,8 @@ pub(crate) struct Connection<B: Bus> {
     credits: bool,
     /// What the lane's control register holds.
     control: AtomicU32,
+    /// Whether both ends are to begin anew before the next transfer.
+    begins_anew: AtomicBool,
 }
 
 impl<B: Bus> Connection<B> {
@@ -73,6 +75,11 @@ impl<B: Bus> Connection<B> {
 
     pub fn address(&self) -> BusAddress {
         self.address
+    }
+
+    /// The function that has the lane.
+    pub fn target_id(&self) -> RoutingId {
+        self.lane.target.function().id
     }
 
     pub fn lane(&self) -> u8 {
@@ -154,17 +161,33 @@ impl<B: Bus> Connection<B> {
         set_window(&self.sender, self.channel, window, self.window_bytes as u32).await
     }
 
-    /// Compares what the lane drains with the pattern of `seed`.
+    /// Compares what the lane drains with the pattern of `seed`. A lane's checker begins at word 0
+    /// when the lane is restarted, so where it has taken data the whole account begins anew.
     pub async fn check(&self, seed: u32) -> Result<(), DriverError> {
-        let check = lane::control::CHECK.mask();
-        let before = self.control.fetch_or(check, Ordering::AcqRel);
-        self.write(lane::CONTROL, before & !check).await?;
         self.write(lane::CHECK_SEED, seed).await?;
-        if self.read(lane::RECEIVED).await? == 0 {
-            // Nothing of the account is lost.
+        self.control.fetch_or(lane::control::CHECK.mask(), Ordering::AcqRel);
+        if !self.credits || self.read(lane::RECEIVED).await? == 0 {
             return self.restart_lane().await;
         }
-        self.write(lane::CONTROL, before | check).await
+        self.begins_anew.store(true, Ordering::Release);
+        self.begin_at_command_port().await
+    }
+
+    /// Begins the account anew where the sender's channel takes commands: nothing is posted to it
+    /// that could do so. Other channels do it before their next transfer, or when they are opened.
+    async fn begin_at_command_port(&self) -> Result<(), DriverError> {
+        let key = (ChannelKind::Peer, self.channel);
+        let Some(options) = self.sender.shared().open_channel(key) else { return Ok(()) };
+        if options.descriptors != DescriptorSource::CommandPort {
+            return Ok(());
+        }
+        let payload_bytes = payload_on_the_way(&self.sender, key, options, Some(self))?;
+        let control_at = channel_registers(key) + channel::CONTROL;
+        let control = self.sender.read(control_at).await?;
+        self.sender.write(control_at, control & !channel::control::RUN.mask()).await?;
+        restart(&self.sender, key, Some(self)).await?;
+        self.sender.write(channel_registers(key) + channel::PAYLOAD, payload_bytes).await?;
+        self.sender.write(control_at, control).await
     }
 
     /// Closes the lane, once what is on its way has arrived.
@@ -174,7 +197,7 @@ impl<B: Bus> Connection<B> {
         }
         self.write(lane::CONTROL, 0).await?;
         let key = (ChannelKind::Peer, self.channel);
-        let source = lock(&self.sender.shared().given).channels.get(&key).copied();
+        let source = self.sender.shared().open_channel(key).map(|options| options.descriptors);
         // Another source's channel sees at its next transfer that it is connected to nothing.
         if source == Some(DescriptorSource::CommandPort) {
             set_window(&self.sender, self.channel, 0, 0).await?;
@@ -220,7 +243,9 @@ pub(crate) async fn restart<B: Bus>(
         device.write(registers + channel::CONTROL, restart).await?;
         // The answer pushes all that the engine had sent before it into memory.
         device.read(registers + channel::STATUS).await?;
-        if with_credits.is_none() || device.read(registers + channel::CREDIT).await? == 0 {
+        let Some(connection) = with_credits else { return Ok(()) };
+        if device.read(registers + channel::CREDIT).await? == 0 {
+            connection.begins_anew.store(false, Ordering::Release);
             return Ok(());
         }
         // A credit write of the old account was still on its way: it is forgotten too.
@@ -255,23 +280,13 @@ pub(crate) async fn connect<B: Bus>(
     let plan = Plan::new(sender.bus(), from, Place::Function(wanted.id))?;
     refuse_second_connection(sender, number)?;
     let connection = Arc::new(claim(sender, target, options)?);
-    connection.set_up_lane().await?;
-    let key = (ChannelKind::Peer, number);
-    refuse_second_connection(sender, number)?;
-    let source = {
-        let mut given = lock(&shared.given);
-        given.connections[usize::from(number)] = Arc::downgrade(&connection);
-        given.channels.get(&key).copied()
-    };
-    // A channel that is not open, or that takes descriptors, begins its account when it is opened
-    // or posted to; to the command port nothing is posted.
-    if source == Some(DescriptorSource::CommandPort) {
-        let control_at = channel_registers(key) + channel::CONTROL;
-        let control = sender.read(control_at).await?;
-        sender.write(control_at, control & !channel::control::RUN.mask()).await?;
-        restart(sender, key, Some(&connection)).await?;
-        sender.write(control_at, control).await?;
+    if let Some(options) = shared.open_channel((ChannelKind::Peer, number)) {
+        payload_on_the_way(sender, (ChannelKind::Peer, number), options, Some(&connection))?;
     }
+    connection.set_up_lane().await?;
+    refuse_second_connection(sender, number)?;
+    lock(&shared.given).connections[usize::from(number)] = Arc::downgrade(&connection);
+    connection.begin_at_command_port().await?;
     Ok(Peer::new(connection, plan))
 }
 
@@ -307,17 +322,22 @@ fn claim<B: Bus>(
         window_bytes,
         credits: options.credits,
         control: AtomicU32::new(control),
+        begins_anew: AtomicBool::new(false),
     })
 }
 
-/// Whether what a channel was set up for is no longer what it is connected to.
+/// Whether what a channel was set up for is no longer what it is connected to, or is to begin
+/// anew.
 pub(crate) fn has_changed<B: Bus>(
     applied: Option<&Weak<Connection<B>>>,
     current: Option<&Arc<Connection<B>>>,
 ) -> bool {
     match (applied, current) {
         (None, None) => false,
-        (Some(applied), Some(current)) => !std::ptr::eq(applied.as_ptr(), Arc::as_ptr(current)),
+        (Some(applied), Some(current)) => {
+            !std::ptr::eq(applied.as_ptr(), Arc::as_ptr(current))
+                || current.begins_anew.load(Ordering::Acquire)
+        }
         _ => true,
     }
 }

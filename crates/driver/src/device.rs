@@ -15,7 +15,7 @@ use crate::connection;
 use crate::error::DriverError;
 use crate::peer::{Peer, PeerOptions};
 use crate::ports::LOW_HALF;
-use crate::shared::{BarRange, Shared};
+use crate::shared::Shared;
 use crate::user::User;
 
 /// BAR of the registers.
@@ -124,7 +124,7 @@ impl<B: Bus> Device<B> {
             }
         };
         bus.config_write(function, reg::COMMAND, enabled, LOW_HALF).map_err(tree)?;
-        let shared = Arc::new(Shared::new(info, description, bar_ranges(&functions)));
+        let shared = Arc::new(Shared::new(info, description, functions));
         bus.enable_interrupts(function, description.vectors)
             .await
             .map_err(|source| shared.bus_error(source))?;
@@ -304,19 +304,6 @@ impl<B: Bus> Device<B> {
             unpinned.map_err(|source| self.shared.bus_error(source))?;
         }
     }
-}
-
-fn bar_ranges(functions: &[FunctionInfo]) -> Vec<BarRange> {
-    functions
-        .iter()
-        .flat_map(|info| info.bars.iter().map(move |bar| (info, bar)))
-        .map(|(info, bar)| BarRange {
-            function: info.name.clone(),
-            number: bar.index,
-            start: bar.base.0,
-            bytes: bar.size_bytes,
-        })
-        .collect()
 }
 
 /// Reads what an engine says of itself.

@@ -57,6 +57,12 @@ pub enum TransferFault {
         /// Name of the port at its upper end.
         port: String,
     },
+    /// The engine has sent it, with payloads beyond what the way is set to, and these ports have
+    /// detected errors: what got through is not known.
+    Detected {
+        /// Name of each port and what it has detected.
+        ports: Vec<String>,
+    },
     /// The deadline passed.
     Deadline {
         /// The deadline.
@@ -103,6 +109,7 @@ impl TransferFault {
             Self::BadDescriptor => "the engine refused the descriptor".to_owned(),
             Self::NotBusMaster => "Bus Master Enable is clear".to_owned(),
             Self::LinkDown { port } => format!("the link below {port} is down"),
+            Self::Detected { ports } => format!("refused on the way ({})", ports.join(", ")),
             Self::Deadline { deadline, detected } if detected.is_empty() => {
                 format!("not complete at the deadline, {deadline}")
             }

@@ -137,7 +137,8 @@ impl Plan {
     /// A function that is not there, a link that is down, or two places that are the same.
     pub fn new(topology: &impl Topology, from: Place, to: Place) -> Result<Self, PlanError> {
         let functions = topology.functions()?;
-        let (path, turn) = way(topology, &functions, from, to)?;
+        let redirects = |info: &FunctionInfo| Port::new(topology, info)?.redirects();
+        let (path, turn) = way(&functions, from, to, redirects)?;
         let mut refused = Vec::new();
         match &turn {
             Turn::Redirected(port) => refused.push(Refusal::AcsRedirect { port: port.clone() }),
@@ -235,10 +236,10 @@ fn name_of(functions: &[FunctionInfo], place: Place) -> String {
 
 /// Every port from one place to the other, in the order of passing.
 fn way(
-    topology: &impl Topology,
     functions: &[FunctionInfo],
     from: Place,
     to: Place,
+    redirects: impl Fn(&FunctionInfo) -> Result<bool, TopologyError>,
 ) -> Result<(Vec<FunctionInfo>, Turn), PlanError> {
     let up = match from {
         Place::HostMemory => Vec::new(),
@@ -266,7 +267,7 @@ fn way(
             .iter()
             .position(|other| meets && other.parent == port.parent && other.id != port.id);
         let Some(other) = other else { continue };
-        if Port::new(topology, port)?.redirects()? {
+        if redirects(port)? {
             turn = Turn::Redirected(port.name.clone());
         } else {
             turn = Turn::Switch;
@@ -308,18 +309,29 @@ fn slowest(topology: &impl Topology, path: &[FunctionInfo]) -> Result<(String, f
     slowest.ok_or_else(|| PlanError::SamePlace { from: end(path.first()), to: end(path.last()) })
 }
 
-/// The upper ports of the links on the way between two places that are down.
-pub(crate) fn links_down(
+/// The upper port of a link on the way that is down. What is below such a link cannot be asked.
+pub(crate) fn link_down(topology: &impl Topology, path: &[FunctionInfo]) -> Option<String> {
+    let uppers = path.iter().filter(|info| info.port_type.is_above_its_link());
+    let is_down = |info: &&FunctionInfo| {
+        Port::new(topology, info).and_then(|port| port.link_is_down()).unwrap_or(false)
+    };
+    uppers.into_iter().find(is_down).map(|info| info.name.clone())
+}
+
+/// Largest payload that every one of these ports takes, bytes, and the port that sets it.
+pub(crate) fn least_payload(
     topology: &impl Topology,
-    path: &[FunctionInfo],
-) -> Result<Vec<String>, TopologyError> {
-    let mut down = Vec::new();
-    for info in path.iter().filter(|info| info.port_type.is_above_its_link()) {
-        if Port::new(topology, info)?.link_is_down()? && !down.contains(&info.name) {
-            down.push(info.name.clone());
+    ports: &[FunctionInfo],
+) -> Result<(u32, String), TopologyError> {
+    let mut least = (MOST_PAYLOAD_BYTES, String::new());
+    for info in ports {
+        let port = Port::new(topology, info)?;
+        let bytes = port.max_payload_bytes()?.min(port.max_payload_supported_bytes()?);
+        if bytes < least.0 {
+            least = (bytes, info.name.clone());
         }
     }
-    Ok(down)
+    Ok(least)
 }
 
 /// Every port on the way between two places.
@@ -328,8 +340,21 @@ pub(crate) fn path(
     from: Place,
     to: Place,
 ) -> Result<Vec<FunctionInfo>, PlanError> {
-    let functions = topology.functions()?;
-    Ok(way(topology, &functions, from, to)?.0)
+    let redirects = |info: &FunctionInfo| Port::new(topology, info)?.redirects();
+    Ok(way(&topology.functions()?, from, to, redirects)?.0)
+}
+
+/// The same in a tree as it once was: some of it may have gone since, and is passed over.
+pub(crate) fn path_as_it_was(
+    topology: &impl Topology,
+    functions: &[FunctionInfo],
+    from: Place,
+    to: Place,
+) -> Vec<FunctionInfo> {
+    let redirects = |info: &FunctionInfo| {
+        Ok(Port::new(topology, info).and_then(|port| port.redirects()).unwrap_or(false))
+    };
+    way(functions, from, to, redirects).map_or_else(|_| Vec::new(), |(path, _)| path)
 }
 
 /// Sets Max_Payload_Size of every port on the way from one place to the other, as `setpci` would,

@@ -9,25 +9,13 @@ use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine;
 
 use crate::buffer::{Claim, Retired, lock};
-use crate::channel::{ChannelKind, DescriptorSource};
+use crate::channel::{ChannelKind, ChannelOptions, Notification};
 use crate::connection::Connection;
 use crate::device::Description;
 use crate::error::DriverError;
 
 /// A channel of an engine: what it does, and its number.
 pub(crate) type ChannelKey = (ChannelKind, u8);
-
-/// A function's BAR as it lies on the bus.
-pub(crate) struct BarRange {
-    /// Name of the function.
-    pub function: String,
-    /// Number of the BAR.
-    pub number: usize,
-    /// First byte.
-    pub start: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
 
 /// What a channel left behind that was dropped while transfers were in flight: the device may
 /// still use it, until the channel has been restarted.
@@ -40,8 +28,8 @@ pub(crate) struct Abandoned<B: Bus> {
 
 /// What is given out.
 pub(crate) struct GivenOut<B: Bus> {
-    /// Channels that are open, and where their descriptors come from.
-    pub channels: HashMap<ChannelKey, DescriptorSource>,
+    /// Channels that are open, and how.
+    pub channels: HashMap<ChannelKey, ChannelOptions>,
     /// Interrupt vectors in use.
     pub vectors: Vec<bool>,
     /// Receive lanes in use.
@@ -58,14 +46,18 @@ pub(crate) struct GivenOut<B: Bus> {
 pub(crate) struct Shared<B: Bus> {
     pub function: FunctionInfo,
     pub description: Description,
-    /// Every BAR below the same host.
-    pub bars: Vec<BarRange>,
+    /// Every function of the tree when the device was opened.
+    pub functions: Vec<FunctionInfo>,
     pub given: Mutex<GivenOut<B>>,
     pub retired: Retired<B::Memory>,
 }
 
 impl<B: Bus> Shared<B> {
-    pub fn new(function: FunctionInfo, description: Description, bars: Vec<BarRange>) -> Self {
+    pub fn new(
+        function: FunctionInfo,
+        description: Description,
+        functions: Vec<FunctionInfo>,
+    ) -> Self {
         let given = GivenOut {
             channels: HashMap::new(),
             vectors: vec![false; usize::from(description.vectors)],
@@ -75,7 +67,7 @@ impl<B: Bus> Shared<B> {
             commands_due: 0,
         };
         let retired = Retired::default();
-        Self { function, description, bars, given: Mutex::new(given), retired }
+        Self { function, description, functions, given: Mutex::new(given), retired }
     }
 
     /// How many channels of a kind there are.
@@ -98,6 +90,11 @@ impl<B: Bus> Shared<B> {
 
     pub fn bus_error(&self, source: BusError) -> DriverError {
         DriverError::Bus { device: self.function.name.clone(), source }
+    }
+
+    /// How a channel is open, if it is.
+    pub fn open_channel(&self, key: ChannelKey) -> Option<ChannelOptions> {
+        lock(&self.given).channels.get(&key).copied()
     }
 
     /// What a peer channel is connected to.
@@ -133,16 +130,17 @@ impl<B: Bus> Shared<B> {
                 connection.place()
             ));
         }
-        let inside = |bar: &&BarRange| (bar.start..bar.start + bar.bytes).contains(&address.0);
-        match self.bars.iter().find(inside) {
-            Some(bar) if last >= bar.start + bar.bytes => refused(format!(
-                "{bytes} B at {address} reach beyond BAR{} of {}, which ends at {:#x}",
-                bar.number,
-                bar.function,
-                bar.start + bar.bytes
-            )),
-            _ => Ok(()),
+        let bars = self.functions.iter().flat_map(|info| info.bars.iter().map(move |b| (info, b)));
+        for (info, bar) in bars {
+            let end = bar.base.0 + bar.size_bytes;
+            if bar.contains(address) && last >= end {
+                return refused(format!(
+                    "{bytes} B at {address} reach beyond BAR{} of {}, which ends at {end:#x}",
+                    bar.index, info.name
+                ));
+            }
         }
+        Ok(())
     }
 }
 
@@ -169,8 +167,7 @@ impl<B: Bus> OpenChannel<B> {
     pub fn take(
         shared: &Arc<Shared<B>>,
         key: ChannelKey,
-        source: DescriptorSource,
-        wants_vector: bool,
+        options: ChannelOptions,
     ) -> Result<Self, DriverError> {
         let (kind, number) = key;
         let have = shared.channels(kind);
@@ -184,7 +181,7 @@ impl<B: Bus> OpenChannel<B> {
             return Err(DriverError::Refused { place, problem: "it is open already".to_owned() });
         }
         let mut vector = None;
-        if wants_vector {
+        if options.notification == Notification::Interrupt {
             let Some(free) = given.vectors.iter().position(|&taken| !taken) else {
                 let problem = format!("all {} interrupt vectors are in use", given.vectors.len());
                 return Err(DriverError::Refused { place, problem });
@@ -192,7 +189,7 @@ impl<B: Bus> OpenChannel<B> {
             given.vectors[free] = true;
             vector = Some(free as u16);
         }
-        given.channels.insert(key, source);
+        given.channels.insert(key, options);
         drop(given);
         Ok(Self { shared: Arc::clone(shared), key, vector })
     }

@@ -173,7 +173,7 @@ impl<B: Bus> User<B> {
     /// Checks a command and writes it to the command port.
     async fn set_command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
         let shared = self.device.shared();
-        let source = lock(&shared.given).channels.get(&COMMAND_CHANNEL).copied();
+        let source = shared.open_channel(COMMAND_CHANNEL).map(|options| options.descriptors);
         if source != Some(DescriptorSource::CommandPort) {
             let place = shared.place(COMMAND_CHANNEL);
             let problem = "it is not open for the command port".to_owned();

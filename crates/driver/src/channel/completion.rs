@@ -179,14 +179,35 @@ impl<B: Bus> Channel<B> {
         if further <= self.posted - self.completed {
             self.completed += further;
         }
+        let is_complete = |pending: &Pending<B>| pending.end <= self.completed;
+        if !self.pending.front().is_some_and(is_complete) {
+            return;
+        }
+        // Payloads that a port refuses are lost, and the status write behind them is not.
+        let refused = if self.options.oversize { self.detected() } else { Vec::new() };
         let now = self.device.bus().now();
-        while self.pending.front().is_some_and(|pending| pending.end <= self.completed) {
-            let Some(pending) = self.pending.pop_front() else { break };
-            let bytes = pending.total_bytes;
-            self.statistics.completed += 1;
-            self.statistics.bytes += bytes;
-            let completed = Completed { bytes, posted: pending.posted, completed: now };
-            self.results.push((!pending.is_given).then_some(Ok(completed)));
+        while let Some(pending) = self.pending.front() {
+            if pending.end > self.completed {
+                break;
+            }
+            let (bytes, posted) = (pending.total_bytes, pending.posted);
+            let outcome = if refused.is_empty() {
+                self.statistics.completed += 1;
+                self.statistics.bytes += bytes;
+                Ok(Completed { bytes, posted, completed: now })
+            } else {
+                self.statistics.failed += 1;
+                Err(TransferError {
+                    channel: self.place(),
+                    fault: TransferFault::Detected { ports: refused.clone() },
+                    moved_bytes: 0,
+                    total_bytes: bytes,
+                    address: None,
+                })
+            };
+            let is_given = pending.is_given;
+            self.pending.pop_front();
+            self.results.push((!is_given).then_some(outcome));
         }
     }
 

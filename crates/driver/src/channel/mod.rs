@@ -33,6 +33,7 @@ pub use options::{
 };
 use recovery::Cause;
 use results::Results;
+pub(crate) use setup::payload_on_the_way;
 
 /// A transfer that is on its way.
 struct Pending<B: Bus> {

@@ -61,9 +61,12 @@ pub struct ChannelOptions {
     /// How completions are learnt.
     pub notification: Notification,
     /// Longest write payload or read request, bytes, a power of two; none for the most that is
-    /// allowed.
+    /// allowed. What is allowed is for writes the least Max_Payload_Size of the ports on the way
+    /// (to host memory, to the connected peer, or of all ports), as it is when the channel is
+    /// opened, connected or restarted.
     pub payload_bytes: Option<u32>,
     /// Use `payload_bytes` even beyond Max_Payload_Size: the error then shows where it is found.
+    /// Ports on the way are looked at after each transfer.
     pub oversize: bool,
     /// Let data TLPs pass earlier ones.
     pub relaxed_ordering: bool,

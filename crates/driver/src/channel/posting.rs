@@ -14,7 +14,7 @@ use super::options::{
     ChannelKind, CompletionLevel, DescriptorSource, Notification, Target, Ticket, Transfer,
 };
 use super::recovery::Cause;
-use super::{Channel, Pending, State};
+use super::{Channel, Pending, State, payload_on_the_way};
 use crate::buffer::Claim;
 use crate::connection::{self, Connection};
 use crate::error::DriverError;
@@ -191,6 +191,7 @@ impl<B: Bus> Channel<B> {
         if !connection::has_changed(self.applied.as_ref(), connection) {
             return Ok(());
         }
+        payload_on_the_way(&self.device, self.key(), self.options, connection.map(|c| &**c))?;
         let mut watch = Watch::default();
         while !self.pending.is_empty() {
             self.advance(self.pending.len() - 1, &mut watch).await;

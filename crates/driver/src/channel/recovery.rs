@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_host::Bus;
+use crosslane_host::{Bus, FunctionInfo};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::engine::{ChannelState, channel};
 
@@ -46,7 +46,8 @@ impl<B: Bus> Channel<B> {
             let cause = cause.clone();
             self.state = match self.stop_and_restart(cause).await {
                 Ok(()) => State::Running,
-                Err(error) => State::Stopped(self.unanswered(error)),
+                Err(error @ DriverError::Bus { .. }) => State::Stopped(self.unanswered(error)),
+                Err(error) => State::Stopped(TransferFault::Refused(Box::new(error))),
             };
         } else if self.doorbell_due
             && let Err(error) = self.ring_doorbell().await
@@ -60,7 +61,9 @@ impl<B: Bus> Channel<B> {
     /// Says why a recovery failed, if it did.
     pub(super) fn check_recovered(&self) -> Result<(), DriverError> {
         match &self.state {
-            State::Stopped(TransferFault::NoAnswer(error)) => Err((**error).clone()),
+            State::Stopped(TransferFault::NoAnswer(error) | TransferFault::Refused(error)) => {
+                Err((**error).clone())
+            }
             State::Stopped(fault) => Err(self.refused(fault.words())),
             State::Running | State::Recovering(_) => Ok(()),
         }
@@ -79,7 +82,7 @@ impl<B: Bus> Channel<B> {
         self.applied = connection.as_ref().map(Arc::downgrade);
         self.status.clear().map_err(|error| self.slot.shared.bus_error(error))?;
         (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
-        self.write(channel::CONTROL, self.running()).await?;
+        self.let_run(connection.as_deref()).await?;
         self.statistics.restarts += 1;
         Ok(())
     }
@@ -149,16 +152,15 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// Every port between this device and the far end of its first transfer.
-    fn path(&self) -> Vec<crosslane_host::FunctionInfo> {
-        let bus = self.device.bus();
+    /// Every port between this device and the far end of its first transfer, as the tree was when
+    /// the device was opened.
+    fn path(&self) -> Vec<FunctionInfo> {
+        let functions = &self.slot.shared.functions;
         let far_end = match self.pending.front().map(|pending| &pending.target) {
-            Some(Target::Bus(address, _)) => bus.functions().ok().and_then(|functions| {
-                let holds = |info: &&crosslane_host::FunctionInfo| {
-                    info.bars.iter().any(|bar| bar.contains(*address))
-                };
+            Some(Target::Bus(address, _)) => {
+                let holds = |info: &&FunctionInfo| info.bars.iter().any(|b| b.contains(*address));
                 functions.iter().find(holds).map(|info| Place::Function(info.id))
-            }),
+            }
             _ => None,
         };
         let here = Place::Function(self.device.function().id);
@@ -167,19 +169,18 @@ impl<B: Bus> Channel<B> {
             ChannelKind::H2c => (far_end, here),
             ChannelKind::C2h | ChannelKind::Peer => (here, far_end),
         };
-        // A tree that cannot be read names no port.
-        plan::path(bus, from, to).unwrap_or_default()
+        plan::path_as_it_was(self.device.bus(), functions, from, to)
     }
 
     /// A link on the way that is down.
     pub(super) fn link_down(&self) -> Option<TransferFault> {
-        let down = plan::links_down(self.device.bus(), &self.path()).ok()?;
-        down.into_iter().next().map(|port| TransferFault::LinkDown { port })
+        let port = plan::link_down(self.device.bus(), &self.path())?;
+        Some(TransferFault::LinkDown { port })
     }
 
     /// Ports on the way that have detected errors since the channel was opened. Their bits are
     /// cleared, so that they show the next one.
-    fn detected(&self) -> Vec<String> {
+    pub(super) fn detected(&self) -> Vec<String> {
         let mut words = Vec::new();
         for info in self.path() {
             let Ok(port) = Port::new(self.device.bus(), &info) else { continue };

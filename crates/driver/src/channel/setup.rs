@@ -10,13 +10,14 @@ use crosslane_regs::engine::{self, channel, global};
 use crosslane_regs::{ring_descriptor, table_descriptor};
 
 use super::descriptors::{Descriptors, Pinned, StatusBlock};
-use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Notification, Statistics};
+use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Statistics};
 use super::results::Results;
 use super::{Channel, State};
 use crate::buffer::lock;
-use crate::connection;
+use crate::connection::{self, Connection};
 use crate::device::Device;
 use crate::error::DriverError;
+use crate::plan::{self, Place, PlanError};
 use crate::ports::Port;
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
 
@@ -24,6 +25,9 @@ use crate::shared::{Abandoned, ChannelKey, OpenChannel};
 const RING_ENTRIES: std::ops::RangeInclusive<u32> = 16..=65_536;
 /// The engine moves whole words.
 const LEAST_PAYLOAD_BYTES: u32 = 4;
+/// What a payload size is the size of.
+const READS: &str = "read requests";
+const WRITES: &str = "payloads";
 
 impl<B: Bus> Channel<B> {
     /// See [`Device::channel`].
@@ -33,14 +37,14 @@ impl<B: Bus> Channel<B> {
         options: ChannelOptions,
     ) -> Result<Self, DriverError> {
         let shared = Arc::clone(device.shared());
-        let by_interrupt = options.notification == Notification::Interrupt;
-        let slot = OpenChannel::take(&shared, key, options.descriptors, by_interrupt)?;
+        let slot = OpenChannel::take(&shared, key, options)?;
         check_source(&device, key, options.descriptors)?;
         check_payload(&device, key, options).await?;
         let connection = match key {
             (ChannelKind::Peer, number) => shared.connection(number),
             _ => None,
         };
+        payload_on_the_way(&device, key, options, connection.as_deref())?;
         // Stopped before it is restarted, whoever used it last.
         device.write(slot.registers() + channel::CONTROL, 0).await?;
         connection::restart(&device, key, connection.as_deref()).await?;
@@ -88,7 +92,6 @@ impl<B: Bus> Channel<B> {
 
     /// Writes the registers that stay as they are through restarts, and lets the channel run.
     async fn program(&mut self) -> Result<(), DriverError> {
-        self.write(channel::PAYLOAD, self.options.payload_bytes.unwrap_or(0)).await?;
         self.write(channel::VECTOR, self.slot.vector.unwrap_or(0).into()).await?;
         let base = self.slot.registers();
         if let Descriptors::Ring { memory, entries } = &self.descriptors {
@@ -98,6 +101,17 @@ impl<B: Bus> Channel<B> {
         }
         let pair = [base + channel::STATUS_LOW, base + channel::STATUS_HIGH];
         self.device.write_address(pair, self.status.memory.address).await?;
+        let connection = self.connection();
+        self.let_run(connection.as_deref()).await
+    }
+
+    /// Lets a channel run that has been restarted.
+    pub(super) async fn let_run(
+        &self,
+        connection: Option<&Connection<B>>,
+    ) -> Result<(), DriverError> {
+        let payload_bytes = payload_on_the_way(&self.device, self.key(), self.options, connection)?;
+        self.write(channel::PAYLOAD, payload_bytes).await?;
         self.write(channel::CONTROL, self.running()).await
     }
 
@@ -157,6 +171,8 @@ fn check_source<B: Bus>(
     Err(DriverError::Refused { place: device.shared().place(key), problem })
 }
 
+/// Checks the payload that was asked for against what the engine can build, and against what
+/// reads are set to; writes are checked against their way by [`payload_on_the_way`].
 async fn check_payload<B: Bus>(
     device: &Device<B>,
     key: ChannelKey,
@@ -171,20 +187,9 @@ async fn check_payload<B: Bus>(
         return Ok(());
     };
     let description = device.description();
-    let in_force = device.read(engine::GLOBAL + global::IN_FORCE).await?;
-    let (what, most_bytes, name, in_force_bytes) = match key.0 {
-        ChannelKind::H2c => (
-            "read requests",
-            description.max_read_bytes,
-            "Max_Read_Request_Size",
-            global::in_force::MAX_READ_REQUEST.get(in_force),
-        ),
-        ChannelKind::C2h | ChannelKind::Peer => (
-            "payloads",
-            description.max_write_bytes,
-            "Max_Payload_Size",
-            global::in_force::MAX_PAYLOAD.get(in_force),
-        ),
+    let (what, most_bytes) = match key.0 {
+        ChannelKind::H2c => (READS, description.max_read_bytes),
+        ChannelKind::C2h | ChannelKind::Peer => (WRITES, description.max_write_bytes),
     };
     if !bytes.is_power_of_two() || bytes < LEAST_PAYLOAD_BYTES {
         return refused(format!(
@@ -197,12 +202,52 @@ async fn check_payload<B: Bus>(
             "{what} of {bytes} B were asked for, and the engine builds up to {most_bytes} B"
         ));
     }
-    if bytes > in_force_bytes && !options.oversize {
-        return refused(format!(
-            "{what} of {bytes} B were asked for, and {name} is set to {in_force_bytes} B"
-        ));
+    if key.0 == ChannelKind::H2c && !options.oversize {
+        let in_force = device.read(engine::GLOBAL + global::IN_FORCE).await?;
+        let in_force_bytes = global::in_force::MAX_READ_REQUEST.get(in_force);
+        if bytes > in_force_bytes {
+            return refused(format!(
+                "{what} of {bytes} B were asked for, and Max_Read_Request_Size is set to \
+                 {in_force_bytes} B"
+            ));
+        }
     }
     Ok(())
+}
+
+/// What the payload register has to hold. A payload longer than what some port on the way is set
+/// to would be lost there, and nobody would tell the host.
+pub(crate) fn payload_on_the_way<B: Bus>(
+    device: &Device<B>,
+    key: ChannelKey,
+    options: ChannelOptions,
+    connection: Option<&Connection<B>>,
+) -> Result<u32, DriverError> {
+    let asked_bytes = options.payload_bytes;
+    if key.0 == ChannelKind::H2c || options.oversize {
+        return Ok(asked_bytes.unwrap_or(0));
+    }
+    let bus = device.bus();
+    let here = Place::Function(device.function().id);
+    let ports = match (key.0, connection) {
+        (ChannelKind::Peer, Some(connection)) => {
+            plan::path(bus, here, Place::Function(connection.target_id()))?
+        }
+        // It may write anywhere.
+        (ChannelKind::Peer, None) => bus.functions().map_err(PlanError::from)?,
+        _ => plan::path(bus, here, Place::HostMemory)?,
+    };
+    let (most_bytes, port) = plan::least_payload(bus, &ports).map_err(PlanError::from)?;
+    match asked_bytes {
+        Some(bytes) if bytes > most_bytes => Err(DriverError::Refused {
+            place: device.shared().place(key),
+            problem: format!(
+                "{WRITES} of {bytes} B were asked for, and Max_Payload_Size of {port} is set to \
+                 {most_bytes} B"
+            ),
+        }),
+        asked_bytes => Ok(asked_bytes.unwrap_or(most_bytes)),
+    }
 }
 
 /// Error bits of every port of the tree.

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The driver against the engine's model, on whole labs: what is written here goes through the
+//! public interface, and every byte that is moved is looked at.
+
+mod faults;
+mod peers;
+mod plans;
+mod refusals;
+mod setup;
+mod transfers;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Labs, and data that are told apart.
+
+use std::future::Future;
+
+use crosslane_driver::{
+    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
+    Notification, Target, Transfer, User,
+};
+use crosslane_host::{Bus, PageSize, Topology};
+use crosslane_lab::{LabBus, Simulation, open};
+use crosslane_pcie::config::registers;
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
+
+pub const PAGE: u64 = 4096;
+pub const MEGABYTES_4: u64 = 4 << 20;
+
+pub const fn us(us: u64) -> Picoseconds {
+    Picoseconds::from_ns(us * 1_000)
+}
+
+/// A lab with engines: `rosta`, or `rosta:crosslane`.
+pub fn simulation(lab: &str) -> Simulation {
+    let simulation = Simulation::new(open(lab).unwrap().build_engines(1).unwrap());
+    // What a test waits for longer than that will not come.
+    simulation.set_time_limit(Some(us(10_000_000)));
+    simulation
+}
+
+/// Runs host code on a lab's only host.
+pub fn run<T, F: Future<Output = T>>(simulation: &Simulation, code: impl FnOnce(LabBus) -> F) -> T {
+    let bus = simulation.bus(HostId(0));
+    simulation.run("test", code(bus)).unwrap()
+}
+
+/// The same with engines opened, by their names.
+pub fn run_on<T, const N: usize, F: Future<Output = T>>(
+    lab: &str,
+    names: [&str; N],
+    code: impl FnOnce([Device<LabBus>; N]) -> F,
+) -> T {
+    let simulation = simulation(lab);
+    run(&simulation, async |bus| code(open_all(&bus, names).await).await)
+}
+
+pub async fn open_all<const N: usize>(bus: &LabBus, names: [&str; N]) -> [Device<LabBus>; N] {
+    let mut devices = Vec::new();
+    for name in names {
+        devices.push(Device::open_by_name(bus.clone(), name).await.unwrap());
+    }
+    devices.try_into().unwrap()
+}
+
+/// Bytes of the generator's pattern from word `first` on.
+pub fn pattern(seed: u32, first: u32, bytes: u64) -> Vec<u8> {
+    let words = (bytes / 4) as u32;
+    (0..words).flat_map(|n| User::<LabBus>::pattern(seed, first + n).to_le_bytes()).collect()
+}
+
+/// A buffer that holds the pattern.
+pub async fn filled(device: &Device<LabBus>, bytes: u64, seed: u32) -> Buffer<LabBus> {
+    let buffer = device.buffer(bytes, PageSize::Small).await.unwrap();
+    buffer.write(0, &pattern(seed, 0, bytes)).unwrap();
+    buffer
+}
+
+pub async fn empty(device: &Device<LabBus>, bytes: u64) -> Buffer<LabBus> {
+    device.buffer(bytes, PageSize::Small).await.unwrap()
+}
+
+pub fn contents(buffer: &Buffer<LabBus>) -> Vec<u8> {
+    let mut bytes = vec![0; buffer.size_bytes() as usize];
+    buffer.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+/// All of a buffer, without a deadline.
+pub fn whole(buffer: &Buffer<LabBus>, level: CompletionLevel) -> Transfer<LabBus> {
+    part(buffer, 0, buffer.size_bytes(), level)
+}
+
+pub fn part(
+    buffer: &Buffer<LabBus>,
+    start: u64,
+    end: u64,
+    level: CompletionLevel,
+) -> Transfer<LabBus> {
+    to(Target::Buffer(buffer.clone(), start..end), level)
+}
+
+pub fn to(target: Target<LabBus>, level: CompletionLevel) -> Transfer<LabBus> {
+    Transfer { target, level, deadline: Picoseconds::NEVER }
+}
+
+/// The same with a deadline that is `span` away.
+pub fn within(
+    device: &Device<LabBus>,
+    span: Picoseconds,
+    transfer: Transfer<LabBus>,
+) -> Transfer<LabBus> {
+    Transfer { deadline: device.bus().now() + span, ..transfer }
+}
+
+pub async fn sleep(device: &Device<LabBus>, span: Picoseconds) {
+    device.bus().sleep_until(device.bus().now() + span).await;
+}
+
+/// A channel with the default options.
+pub async fn channel(device: &Device<LabBus>, kind: ChannelKind) -> Channel<LabBus> {
+    device.channel(kind, 0, ChannelOptions::default()).await.unwrap()
+}
+
+/// The function of that name.
+pub fn function(bus: &LabBus, name: &str) -> RoutingId {
+    let functions = bus.functions().unwrap();
+    functions.iter().find(|info| info.name == name).unwrap().id
+}
+
+/// Sets or clears Bus Master Enable of a function.
+pub fn set_bus_master(bus: &LabBus, name: &str, on: bool) {
+    let id = function(bus, name);
+    let command = bus.config_read(id, registers::COMMAND).unwrap();
+    let bit = registers::COMMAND_BUS_MASTER;
+    let command = if on { command | bit } else { command & !bit };
+    bus.config_write(id, registers::COMMAND, command, 0b0011).unwrap();
+}
+
+/// Every way to give descriptors, and to learn of completions.
+pub fn every_way() -> Vec<ChannelOptions> {
+    let mut ways = Vec::new();
+    for descriptors in [DescriptorSource::Table, DescriptorSource::Ring { entries: 1024 }] {
+        for notification in [Notification::Poll, Notification::Interrupt] {
+            ways.push(ChannelOptions { descriptors, notification, ..ChannelOptions::default() });
+        }
+    }
+    ways
+}
