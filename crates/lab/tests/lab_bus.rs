@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bus of a lab: what loads, stores, memory, pinning and the tree do, and how long they take.
 
+use std::future::{Future, pending, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use crosslane_fabric::trace::TraceRecord;
@@ -273,6 +275,31 @@ fn a_deadline_passes_before_the_data() {
     assert_eq!(simulation.now(), start + ns(100));
     wait(start + ns(10_000)).unwrap();
     assert!(simulation.now() < start + ns(1000));
+}
+
+#[test]
+fn a_watch_that_was_dropped_is_gone() {
+    let (simulation, bus, at) = stand();
+    let memory = bus.allocate(4096, PageSize::Small).unwrap();
+    let segments = simulation.run("pin", bus.pin(at.function, &memory)).unwrap().unwrap();
+    let start = simulation.now();
+    let mut wait = Box::pin(bus.wait_memory(&memory, 0, 0, Picoseconds::NEVER));
+    let mut sleep = pin!(bus.sleep_until(start + ns(10)));
+    let both = poll_fn(|context| {
+        assert!(wait.as_mut().poll(context).is_pending());
+        sleep.as_mut().poll(context)
+    });
+    simulation.run("both", both).unwrap();
+    drop(wait);
+    flow(&simulation, "card0", segments[0].address, 64);
+    // The write comes, and nothing happens for host code.
+    let stuck = simulation.run("main", pending::<()>()).unwrap_err();
+    assert_eq!(stuck.time, start + ns(10));
+    assert!(simulation.now() > stuck.time);
+    simulation.finish().unwrap();
+    let mut word = [0; 4];
+    memory.read(0, &mut word).unwrap();
+    assert_ne!(word, [0; 4]);
 }
 
 #[test]

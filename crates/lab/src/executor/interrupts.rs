@@ -82,6 +82,11 @@ impl Interrupts {
         }
     }
 
+    #[cfg(test)]
+    pub fn wait_count(&self) -> usize {
+        self.vectors.values().map(|counter| counter.waiting.len()).sum()
+    }
+
     /// A message has come; the tokens of those who wait for it.
     pub fn arrived(&mut self, root_complex: NodeId, data: u32) -> Vec<u64> {
         let vector = self.messages.get(&(root_complex.0, data));

@@ -260,6 +260,20 @@ mod tests {
     }
 
     #[test]
+    fn pages_that_come_back_in_order_do_not_go_out_in_order() {
+        let mut pages = Pages::new(0..2 * MIB);
+        let mut single: Vec<_> =
+            (0..512).map(|_| pages.take(1, PageSize::Small).unwrap()[0]).collect();
+        single.sort_by_key(|run| run.address);
+        // One is kept, so that nothing begins anew.
+        pages.give_back(&single[1..]);
+        let runs = pages.take(500 * SMALL_PAGE_BYTES, PageSize::Small).unwrap();
+        for pair in runs.windows(2) {
+            assert_ne!(pair[0].address.abs_diff(pair[1].address), SMALL_PAGE_BYTES);
+        }
+    }
+
+    #[test]
     fn huge_pages_lie_together_while_they_can() {
         let mut pages = Pages::new(MIB..64 * MIB + 4096);
         let first = pages.take(5 * MIB, PageSize::Huge).unwrap();

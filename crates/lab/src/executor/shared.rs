@@ -207,7 +207,7 @@ impl State {
     /// Waits that are there, for tests: all are gone when all futures are.
     #[cfg(test)]
     pub fn wait_count(&self) -> usize {
-        self.waits.len() + self.watched.len()
+        self.waits.len() + self.watched.len() + self.interrupts.wait_count()
     }
 
     pub fn has_waits_of(&self, task: Option<TaskId>) -> bool {
