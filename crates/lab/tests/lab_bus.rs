@@ -327,6 +327,34 @@ fn two_cores_store_side_by_side() {
 }
 
 #[test]
+fn work_waits_for_what_the_core_does_already() {
+    let (simulation, bus, at) = stand();
+    let call = |start| {
+        let bus = bus.clone();
+        simulation.spawn("call", async move {
+            bus.sleep_until(start).await;
+            bus.work(HostWork::SystemCall).await;
+            bus.now()
+        })
+    };
+    // Ten stores of 50 ns, and a call that comes in the middle.
+    let task = call(ns(120));
+    let run = async {
+        bus.store(at, &[1; 40], 4).await.unwrap();
+        (bus.now(), task.await)
+    };
+    assert_eq!(simulation.run("stores", run).unwrap(), (ns(500), ns(700)));
+    // A load, and a call that comes while the core waits for it.
+    let task = call(ns(800));
+    let run = async {
+        bus.read_register(at).await.unwrap();
+        (bus.now(), task.await)
+    };
+    let (loaded, called) = simulation.run("load", run).unwrap();
+    assert!(loaded > ns(1100) && called == loaded + ns(200), "{loaded}, {called}");
+}
+
+#[test]
 fn an_engine_gets_its_interrupt_messages() {
     let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));

@@ -139,15 +139,40 @@ impl LabBus {
 
     /// Occupies the core with some work, one piece behind the other, and waits for its end.
     async fn spend(&self, works: &[CoreWork]) {
+        self.core_reached().await;
         let (mut until, root_complex) = (Picoseconds::ZERO, self.running_host().root_complex);
         for &work in works {
             let spent = self.shared.lock().fabric.spend(root_complex, self.core, work);
             until = spent.expect("the core is one of the host's");
         }
-        let what = What::Work { host: self.host, core: self.core, until };
-        if let Some(wait) = self.time(until, what) {
+        if let Some(wait) = self.time(until, self.work_until(until)) {
             wait.await;
         }
+    }
+
+    const fn work_until(&self, until: Picoseconds) -> What {
+        What::Work { host: self.host, core: self.core, until }
+    }
+
+    /// Waits until the core is done with what other tasks have asked it for: a store of nothing
+    /// waits its turn among them.
+    async fn core_reached(&self) {
+        let root_complex = self.running_host().root_complex;
+        let wait = {
+            let mut state = self.shared.lock();
+            let what = self.work_until(state.fabric.now());
+            let token = state.begin_wait(what);
+            let none = BusAddress(0);
+            let asked =
+                state.fabric.host_store(root_complex, self.core, none, &[], REGISTER_BYTES, token);
+            if asked.is_err() {
+                // So many accesses wait that none can be added: the work comes before them.
+                state.end_wait(token);
+                return;
+            }
+            Wait::new(self.shared.clone(), token)
+        };
+        wait.await;
     }
 
     /// Lets other tasks go first, now and then, where a task need not wait.

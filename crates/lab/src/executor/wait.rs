@@ -21,7 +21,7 @@ pub(super) enum What {
     Stores { host: usize, at: RegisterAddress, bytes: usize },
     /// A moment.
     Time(Picoseconds),
-    /// Work of a core.
+    /// Work of a core, or its turn.
     Work { host: usize, core: u16, until: Picoseconds },
     /// A word of memory.
     Memory { host: usize, address: u64, seen: u32 },
@@ -42,7 +42,7 @@ impl What {
             }
             Self::Time(time) => format!("the time to be {time}"),
             Self::Work { host, core, until } => {
-                format!("work of core {core} of {} until {until}", name(host))
+                format!("work of core {core} of {}, asked for until {until}", name(host))
             }
             Self::Memory { host, address, seen } => {
                 format!("4 B at {address:#x} of {}'s memory to change from {seen}", name(host))
