@@ -122,9 +122,9 @@ impl<B: Bus> Chain<B> {
             if self.options.system_call {
                 bus.work(HostWork::SystemCall).await;
             }
-            self.timing.first_post.get_or_insert(bus.now());
             match order {
                 Loopback::InTurn => {
+                    self.timing.first_post.get_or_insert(bus.now());
                     self.reading.transfer(self.transfer(&self.source)).await?;
                     self.writing.transfer(self.transfer(&self.target)).await?;
                 }
@@ -148,6 +148,7 @@ impl<B: Bus> Chain<B> {
             device.user().command(peer.address(), self.options.size_bytes as u32).await?;
         }
         let read = self.transfer(&self.source);
+        self.timing.first_post.get_or_insert(self.devices[0].bus().now());
         self.reading.transfer(read).await?;
         for ticket in written {
             self.writing.wait(ticket).await?;
@@ -171,12 +172,12 @@ impl<B: Bus> Chain<B> {
         let last = self.devices.len() - 1;
         let read_time = EngineTime::of(&self.devices[0]).await?;
         let write_time = EngineTime::of(&self.devices[last]).await?;
+        let read = self.reading.counters().await?;
+        let written = self.writing.counters().await?;
         let mut counted_clocks = Vec::new();
         for (device, reset_at) in self.devices.iter().zip(&self.reset_at_clocks) {
             counted_clocks.push(device.time_clocks().await?.saturating_sub(*reset_at));
         }
-        let read = self.reading.counters().await?;
-        let written = self.writing.counters().await?;
         let mut channels =
             vec![report(&self.devices[0], ChannelKind::H2c, read, counted_clocks[0])];
         for ((device, channel), counted) in

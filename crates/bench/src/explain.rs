@@ -49,16 +49,36 @@ impl LinkUse {
 /// known; without it the engine's counters alone are used, and the sentence says so.
 #[must_use]
 pub fn why_not_faster(measured: &Measured, link: Option<&LinkUse>) -> Vec<String> {
-    let engine = engine_losses(measured);
+    sentences(measured.workload, &measured.channels, link)
+}
+
+fn sentences(
+    workload: Workload,
+    channels: &[ChannelReport],
+    link: Option<&LinkUse>,
+) -> Vec<String> {
+    let engine = engine_losses(workload, channels);
     let Some(link) = link else { return vec![by_engine_alone(&engine)] };
     let mut sentences = Vec::new();
     let idle = link.idle_share();
+    let engine_share: f64 = engine.iter().map(|loss| loss.share).sum();
     if idle < LEAST_SHARE {
         sentences.push(format!("{} was never idle: the link is the limit", link.name));
+    } else if engine_share > idle + LEAST_SHARE {
+        // What had been asked for still came in while the engine could not ask for more, so its
+        // waiting is no part of the link's idle time.
+        let waited: Vec<String> = engine.iter().map(Loss::phrase).collect();
+        sentences.push(format!(
+            "{} was idle {} of the time; the engine waited {}",
+            link.name,
+            percent(idle),
+            waited.join(", ")
+        ));
     } else {
         let parts = idle_parts(idle, engine, link);
         sentences.push(format!("{} was idle {} of the time{parts}", link.name, percent(idle)));
     }
+    sentences.extend(partial_lines(workload, channels, link));
     let dllps = link.dllp_share();
     if dllps >= LEAST_SHARE {
         sentences.push(format!(
@@ -69,15 +89,37 @@ pub fn why_not_faster(measured: &Measured, link: Option<&LinkUse>) -> Vec<String
     sentences
 }
 
+/// Bytes of a line of host memory.
+const LINE_BYTES: f64 = 64.0;
+
+/// Whether host memory was busy with parts of its lines, which cost it more than whole ones.
+fn partial_lines(workload: Workload, channels: &[ChannelReport], link: &LinkUse) -> Option<String> {
+    let busy = link.idle.iter().find(|(reason, _)| reason == "receiver busy")?.1;
+    let writer = channels.iter().find(|channel| channel.kind == ChannelKind::C2h)?;
+    let payload = writer.tlp_bytes();
+    let is_slow = share(busy.0, link.span) >= LEAST_SHARE;
+    (workload == Workload::Write && is_slow && payload < LINE_BYTES).then(|| {
+        format!(
+            "writes of {payload:.0} B are parts of the {LINE_BYTES:.0} B lines of host memory, \
+             which takes each of them as long as a line or longer"
+        )
+    })
+}
+
 /// What an idle link waited for: what the engine says, then what the link itself says of its
 /// receiver, and what is left of the idle time.
 fn idle_parts(idle: f64, engine: Vec<Loss>, link: &LinkUse) -> String {
     let mut losses: Vec<Loss> = engine;
     for (reason, time) in &link.idle {
-        if !matches!(reason.as_str(), "nothing to send" | "requester gap") {
-            let loss = share(time.0, link.span);
-            losses.push(Loss { share: loss, words: format!("{reason} at its receiver") });
-        }
+        let words = match reason.as_str() {
+            // The engine has said more of these.
+            "nothing to send" | "requester gap" | "no tag" => continue,
+            "no credit" => "for credits on their way back",
+            "receiver busy" => "because what takes the data was busy",
+            "replay buffer" => "because the replay buffer was full",
+            other => other,
+        };
+        losses.push(Loss { share: share(time.0, link.span), words: words.to_owned() });
     }
     losses.retain(|loss| loss.share >= LEAST_SHARE);
     losses.sort_by(|a, b| b.share.total_cmp(&a.share));
@@ -113,14 +155,14 @@ impl Loss {
 }
 
 /// What the engine's counters say of the channel that sets the pace, the largest first.
-fn engine_losses(measured: &Measured) -> Vec<Loss> {
+fn engine_losses(workload: Workload, channels: &[ChannelReport]) -> Vec<Loss> {
     // Through cards it is the first engine's reads that set the pace.
-    let kind = match measured.workload {
+    let kind = match workload {
         Workload::Write => ChannelKind::C2h,
         Workload::PeerWrite => ChannelKind::Peer,
         Workload::Read | Workload::Chain | Workload::Loopback => ChannelKind::H2c,
     };
-    let Some(channel) = measured.channels.iter().find(|channel| channel.kind == kind) else {
+    let Some(channel) = channels.iter().find(|channel| channel.kind == kind) else {
         return Vec::new();
     };
     let counters = &channel.counters;
@@ -167,41 +209,18 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::DataErrors;
-    use crosslane_driver::{ChannelCounters, Plan};
+    use crosslane_driver::ChannelCounters;
     use crosslane_pcie::link::{Generation, Width};
 
-    fn measured(counters: ChannelCounters) -> Measured {
-        Measured {
-            name: "fpga1 -> host".to_owned(),
-            workload: Workload::Write,
-            size_bytes: 4096,
-            iterations: 1,
-            bytes: 4096,
-            latencies: vec![Picoseconds(4_000_000)],
-            started: Picoseconds(0),
-            ended: Picoseconds(4_000_000),
-            hardware: None,
-            channels: vec![ChannelReport {
-                device: "fpga1".to_owned(),
-                kind: ChannelKind::C2h,
-                counters,
-                clock: Picoseconds(4000),
-                counted_clocks: 1300,
-            }],
-            lanes: Vec::new(),
-            post_to_first_tlp: None,
-            registration: None,
-            plan: Plan {
-                path: Vec::new(),
-                max_payload_bytes: 128,
-                expected_bytes_per_second: 0.0,
-                slowest_link: String::new(),
-                through_root_complex: false,
-                refused: Vec::new(),
-            },
-            data_errors: DataErrors::default(),
-        }
+    fn sentences_of(link: Option<&LinkUse>) -> Vec<String> {
+        let channel = ChannelReport {
+            device: "fpga1".to_owned(),
+            kind: ChannelKind::C2h,
+            counters: MOVING,
+            clock: Picoseconds(4000),
+            counted_clocks: 1300,
+        };
+        sentences(Workload::Write, &[channel], link)
     }
 
     fn link(idle: &[(&str, u64)], dllp_bytes: u64) -> LinkUse {
@@ -234,12 +253,12 @@ mod tests {
     #[test]
     fn an_idle_link_is_explained_by_the_engine_and_by_the_link() {
         let idle = [("nothing to send", 440_000), ("no credit", 40_000)];
-        let sentences = why_not_faster(&measured(MOVING), Some(&link(&idle, 160)));
+        let said = sentences_of(Some(&link(&idle, 160)));
         assert_eq!(
-            sentences,
+            said,
             [
                 "fpga1 -> sw was idle 12.0 % of the time: 9.6 % in the gap after a descriptor, \
-                 1.0 % without a descriptor, 1.0 % no credit at its receiver, 0.4 % between TLPs, \
+                 1.0 % without a descriptor, 1.0 % for credits on their way back, 0.4 % between TLPs, \
                  at the sender's own pace",
                 "DLLPs for the traffic in the other direction took 2.0 % of the time"
             ]
@@ -247,16 +266,41 @@ mod tests {
     }
 
     #[test]
+    fn an_engine_that_waits_longer_than_the_link_is_idle_is_told_apart() {
+        let said = sentences_of(Some(&link(&[("nothing to send", 40_000)], 0)));
+        assert_eq!(
+            said,
+            ["fpga1 -> sw was idle 1.0 % of the time; the engine waited 9.6 % in the gap after a \
+              descriptor, 1.0 % without a descriptor"]
+        );
+    }
+
+    #[test]
+    fn parts_of_lines_are_named() {
+        let channel = ChannelReport {
+            device: "fpga1".to_owned(),
+            kind: ChannelKind::C2h,
+            counters: ChannelCounters { tlps: 512, ..MOVING },
+            clock: Picoseconds(4000),
+            counted_clocks: 1300,
+        };
+        let link = link(&[("receiver busy", 2_000_000)], 0);
+        let said = sentences(Workload::Write, &[channel], Some(&link));
+        assert!(said[0].contains("50.0 % because what takes the data was busy"), "{said:?}");
+        assert!(said[1].starts_with("writes of 8 B are parts of the 64 B lines"), "{said:?}");
+    }
+
+    #[test]
     fn a_full_link_is_the_limit() {
-        let sentences = why_not_faster(&measured(MOVING), Some(&link(&[], 0)));
-        assert_eq!(sentences, ["fpga1 -> sw was never idle: the link is the limit"]);
+        let said = sentences_of(Some(&link(&[], 0)));
+        assert_eq!(said, ["fpga1 -> sw was never idle: the link is the limit"]);
     }
 
     #[test]
     fn without_the_link_the_sentence_says_whose_counters_they_are() {
-        let sentences = why_not_faster(&measured(MOVING), None);
+        let said = sentences_of(None);
         assert_eq!(
-            sentences,
+            said,
             ["the engine was idle, by its own counters, 9.6 % in the gap after a descriptor, \
               1.0 % without a descriptor"]
         );

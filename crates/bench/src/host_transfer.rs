@@ -189,8 +189,8 @@ impl<B: Bus> HostTransfer<B> {
 
     /// Reads the counters and gives everything back.
     pub(crate) async fn finish(mut self) -> Result<Measured, BenchError> {
-        let read_at = self.device.time_clocks().await?;
         let counters = self.channel.counters().await?;
+        let read_at = self.device.time_clocks().await?;
         if self.direction == Direction::Read {
             let check = self.device.user().h2c_check_result().await?;
             self.data_errors.words += u64::from(check.errors);

@@ -127,7 +127,8 @@ pub struct Measured {
     pub channels: Vec<ChannelReport>,
     /// The lanes that took part, in the order of the data's way.
     pub lanes: Vec<LaneReport>,
-    /// From the beginning of the first post to the first data TLP, or the first read request.
+    /// From the beginning of the first post to the first data TLP, or the first read request; of
+    /// a chain, from the post of the first read.
     pub post_to_first_tlp: Option<Picoseconds>,
     /// What registering the memory took, all of it; none where there is none.
     pub registration: Option<Picoseconds>,

@@ -14,8 +14,10 @@ use crate::measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measu
 use crate::options::{Options, Registration};
 use crate::posting::{Source, Timing, run_posted};
 
-/// How often a lane is asked whether all has arrived.
-const ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1000);
+/// Time between the first two questions whether all has arrived in a lane; it doubles with each.
+const FIRST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1000);
+/// The longest that it becomes.
+const LAST_ARRIVAL_POLL: Picoseconds = Picoseconds::from_ns(1_000_000);
 
 /// Card to card: the generator of one engine writes into a lane of the other, whose checker
 /// compares. By the command port a transfer ends when the engine has sent it; by the ring when
@@ -117,8 +119,8 @@ impl<B: Bus> PeerWrite<B> {
 
     /// Reads the counters and gives everything back.
     pub(crate) async fn finish(self) -> Result<Measured, BenchError> {
-        let read_at = self.from.time_clocks().await?;
         let counters = self.channel.counters().await?;
+        let read_at = self.from.time_clocks().await?;
         let lane = self.peer.counters().await?;
         let check = self.peer.check_result().await?;
         let plan = self.peer.plan().clone();
@@ -190,6 +192,7 @@ pub(crate) async fn wait_drained<B: Bus>(
     timeout: Picoseconds,
 ) -> Result<(), BenchError> {
     let deadline = bus.now().0.saturating_add(timeout.0);
+    let mut interval = FIRST_ARRIVAL_POLL;
     loop {
         // The lane counts modulo 2^32.
         let counters = peer.counters().await?;
@@ -205,7 +208,8 @@ pub(crate) async fn wait_drained<B: Bus>(
                 waited_us: timeout.0 / 1_000_000,
             });
         }
-        bus.sleep_until(Picoseconds(bus.now().0 + ARRIVAL_POLL.0)).await;
+        bus.sleep_until(Picoseconds((bus.now().0 + interval.0).min(deadline))).await;
+        interval = Picoseconds((interval.0 * 2).min(LAST_ARRIVAL_POLL.0));
     }
 }
 

@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 use clap_complete::Shell;
 
 use crate::flow_argument::FlowArgument;
+use crate::workload::arguments::{
+    ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
+};
 
 /// Most operations of one flow: a bound on the memory that their latencies take.
 pub const MAX_OPERATIONS: u64 = 100_000_000;
@@ -23,6 +26,7 @@ pub const MAX_OUTSTANDING: i64 = 1 << 16;
 Examples:
   crosslane lab list
   crosslane topo rosta
+  crosslane bench p2p --lab rosta --from fpga1 --to fpga5
   crosslane bench traffic --lab rosta --flow fpga1:fpga2:write:64K
 
 Results go to standard output, errors and progress to standard error.
@@ -54,8 +58,13 @@ Examples:
     /// Measurements
     #[command(after_help = "\
 Examples:
+  crosslane bench write --lab rosta:crosslane
+  crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --size 64..4M
+  crosslane bench latency --lab rosta
   crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
-  crosslane bench traffic --help")]
+  crosslane bench p2p --help
+
+All but `traffic` go through the driver, on labs whose endpoints have a DMA engine.")]
     Bench {
         /// What to measure.
         #[command(subcommand)]
@@ -141,6 +150,16 @@ pub struct TopoArguments {
 /// What can be measured.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
+    /// An engine writes to host memory, through the driver
+    Write(WriteArguments),
+    /// An engine reads host memory, through the driver
+    Read(ReadArguments),
+    /// An engine writes to another one, through the driver
+    P2p(PeerArguments),
+    /// One-way latency between two engines, by ping-pong
+    Latency(LatencyArguments),
+    /// Host memory through a row of engines and back to host memory
+    Chain(ChainArguments),
     /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link
     Traffic(TrafficArguments),
 }
@@ -220,8 +239,22 @@ pub enum TraceUnit {
     Ps,
 }
 
+impl TraceUnit {
+    /// What a nanosecond of the file stands for.
+    #[must_use]
+    pub const fn picoseconds(self) -> u64 {
+        match self {
+            Self::Ns => 1000,
+            Self::Ps => 1,
+        }
+    }
+}
+
 /// A size that Device Control has a code for.
-fn parse_register_size(text: &str) -> Result<u32, String> {
+///
+/// # Errors
+/// A sentence that names the text and what is possible.
+pub fn parse_register_size(text: &str) -> Result<u32, String> {
     match crate::size::parse_size(text)? {
         bytes @ 128..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
         _ => Err(format!("{text} is none of 128, 256, 512, 1024, 2048 and 4096 bytes")),

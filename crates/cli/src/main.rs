@@ -9,14 +9,17 @@ mod arguments;
 mod error;
 mod flow_argument;
 mod lab_command;
+mod link_use;
 mod output;
 mod perfetto;
 mod progress;
 mod quantity;
+mod route;
 mod size;
 mod table;
 mod traffic;
 mod tree;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -41,12 +44,23 @@ fn run(command: &Command) -> Result<(), CommandError> {
     match command {
         Command::Lab { command } => lab_command::run(command),
         Command::Topo(arguments) => topo(arguments),
-        Command::Bench { command: BenchCommand::Traffic(arguments) } => traffic::run(arguments),
+        Command::Bench { command } => bench(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "crosslane", &mut script);
             output::print(&String::from_utf8_lossy(&script))
         }
+    }
+}
+
+fn bench(command: &BenchCommand) -> Result<(), CommandError> {
+    match command {
+        BenchCommand::Write(arguments) => workload::write(arguments),
+        BenchCommand::Read(arguments) => workload::read(arguments),
+        BenchCommand::P2p(arguments) => workload::peer(arguments),
+        BenchCommand::Latency(arguments) => workload::latency(arguments),
+        BenchCommand::Chain(arguments) => workload::chain(arguments),
+        BenchCommand::Traffic(arguments) => traffic::run(arguments),
     }
 }
 
@@ -74,7 +88,7 @@ fn report(error: &CommandError) {
         CommandError::Run => {}
         CommandError::Usage(_) => {
             output::print_error(&error.to_string());
-            output::print_hint("`crosslane bench traffic --help` explains what can be asked for");
+            output::print_hint("`--help` behind the command explains what can be asked for");
         }
         _ => output::print_error(&error.to_string()),
     }

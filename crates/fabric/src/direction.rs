@@ -83,6 +83,8 @@ pub(crate) struct Direction {
     pub retrain_ps: u64,
     /// The link retrains until then.
     pub silent_until_ps: u64,
+    /// Bytes for whose time a DLLP takes the wire: its own, or 0 in a diagnosis.
+    pub dllp_time_bytes: u32,
     /// The link is down.
     pub is_down: bool,
     /// When it comes up by itself; `u64::MAX` for never.
@@ -150,6 +152,7 @@ impl Direction {
             replay_event_ps: u64::MAX,
             retrain_ps: setup.retrain_ps,
             silent_until_ps: 0,
+            dllp_time_bytes: DLLP_BYTES,
             is_down: false,
             up_ps: u64::MAX,
             free_when_up: WireTime::default(),
@@ -431,7 +434,7 @@ impl Direction {
             return None;
         }
         let start = reverse.wire.free.max(WireTime::at(due));
-        let end = start.plus_ticks(u64::from(DLLP_BYTES) * reverse.wire.byte_ticks);
+        let end = start.plus_ticks(u64::from(reverse.dllp_time_bytes) * reverse.wire.byte_ticks);
         Some(end.ceil_ps() + reverse.flight_ps)
     }
 }

@@ -7,7 +7,9 @@ use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use thiserror::Error;
 
-use crate::topology::PortId;
+use crate::fabric::Fabric;
+use crate::packet::NONE;
+use crate::topology::{Node, PortId};
 
 /// Errors kept; further ones are counted only.
 pub const MAX_ERRORS: usize = 1000;
@@ -148,4 +150,45 @@ pub struct ErrorRecord {
     pub port_name: String,
     /// What it is.
     pub kind: ErrorKind,
+}
+
+impl Fabric {
+    /// Notes an error that a port has detected; where that is a request, a posted one.
+    pub(crate) fn report(&mut self, port: u32, kind: ErrorKind) {
+        self.report_request(port, kind, Class::Posted);
+    }
+
+    /// Sets a bit in a port's Device Status.
+    #[cold]
+    pub(crate) fn detect(&mut self, port: u32, error: DetectedError) {
+        self.ports[port as usize].config.record_error(error);
+    }
+
+    /// Notes an error that a port has detected in a request of this class.
+    pub(crate) fn report_request(&mut self, port: u32, kind: ErrorKind, class: Class) {
+        for error in kind.detected(class) {
+            self.detect(port, *error);
+        }
+        if self.count_error() {
+            let port_name = self.ports[port as usize].name.clone();
+            self.errors.push(ErrorRecord { time: self.now(), port: PortId(port), port_name, kind });
+        }
+    }
+
+    /// Notes an error of a node itself, not of one of its ports: it has the node's name and, for
+    /// want of another, its first port.
+    pub(crate) fn report_at_node(&mut self, node: u32, kind: ErrorKind) {
+        if self.count_error() {
+            let Node { name, ports, .. } = &self.nodes[node as usize];
+            let (port, port_name) = (ports.first().copied(), name.clone());
+            let port = port.unwrap_or(PortId(NONE));
+            self.errors.push(ErrorRecord { time: self.now(), port, port_name, kind });
+        }
+    }
+
+    /// Counts an error; says whether it is to be kept.
+    fn count_error(&mut self) -> bool {
+        self.error_count += 1;
+        self.errors.len() < MAX_ERRORS
+    }
 }

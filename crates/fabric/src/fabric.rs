@@ -3,14 +3,14 @@
 //! event after the other.
 
 use crosslane_pcie::config::DetectedError;
-use crosslane_pcie::tlp::Class;
+use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use crate::checks::OrderingChecker;
 use crate::counters::LinkCounters;
 use crate::device::{Device, DevicePort, bar_offset_bytes};
 use crate::direction::{Direction, DirectionSetup};
-use crate::errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
+use crate::errors::ErrorRecord;
 use crate::events::{Event, EventKind, Events};
 use crate::flow_state::FlowState;
 use crate::generic::GenericEndpoint;
@@ -272,6 +272,15 @@ impl Fabric {
         self.shuffle = shuffle;
     }
 
+    /// A diagnosis: whether DLLPs take no time on the wire from now on. They are exchanged, and
+    /// counted, all the same. What a run gains by it is what Acks, Naks and UpdateFCs cost it.
+    pub fn set_dllps_free(&mut self, free: bool) {
+        for direction in 0..self.directions.len() as u32 {
+            self.settle(direction, self.events.now_ps());
+            self.directions[direction as usize].dllp_time_bytes = if free { 0 } else { DLLP_BYTES };
+        }
+    }
+
     // --- Memory, outside of time ---------------------------------------------------------
 
     /// The ranges of bus addresses that are memory of a host, for a host that exists.
@@ -466,45 +475,6 @@ impl Fabric {
         let index = self.packets.insert(packet);
         fill(self.packets.payload_mut(index));
         index
-    }
-
-    /// Notes an error that a port has detected; where that is a request, a posted one.
-    pub(crate) fn report(&mut self, port: u32, kind: ErrorKind) {
-        self.report_request(port, kind, Class::Posted);
-    }
-
-    /// Sets a bit in a port's Device Status.
-    #[cold]
-    pub(crate) fn detect(&mut self, port: u32, error: DetectedError) {
-        self.ports[port as usize].config.record_error(error);
-    }
-
-    /// Notes an error that a port has detected in a request of this class.
-    pub(crate) fn report_request(&mut self, port: u32, kind: ErrorKind, class: Class) {
-        for error in kind.detected(class) {
-            self.detect(port, *error);
-        }
-        if self.count_error() {
-            let port_name = self.ports[port as usize].name.clone();
-            self.errors.push(ErrorRecord { time: self.now(), port: PortId(port), port_name, kind });
-        }
-    }
-
-    /// Notes an error of a node itself, not of one of its ports: it has the node's name and, for
-    /// want of another, its first port.
-    pub(crate) fn report_at_node(&mut self, node: u32, kind: ErrorKind) {
-        if self.count_error() {
-            let Node { name, ports, .. } = &self.nodes[node as usize];
-            let (port, port_name) = (ports.first().copied(), name.clone());
-            let port = port.unwrap_or(PortId(NONE));
-            self.errors.push(ErrorRecord { time: self.now(), port, port_name, kind });
-        }
-    }
-
-    /// Counts an error; says whether it is to be kept.
-    fn count_error(&mut self) -> bool {
-        self.error_count += 1;
-        self.errors.len() < MAX_ERRORS
     }
 
     /// Whether everything is back where it was: no packet left, all credits returned, no event

@@ -52,7 +52,7 @@ impl LinkPair<'_> {
             && self.wire.wire.free.ceil_ps() <= now_ps
         {
             let ready = WireTime::at(first.time_ps);
-            let (start, end) = self.wire.occupy(ready, DLLP_BYTES);
+            let (start, end) = self.wire.occupy(ready, self.wire.dllp_time_bytes);
             let Some(dllp) = self.take_merged(start.ps) else { break };
             corrupt |= self.send(dllp, start, end, random, trace);
         }

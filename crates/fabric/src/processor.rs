@@ -5,6 +5,8 @@
 //! A core makes one access after the other. Flows and the accesses of host code take turns; each
 //! store counts as one.
 
+mod host;
+
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, Tag};
 
@@ -15,7 +17,7 @@ use crate::fabric::Fabric;
 use crate::flow::FlowKind;
 use crate::flow_state::{FlowState, MAX_STORE_BYTES, Posting};
 use crate::generic::tlp_length;
-use crate::host_access::{COMPLETION_TIMEOUT, HostAccess, HostEvent, HostQueue, LoadError};
+use crate::host_access::{COMPLETION_TIMEOUT, HostEvent, HostQueue, LoadError};
 use crate::packet::{NONE, Packet};
 use crate::parameters::CpuParameters;
 use crate::pattern;
@@ -229,7 +231,7 @@ impl Processor {
             }
             LoadOwner::Host { token } => {
                 self.free_tags.push(load.tag.0);
-                let result = loaded(fabric.packets.payload(at.index), header, &load);
+                let result = host::loaded(fabric.packets.payload(at.index), header, &load);
                 fabric.host.put(free_ps, HostEvent::Loaded { token, result });
             }
         }
@@ -402,103 +404,6 @@ impl Processor {
         });
     }
 
-    /// Makes the next access of host code. False where there is none.
-    fn host_step(&mut self, fabric: &mut Fabric, place: CorePlace, routes: &Routes) -> bool {
-        match self.cores[place.number as usize].host.first() {
-            None => return false,
-            Some(HostAccess::Load { address, bytes, token }) => {
-                self.host_load(fabric, place, routes, (address, bytes, token));
-            }
-            Some(HostAccess::Store { address, left, width_bytes, token }) => {
-                let bytes = store_bytes(address, left, width_bytes);
-                self.host_store(fabric, place, routes, (address, bytes));
-                let core = &mut self.cores[place.number as usize];
-                if core.stalled.is_none() && u64::from(bytes) == left {
-                    core.host.finish_first();
-                    fabric.host.put(core.free_ps, HostEvent::Stored { token });
-                }
-            }
-        }
-        true
-    }
-
-    fn host_load(
-        &mut self,
-        fabric: &mut Fabric,
-        place: CorePlace,
-        routes: &Routes,
-        (address, bytes, token): (u64, u32, u64),
-    ) {
-        let CorePlace { node, number } = place;
-        let now_ps = fabric.events.now_ps();
-        let core = &mut self.cores[number as usize];
-        core.host.finish_first();
-        core.turn = core.works.len() + 1;
-        let tag = self.free_tags.last().copied().unwrap_or(NO_TAG);
-        let header = Header::memory_read(OWN_ID, Tag(tag), BusAddress(address), bytes);
-        let out = way_out(fabric, node, routes, &header).filter(|out| !out.is_down(fabric));
-        let Some(out) = out.filter(|_| tag != NO_TAG) else {
-            let address = BusAddress(address);
-            let result = Err(if tag == NO_TAG {
-                LoadError::NoTag { address, bytes }
-            } else {
-                LoadError::Refused { address, bytes, status: UNSUPPORTED }
-            });
-            core.free_ps = now_ps + self.cpu.uncached_load.0;
-            fabric.host.put(core.free_ps, HostEvent::Loaded { token, result });
-            core.go_on_at(core.free_ps, fabric, node, number);
-            return;
-        };
-        self.free_tags.pop();
-        let owner = LoadOwner::Host { token };
-        let deadline_ps = now_ps + COMPLETION_TIMEOUT.0;
-        let (tag, port) = (Tag(tag), out.port);
-        let load = Load { tag, address, bytes, port, deadline_ps, owner };
-        core.wait_for(load, fabric, node, number);
-        out.send(fabric, Packet::new(header, node), |_| {});
-    }
-
-    /// One store of host code, or none where the store queue is full: the core is then stalled.
-    fn host_store(
-        &mut self,
-        fabric: &mut Fabric,
-        place: CorePlace,
-        routes: &Routes,
-        (address, bytes): (u64, u32),
-    ) {
-        let CorePlace { node, number } = place;
-        let (now_ps, cpu) = (fabric.events.now_ps(), self.cpu);
-        let core = &mut self.cores[number as usize];
-        if bytes == 0 {
-            core.go_on_at(now_ps, fabric, node, number);
-            return;
-        }
-        let header = Header::memory_write(OWN_ID, BusAddress(address), bytes);
-        let out = way_out(fabric, node, routes, &header);
-        if let Some(out) = out.filter(|out| out.is_full(fabric, &cpu)) {
-            core.stalled = Some(out.direction);
-            return;
-        }
-        core.turn = core.works.len() + 1;
-        core.free_ps = now_ps + cpu.uncached_store.0;
-        core.go_on_at(core.free_ps, fabric, node, number);
-        let mut data = [0; MAX_STORE_BYTES as usize];
-        let data = &mut data[..bytes as usize];
-        core.host.take_bytes(data);
-        let skip = (address & 3) as usize;
-        match out {
-            Some(out) => out.send(fabric, Packet::new(header, node), |payload| {
-                payload.fill(0);
-                payload[skip..skip + data.len()].copy_from_slice(data);
-            }),
-            None => {
-                let what = HeaderLine(&header).to_string();
-                let address = header.address;
-                fabric.report_at_node(node, ErrorKind::Unrouted { what, address });
-            }
-        }
-    }
-
     /// Lets the cores go on that wait for room in a direction's queue.
     pub fn resume(&mut self, fabric: &mut Fabric, node: u32, direction: u32) {
         let now_ps = fabric.events.now_ps();
@@ -553,16 +458,6 @@ fn way_out(fabric: &Fabric, node: u32, routes: &Routes, header: &Header) -> Opti
     (direction != NONE).then_some(WayOut { port: port.0, direction, transmit_latency_ps })
 }
 
-/// Length of the next store of a run: a power of two, naturally aligned, within width and run.
-fn store_bytes(address: u64, left: u64, width_bytes: u32) -> u32 {
-    if left == 0 {
-        return 0;
-    }
-    let aligned = 1 << address.trailing_zeros().min(MAX_STORE_BYTES.ilog2());
-    let fits = 1 << left.ilog2().min(MAX_STORE_BYTES.ilog2());
-    width_bytes.min(aligned).min(fits)
-}
-
 /// What a completion brings for a load: its bytes, or the name of its status.
 fn data_of<'a>(payload: &'a [u8], header: &Header, load: &Load) -> Result<&'a [u8], &'static str> {
     match header.status {
@@ -575,19 +470,6 @@ fn data_of<'a>(payload: &'a [u8], header: &Header, load: &Load) -> Result<&'a [u
     }
     let skip = (load.address & 3) as usize;
     payload.get(skip..skip + load.bytes as usize).ok_or("too few bytes")
-}
-
-/// The value of a load of host code.
-fn loaded(payload: &[u8], header: &Header, load: &Load) -> Result<u64, LoadError> {
-    let (address, bytes) = (BusAddress(load.address), load.bytes);
-    let data = data_of(payload, header, load).map_err(|status| LoadError::Refused {
-        address,
-        bytes,
-        status,
-    })?;
-    let mut value = [0; 8];
-    value[..data.len()].copy_from_slice(data);
-    Ok(u64::from_le_bytes(value))
 }
 
 /// A load of a flow has its completion: checks the data, and counts them from `free_ps` on.

@@ -3,12 +3,11 @@
 //! are fractions of one.
 
 use crosslane_fabric::FlowSource;
-use crosslane_fabric::IdleReason;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::report::{payload_rate, shared_ceiling, wire_share};
-use super::scenario::{DirectionOutcome, FlowOutcome, Outcome};
+use super::scenario::{FlowOutcome, Outcome};
 use crate::flow_argument::kind_word;
+use crate::link_use::link_json;
 
 /// One object for all scenarios.
 #[must_use]
@@ -25,8 +24,11 @@ pub fn document(lab: &str, seed: u64, outcomes: &[Outcome]) -> Value {
 
 fn scenario(outcome: &Outcome) -> Value {
     let flows: Vec<Value> = outcome.flows.iter().map(|flow| flow_json(flow, outcome)).collect();
-    let links: Vec<Value> =
-        outcome.directions.iter().map(|direction| link_json(direction, outcome)).collect();
+    let links: Vec<Value> = outcome
+        .directions
+        .iter()
+        .map(|direction| link_json(direction, outcome.simulated))
+        .collect();
     json!({
         "flows": flows,
         "links": links,
@@ -69,44 +71,5 @@ fn flow_json(flow: &FlowOutcome, outcome: &Outcome) -> Value {
         "steady_bytes_per_second": flow.steady_bytes_per_second,
         "ceiling": ceiling,
         "share_of_ceiling": flow.share(),
-    })
-}
-
-fn link_json(direction: &DirectionOutcome, outcome: &Outcome) -> Value {
-    let counters = &direction.counters;
-    let span = outcome.simulated;
-    let share = |bytes| wire_share(direction.rate, bytes, span);
-    let idle: Map<String, Value> = IdleReason::ALL
-        .into_iter()
-        .map(|reason| {
-            let idle = counters.idle_ps[reason as usize] as f64 / span.0.max(1) as f64;
-            (reason.to_string().replace(' ', "_"), json!(idle))
-        })
-        .collect();
-    json!({
-        "direction": direction.name,
-        "generation": direction.rate.generation.number(),
-        "width": direction.rate.width.lanes(),
-        "flows": direction.data_of,
-        "bytes_per_second": payload_rate(direction, span),
-        "ceiling_bytes_per_second": shared_ceiling(direction, span),
-        "tlps": counters.tlps,
-        "replayed_tlps": counters.replayed_tlps,
-        "acks": counters.acks,
-        "naks": counters.naks,
-        "update_fcs": counters.update_fcs,
-        "payload_bytes": counters.payload_bytes,
-        "header_bytes": counters.header_bytes,
-        "replayed_bytes": counters.replayed_bytes,
-        "dllp_bytes": counters.dllp_bytes,
-        "skp_bytes": counters.skp_bytes,
-        "share": {
-            "payload": share(counters.payload_bytes),
-            "header": share(counters.header_bytes),
-            "replay": share(counters.replayed_bytes),
-            "dllp": share(counters.dllp_bytes),
-            "skp": share(counters.skp_bytes),
-            "idle": idle,
-        },
     })
 }

@@ -3,11 +3,10 @@
 
 mod ceiling;
 mod json;
-mod plan;
+pub mod plan;
 mod report;
-mod route;
 mod scenario;
-mod shape;
+pub mod shape;
 
 use std::path::Path;
 
@@ -16,11 +15,12 @@ use rayon::prelude::*;
 
 use crate::arguments::{TraceUnit, TrafficArguments};
 use crate::error::CommandError;
+use crate::link_use::direction_name;
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::perfetto::SharedTrace;
 use crate::progress::Progress;
 use plan::Choices;
-use scenario::{Outcome, Scenario, direction_name, total_bytes};
+use scenario::{Outcome, Scenario, total_bytes};
 
 /// Errors that are printed beside deadlocks, which all are; further ones are counted.
 const PRINTED_ERRORS: usize = 10;
@@ -72,7 +72,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     } else {
         print(&report::page(&outcomes))?;
     }
-    print_errors(&outcomes)
+    print_outcome_errors(&outcomes)
 }
 
 /// Runs with a trace; `running` is a lab like the one that runs, to name its links.
@@ -84,13 +84,9 @@ fn run_traced(
     progress: &Progress,
 ) -> Result<Vec<Outcome>, CommandError> {
     let file_error = |source| CommandError::File { path: path.to_owned(), source };
-    let unit_ps = match unit {
-        TraceUnit::Ns => 1000,
-        TraceUnit::Ps => 1,
-    };
     let name = scenarios.first().map_or_else(String::new, |s| format!("lab {}", s.lab.name()));
     let label = Box::new(move |id| direction_name(&running.fabric, id));
-    let trace = SharedTrace::create(path, &name, unit_ps, label).map_err(file_error)?;
+    let trace = SharedTrace::create(path, &name, unit.picoseconds(), label).map_err(file_error)?;
     let outcomes = scenarios.iter().map(|scenario| scenario.run(progress, Some(&trace))).collect();
     trace.finish().map_err(file_error)?;
     outcomes
@@ -115,10 +111,23 @@ fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>, Command
 }
 
 /// Prints what went wrong, and is an error if anything did.
-fn print_errors(outcomes: &[Outcome]) -> Result<(), CommandError> {
-    let count: u64 = outcomes.iter().map(|outcome| outcome.error_count).sum();
+fn print_outcome_errors(outcomes: &[Outcome]) -> Result<(), CommandError> {
+    let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
     let deadlocks = outcomes.iter().filter_map(|outcome| outcome.deadlock.as_ref());
     let errors = outcomes.iter().flat_map(|outcome| &outcome.errors);
+    print_errors(count, deadlocks, errors)
+}
+
+/// Prints all of `deadlocks` and the first of `errors`, `count` together, and is an error if there
+/// are any.
+///
+/// # Errors
+/// [`CommandError::Run`].
+pub fn print_errors<'a>(
+    count: u64,
+    deadlocks: impl Iterator<Item = &'a String>,
+    errors: impl Iterator<Item = &'a String>,
+) -> Result<(), CommandError> {
     let mut printed = 0;
     for error in deadlocks.chain(errors.take(PRINTED_ERRORS)) {
         print_error(error);

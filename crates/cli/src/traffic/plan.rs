@@ -10,10 +10,10 @@ use crosslane_lab::RunningLab;
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
-use super::route::{Cargo, route};
 use crate::error::CommandError;
 use crate::flow_argument::{FlowArgument, kind_word};
 use crate::quantity::size_words;
+use crate::route::{Cargo, route};
 
 /// Data that each flow moves unless the user says how many operations, bytes.
 const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
@@ -239,12 +239,19 @@ fn window(
 fn default_outstanding(kind: FlowKind, bytes: u64) -> u64 {
     match kind {
         FlowKind::WriteRead => 1,
-        _ => by_size(DEFAULT_IN_FLIGHT_BYTES, bytes, &DEFAULT_OUTSTANDING),
+        _ => default_in_flight(bytes),
     }
 }
 
+/// Operations in flight that keep a link busy.
+#[must_use]
+pub fn default_in_flight(bytes: u64) -> u64 {
+    by_size(DEFAULT_IN_FLIGHT_BYTES, bytes, &DEFAULT_OUTSTANDING)
+}
+
 /// Operations that suit a size: enough for an average, and not too long to wait for.
-fn default_operations(bytes: u64) -> u64 {
+#[must_use]
+pub fn default_operations(bytes: u64) -> u64 {
     let most = (DEFAULT_MOST_BYTES / bytes).max(DEFAULT_FEWEST_OPERATIONS);
     by_size(DEFAULT_TOTAL_BYTES, bytes, &DEFAULT_OPERATIONS).min(most)
 }

@@ -4,11 +4,9 @@
 use std::fmt::Write as _;
 
 use crosslane_fabric::FlowSource;
-use crosslane_fabric::{IdleReason, LinkCounters};
-use crosslane_pcie::link::LinkRate;
-use crosslane_pcie::units::Picoseconds;
 
-use super::scenario::{DirectionOutcome, FlowOutcome, Outcome};
+use super::scenario::{FlowOutcome, Outcome};
+use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 
@@ -22,7 +20,7 @@ pub fn page(outcomes: &[Outcome]) -> String {
     }
     page.push_str(&flow_rows(outcomes));
     page.push('\n');
-    page.push_str(&sharing(last));
+    page.push_str(&sharing(&last.directions, last.simulated));
     if outcomes.len() > 1 {
         let sizes: Vec<String> =
             last.flows.iter().map(|f| f.planned.flow.operation_bytes.to_string()).collect();
@@ -31,7 +29,7 @@ pub fn page(outcomes: &[Outcome]) -> String {
         page.push_str("Links");
     }
     page.push_str(", percent of the time; right of SKP: idle, by reason\n\n");
-    page.push_str(&link_rows(last));
+    page.push_str(&link_rows(&last.directions, last.simulated));
     page
 }
 
@@ -127,114 +125,4 @@ fn flow_cells(flow: &FlowOutcome) -> [String; 14] {
 /// An average length: whole where it is whole.
 fn payload_words(bytes: f64) -> String {
     if bytes.fract() == 0.0 { format!("{bytes:.0}") } else { format!("{bytes:.1}") }
-}
-
-/// A sentence for the busiest direction that several flows share, if there is one.
-fn sharing(outcome: &Outcome) -> String {
-    let load = |direction: &DirectionOutcome| {
-        payload_rate(direction, outcome.simulated)
-            / shared_ceiling(direction, outcome.simulated).max(1.0)
-    };
-    let shared = outcome.directions.iter().filter(|direction| direction.data_of.len() > 1);
-    // The first of the busiest ones along the way.
-    let busiest = shared.rev().max_by(|a, b| load(a).total_cmp(&load(b)));
-    let Some(direction) = busiest else { return String::new() };
-    // Not the sum of the flows' rates: each of those is over the flow's own time.
-    let together = payload_rate(direction, outcome.simulated);
-    let ceiling = shared_ceiling(direction, outcome.simulated);
-    let mut text = format!(
-        "{} flows share {} ({}): {} MB/s ({} MiB/s) together",
-        direction.data_of.len(),
-        direction.name,
-        direction.rate,
-        megabytes(together),
-        mebibytes(together)
-    );
-    if ceiling > 0.0 {
-        let _ = write!(
-            text,
-            ", {} % of the {} MB/s that it can carry",
-            percent(together / ceiling),
-            megabytes(ceiling)
-        );
-    }
-    text.push_str("\n\n");
-    text
-}
-
-/// Payload that a direction carried in bytes per second, over the whole run.
-#[must_use]
-pub fn payload_rate(direction: &DirectionOutcome, span: Picoseconds) -> f64 {
-    let seconds = span.as_seconds();
-    if seconds > 0.0 { direction.counters.payload_bytes as f64 / seconds } else { 0.0 }
-}
-
-/// What a direction can carry of the mix of TLPs that it carried, less DLLPs, in bytes of
-/// payload per second.
-#[must_use]
-pub fn shared_ceiling(direction: &DirectionOutcome, span: Picoseconds) -> f64 {
-    let counters = &direction.counters;
-    let tlp_bytes = counters.payload_bytes + counters.header_bytes;
-    let seconds = span.as_seconds();
-    if tlp_bytes == 0 || seconds <= 0.0 {
-        return 0.0;
-    }
-    let packets = crosslane_pcie::ceiling::link_ceiling_bytes_per_second(direction.rate);
-    let dllps = counters.dllp_bytes as f64 / seconds;
-    (packets - dllps) * counters.payload_bytes as f64 / tlp_bytes as f64
-}
-
-/// Time that so many bytes take on a link, as a share of `span`.
-#[must_use]
-pub fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
-    let seconds = span.as_seconds();
-    if seconds > 0.0 { bytes as f64 / rate.bytes_per_second() / seconds } else { 0.0 }
-}
-
-fn link_rows(outcome: &Outcome) -> String {
-    let reasons: Vec<IdleReason> = IdleReason::ALL
-        .into_iter()
-        .filter(|reason| {
-            outcome.directions.iter().any(|d| d.counters.idle_ps[*reason as usize] > 0)
-        })
-        .collect();
-    let replays = outcome.directions.iter().any(|d| d.counters.replayed_bytes > 0);
-    let mut columns = vec![
-        ("direction".to_owned(), Align::Left),
-        ("rate".to_owned(), Align::Left),
-        ("TLPs".to_owned(), Align::Right),
-        ("payload".to_owned(), Align::Right),
-        ("header".to_owned(), Align::Right),
-    ];
-    if replays {
-        columns.push(("replay".to_owned(), Align::Right));
-    }
-    columns.push(("DLLP".to_owned(), Align::Right));
-    columns.push(("SKP".to_owned(), Align::Right));
-    columns.extend(reasons.iter().map(|reason| (reason.to_string(), Align::Right)));
-    let columns: Vec<(&str, Align)> =
-        columns.iter().map(|(heading, align)| (heading.as_str(), *align)).collect();
-    let mut table = Table::new(&columns);
-    for direction in &outcome.directions {
-        let share = |bytes| percent(wire_share(direction.rate, bytes, outcome.simulated));
-        let LinkCounters { payload_bytes, header_bytes, replayed_bytes, dllp_bytes, .. } =
-            direction.counters;
-        let mut cells = vec![
-            direction.name.clone(),
-            direction.rate.to_string(),
-            direction.counters.tlps.to_string(),
-            share(payload_bytes),
-            share(header_bytes),
-        ];
-        if replays {
-            cells.push(share(replayed_bytes));
-        }
-        cells.push(share(dllp_bytes));
-        cells.push(share(direction.counters.skp_bytes));
-        let span = outcome.simulated.0.max(1) as f64;
-        let idle = |reason: &IdleReason| direction.counters.idle_ps[*reason as usize] as f64 / span;
-        cells.extend(reasons.iter().map(|reason| percent(idle(reason))));
-        table.row(cells);
-    }
-    table.to_string()
 }

@@ -15,6 +15,7 @@ use super::plan::{Choices, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
 use crate::error::CommandError;
 use crate::flow_argument::FlowArgument;
+use crate::link_use::{DirectionOutcome, direction_name};
 use crate::perfetto::SharedTrace;
 use crate::progress::Progress;
 
@@ -70,20 +71,6 @@ impl FlowOutcome {
         let ceiling = self.ceiling?.less_dllps_bytes_per_second;
         (ceiling > 0.0).then(|| self.bytes_per_second / ceiling)
     }
-}
-
-/// One direction of a link that the flows use.
-pub struct DirectionOutcome {
-    /// Which.
-    pub id: DirectionId,
-    /// `fpga1 -> sw1.p1`.
-    pub name: String,
-    /// Rate of the link.
-    pub rate: crosslane_pcie::link::LinkRate,
-    /// What it did.
-    pub counters: crosslane_fabric::LinkCounters,
-    /// Flows whose data cross it, by their place among the flows.
-    pub data_of: Vec<usize>,
 }
 
 /// What came of a scenario.
@@ -346,13 +333,6 @@ fn directions_of(
             data_of: data_of.remove(&id).unwrap_or_default(),
         })
         .collect()
-}
-
-/// `fpga1 -> sw1.p1`.
-#[must_use]
-pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
-    let (from, to) = fabric.direction_ends(id);
-    format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
 }
 
 /// All that went wrong.

@@ -75,23 +75,33 @@ fn requests_of(planned: &PlannedFlow, limit_bytes: u32) -> Cuts {
     cuts
 }
 
+/// The completions of one read by the rules of whoever answers, whose port is set to payloads of
+/// `payload_bytes`.
+pub fn completions(
+    completer: &CompleterParameters,
+    payload_bytes: u32,
+    at: BusAddress,
+    bytes: u32,
+) -> impl Iterator<Item = (BusAddress, u32)> + use<> {
+    let rcb = completer.read_completion_boundary_bytes;
+    let longest = completer.completion_bytes.min(payload_bytes);
+    match completer.completion_cut {
+        CompletionCut::Longest => split::completions(at, bytes, rcb, longest),
+        CompletionCut::Aligned => split::completions_aligned(at, bytes, rcb, longest),
+    }
+}
+
 fn completions_of(
     planned: &PlannedFlow,
     limit_bytes: u32,
     completer: &CompleterParameters,
     payload_bytes: u32,
 ) -> Cuts {
-    let rcb = completer.read_completion_boundary_bytes;
-    let longest = completer.completion_bytes.min(payload_bytes);
     let mut cuts = Cuts::default();
     for address in addresses(planned) {
         cuts.operations += 1;
         for (at, bytes) in split::requests(address, planned.flow.operation_bytes, limit_bytes) {
-            let pieces = match completer.completion_cut {
-                CompletionCut::Longest => split::completions(at, bytes, rcb, longest),
-                CompletionCut::Aligned => split::completions_aligned(at, bytes, rcb, longest),
-            };
-            for (at, bytes) in pieces {
+            for (at, bytes) in completions(completer, payload_bytes, at, bytes) {
                 cuts.add(at, bytes);
             }
         }

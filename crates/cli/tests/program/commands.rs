@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 14] = [
     "",
     "lab",
     "lab list",
@@ -16,6 +16,11 @@ const PAGES: [&str; 9] = [
     "lab show",
     "topo",
     "bench",
+    "bench write",
+    "bench read",
+    "bench p2p",
+    "bench latency",
+    "bench chain",
     "bench traffic",
     "completions",
 ];

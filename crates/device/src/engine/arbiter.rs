@@ -106,9 +106,7 @@ impl Engine {
             return Next::Nothing;
         }
         let Some(current) = &channel.current else {
-            return if channel.gap_until_ps > port.now_ps() {
-                Next::Wait(Wait::Gap)
-            } else if self.has_descriptor(index) {
+            return if self.has_descriptor(index) {
                 Next::Nothing
             } else {
                 Next::Wait(Wait::Descriptor)
@@ -132,7 +130,9 @@ impl Engine {
                 Next::Nothing => None,
             };
             lacks_tag |= wait == Some(Wait::Tag);
-            self.channels[index].note_wait(wait, now_ps);
+            let channel = &mut self.channels[index];
+            let is_over = wait == Some(Wait::Descriptor);
+            channel.note_wait(wait, if is_over { channel.gap_until_ps } else { now_ps }, now_ps);
         }
         port.set_idle_reason(match pause {
             Pause::Datapath => IdleReason::RequesterGap,

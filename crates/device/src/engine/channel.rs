@@ -304,22 +304,30 @@ impl Channel {
         (self.status_due, self.interrupt_due) = (false, false);
     }
 
-    /// Notes why it sends nothing from `now_ps` on; `None`: it sends, or is off.
-    pub fn note_wait(&mut self, wait: Option<Wait>, now_ps: u64) {
+    /// Notes why it sends nothing from `from_ps` on, which may be a little ahead; `None`: it
+    /// sends, or is off.
+    pub fn note_wait(&mut self, wait: Option<Wait>, from_ps: u64, now_ps: u64) {
         if let Some(before) = self.wait {
-            self.counters.idle_ps[before as usize] += now_ps - self.wait_since_ps;
+            self.counters.idle_ps[before as usize] += now_ps.saturating_sub(self.wait_since_ps);
         }
-        (self.wait, self.wait_since_ps) = (wait, now_ps);
+        (self.wait, self.wait_since_ps) = (wait, from_ps.max(now_ps));
     }
 
     /// Idle time for a reason up to `now_ps`.
     pub fn idle_ps(&self, wait: Wait, now_ps: u64) -> u64 {
-        let running = if self.wait == Some(wait) { now_ps - self.wait_since_ps } else { 0 };
+        let is_this = self.wait == Some(wait);
+        let running = if is_this { now_ps.saturating_sub(self.wait_since_ps) } else { 0 };
         self.counters.idle_ps[wait as usize] + running
+    }
+
+    /// The last TLP of a descriptor has been built; the datapath is free again at `free_ps`.
+    pub fn begin_gap(&mut self, free_ps: u64, gap_ps: u64) {
+        self.gap_until_ps = free_ps + gap_ps;
+        self.counters.idle_ps[Wait::Gap as usize] += gap_ps;
     }
 
     pub fn reset_counters(&mut self, now_ps: u64) {
         self.counters = Counters::default();
-        self.wait_since_ps = now_ps;
+        self.wait_since_ps = self.wait_since_ps.max(now_ps);
     }
 }

@@ -195,14 +195,13 @@ impl Engine {
     /// The last TLP of a write channel's descriptor has been sent.
     pub(super) fn written(&mut self, index: usize, current: Current) {
         let descriptor = current.descriptor;
-        let until_ps = self.engine_free_ps + self.parameters.descriptor_gap.0;
         let channel = &mut self.channels[index];
         channel.current = None;
         if current.origin != Origin::Host {
             self.command_written(current.origin);
             return;
         }
-        channel.gap_until_ps = until_ps;
+        channel.begin_gap(self.engine_free_ps, self.parameters.descriptor_gap.0);
         let awaits = ring_descriptor::control::AWAIT_CREDIT.get(descriptor.control) != 0;
         let credit = (awaits && channel.kind == Kind::Peer).then_some(channel.sent);
         channel.awaiting.push_back(Awaiting {

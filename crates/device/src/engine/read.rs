@@ -53,14 +53,13 @@ impl Engine {
         let mut header = Header::memory_read(id, Tag(tag), BusAddress(address), bytes);
         header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;
         self.arm_time_out(deadline_ps, port);
-        let whole_ps = self.send(header, port, |_| {});
+        self.send(header, port, |_| {});
         let channel = &mut self.channels[index];
         // The last time is that of the last data.
         channel.counters.note_tlp(now_ps, 0);
         if ends {
             channel.current = None;
-            channel.gap_until_ps = whole_ps.max(self.engine_free_ps);
-            channel.gap_until_ps += self.parameters.descriptor_gap.0;
+            channel.begin_gap(self.engine_free_ps, self.parameters.descriptor_gap.0);
         }
     }
 
@@ -196,7 +195,7 @@ impl Engine {
         self.give_up_tags(index);
         self.channels[index].stop(fault);
         self.command_stopped(index);
-        self.channels[index].note_wait(None, now_ps);
+        self.channels[index].note_wait(None, now_ps, now_ps);
         self.wake = true;
     }
 

@@ -371,7 +371,7 @@ impl Engine {
         self.channels[index].control &= !control::RUN.mask();
         self.give_up_tags(index);
         self.channels[index].restart();
-        self.channels[index].note_wait(None, now_ps);
+        self.channels[index].note_wait(None, now_ps, now_ps);
         self.command_stopped(index);
         if index == 0 {
             self.stream.clear();

@@ -4,6 +4,7 @@
 
 #[path = "../../../fabric/tests/support/mod.rs"]
 pub mod fabric_support;
+pub mod script;
 
 use crosslane_device::{Engine, EngineParameters};
 use crosslane_fabric::parameters::{LinkParameters, RootComplexParameters};
@@ -406,8 +407,12 @@ impl Bench {
 
     /// Runs until an interrupt's handler begins.
     pub fn wait_interrupt(&mut self) {
-        let before = self.interrupts.len();
-        while self.interrupts.len() == before {
+        self.wait_interrupts(self.interrupts.len() + 1);
+    }
+
+    /// Runs until so many interrupts have come since the start, or nothing happens any more.
+    pub fn wait_interrupts(&mut self, count: usize) {
+        while self.interrupts.len() < count {
             assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
             self.collect();
             for event in std::mem::take(&mut self.events) {

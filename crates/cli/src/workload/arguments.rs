@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Arguments of the workloads: `bench write`, `read`, `p2p`, `latency` and `chain`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint, value_parser};
+
+use crate::arguments::{MAX_OPERATIONS, TraceUnit, parse_register_size};
+use crate::size::{SizeRange, parse_size};
+
+/// Most transfers that are posted at once: a quarter of the largest ring.
+pub const MAX_POSTED: i64 = 1 << 14;
+/// Most round trips of a ping-pong: one command covers them all.
+pub const MAX_ROUNDS: u64 = 1_000_000;
+/// Most flows at once: as many endpoints as a lab can have on one host.
+pub const MAX_FLOWS: i64 = 256;
+
+/// What every workload has.
+#[derive(Args, Clone, Debug)]
+pub struct WorkloadArguments {
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
+    #[arg(long, value_hint = ValueHint::AnyPath)]
+    pub lab: String,
+    /// Bytes of one write TLP or read request; see below.
+    #[arg(long, value_name = "N", value_parser = parse_payload)]
+    pub payload: Option<u32>,
+    /// First set Max_Payload_Size to N bytes in every port on the way, and in no other.
+    #[arg(long, value_name = "N", value_parser = parse_register_size)]
+    pub mps: Option<u32>,
+    /// Everything random comes from this number, and the data.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a Perfetto trace of the run; not with a sweep.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trace: Option<PathBuf>,
+    /// What a nanosecond of the trace stands for.
+    #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace")]
+    pub trace_unit: TraceUnit,
+}
+
+/// How transfers are made.
+#[derive(Args, Clone, Debug)]
+pub struct TransferArguments {
+    /// Bytes of one transfer, a multiple of 4; 64..4M is a sweep over the powers of two.
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_transfer_sizes)]
+    pub size: SizeRange,
+    /// Transfers [default: by size, about 8 MiB of data, but 16 to 10000 transfers; of more than
+    /// 4 MiB, as many as are 64 MiB, but at least 2].
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    pub iterations: Option<u64>,
+    /// Where the engine finds descriptors.
+    #[arg(long, value_name = "WHERE", default_value = "ring")]
+    pub descriptors: DescriptorWord,
+    /// How the host learns of completions.
+    #[arg(long, value_name = "HOW", default_value = "poll")]
+    pub notify: NotifyWord,
+}
+
+/// What is kept on its way.
+#[derive(Args, Clone, Debug)]
+pub struct ManyArguments {
+    /// Transfers of a flow that are kept posted [default: by size, about 256 KiB of data, but 2
+    /// to 64 transfers; 1 by the table and by the command port].
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_POSTED))]
+    pub outstanding: Option<u32>,
+    /// Flows at once, each with a thread of its own, released together.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = value_parser!(u16).range(1..=MAX_FLOWS))]
+    pub flows: u16,
+}
+
+/// Where descriptors are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DescriptorWord {
+    /// In the engine's own table, stored there by the processor (write and read).
+    Table,
+    /// In a ring in host memory, fetched in batches.
+    Ring,
+    /// At the user circuit's command port (p2p).
+    Command,
+}
+
+/// How completions are learnt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum NotifyWord {
+    /// A status block in memory is polled.
+    Poll,
+    /// The thread sleeps until an interrupt.
+    Interrupt,
+}
+
+/// Arguments of `bench write`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+FROM is an endpoint whose part has a DMA engine [default: the lab's first]. With --flows N the N
+endpoints from FROM on write at once, in the order of the lab file, going round.
+PAYLOAD is sent as asked, up to the longest that the engine can build, even where a port on the
+way is set to less: the first port that it is too large for reports a malformed TLP, and the
+command fails.
+
+Examples:
+  crosslane bench write --lab rosta
+  crosslane bench write --lab rosta:crosslane --size 64..4M
+  crosslane bench write --lab rosta --flows 8 --size 4M --iterations 1
+  crosslane bench write --lab rosta --payload 32 --descriptors table --notify interrupt
+
+The generator's pattern goes to host memory, where every byte is compared. Times are in
+microseconds, from a transfer's post until the host knows that it is complete. Rates are by the
+engine's timers, from the first TLP to the last, and as the application sees them (app).
+MB/s is 1000000 bytes a second, MiB/s is 1048576. The ceiling is that of the slowest link on the
+way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs that this run sent
+in that direction. Registering the memory is measured apart.")]
+pub struct WriteArguments {
+    /// The endpoint that writes.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub from: Option<String>,
+    /// The host whose memory is written.
+    #[arg(long, value_name = "HOST", default_value = "host")]
+    pub to: String,
+    /// How transfers are made.
+    #[command(flatten)]
+    pub transfer: TransferArguments,
+    /// What is kept on its way.
+    #[command(flatten)]
+    pub many: ManyArguments,
+    /// What every workload has.
+    #[command(flatten)]
+    pub common: WorkloadArguments,
+}
+
+/// Arguments of `bench read`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+TO is an endpoint whose part has a DMA engine [default: the lab's first]. With --flows N the N
+endpoints from TO on read at once, in the order of the lab file, going round.
+PAYLOAD is the length of a read request; more than Max_Read_Request_Size is asked for all the
+same, up to the longest that the engine can build.
+
+Examples:
+  crosslane bench read --lab rosta
+  crosslane bench read --lab rosta:crosslane --size 64..4M
+  crosslane bench read --lab rosta --flows 4 --size 4M --iterations 1
+
+The card's checker compares every word that it reads with the pattern in host memory. The ceiling
+is for the completions that the host's memory really sends. For the rest see `bench write`.")]
+pub struct ReadArguments {
+    /// The host whose memory is read.
+    #[arg(long, value_name = "HOST", default_value = "host")]
+    pub from: String,
+    /// The endpoint that reads.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub to: Option<String>,
+    /// How transfers are made.
+    #[command(flatten)]
+    pub transfer: TransferArguments,
+    /// What is kept on its way.
+    #[command(flatten)]
+    pub many: ManyArguments,
+    /// What every workload has.
+    #[command(flatten)]
+    pub common: WorkloadArguments,
+}
+
+/// Arguments of `bench p2p`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+FROM and TO are endpoints whose parts have DMA engines [default: the lab's first, and the one
+behind FROM]. With --flows N the first goes from FROM to TO, the second from the endpoint behind
+FROM to the one behind TO, and so on in the order of the lab file, going round.
+PAYLOAD is sent as asked, up to the longest that the engine can build, even where a port on the
+way is set to less: the first port that it is too large for reports a malformed TLP, and the
+command fails. --mps sets the ports on the way first, and then longer payloads are the default.
+
+Examples:
+  crosslane bench p2p --lab rosta --from fpga1 --to fpga2
+  crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --mps 256
+  crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --flows 8 --size 4M --iterations 1
+  crosslane bench p2p --lab rosta --descriptors command --no-credits
+
+The sender's generator writes to a lane of the receiver, whose checker compares every word.
+Unless --no-credits is given the receiver says what it has taken, and a transfer is complete when
+it has taken all. For the rest see `bench write`.")]
+pub struct PeerArguments {
+    /// The endpoint that sends.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub from: Option<String>,
+    /// The endpoint that receives.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub to: Option<String>,
+    /// Without a credit window: the sender never stops, and a transfer is complete when sent.
+    #[arg(long)]
+    pub no_credits: bool,
+    /// How transfers are made.
+    #[command(flatten)]
+    pub transfer: TransferArguments,
+    /// What is kept on its way.
+    #[command(flatten)]
+    pub many: ManyArguments,
+    /// What every workload has.
+    #[command(flatten)]
+    pub common: WorkloadArguments,
+}
+
+/// Arguments of `bench latency`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+FROM and TO are endpoints whose parts have DMA engines [default: the lab's first, and the one
+behind FROM].
+
+Examples:
+  crosslane bench latency --lab rosta --from fpga1 --to fpga2
+  crosslane bench latency --lab rosta --from fpga1 --to fpga5 --json
+  crosslane bench latency --lab rosta --size 4..128
+
+FROM sends a message, TO's circuit sends it straight back, and FROM's timer stops as its data
+begin to come in. Times are half of a round trip, in microseconds. What comes back is compared.")]
+pub struct LatencyArguments {
+    /// The endpoint that begins.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub from: Option<String>,
+    /// The endpoint that sends back.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub to: Option<String>,
+    /// Bytes of a message: a power of two up to the payload, or a multiple of the payload;
+    /// 4..128 is a sweep over the powers of two.
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_transfer_sizes)]
+    pub size: SizeRange,
+    /// Round trips.
+    #[arg(long, value_name = "N", default_value_t = 1000,
+        value_parser = value_parser!(u64).range(1..=MAX_ROUNDS))]
+    pub iterations: u64,
+    /// Without credit windows between the engines.
+    #[arg(long)]
+    pub no_credits: bool,
+    /// What every workload has.
+    #[command(flatten)]
+    pub common: WorkloadArguments,
+}
+
+/// Arguments of `bench chain`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+FROM and TO are endpoints whose parts have DMA engines: the chain goes from FROM to TO through all
+that are between them in the lab file [default: from the first to the last].
+
+Examples:
+  crosslane bench chain --lab rosta
+  crosslane bench chain --lab rosta --from fpga1 --to fpga4 --size 4M
+  crosslane bench chain --lab rosta:crosslane --json
+
+The first card reads host memory and writes to the next one, and so on; the last one writes to
+host memory, where every byte is compared. A transfer's time is from its post to its completion.
+For the rest see `bench write`.")]
+pub struct ChainArguments {
+    /// The endpoint that reads from host memory.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub from: Option<String>,
+    /// The endpoint that writes to host memory.
+    #[arg(long, value_name = "ENDPOINT")]
+    pub to: Option<String>,
+    /// Without credit windows between the engines.
+    #[arg(long)]
+    pub no_credits: bool,
+    /// How transfers are made.
+    #[command(flatten)]
+    pub transfer: TransferArguments,
+    /// What every workload has.
+    #[command(flatten)]
+    pub common: WorkloadArguments,
+}
+
+/// A payload: a power of two that a channel can be set to.
+fn parse_payload(text: &str) -> Result<u32, String> {
+    match parse_size(text)? {
+        bytes @ 4..=4096 if bytes.is_power_of_two() => Ok(bytes as u32),
+        _ => Err(format!("{text} is no power of two from 4 to 4096 bytes")),
+    }
+}
+
+/// Sizes of transfers: whole words.
+fn parse_transfer_sizes(text: &str) -> Result<SizeRange, String> {
+    let range: SizeRange = text.parse()?;
+    let odd = range.sizes().find(|bytes| !bytes.is_multiple_of(4));
+    match odd {
+        Some(bytes) => Err(format!("{bytes} B is not a multiple of 4 B, an engine's word")),
+        None => Ok(range),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn payloads_are_powers_of_two() {
+        assert_eq!(parse_payload("8"), Ok(8));
+        assert_eq!(parse_payload("4K"), Ok(4096));
+        for text in ["2", "96", "8K"] {
+            let error = parse_payload(text).unwrap_err();
+            assert_eq!(error, format!("{text} is no power of two from 4 to 4096 bytes"));
+        }
+    }
+
+    #[test]
+    fn transfers_are_whole_words() {
+        assert!(parse_transfer_sizes("64..4M").is_ok());
+        let error = parse_transfer_sizes("3").unwrap_err();
+        assert_eq!(error, "3 B is not a multiple of 4 B, an engine's word");
+        assert!(parse_transfer_sizes("1..64").is_err());
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bench write|read|p2p|latency|chain`: workloads through the driver, on any lab whose
+//! endpoints have a DMA engine.
+
+pub mod arguments;
+mod ends;
+mod json;
+mod report;
+mod scenario;
+mod watch;
+
+use std::path::Path;
+
+use crosslane_bench::{LatencyOptions, Options};
+use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_lab::{Lab, RunningLab};
+use crosslane_pcie::units::Picoseconds;
+use rayon::prelude::*;
+
+use crate::arguments::TraceUnit;
+use crate::error::CommandError;
+use crate::link_use::direction_name;
+use crate::output::{print, print_json};
+use crate::perfetto::SharedTrace;
+use crate::progress::Progress;
+use crate::size::SizeRange;
+use crate::traffic::plan::{default_in_flight, default_operations};
+use crate::traffic::print_errors;
+use arguments::{
+    ChainArguments, DescriptorWord, LatencyArguments, ManyArguments, NotifyWord, PeerArguments,
+    ReadArguments, TransferArguments, WorkloadArguments, WriteArguments,
+};
+use ends::{Cards, FlowEnds};
+use scenario::{Job, Outcome, Scenario};
+
+/// Descriptors of a ring: more than are ever posted by default.
+const RING_ENTRIES: u32 = 1024;
+/// A transfer has failed if it takes longer than this and what its size adds.
+const LEAST_TIMEOUT: Picoseconds = Picoseconds::from_ns(100_000_000);
+/// Time that each byte on its way adds, picoseconds: as at 10 MB/s, far slower than any link.
+const TIMEOUT_PS_PER_BYTE: u64 = 100_000;
+/// A round trip has failed if it takes longer.
+const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ns(10_000_000);
+
+/// `bench write`.
+///
+/// # Errors
+/// A lab or an end that cannot be, an output that cannot be written, and [`CommandError::Run`]
+/// where anything went wrong in a run.
+pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.common.lab)?;
+    let running = lab.build_engines(arguments.common.seed)?;
+    let cards = Cards::of(&lab, &running)?;
+    let WriteArguments { from, to, many, .. } = arguments;
+    let ends = cards.with_host(("--to", "--from"), to, from.as_deref(), many.flows)?;
+    let sizes = &arguments.transfer.size;
+    let jobs = jobs(sizes, |size| {
+        let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
+        Ok(Job::Write(host_options(options)?))
+    })?;
+    Run { bench: "write", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+}
+
+/// `bench read`.
+///
+/// # Errors
+/// As [`write`].
+pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.common.lab)?;
+    let running = lab.build_engines(arguments.common.seed)?;
+    let cards = Cards::of(&lab, &running)?;
+    let ReadArguments { from, to, many, .. } = arguments;
+    let ends = cards.with_host(("--from", "--to"), from, to.as_deref(), many.flows)?;
+    let jobs = jobs(&arguments.transfer.size, |size| {
+        let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
+        Ok(Job::Read(host_options(options)?))
+    })?;
+    Run { bench: "read", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+}
+
+/// `bench p2p`.
+///
+/// # Errors
+/// As [`write`].
+pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.common.lab)?;
+    let running = lab.build_engines(arguments.common.seed)?;
+    let cards = Cards::of(&lab, &running)?;
+    let PeerArguments { from, to, many, .. } = arguments;
+    let ends = cards.pairs(from.as_deref(), to.as_deref(), many.flows)?;
+    let jobs = jobs(&arguments.transfer.size, |size| {
+        let mut options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
+        if options.descriptors == DescriptorSource::Table {
+            return Err(usage("--descriptors table: a peer channel has no table".into()));
+        }
+        options.credits = !arguments.no_credits;
+        Ok(Job::Peer(options))
+    })?;
+    Run { bench: "p2p", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+}
+
+/// `bench latency`.
+///
+/// # Errors
+/// As [`write`].
+pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.common.lab)?;
+    let running = lab.build_engines(arguments.common.seed)?;
+    let cards = Cards::of(&lab, &running)?;
+    let ends = cards.pairs(arguments.from.as_deref(), arguments.to.as_deref(), 1)?;
+    let jobs = jobs(&arguments.size, |size| {
+        let message_bytes = u32::try_from(size).map_err(|_| {
+            usage(format!("--size {size}: one command moves up to {} B", u32::MAX - 3))
+        })?;
+        Ok(Job::Latency(LatencyOptions {
+            message_bytes,
+            rounds: arguments.iterations,
+            payload_bytes: arguments.common.payload,
+            credits: !arguments.no_credits,
+            seed: pattern_seed(arguments.common.seed),
+            timeout: ROUND_TRIP_TIMEOUT,
+        }))
+    })?;
+    Run { bench: "latency", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+}
+
+/// `bench chain`.
+///
+/// # Errors
+/// As [`write`].
+pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.common.lab)?;
+    let running = lab.build_engines(arguments.common.seed)?;
+    let cards = Cards::of(&lab, &running)?;
+    let ends = [cards.row(arguments.from.as_deref(), arguments.to.as_deref())?];
+    let jobs = jobs(&arguments.transfer.size, |size| {
+        let options = options(size, &arguments.transfer, None, &arguments.common)?;
+        let credits = !arguments.no_credits;
+        Ok(Job::Chain(host_options(Options { outstanding: 1, credits, ..options })?))
+    })?;
+    Run { bench: "chain", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+}
+
+fn usage(sentence: String) -> CommandError {
+    CommandError::Usage(sentence)
+}
+
+fn jobs(
+    sizes: &SizeRange,
+    job: impl Fn(u64) -> Result<Job, CommandError>,
+) -> Result<Vec<Job>, CommandError> {
+    sizes.sizes().map(job).collect()
+}
+
+/// The pattern's seed from the run's.
+const fn pattern_seed(seed: u64) -> u32 {
+    (seed ^ (seed >> 32)) as u32
+}
+
+fn options(
+    size: u64,
+    transfer: &TransferArguments,
+    many: Option<&ManyArguments>,
+    common: &WorkloadArguments,
+) -> Result<Options, CommandError> {
+    let descriptors = match transfer.descriptors {
+        DescriptorWord::Table => DescriptorSource::Table,
+        DescriptorWord::Ring => DescriptorSource::Ring { entries: RING_ENTRIES },
+        DescriptorWord::Command => DescriptorSource::CommandPort,
+    };
+    let by_default = match transfer.descriptors {
+        DescriptorWord::Ring => default_in_flight(size) as u32,
+        DescriptorWord::Table | DescriptorWord::Command => 1,
+    };
+    let iterations = transfer.iterations.unwrap_or_else(|| default_operations(size));
+    let wanted = many.and_then(|many| many.outstanding);
+    let outstanding = u64::from(wanted.unwrap_or(by_default)).min(iterations) as u32;
+    if wanted.is_some_and(|wanted| wanted > 1) && descriptors == DescriptorSource::CommandPort {
+        return Err(usage("--outstanding: the command port takes one transfer at a time".into()));
+    }
+    let flows = many.map_or(1, |many| u64::from(many.flows));
+    let on_the_way = size.saturating_mul(u64::from(outstanding)).saturating_mul(flows);
+    let timeout = LEAST_TIMEOUT.0.saturating_add(on_the_way.saturating_mul(TIMEOUT_PS_PER_BYTE));
+    Ok(Options {
+        size_bytes: size,
+        iterations,
+        outstanding,
+        descriptors,
+        notification: match transfer.notify {
+            NotifyWord::Poll => Notification::Poll,
+            NotifyWord::Interrupt => Notification::Interrupt,
+        },
+        payload_bytes: common.payload,
+        oversize: common.payload.is_some(),
+        seed: pattern_seed(common.seed),
+        timeout: Picoseconds(timeout),
+        ..Options::default()
+    })
+}
+
+/// Transfers with host memory have no command port.
+fn host_options(options: Options) -> Result<Options, CommandError> {
+    if options.descriptors == DescriptorSource::CommandPort {
+        let sentence = "--descriptors command: the command port starts writes to other cards, p2p";
+        return Err(usage(sentence.into()));
+    }
+    Ok(options)
+}
+
+/// Everything but the sizes.
+struct Run<'a> {
+    bench: &'a str,
+    common: &'a WorkloadArguments,
+    lab: &'a Lab,
+    ends: &'a [FlowEnds],
+}
+
+impl Run<'_> {
+    /// Runs each size and prints; `running` is a lab like those that run, to name its links.
+    fn run(&self, running: RunningLab, jobs: &[Job]) -> Result<(), CommandError> {
+        let scenarios: Vec<Scenario<'_>> = jobs
+            .iter()
+            .map(|job| Scenario {
+                lab: self.lab,
+                job: *job,
+                flows: self.ends,
+                seed: self.common.seed,
+                max_payload_bytes: self.common.mps,
+            })
+            .collect();
+        if self.common.trace.is_some() && scenarios.len() > 1 {
+            let sentence = "--trace writes one run; give --size one size instead of a range";
+            return Err(usage(sentence.into()));
+        }
+        let flows = self.ends.len() as u64;
+        let bytes = jobs.iter().map(|job| job.total_bytes().saturating_mul(flows));
+        let progress = Progress::new(bytes.fold(0, u64::saturating_add));
+        let outcomes = match &self.common.trace {
+            Some(path) => run_traced(&scenarios, running, path, self.common.trace_unit, &progress),
+            // Each size is a simulation of its own; no simulation is ever split.
+            None => scenarios.par_iter().map(|scenario| scenario.run(&progress, None)).collect(),
+        };
+        progress.finish();
+        let outcomes = outcomes?;
+        if self.common.json {
+            let name = self.lab.name();
+            print_json(&json::document(self.bench, name, self.common.seed, &outcomes))?;
+        } else {
+            print(&report::page(&outcomes))?;
+        }
+        let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
+        print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))
+    }
+}
+
+fn run_traced(
+    scenarios: &[Scenario<'_>],
+    running: RunningLab,
+    path: &Path,
+    unit: TraceUnit,
+    progress: &Progress,
+) -> Result<Vec<Outcome>, CommandError> {
+    let file_error = |source| CommandError::File { path: path.to_owned(), source };
+    let name = scenarios.first().map_or_else(String::new, |s| format!("lab {}", s.lab.name()));
+    let label = Box::new(move |id| direction_name(&running.fabric, id));
+    let trace = SharedTrace::create(path, &name, unit.picoseconds(), label).map_err(file_error)?;
+    let outcomes = scenarios.iter().map(|scenario| scenario.run(progress, Some(&trace))).collect();
+    trace.finish().map_err(file_error)?;
+    outcomes
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Results as a person reads them: rows as `perftest` prints them, the plan, why it was not
+//! faster, and the use of each link.
+
+use std::fmt::Write as _;
+
+use crosslane_bench::Latencies;
+use crosslane_driver::Plan;
+
+use super::scenario::{FlowOutcome, Job, Outcome};
+use crate::link_use::{link_rows, sharing};
+use crate::quantity::{mebibytes, megabytes, microseconds, percent};
+use crate::table::{Align, Table};
+
+/// The whole page: rows, then what belongs to the last scenario.
+#[must_use]
+pub fn page(outcomes: &[Outcome]) -> String {
+    let Some(last) = outcomes.last() else { return String::new() };
+    if outcomes.iter().any(|outcome| outcome.round_trips.is_some()) {
+        return latency_page(outcomes);
+    }
+    let mut page = String::new();
+    // Where a size failed the others are shown; the errors stand behind the page.
+    if outcomes.iter().all(|outcome| outcome.flows.is_empty()) {
+        return page;
+    }
+    if let [flow] = &last.flows[..] {
+        page.push_str(&heading(flow, last));
+    }
+    page.push_str(&flow_rows(outcomes));
+    page.push('\n');
+    if last.flows.is_empty() {
+        return page;
+    }
+    if outcomes.len() > 1 {
+        let _ = writeln!(page, "In the run of {} B:\n", last.job.size_bytes());
+    }
+    page.push_str(&details(last));
+    page.push_str("Links while data moved, percent of the time; right of SKP: idle, by reason\n\n");
+    page.push_str(&link_rows(&last.directions, last.span));
+    page
+}
+
+/// Who moves what, in which TLPs, and which link sets the ceiling.
+fn heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
+    let measured = &flow.measured;
+    let mut heading = format!("{}, {}, every byte compared\n", measured.name, job_words(outcome));
+    if let Some(ceiling) = &flow.ceiling {
+        let _ = writeln!(
+            heading,
+            "ceiling: {} ({}), {} with {} DW headers",
+            ceiling.link,
+            ceiling.rate,
+            ceiling.carrier.word(),
+            ceiling.tlps.header_dw
+        );
+    }
+    heading.push_str(&plan_words(&measured.plan));
+    if !outcome.ports_set.is_empty() {
+        let _ = writeln!(heading, "set to another payload first: {}", outcome.ports_set.join(", "));
+    }
+    heading.push('\n');
+    heading
+}
+
+fn job_words(outcome: &Outcome) -> String {
+    let (Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options)) =
+        outcome.job
+    else {
+        return "ping-pong".to_owned();
+    };
+    use crosslane_driver::{DescriptorSource, Notification};
+    let descriptors = match (outcome.job, options.descriptors) {
+        (_, DescriptorSource::Table) => "descriptors in the engine's table",
+        (_, DescriptorSource::Ring { .. }) => "descriptors in a ring",
+        (_, DescriptorSource::CommandPort) => "by the command port",
+    };
+    let notification = match options.notification {
+        Notification::Poll => "polled",
+        Notification::Interrupt => "with interrupts",
+    };
+    format!("{descriptors}, {notification}")
+}
+
+/// The way, what to expect of it, and why there is no faster one.
+fn plan_words(plan: &Plan) -> String {
+    let path: Vec<&str> = plan.path.iter().map(|function| function.name.as_str()).collect();
+    let mut words = format!(
+        "plan: {}; payloads of {} B, {} MB/s expected",
+        path.join(" -> "),
+        plan.max_payload_bytes,
+        megabytes(plan.expected_bytes_per_second)
+    );
+    for refusal in &plan.refused {
+        let _ = write!(words, "\nnot faster: {refusal}");
+    }
+    words.push('\n');
+    words
+}
+
+fn flow_rows(outcomes: &[Outcome]) -> String {
+    let several = outcomes.iter().any(|outcome| outcome.flows.len() > 1);
+    let mut columns = vec![("flow", Align::Left)];
+    if !several {
+        columns.clear();
+    }
+    columns.extend([
+        ("bytes", Align::Right),
+        ("iterations", Align::Right),
+        ("min us", Align::Right),
+        ("typical", Align::Right),
+        ("average", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+        ("TLP B", Align::Right),
+        ("app MB/s", Align::Right),
+        ("MB/s", Align::Right),
+        ("MiB/s", Align::Right),
+        ("ceiling MB/s", Align::Right),
+        ("less DLLPs", Align::Right),
+        ("of it %", Align::Right),
+    ]);
+    let mut table = Table::new(&columns);
+    for outcome in outcomes {
+        for flow in &outcome.flows {
+            let name = several.then(|| flow.measured.name.clone());
+            table.row(name.into_iter().chain(flow_cells(flow)));
+        }
+    }
+    table.to_string()
+}
+
+fn flow_cells(flow: &FlowOutcome) -> Vec<String> {
+    let none = || "-".to_owned();
+    let measured = &flow.measured;
+    let ceiling = flow.ceiling.as_ref();
+    let rate = measured.hardware_bytes_per_second();
+    let mut cells = vec![measured.size_bytes.to_string(), measured.iterations.to_string()];
+    cells.extend(latency_cells(&measured.statistics()));
+    cells.extend([
+        ceiling.map_or_else(none, |c| length_words(c.tlps.payload_bytes())),
+        megabytes(measured.application_bytes_per_second()),
+        megabytes(rate),
+        mebibytes(rate),
+        ceiling.map_or_else(none, |c| megabytes(c.ceiling.bytes_per_second)),
+        ceiling.map_or_else(none, |c| megabytes(c.ceiling.less_dllps_bytes_per_second)),
+        flow.share().map_or_else(none, percent),
+    ]);
+    cells
+}
+
+fn latency_cells(latencies: &Latencies) -> [String; 5] {
+    [
+        latencies.min_ps,
+        latencies.typical_ps,
+        latencies.average_ps,
+        latencies.p99_ps,
+        latencies.max_ps,
+    ]
+    .map(microseconds)
+}
+
+/// An average length: whole where it is whole.
+fn length_words(bytes: f64) -> String {
+    if bytes.fract() == 0.0 { format!("{bytes:.0}") } else { format!("{bytes:.1}") }
+}
+
+/// What is told once, of the last scenario.
+fn details(outcome: &Outcome) -> String {
+    let mut text = String::new();
+    if outcome.flows.len() > 1 {
+        text.push_str(&sums(outcome));
+    }
+    let slowest = outcome.flows.iter().min_by(|a, b| {
+        let rate = |flow: &FlowOutcome| flow.measured.hardware_bytes_per_second();
+        rate(a).total_cmp(&rate(b))
+    });
+    let Some(flow) = slowest else { return text };
+    if outcome.flows.len() > 1 {
+        let _ = writeln!(text, "Of the slowest flow, {}:", flow.measured.name);
+    }
+    let measured = &flow.measured;
+    if let Some(first) = measured.post_to_first_tlp {
+        let what = if measured.channels[0].kind == crosslane_driver::ChannelKind::H2c {
+            "first read request"
+        } else {
+            "first data TLP"
+        };
+        let _ = write!(text, "{what} {} us after the post", microseconds(first.0));
+        if let Some(registration) = measured.registration {
+            let apart = microseconds(registration.0);
+            let _ = write!(text, "; registering the memory took {apart} us, apart");
+        }
+        text.push('\n');
+    }
+    for sentence in &flow.why {
+        let _ = writeln!(text, "{sentence}");
+    }
+    text.push('\n');
+    text
+}
+
+/// Several flows together.
+fn sums(outcome: &Outcome) -> String {
+    let sum = |rate: fn(&crosslane_bench::Measured) -> f64| {
+        outcome.flows.iter().map(|flow| rate(&flow.measured)).sum::<f64>()
+    };
+    let mut text = format!(
+        "sum of the flows' rates: {} MB/s by the engines' timers, {} MB/s as the applications see \
+         it\n",
+        megabytes(sum(crosslane_bench::Measured::hardware_bytes_per_second)),
+        megabytes(sum(crosslane_bench::Measured::application_bytes_per_second))
+    );
+    if let Some(common) = &outcome.common {
+        let rate = common.bytes_per_second();
+        let _ = writeln!(
+            text,
+            "while all were active, {} us: {} MB/s ({} MiB/s)",
+            microseconds(common.to.since(common.from).0),
+            megabytes(rate),
+            mebibytes(rate)
+        );
+    }
+    text.push_str(&sharing(&outcome.directions, outcome.span));
+    text
+}
+
+fn latency_page(outcomes: &[Outcome]) -> String {
+    let mut page = String::new();
+    let round_trips = || outcomes.iter().filter_map(|outcome| outcome.round_trips.as_ref());
+    if let Some(first) = round_trips().next() {
+        let _ = writeln!(page, "{}, one way: half of a round trip", first.name);
+        page.push_str(&plan_words(&first.plan));
+        page.push('\n');
+    }
+    let mut table = Table::new(&[
+        ("bytes", Align::Right),
+        ("iterations", Align::Right),
+        ("min us", Align::Right),
+        ("typical", Align::Right),
+        ("average", Align::Right),
+        ("p99", Align::Right),
+        ("max", Align::Right),
+    ]);
+    for trips in round_trips() {
+        let counts = [trips.message_bytes.to_string(), trips.round_trips.len().to_string()];
+        table.row(counts.into_iter().chain(latency_cells(&trips.one_way())));
+    }
+    page.push_str(&table.to_string());
+    page
+}
