@@ -405,6 +405,17 @@ impl Bench {
         }
     }
 
+    /// Runs until a watch with this token has seen something.
+    pub fn wait_change(&mut self, token: u64) {
+        self.wait(|event| (*event == HostEvent::Changed { token }).then_some(()));
+    }
+
+    /// Lets time go on until then.
+    pub fn wait_until(&mut self, time: Picoseconds) {
+        self.fabric.host_timer(time, 3);
+        self.wait(|event| (*event == HostEvent::Timer { token: 3 }).then_some(()));
+    }
+
     /// Runs until an interrupt's handler begins.
     pub fn wait_interrupt(&mut self) {
         self.wait_interrupts(self.interrupts.len() + 1);
