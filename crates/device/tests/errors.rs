@@ -332,3 +332,46 @@ fn registers_are_read_one_word_at_a_time() {
     bench.run(None);
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
 }
+
+/// The link goes down at some moment of traffic both ways and comes up again: both channels have
+/// stopped, the host is told once it can be, and they start again.
+#[test]
+fn a_link_that_goes_down_stops_the_channels() {
+    for moment in 0..40 {
+        let mut bench = bench(&settings(), &[own()]);
+        for at in [h2c(0), c2h(0)] {
+            for number in 0..16 {
+                bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
+            }
+            bench.start_ring(at, 16);
+            bench.write(at, channel::DOORBELL, 16);
+        }
+        bench.run(Some(ns(100 + moment * 773)));
+        let link = bench.direction(0, Way::Up).link;
+        let until = bench.fabric.now() + ns(5_000);
+        bench.fabric.take_link_down(link, Some(until));
+        bench.wait_until(until + ns(60_000));
+        for at in [h2c(0), c2h(0)] {
+            assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::LinkDown));
+            let block = bench.status_block(at);
+            let state = channel::status::STATE.get(block[status_block::STATUS as usize / 4]);
+            assert_eq!(state, ChannelState::Stopped.bits(), "moment {moment}");
+            let completed = bench.read(at, channel::COMPLETED);
+            assert_eq!(block[status_block::COMPLETED as usize / 4], completed);
+            let moved = completed * 4096 + bench.read(at, channel::STOPPED_AT);
+            assert_eq!(bench.read(at, channel::BYTES_LOW), moved);
+            bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+        }
+        // Tags whose answers were lost rest for two time-outs.
+        bench.write(user(0), user_regs::GENERATOR_SEED, 4);
+        for at in [h2c(0), c2h(0)] {
+            bench.start_ring(at, 16);
+            bench.write(at, channel::DOORBELL, 16);
+        }
+        while bench.read(h2c(0), channel::COMPLETED) < 16 {}
+        bench.run(None);
+        assert_eq!(bench.read(c2h(0), channel::COMPLETED), 16);
+        assert_eq!(bench.peek(DATA, 65536), pattern(4, 0, 65536), "moment {moment}");
+        assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
+    }
+}

@@ -52,6 +52,8 @@ pub enum TransferFault {
     BadDescriptor,
     /// Bus mastering was switched off.
     NotBusMaster,
+    /// The engine's own link went down: what was on its way is lost, though it may be up again.
+    LinkLost,
     /// A link on the way is down.
     LinkDown {
         /// Name of the port at its upper end.
@@ -94,6 +96,7 @@ impl TransferFault {
             Some(ChannelError::BadDescriptor) => Self::BadDescriptor,
             Some(ChannelError::NotBusMaster) => Self::NotBusMaster,
             Some(ChannelError::MalformedCompletion) => Self::MalformedCompletion,
+            Some(ChannelError::LinkDown) => Self::LinkLost,
             Some(ChannelError::None) | None => Self::UnknownError { code },
         }
     }
@@ -108,6 +111,7 @@ impl TransferFault {
             Self::MalformedCompletion => "an answer that does not fit its read".to_owned(),
             Self::BadDescriptor => "the engine refused the descriptor".to_owned(),
             Self::NotBusMaster => "Bus Master Enable is clear".to_owned(),
+            Self::LinkLost => "the engine's link went down".to_owned(),
             Self::LinkDown { port } => format!("the link below {port} is down"),
             Self::Detected { ports } => format!("refused on the way ({})", ports.join(", ")),
             Self::Deadline { deadline, detected } if detected.is_empty() => {

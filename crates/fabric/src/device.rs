@@ -43,6 +43,10 @@ pub trait Device: Any + Send {
     /// configuration space has been written, which may allow what was not allowed before.
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>);
 
+    /// The device's link has gone down: what it had sent and nobody has received is lost. It hears
+    /// of [`transmit_ready`](Self::transmit_ready) when the link is up again.
+    fn link_down(&mut self, _port: &mut DevicePort<'_>) {}
+
     /// The time has come that was asked for with [`DevicePort::timer`] or
     /// [`DevicePort::deadline`].
     fn timer(&mut self, token: u32, port: &mut DevicePort<'_>);

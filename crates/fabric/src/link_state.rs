@@ -57,6 +57,7 @@ impl Fabric {
             self.lose_queued(direction);
             let node = self.directions[direction as usize].transmitting_node;
             self.resume_cores(node, direction);
+            self.with_device(node, |device, port| device.link_down(port));
         }
     }
 

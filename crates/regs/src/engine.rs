@@ -1033,6 +1033,8 @@ pub enum ChannelError {
     NotBusMaster = 6,
     /// A completion did not fit its request.
     MalformedCompletion = 7,
+    /// The link went down: what was on its way is lost.
+    LinkDown = 8,
 }
 
 impl ChannelError {
@@ -1047,6 +1049,7 @@ impl ChannelError {
             5 => Some(Self::BadDescriptor),
             6 => Some(Self::NotBusMaster),
             7 => Some(Self::MalformedCompletion),
+            8 => Some(Self::LinkDown),
             _ => None,
         }
     }

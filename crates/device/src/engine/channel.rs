@@ -252,6 +252,14 @@ impl Channel {
         }
     }
 
+    /// Address of the first byte that has not been moved, if a descriptor is under way.
+    pub fn next_address(&self) -> u64 {
+        self.current.map_or(0, |current| {
+            let built = if self.kind == Kind::H2c { 0 } else { current.built };
+            current.descriptor.address.wrapping_add(u64::from(built))
+        })
+    }
+
     /// A descriptor is complete: what its control bits ask for falls due.
     pub fn complete(&mut self, bits: u32) {
         self.completed = self.completed.wrapping_add(1);

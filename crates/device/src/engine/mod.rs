@@ -24,11 +24,11 @@ use std::collections::VecDeque;
 use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
 use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_pcie::tlp::{Header, TlpKind};
-use crosslane_regs::engine::{MSIX_PENDING, MSIX_TABLE};
+use crosslane_regs::engine::{ChannelError, MSIX_PENDING, MSIX_TABLE};
 
 use crate::parameters::EngineParameters;
 use answers::Answer;
-use channel::{Channel, Kind};
+use channel::{Channel, Fault, Kind};
 use fifo::Fifo;
 use lanes::{Lane, Stalled};
 use status::Msix;
@@ -262,6 +262,21 @@ impl Device for Engine {
     }
 
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
+        // While the datapath is occupied the timer is set that looks when it is free.
+        if self.engine_free_ps <= port.now_ps() {
+            self.step(port);
+        }
+    }
+
+    fn link_down(&mut self, port: &mut DevicePort<'_>) {
+        for index in 0..self.channels.len() {
+            let channel = &self.channels[index];
+            let is_at_work = channel.posted() != 0 || channel.completed != 0;
+            if channel.is_running() && (is_at_work || channel.current.is_some()) {
+                let (error, address) = (ChannelError::LinkDown, channel.next_address());
+                self.stop(index, Fault { error, address }, port.now_ps());
+            }
+        }
         self.step(port);
     }
 
