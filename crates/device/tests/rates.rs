@@ -5,6 +5,7 @@ mod support;
 
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
+use crosslane_pcie::credits::Credits;
 use crosslane_regs::engine::{self, DescriptorSource, channel, lane};
 use support::*;
 
@@ -200,4 +201,35 @@ fn an_oversize_payload_is_found_where_it_is_one() {
         assert!(matches!(error.kind, ErrorKind::PayloadTooLarge { payload_bytes: 256, .. }));
     }
     assert_eq!(bench.read(lane_of(1, 0), lane::RECEIVED), 4096);
+}
+
+/// Reads that lack credits do not hold up writes: the host takes two reads at a time, slowly, and
+/// the writes fill the link all the same.
+#[test]
+fn writes_do_not_wait_for_reads() {
+    let mut settings = settings();
+    settings.port.receive_credits[1] = Credits { header: 2, data: 2 };
+    settings.completer.read_slots = 1;
+    settings.completer.read_latency.base = ns(3_000);
+    let mut parameters = own();
+    parameters.completion_timeout = ns(10_000_000);
+    let mut bench = bench(&settings, &[parameters]);
+    for number in 0..64 {
+        let place = u64::from(number) * 4096;
+        bench.put_table(h2c(0), number, DATA + 0x10_0000 + place, 4096, 0);
+        bench.put_table(c2h(0), number, DATA + place, 4096, 0);
+    }
+    bench.start(h2c(0), DescriptorSource::Table);
+    bench.start(c2h(0), DescriptorSource::Table);
+    bench.write(h2c(0), channel::DOORBELL, 64);
+    bench.wait_until(bench.fabric.now() + ns(20_000));
+    bench.write(c2h(0), channel::DOORBELL, 64);
+    bench.wait_until(bench.fabric.now() + ns(200_000));
+    assert_eq!(bench.read(c2h(0), channel::COMPLETED), 64);
+    assert!(bench.read(h2c(0), channel::COMPLETED) < 64, "reads are slow");
+    let seconds = clocks(&mut bench, c2h(0)) as f64 * 4e-9;
+    let ceiling = 2e9 * 256.0 / 276.0;
+    let rate = 64.0 * 4096.0 / seconds;
+    assert!(rate > ceiling * 0.99, "{rate} of {ceiling}");
+    assert!(bench.read(h2c(0), channel::IDLE_LINK) > 10_000);
 }

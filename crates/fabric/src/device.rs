@@ -5,7 +5,7 @@
 use std::any::Any;
 
 use crosslane_pcie::config::ConfigSpace;
-use crosslane_pcie::tlp::Header;
+use crosslane_pcie::tlp::{Class, Header};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 
 use crate::counters::IdleReason;
@@ -145,6 +145,20 @@ impl DevicePort<'_> {
         let state = &self.fabric.port_states[self.port as usize];
         let direction = &self.fabric.directions[self.direction as usize];
         direction.egress.bytes < state.queue_limit_bytes && !direction.is_down
+    }
+
+    /// As [`has_room`](Self::has_room), for a TLP of this class: posted requests and completions
+    /// need not wait for non-posted requests that lack credits (PCIe 6.x 2.4.1: they must be able
+    /// to pass).
+    #[must_use]
+    pub fn has_room_for(&self, class: Class) -> bool {
+        if self.direction == NONE || class == Class::NonPosted {
+            return self.has_room();
+        }
+        let state = &self.fabric.port_states[self.port as usize];
+        let direction = &self.fabric.directions[self.direction as usize];
+        let bytes = direction.egress.bytes - direction.egress.nonposted_bytes;
+        bytes < state.queue_limit_bytes && !direction.is_down
     }
 
     /// Queues a TLP behind what the device has sent before. `fill` writes its payload, whole DW.

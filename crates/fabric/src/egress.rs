@@ -95,6 +95,8 @@ pub(crate) struct Egress {
     order: u64,
     /// Wire bytes that wait.
     pub bytes: u64,
+    /// Those of them that are non-posted requests.
+    pub nonposted_bytes: u64,
     /// TLPs that wait.
     pub length: u32,
 }
@@ -108,6 +110,7 @@ impl Egress {
             turn: 0,
             order: 0,
             bytes: 0,
+            nonposted_bytes: 0,
             length: 0,
         }
     }
@@ -129,6 +132,9 @@ impl Egress {
         let packet = packets.get(index);
         self.bytes += u64::from(packet.wire_bytes);
         let class = packet.class().index();
+        if packet.class() == Class::NonPosted {
+            self.nonposted_bytes += u64::from(packet.wire_bytes);
+        }
         let queue = &mut self.sources[source as usize];
         queue.queues[class].push_back(Queued {
             index,
@@ -223,6 +229,9 @@ impl Egress {
         }
         taken.map_or(NONE, |taken| {
             self.bytes -= u64::from(taken.wire_bytes);
+            if class == Class::NonPosted.index() {
+                self.nonposted_bytes -= u64::from(taken.wire_bytes);
+            }
             self.length -= 1;
             taken.index
         })
@@ -266,7 +275,7 @@ impl Egress {
             source.classes = 0;
         }
         all.sort_unstable_by_key(|queued| queued.order);
-        (self.waiting, self.bytes, self.length) = (0, 0, 0);
+        (self.waiting, self.bytes, self.nonposted_bytes, self.length) = (0, 0, 0, 0);
         all.into_iter().map(|queued| queued.index).collect()
     }
 

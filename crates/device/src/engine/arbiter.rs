@@ -4,7 +4,7 @@
 //! the datapath to the link.
 
 use crosslane_fabric::{DevicePort, IdleReason};
-use crosslane_pcie::tlp::Header;
+use crosslane_pcie::tlp::{Class, Header};
 
 use super::channel::{Kind, Wait};
 use super::{Engine, STEP};
@@ -50,7 +50,7 @@ impl Engine {
             if self.engine_free_ps > port.now_ps() {
                 break Pause::Datapath;
             }
-            if !port.has_room() {
+            if !port.has_room_for(Class::Posted) {
                 break Pause::Link;
             }
             // What makes room for a stalled TLP may have come with a TLP, or with a register.
@@ -75,7 +75,7 @@ impl Engine {
             let is_sent = match place {
                 CREDITS => self.build_credit(port),
                 STATUS => self.build_status(port),
-                FETCHES => self.build_fetch(port),
+                FETCHES => port.has_room() && self.build_fetch(port),
                 _ => self.build_data(place - CHANNELS, port),
             };
             if is_sent {
@@ -88,7 +88,7 @@ impl Engine {
 
     fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> bool {
         self.prepare(index, port);
-        if self.next(index, port) != Next::Tlp {
+        if self.next(index, port) != Next::Tlp || !self.has_room(index, port) {
             return false;
         }
         if self.channels[index].kind == Kind::H2c {
@@ -97,6 +97,14 @@ impl Engine {
             self.build_write(index, port);
         }
         true
+    }
+
+    /// Whether the link takes a TLP of a channel: a write does not wait for reads.
+    fn has_room(&self, index: usize, port: &DevicePort<'_>) -> bool {
+        match self.channels[index].kind {
+            Kind::H2c => port.has_room_for(Class::NonPosted),
+            Kind::C2h | Kind::Peer => port.has_room_for(Class::Posted),
+        }
     }
 
     /// What a channel has to send now.
@@ -125,7 +133,10 @@ impl Engine {
         let mut lacks_tag = false;
         for index in 0..self.channels.len() {
             let wait = match self.next(index, port) {
-                Next::Tlp => (pause == Pause::Link).then_some(Wait::Link),
+                Next::Tlp => {
+                    let is_held = pause != Pause::Datapath && !self.has_room(index, port);
+                    is_held.then_some(Wait::Link)
+                }
                 Next::Wait(wait) => Some(wait),
                 Next::Nothing => None,
             };
