@@ -29,7 +29,8 @@ pub enum BenchError {
     },
     /// Data that were sent have not arrived in time.
     #[error(
-        "{place}: {received_bytes} of {sent_bytes} B have arrived {waited_us} us after the last was sent"
+        "{place}: {received_bytes} of {sent_bytes} B have arrived {waited_us} us after the last \
+         was sent"
     )]
     Lost {
         /// The lane.

@@ -258,8 +258,8 @@ mod tests {
             said,
             [
                 "fpga1 -> sw was idle 12.0 % of the time: 9.6 % in the gap after a descriptor, \
-                 1.0 % without a descriptor, 1.0 % for credits on their way back, 0.4 % between TLPs, \
-                 at the sender's own pace",
+                 1.0 % without a descriptor, 1.0 % for credits on their way back, 0.4 % between \
+                 TLPs, at the sender's own pace",
                 "DLLPs for the traffic in the other direction took 2.0 % of the time"
             ]
         );

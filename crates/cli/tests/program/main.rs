@@ -5,3 +5,4 @@ mod commands;
 mod readme;
 mod run;
 mod traffic;
+mod workload;

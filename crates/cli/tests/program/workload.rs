@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `bench write`, `read`, `p2p`, `latency` and `chain`.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::run::{folder, json_of, run, stdout_of};
+
+/// Payload bytes per second of a link Gen2 x4 with SKP ordered sets and TLPs of 128 B under 3 DW
+/// headers, no DLLPs.
+const GEN2_X4: f64 = 2.0e9 * (1.0 - 4.0 / 1538.0) * 128.0 / 148.0;
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[track_caller]
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap_or_else(|| panic!("{value} is no list"))
+}
+
+/// The only scenario of a run.
+fn scenario_of(arguments: &str) -> Value {
+    let mut json = json_of(&format!("{arguments} --json"));
+    assert_eq!(list(&json["scenarios"]).len(), 1, "crosslane {arguments}");
+    let scenario = json["scenarios"][0].take();
+    assert_eq!((&scenario["error_count"], &scenario["errors"]), (&0.into(), &Value::Array(vec![])));
+    scenario
+}
+
+/// Rates of one large transfer beside their ceilings, as design section 7 asks for.
+#[test]
+fn large_transfers_reach_their_ceilings() {
+    for (workload, least, carrier) in
+        [("write", 0.99, "writes"), ("read", 0.98, "completions"), ("p2p", 0.99, "writes")]
+    {
+        let arguments = format!("bench {workload} --lab rosta:crosslane --size 4M --iterations 1");
+        let scenario = scenario_of(&arguments);
+        let flow = &scenario["flows"][0];
+        let share = number(&flow["share_of_ceiling"]);
+        assert!((least..=1.0005).contains(&share), "{workload}: {share}");
+        let ceiling = &flow["ceiling"];
+        assert_eq!((&ceiling["carrier"], &ceiling["header_dw"]), (&carrier.into(), &3.into()));
+        assert_eq!(number(&ceiling["payload_bytes"]), 128.0);
+        let without = number(&ceiling["bytes_per_second"]);
+        assert!((without - GEN2_X4).abs() < 1.0, "{without}");
+        assert!(number(&ceiling["less_dllps_bytes_per_second"]) <= without);
+        assert_eq!((&flow["moved_bytes"], &flow["wrong_words"]), (&(4 << 20).into(), &0.into()));
+        assert_eq!(flow["hardware"]["bytes"], flow["moved_bytes"]);
+        let first = number(&flow["post_to_first_tlp_ps"]);
+        assert!((100e3..=5e6).contains(&first), "{workload}: {first} ps to the first TLP");
+        assert_eq!(flow["registration_ps"].is_number(), workload != "p2p");
+        assert!(
+            number(&flow["application_bytes_per_second"])
+                < number(&flow["hardware"]["bytes_per_second"])
+        );
+    }
+}
+
+/// 4 KiB each with the ring kept full.
+#[test]
+fn small_transfers_reach_nine_tenths_by_default() {
+    for workload in ["write", "read", "p2p"] {
+        let scenario = scenario_of(&format!("bench {workload} --lab rosta:crosslane --size 4K"));
+        let share = number(&scenario["flows"][0]["share_of_ceiling"]);
+        assert!((0.9..=1.0005).contains(&share), "{workload}: {share}");
+    }
+}
+
+/// The document's engine: an idle clock after each TLP and a gap after each descriptor.
+#[test]
+fn the_page_says_why_it_is_not_faster() {
+    let page = stdout_of("bench p2p --lab rosta --descriptors command --no-credits --size 1M");
+    for line in [
+        "fpga1 -> fpga2, by the command port, polled, every byte compared",
+        "ceiling: fpga1 -> rc47a.down0 (Gen2 x4), writes with 3 DW headers",
+        "plan: fpga1 -> rc47a.down0 -> rc47a.down1 -> fpga2; payloads of 128 B, 1725.2 MB/s \
+         expected",
+        "not faster: payloads are 128 B where 256 B are possible: fpga1, rc47a.down0, \
+         rc47a.down1, fpga2 are set to less",
+        "fpga1 -> rc47a.down0 was idle",
+        "between TLPs, at the sender's own pace",
+        "Links while data moved",
+    ] {
+        assert!(page.contains(line), "{line}\n{page}");
+    }
+    let page = stdout_of("bench write --lab rosta:crosslane --size 1M");
+    assert!(page.contains("fpga1 -> rc47a.down0 was never idle: the link is the limit"), "{page}");
+    let page = stdout_of("bench write --lab rosta --size 64K --payload 16");
+    assert!(page.contains("because what takes the data was busy"), "{page}");
+    assert!(page.contains("writes of 16 B are parts of the 64 B lines of host memory"), "{page}");
+}
+
+/// A sweep's runs are those of its sizes, alone and in any process.
+#[test]
+fn a_sweep_is_its_single_runs() {
+    let sweep = json_of("bench p2p --lab rosta:crosslane --size 4K..16K --json");
+    let sizes = list(&sweep["scenarios"]);
+    assert_eq!(sizes.len(), 3);
+    for scenario in sizes {
+        let size = &scenario["bytes"];
+        let alone = scenario_of(&format!("bench p2p --lab rosta:crosslane --size {size}"));
+        assert_eq!(*scenario, alone, "{size} B");
+    }
+}
+
+#[test]
+fn a_trace_changes_nothing() {
+    let folder = folder("workload-trace");
+    let arguments = "bench write --lab rosta:crosslane --size 64K --iterations 2";
+    let plain = stdout_of(arguments);
+    let traces = ["one", "two"].map(|name| {
+        let path = folder.join(name);
+        assert_eq!(stdout_of(&format!("{arguments} --trace {}", path.display())), plain);
+        fs::read(path).unwrap()
+    });
+    assert!(traces[0].len() > 10_000 && traces[0] == traces[1]);
+}
+
+/// Eight at once: who they are, what each gets, and what all get together.
+#[test]
+fn flows_are_those_of_the_lab_file_going_round() {
+    let names = |scenario: &Value| -> Vec<String> {
+        let flows = list(&scenario["flows"]).iter();
+        flows.map(|flow| flow["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let arguments = "bench write --lab rosta:crosslane --from fpga7 --flows 8 --size 1M \
+                     --iterations 1";
+    let scenario = scenario_of(arguments);
+    let expected = [7, 8, 1, 2, 3, 4, 5, 6].map(|card| format!("fpga{card} -> host"));
+    assert_eq!(names(&scenario), expected);
+    let rates: Vec<f64> = list(&scenario["flows"])
+        .iter()
+        .map(|flow| number(&flow["hardware"]["bytes_per_second"]))
+        .collect();
+    let common = number(&scenario["while_all_active"]["bytes_per_second"]);
+    let share = common / (2.0 * GEN2_X4);
+    assert!((0.99..=1.001).contains(&share), "{share}");
+    assert!(rates.iter().sum::<f64>() > common, "the sum of the rates is more than the channel's");
+    for rate in &rates {
+        assert!((rate / rates[0] - 1.0).abs() < 0.02, "{rates:?}");
+    }
+    let page = stdout_of(arguments);
+    assert!(page.contains("8 flows share rha25.up -> host0.port0 (Gen2 x8): "), "{page}");
+    assert!(page.contains("while all were active, "), "{page}");
+    let scenario = scenario_of(
+        "bench p2p --lab rosta:crosslane --to fpga5 --flows 8 --size 64K --iterations 1",
+    );
+    let expected = [5, 6, 7, 8, 1, 2, 3, 4].map(|card| format!("-> fpga{card}"));
+    for (name, end) in names(&scenario).iter().zip(expected) {
+        assert!(name.ends_with(&end), "{name} {end}");
+    }
+}
+
+/// `--mps` sets the ports on the way and no other, and the payloads grow with it.
+#[test]
+fn a_payload_size_is_set_on_the_way_only() {
+    let scenario = scenario_of("bench p2p --lab rosta --mps 256 --size 64K");
+    let flow = &scenario["flows"][0];
+    assert_eq!(number(&flow["ceiling"]["payload_bytes"]), 256.0);
+    assert_eq!(flow["plan"]["not_faster"], Value::Array(vec![]));
+    let set: Vec<&str> =
+        list(&scenario["ports_set"]).iter().map(|port| port.as_str().unwrap()).collect();
+    assert_eq!(set, ["fpga1", "rc47a.down0", "rc47a.down1", "fpga2"]);
+}
+
+/// A packet that a port on the way is not set to is an error with the port's name.
+#[test]
+fn a_payload_that_is_too_large_is_found_at_the_port() {
+    for (arguments, sentence) in [
+        (
+            "bench p2p --lab rosta --payload 256",
+            "error: fpga1 peer 0: not complete at the deadline",
+        ),
+        (
+            "bench p2p --lab rosta --payload 256 --no-credits --size 4K --iterations 1",
+            "error: lane 0 of fpga2: 0 of 4096 B have arrived",
+        ),
+        (
+            "bench write --lab rosta --payload 256 --size 4K --iterations 1",
+            "error: fpga1 -> host: 1024 words of the data that arrived are wrong",
+        ),
+    ] {
+        let run = run(arguments);
+        assert_eq!(run.code, 1, "crosslane {arguments}: {run:?}");
+        let first = run.stderr.lines().next().unwrap();
+        assert!(first.starts_with("error: rc47a.down0 at "), "{first}");
+        let what = "Malformed TLP: a payload of 256 B is larger than the port's Max_Payload_Size \
+                    of 128 B";
+        assert!(first.contains(what), "{first}");
+        assert!(run.stderr.contains(sentence), "{sentence}\n{}", run.stderr);
+    }
+}
+
+#[test]
+fn one_way_latency_grows_with_the_switches() {
+    let typical = |to: &str| {
+        let scenario = scenario_of(&format!("bench latency --lab rosta --to {to}"));
+        let latency = &scenario["latency"];
+        assert_eq!((&latency["round_trips"], &latency["wrong_words"]), (&1000.into(), &0.into()));
+        number(&latency["one_way"]["typical_ps"])
+    };
+    let (near, far) = (typical("fpga2"), typical("fpga5"));
+    // The document's 706 and 1038 ns; messages are 64 B here.
+    assert!((600e3..760e3).contains(&near), "{near}");
+    assert!((300e3..360e3).contains(&(far - near)), "{near} {far}");
+    let page = stdout_of("bench latency --lab rosta --size 4..128");
+    assert!(page.starts_with("fpga1 -> fpga2, one way: half of a round trip\n"), "{page}");
+    assert_eq!(page.lines().filter(|line| line.trim_start().contains("  1000  ")).count(), 6);
+}
+
+#[test]
+fn a_chain_goes_through_all_cards_unless_told_otherwise() {
+    let scenario = scenario_of("bench chain --lab rosta:crosslane --size 256K --iterations 2");
+    let flow = &scenario["flows"][0];
+    assert_eq!((list(&flow["channels"]).len(), list(&flow["lanes"]).len()), (9, 7));
+    assert_eq!((&flow["moved_bytes"], &flow["wrong_words"]), (&(512 << 10).into(), &0.into()));
+    let page = stdout_of("bench chain --lab rosta --from fpga2 --to fpga4 --size 64K");
+    assert!(page.starts_with("host -> fpga2 -> fpga3 -> fpga4 -> host, "), "{page}");
+}
+
+#[test]
+fn labs_with_one_card_have_defaults_too() {
+    for (lab, name) in [("minimal", "card0 -> host"), ("pciebench", "nfp -> host")] {
+        let scenario = scenario_of(&format!("bench write --lab {lab} --size 64K"));
+        assert_eq!(scenario["flows"][0]["name"], name);
+    }
+}
+
+#[test]
+fn what_cannot_be_is_said_by_name() {
+    let cards = "fpga1, fpga2, fpga3, fpga4, fpga5, fpga6, fpga7, fpga8";
+    for (arguments, sentence) in [
+        ("write --lab rosta --size 0", "0 is not a size from 1 byte to 1 TiB".to_owned()),
+        ("write --lab rosta --size 3", "3 B is not a multiple of 4 B, an engine's word".to_owned()),
+        (
+            "p2p --lab rosta --to fpga9",
+            format!("--to fpga9: fpga9 is not in the lab; endpoints with a DMA engine are {cards}"),
+        ),
+        (
+            "p2p --lab rosta --from host0",
+            format!("--from host0: host0 is a host; endpoints with a DMA engine are {cards}"),
+        ),
+        (
+            "chain --lab rosta --from rha25",
+            format!("--from rha25: rha25 is a switch; endpoints with a DMA engine are {cards}"),
+        ),
+        (
+            "read --lab rosta --to host",
+            format!("--to host: host is a host; endpoints with a DMA engine are {cards}"),
+        ),
+        ("p2p --lab rosta --to fpga1", "--to fpga1: fpga1 cannot move data to itself".to_owned()),
+        (
+            "write --lab rosta --to fpga3",
+            "--to fpga3: fpga3 is no host; the lab's are host0".into(),
+        ),
+        ("read --lab rosta --from h", "--from h: h is not in the lab; its hosts are host0".into()),
+        (
+            "write --lab rosta --flows 9",
+            format!("--flows 9: rosta has 8 endpoints with a DMA engine: {cards}"),
+        ),
+        (
+            "p2p --lab minimal",
+            "--to card0: card0 cannot move data to itself over PCI Express".to_owned(),
+        ),
+        (
+            "chain --lab rosta --from fpga4 --to fpga2",
+            "--to fpga2: the lab file has fpga2 before fpga4".to_owned(),
+        ),
+        (
+            "write --lab rosta --mps 256",
+            "--mps 256: host0.port0 supports payloads up to 128 B, 256 B were asked for".to_owned(),
+        ),
+        (
+            "p2p --lab rosta --descriptors table",
+            "--descriptors table: a peer channel has no table".to_owned(),
+        ),
+        (
+            "read --lab rosta --descriptors command",
+            "--descriptors command: the command port starts writes to other cards".to_owned(),
+        ),
+        (
+            "p2p --lab rosta --descriptors command --outstanding 2",
+            "--outstanding: the command port takes one transfer at a time".to_owned(),
+        ),
+        ("write --lab rosta --payload 96", "96 is no power of two from 4 to 4096 bytes".to_owned()),
+        (
+            "write --lab rosta --size 4K..16K --trace t",
+            "--trace writes one run; give --size one size".to_owned(),
+        ),
+    ] {
+        let run = run(&format!("bench {arguments}"));
+        assert_eq!((run.code, run.stdout.as_str()), (2, ""), "crosslane bench {arguments}");
+        assert!(run.stderr.contains(&sentence), "bench {arguments}: {}", run.stderr);
+    }
+    for (arguments, sentence) in [
+        ("write --lab nowhere", "there is no file nowhere"),
+        ("write --lab rosta --payload 512", "fpga1 C2H 0: payloads of 512 B were asked for"),
+        ("latency --lab rosta --size 96", "fpga1 -> fpga2: a message of 96 B is shorter than"),
+    ] {
+        let run = run(&format!("bench {arguments}"));
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane bench {arguments}");
+        assert!(run.stderr.contains(sentence), "bench {arguments}: {}", run.stderr);
+    }
+}
+
+/// Generic endpoints have no engine: the sentence says what they are for.
+#[test]
+fn a_card_without_an_engine_is_told_from_one_that_is_not_there() {
+    let folder = folder("workload-generic");
+    let lab = stdout_of("lab show minimal --file");
+    let begin = lab.find("[part.card.engine]").expect("the lab's card has an engine");
+    let end = begin + 1 + lab[begin + 1..].find("\n[").expect("another table follows");
+    let path = folder.join("generic.toml");
+    fs::write(&path, format!("{}{}", &lab[..begin], &lab[end..])).unwrap();
+    let run = run(&format!("bench write --lab {}", path.display()));
+    assert_eq!(run.code, 2, "{run:?}");
+    let sentence = "no endpoint has a DMA engine: its part needs an `engine` table; `bench \
+                    traffic` works with generic endpoints";
+    assert!(run.stderr.contains(sentence), "{}", run.stderr);
+}
