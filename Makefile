@@ -14,7 +14,7 @@ FUZZ_ITERATIONS := 1000000000000
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests doc registers bench \
-	bench-document fuzz fmt readme pciebench clean
+	bench-document fuzz fmt readme architecture pciebench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -68,6 +68,9 @@ fmt: $(TOOLS) ## format the source
 
 readme: ## write the sample output in README.md anew
 	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
+
+architecture: ## the transfer that docs/architecture.md follows, written there anew
+	$(CARGO) run --locked -p crosslane-reproduce --example one_transfer -- --write
 
 pciebench: ## the lab pciebench against its published rows; writes docs/pciebench.md anew
 	$(CARGO) run --release --locked -p crosslane-reproduce --example pciebench -- --write
