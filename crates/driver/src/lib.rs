@@ -6,6 +6,48 @@
 //!
 //! Create once, post many: open a device, register buffers, open channels; then post batches of
 //! transfers (one doorbell each) and wait for them, or poll.
+//!
+//! ```
+//! use crosslane_driver::*;
+//! use crosslane_host::PageSize;
+//! use crosslane_lab::{Simulation, open};
+//! use crosslane_pcie::units::{HostId, Picoseconds};
+//!
+//! let simulation = Simulation::new(open("rosta")?.build_engines(1)?);
+//! let bus = simulation.bus(HostId(0));
+//! let moved = simulation.run("example", async {
+//!     let device = Device::open_by_name(bus, "fpga1").await?;
+//!     // The user circuit generates words; channel C2H 0 writes them to host memory.
+//!     device.user().route(StreamSource::Generator, StreamSource::Generator).await?;
+//!     device.user().seed(7).await?;
+//!     let buffer = device.buffer(65_536, PageSize::Small).await?;
+//!     let mut channel = device.channel(ChannelKind::C2h, 0, ChannelOptions::default()).await?;
+//!     let transfer = Transfer {
+//!         target: Target::Buffer(buffer.clone(), 0..65_536),
+//!         level: CompletionLevel::Visible,
+//!         deadline: Picoseconds::from_ns(1_000_000),
+//!     };
+//!     let completed = channel.transfer(transfer).await?;
+//!     let mut word = [0; 4];
+//!     buffer.read(400, &mut word)?;
+//!     assert_eq!(u32::from_le_bytes(word), User::<crosslane_lab::LabBus>::pattern(7, 100));
+//!     channel.close().await?;
+//!     Ok::<_, Box<dyn std::error::Error>>(completed.bytes)
+//! })??;
+//! assert_eq!(moved, 65_536);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What holds everywhere:
+//!
+//! * A request that cannot be is refused before anything is written, with a sentence that names
+//!   the place.
+//! * A failed transfer says what was moved of it. Its channel stops, or is restarted where the host
+//!   gave up; no other channel notices, and no reset is needed.
+//! * A part of a buffer belongs to the device until its transfer has ended. Futures and channels
+//!   may be dropped at any time: memory that the device may still write is kept.
+//! * No payload is longer than what every port on the way is set to, unless
+//!   [`ChannelOptions::oversize`] asks for the error.
 
 #![forbid(unsafe_code)]
 

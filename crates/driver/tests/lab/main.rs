@@ -3,8 +3,10 @@
 //! public interface, and every byte that is moved is looked at.
 
 mod faults;
+mod lies;
 mod peers;
 mod plans;
+mod proxy;
 mod refusals;
 mod setup;
 mod transfers;

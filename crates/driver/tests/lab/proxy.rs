@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A bus that lies: interrupts that get lost or come for nothing, registers that do not answer,
+//! and status blocks that no engine has written. Behind it is a lab.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+
+use crosslane_host::{
+    Bus, BusError, DmaMemory, FunctionInfo, HostWork, PageSize, RegisterAddress, Segment, Topology,
+    TopologyError,
+};
+use crosslane_lab::{LabBus, LabMemory};
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_regs::status_block;
+
+#[derive(Default)]
+pub struct Lies {
+    memories: Mutex<Vec<LabMemory>>,
+    pub loses_interrupts: AtomicBool,
+    pub interrupts_for_nothing: AtomicBool,
+    pub does_not_answer: AtomicBool,
+}
+
+#[derive(Clone)]
+pub struct Proxy {
+    inner: LabBus,
+    pub lies: Arc<Lies>,
+}
+
+impl Proxy {
+    pub fn new(inner: LabBus) -> Self {
+        Self { inner, lies: Arc::default() }
+    }
+
+    /// Writes a status block as no engine did: the one that was allocated last.
+    pub fn forge(&self, words: &[(u32, u32)]) {
+        let memories = self.lies.memories.lock().unwrap();
+        let is_block = |memory: &&LabMemory| memory.size_bytes() == status_block::BYTES.into();
+        let block = memories.iter().rev().find(is_block).unwrap();
+        for &(offset, word) in words {
+            block.write(offset.into(), &word.to_le_bytes()).unwrap();
+        }
+    }
+}
+
+impl Topology for Proxy {
+    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
+        self.inner.functions()
+    }
+
+    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
+        self.inner.config_read(function, offset)
+    }
+
+    fn config_write(
+        &self,
+        function: RoutingId,
+        offset: u16,
+        value: u32,
+        byte_enables: u8,
+    ) -> Result<(), TopologyError> {
+        self.inner.config_write(function, offset, value, byte_enables)
+    }
+}
+
+impl Bus for Proxy {
+    type Memory = LabMemory;
+
+    fn now(&self) -> Picoseconds {
+        self.inner.now()
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        self.inner.sleep_until(time).await;
+    }
+
+    fn on_core(&self, core: u16) -> Self {
+        Self { inner: self.inner.on_core(core), lies: self.lies.clone() }
+    }
+
+    fn cores(&self) -> u16 {
+        self.inner.cores()
+    }
+
+    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
+        let read = self.inner.read_register(at).await;
+        if self.lies.does_not_answer.load(Relaxed) {
+            return Err(BusError::NoAnswer { at, why: "nobody is there".to_owned() });
+        }
+        read
+    }
+
+    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
+        self.inner.write_register(at, value).await
+    }
+
+    async fn store(
+        &self,
+        at: RegisterAddress,
+        bytes: &[u8],
+        width_bytes: u32,
+    ) -> Result<(), BusError> {
+        self.inner.store(at, bytes, width_bytes).await
+    }
+
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, BusError> {
+        let memory = self.inner.allocate(bytes, pages)?;
+        self.lies.memories.lock().unwrap().push(memory.clone());
+        Ok(memory)
+    }
+
+    async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {
+        self.inner.pin(function, memory).await
+    }
+
+    async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
+        self.inner.unpin(function, memory).await
+    }
+
+    async fn wait_memory(
+        &self,
+        memory: &LabMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        self.inner.wait_memory(memory, offset_bytes, seen, deadline).await
+    }
+
+    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
+        self.inner.enable_interrupts(function, vectors).await
+    }
+
+    async fn wait_interrupt(
+        &self,
+        function: RoutingId,
+        vector: u16,
+        deadline: Picoseconds,
+    ) -> Result<u64, BusError> {
+        if self.lies.loses_interrupts.load(Relaxed) {
+            self.inner.sleep_until(deadline).await;
+            return Err(BusError::Deadline { what: "an interrupt".to_owned(), deadline });
+        }
+        if self.lies.interrupts_for_nothing.load(Relaxed) {
+            self.inner.sleep_until(Picoseconds(self.inner.now().0 + 1_000_000)).await;
+            return Ok(1);
+        }
+        self.inner.wait_interrupt(function, vector, deadline).await
+    }
+
+    async fn work(&self, work: HostWork) {
+        self.inner.work(work).await;
+    }
+}
