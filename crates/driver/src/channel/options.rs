@@ -140,7 +140,8 @@ pub struct Transfer<B: Bus> {
     pub deadline: Picoseconds,
 }
 
-/// A posted transfer, for [`Channel::wait`]. Numbers rise by one with each transfer of a channel.
+/// A posted transfer, for [`Channel::wait`](crate::Channel::wait). Numbers rise by one with each
+/// transfer of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 

@@ -322,6 +322,84 @@ fn futures_may_be_dropped_at_any_point() {
     });
 }
 
+/// Polls a future so many times and then drops it, if it has not ended.
+async fn limited<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    std::future::poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            // A poll that was the last one is not waited for.
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
+}
+
+/// More polls than any of these calls takes, but for waits.
+const POLLS: u32 = 32;
+
+#[test]
+fn whatever_is_dropped_half_way_the_channel_goes_on() {
+    run_on("rosta:crosslane", ["fpga1", "fpga2"], async |[device, other]| {
+        let peer = device.connect(&other, PeerOptions::default()).await.unwrap();
+        let buffer = empty(&device, 8 * PAGE).await;
+        for polls in 0..POLLS {
+            let Some(opened) =
+                limited(polls, device.channel(ChannelKind::C2h, 0, ChannelOptions::default()))
+                    .await
+            else {
+                continue;
+            };
+            opened.unwrap();
+        }
+        for polls in 0..POLLS {
+            for step in 0..4 {
+                let mut c2h = channel(&device, ChannelKind::C2h).await;
+                let mut sender = channel(&device, ChannelKind::Peer).await;
+                let to_peer = to(peer.target(PAGE), CompletionLevel::Acknowledged);
+                let transfer = whole(&buffer, VISIBLE);
+                if step > 0 {
+                    // The first step drops the posting itself.
+                    c2h.post(std::slice::from_ref(&transfer)).await.unwrap();
+                    sender.post(std::slice::from_ref(&to_peer)).await.unwrap();
+                }
+                match step {
+                    0 => {
+                        limited(polls, c2h.post(std::slice::from_ref(&transfer))).await;
+                        limited(polls, sender.post(std::slice::from_ref(&to_peer))).await;
+                    }
+                    1 => {
+                        limited(polls, c2h.wait(crosslane_driver::Ticket(0))).await;
+                        limited(polls, sender.wait(crosslane_driver::Ticket(0))).await;
+                    }
+                    2 => {
+                        limited(polls, c2h.cancel()).await;
+                        limited(polls, sender.cancel()).await;
+                    }
+                    _ => {
+                        limited(polls, c2h.close()).await;
+                        limited(polls, sender.close()).await;
+                        c2h = channel(&device, ChannelKind::C2h).await;
+                        sender = channel(&device, ChannelKind::Peer).await;
+                    }
+                }
+                c2h.cancel().await.unwrap();
+                device.user().seed(polls).await.unwrap();
+                c2h.transfer(within(&device, us(10_000), transfer)).await.unwrap();
+                assert!(contents(&buffer) == pattern(polls, 0, 8 * PAGE), "{polls}, step {step}");
+                let to_peer = within(&device, us(10_000), to_peer);
+                assert_eq!(sender.transfer(to_peer).await.unwrap().bytes, PAGE);
+            }
+        }
+    });
+}
+
 #[test]
 fn a_dropped_channel_leaves_the_device_its_memory_until_it_is_opened_again() {
     run_on("rosta", ["fpga1"], async |[device]| {

@@ -3,7 +3,7 @@
 
 use crosslane_driver::{
     ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, LanePolicy, PeerOptions,
-    StreamSource,
+    Place, StreamSource, set_max_payload_on_path,
 };
 use crosslane_pcie::units::Picoseconds;
 
@@ -202,6 +202,25 @@ fn the_command_port_sends_and_messages_go_to_and_fro() {
         channel_a.close().await.unwrap();
         let closed = a.user().command(there.address(), 4).await.unwrap_err();
         assert_eq!(closed.to_string(), "fpga1 peer 0: it is not open for the command port");
+    });
+}
+
+#[test]
+fn the_command_port_sends_the_payloads_that_its_way_takes() {
+    let simulation = simulation("rosta");
+    run(&simulation, async |bus| {
+        let place = |name| Place::Function(function(&bus, name));
+        set_max_payload_on_path(&bus, place("fpga1"), place("fpga2"), 256).unwrap();
+        let [a, b] = open_all(&bus, ["fpga1", "fpga2"]).await;
+        let options = ChannelOptions {
+            descriptors: DescriptorSource::CommandPort,
+            ..ChannelOptions::default()
+        };
+        let channel = a.channel(ChannelKind::Peer, 0, options).await.unwrap();
+        let there = a.connect(&b, PeerOptions::default()).await.unwrap();
+        a.user().command(there.address(), PAGE as u32).await.unwrap();
+        a.user().command_done(us(10_000)).await.unwrap();
+        assert_eq!(channel.counters().await.unwrap().tlps, 16);
     });
 }
 
