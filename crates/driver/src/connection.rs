@@ -127,6 +127,10 @@ impl<B: Bus> Connection<B> {
     /// Waits until all that was sent has arrived and has been taken out; not longer than
     /// [`SETTLING`]. The sender must be idle.
     pub async fn settle(&self) -> Result<(), DriverError> {
+        if !self.credits {
+            // There is no common account to tell by.
+            return Ok(());
+        }
         let registers = channel_registers((ChannelKind::Peer, self.channel));
         let sent = self.sender.read(registers + channel::SENT).await?;
         let bus = self.sender.bus();
@@ -192,12 +196,13 @@ impl<B: Bus> Connection<B> {
 
     /// Closes the lane, once what is on its way has arrived.
     pub async fn close(&self) -> Result<(), DriverError> {
-        if self.credits {
+        let key = (ChannelKind::Peer, self.channel);
+        let source = self.sender.shared().open_channel(key).map(|options| options.descriptors);
+        // A channel that was closed has waited before it forgot its account.
+        if source.is_some() {
             self.settle().await?;
         }
         self.write(lane::CONTROL, 0).await?;
-        let key = (ChannelKind::Peer, self.channel);
-        let source = self.sender.shared().open_channel(key).map(|options| options.descriptors);
         // Another source's channel sees at its next transfer that it is connected to nothing.
         if source == Some(DescriptorSource::CommandPort) {
             set_window(&self.sender, self.channel, 0, 0).await?;

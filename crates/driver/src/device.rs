@@ -88,7 +88,8 @@ fn endpoints(functions: &[FunctionInfo]) -> String {
 
 impl<B: Bus> Device<B> {
     /// Opens the engine of a function: checks that it is one and of this version, enables memory
-    /// space, bus mastering and interrupts.
+    /// space, bus mastering and interrupts. A function is opened once: clones of the device know
+    /// of each other's channels, two openings do not.
     ///
     /// # Errors
     /// No such function, no engine there, another version, or the platform's refusal.

@@ -188,7 +188,8 @@ impl<B: Bus> User<B> {
         self.write(user::COMMAND_BYTES, bytes).await
     }
 
-    /// Waits until the command has been worked off (polls the register).
+    /// Waits until the command has been worked off (polls the register, so only a deadline ends
+    /// the wait for a command that never does).
     ///
     /// # Errors
     /// The deadline has passed, the peer channel has stopped, or no answer.

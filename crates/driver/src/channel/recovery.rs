@@ -128,8 +128,11 @@ impl<B: Bus> Channel<B> {
     pub(super) async fn shut(&mut self) -> Result<(), DriverError> {
         self.state = State::Recovering(Cause::Cancelled);
         self.stop(&Cause::Cancelled).await?;
-        let connection = self.connection();
-        connection::restart(&self.device, self.key(), connection.as_deref()).await?;
+        if let Some(connection) = self.connection() {
+            connection.settle().await?;
+        }
+        // The lane keeps what it has counted, and begins anew when a channel is opened to it.
+        connection::restart(&self.device, self.key(), None).await?;
         self.quarantine.clear();
         self.state = State::Stopped(TransferFault::Cancelled);
         Ok(())

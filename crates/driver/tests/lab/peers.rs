@@ -66,8 +66,15 @@ fn a_checker_that_expects_something_else_says_which_word_was_wrong_first() {
         let mut channel = channel(&from, ChannelKind::Peer).await;
         let transfer = to(peer.target(PAGE), CompletionLevel::Acknowledged);
         channel.transfer(transfer).await.unwrap();
-        let check = peer.check_result().await.unwrap();
-        assert_eq!(check, Check { errors: 1024, first_word: Some(0) });
+        let wrong = Check { errors: 1024, first_word: Some(0) };
+        assert_eq!(peer.check_result().await.unwrap(), wrong);
+        // Closing the sender's channel takes nothing from the lane's account; opening it does.
+        channel.close().await.unwrap();
+        assert_eq!(peer.check_result().await.unwrap(), wrong);
+        assert_eq!(u64::from(peer.counters().await.unwrap().drained_bytes), PAGE);
+        let _channel = crate::setup::channel(&from, ChannelKind::Peer).await;
+        assert_eq!(peer.check_result().await.unwrap(), Check::default());
+        assert_eq!(peer.counters().await.unwrap().drained_bytes, 0);
     });
 }
 
