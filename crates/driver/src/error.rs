@@ -52,7 +52,8 @@ pub enum TransferFault {
     BadDescriptor,
     /// Bus mastering was switched off.
     NotBusMaster,
-    /// The engine's own link went down: what was on its way is lost, though it may be up again.
+    /// A link between the engine and its host went down: what was on its way may be lost, though
+    /// the link may be up again.
     LinkLost,
     /// A link on the way is down.
     LinkDown {
@@ -111,7 +112,7 @@ impl TransferFault {
             Self::MalformedCompletion => "an answer that does not fit its read".to_owned(),
             Self::BadDescriptor => "the engine refused the descriptor".to_owned(),
             Self::NotBusMaster => "Bus Master Enable is clear".to_owned(),
-            Self::LinkLost => "the engine's link went down".to_owned(),
+            Self::LinkLost => "a link between the engine and its host went down".to_owned(),
             Self::LinkDown { port } => format!("the link below {port} is down"),
             Self::Detected { ports } => format!("refused on the way ({})", ports.join(", ")),
             Self::Deadline { deadline, detected } if detected.is_empty() => {

@@ -43,8 +43,9 @@ pub trait Device: Any + Send {
     /// configuration space has been written, which may allow what was not allowed before.
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>);
 
-    /// The device's link has gone down: what it had sent and nobody has received is lost. It hears
-    /// of [`transmit_ready`](Self::transmit_ready) when the link is up again.
+    /// A link between the device and its host has gone down, which on hardware resets the device
+    /// (PCIe 6.x 6.6.1): what it had sent may be lost. If it is the device's own link,
+    /// [`transmit_ready`](Self::transmit_ready) comes when it is up again.
     fn link_down(&mut self, _port: &mut DevicePort<'_>) {}
 
     /// The time has come that was asked for with [`DevicePort::timer`] or

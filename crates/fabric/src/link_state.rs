@@ -2,9 +2,12 @@
 //! Links that go down and come up again while the fabric runs.
 //!
 //! Simplified from base specification 2.9.1 (what the transaction layer does when the link is
-//! down), 3.2 (the data link layer's states) and 3.4 (flow control initialisation): no hot reset
+//! down), 3.2 (the data link layer's states), 3.4 (flow control initialisation) and 6.6.1 (a link
+//! that goes down resets all that is below it): every endpoint below hears of it, but no hot reset
 //! follows, both ends keep their configuration and what they have received, and flow control
 //! is initialised without taking time.
+
+use std::collections::VecDeque;
 
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
@@ -57,8 +60,26 @@ impl Fabric {
             self.lose_queued(direction);
             let node = self.directions[direction as usize].transmitting_node;
             self.resume_cores(node, direction);
+        }
+        for node in self.endpoints_below(link) {
             self.with_device(node, |device, port| device.link_down(port));
         }
+    }
+
+    /// The endpoints that a link cuts off from their host, nearest first.
+    fn endpoints_below(&self, link: LinkId) -> Vec<u32> {
+        let mut links = VecDeque::from([link]);
+        let mut endpoints = Vec::new();
+        while let Some(link) = links.pop_front() {
+            let lower = self.links[link.0 as usize].lower;
+            let node = self.ports[lower.0 as usize].node;
+            if matches!(self.node_states[node.0 as usize], NodeState::Endpoint(_)) {
+                endpoints.push(node.0);
+            }
+            let others = self.nodes[node.0 as usize].ports.iter().filter(|&&port| port != lower);
+            links.extend(others.filter_map(|port| self.ports[port.0 as usize].link));
+        }
+        endpoints
     }
 
     /// Brings a link up again, with flow control initialised anew.

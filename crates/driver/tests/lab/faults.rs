@@ -167,7 +167,9 @@ fn a_read_that_is_refused_stops_its_channel_only() {
 #[test]
 fn a_link_that_goes_down_while_data_move_is_named() {
     let (h2c, c2h) = (ChannelKind::H2c, ChannelKind::C2h);
-    for (kind, port) in [(h2c, "rc47a.down0"), (h2c, "rha25.down0"), (c2h, "rc47a.down0")] {
+    for (kind, port) in
+        [(h2c, "rc47a.down0"), (h2c, "rha25.down0"), (c2h, "rc47a.down0"), (c2h, "rha25.down0")]
+    {
         for notification in [Notification::Poll, Notification::Interrupt] {
             let simulation = simulation("rosta:crosslane");
             let link = {
@@ -206,6 +208,30 @@ fn a_link_that_goes_down_while_data_move_is_named() {
                 );
             });
         }
+    }
+}
+
+#[test]
+fn writes_that_a_short_outage_further_up_has_swallowed_are_not_called_complete() {
+    for (port, outage_us) in [("rha25.down0", 1), ("rha25.down0", 30), ("host0.port0", 2)] {
+        let simulation = simulation("rosta:crosslane");
+        let link = {
+            let port = simulation.find_port(port).unwrap();
+            simulation.with_fabric(|fabric| fabric.port(port).link.unwrap())
+        };
+        run(&simulation, async |bus| {
+            let [device] = open_all(&bus, ["fpga1"]).await;
+            let buffer = empty(&device, MEGABYTE).await;
+            let mut c2h = channel(&device, ChannelKind::C2h).await;
+            let ticket = c2h.post(&[whole(&buffer, VISIBLE)]).await.unwrap()[0];
+            sleep(&device, us(200)).await;
+            let until = bus.now() + us(outage_us);
+            simulation.with_fabric(|fabric| fabric.take_link_down(link, Some(until)));
+            let error = c2h.wait(ticket).await.unwrap_err();
+            assert_eq!(error.fault, TransferFault::LinkLost, "{error}");
+            c2h.restart().await.unwrap();
+            c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
+        });
     }
 }
 
