@@ -117,9 +117,9 @@ pub struct WriteArguments {
     /// The endpoint that writes.
     #[arg(long, value_name = "ENDPOINT")]
     pub from: Option<String>,
-    /// The host whose memory is written.
-    #[arg(long, value_name = "HOST", default_value = "host")]
-    pub to: String,
+    /// The host whose memory is written [default: the endpoint's own, the only one possible].
+    #[arg(long, value_name = "HOST")]
+    pub to: Option<String>,
     /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
@@ -147,9 +147,9 @@ Examples:
 The card's checker compares every word that it reads with the pattern in host memory. The ceiling
 is for the completions that the host's memory really sends. For the rest see `bench write`.")]
 pub struct ReadArguments {
-    /// The host whose memory is read.
-    #[arg(long, value_name = "HOST", default_value = "host")]
-    pub from: String,
+    /// The host whose memory is read [default: the endpoint's own, the only one possible].
+    #[arg(long, value_name = "HOST")]
+    pub from: Option<String>,
     /// The endpoint that reads.
     #[arg(long, value_name = "ENDPOINT")]
     pub to: Option<String>,

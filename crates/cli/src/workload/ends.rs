@@ -115,14 +115,14 @@ impl<'a> Cards<'a> {
     }
 
     /// Flows between host memory and so many cards from one on; `options` are those of the host
-    /// and of the card.
+    /// and of the card. Each card moves data with its own host; one that is named has to be it.
     ///
     /// # Errors
     /// A name that is not one of the kind, or more flows than cards.
     pub fn with_host(
         &self,
         options: (&str, &str),
-        host: &str,
+        host: Option<&str>,
         card: Option<&str>,
         flows: u16,
     ) -> Result<Vec<FlowEnds>, CommandError> {
@@ -131,7 +131,9 @@ impl<'a> Cards<'a> {
         let mut ends = Vec::new();
         for offset in 0..usize::from(flows) {
             let flow = self.ends(options.1, vec![self.end(first + offset)])?;
-            self.check_host(options.0, host, &flow)?;
+            if let Some(host) = host {
+                self.check_host(options.0, host, &flow)?;
+            }
             ends.push(flow);
         }
         Ok(ends)

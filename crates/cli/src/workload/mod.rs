@@ -33,8 +33,11 @@ use arguments::{
 use ends::{Cards, FlowEnds};
 use scenario::{Job, Outcome, Scenario};
 
-/// Descriptors of a ring: more than are ever posted by default.
-const RING_ENTRIES: u32 = 1024;
+/// Descriptors of a ring at least: more than are posted by default.
+const LEAST_RING_ENTRIES: u32 = 1024;
+/// Descriptors of a ring for each transfer that is posted: one, and one more where its memory is
+/// in two pieces.
+const DESCRIPTORS_PER_TRANSFER: u32 = 2;
 /// A transfer has failed if it takes longer than this and what its size adds.
 const LEAST_TIMEOUT: Picoseconds = Picoseconds::from_ns(100_000_000);
 /// Time that each byte on its way adds, picoseconds: as at 10 MB/s, far slower than any link.
@@ -52,7 +55,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
     let running = lab.build_engines(arguments.common.seed)?;
     let cards = Cards::of(&lab, &running)?;
     let WriteArguments { from, to, many, .. } = arguments;
-    let ends = cards.with_host(("--to", "--from"), to, from.as_deref(), many.flows)?;
+    let ends = cards.with_host(("--to", "--from"), to.as_deref(), from.as_deref(), many.flows)?;
     let sizes = &arguments.transfer.size;
     let jobs = jobs(sizes, |size| {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
@@ -70,7 +73,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
     let running = lab.build_engines(arguments.common.seed)?;
     let cards = Cards::of(&lab, &running)?;
     let ReadArguments { from, to, many, .. } = arguments;
-    let ends = cards.with_host(("--from", "--to"), from, to.as_deref(), many.flows)?;
+    let ends = cards.with_host(("--from", "--to"), from.as_deref(), to.as_deref(), many.flows)?;
     let jobs = jobs(&arguments.transfer.size, |size| {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         Ok(Job::Read(host_options(options)?))
@@ -163,11 +166,6 @@ fn options(
     many: Option<&ManyArguments>,
     common: &WorkloadArguments,
 ) -> Result<Options, CommandError> {
-    let descriptors = match transfer.descriptors {
-        DescriptorWord::Table => DescriptorSource::Table,
-        DescriptorWord::Ring => DescriptorSource::Ring { entries: RING_ENTRIES },
-        DescriptorWord::Command => DescriptorSource::CommandPort,
-    };
     let by_default = match transfer.descriptors {
         DescriptorWord::Ring => default_in_flight(size) as u32,
         DescriptorWord::Table | DescriptorWord::Command => 1,
@@ -175,6 +173,12 @@ fn options(
     let iterations = transfer.iterations.unwrap_or_else(|| default_operations(size));
     let wanted = many.and_then(|many| many.outstanding);
     let outstanding = u64::from(wanted.unwrap_or(by_default)).min(iterations) as u32;
+    let ring = (outstanding * DESCRIPTORS_PER_TRANSFER).next_power_of_two();
+    let descriptors = match transfer.descriptors {
+        DescriptorWord::Table => DescriptorSource::Table,
+        DescriptorWord::Ring => DescriptorSource::Ring { entries: ring.max(LEAST_RING_ENTRIES) },
+        DescriptorWord::Command => DescriptorSource::CommandPort,
+    };
     if wanted.is_some_and(|wanted| wanted > 1) && descriptors == DescriptorSource::CommandPort {
         return Err(usage("--outstanding: the command port takes one transfer at a time".into()));
     }

@@ -324,3 +324,52 @@ fn a_card_without_an_engine_is_told_from_one_that_is_not_there() {
                     traffic` works with generic endpoints";
     assert!(run.stderr.contains(sentence), "{}", run.stderr);
 }
+
+/// Two hosts with a card each: names find their tree, and no flow goes from one to the other.
+#[test]
+fn every_card_moves_data_with_its_own_host() {
+    let folder = folder("workload-hosts");
+    let source = "\", source = \"assumption: any\" }";
+    let lab = stdout_of("lab show minimal --file")
+        .replace("name = \"host0\"", "name = \"host{0..1}\"")
+        .replace("name = \"card0\"", "name = \"card{0..1}\"")
+        .replace("upper = \"host0\"", "upper = \"host{0..1}\"")
+        .replace("lower = \"card0\"", "lower = \"card{0..1}\"")
+        .replace(&format!("\"below-4-gib{source}"), &format!("\"above-4-gib{source}"));
+    let path = folder.join("two.toml");
+    fs::write(&path, lab).unwrap();
+    let lab = path.display();
+    let arguments = format!("bench write --lab {lab} --from card1 --to host1 --size 64K");
+    let flow = &scenario_of(&arguments)["flows"][0];
+    assert_eq!(flow["name"], "card1 -> host");
+    // Buffers above 4 GiB take headers of 4 DW.
+    assert_eq!((&flow["ceiling"]["header_dw"], &flow["wrong_words"]), (&4.into(), &0.into()));
+    let share = number(&flow["share_of_ceiling"]);
+    assert!((0.99..=1.0005).contains(&share), "{share}");
+    let both = scenario_of(&format!("bench read --lab {lab} --flows 2 --size 64K"));
+    assert_eq!(list(&both["flows"]).len(), 2);
+    for (arguments, sentence) in [
+        ("write --to host0 --from card1", "--to host0: card1 is in the tree of host1"),
+        ("write --to host", "--to host: host is not in the lab; its hosts are host0, host1"),
+        ("p2p", "--to card1: it is in the tree of host1, card0 in that of host0"),
+    ] {
+        let run = run(&format!("bench {arguments} --lab {lab}"));
+        assert_eq!(run.code, 2, "bench {arguments}: {run:?}");
+        assert!(run.stderr.contains(sentence), "bench {arguments}: {}", run.stderr);
+    }
+}
+
+/// A ring is as large as what is to be posted.
+#[test]
+fn a_ring_holds_all_that_is_outstanding() {
+    let arguments = "bench write --lab rosta:crosslane --size 4K --iterations 5000";
+    let scenario = scenario_of(&format!("{arguments} --outstanding 4096"));
+    let latency = &scenario["flows"][0]["latency"];
+    // The last of the first batch has all others before it: 4096 x 4 KiB at 1.7 GB/s.
+    assert!(number(&latency["max_ps"]) > 9e9, "{latency}");
+    let run = run("bench write --lab rosta --outstanding 10000 --size 4M --iterations 10000");
+    assert_eq!(run.code, 1);
+    let sentence =
+        "fpga1 -> host: 10000 transfers of 4194304 B at once need more than 4294967296 B";
+    assert!(run.stderr.contains(sentence), "{}", run.stderr);
+}
