@@ -219,6 +219,7 @@ impl<B: Bus> Channel<B> {
         report: Option<&Report>,
         expired: Option<(Picoseconds, &[String])>,
     ) {
+        self.unwritten.clear();
         let mut is_first = true;
         while let Some(mut pending) = self.pending.pop_front() {
             let moved_bytes = self.moved_bytes(&pending, report);

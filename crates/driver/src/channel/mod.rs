@@ -26,7 +26,7 @@ use crate::connection::Connection;
 use crate::device::Device;
 use crate::error::{DriverError, TransferError, TransferFault};
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
-use descriptors::{Descriptors, StatusBlock};
+use descriptors::{Descriptor, Descriptors, StatusBlock};
 pub use options::{
     ChannelCounters, ChannelKind, ChannelOptions, Completed, CompletionLevel, DescriptorSource,
     Notification, Statistics, Target, Ticket, Transfer,
@@ -88,6 +88,8 @@ pub struct Channel<B: Bus> {
     seen: u32,
     /// Whether the doorbell has still to be rung.
     doorbell_due: bool,
+    /// The last descriptors posted, as far as they have still to be written.
+    unwritten: Vec<Descriptor>,
     pending: VecDeque<Pending<B>>,
     /// Parts of buffers whose transfers have failed, until the channel has been restarted.
     quarantine: Vec<Claim<B>>,
@@ -103,8 +105,9 @@ impl<B: Bus> fmt::Debug for Channel<B> {
 }
 
 impl<B: Bus> Channel<B> {
-    /// Posts transfers: descriptors, then one doorbell. Nothing is posted unless all can be. Waits
-    /// for room where the ring or table is full of transfers that are on their way.
+    /// Posts transfers: descriptors, then one doorbell; of a batch that is longer than what the
+    /// engine fetches ahead it hears already when so much is written. Nothing is posted unless all
+    /// can be. Waits for room where the ring or table is full of transfers that are on their way.
     ///
     /// # Errors
     /// A transfer that cannot be (empty, beyond its buffer, not aligned to 4 B, in flight

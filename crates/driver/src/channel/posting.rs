@@ -52,16 +52,37 @@ impl<B: Bus> Channel<B> {
         }
         self.wait_for_room(needed).await?;
         self.apply_connection(connection.as_ref()).await?;
-        let descriptors = self.build(&batch);
-        self.descriptors.write(&self.device, self.posted, &descriptors).await?;
+        let mut head = self.build(&batch);
+        let count = head.len();
+        let tail = head.split_off(self.head_length(count));
+        self.descriptors.write(&self.device, self.posted, &head).await?;
         let tickets = self.enter(batch);
+        self.unwritten = tail;
         // From here on the transfers are posted, even if nobody polls this future any more.
+        let doorbells = self.statistics.doorbells;
         if let Err(error) = self.ring_doorbell().await {
-            self.retract(tickets.len());
+            if self.statistics.doorbells == doorbells {
+                self.retract(tickets.len());
+            } else {
+                let fault = self.unanswered(error.clone());
+                self.fail_all(&fault, None, None);
+                self.state = State::Stopped(fault);
+            }
             return Err(error);
         }
-        self.statistics.descriptors += descriptors.len() as u64;
+        self.statistics.descriptors += count as u64;
         Ok(tickets)
+    }
+
+    /// How many descriptors of a batch are written before the engine is told of them: of a long
+    /// one as many as it fetches ahead, so that it begins while the others are written.
+    fn head_length(&self, count: usize) -> usize {
+        match self.descriptors {
+            Descriptors::Ring { .. } => {
+                count.min(2 * self.device.description().fetch_batch as usize)
+            }
+            Descriptors::Table { .. } | Descriptors::CommandPort => count,
+        }
     }
 
     /// Takes back the last transfers: the engine has not been told of them.
@@ -74,6 +95,7 @@ impl<B: Bus> Channel<B> {
         self.next_ticket -= transfers as u64;
         self.statistics.posted -= transfers as u64;
         self.doorbell_due = false;
+        self.unwritten.clear();
     }
 
     /// What a peer channel is connected to.
@@ -251,10 +273,17 @@ impl<B: Bus> Channel<B> {
         tickets
     }
 
-    /// Rings the doorbell if that is due.
+    /// Rings the doorbell if that is due: twice where a part of the batch has still to be written.
     pub(super) async fn ring_doorbell(&mut self) -> Result<(), DriverError> {
         if !self.doorbell_due {
             return Ok(());
+        }
+        if !self.unwritten.is_empty() {
+            let first = self.posted - self.unwritten.len() as u64;
+            self.write(channel::DOORBELL, first as u32).await?;
+            self.statistics.doorbells += 1;
+            self.descriptors.write(&self.device, first, &self.unwritten).await?;
+            self.unwritten.clear();
         }
         self.write(channel::DOORBELL, self.posted as u32).await?;
         self.doorbell_due = false;

@@ -82,6 +82,7 @@ impl<B: Bus> Channel<B> {
         self.applied = connection.as_ref().map(Arc::downgrade);
         self.status.clear().map_err(|error| self.slot.shared.bus_error(error))?;
         (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
+        self.unwritten.clear();
         self.let_run(connection.as_deref()).await?;
         self.statistics.restarts += 1;
         Ok(())
@@ -139,7 +140,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Why the device does not answer.
-    fn unanswered(&self, error: DriverError) -> TransferFault {
+    pub(super) fn unanswered(&self, error: DriverError) -> TransferFault {
         self.link_down().unwrap_or_else(|| TransferFault::NoAnswer(Box::new(error)))
     }
 

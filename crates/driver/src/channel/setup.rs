@@ -80,6 +80,7 @@ impl<B: Bus> Channel<B> {
             completed: 0,
             seen: 0,
             doorbell_due: false,
+            unwritten: Vec::new(),
             pending: VecDeque::new(),
             quarantine: Vec::new(),
             results: Results::default(),
