@@ -14,12 +14,12 @@ FUZZ_ITERATIONS := 1000000000000
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests doc registers bench \
-	bench-document fuzz fmt readme architecture pciebench clean
+	bench-document fuzz fmt readme architecture pciebench rosta clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: ## build, then show the eight-FPGA lab: its tree, and traffic in it
+run: ## build, then run the reproduction of the eight-FPGA system and show its tables
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
@@ -74,6 +74,9 @@ architecture: ## the transfer that docs/architecture.md follows, written there a
 
 pciebench: ## the lab pciebench against its published rows; writes docs/pciebench.md anew
 	$(CARGO) run --release --locked -p crosslane-reproduce --example pciebench -- --write
+
+rosta: ## the reproduction rosta; writes the tables of docs/reproductions/rosta.md anew
+	$(CARGO) run --release --locked -p crosslane-reproduce --example rosta
 
 clean: ## delete what was built
 	$(CARGO) clean

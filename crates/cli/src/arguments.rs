@@ -28,6 +28,7 @@ Examples:
   crosslane topo rosta
   crosslane bench p2p --lab rosta --from fpga1 --to fpga5
   crosslane bench traffic --lab rosta --flow fpga1:fpga2:write:64K
+  crosslane reproduce rosta
 
 Results go to standard output, errors and progress to standard error.
 Exit codes: 0 all is well, 1 something failed, 2 the command line is wrong.
@@ -70,6 +71,10 @@ All but `traffic` go through the driver, on labs whose endpoints have a DMA engi
         #[command(subcommand)]
         command: BenchCommand,
     },
+    /// Published experiments, run in their lab through the driver
+    Reproduce(ReproduceArguments),
+    /// How good labs are beside their measurements, and which constants matter
+    Validate(ValidateArguments),
     /// Completions for a shell
     #[command(after_help = "\
 Examples:
@@ -228,6 +233,51 @@ pub struct TrafficArguments {
     /// What a nanosecond of the trace stands for.
     #[arg(long, value_name = "UNIT", default_value = "ns", requires = "trace")]
     pub trace_unit: TraceUnit,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane reproduce                        the reproductions that there are
+  crosslane reproduce rosta
+  crosslane reproduce rosta --json > rosta.json
+
+Each figure of the document stands beside the same measurement in the lab. A row is an input (a
+constant was taken from it), a fit (constants were fitted to it), predicted, or context (never a
+pass mark). Rows outside their tolerance are marked; the exit code is 1 only where something
+did not run. Every byte that is moved is compared. Same seed, same output.")]
+pub struct ReproduceArguments {
+    /// The reproduction; left out: those that there are.
+    pub name: Option<String>,
+    /// List the reproductions.
+    #[arg(long, conflicts_with_all = ["name", "json"])]
+    pub list: bool,
+    /// Print JSON.
+    #[arg(long, requires = "name")]
+    pub json: bool,
+    /// Everything random comes from this number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Arguments of `validate`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane validate pciebench
+  crosslane validate pciebench --json
+
+Without a set all of them: every shipped lab that has measurements beside it. To find the
+constants that matter each is raised by 10 % (counts by 1 at least), and the experiments are
+run again in a shorter form. With all sets this takes a few minutes.")]
+pub struct ValidateArguments {
+    /// Sets of measurements, by the name of their lab.
+    #[arg(value_name = "SET")]
+    pub sets: Vec<String>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// What one nanosecond of a trace file stands for: the format knows no shorter time.

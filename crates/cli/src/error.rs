@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crosslane_lab::LabError;
+use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
 /// Why a command ends without success.
@@ -17,6 +18,9 @@ pub enum CommandError {
     /// The lab cannot be loaded, built or enumerated.
     #[error(transparent)]
     Lab(#[from] Box<LabError>),
+    /// A reproduction or a validation cannot be run.
+    #[error(transparent)]
+    Reproduce(#[from] ReproduceError),
     /// The run had errors. They have been printed behind the results.
     #[error("the run had errors")]
     Run,

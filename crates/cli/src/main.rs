@@ -14,6 +14,7 @@ mod output;
 mod perfetto;
 mod progress;
 mod quantity;
+mod reproduce_command;
 mod route;
 mod size;
 mod table;
@@ -26,6 +27,7 @@ use std::process::ExitCode;
 use arguments::{BenchCommand, Cli, Command, TopoArguments};
 use clap::{CommandFactory, Parser};
 use crosslane_lab::Lab;
+use crosslane_reproduce::ReproduceError;
 use error::CommandError;
 
 fn main() -> ExitCode {
@@ -45,6 +47,8 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Lab { command } => lab_command::run(command),
         Command::Topo(arguments) => topo(arguments),
         Command::Bench { command } => bench(command),
+        Command::Reproduce(arguments) => reproduce_command::run(arguments),
+        Command::Validate(arguments) => reproduce_command::run_validation(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "crosslane", &mut script);
@@ -82,7 +86,9 @@ fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
 /// Says on standard error why the command fails: a lab's problem with the line of its file.
 fn report(error: &CommandError) {
     match error {
-        CommandError::Lab(problem) if problem.place.is_some() => {
+        CommandError::Lab(problem) | CommandError::Reproduce(ReproduceError::Lab(problem))
+            if problem.place.is_some() =>
+        {
             output::print_diagnostic(&**problem);
         }
         CommandError::Run => {}

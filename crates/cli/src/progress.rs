@@ -64,3 +64,49 @@ impl Progress {
         self.bar.finish_and_clear();
     }
 }
+
+/// Progress of steps that differ too much for a rate: how many are done, and what was the last.
+pub struct Steps {
+    bar: ProgressBar,
+    watched: bool,
+    begin: Instant,
+    /// Simulated time of all steps together, microseconds.
+    simulated_us: AtomicU64,
+    what: &'static str,
+}
+
+const STEPS_TEMPLATE: &str = "{bar:30} {pos} of {len} {msg}, {eta} left";
+
+impl Steps {
+    /// Of so many steps, each one of `what` (a plural).
+    #[must_use]
+    pub fn new(total: u64, what: &'static str) -> Self {
+        let watched = std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(STEPS_TEMPLATE) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        let (begin, simulated_us) = (Instant::now(), AtomicU64::new(0));
+        Self { bar, watched, begin, simulated_us, what }
+    }
+
+    /// One more has been done, in so much simulated time.
+    pub fn done(&self, step: &str, simulated: Picoseconds) {
+        if !self.watched {
+            return;
+        }
+        let us = simulated.0.div_ceil(1_000_000);
+        let us = self.simulated_us.fetch_add(us, Ordering::Relaxed) + us;
+        if self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        let simulated = Picoseconds(us.saturating_mul(1_000_000));
+        self.bar.set_message(format!("{}, simulated {simulated}, last {step}", self.what));
+        self.bar.inc(1);
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

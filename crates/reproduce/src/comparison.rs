@@ -62,6 +62,9 @@ pub struct Row {
     /// Why it is of that kind.
     #[serde(skip)]
     pub reason: String,
+    /// Quantity and conditions in a few words, for tables; empty where they are not in one.
+    #[serde(skip)]
+    pub label: String,
 }
 
 impl Row {
@@ -109,7 +112,7 @@ mod tests {
         let tolerance = fraction.map(|fraction| Tolerance { fraction, reason: "a test" });
         let (quantity, conditions, unit) = ("q".into(), "c".into(), "ns".into());
         let (published, simulated, kind) = (None, None, Kind::Predicted);
-        let reason = String::new();
+        let (reason, label) = (String::new(), String::new());
         Row { quantity, conditions, unit, published, simulated, error, kind, tolerance, reason }
     }
 

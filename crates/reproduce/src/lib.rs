@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Published measurements and the same measurements in the lab, side by side.
 //!
-//! Read first: [`comparison`], what a pair of figures is worth.
+//! Read first: [`comparison`], what a pair of figures is worth; then [`rosta`].
 
 #![forbid(unsafe_code)]
 
@@ -10,5 +10,9 @@ mod error;
 pub mod markdown;
 pub mod pciebench;
 pub mod published;
+pub mod reproduction;
+pub mod rosta;
+pub mod table;
+pub mod validation;
 
 pub use error::ReproduceError;

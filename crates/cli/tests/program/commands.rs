@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 14] = [
+const PAGES: [&str; 16] = [
     "",
     "lab",
     "lab list",
@@ -22,6 +22,8 @@ const PAGES: [&str; 14] = [
     "bench latency",
     "bench chain",
     "bench traffic",
+    "reproduce",
+    "validate",
     "completions",
 ];
 
@@ -77,12 +79,49 @@ fn the_examples_work() {
         examples.extend(lines.map(|line| line[..end(line)].to_owned()));
     }
     assert!(examples.len() >= 12, "{examples:?}");
+    // The reproduction takes most of a minute; the crate `reproduce` runs it in its own tests.
+    examples.retain(|example| !example.starts_with("reproduce rosta"));
     for example in examples {
         let output = command(&example).current_dir(&folder).output().unwrap();
         assert!(output.status.success(), "crosslane {example}: {output:?}");
     }
     for file in ["rosta.svg", "t.pftrace"] {
         assert!(folder.join(file).exists(), "an example writes {file}");
+    }
+}
+
+#[test]
+fn reproductions_are_listed_and_unknown_names_are_answered() {
+    let list = stdout_of("reproduce");
+    assert!(list.contains("\nrosta  "), "{list}");
+    assert_eq!(stdout_of("reproduce --list"), list);
+    for (arguments, complaint) in [
+        ("reproduce nowhere", "there is no reproduction nowhere; there are rosta"),
+        ("validate nowhere", "there is no set of measurements nowhere; there are pciebench, rosta"),
+    ] {
+        let run = run(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
+        assert!(run.stderr.contains(complaint), "{}", run.stderr);
+    }
+    for arguments in ["reproduce --json", "reproduce rosta --list", "reproduce rosta --seed x"] {
+        assert_eq!(run(arguments).code, 2, "crosslane {arguments}");
+    }
+}
+
+#[test]
+fn a_validation_names_the_constants_that_matter() {
+    let json = json_of("validate pciebench --json");
+    let set = &json["sets"][0];
+    assert_eq!(set["rows"], 164);
+    assert_eq!(set["compared"]["rows"], 55);
+    assert_eq!(set["outside"].as_array().unwrap().len(), 0);
+    let influences = set["influences"].as_array().unwrap();
+    assert_eq!(influences.len(), 5);
+    let sizes: Vec<f64> = influences.iter().map(|one| one["average"].as_f64().unwrap()).collect();
+    assert!(sizes.is_sorted_by(|a, b| a >= b) && sizes[4] > 0.0, "{sizes:?}");
+    let page = stdout_of("validate pciebench");
+    for one in influences {
+        assert!(page.contains(one["constant"].as_str().unwrap()), "{page}");
     }
 }
 

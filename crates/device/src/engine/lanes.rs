@@ -12,8 +12,9 @@ use super::pattern::Checker;
 use super::{Engine, Taken};
 
 /// A FIFO that has run empty returns its credits when nothing has come for so many clocks: the
-/// writes of a stream that is drained as fast as it comes would else each be answered by one.
-pub(super) const CREDIT_DELAY_CLOCKS: u64 = 64;
+/// writes of a stream that is drained as fast as it comes would else each be answered by one. At
+/// 250 MHz it is 1 us, longer than the pauses of a stream that has a quarter of a Gen3 x4 link.
+pub(super) const CREDIT_DELAY_CLOCKS: u64 = 256;
 
 /// A TLP that waits for room in a lane, or behind one that does.
 pub(super) struct Stalled {

@@ -94,6 +94,7 @@ impl Row {
             kind: self.kind,
             tolerance: self.tolerance().map(|fraction| Tolerance { fraction, reason }),
             reason: self.reason().to_owned(),
+            label: format!("{} {} B", self.test, self.size_bytes),
         }
     }
 

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane reproduce` and `crosslane validate`: published figures beside the lab's.
+
+use std::fmt::Write as _;
+
+use crosslane_pcie::units::Picoseconds;
+use crosslane_reproduce::reproduction::{Reproduction, reproduce, reproducible};
+use crosslane_reproduce::rosta::{SCENARIOS, Watch};
+use crosslane_reproduce::table as plain;
+use crosslane_reproduce::validation::{CHANGE, SETS, Validation, numbers, validate};
+
+use crate::arguments::{ReproduceArguments, ValidateArguments};
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::progress::Steps;
+use crate::table::{Align, Table};
+
+/// Most columns of a paragraph.
+const PAGE_COLUMNS: usize = 98;
+
+impl Watch for Steps {
+    fn done(&self, scenario: &str, simulated: Picoseconds) {
+        Self::done(self, scenario, simulated);
+    }
+}
+
+/// Runs a reproduction, or lists those that there are.
+///
+/// # Errors
+/// A name that there is not, an experiment that does not run, or an output that cannot be written.
+pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
+    let Some(name) = &arguments.name else { return list() };
+    let steps = Steps::new(SCENARIOS, "scenarios");
+    let reproduction = reproduce(name, arguments.seed, &steps);
+    steps.finish();
+    let reproduction = reproduction?;
+    if arguments.json { print_json(&reproduction.to_json()) } else { print(&page(&reproduction)) }
+}
+
+fn list() -> Result<(), CommandError> {
+    let mut table = Table::new(&[("reproduction", Align::Left), ("what is done", Align::Left)]);
+    for known in reproducible() {
+        table.row([known.name.to_owned(), known.summary.to_owned()]);
+    }
+    print(&table.to_string())
+}
+
+/// A reproduction as people read it.
+fn page(reproduction: &Reproduction) -> String {
+    let mut page = String::new();
+    for (number, experiment) in (1..).zip(&reproduction.experiments) {
+        let _ = writeln!(page, "{number}. {}", experiment.title);
+        for table in &experiment.tables {
+            page.push_str(&printed(table).to_string());
+        }
+        for paragraph in &experiment.text {
+            page.push_str(&wrapped(paragraph));
+        }
+        page.push('\n');
+    }
+    page.push_str("The document's figures beside the lab's\n");
+    page.push_str(&printed(&reproduction.comparison()).to_string());
+    page.push_str(&wrapped(&reproduction.summary()));
+    page
+}
+
+/// A table as it is set on a terminal.
+fn printed(table: &plain::Table) -> Table {
+    let align = |align: plain::Align| match align {
+        plain::Align::Left => Align::Left,
+        plain::Align::Right => Align::Right,
+    };
+    let columns: Vec<(&str, Align)> =
+        table.columns.iter().map(|(heading, setting)| (*heading, align(*setting))).collect();
+    let mut printed = Table::new(&columns);
+    for row in &table.rows {
+        printed.row(row.clone());
+    }
+    printed
+}
+
+/// A paragraph in lines of a page, each ended.
+fn wrapped(paragraph: &str) -> String {
+    let (mut text, mut columns) = (String::new(), 0);
+    for word in paragraph.split_whitespace() {
+        let length = word.chars().count();
+        if columns > 0 && columns + 1 + length > PAGE_COLUMNS {
+            text.push('\n');
+            columns = 0;
+        }
+        if columns > 0 {
+            text.push(' ');
+            columns += 1;
+        }
+        text.push_str(word);
+        columns += length;
+    }
+    text.push('\n');
+    text
+}
+
+/// Validates sets of measurements: all of them where none is named.
+///
+/// # Errors
+/// A set that there is not, or an experiment that does not run.
+pub fn run_validation(arguments: &ValidateArguments) -> Result<(), CommandError> {
+    let names: Vec<&str> = if arguments.sets.is_empty() {
+        SETS.to_vec()
+    } else {
+        arguments.sets.iter().map(String::as_str).collect()
+    };
+    let mut counts = Vec::new();
+    for name in &names {
+        counts.push(numbers(name)? as u64);
+    }
+    let steps = Steps::new(counts.iter().sum(), "constants");
+    let validations: Result<Vec<Validation>, _> =
+        names.iter().map(|name| validate(name, &steps)).collect();
+    steps.finish();
+    let validations = validations?;
+    if arguments.json {
+        return print_json(&serde_json::json!({
+            "change": CHANGE,
+            "sets": validations,
+            "version": env!("CARGO_PKG_VERSION"),
+        }));
+    }
+    let pages: Vec<String> = validations.iter().map(validation_page).collect();
+    print(&pages.join("\n"))
+}
+
+fn validation_page(validation: &Validation) -> String {
+    let percent = |fraction: f64| format!("{:+.1} %", 100.0 * fraction);
+    let mut page = format!(
+        "{}: {} published rows, {} compared, {} of them predicted; {} of {} constants fitted\n",
+        validation.set,
+        validation.rows,
+        validation.compared.rows,
+        validation.predicted.rows,
+        validation.fitted,
+        validation.constants,
+    );
+    for (what, errors) in [("compared", validation.compared), ("predicted", validation.predicted)] {
+        let (worst, median) = (percent(errors.worst), 100.0 * errors.median);
+        let _ = writeln!(page, "  {what}: worst error {worst}, median {median:.1} %");
+    }
+    if !validation.outside.is_empty() {
+        let outside = validation.outside.join(", ");
+        let _ = writeln!(page, "  OUTSIDE their tolerance: {outside}");
+    }
+    let _ = writeln!(
+        page,
+        "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
+         least), in\n  shorter runs; {} numbers were raised, {} are zero or cannot have other \
+         values\n",
+        100.0 * CHANGE,
+        validation.changed,
+        validation.fixed,
+    );
+    let mut table = Table::new(&[
+        ("constant", Align::Left),
+        ("value", Align::Right),
+        ("raised to", Align::Right),
+        ("rows change", Align::Right),
+        ("most", Align::Right),
+        ("row", Align::Left),
+    ]);
+    for one in &validation.influences {
+        table.row([
+            one.constant.clone(),
+            one.value.to_string(),
+            format!("{} {}", (one.changed_to * 1e3).round() / 1e3, one.unit).trim_end().to_owned(),
+            format!("{:.2} %", 100.0 * one.average),
+            percent(one.largest),
+            one.row.clone(),
+        ]);
+    }
+    page.push_str(&table.to_string());
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paragraphs_are_wrapped_between_words() {
+        assert_eq!(wrapped("a  b"), "a b\n");
+        assert_eq!(wrapped(""), "\n");
+        let long = "word ".repeat(50);
+        let text = wrapped(&long);
+        assert!(text.lines().all(|line| line.chars().count() <= PAGE_COLUMNS));
+        assert_eq!(text.split_whitespace().count(), 50);
+    }
+}

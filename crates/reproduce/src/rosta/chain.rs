@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! HOST -> FPGA 1 -> ... -> FPGA 8 -> HOST (Fig. 6), compared in host memory.
+
+use crosslane_bench::{Measured, chain};
+use rayon::prelude::*;
+
+use super::experiment::{Experiment, mebibytes};
+use super::published::shown;
+use super::scene::{Context, Engine};
+use crate::comparison::Row;
+use crate::error::ReproduceError;
+use crate::table::{Align, Table};
+
+/// Boards in the row.
+const DEVICES: u32 = 8;
+const CONDITIONS: &str = "HOST to 8 FPGAs to HOST";
+
+fn measure(context: &Context<'_>, engine: Engine) -> Result<Measured, ReproduceError> {
+    let options = context.registered(engine);
+    let run = context.run(engine, "chain of 8 FPGAs", async |host| {
+        let mut devices = Vec::new();
+        for number in 1..=DEVICES {
+            devices.push(host.open(number).await?);
+        }
+        chain(&devices, &options).await
+    })?;
+    Ok(run.value)
+}
+
+fn compared(context: &Context<'_>, measured: &Measured) -> Row {
+    let rate = mebibytes(measured.hardware_bytes_per_second());
+    context.figures.compare("chain_rate", CONDITIONS, rate)
+}
+
+/// The document's engine alone.
+pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+    Ok(vec![compared(context, &measure(context, Engine::Document)?)])
+}
+
+/// The chain with both engines.
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+    let results: Vec<Measured> =
+        Engine::ALL.par_iter().map(|engine| measure(context, *engine)).collect::<Result<_, _>>()?;
+    let mut table = Table::new(&[
+        ("engine", Align::Left),
+        ("timers MiB/s", Align::Right),
+        ("application MiB/s", Align::Right),
+        ("wrong words", Align::Right),
+    ]);
+    let mut rows = Vec::new();
+    for (engine, measured) in Engine::ALL.into_iter().zip(&results) {
+        let timers = mebibytes(measured.hardware_bytes_per_second());
+        let application = mebibytes(measured.application_bytes_per_second());
+        table.row([
+            engine.words().to_owned(),
+            format!("{timers:.1}"),
+            format!("{application:.1}"),
+            measured.data_errors.words.to_string(),
+        ]);
+        let conditions = format!("{CONDITIONS}{}", engine.condition());
+        match engine {
+            Engine::Document => rows.push(compared(context, measured)),
+            Engine::Own => rows.push(shown("chain_rate", &conditions, "MiB/s", timers)),
+        }
+        rows.push(shown("chain_rate_application", &conditions, "MiB/s", application));
+    }
+    Ok(Experiment {
+        title: "HOST -> fpga1 -> ... -> fpga8 -> HOST, 4 MiB (Fig. 6)",
+        text: Vec::new(),
+        tables: vec![table],
+        rows,
+    })
+}

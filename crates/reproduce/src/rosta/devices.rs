@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Writes to and reads from host memory by one to eight FPGAs at once (Figs 4, 5).
+//!
+//! Boards take turns: fpga1, 5, 2, 6, 3, 7, 4, 8. From three devices on the link that all share
+//! is then the one that the document names, x8 Gen2 at the host, and not one board's cable, which
+//! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
+
+use crosslane_bench::{Flow, Measured, Together, Work, together};
+use rayon::prelude::*;
+
+use super::experiment::{Experiment, mebibytes};
+use super::published::shown;
+use super::scene::{Context, Engine, PortObserver};
+use crate::comparison::Row;
+use crate::error::ReproduceError;
+use crate::table::{Align, Table};
+
+/// In which order devices join in, by number.
+const ORDER: [u32; 8] = [1, 5, 2, 6, 3, 7, 4, 8];
+/// Lower end of the link that all share.
+const SHARED: &str = "rha25.up";
+
+/// Which way the data go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Write,
+    Read,
+}
+
+impl Direction {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Write => "write",
+            Self::Read => "read",
+        }
+    }
+}
+
+/// What so many devices have measured.
+pub(super) struct Shares {
+    together: Together,
+    /// Bytes of each device while all were active.
+    device_bytes: Vec<u64>,
+}
+
+impl Shares {
+    fn count(&self) -> f64 {
+        self.together.flows.len() as f64
+    }
+
+    fn hardware_average(&self) -> f64 {
+        mebibytes(self.together.hardware_sum() / self.count())
+    }
+
+    fn application_average(&self) -> f64 {
+        mebibytes(self.together.application_sum() / self.count())
+    }
+
+    /// Throughput of the shared channel while all were active.
+    fn channel(&self) -> f64 {
+        self.together.common.map_or(0.0, |common| mebibytes(common.bytes_per_second()))
+    }
+
+    fn wrong_words(&self) -> u64 {
+        self.together.flows.iter().map(|flow: &Measured| flow.data_errors.words).sum()
+    }
+
+    /// Largest less smallest share of devices with symmetric paths (those of one board), over
+    /// their average; the worse of the boards.
+    pub(super) fn spread_of_flows(&self) -> f64 {
+        let board = |first: usize| self.device_bytes.iter().skip(first).step_by(2).copied();
+        [0, 1].map(|first| spread(board(first))).into_iter().fold(0.0, f64::max)
+    }
+
+    /// The same between the two ingress ports of the adapter's switch.
+    pub(super) fn spread_of_ports(&self) -> f64 {
+        spread([0, 1].map(|first| self.device_bytes.iter().skip(first).step_by(2).sum()))
+    }
+}
+
+fn spread(bytes: impl IntoIterator<Item = u64>) -> f64 {
+    let bytes: Vec<u64> = bytes.into_iter().collect();
+    let (Some(least), Some(most)) = (bytes.iter().min(), bytes.iter().max()) else { return 0.0 };
+    let average = bytes.iter().sum::<u64>() as f64 / bytes.len() as f64;
+    if average == 0.0 { 0.0 } else { (most - least) as f64 / average }
+}
+
+/// Runs the first `count` devices at once.
+pub(super) fn measure(
+    context: &Context<'_>,
+    engine: Engine,
+    direction: Direction,
+    count: usize,
+) -> Result<Shares, ReproduceError> {
+    let options = context.options(engine);
+    let name = format!("{count} devices {} at once", direction.word());
+    let run = context.run(engine, &name, async |host| {
+        let mut flows = Vec::new();
+        for (core, number) in (0..).zip(&ORDER[..count]) {
+            let device = host.open(*number).await?;
+            let work = match direction {
+                Direction::Write => Work::Write(device),
+                Direction::Read => Work::Read(device),
+            };
+            flows.push(Flow { work, core, options });
+        }
+        let observer = PortObserver::new(&host, SHARED, direction, &ORDER[..count]);
+        let together = together(&flows, &observer).await?;
+        let device_bytes = observer.device_bytes(together.common);
+        Ok(Shares { together, device_bytes })
+    })?;
+    Ok(run.value)
+}
+
+fn rows_of(
+    context: &Context<'_>,
+    engine: Engine,
+    direction: Direction,
+    count: usize,
+    shares: &Shares,
+) -> Vec<Row> {
+    let devices = if count == 1 { "device" } else { "devices" };
+    let word = direction.word();
+    let conditions = match direction {
+        Direction::Write => format!("{count} {devices}; 4 MiB; MPS 128"),
+        Direction::Read => format!("{count} {devices}; 4 MiB"),
+    };
+    let published = match (engine, direction, count) {
+        (Engine::Own, ..) => None,
+        (_, Direction::Write, 2) => {
+            Some(("ram_write_rate_per_device", "2 devices; 4 MiB; MPS 128"))
+        }
+        (_, Direction::Write, 3..) => {
+            Some(("ram_write_channel_rate", "3 to 8 devices; 4 MiB; MPS 128"))
+        }
+        (_, Direction::Read, 1..=3) => Some(("ram_read_rate_per_device", "1 to 3 devices; 4 MiB")),
+        (_, Direction::Read, 4..) => Some(("ram_read_channel_rate", "4 to 8 devices; 4 MiB")),
+        _ => None,
+    };
+    let own_conditions = format!("{conditions}{}", engine.condition());
+    let per_device = format!("ram_{word}_rate_per_device");
+    let channel = format!("ram_{word}_channel_rate");
+    // The only figure that sums up devices and was fitted: reads by one.
+    let part = match (direction, count) {
+        (Direction::Write, 2) | (Direction::Read, 1) => String::new(),
+        _ => format!(" of {count}"),
+    };
+    let mut rows = Vec::new();
+    for (quantity, value) in
+        [(&per_device, shares.hardware_average()), (&channel, shares.channel())]
+    {
+        rows.push(match published {
+            Some((of, under)) if of == quantity => {
+                context.figures.compare_part((of, under), &conditions, &part, value)
+            }
+            _ => shown(quantity, &own_conditions, "MiB/s", value),
+        });
+    }
+    let sum = shares.together.hardware_sum();
+    let sums = [
+        (format!("ram_{word}_rate_per_device_application"), shares.application_average()),
+        (format!("ram_{word}_rate_sum"), mebibytes(sum)),
+        (format!("ram_{word}_rate_sum_application"), mebibytes(shares.together.application_sum())),
+    ];
+    rows.extend(
+        sums.iter().map(|(quantity, value)| shown(quantity, &own_conditions, "MiB/s", *value)),
+    );
+    if count == ORDER.len() {
+        let spreads = [
+            ("spread_of_flows", shares.spread_of_flows()),
+            ("spread_of_ports", shares.spread_of_ports()),
+        ];
+        let row = |(quantity, value)| {
+            shown(&format!("ram_{word}_{quantity}"), &own_conditions, "1", value)
+        };
+        rows.extend(spreads.map(row));
+    }
+    rows
+}
+
+/// What the document gives figures for, with its engine alone: the fewest and the most devices of
+/// each figure.
+pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+    let mut rows = Vec::new();
+    for (direction, count) in [
+        (Direction::Write, 2),
+        (Direction::Write, 3),
+        (Direction::Write, 8),
+        (Direction::Read, 1),
+        (Direction::Read, 2),
+        (Direction::Read, 3),
+    ] {
+        let shares = measure(context, Engine::Document, direction, count)?;
+        let all = rows_of(context, Engine::Document, direction, count, &shares);
+        rows.extend(all.into_iter().filter(Row::is_compared));
+    }
+    Ok(rows)
+}
+
+/// One direction with both engines.
+pub(super) fn run(
+    context: &Context<'_>,
+    direction: Direction,
+) -> Result<Experiment, ReproduceError> {
+    let scenarios: Vec<_> =
+        (1..=ORDER.len()).flat_map(|count| Engine::ALL.map(|engine| (count, engine))).collect();
+    let results: Vec<Shares> = scenarios
+        .par_iter()
+        .map(|(count, engine)| measure(context, *engine, direction, *count))
+        .collect::<Result<_, _>>()?;
+    let mut table = Table::new(&[
+        ("devices", Align::Right),
+        ("timer each", Align::Right),
+        ("sum", Align::Right),
+        ("app. each", Align::Right),
+        ("sum", Align::Right),
+        ("channel", Align::Right),
+        ("our engine: each", Align::Right),
+        ("sum", Align::Right),
+        ("channel", Align::Right),
+        ("wrong words", Align::Right),
+    ]);
+    let mut rows = Vec::new();
+    for (count, results) in (1..).zip(results.chunks(Engine::ALL.len())) {
+        let [document, own] = results else { unreachable!("a result for each engine") };
+        let cells = [
+            document.hardware_average(),
+            mebibytes(document.together.hardware_sum()),
+            document.application_average(),
+            mebibytes(document.together.application_sum()),
+            document.channel(),
+            own.hardware_average(),
+            mebibytes(own.together.hardware_sum()),
+            own.channel(),
+        ];
+        let wrong = document.wrong_words() + own.wrong_words();
+        let mut row = vec![count.to_string()];
+        row.extend(cells.map(|rate| format!("{rate:.0}")));
+        row.push(wrong.to_string());
+        table.row(row);
+        for (engine, shares) in Engine::ALL.into_iter().zip(results) {
+            rows.extend(rows_of(context, engine, direction, count, shares));
+        }
+    }
+    let spreads: Vec<f64> = results[results.len() - Engine::ALL.len()..]
+        .iter()
+        .flat_map(|shares| [shares.spread_of_flows(), shares.spread_of_ports()])
+        .collect();
+    Ok(Experiment {
+        title: match direction {
+            Direction::Write => "1 to 8 FPGAs write 4 MiB each to RAM, MiB/s (Fig. 4)",
+            Direction::Read => "1 to 8 FPGAs read 4 MiB each from RAM, MiB/s (Fig. 5)",
+        },
+        text: vec![text(direction, spreads.into_iter().fold(0.0, f64::max))],
+        tables: vec![table],
+        rows,
+    })
+}
+
+fn text(direction: Direction, worst: f64) -> String {
+    let order = ORDER.map(|number| number.to_string()).join(", ");
+    let sums = match direction {
+        Direction::Write => format!(
+            "Devices join in the order {order}. They do not begin and end at once, so their sum \
+             exceeds what the channel carries while all are active. "
+        ),
+        Direction::Read => String::new(),
+    };
+    format!("{sums}Shares of eight, by device and by board, are equal to {:.1} %.", 100.0 * worst)
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One-way latency by ping-pong, with one switch and with three on the way (Fig. 8).
+
+use crosslane_bench::{LatencyOptions, RoundTrips, latency};
+use rayon::prelude::*;
+
+use super::experiment::Experiment;
+use super::published::shown;
+use super::scene::{Context, Engine};
+use crate::comparison::Row;
+use crate::error::ReproduceError;
+use crate::table::{Align, Table};
+
+/// Switches on the way, and the far end of a ping-pong that fpga1 begins.
+const WAYS: [(u32, u32); 2] = [(1, 2), (3, 5)];
+/// Bytes of a message: one packet, as the document's timer stops with the first data.
+const MESSAGE_BYTES: u32 = 128;
+/// Round trips; all but the first find the same state.
+const ROUNDS: u64 = 100;
+
+fn measure(
+    context: &Context<'_>,
+    engine: Engine,
+    (switches, far): (u32, u32),
+) -> Result<RoundTrips, ReproduceError> {
+    let options = LatencyOptions {
+        message_bytes: MESSAGE_BYTES,
+        rounds: ROUNDS,
+        credits: engine == Engine::Own,
+        ..LatencyOptions::default()
+    };
+    let run = context.run(engine, &format!("latency, {switches} switches"), async |host| {
+        latency(&host.open(1).await?, &host.open(far).await?, &options).await
+    })?;
+    Ok(run.value)
+}
+
+/// Half of the typical round trip, ns.
+fn one_way_ns(trips: &RoundTrips) -> f64 {
+    let mut trips_ps: Vec<u64> = trips.round_trips.iter().map(|time| time.0).collect();
+    trips_ps.sort_unstable();
+    trips_ps[trips_ps.len() / 2] as f64 / 2e3
+}
+
+fn conditions(switches: u32) -> String {
+    format!("{switches} switch{}; one way", if switches == 1 { "" } else { "es" })
+}
+
+/// Both latencies of the document's engine, and what it derives from them.
+fn compared(context: &Context<'_>, one: f64, three: f64) -> Vec<Row> {
+    let switch = (three - one) / 2.0;
+    let figures = [
+        ("p2p_latency", conditions(1), one),
+        ("p2p_latency", conditions(3), three),
+        ("switch_latency", "derived".to_owned(), switch),
+        ("fpga_latency", "receive or transmit; derived".to_owned(), (one - switch) / 2.0),
+    ];
+    let row = |(quantity, conditions, value): &(&str, String, f64)| {
+        context.figures.compare(quantity, conditions, *value)
+    };
+    figures.iter().map(row).collect()
+}
+
+/// The document's engine alone.
+pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+    let [one, three] = WAYS.map(|way| measure(context, Engine::Document, way));
+    Ok(compared(context, one_way_ns(&one?), one_way_ns(&three?)))
+}
+
+/// Both ways with both engines.
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+    let scenarios: Vec<_> =
+        Engine::ALL.iter().flat_map(|engine| WAYS.map(|way| (*engine, way))).collect();
+    let results: Vec<RoundTrips> = scenarios
+        .par_iter()
+        .map(|(engine, way)| measure(context, *engine, *way))
+        .collect::<Result<_, _>>()?;
+    let mut table = Table::new(&[
+        ("switches", Align::Right),
+        ("from, to", Align::Left),
+        ("round trips", Align::Right),
+        ("one way ns", Align::Right),
+        ("longest", Align::Right),
+        ("our engine: one way ns", Align::Right),
+        ("longest", Align::Right),
+        ("wrong words", Align::Right),
+    ]);
+    let (theirs, ours) = results.split_at(WAYS.len());
+    let mut rows = compared(context, one_way_ns(&theirs[0]), one_way_ns(&theirs[1]));
+    for (((switches, far), theirs), ours) in WAYS.iter().zip(theirs).zip(ours) {
+        let longest = |trips: &RoundTrips| {
+            let longest = trips.round_trips.iter().map(|time| time.0).max();
+            format!("{:.0}", longest.unwrap_or(0) as f64 / 2e3)
+        };
+        table.row([
+            switches.to_string(),
+            format!("fpga1, fpga{far}"),
+            theirs.round_trips.len().to_string(),
+            format!("{:.0}", one_way_ns(theirs)),
+            longest(theirs),
+            format!("{:.0}", one_way_ns(ours)),
+            longest(ours),
+            (theirs.data_errors.words + ours.data_errors.words).to_string(),
+        ]);
+        let conditions = format!("{}{}", conditions(*switches), Engine::Own.condition());
+        rows.push(shown("p2p_latency", &conditions, "ns", one_way_ns(ours)));
+    }
+    Ok(Experiment {
+        title: "One-way latency by ping-pong of 128 B (Fig. 8)",
+        text: Vec::new(),
+        tables: vec![table],
+        rows,
+    })
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tables 1 and 2 of the document: what the links can carry, by its formula and exactly.
+
+use crosslane_pcie::ceiling::{skp_factor, write_ceiling_bytes_per_second};
+use crosslane_pcie::link::{Generation, LinkRate, Width};
+
+use super::experiment::{Experiment, mebibytes};
+use super::published::{Figures, shown};
+use crate::table::{Align, Table};
+
+/// Bytes that the document adds to the payload of each packet: 20 of its own, and 3 for Ack,
+/// UpdateFC and what else has no data.
+const DOCUMENT_OVERHEAD_BYTES: f64 = 23.0;
+/// Payloads of the tables, bytes.
+const PAYLOADS_BYTES: [u32; 6] = [8, 16, 32, 64, 128, 256];
+/// Header of a write below 4 GiB, double words.
+const HEADER_DW: u32 = 3;
+
+/// Share of a link that is data, by the document's formula 1.
+pub(super) fn formula(payload_bytes: u32) -> f64 {
+    let payload = f64::from(payload_bytes);
+    payload / (payload + DOCUMENT_OVERHEAD_BYTES)
+}
+
+/// Gen2 with so many lanes.
+pub(super) fn gen2(lanes: u8) -> LinkRate {
+    let width = Width::new(lanes).expect("the document has x4 and x8");
+    LinkRate { generation: Generation::Gen2, width }
+}
+
+/// Bytes per second by the document's formula, SKP ordered sets taken off.
+pub(super) fn limit_with_skp(rate: LinkRate, payload_bytes: u32) -> f64 {
+    rate.bytes_per_second() * skp_factor(rate) * formula(payload_bytes)
+}
+
+/// The limits. Nothing runs: this is arithmetic.
+pub(super) fn run(figures: &Figures) -> Experiment {
+    let mut table = Table::new(&[
+        ("payload B", Align::Right),
+        ("x/(x+23)", Align::Right),
+        ("x4 formula", Align::Right),
+        ("with SKP", Align::Right),
+        ("x4 exact", Align::Right),
+        ("x8 formula", Align::Right),
+        ("with SKP", Align::Right),
+        ("x8 exact", Align::Right),
+    ]);
+    let mut rows = Vec::new();
+    for payload in PAYLOADS_BYTES {
+        let mut cells = vec![payload.to_string(), format!("{:.4}", formula(payload))];
+        for lanes in [4, 8] {
+            let rate = gen2(lanes);
+            let without = rate.bytes_per_second() * formula(payload);
+            let with = limit_with_skp(rate, payload);
+            let exact = write_ceiling_bytes_per_second(rate, HEADER_DW, payload);
+            cells.extend([without, with, exact].map(|limit| format!("{:.1}", mebibytes(limit))));
+            let link = format!("x{lanes} Gen2; MPS {payload}");
+            let by_formula = format!("{link}; the document's formula with SKP");
+            rows.push(if payload == 128 {
+                figures.compare("limit", &by_formula, mebibytes(with))
+            } else {
+                shown("limit", &by_formula, "MiB/s", mebibytes(with))
+            });
+            let conditions = format!("{link}; the document's formula without SKP");
+            rows.push(shown("limit", &conditions, "MiB/s", mebibytes(without)));
+            let conditions = format!("{link}; 3 DW headers, no DLLPs");
+            rows.push(shown("ceiling", &conditions, "MiB/s", mebibytes(exact)));
+        }
+        table.row(cells);
+    }
+    Experiment {
+        title: "Limits of Gen2 links, MiB/s (Tables 1 and 2)",
+        text: vec![
+            "3 of the 23 B are for DLLPs; SKP: times 1 - 4/1538; exact: 20 B a packet, SKP, no DLLPs."
+                .to_owned(),
+        ],
+        tables: vec![table],
+        rows,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documents_limits_follow_from_its_formula() {
+        let mebibytes = |limit: f64| format!("{:.1}", limit / 1_048_576.0);
+        assert_eq!(mebibytes(limit_with_skp(gen2(4), 128)), "1612.6");
+        assert_eq!(mebibytes(limit_with_skp(gen2(8), 128)), "3225.1");
+        assert_eq!(mebibytes(gen2(4).bytes_per_second() * formula(128)), "1616.8");
+    }
+}

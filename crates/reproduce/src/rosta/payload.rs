@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Write rate to host memory against the payload of a packet (Fig. 3), with the descriptor table
+//! that the processor stores in the engine, and with the ring in host memory that the document
+//! only planned; and where the time goes.
+
+use crosslane_bench::{Measured, Options, write};
+use rayon::prelude::*;
+
+use super::experiment::{Experiment, mebibytes};
+use super::limits::{gen2, limit_with_skp};
+use super::published::shown;
+use super::scene::{Context, Engine};
+use crate::comparison::Row;
+use crate::error::ReproduceError;
+use crate::table::{Align, Table};
+
+/// Payloads of Fig. 3, bytes.
+const PAYLOADS_BYTES: [u32; 5] = [8, 16, 32, 64, 128];
+/// Header of a write below 4 GiB, bytes.
+const HEADER_BYTES: u32 = 12;
+/// Payload of the published rates, bytes.
+const PUBLISHED_BYTES: u32 = 128;
+
+/// Who keeps the descriptors, and who moves the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Table,
+    Ring,
+    Own,
+}
+
+impl Way {
+    const ALL: [Self; 3] = [Self::Table, Self::Ring, Self::Own];
+
+    fn condition(self) -> &'static str {
+        match self {
+            Self::Table => "descriptor table",
+            Self::Ring => "descriptor ring",
+            Self::Own => "our engine",
+        }
+    }
+}
+
+fn measure(context: &Context<'_>, way: Way, payload: u32) -> Result<Measured, ReproduceError> {
+    let engine = if way == Way::Own { Engine::Own } else { Engine::Document };
+    let mut options = Options { payload_bytes: Some(payload), ..context.options(engine) };
+    if way == Way::Ring {
+        options.descriptors = Options::default().descriptors;
+    }
+    let name = format!("write to RAM, payload {payload} B, {}", way.condition());
+    Ok(context.run(engine, &name, async |host| write(&host.open(1).await?, &options).await)?.value)
+}
+
+/// One device, 4 MiB, MPS 128, by the table: what the other rates are compared with.
+pub(super) fn one_device(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+    Ok(compared(context, &measure(context, Way::Table, PUBLISHED_BYTES)?))
+}
+
+fn compared(context: &Context<'_>, measured: &Measured) -> Vec<Row> {
+    let hardware = measured.hardware_bytes_per_second();
+    let application = measured.application_bytes_per_second();
+    let total_ms = measured.ended.since(measured.started).as_seconds() * 1e3;
+    let moving_ms = measured.bytes as f64 / hardware * 1e3;
+    [
+        ("ram_write_rate_hardware", "1 device; 4 MiB; MPS 128", mebibytes(hardware)),
+        (
+            "ram_write_rate_application",
+            "1 device; 4 MiB; MPS 128; descriptor table",
+            mebibytes(application),
+        ),
+        ("ram_write_setup_time", "4 MiB; about 1000 descriptors", total_ms - moving_ms),
+        ("ram_write_total_time", "4 MiB", total_ms),
+    ]
+    .map(|(quantity, conditions, value)| context.figures.compare(quantity, conditions, value))
+    .into()
+}
+
+/// Where the time of a packet goes, in clocks of the engine.
+struct Clocks {
+    all: f64,
+    bytes: f64,
+    idle: f64,
+    held_back: f64,
+}
+
+impl Clocks {
+    fn of(context: &Context<'_>, measured: &Measured, payload: u32) -> Self {
+        let counters = measured.channels[0].counters;
+        let tlps = f64::from(counters.tlps.max(1));
+        Self {
+            all: (counters.last_clocks - counters.first_clocks) as f64 / tlps,
+            bytes: f64::from((HEADER_BYTES + payload).div_ceil(context.datapath_bytes)),
+            idle: f64::from(context.idle_clocks),
+            held_back: f64::from(counters.link_clocks) / tlps,
+        }
+    }
+
+    /// What is left: the gap behind each descriptor, shared out over its packets.
+    fn gap(&self) -> f64 {
+        self.all - self.bytes - self.idle - self.held_back
+    }
+}
+
+/// The sweep.
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+    let scenarios: Vec<_> =
+        PAYLOADS_BYTES.iter().flat_map(|payload| Way::ALL.map(|way| (*payload, way))).collect();
+    let results: Vec<Measured> = scenarios
+        .par_iter()
+        .map(|(payload, way)| measure(context, *way, *payload))
+        .collect::<Result<_, _>>()?;
+    let mut rates = Table::new(&[
+        ("payload B", Align::Right),
+        ("theory", Align::Right),
+        ("table: timer", Align::Right),
+        ("app.", Align::Right),
+        ("ring: timer", Align::Right),
+        ("app.", Align::Right),
+        ("our engine: timer", Align::Right),
+        ("app.", Align::Right),
+    ]);
+    let mut losses = Table::new(&[
+        ("payload B", Align::Right),
+        ("clocks a packet", Align::Right),
+        ("its bytes", Align::Right),
+        ("idle clock", Align::Right),
+        ("gap", Align::Right),
+        ("held back by memory", Align::Right),
+    ]);
+    let mut rows = Vec::new();
+    for (payload, results) in PAYLOADS_BYTES.iter().zip(results.chunks(Way::ALL.len())) {
+        let theory = mebibytes(limit_with_skp(gen2(4), *payload));
+        let mut cells = vec![payload.to_string(), format!("{theory:.0}")];
+        for (way, measured) in Way::ALL.into_iter().zip(results) {
+            let timer = mebibytes(measured.hardware_bytes_per_second());
+            let application = mebibytes(measured.application_bytes_per_second());
+            cells.extend([timer, application].map(|rate| format!("{rate:.0}")));
+            let is_published = (way, *payload) == (Way::Table, PUBLISHED_BYTES);
+            if is_published {
+                rows.extend(compared(context, measured));
+            } else {
+                let conditions = format!("1 device; 4 MiB; MPS {payload}; {}", way.condition());
+                rows.push(shown("ram_write_rate_hardware", &conditions, "MiB/s", timer));
+                rows.push(shown("ram_write_rate_application", &conditions, "MiB/s", application));
+            }
+        }
+        rates.row(cells);
+        losses.row(loss_cells(&Clocks::of(context, &results[0], *payload), *payload));
+    }
+    Ok(Experiment {
+        title: "fpga1 writes 4 MiB to RAM, MiB/s, by payload (Fig. 3)",
+        text: vec![loss_text(context)],
+        tables: vec![rates, losses],
+        rows,
+    })
+}
+
+fn loss_cells(clocks: &Clocks, payload: u32) -> Vec<String> {
+    let parts = [clocks.all, clocks.bytes, clocks.idle, clocks.gap(), clocks.held_back];
+    let mut cells = vec![payload.to_string()];
+    cells.extend(parts.map(|part| format!("{part:.2}")));
+    cells
+}
+
+fn loss_text(context: &Context<'_>) -> String {
+    format!(
+        "Where the time goes (table), in clocks of 4 ns; the gap is shared out over the packets \
+         of a page. Host memory takes {} ns more for each write of less than a line of 64 B.",
+        context.partial_line_ns
+    )
+}

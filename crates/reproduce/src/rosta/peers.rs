@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! FPGA to FPGA (Table 3, Fig. 7): one to four transfers on a board, a ring over both boards
+//! (8.1), each to the other board (8.2); with payloads of 128 B, the least that all ports
+//! support, and of 256 B, set on the paths alone.
+
+use crosslane_bench::{Flow, Measured, Options, Together, Work, peer_write, together};
+use crosslane_driver::DescriptorSource;
+use rayon::prelude::*;
+
+use super::experiment::{Experiment, mebibytes};
+use super::published::shown;
+use super::scene::{Context, Engine, Host};
+use crate::comparison::Row;
+use crate::error::ReproduceError;
+use crate::table::{Align, Table};
+
+/// Max_Payload_Size of the two columns of Table 3, bytes: the enumerator's, and the most that
+/// switches and FPGAs support.
+const PAYLOADS_BYTES: [u32; 2] = [128, 256];
+
+/// Transfers at once, by number of sender and receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Case {
+    name: &'static str,
+    pairs: &'static [(u32, u32)],
+}
+
+const ONE: Case = Case { name: "1", pairs: &[(1, 2)] };
+/// From each of a board to the next: at 4, "in a circle".
+const SAME_BOARD: [Case; 4] = [
+    ONE,
+    Case { name: "2", pairs: &[(1, 2), (3, 4)] },
+    Case { name: "3", pairs: &[(1, 2), (3, 4), (2, 3)] },
+    Case { name: "4", pairs: &[(1, 2), (3, 4), (2, 3), (4, 1)] },
+];
+const RING: Case =
+    Case { name: "8.1", pairs: &[(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 1)] };
+const ACROSS: Case =
+    Case { name: "8.2", pairs: &[(1, 5), (2, 6), (3, 7), (4, 8), (5, 1), (6, 2), (7, 3), (8, 4)] };
+
+/// Average rate of the transfers by the engines' timers, bytes per second.
+fn average(together: &Together) -> f64 {
+    together.hardware_sum() / together.flows.len() as f64
+}
+
+/// The document's circuit starts its transfers at the command port; ours posts to a ring.
+fn options(context: &Context<'_>, engine: Engine) -> Options {
+    let options = Options { credits: engine == Engine::Own, ..context.registered(engine) };
+    match engine {
+        Engine::Document => Options { descriptors: DescriptorSource::CommandPort, ..options },
+        Engine::Own => options,
+    }
+}
+
+async fn set_payload(
+    host: &Host<'_>,
+    pairs: &[(u32, u32)],
+    payload: u32,
+) -> Result<(), crosslane_bench::BenchError> {
+    for (from, to) in pairs {
+        host.set_payload_between(*from, *to, payload)?;
+    }
+    Ok(())
+}
+
+/// The transfers of one case at once. `dllps_free` takes Ack and UpdateFC off the wires.
+pub(super) fn measure(
+    context: &Context<'_>,
+    engine: Engine,
+    case: Case,
+    payload: u32,
+    dllps_free: bool,
+) -> Result<Together, ReproduceError> {
+    let options = options(context, engine);
+    let name = format!("FPGA to FPGA, case {}, MPS {payload}", case.name);
+    let run = context.run(engine, &name, async |host| {
+        host.set_dllps_free(dllps_free);
+        set_payload(&host, case.pairs, payload).await?;
+        let mut flows = Vec::new();
+        for (core, (from, to)) in (0..).zip(case.pairs) {
+            let (from, to) = (host.open(*from).await?, host.open(*to).await?);
+            flows.push(Flow { work: Work::Peer { from, to }, core, options });
+        }
+        together(&flows, &crosslane_bench::NoObserver).await
+    })?;
+    Ok(run.value)
+}
+
+/// Average rate of case 8.1, MiB/s, with the DLLPs of all links on the wires or off them.
+///
+/// # Errors
+/// A lab that cannot be built, or a transfer that fails.
+pub(super) fn ring_rate(context: &Context<'_>, dllps_free: bool) -> Result<f64, ReproduceError> {
+    let together = measure(context, Engine::Document, RING, PAYLOADS_BYTES[0], dllps_free)?;
+    Ok(mebibytes(average(&together)))
+}
+
+/// The document's conditions for a case, where it has a figure.
+fn published(case: Case, payload: u32) -> Option<(&'static str, &'static str)> {
+    match (case.name, payload) {
+        ("1", 128) => Some(("p2p_write_rate", "1 transfer; same board; MPS 128")),
+        ("1", 256) => Some(("p2p_write_rate", "1 transfer; same board; MPS 256")),
+        ("8.1", 128) => Some(("p2p_write_rate_8_1", "ring over both boards; MPS 128")),
+        ("8.2", 128) => {
+            Some(("p2p_write_rate_8_2", "8 transfers, each to the other board; MPS 128"))
+        }
+        _ => None,
+    }
+}
+
+fn row_of(context: &Context<'_>, engine: Engine, case: Case, payload: u32, rate: f64) -> Row {
+    match (engine, published(case, payload)) {
+        (Engine::Document, Some((quantity, conditions))) => {
+            context.figures.compare(quantity, conditions, rate)
+        }
+        _ => {
+            let conditions = format!("case {}; MPS {payload}{}", case.name, engine.condition());
+            shown("p2p_write_rate", &conditions, "MiB/s", rate)
+        }
+    }
+}
+
+/// What the document gives figures for, with its engine alone.
+pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+    let mut rows = Vec::new();
+    for (case, payload) in [(ONE, 128), (ONE, 256), (ACROSS, 128)] {
+        let together = measure(context, Engine::Document, case, payload, false)?;
+        let rate = mebibytes(average(&together));
+        rows.push(row_of(context, Engine::Document, case, payload, rate));
+    }
+    Ok(rows)
+}
+
+/// A packet of 256 B on a way where one port was left at 128 B: the error that the sender's
+/// program gets.
+///
+/// # Errors
+/// Where nothing is said, or not the port's name.
+pub(super) fn oversized(context: &Context<'_>) -> Result<String, ReproduceError> {
+    const NAME: &str = "256 B through a port left at 128 B";
+    let options = Options {
+        payload_bytes: Some(PAYLOADS_BYTES[1]),
+        oversize: true,
+        size_bytes: 4096,
+        timeout: super::scene::SHORT_TIMEOUT,
+        ..context.options(Engine::Own)
+    };
+    let run = context.run(Engine::Own, NAME, async |host| {
+        set_payload(&host, ONE.pairs, PAYLOADS_BYTES[1]).await?;
+        let (from, to) = (host.open(1).await?, host.open(2).await?);
+        host.set_payload_of_port(PORT_LEFT_BEHIND, PAYLOADS_BYTES[0])?;
+        Ok(peer_write(&from, &to, &options).await)
+    })?;
+    match run.value {
+        Ok(_) => Err(ReproduceError::experiment(NAME, "it was not detected")),
+        Err(error) if error.to_string().contains(PORT_LEFT_BEHIND) => Ok(error.to_string()),
+        Err(error) => Err(ReproduceError::experiment(NAME, error)),
+    }
+}
+
+/// The port that the first packet of fpga1 reaches.
+const PORT_LEFT_BEHIND: &str = "rc47a.down0";
+
+/// All cases with both engines.
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+    let mut cases = SAME_BOARD.to_vec();
+    cases.extend([RING, ACROSS]);
+    let mut scenarios = Vec::new();
+    for case in &cases {
+        for engine in Engine::ALL {
+            scenarios.extend(PAYLOADS_BYTES.map(|payload| (*case, engine, payload)));
+        }
+    }
+    let results: Vec<Together> = scenarios
+        .par_iter()
+        .map(|(case, engine, payload)| measure(context, *engine, *case, *payload, false))
+        .collect::<Result<_, _>>()?;
+    let mut table = Table::new(&[
+        ("case", Align::Left),
+        ("transfers", Align::Right),
+        ("MPS 128", Align::Right),
+        ("MPS 256", Align::Right),
+        ("our engine: MPS 128", Align::Right),
+        ("MPS 256", Align::Right),
+        ("wrong words", Align::Right),
+    ]);
+    let mut rows = Vec::new();
+    for (case, results) in cases.iter().zip(results.chunks(4)) {
+        let rates: Vec<f64> = results.iter().map(|result| mebibytes(average(result))).collect();
+        let flows = results.iter().flat_map(|result| &result.flows);
+        let wrong: u64 = flows.map(|flow: &Measured| flow.data_errors.words).sum();
+        let mut cells = vec![case.name.to_owned(), case.pairs.len().to_string()];
+        cells.extend(rates.iter().map(|rate| format!("{rate:.1}")));
+        cells.push(wrong.to_string());
+        table.row(cells);
+    }
+    for ((case, engine, payload), result) in scenarios.iter().zip(&results) {
+        let rate = mebibytes(average(result));
+        rows.push(row_of(context, *engine, *case, *payload, rate));
+    }
+    let free = ring_rate(context, true)?;
+    rows.push(shown(
+        "p2p_write_rate_8_1",
+        "ring over both boards; MPS 128; DLLPs take no time",
+        "MiB/s",
+        free,
+    ));
+    Ok(Experiment {
+        title: "FPGA to FPGA, average rate of the transfers, MiB/s (Table 3, Fig. 7)",
+        text: vec![
+            format!(
+                "8.1 without the DLLPs of opposing traffic: {free:.1} MiB/s. They are its loss."
+            ),
+            format!("256 B through a port left at 128 B: {}", oversized(context)?),
+        ],
+        tables: vec![table],
+        rows,
+    })
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where experiments run: a lab built anew for each, with one of the two engines, and host code
+//! in it that uses the driver's public interface and nothing else.
+
+use std::cell::RefCell;
+
+use crosslane_bench::{BenchError, Common, Observer, Options, Registration};
+use crosslane_driver::{
+    DescriptorSource, Device, DriverError, Notification, Place, set_max_payload_on_path,
+};
+use crosslane_fabric::{DirectionId, Fabric, PortId, Way};
+use crosslane_host::{FunctionInfo, PageSize, Topology};
+use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_pcie::link::LinkRate;
+use crosslane_pcie::units::{HostId, Picoseconds};
+
+use super::devices::Direction;
+use super::published::Figures;
+use crate::error::ReproduceError;
+
+/// What every experiment of the document moves.
+pub(super) const TRANSFER_BYTES: u64 = 4 << 20;
+/// What is moved to see which constants matter.
+const QUICK_TRANSFER_BYTES: u64 = 256 << 10;
+/// Longest time of a transfer that is expected to fail.
+pub(super) const SHORT_TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000);
+/// Longest simulated time of one scenario; the longest takes 30 ms.
+const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
+/// How often the shared channel is looked at.
+const OBSERVER_INTERVAL: Picoseconds = Picoseconds::from_ns(5_000);
+
+/// Whose engine is in the FPGAs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Engine {
+    /// The document's: idle clocks, a gap, a table of descriptors, pages pinned in each system
+    /// call, interrupts.
+    Document,
+    /// This project's with its defaults: a ring, registered buffers, polling.
+    Own,
+}
+
+impl Engine {
+    pub(super) const ALL: [Self; 2] = [Self::Document, Self::Own];
+
+    /// The word of tables.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Own => "our engine",
+        }
+    }
+
+    /// What the conditions of a row end with.
+    pub(super) const fn condition(self) -> &'static str {
+        match self {
+            Self::Document => "",
+            Self::Own => "; our engine",
+        }
+    }
+}
+
+/// Who wants to know how far it is.
+pub trait Watch: Sync {
+    /// One more scenario has been run, in so much simulated time.
+    fn done(&self, scenario: &str, simulated: Picoseconds);
+}
+
+/// Nobody does.
+impl Watch for () {
+    fn done(&self, _scenario: &str, _simulated: Picoseconds) {}
+}
+
+/// What all experiments have in common.
+pub struct Context<'a> {
+    document: Lab,
+    own: Lab,
+    seed: u64,
+    watch: &'a dyn Watch,
+    pub(super) transfer_bytes: u64,
+    pub(super) figures: Figures,
+    pub(super) idle_clocks: u32,
+    pub(super) datapath_bytes: u32,
+    pub(super) partial_line_ns: String,
+    pub(super) completion_bytes: u32,
+}
+
+impl<'a> Context<'a> {
+    /// The shipped lab.
+    ///
+    /// # Errors
+    /// A lab or a file of figures that cannot be read.
+    pub fn new(seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
+        Self::of(crosslane_lab::open("rosta")?, TRANSFER_BYTES, seed, watch)
+    }
+
+    /// A lab with the constants of `lab`, and transfers short enough for sweeps.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn quick(lab: Lab, seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
+        Self::of(lab, QUICK_TRANSFER_BYTES, seed, watch)
+    }
+
+    fn of(
+        document: Lab,
+        transfer_bytes: u64,
+        seed: u64,
+        watch: &'a dyn Watch,
+    ) -> Result<Self, ReproduceError> {
+        let text = |path: &str| {
+            let found = document.constants().find(|constant| constant.path() == path);
+            let found = found.map(|constant| constant.value.clone());
+            found.ok_or_else(|| ReproduceError::experiment("lab rosta", format!("no {path}")))
+        };
+        let number = |path: &str| {
+            let text = text(path)?;
+            let parsed = text.parse().map_err(|_| format!("{path} is {text}"));
+            parsed.map_err(|problem| ReproduceError::experiment("lab rosta", problem))
+        };
+        Ok(Self {
+            own: document.with_variant("crosslane")?,
+            seed,
+            watch,
+            transfer_bytes,
+            figures: Figures::read(&document)?,
+            idle_clocks: number("part.v7.requester.idle_clocks_per_tlp")?,
+            datapath_bytes: number("part.v7.requester.datapath_bytes")?,
+            partial_line_ns: text("part.i7.memory.partial_line_ns")?,
+            completion_bytes: number("part.i7.memory.completion_bytes")?,
+            document,
+        })
+    }
+
+    /// Rows that the document gives figures in.
+    #[must_use]
+    pub fn published_rows(&self) -> usize {
+        self.figures.count()
+    }
+
+    /// How that engine's software makes transfers.
+    pub(super) fn options(&self, engine: Engine) -> Options {
+        let options = Options { size_bytes: self.transfer_bytes, ..Options::default() };
+        match engine {
+            Engine::Own => options,
+            Engine::Document => Options {
+                descriptors: DescriptorSource::Table,
+                notification: Notification::Interrupt,
+                pages: PageSize::Small,
+                registration: Registration::Within,
+                system_call: true,
+                credits: false,
+                ..options
+            },
+        }
+    }
+
+    /// The same with memory that is registered before: the checks and the chain, of which the
+    /// document gives no time that pinning would be part of.
+    pub(super) fn registered(&self, engine: Engine) -> Options {
+        Options { registration: Registration::Before, ..self.options(engine) }
+    }
+
+    /// Runs host code in a lab of its own.
+    pub(super) fn run<T>(
+        &self,
+        engine: Engine,
+        scenario: &str,
+        work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
+    ) -> Result<Run<T>, ReproduceError> {
+        let scenario = format!("{scenario}{}", engine.condition());
+        let failed = |problem: String| ReproduceError::experiment(&scenario, problem);
+        let lab = match engine {
+            Engine::Document => &self.document,
+            Engine::Own => &self.own,
+        };
+        let simulation = Simulation::new(lab.build_engines(self.seed)?);
+        simulation.set_time_limit(Some(TIME_LIMIT));
+        let host = Host { simulation: &simulation, bus: simulation.bus(HostId(0)) };
+        let value = simulation
+            .run(&scenario, work(host))
+            .map_err(|stuck| failed(stuck.to_string()))?
+            .map_err(|error| failed(error.to_string()))?;
+        let links = simulation.with_fabric(link_directions);
+        self.watch.done(&scenario, simulation.now());
+        Ok(Run { value, links })
+    }
+}
+
+/// What a scenario has given.
+pub(super) struct Run<T> {
+    /// What its host code returned.
+    pub(super) value: T,
+    /// Every direction of every link, as it was in the end.
+    pub(super) links: Vec<LinkDirection>,
+}
+
+/// One direction of a link.
+pub(super) struct LinkDirection {
+    /// The port that sends.
+    pub(super) from: String,
+    /// The port that receives.
+    pub(super) to: String,
+    pub(super) rate: LinkRate,
+    /// Bytes of DLLPs since the lab was built.
+    pub(super) dllp_bytes: u64,
+}
+
+fn link_directions(fabric: &mut Fabric) -> Vec<LinkDirection> {
+    let mut directions = Vec::new();
+    for link in (0..).take(fabric.links().len()).map(crosslane_fabric::LinkId) {
+        for way in [Way::Down, Way::Up] {
+            let id = DirectionId { link, way };
+            let (from, to) = fabric.direction_ends(id);
+            let name = |port: PortId| fabric.port(port).name.clone();
+            let (from, to) = (name(from), name(to));
+            let rate = fabric.link(link).parameters.rate;
+            let dllp_bytes = fabric.counters(id).dllp_bytes;
+            directions.push(LinkDirection { from, to, rate, dllp_bytes });
+        }
+    }
+    directions
+}
+
+/// The host of the lab, for the code of one scenario.
+#[derive(Clone)]
+pub(super) struct Host<'a> {
+    simulation: &'a Simulation,
+    bus: LabBus,
+}
+
+impl Host<'_> {
+    /// Opens FPGA `number`, 1 to 8.
+    pub(super) async fn open(&self, number: u32) -> Result<Device<LabBus>, BenchError> {
+        Ok(Device::open_by_name(self.bus.clone(), &format!("fpga{number}")).await?)
+    }
+
+    fn function(&self, name: &str) -> Result<FunctionInfo, BenchError> {
+        let functions = self.bus.functions().map_err(crosslane_host::BusError::from)?;
+        let found = functions.into_iter().find(|function| function.name == name);
+        found.ok_or_else(|| BenchError::Refused {
+            place: name.to_owned(),
+            problem: "the lab has no such function".to_owned(),
+        })
+    }
+
+    /// Sets Max_Payload_Size of the ports between two FPGAs, as `setpci` would.
+    pub(super) fn set_payload_between(
+        &self,
+        from: u32,
+        to: u32,
+        bytes: u32,
+    ) -> Result<(), BenchError> {
+        let [from, to] =
+            [self.function(&format!("fpga{from}"))?, self.function(&format!("fpga{to}"))?];
+        let [from, to] = [from, to].map(|function| Place::Function(function.id));
+        set_max_payload_on_path(&self.bus, from, to, bytes).map_err(DriverError::from)?;
+        Ok(())
+    }
+
+    /// Sets Max_Payload_Size of one port, as `setpci` would.
+    pub(super) fn set_payload_of_port(&self, port: &str, bytes: u32) -> Result<(), BenchError> {
+        // PCIe 6.x 7.5.1.1.11, 7.5.3.1, 7.5.3.4.
+        const LIST: u16 = 0x34;
+        const PCI_EXPRESS: u32 = 0x10;
+        const DEVICE_CONTROL: u16 = 0x08;
+        let id = self.function(port)?.id;
+        let bus_error = crosslane_host::BusError::from;
+        let mut at = self.bus.config_read(id, LIST).map_err(bus_error)? as u16 & 0xfc;
+        while at != 0 {
+            let header = self.bus.config_read(id, at).map_err(bus_error)?;
+            if header & 0xff == PCI_EXPRESS {
+                let control = self.bus.config_read(id, at + DEVICE_CONTROL).map_err(bus_error)?;
+                let code = (bytes / 128).trailing_zeros();
+                let value = control & !(7 << 5) | code << 5;
+                let write = self.bus.config_write(id, at + DEVICE_CONTROL, value, 0b0011);
+                return write.map_err(|error| bus_error(error).into());
+            }
+            at = (header >> 8) as u16 & 0xfc;
+        }
+        let problem = "it has no PCI Express capability".to_owned();
+        Err(BenchError::Refused { place: port.to_owned(), problem })
+    }
+
+    /// Takes Ack and UpdateFC DLLPs off the wires, or puts them on again.
+    pub(super) fn set_dllps_free(&self, free: bool) {
+        self.simulation.with_fabric(|fabric| fabric.set_dllps_free(free));
+    }
+}
+
+/// Watches a shared link and the links of the devices that use it.
+pub(super) struct PortObserver<'a> {
+    host: Host<'a>,
+    shared: Option<DirectionId>,
+    devices: Vec<DirectionId>,
+    samples: RefCell<Vec<(Picoseconds, Vec<u64>)>>,
+}
+
+impl<'a> PortObserver<'a> {
+    /// Of the link below `upper`, and of those of FPGAs by their numbers, in the direction in
+    /// which their data go.
+    pub(super) fn new(host: &Host<'a>, upper: &str, direction: Direction, devices: &[u32]) -> Self {
+        let way = match direction {
+            Direction::Write => Way::Up,
+            Direction::Read => Way::Down,
+        };
+        let link_of = |port: &str| {
+            let port = host.simulation.find_port(port)?;
+            let link = host.simulation.with_fabric(|fabric| fabric.port(port).link)?;
+            Some(DirectionId { link, way })
+        };
+        Self {
+            host: host.clone(),
+            shared: link_of(upper),
+            devices: devices
+                .iter()
+                .filter_map(|number| link_of(&format!("fpga{number}")))
+                .collect(),
+            samples: RefCell::default(),
+        }
+    }
+
+    /// Bytes of each device in that time.
+    pub(super) fn device_bytes(&self, common: Option<Common>) -> Vec<u64> {
+        let (Some(common), samples) = (common, self.samples.borrow()) else { return Vec::new() };
+        let at = |time: Picoseconds| samples.iter().find(|(taken, _)| *taken >= time);
+        let (Some((_, before)), Some((_, after))) = (at(common.from), at(common.to)) else {
+            return Vec::new();
+        };
+        after.iter().zip(before).map(|(after, before)| after - before).collect()
+    }
+}
+
+impl Observer for PortObserver<'_> {
+    fn payload_bytes(&self) -> Option<u64> {
+        let (now, bytes, devices) = self.host.simulation.with_fabric(|fabric| {
+            let bytes = self.shared.map(|id| fabric.counters(id).payload_bytes);
+            let devices: Vec<u64> =
+                self.devices.iter().map(|id| fabric.counters(*id).payload_bytes).collect();
+            (fabric.now(), bytes, devices)
+        });
+        self.samples.borrow_mut().push((now, devices));
+        bytes
+    }
+
+    fn interval(&self) -> Picoseconds {
+        OBSERVER_INTERVAL
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The reproduction `rosta`: every figure of the document within its tolerance, every byte as it
+//! was sent, our own engine at its ceilings.
+
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crosslane_lab::Provenance;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_reproduce::comparison::{Kind, Row};
+use crosslane_reproduce::reproduction::{Reproduction, reproduce};
+use crosslane_reproduce::rosta::{self, Context, SCENARIOS, Watch};
+
+const SEED: u64 = 1;
+
+/// Counts scenarios.
+struct Count(AtomicU64);
+
+impl Watch for Count {
+    fn done(&self, _scenario: &str, _simulated: Picoseconds) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Run once for all tests, with the number of its scenarios.
+static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| {
+    let count = Count(AtomicU64::new(0));
+    let reproduction = reproduce("rosta", SEED, &count).unwrap_or_else(|error| panic!("{error}"));
+    (reproduction, count.0.into_inner())
+});
+
+fn rows() -> Vec<&'static Row> {
+    RUN.0.rows().collect()
+}
+
+/// The simulated value of the row whose quantity and conditions these are.
+fn value(quantity: &str, conditions: &str) -> f64 {
+    let rows = rows();
+    let found = rows.iter().find(|row| row.quantity == quantity && row.conditions == conditions);
+    let found = found.unwrap_or_else(|| panic!("no row {quantity}, {conditions}"));
+    found.simulated.unwrap_or_else(|| panic!("{found:?}"))
+}
+
+#[test]
+fn every_figure_is_within_its_tolerance() {
+    let missed: Vec<String> = RUN.0.missed().map(|row| format!("{row:?}")).collect();
+    assert!(missed.is_empty(), "outside:\n  {}", missed.join("\n  "));
+    let compared = rows().iter().filter(|row| row.is_compared()).count();
+    assert_eq!(
+        compared, 20,
+        "2 limits, 3 rates and 2 latencies of peers, 9 writes, 3 reads, chain"
+    );
+}
+
+#[test]
+fn tolerances_are_those_of_the_issue() {
+    for row in rows().iter().filter(|row| row.is_compared()) {
+        let expected = match row.quantity.as_str() {
+            "limit" => 0.002,
+            "p2p_write_rate" | "p2p_write_rate_8_2" | "p2p_latency" => 0.02,
+            "ram_write_rate_application" | "chain_rate" => 0.05,
+            quantity if quantity.starts_with("ram_") => 0.03,
+            quantity => panic!("{quantity} is compared"),
+        };
+        assert_eq!(row.tolerance.unwrap().fraction, expected, "{row:?}");
+    }
+}
+
+#[test]
+fn every_byte_is_as_it_was_sent() {
+    for experiment in &RUN.0.experiments {
+        for table in &experiment.tables {
+            let Some(wrong) = table.columns.iter().position(|(name, _)| *name == "wrong words")
+            else {
+                continue;
+            };
+            assert!(table.rows.iter().all(|row| row[wrong] == "0"), "{}", experiment.title);
+        }
+    }
+    let wrong: Vec<f64> = rows()
+        .iter()
+        .filter(|row| row.quantity == "loopback_wrong_words")
+        .filter_map(|row| row.simulated)
+        .collect();
+    assert_eq!(wrong, [0.0; 4]);
+}
+
+#[test]
+fn fits_and_predictions() {
+    let labels = |kind: Kind| -> Vec<&str> {
+        let rows = rows();
+        let found = rows.iter().filter(|row| row.kind == kind && row.published.is_some());
+        found.map(|row| row.label.as_str()).collect()
+    };
+    assert_eq!(labels(Kind::Input), ["limit of x4 Gen2", "limit of x8 Gen2"]);
+    let fits = [
+        "write to RAM, timer",
+        "read from RAM, each",
+        "FPGA to FPGA, MPS 128",
+        "FPGA to FPGA, case 8.1",
+        "latency, 1 switch",
+    ];
+    assert_eq!(labels(Kind::Fit), fits);
+    let predicted = labels(Kind::Predicted);
+    for label in ["write to RAM", "read from RAM", "FPGA to FPGA", "latency", "chain"] {
+        assert!(predicted.iter().any(|row| row.starts_with(label)), "no {label} is predicted");
+    }
+    let lab = crosslane_lab::open("rosta").unwrap();
+    let fitted = lab.constants().filter(|one| one.provenance == Provenance::Fit).count();
+    let compared = rows().iter().filter(|row| row.is_compared()).count();
+    assert!(fitted < compared, "{fitted} constants, {compared} rows");
+}
+
+#[test]
+fn our_own_engine_reaches_its_ceilings() {
+    let rows: Vec<Row> = RUN.0.rows().cloned().collect();
+    let missed = rosta::missed_goals(&rows);
+    assert!(missed.is_empty(), "{}", missed.join("\n  "));
+}
+
+/// Wherever the document's engine and software limit, ours is faster; nowhere is it slower.
+#[test]
+fn our_own_engine_beside_the_documents() {
+    for payload in [8, 16, 32, 64] {
+        let under = format!("1 device; 4 MiB; MPS {payload}");
+        for quantity in ["ram_write_rate_hardware", "ram_write_rate_application"] {
+            let theirs = value(quantity, &format!("{under}; descriptor table"));
+            let ours = value(quantity, &format!("{under}; our engine"));
+            assert!(ours >= theirs, "{quantity}, {payload} B: {ours}, {theirs}");
+        }
+    }
+    let latency = |more: &str| value("p2p_latency", &format!("1 switch; one way{more}"));
+    assert!(latency("; our engine") <= latency(""));
+    let chain = |more: &str| value("chain_rate", &format!("HOST to 8 FPGAs to HOST{more}"));
+    assert!(chain("; our engine") > 1.5 * chain(""));
+}
+
+/// Case 8.1 is explained: without the DLLPs of the opposing traffic it runs as one transfer does.
+#[test]
+fn dllps_of_opposing_traffic_explain_case_8_1() {
+    let context = Context::new(SEED, &()).unwrap();
+    let with = rosta::ring_rate(&context, false).unwrap();
+    let without = rosta::ring_rate(&context, true).unwrap();
+    let alone = value("p2p_write_rate", "1 transfer; same board; MPS 128");
+    assert!(with < 0.97 * alone, "{with} is no less than {alone}");
+    assert!((without / alone - 1.0).abs() < 0.005, "{without} is not {alone}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_rows() {
+    let fresh = Context::new(SEED, &()).unwrap();
+    let again = rosta::compared(&fresh).unwrap();
+    assert!(again.len() > 10);
+    for row in again {
+        assert_eq!(row.simulated, Some(value(&row.quantity, &row.conditions)), "{row:?}");
+    }
+}
+
+#[test]
+fn progress_knows_how_many_scenarios_there_are() {
+    assert_eq!(RUN.1, SCENARIOS);
+}
+
+#[test]
+fn json_is_one_object() {
+    let json = RUN.0.to_json();
+    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["reproduction", "rows", "seed", "version"]);
+    assert_eq!(json["reproduction"], "rosta");
+    assert_eq!(json["rows"].as_array().unwrap().len(), rows().len());
+}
+
+#[test]
+fn the_document_shows_the_tables_as_they_are() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/rosta.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let fresh = rosta::document(&document, &RUN.0).unwrap();
+    assert!(document == fresh, "docs/reproductions/rosta.md is old: `make rosta` writes it anew");
+}
+
+#[test]
+fn an_unknown_reproduction_is_answered_with_those_that_are_there() {
+    let error = reproduce("nowhere", SEED, &()).unwrap_err().to_string();
+    assert_eq!(error, "there is no reproduction nowhere; there are rosta");
+}
