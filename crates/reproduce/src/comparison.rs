@@ -112,8 +112,19 @@ mod tests {
         let tolerance = fraction.map(|fraction| Tolerance { fraction, reason: "a test" });
         let (quantity, conditions, unit) = ("q".into(), "c".into(), "ns".into());
         let (published, simulated, kind) = (None, None, Kind::Predicted);
-        let (reason, label) = (String::new(), String::new());
-        Row { quantity, conditions, unit, published, simulated, error, kind, tolerance, reason }
+        let reason = String::new();
+        Row {
+            quantity,
+            conditions,
+            unit,
+            published,
+            simulated,
+            error,
+            kind,
+            tolerance,
+            reason,
+            label: String::new(),
+        }
     }
 
     #[test]

@@ -136,6 +136,26 @@ fn our_own_engine_beside_the_documents() {
     assert!(chain("; our engine") > 1.5 * chain(""));
 }
 
+#[test]
+fn shares_are_fair() {
+    for quantity in [
+        "write_spread_of_flows",
+        "write_spread_of_ports",
+        "read_spread_of_flows",
+        "read_spread_of_ports",
+    ] {
+        for under in ["8 devices; 4 MiB; MPS 128", "8 devices; 4 MiB; MPS 128; our engine"] {
+            let under = if quantity.starts_with("read") {
+                under.replace("; MPS 128", "")
+            } else {
+                under.to_owned()
+            };
+            let spread = value(&format!("ram_{quantity}"), &under);
+            assert!((0.0..=0.02).contains(&spread), "{quantity}, {under}: {spread}");
+        }
+    }
+}
+
 /// Case 8.1 is explained: without the DLLPs of the opposing traffic it runs as one transfer does.
 #[test]
 fn dllps_of_opposing_traffic_explain_case_8_1() {

@@ -81,7 +81,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         ("round trips", Align::Right),
         ("one way ns", Align::Right),
         ("longest", Align::Right),
-        ("our engine: one way ns", Align::Right),
+        ("our engine: ns", Align::Right),
         ("longest", Align::Right),
         ("wrong words", Align::Right),
     ]);

@@ -87,7 +87,7 @@ mod tests {
     fn the_documents_limits_follow_from_its_formula() {
         let mebibytes = |limit: f64| format!("{:.1}", limit / 1_048_576.0);
         assert_eq!(mebibytes(limit_with_skp(gen2(4), 128)), "1612.6");
-        assert_eq!(mebibytes(limit_with_skp(gen2(8), 128)), "3225.1");
+        assert_eq!(mebibytes(limit_with_skp(gen2(8), 128)), "3225.2");
         assert_eq!(mebibytes(gen2(4).bytes_per_second() * formula(128)), "1616.8");
     }
 }
