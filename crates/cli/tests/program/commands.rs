@@ -258,7 +258,10 @@ fn the_show_runs_to_its_end() {
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{stdout}");
     assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
-    for part in ["fpga8 [10ee:", "1. An FPGA writes", "4 flows share ", "Where to go next"] {
+    for part in ["9. Our own engine", "\nFPGA to FPGA, case 8.2", "all within", "Where to go next"]
+    {
         assert!(stdout.contains(part), "{part}");
     }
+    let longest = stdout.lines().map(|line| line.chars().count()).max();
+    assert!(longest.is_some_and(|columns| columns <= 100), "{longest:?} columns");
 }
