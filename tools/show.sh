@@ -6,7 +6,7 @@ crosslane=${1:?usage: tools/show.sh PATH-OF-CROSSLANE}
 
 cat <<'END'
 
-$ crosslane reproduce rosta    (eight FPGAs, three switches: a published system, every byte compared)
+$ crosslane reproduce rosta    (eight FPGAs, three switches; every byte is compared)
 
 END
 "$crosslane" reproduce rosta

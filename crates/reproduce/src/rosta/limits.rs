@@ -71,7 +71,8 @@ pub(super) fn run(figures: &Figures) -> Experiment {
     Experiment {
         title: "Limits of Gen2 links, MiB/s (Tables 1 and 2)",
         text: vec![
-            "3 of the 23 B are for DLLPs; SKP: times 1 - 4/1538; exact: 20 B a packet, SKP, no DLLPs."
+            "3 of the 23 B are for DLLPs; SKP: times 1 - 4/1538; exact: 20 B a packet, SKP, no \
+             DLLPs."
                 .to_owned(),
         ],
         tables: vec![table],

@@ -101,7 +101,7 @@ const EXPECTED: [Expected; 19] = [
         label: "FPGA to FPGA, case 8.1",
         tolerance: None,
         basis: Basis::Figure,
-        reason: "inferred from the text; how often the FPGAs send Ack and UpdateFC was fitted to it",
+        reason: "inferred from the text; how often FPGAs send Ack and UpdateFC was fitted to it",
     },
     Expected {
         quantity: "p2p_latency",
