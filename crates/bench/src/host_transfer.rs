@@ -28,7 +28,7 @@ pub async fn write<B: Bus>(device: &Device<B>, options: &Options) -> Result<Meas
 /// Host to card: the pattern is read from host memory, and compared by the card's checker.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write`](write()).
 pub async fn read<B: Bus>(device: &Device<B>, options: &Options) -> Result<Measured, BenchError> {
     run(device, Direction::Read, options).await
 }

@@ -3,6 +3,7 @@
 //! endpoints have a DMA engine.
 
 pub mod arguments;
+mod ceiling;
 mod ends;
 mod json;
 mod report;

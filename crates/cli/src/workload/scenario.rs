@@ -3,18 +3,15 @@
 //! what happened is gathered.
 
 use crosslane_bench::{
-    BenchError, Carrier, Ceiling, Common, DataTlps, Flow, LatencyOptions, LinkLoad, LinkUse,
-    Measured, Options, RoundTrips, Together, Work, Workload, chain, latency, least_ceiling,
-    observed, together, why_not_faster,
+    BenchError, Common, Flow, LatencyOptions, LinkUse, Measured, Options, RoundTrips, Together,
+    Work, chain, latency, observed, together, why_not_faster,
 };
 use crosslane_driver::{Device, Place, set_max_payload_on_path};
 use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
 use crosslane_lab::{Lab, LabBus, Simulation};
-use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
-use crosslane_pcie::link::LinkRate;
-use crosslane_pcie::split;
-use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
+use super::ceiling::{FlowCeiling, data_tlps, flow_ceiling};
 use super::ends::FlowEnds;
 use super::watch::Watch;
 use crate::error::CommandError;
@@ -22,7 +19,6 @@ use crate::link_use::{DirectionOutcome, direction_name};
 use crate::perfetto::SharedTrace;
 use crate::progress::Progress;
 use crate::route::{Cargo, route};
-use crate::traffic::shape::completions;
 
 /// What is run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -75,21 +71,6 @@ pub struct Scenario<'a> {
     pub seed: u64,
     /// Max_Payload_Size to be set first on the ways, bytes.
     pub max_payload_bytes: Option<u32>,
-}
-
-/// A flow's ceiling.
-#[derive(Clone, Debug)]
-pub struct FlowCeiling {
-    /// Whether it is for writes or completions.
-    pub carrier: Carrier,
-    /// The TLPs that it holds for.
-    pub tlps: DataTlps,
-    /// The rates, and the direction that sets them.
-    pub ceiling: Ceiling<DirectionId>,
-    /// Name of that direction: `fpga1 -> sw1.p1`.
-    pub link: String,
-    /// Rate of its link.
-    pub rate: LinkRate,
 }
 
 /// What came of one flow.
@@ -375,30 +356,10 @@ impl Scenario<'_> {
             let index = watch.directions.iter().position(|other| other == id);
             index.map_or_else(LinkCounters::default, |index| counted[index])
         };
-        let (carrier, tlps) = self.data_tlps(simulation, &measured, ends);
-        let loads = simulation.with_fabric(|fabric| {
-            let load = |id: &DirectionId| LinkLoad {
-                link: *id,
-                rate: fabric.link(id.link).parameters.rate,
-                dllp_bytes: counters(id).dllp_bytes,
-                span,
-            };
-            way.iter().map(load).collect::<Vec<_>>()
-        });
-        // Behind the first card of a chain it is writes that carry the data.
-        let reading = simulation.with_fabric(|fabric| {
-            route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions).len()
-        });
-        let ceiling = least_ceiling(loads, tlps).map(|ceiling| FlowCeiling {
-            carrier: match way.iter().position(|id| *id == ceiling.link) {
-                Some(position) if position >= reading => Carrier::Writes,
-                _ => carrier,
-            },
-            tlps,
-            ceiling,
-            link: simulation.with_fabric(|fabric| direction_name(fabric, ceiling.link)),
-            rate: simulation.with_fabric(|fabric| fabric.link(ceiling.link.link).parameters.rate),
-        });
+        let way_counters: Vec<(DirectionId, LinkCounters)> =
+            way.iter().map(|id| (*id, counters(id))).collect();
+        let (carrier, tlps) = data_tlps(self.lab, &self.job, simulation, &measured, ends);
+        let ceiling = flow_ceiling(simulation, ends, &way_counters, span, carrier, tlps);
         // The busiest direction is the one that bounds, alone or shared.
         let uses = simulation.with_fabric(|fabric| {
             let link_use = |id: &DirectionId| link_use(fabric, *id, &counters(id), span);
@@ -407,71 +368,6 @@ impl Scenario<'_> {
         let busiest = uses.iter().min_by(|a, b| a.idle_share().total_cmp(&b.idle_share()));
         let why = why_not_faster(&measured, busiest);
         FlowOutcome { measured, ceiling, why }
-    }
-
-    /// The TLPs that carried the data: writes are counted by the engine, completions worked out
-    /// from the rules by which the host's memory cuts them.
-    fn data_tlps(
-        &self,
-        simulation: &Simulation,
-        measured: &Measured,
-        ends: &FlowEnds,
-    ) -> (Carrier, DataTlps) {
-        let host = &simulation.hosts()[ends.host];
-        // In a chain it is the reads that bound.
-        let channel = &measured.channels[0];
-        if !matches!(measured.workload, Workload::Read | Workload::Chain) {
-            let target = match measured.workload {
-                Workload::PeerWrite => {
-                    let receiver = host.tree.find(&ends.cards[1].name);
-                    receiver.and_then(|function| function.bars.get(1)).map(|bar| bar.base)
-                }
-                _ => Some(BusAddress(host.buffers.start)),
-            };
-            let is_long = target.is_some_and(|address| address.needs_four_dw_header());
-            let tlps = DataTlps {
-                tlps: u64::from(channel.counters.tlps),
-                data_bytes: channel.counters.bytes,
-                wire_payload_bytes: channel.counters.bytes,
-                header_dw: if is_long { 4 } else { 3 },
-            };
-            return (Carrier::Writes, tlps);
-        }
-        let completer = self.lab.file().hosts[ends.host].part.parameters.completer;
-        let payload_bytes = simulation.with_fabric(|fabric| {
-            let way = route(fabric, ends.memory.node, ends.cards[0].node, Cargo::Completions);
-            let (port, _) = fabric.direction_ends(way[0]);
-            fabric.port(port).config.max_payload_bytes()
-        });
-        let card = host.tree.find(&ends.cards[0].name);
-        let longest = card.map_or(128, |function| {
-            let parameters = &self.lab.file().endpoints;
-            let card = parameters.iter().find(|endpoint| endpoint.name == function.name);
-            let engine = card.and_then(|card| card.part.engine);
-            engine.map_or(128, |engine| engine.max_read_bytes).min(function.max_read_request_bytes)
-        });
-        let (Job::Read(options) | Job::Chain(options)) = self.job else {
-            unreachable!("the two workloads that read")
-        };
-        let longest = options.payload_bytes.unwrap_or(longest);
-        // Slots lie behind each other from the beginning of a page on.
-        let slots = u64::from(options.outstanding).min(options.iterations);
-        let mut tlps = DataTlps {
-            tlps: 0,
-            data_bytes: slots * options.size_bytes,
-            wire_payload_bytes: 0,
-            header_dw: COMPLETION_HEADER_DW,
-        };
-        for slot in 0..slots {
-            let start = BusAddress(slot * options.size_bytes);
-            for (at, bytes) in split::requests(start, options.size_bytes, longest) {
-                for (at, bytes) in completions(&completer, payload_bytes, at, bytes) {
-                    tlps.tlps += 1;
-                    tlps.wire_payload_bytes += (at.0 % 4 + u64::from(bytes)).next_multiple_of(4);
-                }
-            }
-        }
-        (Carrier::Completions, tlps)
     }
 }
 

@@ -298,6 +298,11 @@ fn what_cannot_be_is_said_by_name() {
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "crosslane bench {arguments}");
         assert!(run.stderr.contains(&sentence), "bench {arguments}: {}", run.stderr);
     }
+}
+
+/// What the lab, the driver or the workload refuses, when it comes to it.
+#[test]
+fn what_is_refused_fails_with_exit_code_1() {
     for (arguments, sentence) in [
         ("write --lab nowhere", "there is no file nowhere"),
         ("write --lab rosta --payload 512", "fpga1 C2H 0: payloads of 512 B were asked for"),
