@@ -165,7 +165,8 @@ fn loss_cells(clocks: &Clocks, payload: u32) -> Vec<String> {
 fn loss_text(context: &Context<'_>) -> String {
     format!(
         "Where the time goes, in clocks of 4 ns (table; with the ring it is the same); the gap is \
-         shared out over a page. Host memory takes {} ns more for each write of less than a line of 64 B.",
+         shared out over a page. Host memory takes {} ns more for each write of less than a line \
+         of 64 B.",
         context.partial_line_ns
     )
 }
