@@ -2,7 +2,7 @@
 //! The reproduction `rosta`: every experiment of "Direct data transfer between Virtex-7 FPGAs via
 //! PCI Express bus", through the driver, in the lab of that name.
 //!
-//! Read first: [`published`], what each figure is held to; then the experiments, one module each.
+//! Read first: `published`, what each figure is held to; then the experiments, one module each.
 
 mod chain;
 mod devices;
