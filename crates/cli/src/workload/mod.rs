@@ -68,7 +68,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
 /// `bench read`.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
     let lab = Lab::load(&arguments.common.lab)?;
     let running = lab.build_engines(arguments.common.seed)?;
@@ -85,7 +85,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
 /// `bench p2p`.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
     let lab = Lab::load(&arguments.common.lab)?;
     let running = lab.build_engines(arguments.common.seed)?;
@@ -106,7 +106,7 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
 /// `bench latency`.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
     let lab = Lab::load(&arguments.common.lab)?;
     let running = lab.build_engines(arguments.common.seed)?;
@@ -131,7 +131,7 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
 /// `bench chain`.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
     let lab = Lab::load(&arguments.common.lab)?;
     let running = lab.build_engines(arguments.common.seed)?;
