@@ -2,8 +2,8 @@
 //! Workloads over the driver: what is moved is checked, timed by the application and by the
 //! engine, and compared with what the links can carry.
 //!
-//! Read first: [`Options`], [`Measured`], then [`write`](write()), [`read`], [`peer_write`] and
-//! [`together`], which runs several at once.
+//! Read first: [`Options`], [`Measured`], then [`write()`], [`read()`], [`peer_write()`] and
+//! [`together()`], which runs several at once.
 //!
 //! A workload needs an opened [`Device`](crosslane_driver::Device) and nothing else; it claims
 //! channel 0 of the kinds that it uses and gives them back.

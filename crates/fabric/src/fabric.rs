@@ -237,7 +237,8 @@ impl Fabric {
         self.hops
     }
 
-    /// Errors that ports and devices detected, the first [`MAX_ERRORS`] of them.
+    /// Errors that ports and devices detected, the first
+    /// [`MAX_ERRORS`](crate::MAX_ERRORS) of them.
     #[must_use]
     pub fn errors(&self) -> &[ErrorRecord] {
         &self.errors
