@@ -174,7 +174,7 @@ fn engine_losses(workload: Workload, channels: &[ChannelReport]) -> Vec<Loss> {
         (u64::from(counters.gap_clocks), "in the gap after a descriptor"),
         (channel.no_descriptor_clocks(), "without a descriptor"),
         (u64::from(counters.no_data_clocks), "without data in the stream"),
-        (u64::from(counters.no_tag_clocks), "for want of a tag or of staging room"),
+        (u64::from(counters.no_tag_clocks), "because no more reads may be in flight"),
         (u64::from(counters.no_credit_clocks), "for want of the peer's credit"),
     ];
     let mut losses: Vec<Loss> = losses

@@ -683,7 +683,8 @@ pub mod channel {
         pub const CLOCKS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Clocks in which a read could not be sent for want of a tag or of staging room. Read-only.
+    /// Clocks in which a read could not be sent because no more may be in flight: for want of a tag
+    /// or of staging room, or with as many descriptors as may be read at once. Read-only.
     pub const IDLE_NO_TAG: u32 = 0x68;
     /// Fields of `idle_no_tag`.
     pub mod idle_no_tag {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rates beside ceilings, and the time to the first TLP. The ceiling is design section 7's:
+//! Rates beside ceilings, and the time to the first TLP. The ceiling is:
 //! 2 GB/s x (1 - 4/1538) less the DLLPs of the run, x 128 / 148.
 
 use crosslane_bench::{

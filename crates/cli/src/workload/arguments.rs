@@ -59,6 +59,14 @@ pub struct TransferArguments {
     pub notify: NotifyWord,
 }
 
+/// Where the data are in host memory.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct HostMemoryArguments {
+    /// Pages that buffers are made of; each contiguous run of them is a descriptor.
+    #[arg(long, value_name = "SIZE", default_value = "huge")]
+    pub pages: PagesWord,
+}
+
 /// What is kept on its way.
 #[derive(Args, Clone, Debug)]
 pub struct ManyArguments {
@@ -81,6 +89,15 @@ pub enum DescriptorWord {
     Ring,
     /// At the user circuit's command port (p2p).
     Command,
+}
+
+/// Pages of buffers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PagesWord {
+    /// 4 KiB, lying anywhere.
+    Small,
+    /// 2 MiB.
+    Huge,
 }
 
 /// How completions are learnt.
@@ -106,6 +123,7 @@ Examples:
   crosslane bench write --lab rosta:crosslane --size 64..4M
   crosslane bench write --lab rosta --flows 8 --size 4M --iterations 1
   crosslane bench write --lab rosta --payload 32 --descriptors table --notify interrupt
+  crosslane bench write --lab rosta --pages small --size 4M
 
 The generator's pattern goes to host memory, where every byte is compared. Times are in
 microseconds, from a transfer's post until the host knows that it is complete. Rates are by the
@@ -123,6 +141,9 @@ pub struct WriteArguments {
     /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
+    /// Where the data are in host memory.
+    #[command(flatten)]
+    pub memory: HostMemoryArguments,
     /// What is kept on its way.
     #[command(flatten)]
     pub many: ManyArguments,
@@ -142,6 +163,7 @@ same, up to the longest that the engine can build.
 Examples:
   crosslane bench read --lab rosta
   crosslane bench read --lab rosta:crosslane --size 64..4M
+  crosslane bench read --lab rosta --descriptors table --pages small --size 4M
   crosslane bench read --lab rosta --flows 4 --size 4M --iterations 1
 
 The card's checker compares every word that it reads with the pattern in host memory. The ceiling
@@ -156,6 +178,9 @@ pub struct ReadArguments {
     /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
+    /// Where the data are in host memory.
+    #[command(flatten)]
+    pub memory: HostMemoryArguments,
     /// What is kept on its way.
     #[command(flatten)]
     pub many: ManyArguments,
@@ -267,6 +292,9 @@ pub struct ChainArguments {
     /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
+    /// Where the data are in host memory.
+    #[command(flatten)]
+    pub memory: HostMemoryArguments,
     /// What every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,

@@ -14,6 +14,7 @@ use std::path::Path;
 
 use crosslane_bench::{LatencyOptions, Options};
 use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_host::PageSize;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
@@ -28,14 +29,19 @@ use crate::size::SizeRange;
 use crate::traffic::plan::{default_in_flight, default_operations};
 use crate::traffic::print_errors;
 use arguments::{
-    ChainArguments, DescriptorWord, LatencyArguments, ManyArguments, NotifyWord, PeerArguments,
-    ReadArguments, TransferArguments, WorkloadArguments, WriteArguments,
+    ChainArguments, DescriptorWord, HostMemoryArguments, LatencyArguments, ManyArguments,
+    NotifyWord, PagesWord, PeerArguments, ReadArguments, TransferArguments, WorkloadArguments,
+    WriteArguments,
 };
 use ends::{Cards, FlowEnds};
 use scenario::{Job, Outcome, Scenario};
 
 /// Descriptors of a ring at least: more than are posted by default.
 const LEAST_RING_ENTRIES: u32 = 1024;
+/// Most that a ring can have (docs/engine.md).
+const MAX_RING_ENTRIES: u32 = 1 << 16;
+/// Bytes of a small page.
+const PAGE_BYTES: u64 = 4096;
 /// Descriptors of a ring for each transfer that is posted: one, and one more where its memory is
 /// in two pieces.
 const DESCRIPTORS_PER_TRANSFER: u32 = 2;
@@ -60,7 +66,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
     let sizes = &arguments.transfer.size;
     let jobs = jobs(sizes, |size| {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
-        Ok(Job::Write(host_options(options)?))
+        Ok(Job::Write(host_options(options, arguments.memory)?))
     })?;
     Run { bench: "write", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
@@ -77,7 +83,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
     let ends = cards.with_host(("--from", "--to"), from.as_deref(), to.as_deref(), many.flows)?;
     let jobs = jobs(&arguments.transfer.size, |size| {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
-        Ok(Job::Read(host_options(options)?))
+        Ok(Job::Read(host_options(options, arguments.memory)?))
     })?;
     Run { bench: "read", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
@@ -140,7 +146,8 @@ pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
     let jobs = jobs(&arguments.transfer.size, |size| {
         let options = options(size, &arguments.transfer, None, &arguments.common)?;
         let credits = !arguments.no_credits;
-        Ok(Job::Chain(host_options(Options { outstanding: 1, credits, ..options })?))
+        let options = Options { outstanding: 1, credits, ..options };
+        Ok(Job::Chain(host_options(options, arguments.memory)?))
     })?;
     Run { bench: "chain", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
@@ -203,11 +210,25 @@ fn options(
     })
 }
 
-/// Transfers with host memory have no command port.
-fn host_options(options: Options) -> Result<Options, CommandError> {
+/// Transfers with host memory have no command port, and as many descriptors as their memory has
+/// pieces.
+fn host_options(
+    mut options: Options,
+    memory: HostMemoryArguments,
+) -> Result<Options, CommandError> {
     if options.descriptors == DescriptorSource::CommandPort {
         let sentence = "--descriptors command: the command port starts writes to other cards, p2p";
         return Err(usage(sentence.into()));
+    }
+    if memory.pages == PagesWord::Small {
+        options.pages = PageSize::Small;
+        // The first page may begin in its middle.
+        let each = options.size_bytes.div_ceil(PAGE_BYTES) + 1;
+        let needed = each.saturating_mul(options.outstanding.into());
+        if let DescriptorSource::Ring { entries } = &mut options.descriptors {
+            let needed = needed.min(MAX_RING_ENTRIES.into()) as u32;
+            *entries = needed.next_power_of_two().max(LEAST_RING_ENTRIES);
+        }
     }
     Ok(options)
 }

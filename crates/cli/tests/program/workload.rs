@@ -30,7 +30,19 @@ fn scenario_of(arguments: &str) -> Value {
     scenario
 }
 
-/// Rates of one large transfer beside their ceilings, as design section 7 asks for.
+/// What an engine that reads one descriptor at a time makes of buffers in small pages.
+#[test]
+fn reads_of_small_pages_one_by_one_wait_for_their_answers() {
+    let arguments = "bench read --lab rosta --size 1M --iterations 2 --pages";
+    let [small, huge] = ["small", "huge"].map(|pages| scenario_of(&format!("{arguments} {pages}")));
+    let rate = |scenario: &Value| number(&scenario["flows"][0]["hardware"]["bytes_per_second"]);
+    assert!((rate(&small) / (1002.0 * f64::from(1 << 20)) - 1.0).abs() < 0.01, "{}", rate(&small));
+    assert!(rate(&huge) > 1.5 * rate(&small), "{}", rate(&huge));
+    let text = stdout_of(&format!("{arguments} small"));
+    assert!(text.contains("because no more reads may be in flight"), "{text}");
+}
+
+/// Rates of one large transfer beside their ceilings.
 #[test]
 fn large_transfers_reach_their_ceilings() {
     for (workload, least, carrier) in

@@ -114,10 +114,10 @@ impl Engine {
             return Next::Nothing;
         }
         let Some(current) = &channel.current else {
-            return if self.has_descriptor(index) {
-                Next::Nothing
-            } else {
-                Next::Wait(Wait::Descriptor)
+            return match self.has_descriptor(index) {
+                true if self.reads_enough(index) => Next::Wait(Wait::Tag),
+                true => Next::Nothing,
+                false => Next::Wait(Wait::Descriptor),
             };
         };
         let wait = match channel.kind {
@@ -142,8 +142,9 @@ impl Engine {
             };
             lacks_tag |= wait == Some(Wait::Tag);
             let channel = &mut self.channels[index];
-            let is_over = wait == Some(Wait::Descriptor);
-            channel.note_wait(wait, if is_over { channel.gap_until_ps } else { now_ps }, now_ps);
+            // Between descriptors the gap comes first, and is counted as such.
+            let from_ps = if channel.current.is_none() { channel.gap_until_ps } else { now_ps };
+            channel.note_wait(wait, from_ps, now_ps);
         }
         port.set_idle_reason(match pause {
             Pause::Datapath => IdleReason::RequesterGap,

@@ -137,7 +137,7 @@ impl Engine {
         let channel = &self.channels[index];
         let from_host = channel.source() != Some(DescriptorSource::CommandPort);
         let is_full = match channel.kind {
-            Kind::H2c => channel.reading.len() >= usize::from(self.parameters.reading_descriptors),
+            Kind::H2c => self.reads_enough(index),
             Kind::C2h => false,
             Kind::Peer => channel.awaiting.len() >= MAX_AWAITING,
         };
@@ -165,6 +165,13 @@ impl Engine {
         if channel.has_finished() {
             self.stop(index, fault, now_ps);
         }
+    }
+
+    /// Whether an H2C channel reads as many descriptors at once as it may.
+    pub(super) fn reads_enough(&self, index: usize) -> bool {
+        let channel = &self.channels[index];
+        let most = usize::from(self.parameters.reading_descriptors);
+        channel.kind == Kind::H2c && channel.reading.len() >= most
     }
 
     /// The next descriptor of a channel; there is one.

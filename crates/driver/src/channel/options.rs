@@ -193,7 +193,7 @@ pub struct ChannelCounters {
     pub no_descriptor_clocks: u32,
     /// Idle for want of data in the stream.
     pub no_data_clocks: u32,
-    /// Idle for want of a tag or staging room.
+    /// Idle because no more reads may be in flight.
     pub no_tag_clocks: u32,
     /// Held back by the link.
     pub link_clocks: u32,
