@@ -125,11 +125,11 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Waits until all that was sent has arrived and has been taken out; not longer than
-    /// [`SETTLING`]. The sender must be idle.
-    pub async fn settle(&self) -> Result<(), DriverError> {
+    /// [`SETTLING`]. Returns the bytes that have not arrived by then; 0 without credits, where there
+    /// is no common account to tell by. The sender must be idle.
+    pub async fn settle(&self) -> Result<u32, DriverError> {
         if !self.credits {
-            // There is no common account to tell by.
-            return Ok(());
+            return Ok(0);
         }
         let registers = channel_registers((ChannelKind::Peer, self.channel));
         let sent = self.sender.read(registers + channel::SENT).await?;
@@ -138,7 +138,7 @@ impl<B: Bus> Connection<B> {
         loop {
             let drained = self.read(lane::DRAINED).await?;
             if drained == sent || bus.now() >= end {
-                return Ok(());
+                return Ok(sent.wrapping_sub(self.read(lane::RECEIVED).await?));
             }
         }
     }

@@ -220,9 +220,14 @@ impl<B: Bus> Channel<B> {
         expired: Option<(Picoseconds, &[String])>,
     ) {
         self.unwritten.clear();
+        let handed = self.pending.iter().map(|pending| self.handed_bytes(pending, report));
+        let missing = report.map_or(0, |report| u64::from(report.missing_bytes));
+        let mut arrived = handed.sum::<u64>().saturating_sub(missing);
         let mut is_first = true;
         while let Some(mut pending) = self.pending.pop_front() {
-            let moved_bytes = self.moved_bytes(&pending, report);
+            // What is missing is of the last that was sent.
+            let moved_bytes = self.handed_bytes(&pending, report).min(arrived);
+            arrived -= moved_bytes;
             let own = match expired {
                 Some((now, detected)) if pending.deadline <= now => TransferFault::Deadline {
                     deadline: pending.deadline,
@@ -247,8 +252,8 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// What was moved of a transfer that has not been completed.
-    fn moved_bytes(&self, pending: &Pending<B>, report: Option<&Report>) -> u64 {
+    /// What the engine has moved of a transfer that has not been completed.
+    fn handed_bytes(&self, pending: &Pending<B>, report: Option<&Report>) -> u64 {
         let Some(whole) = self.completed.checked_sub(pending.first) else { return 0 };
         let pieces = pieces(&pending.target, pending.connection.as_deref());
         let bytes = pieces.iter().map(|&(_, bytes)| u64::from(bytes));
@@ -284,7 +289,14 @@ impl<B: Bus> Channel<B> {
             BusAddress(0)
         };
         let stopped_at_bytes = self.read(channel::STOPPED_AT).await?;
-        Ok(Report { sequence: self.seen, completed, status, stopped_at_bytes, error })
+        Ok(Report {
+            sequence: self.seen,
+            completed,
+            status,
+            stopped_at_bytes,
+            error,
+            missing_bytes: 0,
+        })
     }
 }
 

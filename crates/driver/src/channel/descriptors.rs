@@ -213,6 +213,8 @@ pub(super) struct Report {
     pub stopped_at_bytes: u32,
     /// Address that an error is about.
     pub error: BusAddress,
+    /// Bytes that were handed to the link and that the peer has not got, if it can say.
+    pub missing_bytes: u32,
 }
 
 /// A channel's status block.
@@ -245,6 +247,7 @@ impl<B: Bus> StatusBlock<B> {
             status: word(status_block::STATUS),
             stopped_at_bytes: word(status_block::STOPPED_AT),
             error: BusAddress(high | u64::from(word(status_block::ERROR_LOW))),
+            missing_bytes: 0,
         })
     }
 

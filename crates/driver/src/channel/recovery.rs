@@ -101,7 +101,11 @@ impl<B: Bus> Channel<B> {
                 break;
             }
         }
-        let report = self.report_of_registers().await?;
+        let mut report = self.report_of_registers().await?;
+        if let Some(connection) = self.connection() {
+            // A peer that does not answer cannot say; its own account shows it at the restart.
+            report.missing_bytes = connection.settle().await.unwrap_or(0);
+        }
         self.complete_up_to(report.completed);
         let fault = match cause {
             // The engine found out by itself in the meantime.

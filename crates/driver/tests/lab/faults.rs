@@ -270,6 +270,7 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
         let error = channel.transfer(transfer).await.unwrap_err();
         let detected = vec!["fpga2: fatal error detected".to_owned()];
         assert_eq!(error.fault, TransferFault::Deadline { deadline, detected });
+        assert_eq!(error.moved_bytes, 0, "all of it was handed to the link and lost: {error}");
         channel.close().await.unwrap();
         // Whoever asks for 256 B and not for the error is refused, with the same name.
         let asked = ChannelOptions { payload_bytes: Some(256), ..ChannelOptions::default() };

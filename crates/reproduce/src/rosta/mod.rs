@@ -29,7 +29,7 @@ pub use scene::{Context, Watch};
 /// Scenarios that [`experiments`] runs.
 pub const SCENARIOS: u64 = 90;
 
-/// Every experiment, in the order of the issue, each scenario in a lab of its own.
+/// Every experiment, in order, each scenario in a lab of its own.
 ///
 /// # Errors
 /// An experiment that does not run as it should.
