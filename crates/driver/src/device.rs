@@ -83,7 +83,11 @@ fn endpoints(functions: &[FunctionInfo]) -> String {
         .filter(|info| info.port_type == PortType::Endpoint)
         .map(|info| info.name.as_str())
         .collect();
-    if names.is_empty() { "there are no endpoints".to_owned() } else { names.join(", ") }
+    if names.is_empty() {
+        "there are no endpoints".to_owned()
+    } else {
+        format!("endpoints are {}", names.join(", "))
+    }
 }
 
 impl<B: Bus> Device<B> {
@@ -100,8 +104,7 @@ impl<B: Bus> Device<B> {
         };
         let functions = bus.functions().map_err(tree)?;
         let Some(info) = functions.iter().find(|info| info.id == function).cloned() else {
-            let problem =
-                format!("there is no such function; endpoints are {}", endpoints(&functions));
+            let problem = format!("there is no such function; {}", endpoints(&functions));
             return Err(DriverError::Refused { place: function.to_string(), problem });
         };
         let refused = |problem| DriverError::Refused { place: info.name.clone(), problem };

@@ -54,7 +54,6 @@
 mod buffer;
 mod channel;
 mod claims;
-
 mod connection;
 mod device;
 mod error;

@@ -218,8 +218,8 @@ fn devices() {
         let error = Device::open_by_name(bus.clone(), "fpga9").await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "fpga9: there is no such endpoint; fpga1, fpga2, fpga3, fpga4, fpga5, fpga6, fpga7, \
-             fpga8"
+            "fpga9: there is no such endpoint; endpoints are fpga1, fpga2, fpga3, fpga4, fpga5, \
+             fpga6, fpga7, fpga8"
         );
         let error = Device::open_by_name(bus.clone(), "rc47a.up").await.unwrap_err();
         assert!(error.to_string().starts_with("rc47a.up: there is no such endpoint"), "{error}");
