@@ -180,6 +180,12 @@ impl<'a> Cards<'a> {
     ) -> Result<Vec<FlowEnds>, CommandError> {
         let first = from.map_or(Ok(0), |name| self.position("--from", name))?;
         let target = to.map_or(Ok(first + 1), |name| self.position("--to", name))?;
+        if let [only] = self.names[..] {
+            return Err(usage(format!(
+                "--lab {}: two endpoints with a DMA engine are needed, and it has one, {only}",
+                self.lab.name()
+            )));
+        }
         self.check_count(flows)?;
         let (source, target_name) = (self.end(first), self.end(target));
         if source == target_name {

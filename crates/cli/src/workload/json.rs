@@ -6,7 +6,7 @@ use crosslane_bench::{ChannelReport, LaneReport, RoundTrips};
 use crosslane_driver::{ChannelKind, Plan};
 use serde_json::{Value, json};
 
-use super::scenario::{FlowOutcome, Outcome};
+use super::scenario::{Expected, FlowOutcome, Outcome};
 use crate::link_use::link_json;
 
 /// One object for all scenarios.
@@ -81,7 +81,7 @@ fn flow_json(flow: &FlowOutcome) -> Value {
         "share_of_ceiling": flow.share(),
         "post_to_first_tlp_ps": measured.post_to_first_tlp.map(|time| time.0),
         "registration_ps": measured.registration.map(|time| time.0),
-        "plan": plan_json(&measured.plan),
+        "plan": plan_json(&measured.plan, flow.expected()),
         "wrong_words": measured.data_errors.words,
         "first_wrong_word": measured.data_errors.first_word,
         "channels": channels,
@@ -90,13 +90,13 @@ fn flow_json(flow: &FlowOutcome) -> Value {
     })
 }
 
-fn plan_json(plan: &Plan) -> Value {
+fn plan_json(plan: &Plan, expected: Expected) -> Value {
     let path: Vec<&str> = plan.path.iter().map(|function| function.name.as_str()).collect();
     let refused: Vec<String> = plan.refused.iter().map(ToString::to_string).collect();
     json!({
         "path": path,
         "max_payload_bytes": plan.max_payload_bytes,
-        "expected_bytes_per_second": plan.expected_bytes_per_second,
+        "expected_bytes_per_second": expected.bytes_per_second,
         "slowest_link": plan.slowest_link,
         "through_root_complex": plan.through_root_complex,
         "not_faster": refused,
@@ -148,7 +148,7 @@ fn latency_json(round_trips: &RoundTrips) -> Value {
         "bytes": round_trips.message_bytes,
         "round_trips": round_trips.round_trips.len(),
         "one_way": round_trips.one_way(),
-        "plan": plan_json(&round_trips.plan),
+        "plan": plan_json(&round_trips.plan, Expected::of_writes(&round_trips.plan)),
         "wrong_words": round_trips.data_errors.words,
     })
 }

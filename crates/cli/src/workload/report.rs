@@ -4,10 +4,10 @@
 
 use std::fmt::Write as _;
 
-use crosslane_bench::Latencies;
+use crosslane_bench::{Carrier, Latencies};
 use crosslane_driver::Plan;
 
-use super::scenario::{FlowOutcome, Job, Outcome};
+use super::scenario::{Expected, FlowOutcome, Job, Outcome};
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
@@ -55,7 +55,7 @@ fn heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
             ceiling.tlps.header_dw
         );
     }
-    heading.push_str(&plan_words(&measured.plan));
+    heading.push_str(&plan_words(&measured.plan, flow.expected()));
     if !outcome.ports_set.is_empty() {
         let _ = writeln!(heading, "set to another payload first: {}", outcome.ports_set.join(", "));
     }
@@ -83,14 +83,14 @@ fn job_words(outcome: &Outcome) -> String {
 }
 
 /// The way, what to expect of it, and why there is no faster one.
-fn plan_words(plan: &Plan) -> String {
+fn plan_words(plan: &Plan, expected: Expected) -> String {
     let path: Vec<&str> = plan.path.iter().map(|function| function.name.as_str()).collect();
-    let mut words = format!(
-        "plan: {}; payloads of {} B, {} MB/s expected",
-        path.join(" -> "),
-        plan.max_payload_bytes,
-        megabytes(plan.expected_bytes_per_second)
-    );
+    let (payload, rate) = (plan.max_payload_bytes, megabytes(expected.bytes_per_second));
+    let mut words = format!("plan: {}; ", path.join(" -> "));
+    let _ = match expected.carrier {
+        Carrier::Writes => write!(words, "payloads of {payload} B, {rate} MB/s expected"),
+        Carrier::Completions => write!(words, "payloads up to {payload} B, {rate} MB/s at most"),
+    };
     for refusal in &plan.refused {
         let _ = write!(words, "\nnot faster: {refusal}");
     }
@@ -230,7 +230,7 @@ fn latency_page(outcomes: &[Outcome]) -> String {
     let round_trips = || outcomes.iter().filter_map(|outcome| outcome.round_trips.as_ref());
     if let Some(first) = round_trips().next() {
         let _ = writeln!(page, "{}, one way: half of a round trip", first.name);
-        page.push_str(&plan_words(&first.plan));
+        page.push_str(&plan_words(&first.plan, Expected::of_writes(&first.plan)));
         page.push('\n');
     }
     let mut table = Table::new(&[

@@ -3,13 +3,13 @@
 //! what happened is gathered.
 
 use crosslane_bench::{
-    BenchError, Common, Flow, LatencyOptions, LinkUse, Measured, Options, RoundTrips, Together,
-    Work, chain, latency, observed, together, why_not_faster,
+    BenchError, Carrier, Common, Flow, LatencyOptions, LinkUse, Measured, Options, RoundTrips,
+    Together, Work, Workload, chain, latency, observed, together, why_not_faster,
 };
-use crosslane_driver::{Device, Place, set_max_payload_on_path};
+use crosslane_driver::{Device, Place, Plan, set_max_payload_on_path};
 use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
 use crosslane_lab::{Lab, LabBus, Simulation};
-use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use super::ceiling::{FlowCeiling, data_tlps, flow_ceiling};
 use super::ends::FlowEnds;
@@ -83,7 +83,39 @@ pub struct FlowOutcome {
     pub why: Vec<String>,
 }
 
+/// What a plan says of a rate, for the addresses and packets of one flow.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// Of completions it is the most there can be: the completer may cut them shorter than the
+    /// way allows, and nobody tells the driver.
+    pub carrier: Carrier,
+    /// Payload bytes per second.
+    pub bytes_per_second: f64,
+}
+
+impl Expected {
+    /// What a plan says of writes to where its path ends.
+    pub const fn of_writes(plan: &Plan) -> Self {
+        Self { carrier: Carrier::Writes, bytes_per_second: plan.expected_bytes_per_second }
+    }
+}
+
 impl FlowOutcome {
+    /// What its plan says of its rate.
+    pub fn expected(&self) -> Expected {
+        let plan = &self.measured.plan;
+        let is_read = matches!(self.measured.workload, Workload::Read | Workload::Chain);
+        let carrier = if is_read { Carrier::Completions } else { Carrier::Writes };
+        // The plan alone takes host memory to be below 4 GiB.
+        let is_high = self.ceiling.as_ref().is_some_and(|ceiling| ceiling.tlps.header_dw == 4);
+        let bytes_per_second = if self.measured.workload == Workload::Write && is_high {
+            plan.expected_at(BusAddress(1 << 32))
+        } else {
+            plan.expected_bytes_per_second
+        };
+        Expected { carrier, bytes_per_second }
+    }
+
     /// The rate by the engine's timers as a share of the ceiling less DLLPs.
     pub fn share(&self) -> Option<f64> {
         let ceiling = self.ceiling.as_ref()?.ceiling.less_dllps_bytes_per_second;
