@@ -122,7 +122,7 @@ fn idle_parts(idle: f64, engine: Vec<Loss>, link: &LinkUse) -> String {
         losses.push(Loss { share: share(time.0, link.span), words: words.to_owned() });
     }
     losses.retain(|loss| loss.share >= LEAST_SHARE);
-    // The engine and the link count over times that differ a little: no part is more than the whole.
+    // The engine and the link count over times that differ a little; no part exceeds the whole.
     losses.iter_mut().for_each(|loss| loss.share = loss.share.min(idle));
     losses.sort_by(|a, b| b.share.total_cmp(&a.share));
     let known: f64 = losses.iter().map(|loss| loss.share).sum();

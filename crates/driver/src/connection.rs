@@ -125,8 +125,8 @@ impl<B: Bus> Connection<B> {
     }
 
     /// Waits until all that was sent has arrived and has been taken out; not longer than
-    /// [`SETTLING`]. Returns the bytes that have not arrived by then; 0 without credits, where there
-    /// is no common account to tell by. The sender must be idle.
+    /// [`SETTLING`]. Returns the bytes that have not arrived by then; 0 without credits, where
+    /// there is no common account to tell by. The sender must be idle.
     pub async fn settle(&self) -> Result<u32, DriverError> {
         if !self.credits {
             return Ok(0);
