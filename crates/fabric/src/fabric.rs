@@ -293,7 +293,7 @@ impl Fabric {
         })
     }
 
-    fn root(&self, host: HostId) -> Option<u32> {
+    pub(crate) fn root(&self, host: HostId) -> Option<u32> {
         let is_root = |node: &Node| node.kind == NodeKind::RootComplex && node.host == host;
         self.nodes.iter().position(is_root).map(|at| at as u32)
     }

@@ -27,6 +27,7 @@ mod host_access;
 mod link_pair;
 mod link_state;
 mod memory;
+mod memory_fault;
 mod packet;
 pub mod parameters;
 mod pattern;
@@ -53,6 +54,7 @@ pub use host_access::{
     MAX_HOST_STORE_BYTES,
 };
 pub use memory::Memory;
+pub use memory_fault::MemoryFault;
 pub use root_complex::MMIO_HOLE;
 pub use topology::{
     BuildError, DirectionId, FabricBuilder, Link, LinkId, MAX_DOWNSTREAM_PORTS, MAX_NODES,

@@ -13,6 +13,7 @@ use crate::cpu::{INTERRUPT_ADDRESSES, Interrupt, MAX_INTERRUPTS};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
+use crate::memory_fault::{self, MemoryFault, MemoryFaults};
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::{PeerToPeer, RootComplexParameters};
 use crate::processor::Processor;
@@ -36,6 +37,8 @@ pub(crate) struct RootComplex {
     unseen: VecDeque<(u64, PacketIndex)>,
     /// Completions of the read that is being finished.
     pieces: Vec<Piece>,
+    /// Ranges of memory that answer badly.
+    pub faults: MemoryFaults,
     pub processor: Processor,
     peer_free: WireTime,
     interrupts: Vec<Interrupt>,
@@ -60,6 +63,7 @@ impl RootComplex {
             routes: Routes::default(),
             unseen: VecDeque::new(),
             pieces: Vec::new(),
+            faults: MemoryFaults::default(),
             peer_free: WireTime::default(),
             interrupts: Vec::new(),
             interrupt_count: 0,
@@ -194,15 +198,29 @@ impl RootComplex {
         let random = fabric.shuffle.then_some(&mut fabric.random);
         let (most, pieces) = (state.max_payload_bytes, &mut self.pieces);
         self.completer.finish(slot, now_ps, OWN_ID, most, random, pieces);
-        for piece in self.pieces.drain(..) {
+        for mut piece in self.pieces.drain(..) {
+            let fault = self.faults.at(piece.memory_address, piece.bytes);
+            match fault {
+                None => {}
+                Some(MemoryFault::Poisoned) => piece.header.poisoned = true,
+                Some(MemoryFault::CompleterAbort) => {
+                    piece.header = memory_fault::abort(&piece.header)
+                }
+                Some(MemoryFault::NoAnswer) => break,
+            }
             let mut packet = Packet::new(piece.header, node);
             packet.ready_ps = piece.ready_ps + state.transmit_latency_ps;
             let memory = &self.completer.memory;
             let skip = (piece.header.address.0 & 3) as usize;
             let index = fabric.inject(packet, |payload| {
-                memory.read(piece.memory_address, &mut payload[skip..skip + piece.bytes as usize]);
+                if let Some(place) = payload.get_mut(skip..skip + piece.bytes as usize) {
+                    memory.read(piece.memory_address, place);
+                }
             });
             fabric.enqueue(direction ^ 1, OWN_SOURCE, index);
+            if fault == Some(MemoryFault::CompleterAbort) {
+                break;
+            }
         }
         if let Some((read, slot, ready_ps)) =
             self.completer.start_waiting(now_ps, &mut fabric.random)

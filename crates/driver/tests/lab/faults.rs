@@ -10,10 +10,11 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, Device, Notification, PeerOptions, Place,
     StreamSource, Target, TransferFault, set_max_payload_on_path,
 };
+use crosslane_fabric::MemoryFault;
 use crosslane_host::{Bus, PageSize, Topology};
 use crosslane_lab::LabBus;
 use crosslane_pcie::config::registers;
-use crosslane_pcie::units::BusAddress;
+use crosslane_pcie::units::{BusAddress, HostId};
 
 use crate::setup::*;
 
@@ -161,6 +162,55 @@ fn a_read_that_is_refused_stops_its_channel_only() {
             h2c.transfer(whole(&source, VISIBLE)).await.unwrap();
             assert_eq!(device.user().h2c_check_result().await.unwrap().errors, 0);
         });
+    }
+}
+
+#[test]
+fn memory_that_answers_badly_stops_one_channel_at_that_byte() {
+    for (memory, fault) in [
+        (MemoryFault::Poisoned, TransferFault::Poisoned),
+        (MemoryFault::CompleterAbort, TransferFault::CompleterAbort),
+        (MemoryFault::NoAnswer, TransferFault::CompletionTimeout),
+    ] {
+        for (lab, notification) in [
+            ("rosta", Notification::Interrupt),
+            ("rosta:crosslane", Notification::Poll),
+            ("rosta:crosslane", Notification::Interrupt),
+        ] {
+            let simulation = simulation(lab);
+            run(&simulation, async |bus| {
+                let [device] = open_all(&bus, ["fpga3"]).await;
+                let source = filled(&device, MEGABYTE, 1).await;
+                let options = ChannelOptions { notification, ..ChannelOptions::default() };
+                let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
+                device.user().check_h2c(1).await.unwrap();
+                // The 77th page, from its middle on.
+                let bad = source.segments()[76].address.0 + 2048;
+                let set = |fault| {
+                    simulation.with_fabric(|fabric| {
+                        assert!(fabric.set_memory_fault(HostId(0), bad..bad + 4, fault));
+                    });
+                };
+                set(Some(memory));
+                let error = h2c.transfer(whole(&source, VISIBLE)).await.unwrap_err();
+                assert_eq!(error.fault, fault, "{error}");
+                assert_eq!(error.total_bytes, MEGABYTE);
+                // Up to the completion, or the read, that has the bad byte.
+                let least = 76 * PAGE;
+                assert!((least..=least + 2048).contains(&error.moved_bytes), "{lab}: {error}");
+                assert_eq!(device.user().h2c_check_result().await.unwrap().errors, 0);
+                let buffer = empty(&device, PAGE).await;
+                let mut c2h = channel(&device, ChannelKind::C2h).await;
+                c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
+                set(None);
+                h2c.restart().await.unwrap();
+                device.user().check_h2c(1).await.unwrap();
+                h2c.transfer(whole(&source, VISIBLE)).await.unwrap();
+                assert_eq!(device.user().h2c_check_result().await.unwrap().errors, 0);
+            });
+            simulation.finish().unwrap();
+            assert_eq!(simulation.with_fabric(|fabric| fabric.check_quiet()), [""; 0]);
+        }
     }
 }
 
