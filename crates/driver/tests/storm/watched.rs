@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lab's bus with a witness: every TLP that enters or leaves host memory is held against what
+//! is pinned at that moment. So a device that writes to memory that was given back is seen, also
+//! where nobody uses that memory yet.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use crosslane_fabric::trace::{TraceEvent, TraceRecord};
+use crosslane_fabric::{DirectionId, NodeKind, Way};
+use crosslane_host::{
+    Bus, BusError, DmaMemory, FunctionInfo, HostWork, PageSize, RegisterAddress, Segment, Topology,
+    TopologyError,
+};
+use crosslane_lab::{LabBus, LabMemory, Simulation};
+use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+
+/// Interrupt messages go here (x86).
+const INTERRUPTS: std::ops::Range<u64> = 0xfee0_0000..0xfef0_0000;
+/// Sentences that are kept.
+const MOST_STRAYS: usize = 8;
+
+/// What is pinned, and what was seen of it on the wire.
+#[derive(Debug, Default)]
+pub struct Witness {
+    /// End and function of each pinned segment, by function and address. A function's own
+    /// segments are disjoint.
+    pinned: BTreeMap<(RoutingId, u64), u64>,
+    /// Host memory.
+    memory: Vec<std::ops::Range<u64>>,
+    /// What was read or written without being pinned.
+    pub strays: Vec<String>,
+    /// A sum over all that was on the wire: equal for equal traces.
+    pub hash: u64,
+    /// TLPs on the wire.
+    pub tlps: u64,
+    /// Links between a root complex and what is below it.
+    host_links: Vec<DirectionId>,
+}
+
+pub type Shared = Arc<Mutex<Witness>>;
+
+impl Witness {
+    /// Watches a lab from now on.
+    pub fn watch(simulation: &Simulation) -> Shared {
+        let witness = Shared::default();
+        let seen = Arc::clone(&witness);
+        simulation.with_fabric(|fabric| {
+            let host = simulation_host(fabric);
+            let mut state = seen.lock().unwrap();
+            state.memory = fabric.memory_ranges(host);
+            let ports = fabric.ports().iter();
+            let roots =
+                ports.filter(|port| fabric.node(port.node).kind == NodeKind::RootComplex);
+            let links = roots.filter_map(|port| port.link);
+            state.host_links =
+                links.map(|link| DirectionId { link, way: Way::Up }).collect();
+            drop(state);
+            fabric.set_trace(Box::new(move |record: &TraceRecord| {
+                seen.lock().unwrap().record(record);
+            }));
+        });
+        witness
+    }
+
+    fn record(&mut self, record: &TraceRecord) {
+        let TraceEvent::Tlp { header, replay, wire_bytes, .. } = &record.event else { return };
+        self.tlps += 1;
+        for word in [
+            record.time.0,
+            u64::from(record.direction.link.0) << 1 | u64::from(record.direction.way == Way::Up),
+            header.address.0,
+            u64::from(*wire_bytes),
+            u64::from(header.tag.0),
+        ] {
+            self.hash = (self.hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
+        }
+        if !replay && self.host_links.contains(&record.direction) {
+            self.check(header, record.time);
+        }
+    }
+
+    fn check(&mut self, header: &Header, time: Picoseconds) {
+        if !matches!(header.kind, TlpKind::MemoryRead | TlpKind::MemoryWrite) {
+            return;
+        }
+        let (start, bytes) = (header.address.0, u64::from(header.request_bytes()));
+        let in_memory = self.memory.iter().any(|range| range.contains(&start));
+        if INTERRUPTS.contains(&start) || !in_memory || bytes == 0 {
+            return;
+        }
+        let mut at = start;
+        while at < start + bytes {
+            let id = header.requester;
+            let piece = self.pinned.range((id, 0)..=(id, at)).next_back();
+            match piece {
+                Some((_, &end)) if end > at => at = end,
+                _ => {
+                    if self.strays.len() < MOST_STRAYS {
+                        let kind = header.kind;
+                        self.strays.push(format!(
+                            "{time}: {kind:?} of {bytes} B at {start:#x} by {id}, which is not \
+                             pinned for it at {at:#x}"
+                        ));
+                    }
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn simulation_host(fabric: &crosslane_fabric::Fabric) -> crosslane_pcie::units::HostId {
+    let root = fabric.nodes().iter().find(|node| node.kind == NodeKind::RootComplex);
+    root.expect("a lab has a host").host
+}
+
+/// The bus of a lab's host, with a witness.
+#[derive(Clone)]
+pub struct WatchedBus {
+    pub bus: LabBus,
+    pub witness: Shared,
+}
+
+/// Memory of the lab's host, with where it was pinned.
+#[derive(Clone)]
+pub struct WatchedMemory {
+    memory: LabMemory,
+    segments: Arc<Mutex<Vec<Segment>>>,
+}
+
+impl DmaMemory for WatchedMemory {
+    fn size_bytes(&self) -> u64 {
+        self.memory.size_bytes()
+    }
+
+    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError> {
+        self.memory.read(offset_bytes, into)
+    }
+
+    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
+        self.memory.write(offset_bytes, from)
+    }
+}
+
+impl Topology for WatchedBus {
+    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
+        self.bus.functions()
+    }
+
+    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
+        self.bus.config_read(function, offset)
+    }
+
+    fn config_write(
+        &self,
+        function: RoutingId,
+        offset: u16,
+        value: u32,
+        byte_enables: u8,
+    ) -> Result<(), TopologyError> {
+        self.bus.config_write(function, offset, value, byte_enables)
+    }
+}
+
+impl Bus for WatchedBus {
+    type Memory = WatchedMemory;
+
+    fn now(&self) -> Picoseconds {
+        self.bus.now()
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        self.bus.sleep_until(time).await;
+    }
+
+    fn on_core(&self, core: u16) -> Self {
+        Self { bus: self.bus.on_core(core), witness: Arc::clone(&self.witness) }
+    }
+
+    fn cores(&self) -> u16 {
+        self.bus.cores()
+    }
+
+    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
+        self.bus.read_register(at).await
+    }
+
+    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
+        self.bus.write_register(at, value).await
+    }
+
+    async fn store(&self, at: RegisterAddress, bytes: &[u8], width: u32) -> Result<(), BusError> {
+        self.bus.store(at, bytes, width).await
+    }
+
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<WatchedMemory, BusError> {
+        let memory = self.bus.allocate(bytes, pages)?;
+        Ok(WatchedMemory { memory, segments: Arc::default() })
+    }
+
+    async fn pin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<Vec<Segment>, BusError> {
+        let segments = self.bus.pin(function, &memory.memory).await?;
+        assert_eq!(segments.iter().map(|s| s.bytes).sum::<u64>(), memory.size_bytes());
+        let mut witness = self.witness.lock().unwrap();
+        for segment in &segments {
+            let end = segment.address.0 + segment.bytes;
+            witness.pinned.insert((function, segment.address.0), end);
+        }
+        drop(witness);
+        memory.segments.lock().unwrap().clone_from(&segments);
+        Ok(segments)
+    }
+
+    async fn unpin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<(), BusError> {
+        let mut witness = self.witness.lock().unwrap();
+        for segment in memory.segments.lock().unwrap().iter() {
+            witness.pinned.remove(&(function, segment.address.0));
+        }
+        drop(witness);
+        self.bus.unpin(function, &memory.memory).await
+    }
+
+    async fn wait_memory(
+        &self,
+        memory: &WatchedMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        self.bus.wait_memory(&memory.memory, offset_bytes, seen, deadline).await
+    }
+
+    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
+        self.bus.enable_interrupts(function, vectors).await
+    }
+
+    async fn wait_interrupt(
+        &self,
+        function: RoutingId,
+        vector: u16,
+        deadline: Picoseconds,
+    ) -> Result<u64, BusError> {
+        self.bus.wait_interrupt(function, vector, deadline).await
+    }
+
+    async fn work(&self, work: HostWork) {
+        self.bus.work(work).await;
+    }
+}
