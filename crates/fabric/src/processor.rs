@@ -209,7 +209,16 @@ impl Processor {
 
     // --- Loads that end ------------------------------------------------------------------
 
-    pub fn take_completion(&mut self, fabric: &mut Fabric, at: &Arrival, header: &Header) {
+    /// The data of a load have come. The core has them when it can see all that came before them,
+    /// at `seen_ps`: a completion does not pass a posted write (PCIe 6.x 2.4.1), and what a driver
+    /// reads of a device says that the device's writes before it are in memory.
+    pub fn take_completion(
+        &mut self,
+        fabric: &mut Fabric,
+        at: &Arrival,
+        header: &Header,
+        seen_ps: u64,
+    ) {
         let is_it = |core: &Core| core.load.is_some_and(|load| load.tag == header.tag);
         let found = self.cores.iter().position(is_it);
         let load = found.and_then(|number| self.cores[number].load.take());
@@ -223,7 +232,11 @@ impl Processor {
             return;
         };
         let core = &mut self.cores[number];
-        core.free_ps = fabric.events.now_ps() + self.cpu.uncached_load.0;
+        let has_data_ps = match header.attributes.relaxed_ordering {
+            true => fabric.events.now_ps(),
+            false => seen_ps,
+        };
+        core.free_ps = has_data_ps + self.cpu.uncached_load.0;
         let free_ps = core.free_ps;
         match load.owner {
             LoadOwner::Flow { flow, operation } => {

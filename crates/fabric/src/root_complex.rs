@@ -114,7 +114,8 @@ impl RootComplex {
                 self.take_read(fabric, at, &header);
             }
             TlpKind::Completion | TlpKind::CompletionData if header.requester == OWN_ID => {
-                self.processor.take_completion(fabric, &at, &header);
+                let seen_ps = self.all_seen_ps(fabric.events.now_ps());
+                self.processor.take_completion(fabric, &at, &header, seen_ps);
             }
             TlpKind::MemoryWrite if INTERRUPT_ADDRESSES.contains(&header.address.0) => {
                 self.take_interrupt(fabric, at);
@@ -157,13 +158,18 @@ impl RootComplex {
         later.find(|(_, index)| touches(*index)).map(|(visible_ps, _)| *visible_ps)
     }
 
+    /// When all writes that have come can be seen.
+    fn all_seen_ps(&self, now_ps: u64) -> u64 {
+        self.unseen.back().map_or(now_ps, |(visible_ps, _)| now_ps.max(*visible_ps))
+    }
+
     /// An interrupt message: a posted write, so its handler begins when all that was written
     /// before can be seen.
     fn take_interrupt(&mut self, fabric: &mut Fabric, at: Arrival) {
         let now_ps = fabric.events.now_ps();
         let data = fabric.packets.payload(at.index).first_chunk().copied();
         let data = u32::from_le_bytes(data.unwrap_or_default());
-        let seen_ps = self.unseen.back().map_or(now_ps, |(visible_ps, _)| now_ps.max(*visible_ps));
+        let seen_ps = self.all_seen_ps(now_ps);
         let handled = Picoseconds(seen_ps) + self.parameters.cpu.interrupt;
         fabric.host.put_interrupt(handled.0, NodeId(at.node), data);
         self.interrupt_count += 1;
