@@ -157,9 +157,18 @@ impl Line {
         self.connect().await;
         if self.buffer.is_none() && self.key.0 != ChannelKind::Peer {
             let pages = if self.rng.bool() { PageSize::Small } else { PageSize::Huge };
-            let buffer = self.device.buffer(BUFFER_BYTES, pages).await.unwrap();
-            buffer.write(0, &stream::guard(self.seed, BUFFER_BYTES)).unwrap();
-            self.buffer = Some(buffer);
+            while self.buffer.is_none() {
+                match self.device.buffer(BUFFER_BYTES, pages).await {
+                    Ok(buffer) => {
+                        buffer.write(0, &stream::guard(self.seed, BUFFER_BYTES)).unwrap();
+                        self.buffer = Some(buffer);
+                    }
+                    Err(error) => {
+                        self.expect(&error);
+                        self.world.sleep(us(300)).await;
+                    }
+                }
+            }
         }
         for _ in 0..TRIES {
             let options = self.random_options();
@@ -178,7 +187,7 @@ impl Line {
     }
 
     /// Connects a peer channel that is connected to nothing.
-    async fn connect(&mut self) {
+    pub async fn connect(&mut self) {
         for _ in 0..TRIES {
             let Some(far) = &mut self.far else { return };
             if far.peer.is_some() {
@@ -568,6 +577,7 @@ impl Line {
                 Outcome::Unknown => {}
             }
         }
+        self.note(|| stream::runs(words));
         for word in &words[..written] {
             let Word::At(place) = *word else {
                 assert!(lossy, "{name}: a hole in what was written");

@@ -49,6 +49,28 @@ pub fn places(seed: u32, bytes: &[u8]) -> Vec<Word> {
     words.map(|w| Some(place(w)).filter(|&p| p < GUARD).map_or(Word::Guard, Word::At)).collect()
 }
 
+/// The same in few words: `7..20 guard 25..30`.
+pub fn runs(words: &[Word]) -> String {
+    let mut text = String::new();
+    let mut from = 0;
+    for to in 1..=words.len() {
+        let goes_on = match (words[to - 1], words.get(to)) {
+            (Word::Guard, Some(Word::Guard)) => true,
+            (Word::At(one), Some(Word::At(next))) => *next == one + 1,
+            _ => false,
+        };
+        if goes_on {
+            continue;
+        }
+        match (words[from], words[to - 1]) {
+            (Word::At(first), Word::At(last)) => text += &format!("{first}..{} ", last + 1),
+            _ => text += &format!("{} guards ", to - from),
+        }
+        from = to;
+    }
+    text
+}
+
 #[test]
 fn a_word_says_where_it_belongs() {
     let bytes = words(77, 1000, 4000);
