@@ -119,8 +119,9 @@ impl<B: Bus> Connection<B> {
         let credit = base.offset(u64::from(registers + channel::CREDIT));
         self.write(lane::CONTROL, 0).await?;
         let lanes = engine::LANES.at(self.lane.number.into());
-        let pair = [lanes + lane::CREDIT_LOW, lanes + lane::CREDIT_HIGH];
-        self.lane.target.write_address(pair, credit).await?;
+        let low = (lanes + lane::CREDIT_LOW, credit.0 as u32);
+        let high = (lanes + lane::CREDIT_HIGH, (credit.0 >> 32) as u32);
+        self.lane.target.set(&[low, high]).await?;
         self.restart_lane().await
     }
 
@@ -150,7 +151,8 @@ impl<B: Bus> Connection<B> {
         for _ in 0..RESTARTS {
             // No credits of the old account are sent while it is emptied.
             self.write(lane::CONTROL, quiet | lane::control::RESTART.put(1)).await?;
-            self.write(lane::CONTROL, control).await?;
+            let lanes = engine::LANES.at(self.lane.number.into());
+            self.lane.target.set(&[(lanes + lane::CONTROL, control)]).await?;
             if self.read(lane::RECEIVED).await? == 0 {
                 return Ok(());
             }
@@ -219,8 +221,8 @@ async fn set_window<B: Bus>(
     aperture_bytes: u32,
 ) -> Result<(), DriverError> {
     let registers = channel_registers((ChannelKind::Peer, number));
-    sender.write(registers + channel::CREDIT_WINDOW, window_bytes).await?;
-    sender.write(registers + channel::APERTURE, aperture_bytes).await
+    let window = (registers + channel::CREDIT_WINDOW, window_bytes);
+    sender.set(&[window, (registers + channel::APERTURE, aperture_bytes)]).await
 }
 
 /// Restarts a channel that is idle, and with a peer channel the lane that it is connected to,
@@ -247,7 +249,10 @@ pub(crate) async fn restart<B: Bus>(
         let restart = channel::control::RESTART.put(1);
         device.write(registers + channel::CONTROL, restart).await?;
         // The answer pushes all that the engine had sent before it into memory.
-        device.read(registers + channel::STATUS).await?;
+        if device.read(registers + channel::DOORBELL).await? != 0 {
+            // A link was down for a moment, and the restart is lost.
+            continue;
+        }
         let Some(connection) = with_credits else { return Ok(()) };
         if device.read(registers + channel::CREDIT).await? == 0 {
             connection.begins_anew.store(false, Ordering::Release);
@@ -256,7 +261,8 @@ pub(crate) async fn restart<B: Bus>(
         // A credit write of the old account was still on its way: it is forgotten too.
     }
     let place = device.shared().place((kind, number));
-    Err(DriverError::Refused { place, problem: "credits keep arriving".to_owned() })
+    let problem = "it does not restart, or credits keep arriving".to_owned();
+    Err(DriverError::Refused { place, problem })
 }
 
 /// See [`Device::connect`].

@@ -283,6 +283,23 @@ impl<B: Bus> Device<B> {
         written.map_err(|source| self.shared.bus_error(source))
     }
 
+    /// Writes registers and looks whether they hold it: a write is posted, and one that a link
+    /// lost that was down for a moment is missed by nobody else.
+    pub(crate) async fn set(&self, registers: &[(u32, u32)]) -> Result<(), DriverError> {
+        for &(register, value) in registers {
+            self.write(register, value).await?;
+        }
+        for &(register, value) in registers {
+            let held = self.read(register).await?;
+            if held != value {
+                let problem =
+                    format!("register {register:#x} was set to {value:#x} and holds {held:#x}");
+                return Err(self.shared.refused(problem));
+            }
+        }
+        Ok(())
+    }
+
     /// A value of two registers: the lower one is read first and holds the upper one.
     pub(crate) async fn read_pair(&self, low: u32, high: u32) -> Result<u64, DriverError> {
         let low = self.read(low).await?;

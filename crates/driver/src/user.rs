@@ -133,7 +133,7 @@ impl<B: Bus> User<B> {
         let value = user::interconnect::C2H_SOURCE.put(c2h.bits())
             | user::interconnect::PEER_SOURCE.put(peer.bits())
             | user::interconnect::LANE.put(lane.into());
-        self.write(user::INTERCONNECT, value).await
+        self.device.set(&[(engine::USER + user::INTERCONNECT, value)]).await
     }
 
     /// Seeds the generator; both generated streams begin anew.

@@ -270,10 +270,26 @@ impl<B: Bus> Channel<B> {
             self.recover(Cause::Fault(fault)).await;
             return;
         }
-        match self.report_of_registers().await {
-            Ok(report) => self.take_in(report),
-            Err(error) => self.recover(Cause::NoAnswer(error)).await,
+        let looked = match self.report_of_registers().await {
+            Ok(report) => {
+                self.take_in(report);
+                self.check_doorbell().await
+            }
+            Err(error) => Err(error),
+        };
+        if let Err(error) = looked {
+            self.recover(Cause::NoAnswer(error)).await;
         }
+    }
+
+    /// Rings a doorbell again that a link has lost. It is an absolute number, so that does no harm.
+    async fn check_doorbell(&mut self) -> Result<(), DriverError> {
+        let is_running = matches!(self.state, State::Running);
+        if is_running && self.read(channel::DOORBELL).await? != self.posted as u32 {
+            self.doorbell_due = true;
+            self.ring_doorbell().await?;
+        }
+        Ok(())
     }
 
     /// What the status block should say, from the registers.

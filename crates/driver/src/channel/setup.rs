@@ -93,15 +93,18 @@ impl<B: Bus> Channel<B> {
 
     /// Writes the registers that stay as they are through restarts, and lets the channel run.
     async fn program(&mut self) -> Result<(), DriverError> {
-        self.write(channel::VECTOR, self.slot.vector.unwrap_or(0).into()).await?;
         let base = self.slot.registers();
+        let mut registers = vec![(base + channel::VECTOR, self.slot.vector.unwrap_or(0).into())];
         if let Descriptors::Ring { memory, entries } = &self.descriptors {
-            let pair = [base + channel::RING_LOW, base + channel::RING_HIGH];
-            self.device.write_address(pair, memory.address).await?;
-            self.write(channel::RING_ENTRIES, *entries).await?;
+            let ring = memory.address.0;
+            registers.push((base + channel::RING_LOW, ring as u32));
+            registers.push((base + channel::RING_HIGH, (ring >> 32) as u32));
+            registers.push((base + channel::RING_ENTRIES, *entries));
         }
-        let pair = [base + channel::STATUS_LOW, base + channel::STATUS_HIGH];
-        self.device.write_address(pair, self.status.memory.address).await?;
+        let status = self.status.memory.address.0;
+        registers.push((base + channel::STATUS_LOW, status as u32));
+        registers.push((base + channel::STATUS_HIGH, (status >> 32) as u32));
+        self.device.set(&registers).await?;
         let connection = self.connection();
         self.let_run(connection.as_deref()).await
     }
@@ -112,8 +115,9 @@ impl<B: Bus> Channel<B> {
         connection: Option<&Connection<B>>,
     ) -> Result<(), DriverError> {
         let payload_bytes = payload_on_the_way(&self.device, self.key(), self.options, connection)?;
-        self.write(channel::PAYLOAD, payload_bytes).await?;
-        self.write(channel::CONTROL, self.running()).await
+        let base = self.slot.registers();
+        let control = (base + channel::CONTROL, self.running());
+        self.device.set(&[(base + channel::PAYLOAD, payload_bytes), control]).await
     }
 
     /// What the control register holds while the channel runs.

@@ -8,6 +8,7 @@
 //! A storm is a number. `CROSSLANE_STORM_SEED=17 cargo test -p crosslane-driver --test storm`
 //! replays one and says what happens; `CROSSLANE_STORM_SEEDS=2000` runs so many (`make storm`).
 
+mod flaps;
 mod line;
 mod scene;
 mod storm;

@@ -345,12 +345,19 @@ async fn calm(world: &Rc<World>, chain: &mut Chain) {
         };
         let deadline = world.bus.now() + us(500_000);
         let transfer = Transfer { target, level, deadline };
+        if chain.drops && line.key.0 == ChannelKind::C2h {
+            // It may get less than was sent.
+            continue;
+        }
         tickets.push(line.channel().post(&[transfer]).await.unwrap()[0]);
         if line.key.0 == ChannelKind::C2h {
             back = Some((buffer, line.seed));
         }
     }
-    for (line, ticket) in chain.lines.iter_mut().rev().zip(tickets) {
+    let drops = chain.drops;
+    let posted = chain.lines.iter_mut().rev();
+    let posted = posted.filter(|line| !drops || line.key.0 != ChannelKind::C2h);
+    for (line, ticket) in posted.zip(tickets) {
         let completed = line.channel().wait(ticket).await;
         let name = format!("{} {}", line.device.function().name, line.key.0);
         assert_eq!(completed.map(|c| c.bytes).map_err(|e| e.to_string()), Ok(LAST_BYTES), "{name}");
@@ -361,8 +368,6 @@ async fn calm(world: &Rc<World>, chain: &mut Chain) {
     buffer.read(0, &mut bytes).unwrap();
     let words = stream::places(seed, &bytes);
     let Word::At(first) = words[0] else { panic!("nothing was written") };
-    if !chain.drops {
-        let expected: Vec<Word> = (first..first + words.len() as u32).map(Word::At).collect();
-        assert_eq!(words, expected);
-    }
+    let expected: Vec<Word> = (first..first + words.len() as u32).map(Word::At).collect();
+    assert_eq!(words, expected);
 }
