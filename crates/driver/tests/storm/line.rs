@@ -137,8 +137,7 @@ impl Line {
             2 => DescriptorSource::Ring { entries: 64 },
             _ => DescriptorSource::Ring { entries: 1024 },
         };
-        let notification =
-            if rng.bool() { Notification::Poll } else { Notification::Interrupt };
+        let notification = if rng.bool() { Notification::Poll } else { Notification::Interrupt };
         let payload_bytes = rng.bool().then(|| 1 << rng.u32(4..=7));
         // Into a lane the order is the data's.
         let relaxed_ordering = kind != ChannelKind::Peer && rng.bool();
@@ -347,11 +346,7 @@ impl Line {
     }
 
     /// Waits for the transfers of a batch, each in its own way and in any order.
-    async fn resolve(
-        &mut self,
-        transfers: &[Transfer<WatchedBus>],
-        outcomes: &mut [Outcome],
-    ) {
+    async fn resolve(&mut self, transfers: &[Transfer<WatchedBus>], outcomes: &mut [Outcome]) {
         let first = self.tickets - transfers.len() as u64;
         let mut order: Vec<usize> = (0..transfers.len()).collect();
         self.rng.shuffle(&mut order);
@@ -418,10 +413,7 @@ impl Line {
         Outcome::Moved(error.moved_bytes)
     }
 
-    async fn wait(
-        &mut self,
-        ticket: Ticket,
-    ) -> Result<crosslane_driver::Completed, TransferError> {
+    async fn wait(&mut self, ticket: Ticket) -> Result<crosslane_driver::Completed, TransferError> {
         let world = Rc::clone(&self.world);
         let span = Picoseconds(self.rng.u64(..200_000_000));
         let style = self.rng.u8(..16);
@@ -503,7 +495,8 @@ impl Line {
         }
         if !self.checked {
             // Nothing is read twice: what the stream lacks then is seen as a jump.
-            self.position += parts.iter().map(|part| (part.end - part.start) as u32 / 4).sum::<u32>();
+            self.position +=
+                parts.iter().map(|part| (part.end - part.start) as u32 / 4).sum::<u32>();
             return;
         }
         let is_whole = self.exact && is_known;
@@ -524,7 +517,10 @@ impl Line {
         while !self.exact {
             match user.check_h2c(self.seed).await {
                 Ok(()) => (self.position, self.exact) = (0, self.is_checking().await),
-                Err(error) => self.expect(&error),
+                Err(error) => {
+                    self.expect(&error);
+                    self.world.sleep(us(300)).await;
+                }
             }
         }
     }

@@ -150,7 +150,8 @@ fn lab(rng: &mut Rng, description: &mut String) -> Lab {
             let value = pick(rng, values);
             let path = format!("part.{part}.{constant}");
             let is_there = |path: &str| {
-                lab.constants().any(|constant| format!("{}.{}", constant.place, constant.key) == path)
+                lab.constants()
+                    .any(|constant| format!("{}.{}", constant.place, constant.key) == path)
             };
             let overruled = variant.map(|variant| format!("variant.{variant}.{path}"));
             let path = overruled.filter(|path| is_there(path)).unwrap_or(path);

@@ -100,10 +100,7 @@ pub fn run(seed: u64, is_loud: bool) -> Weather {
         assert_eq!(fabric.check_quiet(), Vec::<String>::new());
         for error in fabric.errors() {
             assert!(
-                !matches!(
-                    error.kind,
-                    ErrorKind::Ordering { .. } | ErrorKind::WrongData { .. }
-                ),
+                !matches!(error.kind, ErrorKind::Ordering { .. } | ErrorKind::WrongData { .. }),
                 "{error}"
             );
         }

@@ -43,9 +43,7 @@ pub enum Word {
 /// What the words of some bytes are.
 pub fn places(seed: u32, bytes: &[u8]) -> Vec<Word> {
     let words = bytes.as_chunks::<4>().0.iter();
-    let place = |word: &[u8; 4]| {
-        u32::from_le_bytes(*word).wrapping_sub(seed).wrapping_mul(INVERSE)
-    };
+    let place = |word: &[u8; 4]| u32::from_le_bytes(*word).wrapping_sub(seed).wrapping_mul(INVERSE);
     words.map(|w| Some(place(w)).filter(|&p| p < GUARD).map_or(Word::Guard, Word::At)).collect()
 }
 

@@ -51,11 +51,9 @@ impl Witness {
             let mut state = seen.lock().unwrap();
             state.memory = fabric.memory_ranges(host);
             let ports = fabric.ports().iter();
-            let roots =
-                ports.filter(|port| fabric.node(port.node).kind == NodeKind::RootComplex);
+            let roots = ports.filter(|port| fabric.node(port.node).kind == NodeKind::RootComplex);
             let links = roots.filter_map(|port| port.link);
-            state.host_links =
-                links.map(|link| DirectionId { link, way: Way::Up }).collect();
+            state.host_links = links.map(|link| DirectionId { link, way: Way::Up }).collect();
             drop(state);
             fabric.set_trace(Box::new(move |record: &TraceRecord| {
                 seen.lock().unwrap().record(record);
@@ -200,7 +198,11 @@ impl Bus for WatchedBus {
         Ok(WatchedMemory { memory, segments: Arc::default() })
     }
 
-    async fn pin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<Vec<Segment>, BusError> {
+    async fn pin(
+        &self,
+        function: RoutingId,
+        memory: &WatchedMemory,
+    ) -> Result<Vec<Segment>, BusError> {
         let segments = self.bus.pin(function, &memory.memory).await?;
         assert_eq!(segments.iter().map(|s| s.bytes).sum::<u64>(), memory.size_bytes());
         let mut witness = self.witness.lock().unwrap();
