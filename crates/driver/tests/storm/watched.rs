@@ -62,6 +62,13 @@ impl Witness {
         witness
     }
 
+    /// From now on the function has no business in these segments.
+    fn forget(&mut self, function: RoutingId, segments: &[Segment]) {
+        for segment in segments {
+            self.pinned.remove(&(function, segment.address.0));
+        }
+    }
+
     fn record(&mut self, record: &TraceRecord) {
         let TraceEvent::Tlp { header, replay, wire_bytes, .. } = &record.event else { return };
         self.tlps += 1;
@@ -216,11 +223,7 @@ impl Bus for WatchedBus {
     }
 
     async fn unpin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<(), BusError> {
-        let mut witness = self.witness.lock().unwrap();
-        for segment in memory.segments.lock().unwrap().iter() {
-            witness.pinned.remove(&(function, segment.address.0));
-        }
-        drop(witness);
+        self.witness.lock().unwrap().forget(function, &memory.segments.lock().unwrap());
         self.bus.unpin(function, &memory.memory).await
     }
 
