@@ -81,10 +81,11 @@ impl Reproduction {
         comparison(self.rows().filter(|row| row.published.is_some()))
     }
 
-    /// How many rows are compared, how many of them predicted, and how good they are.
+    /// How many published figures are compared, how many of them predicted, and how good they
+    /// are; of one that was measured with several numbers of devices the worst counts.
     #[must_use]
     pub fn summary(&self) -> String {
-        let compared: Vec<&Row> = self.rows().filter(|row| row.is_compared()).collect();
+        let compared = compared(self.rows());
         let predicted =
             compared.iter().filter(|row| row.kind == crate::comparison::Kind::Predicted);
         let errors = predicted.clone().filter_map(|row| row.error);
@@ -95,13 +96,19 @@ impl Reproduction {
             count => format!("{count} OUTSIDE their tolerance"),
         };
         format!(
-            "{} rows compared, {outside}; {} predicted, worst error {:+.1} %, median {:.1} %.",
+            "{} figures compared, {outside}; {} predicted, worst error {:+.1} %, median {:.1} %.",
             compared.len(),
             predicted.count(),
             100.0 * worst,
             100.0 * median,
         )
     }
+}
+
+/// The rows that are compared, each published figure once.
+pub(crate) fn compared<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<&'a Row> {
+    let groups = worst_of_each(rows.filter(|row| row.is_compared()));
+    groups.into_iter().map(|(_, row)| row).collect()
 }
 
 /// Rows of one published figure, measured with several numbers of devices, as one: the worst of

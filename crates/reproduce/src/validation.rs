@@ -169,7 +169,7 @@ pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceEr
     let (set_name, set) = set_of(name)?;
     let constants = set.constants();
     let (published, rows) = set.rows()?;
-    let compared: Vec<&Row> = rows.iter().filter(|row| row.is_compared()).collect();
+    let compared = crate::reproduction::compared(rows.iter());
     let predicted = compared.iter().copied().filter(|row| row.kind == Kind::Predicted);
     let outside = compared.iter().filter(|row| row.is_met() == Some(false));
     let base = set.quick(None)?;

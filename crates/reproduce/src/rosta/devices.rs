@@ -5,12 +5,12 @@
 //! is then the one that the document names, x8 Gen2 at the host, and not one board's cable, which
 //! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
 
-use crosslane_bench::{Flow, Measured, Together, Work, together};
+use crosslane_bench::{Flow, Together, Work, together};
 use rayon::prelude::*;
 
 use super::experiment::{Experiment, mebibytes};
 use super::published::shown;
-use super::scene::{Context, Engine, PortObserver};
+use super::scene::{Context, Engine, Moved, PortObserver};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::table::{Align, Table};
@@ -61,10 +61,6 @@ impl Shares {
         self.together.common.map_or(0.0, |common| mebibytes(common.bytes_per_second()))
     }
 
-    fn wrong_words(&self) -> u64 {
-        self.together.flows.iter().map(|flow: &Measured| flow.data_errors.words).sum()
-    }
-
     /// Largest less smallest share of devices with symmetric paths (those of one board), over
     /// their average; the worse of the boards.
     pub(super) fn spread_of_flows(&self) -> f64 {
@@ -75,6 +71,12 @@ impl Shares {
     /// The same between the two ingress ports of the adapter's switch.
     pub(super) fn spread_of_ports(&self) -> f64 {
         spread([0, 1].map(|first| self.device_bytes.iter().skip(first).step_by(2).sum()))
+    }
+}
+
+impl Moved for Shares {
+    fn wrong_words(&self) -> u64 {
+        self.together.wrong_words()
     }
 }
 

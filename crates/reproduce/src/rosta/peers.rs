@@ -145,7 +145,7 @@ pub(super) fn oversized(context: &Context<'_>) -> Result<String, ReproduceError>
         timeout: super::scene::SHORT_TIMEOUT,
         ..context.options(Engine::Own)
     };
-    let run = context.run(Engine::Own, NAME, async |host| {
+    let (run, _) = context.run_to_errors(Engine::Own, NAME, async |host| {
         set_payload(&host, ONE.pairs, PAYLOADS_BYTES[1]).await?;
         let (from, to) = (host.open(1).await?, host.open(2).await?);
         host.set_payload_of_port(PORT_LEFT_BEHIND, PAYLOADS_BYTES[0])?;

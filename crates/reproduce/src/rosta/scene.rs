@@ -4,11 +4,13 @@
 
 use std::cell::RefCell;
 
-use crosslane_bench::{BenchError, Common, Observer, Options, Registration};
+use crosslane_bench::{
+    BenchError, Common, Measured, Observer, Options, Registration, RoundTrips, Together,
+};
 use crosslane_driver::{
     DescriptorSource, Device, DriverError, Notification, Place, set_max_payload_on_path,
 };
-use crosslane_fabric::{DirectionId, Fabric, PortId, Way};
+use crosslane_fabric::{DirectionId, ErrorRecord, Fabric, PortId, Way};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::link::LinkRate;
@@ -160,13 +162,37 @@ impl<'a> Context<'a> {
         Options { registration: Registration::Before, ..self.options(engine) }
     }
 
-    /// Runs host code in a lab of its own.
-    pub(super) fn run<T>(
+    /// Runs host code in a lab of its own. Words that arrived wrong are a failure, and so is an
+    /// error that any port has detected.
+    pub(super) fn run<T: Moved>(
         &self,
         engine: Engine,
         scenario: &str,
         work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
     ) -> Result<Run<T>, ReproduceError> {
+        let (run, errors) = self.run_to_errors(engine, scenario, work)?;
+        let scenario = format!("{scenario}{}", engine.condition());
+        if let Some(error) = errors.first() {
+            let ErrorRecord { time, port_name, kind, .. } = error;
+            let problem = format!("{port_name} at {time}: {kind}");
+            return Err(ReproduceError::experiment(&scenario, problem));
+        }
+        match run.value.wrong_words() {
+            0 => Ok(run),
+            words => {
+                let problem = format!("{words} words of 4 B arrived wrong");
+                Err(ReproduceError::experiment(&scenario, problem))
+            }
+        }
+    }
+
+    /// The same, with the errors that were detected (the first of them) left to the caller.
+    pub(super) fn run_to_errors<T>(
+        &self,
+        engine: Engine,
+        scenario: &str,
+        work: impl AsyncFnOnce(Host<'_>) -> Result<T, BenchError>,
+    ) -> Result<(Run<T>, Vec<ErrorRecord>), ReproduceError> {
         let scenario = format!("{scenario}{}", engine.condition());
         let failed = |problem: String| ReproduceError::experiment(&scenario, problem);
         let lab = match engine {
@@ -181,8 +207,33 @@ impl<'a> Context<'a> {
             .map_err(|stuck| failed(stuck.to_string()))?
             .map_err(|error| failed(error.to_string()))?;
         let links = simulation.with_fabric(link_directions);
+        let errors = simulation.with_fabric(|fabric| fabric.errors().to_vec());
         self.watch.done(&scenario, simulation.now());
-        Ok(Run { value, links })
+        Ok((Run { value, links }, errors))
+    }
+}
+
+/// A result that says how much of what was moved is wrong.
+pub(super) trait Moved {
+    /// Words of 4 B that were not what was sent.
+    fn wrong_words(&self) -> u64;
+}
+
+impl Moved for Measured {
+    fn wrong_words(&self) -> u64 {
+        self.data_errors.words
+    }
+}
+
+impl Moved for RoundTrips {
+    fn wrong_words(&self) -> u64 {
+        self.data_errors.words
+    }
+}
+
+impl Moved for Together {
+    fn wrong_words(&self) -> u64 {
+        self.flows.iter().map(Moved::wrong_words).sum()
     }
 }
 
