@@ -111,7 +111,7 @@ fn fits_and_predictions() {
     let lab = crosslane_lab::open("rosta").unwrap();
     let fitted = lab.constants().filter(|one| one.provenance == Provenance::Fit).count();
     // A figure of several numbers of devices is one.
-    let figure = |row: &Row| (row.quantity.clone(), row.published.map(f64::to_bits));
+    let figure = |row: &&Row| (row.quantity.clone(), row.published.map(f64::to_bits));
     let rows = rows();
     let compared: BTreeSet<_> = rows.iter().filter(|row| row.is_compared()).map(figure).collect();
     assert!(fitted < compared.len(), "{fitted} constants, {} figures", compared.len());
