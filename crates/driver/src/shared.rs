@@ -17,7 +17,7 @@ use crate::error::DriverError;
 /// A channel of an engine: what it does, and its number.
 pub(crate) type ChannelKey = (ChannelKind, u8);
 
-/// What a channel left behind that was dropped while transfers were in flight: the device may
+/// What a channel left behind that was dropped and not closed: the device may
 /// still use it, until the channel has been restarted.
 pub(crate) struct Abandoned<B: Bus> {
     /// Ring and status block.
@@ -36,7 +36,7 @@ pub(crate) struct GivenOut<B: Bus> {
     pub lanes: Vec<bool>,
     /// What each peer channel is connected to.
     pub connections: Vec<Weak<Connection<B>>>,
-    /// Channels that were dropped while transfers were in flight.
+    /// Channels that were dropped and not closed.
     pub abandoned: HashMap<ChannelKey, Abandoned<B>>,
     /// Commands that will have been finished when the last one that was started is.
     pub commands_due: u32,

@@ -3,10 +3,11 @@
 //! blocks and interrupts, descriptor fetches, and each channel. One TLP at a time goes through
 //! the datapath to the link.
 
-use crosslane_fabric::{DevicePort, IdleReason};
+use crosslane_fabric::{DevicePort, ErrorKind, IdleReason};
 use crosslane_pcie::tlp::{Class, Header};
+use crosslane_regs::engine::ChannelError;
 
-use super::channel::{Kind, Wait};
+use super::channel::{Fault, Kind, Wait};
 use super::{Engine, STEP};
 
 /// Places in the turn before those of the channels.
@@ -89,6 +90,14 @@ impl Engine {
     fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> bool {
         self.prepare(index, port);
         if self.next(index, port) != Next::Tlp || !self.has_room(index, port) {
+            return false;
+        }
+        if !self.function.bus_master {
+            // In the middle of a descriptor: nothing more may be sent, and nothing is.
+            port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
+            let (error, address) =
+                (ChannelError::NotBusMaster, self.channels[index].next_address());
+            self.stop(index, Fault { error, address }, port.now_ps());
             return false;
         }
         if self.channels[index].kind == Kind::H2c {

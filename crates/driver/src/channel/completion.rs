@@ -4,10 +4,10 @@
 
 use crosslane_host::{Bus, BusError};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
-use crosslane_regs::engine::{ChannelState, channel};
+use crosslane_regs::engine::{ChannelError, ChannelState, channel};
 
 use super::descriptors::{Report, StatusBlock, pieces};
-use super::options::{Completed, CompletionLevel, Notification, Ticket};
+use super::options::{ChannelKind, Completed, CompletionLevel, Notification, Ticket};
 use super::recovery::Cause;
 use super::results::Known;
 use super::{Channel, Pending, State};
@@ -162,7 +162,19 @@ impl<B: Bus> Channel<B> {
         self.take_in(report);
     }
 
-    fn take_in(&mut self, report: Report) {
+    /// Takes in what a channel that a link has failed says of itself: of writes it knows only that
+    /// they were handed to the link. What a status block had confirmed before has come.
+    pub(super) fn distrust(&self, report: &mut Report) {
+        let error = channel::status::ERROR.get(report.status);
+        let is_lost = is_stopped(report.status) && error == ChannelError::LinkDown.bits();
+        if is_lost && self.key().0 != ChannelKind::H2c {
+            report.completed = self.completed as u32;
+            report.stopped_at_bytes = 0;
+        }
+    }
+
+    fn take_in(&mut self, mut report: Report) {
+        self.distrust(&mut report);
         self.complete_up_to(report.completed);
         if is_stopped(report.status) {
             let fault = self.fault_of(report.status);

@@ -67,7 +67,7 @@ enum State {
 
 /// An open channel. It has one owner; share work by opening one channel each.
 ///
-/// Dropping it while transfers are in flight takes nothing from the device: ring, status block
+/// Dropping it without [`close`](Self::close) takes nothing from the device: ring, status block
 /// and the parts of buffers stay with it until the channel is opened again, or for good.
 pub struct Channel<B: Bus> {
     device: Device<B>,
@@ -88,6 +88,8 @@ pub struct Channel<B: Bus> {
     seen: u32,
     /// Whether the doorbell has still to be rung.
     doorbell_due: bool,
+    /// Whether the engine has been told to stop for good.
+    is_closed: bool,
     /// The last descriptors posted, as far as they have still to be written.
     unwritten: Vec<Descriptor>,
     pending: VecDeque<Pending<B>>,
@@ -246,11 +248,10 @@ impl<B: Bus> Channel<B> {
 
 impl<B: Bus> Drop for Channel<B> {
     fn drop(&mut self) {
-        let in_flight = !self.pending.is_empty() || !self.quarantine.is_empty();
-        if !in_flight && !matches!(self.state, State::Recovering(_)) {
-            // The engine waits for a doorbell: it touches neither ring nor status block.
+        if self.is_closed {
             return;
         }
+        // It may still run: it fetches, and it writes its status block if a link goes down.
         let mut memories: Vec<B::Memory> = self.status.memory.take().into_iter().collect();
         if let Descriptors::Ring { memory, .. } = &mut self.descriptors {
             memories.extend(memory.take());

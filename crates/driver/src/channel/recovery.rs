@@ -106,6 +106,7 @@ impl<B: Bus> Channel<B> {
             // A peer that does not answer cannot say; its own account shows it at the restart.
             report.missing_bytes = connection.settle().await.unwrap_or(0);
         }
+        self.distrust(&mut report);
         self.complete_up_to(report.completed);
         let fault = match cause {
             // The engine found out by itself in the meantime.
@@ -140,6 +141,7 @@ impl<B: Bus> Channel<B> {
         connection::restart(&self.device, self.key(), None).await?;
         self.quarantine.clear();
         self.state = State::Stopped(TransferFault::Cancelled);
+        self.is_closed = true;
         Ok(())
     }
 

@@ -81,6 +81,7 @@ impl<B: Bus> Channel<B> {
             seen: 0,
             doorbell_due: false,
             unwritten: Vec::new(),
+            is_closed: false,
             pending: VecDeque::new(),
             quarantine: Vec::new(),
             results: Results::default(),
