@@ -11,8 +11,32 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::{TraceRecord, TraceSink};
+use crosslane_lab::RunningLab;
 
+use crate::arguments::TraceUnit;
+use crate::error::CommandError;
+use crate::link_use::direction_name;
 use writer::TraceWriter;
+
+/// Does `run` with a trace of it; `running` is a lab like the one that runs, to name its links.
+///
+/// # Errors
+/// Where the file cannot be written.
+pub fn traced<T>(
+    path: &Path,
+    lab: &str,
+    unit: TraceUnit,
+    running: RunningLab,
+    run: impl FnOnce(&SharedTrace) -> T,
+) -> Result<T, CommandError> {
+    let file_error = |source| CommandError::File { path: path.to_owned(), source };
+    let label = Box::new(move |id| direction_name(&running.fabric, id));
+    let lab = format!("lab {lab}");
+    let trace = SharedTrace::create(path, &lab, unit.picoseconds(), label).map_err(file_error)?;
+    let result = run(&trace);
+    trace.finish().map_err(file_error)?;
+    Ok(result)
+}
 
 /// A trace file that a fabric writes to and the command ends.
 #[derive(Clone)]

@@ -8,16 +8,13 @@ mod report;
 mod scenario;
 pub mod shape;
 
-use std::path::Path;
-
-use crosslane_lab::{Lab, RunningLab};
+use crosslane_lab::Lab;
 use rayon::prelude::*;
 
-use crate::arguments::{TraceUnit, TrafficArguments};
+use crate::arguments::TrafficArguments;
 use crate::error::CommandError;
-use crate::link_use::direction_name;
 use crate::output::{print, print_error, print_hint, print_json};
-use crate::perfetto::SharedTrace;
+use crate::perfetto::traced;
 use crate::progress::Progress;
 use plan::Choices;
 use scenario::{Outcome, Scenario, total_bytes};
@@ -60,8 +57,10 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
         bytes = bytes.saturating_add(total_bytes(&scenario.plan(&running)?));
     }
     let progress = Progress::new(bytes);
-    let outcomes = match &arguments.trace {
-        Some(path) => run_traced(&scenarios, running, path, arguments.trace_unit, &progress),
+    let outcomes: Result<Vec<Outcome>, CommandError> = match &arguments.trace {
+        Some(path) => traced(path, lab.name(), arguments.trace_unit, running, |trace| {
+            scenarios.iter().map(|scenario| scenario.run(&progress, Some(trace))).collect()
+        })?,
         // Each scenario is a simulation of its own; no simulation is ever split.
         None => scenarios.par_iter().map(|scenario| scenario.run(&progress, None)).collect(),
     };
@@ -73,23 +72,6 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
         print(&report::page(&outcomes))?;
     }
     print_outcome_errors(&outcomes)
-}
-
-/// Runs with a trace; `running` is a lab like the one that runs, to name its links.
-fn run_traced(
-    scenarios: &[Scenario],
-    running: RunningLab,
-    path: &Path,
-    unit: TraceUnit,
-    progress: &Progress,
-) -> Result<Vec<Outcome>, CommandError> {
-    let file_error = |source| CommandError::File { path: path.to_owned(), source };
-    let name = scenarios.first().map_or_else(String::new, |s| format!("lab {}", s.lab.name()));
-    let label = Box::new(move |id| direction_name(&running.fabric, id));
-    let trace = SharedTrace::create(path, &name, unit.picoseconds(), label).map_err(file_error)?;
-    let outcomes = scenarios.iter().map(|scenario| scenario.run(progress, Some(&trace))).collect();
-    trace.finish().map_err(file_error)?;
-    outcomes
 }
 
 /// The sizes of the flows in each scenario: one scenario for each size of the ranges, which all

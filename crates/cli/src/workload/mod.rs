@@ -10,8 +10,6 @@ mod report;
 mod scenario;
 mod watch;
 
-use std::path::Path;
-
 use crosslane_bench::{LatencyOptions, Options};
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_host::PageSize;
@@ -19,11 +17,9 @@ use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
-use crate::arguments::TraceUnit;
 use crate::error::CommandError;
-use crate::link_use::direction_name;
 use crate::output::{print, print_json};
-use crate::perfetto::SharedTrace;
+use crate::perfetto::traced;
 use crate::progress::Progress;
 use crate::size::SizeRange;
 use crate::traffic::plan::{default_in_flight, default_operations};
@@ -261,8 +257,12 @@ impl Run<'_> {
         let flows = self.ends.len() as u64;
         let bytes = jobs.iter().map(|job| job.total_bytes().saturating_mul(flows));
         let progress = Progress::new(bytes.fold(0, u64::saturating_add));
-        let outcomes = match &self.common.trace {
-            Some(path) => run_traced(&scenarios, running, path, self.common.trace_unit, &progress),
+        let outcomes: Result<Vec<Outcome>, CommandError> = match &self.common.trace {
+            Some(path) => {
+                traced(path, self.lab.name(), self.common.trace_unit, running, |trace| {
+                    scenarios.iter().map(|scenario| scenario.run(&progress, Some(trace))).collect()
+                })?
+            }
             // Each size is a simulation of its own; no simulation is ever split.
             None => scenarios.par_iter().map(|scenario| scenario.run(&progress, None)).collect(),
         };
@@ -277,20 +277,4 @@ impl Run<'_> {
         let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
         print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))
     }
-}
-
-fn run_traced(
-    scenarios: &[Scenario<'_>],
-    running: RunningLab,
-    path: &Path,
-    unit: TraceUnit,
-    progress: &Progress,
-) -> Result<Vec<Outcome>, CommandError> {
-    let file_error = |source| CommandError::File { path: path.to_owned(), source };
-    let name = scenarios.first().map_or_else(String::new, |s| format!("lab {}", s.lab.name()));
-    let label = Box::new(move |id| direction_name(&running.fabric, id));
-    let trace = SharedTrace::create(path, &name, unit.picoseconds(), label).map_err(file_error)?;
-    let outcomes = scenarios.iter().map(|scenario| scenario.run(progress, Some(&trace))).collect();
-    trace.finish().map_err(file_error)?;
-    outcomes
 }
