@@ -64,9 +64,7 @@ impl<B: Bus> Channel<B> {
             if self.statistics.doorbells == doorbells {
                 self.retract(tickets.len());
             } else {
-                let fault = self.unanswered(error.clone());
-                self.fail_all(&fault, None, None);
-                self.state = State::Stopped(fault);
+                self.stop_unanswered(error.clone());
             }
             return Err(error);
         }

@@ -52,10 +52,16 @@ impl<B: Bus> Channel<B> {
         } else if self.doorbell_due
             && let Err(error) = self.ring_doorbell().await
         {
-            let fault = self.unanswered(error);
-            self.fail_all(&fault, None, None);
-            self.state = State::Stopped(fault);
+            self.stop_unanswered(error);
         }
+    }
+
+    /// Ends all that is on its way: the device, which has been told of a part of it, does not
+    /// answer any more.
+    pub(super) fn stop_unanswered(&mut self, error: DriverError) {
+        let fault = self.unanswered(error);
+        self.fail_all(&fault, None, None);
+        self.state = State::Stopped(fault);
     }
 
     /// Says why a recovery failed, if it did.
@@ -146,7 +152,7 @@ impl<B: Bus> Channel<B> {
     }
 
     /// Why the device does not answer.
-    pub(super) fn unanswered(&self, error: DriverError) -> TransferFault {
+    fn unanswered(&self, error: DriverError) -> TransferFault {
         self.link_down().unwrap_or_else(|| TransferFault::NoAnswer(Box::new(error)))
     }
 
