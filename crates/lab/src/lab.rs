@@ -86,6 +86,19 @@ impl Lab {
         Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)
     }
 
+    /// The same lab with what `edit` has changed: hosts, switches, endpoints and links with their
+    /// constants. [`constants`](Self::constants) and [`file`](Self::file)'s text are still those of
+    /// the file, and a variant or constant that is chosen afterwards begins with the file again.
+    ///
+    /// # Errors
+    /// What can no longer be wired.
+    pub fn edited(&self, edit: impl FnOnce(&mut LabFile)) -> Result<Self, LabError> {
+        let mut lab = self.clone();
+        edit(&mut lab.file);
+        wiring::check(&lab.file)?;
+        Ok(lab)
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reports: pages that open from disk with nothing fetched. What is on a page is data
+//! ([`Page`]); how it looks is decided here and nowhere else.
+//!
+//! Read first: [`Page`], then [`Block`].
+
+#![forbid(unsafe_code)]
+
+mod page;
+mod plot;
+mod table;
+mod topology;
+
+pub use page::{Bar, Bars, Block, Page, Section};
+pub use plot::{Axis, Plot, Scale, Series, SeriesKind};
+pub use table::{Align, Cell, Column, Table};
+pub use topology::{DirectionLoad, NodeKind, Topology, TopologyLink, TopologyNode};

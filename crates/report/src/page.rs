@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is on a page.
+
+use crate::plot::Plot;
+use crate::table::Table;
+use crate::topology::Topology;
+
+/// A report.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Its title.
+    pub title: String,
+    /// What it is, in a sentence or two.
+    pub summary: String,
+    /// How it was made, each with its name: command, version, lab, seed. No date, so that the same
+    /// run gives the same page.
+    pub facts: Vec<(String, String)>,
+    /// Its sections, in order.
+    pub sections: Vec<Section>,
+}
+
+/// A section under its heading.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Heading.
+    pub title: String,
+    /// What is in it, in order.
+    pub blocks: Vec<Block>,
+}
+
+/// A piece of a section.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Block {
+    /// A paragraph.
+    Text(String),
+    /// The most important sentence of the section, such as the bottleneck's name.
+    Verdict(String),
+    /// A plot.
+    Plot(Plot),
+    /// A table.
+    Table(Table),
+    /// Where time went.
+    Bars(Bars),
+    /// A tree with the load of every link.
+    Topology(Topology),
+}
+
+/// Rows that each show how a whole is divided.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bars {
+    /// What is divided, such as `time of the busiest link`.
+    pub title: String,
+    /// The rows.
+    pub bars: Vec<Bar>,
+}
+
+/// A whole and its parts.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bar {
+    /// What it is.
+    pub name: String,
+    /// Each part's name and its share of the whole, 0 to 1; together one or a little less. The
+    /// same name has the same colour in all bars of a page.
+    pub parts: Vec<(String, f64)>,
+}

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Plots: our lines, a document's points, ceilings.
+
+/// How values lie on an axis.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Scale {
+    /// Evenly.
+    Linear,
+    /// By their logarithm: sizes, mostly powers of two. No value is 0 or less.
+    Logarithmic,
+    /// Values are positions 0, 1, … of these names.
+    Categories(Vec<String>),
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it shows.
+    pub label: String,
+    /// Its unit; empty for a plain number. `B` is written as B, KiB, MiB.
+    pub unit: String,
+    /// How values lie on it. A linear axis of rates begins at 0.
+    pub scale: Scale,
+}
+
+/// What a series is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeriesKind {
+    /// What we measured: a line with a mark at each value.
+    Ours,
+    /// A document's values: marks without a line.
+    Published,
+    /// What the wires allow: a dashed line.
+    Ceiling,
+}
+
+/// Values of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name in the legend.
+    pub name: String,
+    /// What it is.
+    pub kind: SeriesKind,
+    /// Values of x and y, by x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// A plot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plot {
+    /// Its title.
+    pub title: String,
+    /// The axis from left to right.
+    pub x: Axis,
+    /// The axis from bottom to top.
+    pub y: Axis,
+    /// What is drawn.
+    pub series: Vec<Series>,
+}
