@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
@@ -40,6 +41,20 @@ pub enum CommandError {
 impl From<LabError> for CommandError {
     fn from(error: LabError) -> Self {
         Self::Lab(Box::new(error))
+    }
+}
+
+impl From<ExplainError> for CommandError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Lab(error) => Self::Lab(error),
+            ExplainError::MaxPayload { bytes, problem } => {
+                Self::Usage(format!("--mps {bytes}: {problem}"))
+            }
+            ExplainError::Flow { .. } | ExplainError::Refused(_) | ExplainError::Failed(_) => {
+                Self::Usage(error.to_string())
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crosslane_explain::{FlowRequest, kind_word};
 use crosslane_fabric::FlowKind;
 
 use crate::size::{SizeRange, parse_size, short_size};
@@ -27,13 +28,18 @@ pub struct FlowArgument {
     pub payload_bytes: Option<u32>,
 }
 
-/// A kind as the user writes it.
-#[must_use]
-pub const fn kind_word(kind: FlowKind) -> &'static str {
-    match kind {
-        FlowKind::Write => "write",
-        FlowKind::Read => "read",
-        FlowKind::WriteRead => "writeread",
+impl FlowArgument {
+    /// The flow with operations of this size.
+    #[must_use]
+    pub fn request(&self, operation_bytes: u64) -> FlowRequest {
+        FlowRequest {
+            label: format!("--flow {self}"),
+            from: self.from.clone(),
+            to: self.to.clone(),
+            kind: self.kind,
+            operation_bytes,
+            payload_bytes: self.payload_bytes,
+        }
     }
 }
 

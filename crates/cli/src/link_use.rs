@@ -3,49 +3,21 @@
 
 use std::fmt::Write as _;
 
-use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
-use crosslane_pcie::link::LinkRate;
+use crosslane_explain::{DirectionOutcome, busiest_shared, wire_share};
+use crosslane_fabric::{IdleReason, LinkCounters};
 use crosslane_pcie::units::Picoseconds;
 use serde_json::{Map, Value, json};
 
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
 
-/// One direction of a link that the flows use.
-#[derive(Clone, Debug)]
-pub struct DirectionOutcome {
-    /// Which.
-    pub id: DirectionId,
-    /// `fpga1 -> sw1.p1`.
-    pub name: String,
-    /// Rate of the link.
-    pub rate: LinkRate,
-    /// What it did.
-    pub counters: LinkCounters,
-    /// Flows whose data cross it, by their place among the flows.
-    pub data_of: Vec<usize>,
-}
-
-/// `fpga1 -> sw1.p1`.
-#[must_use]
-pub fn direction_name(fabric: &Fabric, id: DirectionId) -> String {
-    let (from, to) = fabric.direction_ends(id);
-    format!("{} -> {}", fabric.port(from).name, fabric.port(to).name)
-}
-
 /// A sentence for the busiest direction that several flows share, if there is one.
 #[must_use]
 pub fn sharing(directions: &[DirectionOutcome], span: Picoseconds) -> String {
-    let load = |direction: &DirectionOutcome| {
-        payload_rate(direction, span) / shared_ceiling(direction, span).max(1.0)
-    };
-    let shared = directions.iter().filter(|direction| direction.data_of.len() > 1);
-    // The first of the busiest ones along the way.
-    let busiest = shared.rev().max_by(|a, b| load(a).total_cmp(&load(b)));
-    let Some(direction) = busiest else { return String::new() };
+    let Some(direction) = busiest_shared(directions, span) else { return String::new() };
     // Not the sum of the flows' rates: each of those is over the flow's own time.
-    let together = payload_rate(direction, span);
-    let ceiling = shared_ceiling(direction, span);
+    let together = direction.payload_rate(span);
+    let ceiling = direction.shared_ceiling(span);
     let mut text = format!(
         "{} flows share {} ({}): {} MB/s ({} MiB/s) together",
         direction.data_of.len(),
@@ -64,35 +36,6 @@ pub fn sharing(directions: &[DirectionOutcome], span: Picoseconds) -> String {
     }
     text.push_str("\n\n");
     text
-}
-
-/// Payload that a direction carried in bytes per second, over the whole run.
-#[must_use]
-pub fn payload_rate(direction: &DirectionOutcome, span: Picoseconds) -> f64 {
-    let seconds = span.as_seconds();
-    if seconds > 0.0 { direction.counters.payload_bytes as f64 / seconds } else { 0.0 }
-}
-
-/// What a direction can carry of the mix of TLPs that it carried, less DLLPs, in bytes of
-/// payload per second.
-#[must_use]
-pub fn shared_ceiling(direction: &DirectionOutcome, span: Picoseconds) -> f64 {
-    let counters = &direction.counters;
-    let tlp_bytes = counters.payload_bytes + counters.header_bytes;
-    let seconds = span.as_seconds();
-    if tlp_bytes == 0 || seconds <= 0.0 {
-        return 0.0;
-    }
-    let packets = crosslane_pcie::ceiling::link_ceiling_bytes_per_second(direction.rate);
-    let dllps = counters.dllp_bytes as f64 / seconds;
-    (packets - dllps) * counters.payload_bytes as f64 / tlp_bytes as f64
-}
-
-/// Time that so many bytes take on a link, as a share of `span`.
-#[must_use]
-pub fn wire_share(rate: LinkRate, bytes: u64, span: Picoseconds) -> f64 {
-    let seconds = span.as_seconds();
-    if seconds > 0.0 { bytes as f64 / rate.bytes_per_second() / seconds } else { 0.0 }
 }
 
 /// The use of each direction, in percent of `span`.
@@ -161,8 +104,8 @@ pub fn link_json(direction: &DirectionOutcome, span: Picoseconds) -> Value {
         "generation": direction.rate.generation.number(),
         "width": direction.rate.width.lanes(),
         "flows": direction.data_of,
-        "bytes_per_second": payload_rate(direction, span),
-        "ceiling_bytes_per_second": shared_ceiling(direction, span),
+        "bytes_per_second": direction.payload_rate(span),
+        "ceiling_bytes_per_second": direction.shared_ceiling(span),
         "tlps": counters.tlps,
         "replayed_tlps": counters.replayed_tlps,
         "acks": counters.acks,

@@ -15,7 +15,6 @@ mod perfetto;
 mod progress;
 mod quantity;
 mod reproduce_command;
-mod route;
 mod size;
 mod table;
 mod traffic;

@@ -35,14 +35,18 @@ impl Progress {
         Self { bar, watched, begin: Instant::now(), simulated_us: AtomicU64::new(0) }
     }
 
-    /// Whether anybody can see it.
-    #[must_use]
-    pub const fn is_watched(&self) -> bool {
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+impl crosslane_explain::Progress for Progress {
+    fn is_watched(&self) -> bool {
         self.watched
     }
 
-    /// So many bytes more have been moved, in so much more simulated time.
-    pub fn done(&self, bytes: u64, simulated: Picoseconds) {
+    fn done(&self, bytes: u64, simulated: Picoseconds) {
         if !self.watched {
             return;
         }
@@ -57,11 +61,6 @@ impl Progress {
         let simulated = Picoseconds(us.saturating_mul(1_000_000));
         self.bar.set_message(format!("simulated {simulated}, {rate:.1} MB/s of wall time"));
         self.bar.inc(bytes);
-    }
-
-    /// Takes it off the terminal.
-    pub fn finish(&self) {
-        self.bar.finish_and_clear();
     }
 }
 

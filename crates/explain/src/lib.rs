@@ -2,8 +2,8 @@
 //! Why a run in a lab was not faster: where the time of the busiest link went, which constant or
 //! choice holds the run at its rate, and what the same run gives without it.
 //!
-//! Read first: [`Explanation`], what is said; [`Account`], where the time went; then
-//! [`Limit`], everything that can hold a run.
+//! Read first: [`WorkloadRun`] and [`TrafficRun`], what can be run; [`Explanation`], what is said
+//! of it; [`Account`], where the time went; then [`Limit`], everything that can hold a run.
 //!
 //! Nothing is guessed from counters alone. A limit is named because the same run was made again
 //! without it, in a lab that is the same in all else, and came out better.
@@ -11,9 +11,30 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod case;
+mod error;
 mod explanation;
 mod limit;
+mod links;
+mod progress;
+mod route;
+mod traffic;
+mod words;
+mod workload;
 
 pub use account::{Account, TimeUse, Use};
+pub use case::Case;
+pub use error::ExplainError;
 pub use explanation::{Better, Explanation, Figure, Step, Trial};
 pub use limit::{Limit, LimitKind};
+pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
+pub use progress::{NoProgress, Progress};
+pub use route::{Cargo, route};
+pub use traffic::{
+    Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
+    default_in_flight, default_operations,
+};
+pub use words::{kind_word, size_words};
+pub use workload::{
+    End, Expected, FlowEnds, Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome, WorkloadRun,
+};

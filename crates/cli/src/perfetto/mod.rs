@@ -9,13 +9,13 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crosslane_explain::direction_name;
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::{TraceRecord, TraceSink};
 use crosslane_lab::RunningLab;
 
 use crate::arguments::TraceUnit;
 use crate::error::CommandError;
-use crate::link_use::direction_name;
 use writer::TraceWriter;
 
 /// Does `run` with a trace of it; `running` is a lab like the one that runs, to name its links.

@@ -2,16 +2,15 @@
 //! Results as a program reads them. Rates are in bytes per second, times in picoseconds, shares
 //! are fractions of one.
 
+use crosslane_explain::{TrafficFlow, TrafficOutcome, kind_word};
 use crosslane_fabric::FlowSource;
 use serde_json::{Value, json};
 
-use super::scenario::{FlowOutcome, Outcome};
-use crate::flow_argument::kind_word;
 use crate::link_use::link_json;
 
 /// One object for all scenarios.
 #[must_use]
-pub fn document(lab: &str, seed: u64, outcomes: &[Outcome]) -> Value {
+pub fn document(lab: &str, seed: u64, outcomes: &[TrafficOutcome]) -> Value {
     let scenarios: Vec<Value> = outcomes.iter().map(scenario).collect();
     json!({
         "bench": "traffic",
@@ -22,7 +21,7 @@ pub fn document(lab: &str, seed: u64, outcomes: &[Outcome]) -> Value {
     })
 }
 
-fn scenario(outcome: &Outcome) -> Value {
+fn scenario(outcome: &TrafficOutcome) -> Value {
     let flows: Vec<Value> = outcome.flows.iter().map(|flow| flow_json(flow, outcome)).collect();
     let links: Vec<Value> = outcome
         .directions
@@ -39,7 +38,7 @@ fn scenario(outcome: &Outcome) -> Value {
     })
 }
 
-fn flow_json(flow: &FlowOutcome, outcome: &Outcome) -> Value {
+fn flow_json(flow: &TrafficFlow, outcome: &TrafficOutcome) -> Value {
     let planned = &flow.planned;
     let ceiling = flow.ceiling.map(|ceiling| {
         let limit = outcome.directions.iter().find(|other| other.id == ceiling.direction);

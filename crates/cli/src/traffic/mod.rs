@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench traffic`: flows between generic requesters and memories.
 
-mod ceiling;
 mod json;
-pub mod plan;
 mod report;
-mod scenario;
-pub mod shape;
 
+use std::sync::Arc;
+
+use crosslane_explain::{Choices, ExplainError, TrafficOutcome, TrafficRun};
 use crosslane_lab::Lab;
 use rayon::prelude::*;
 
@@ -16,8 +15,6 @@ use crate::error::CommandError;
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::perfetto::traced;
 use crate::progress::Progress;
-use plan::Choices;
-use scenario::{Outcome, Scenario, total_bytes};
 
 /// Errors that are printed beside deadlocks, which all are; further ones are counted.
 const PRINTED_ERRORS: usize = 10;
@@ -28,14 +25,12 @@ const PRINTED_ERRORS: usize = 10;
 /// A lab or a flow that cannot be, an output that cannot be written, and
 /// [`CommandError::Run`] where anything went wrong in a run.
 pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.lab)?;
-    let sizes = scenario_sizes(arguments)?;
-    let scenarios: Vec<Scenario> = sizes
+    let lab = Arc::new(Lab::load(&arguments.lab)?);
+    let runs: Vec<TrafficRun> = scenario_sizes(arguments)?
         .into_iter()
-        .map(|sizes| Scenario {
-            lab: &lab,
-            arguments: &arguments.flows,
-            sizes,
+        .map(|sizes| TrafficRun {
+            lab: Arc::clone(&lab),
+            flows: arguments.flows.iter().zip(sizes).map(|(f, size)| f.request(size)).collect(),
             choices: Choices {
                 operations: arguments.operations,
                 outstanding: arguments.outstanding,
@@ -46,23 +41,23 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
             max_payload_bytes: arguments.mps,
         })
         .collect();
-    if arguments.trace.is_some() && scenarios.len() > 1 {
+    if arguments.trace.is_some() && runs.len() > 1 {
         let sentence = "--trace writes one run; give each --flow one size instead of a range";
         return Err(CommandError::Usage(sentence.into()));
     }
     // A flow that cannot be is said before anything runs, and is the first one of the line.
     let running = lab.build(arguments.seed)?;
     let mut bytes = 0_u64;
-    for scenario in &scenarios {
-        bytes = bytes.saturating_add(total_bytes(&scenario.plan(&running)?));
+    for run in &runs {
+        bytes = bytes.saturating_add(run.total_bytes(&running)?);
     }
     let progress = Progress::new(bytes);
-    let outcomes: Result<Vec<Outcome>, CommandError> = match &arguments.trace {
+    let outcomes: Result<Vec<TrafficOutcome>, ExplainError> = match &arguments.trace {
         Some(path) => traced(path, lab.name(), arguments.trace_unit, running, |trace| {
-            scenarios.iter().map(|scenario| scenario.run(&progress, Some(trace))).collect()
+            runs.iter().map(|run| run.run(&progress, Some(trace.sink()))).collect()
         })?,
-        // Each scenario is a simulation of its own; no simulation is ever split.
-        None => scenarios.par_iter().map(|scenario| scenario.run(&progress, None)).collect(),
+        // Each run is a simulation of its own; no simulation is ever split.
+        None => runs.par_iter().map(|run| run.run(&progress, None)).collect(),
     };
     progress.finish();
     let outcomes = outcomes?;
@@ -93,7 +88,7 @@ fn scenario_sizes(arguments: &TrafficArguments) -> Result<Vec<Vec<u64>>, Command
 }
 
 /// Prints what went wrong, and is an error if anything did.
-fn print_outcome_errors(outcomes: &[Outcome]) -> Result<(), CommandError> {
+fn print_outcome_errors(outcomes: &[TrafficOutcome]) -> Result<(), CommandError> {
     let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
     let deadlocks = outcomes.iter().filter_map(|outcome| outcome.deadlock.as_ref());
     let errors = outcomes.iter().flat_map(|outcome| &outcome.errors);

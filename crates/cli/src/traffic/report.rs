@@ -3,16 +3,16 @@
 
 use std::fmt::Write as _;
 
+use crosslane_explain::{TrafficFlow, TrafficOutcome};
 use crosslane_fabric::FlowSource;
 
-use super::scenario::{FlowOutcome, Outcome};
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 
 /// The whole page: the rows of each flow, then the links of the last scenario.
 #[must_use]
-pub fn page(outcomes: &[Outcome]) -> String {
+pub fn page(outcomes: &[TrafficOutcome]) -> String {
     let mut page = String::new();
     let Some(last) = outcomes.last() else { return page };
     if let [flow] = &last.flows[..] {
@@ -34,7 +34,7 @@ pub fn page(outcomes: &[Outcome]) -> String {
 }
 
 /// Who moves what, in which TLPs, and which link sets the ceiling.
-fn flow_heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
+fn flow_heading(flow: &TrafficFlow, outcome: &TrafficOutcome) -> String {
     let planned = &flow.planned;
     let memory = match planned.flow.source {
         FlowSource::Core { .. } => "uncached",
@@ -62,7 +62,7 @@ fn flow_heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
 }
 
 /// A row for each flow and size; the flow is named where there are several.
-fn flow_rows(outcomes: &[Outcome]) -> String {
+fn flow_rows(outcomes: &[TrafficOutcome]) -> String {
     let count = outcomes.last().map_or(0, |outcome| outcome.flows.len());
     let mut columns = vec![("flow", Align::Left)];
     if count == 1 {
@@ -98,7 +98,7 @@ fn flow_rows(outcomes: &[Outcome]) -> String {
     rows
 }
 
-fn flow_cells(flow: &FlowOutcome) -> [String; 14] {
+fn flow_cells(flow: &TrafficFlow) -> [String; 14] {
     let latencies = &flow.latencies;
     let none = || "-".to_owned();
     let time = |ps| if flow.operations > 0 { microseconds(ps) } else { none() };

@@ -11,7 +11,9 @@ use std::fmt::Write as _;
 use crosslane_pcie::config::PortType;
 
 use super::{Function, Host, Link, Tree};
-use crate::quantity::{count_words, megabytes, size_words};
+use crosslane_explain::size_words;
+
+use crate::quantity::{count_words, megabytes};
 
 /// Space around the drawing, pixels.
 const MARGIN: f64 = 32.0;

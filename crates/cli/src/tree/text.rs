@@ -5,7 +5,9 @@
 use std::fmt::Write as _;
 
 use super::{Function, Host, Tree};
-use crate::quantity::{mebibytes, megabytes, size_words};
+use crosslane_explain::size_words;
+
+use crate::quantity::{mebibytes, megabytes};
 use crate::table::{Align, Table};
 
 /// Draws the branches of one host, each line ended.

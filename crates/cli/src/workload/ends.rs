@@ -1,33 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of the command line, looked up: who moves data, and to whom.
 
-use crosslane_fabric::{NodeId, NodeKind};
+use crosslane_explain::{End, FlowEnds};
+use crosslane_fabric::NodeKind;
 use crosslane_lab::{Lab, RunningHost, RunningLab};
 
 use crate::error::CommandError;
 
 /// What the host may be called in a lab that has only one.
 const ONLY_HOST: &str = "host";
-
-/// One end of a flow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct End {
-    /// Name in the lab.
-    pub name: String,
-    /// The node.
-    pub node: NodeId,
-}
-
-/// The ends of a flow, in the tree of one host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowEnds {
-    /// Index of the host.
-    pub host: usize,
-    /// The host's own end.
-    pub memory: End,
-    /// The endpoint that data leave, or which reads; of a chain, all of them in order.
-    pub cards: Vec<End>,
-}
 
 /// The endpoints with engines of a lab, in the order of the lab file.
 pub struct Cards<'a> {

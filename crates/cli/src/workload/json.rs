@@ -4,14 +4,14 @@
 
 use crosslane_bench::{ChannelReport, LaneReport, RoundTrips};
 use crosslane_driver::{ChannelKind, Plan};
+use crosslane_explain::{Expected, WorkloadFlow, WorkloadOutcome};
 use serde_json::{Value, json};
 
-use super::scenario::{Expected, FlowOutcome, Outcome};
 use crate::link_use::link_json;
 
 /// One object for all scenarios.
 #[must_use]
-pub fn document(bench: &str, lab: &str, seed: u64, outcomes: &[Outcome]) -> Value {
+pub fn document(bench: &str, lab: &str, seed: u64, outcomes: &[WorkloadOutcome]) -> Value {
     let scenarios: Vec<Value> = outcomes.iter().map(scenario).collect();
     json!({
         "bench": bench,
@@ -22,7 +22,7 @@ pub fn document(bench: &str, lab: &str, seed: u64, outcomes: &[Outcome]) -> Valu
     })
 }
 
-fn scenario(outcome: &Outcome) -> Value {
+fn scenario(outcome: &WorkloadOutcome) -> Value {
     let flows: Vec<Value> = outcome.flows.iter().map(flow_json).collect();
     let links: Vec<Value> =
         outcome.directions.iter().map(|link| link_json(link, outcome.span)).collect();
@@ -48,7 +48,7 @@ fn scenario(outcome: &Outcome) -> Value {
     })
 }
 
-fn flow_json(flow: &FlowOutcome) -> Value {
+fn flow_json(flow: &WorkloadFlow) -> Value {
     let measured = &flow.measured;
     let ceiling = flow.ceiling.as_ref().map(|ceiling| {
         json!({

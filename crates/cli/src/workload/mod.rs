@@ -3,15 +3,18 @@
 //! endpoints have a DMA engine.
 
 pub mod arguments;
-mod ceiling;
 mod ends;
 mod json;
 mod report;
-mod scenario;
-mod watch;
+
+use std::sync::Arc;
 
 use crosslane_bench::{LatencyOptions, Options};
 use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_explain::{
+    ExplainError, FlowEnds, Job, WorkloadOutcome, WorkloadRun, default_in_flight,
+    default_operations,
+};
 use crosslane_host::PageSize;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
@@ -22,15 +25,13 @@ use crate::output::{print, print_json};
 use crate::perfetto::traced;
 use crate::progress::Progress;
 use crate::size::SizeRange;
-use crate::traffic::plan::{default_in_flight, default_operations};
 use crate::traffic::print_errors;
 use arguments::{
     ChainArguments, DescriptorWord, HostMemoryArguments, LatencyArguments, ManyArguments,
     NotifyWord, PagesWord, PeerArguments, ReadArguments, TransferArguments, WorkloadArguments,
     WriteArguments,
 };
-use ends::{Cards, FlowEnds};
-use scenario::{Job, Outcome, Scenario};
+use ends::Cards;
 
 /// Descriptors of a ring at least: more than are posted by default.
 const LEAST_RING_ENTRIES: u32 = 1024;
@@ -54,7 +55,7 @@ const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ns(10_000_000);
 /// A lab or an end that cannot be, an output that cannot be written, and [`CommandError::Run`]
 /// where anything went wrong in a run.
 pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.common.lab)?;
+    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
     let running = lab.build_engines(arguments.common.seed)?;
     let cards = Cards::of(&lab, &running)?;
     let WriteArguments { from, to, many, .. } = arguments;
@@ -64,7 +65,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         Ok(Job::Write(host_options(options, arguments.memory)?))
     })?;
-    Run { bench: "write", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    Bench { bench: "write", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
 /// `bench read`.
@@ -72,7 +73,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.common.lab)?;
+    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
     let running = lab.build_engines(arguments.common.seed)?;
     let cards = Cards::of(&lab, &running)?;
     let ReadArguments { from, to, many, .. } = arguments;
@@ -81,7 +82,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         Ok(Job::Read(host_options(options, arguments.memory)?))
     })?;
-    Run { bench: "read", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    Bench { bench: "read", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
 /// `bench p2p`.
@@ -89,7 +90,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.common.lab)?;
+    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
     let running = lab.build_engines(arguments.common.seed)?;
     let cards = Cards::of(&lab, &running)?;
     let PeerArguments { from, to, many, .. } = arguments;
@@ -102,7 +103,7 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
         options.credits = !arguments.no_credits;
         Ok(Job::Peer(options))
     })?;
-    Run { bench: "p2p", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    Bench { bench: "p2p", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
 /// `bench latency`.
@@ -110,7 +111,7 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.common.lab)?;
+    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
     let running = lab.build_engines(arguments.common.seed)?;
     let cards = Cards::of(&lab, &running)?;
     let ends = cards.pairs(arguments.from.as_deref(), arguments.to.as_deref(), 1)?;
@@ -127,7 +128,8 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
             timeout: ROUND_TRIP_TIMEOUT,
         }))
     })?;
-    Run { bench: "latency", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    Bench { bench: "latency", common: &arguments.common, lab: &lab, ends: &ends }
+        .run(running, &jobs)
 }
 
 /// `bench chain`.
@@ -135,7 +137,7 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.common.lab)?;
+    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
     let running = lab.build_engines(arguments.common.seed)?;
     let cards = Cards::of(&lab, &running)?;
     let ends = [cards.row(arguments.from.as_deref(), arguments.to.as_deref())?];
@@ -145,7 +147,7 @@ pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
         let options = Options { outstanding: 1, credits, ..options };
         Ok(Job::Chain(host_options(options, arguments.memory)?))
     })?;
-    Run { bench: "chain", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+    Bench { bench: "chain", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
 fn usage(sentence: String) -> CommandError {
@@ -230,41 +232,40 @@ fn host_options(
 }
 
 /// Everything but the sizes.
-struct Run<'a> {
+struct Bench<'a> {
     bench: &'a str,
     common: &'a WorkloadArguments,
-    lab: &'a Lab,
+    lab: &'a Arc<Lab>,
     ends: &'a [FlowEnds],
 }
 
-impl Run<'_> {
+impl Bench<'_> {
     /// Runs each size and prints; `running` is a lab like those that run, to name its links.
     fn run(&self, running: RunningLab, jobs: &[Job]) -> Result<(), CommandError> {
-        let scenarios: Vec<Scenario<'_>> = jobs
+        let runs: Vec<WorkloadRun> = jobs
             .iter()
-            .map(|job| Scenario {
-                lab: self.lab,
+            .map(|job| WorkloadRun {
+                lab: Arc::clone(self.lab),
                 job: *job,
-                flows: self.ends,
+                flows: self.ends.to_vec(),
                 seed: self.common.seed,
                 max_payload_bytes: self.common.mps,
             })
             .collect();
-        if self.common.trace.is_some() && scenarios.len() > 1 {
+        if self.common.trace.is_some() && runs.len() > 1 {
             let sentence = "--trace writes one run; give --size one size instead of a range";
             return Err(usage(sentence.into()));
         }
-        let flows = self.ends.len() as u64;
-        let bytes = jobs.iter().map(|job| job.total_bytes().saturating_mul(flows));
+        let bytes = runs.iter().map(WorkloadRun::total_bytes);
         let progress = Progress::new(bytes.fold(0, u64::saturating_add));
-        let outcomes: Result<Vec<Outcome>, CommandError> = match &self.common.trace {
+        let outcomes: Result<Vec<WorkloadOutcome>, ExplainError> = match &self.common.trace {
             Some(path) => {
                 traced(path, self.lab.name(), self.common.trace_unit, running, |trace| {
-                    scenarios.iter().map(|scenario| scenario.run(&progress, Some(trace))).collect()
+                    runs.iter().map(|run| run.run(&progress, Some(trace.sink()))).collect()
                 })?
             }
             // Each size is a simulation of its own; no simulation is ever split.
-            None => scenarios.par_iter().map(|scenario| scenario.run(&progress, None)).collect(),
+            None => runs.par_iter().map(|run| run.run(&progress, None)).collect(),
         };
         progress.finish();
         let outcomes = outcomes?;

@@ -6,15 +6,15 @@ use std::fmt::Write as _;
 
 use crosslane_bench::{Carrier, Latencies};
 use crosslane_driver::Plan;
+use crosslane_explain::{Expected, Job, WorkloadFlow, WorkloadOutcome};
 
-use super::scenario::{Expected, FlowOutcome, Job, Outcome};
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 
 /// The whole page: rows, then what belongs to the last scenario.
 #[must_use]
-pub fn page(outcomes: &[Outcome]) -> String {
+pub fn page(outcomes: &[WorkloadOutcome]) -> String {
     let Some(last) = outcomes.last() else { return String::new() };
     if outcomes.iter().any(|outcome| outcome.round_trips.is_some()) {
         return latency_page(outcomes);
@@ -42,7 +42,7 @@ pub fn page(outcomes: &[Outcome]) -> String {
 }
 
 /// Who moves what, in which TLPs, and which link sets the ceiling.
-fn heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
+fn heading(flow: &WorkloadFlow, outcome: &WorkloadOutcome) -> String {
     let measured = &flow.measured;
     let mut heading = format!("{}, {}, every byte compared\n", measured.name, job_words(outcome));
     if let Some(ceiling) = &flow.ceiling {
@@ -63,7 +63,7 @@ fn heading(flow: &FlowOutcome, outcome: &Outcome) -> String {
     heading
 }
 
-fn job_words(outcome: &Outcome) -> String {
+fn job_words(outcome: &WorkloadOutcome) -> String {
     let (Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options)) =
         outcome.job
     else {
@@ -98,7 +98,7 @@ fn plan_words(plan: &Plan, expected: Expected) -> String {
     words
 }
 
-fn flow_rows(outcomes: &[Outcome]) -> String {
+fn flow_rows(outcomes: &[WorkloadOutcome]) -> String {
     let several = outcomes.iter().any(|outcome| outcome.flows.len() > 1);
     let mut columns = vec![("flow", Align::Left)];
     if !several {
@@ -130,7 +130,7 @@ fn flow_rows(outcomes: &[Outcome]) -> String {
     table.to_string()
 }
 
-fn flow_cells(flow: &FlowOutcome) -> Vec<String> {
+fn flow_cells(flow: &WorkloadFlow) -> Vec<String> {
     let none = || "-".to_owned();
     let measured = &flow.measured;
     let ceiling = flow.ceiling.as_ref();
@@ -166,13 +166,13 @@ fn length_words(bytes: f64) -> String {
 }
 
 /// What is told once, of the last scenario.
-fn details(outcome: &Outcome) -> String {
+fn details(outcome: &WorkloadOutcome) -> String {
     let mut text = String::new();
     if outcome.flows.len() > 1 {
         text.push_str(&sums(outcome));
     }
     let slowest = outcome.flows.iter().min_by(|a, b| {
-        let rate = |flow: &FlowOutcome| flow.measured.hardware_bytes_per_second();
+        let rate = |flow: &WorkloadFlow| flow.measured.hardware_bytes_per_second();
         rate(a).total_cmp(&rate(b))
     });
     let Some(flow) = slowest else { return text };
@@ -201,7 +201,7 @@ fn details(outcome: &Outcome) -> String {
 }
 
 /// Several flows together.
-fn sums(outcome: &Outcome) -> String {
+fn sums(outcome: &WorkloadOutcome) -> String {
     let sum = |rate: fn(&crosslane_bench::Measured) -> f64| {
         outcome.flows.iter().map(|flow| rate(&flow.measured)).sum::<f64>()
     };
@@ -225,7 +225,7 @@ fn sums(outcome: &Outcome) -> String {
     text
 }
 
-fn latency_page(outcomes: &[Outcome]) -> String {
+fn latency_page(outcomes: &[WorkloadOutcome]) -> String {
     let mut page = String::new();
     let round_trips = || outcomes.iter().filter_map(|outcome| outcome.round_trips.as_ref());
     if let Some(first) = round_trips().next() {

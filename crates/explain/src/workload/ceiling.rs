@@ -12,8 +12,8 @@ use crosslane_pcie::split;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use super::ends::FlowEnds;
-use super::scenario::Job;
-use crate::link_use::direction_name;
+use super::job::Job;
+use crate::links::direction_name;
 use crate::route::{Cargo, route};
 use crate::traffic::shape::completions;
 

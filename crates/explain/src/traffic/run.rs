@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One scenario: a lab is built, its flows run, and what happened is gathered.
+//! A run of generic requesters: a lab is built, its flows run, and what happened is gathered.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crosslane_bench::{Carrier, DataTlps, Latencies};
 use crosslane_fabric::DirectionId;
+use crosslane_fabric::trace::TraceSink;
 use crosslane_fabric::{Fabric, FlowId, FlowReport, LinkCounters, RunEnd};
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 
 use super::ceiling::{self, Counters, FlowCeiling};
-use super::plan::{Choices, PlannedFlow, plan};
+use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
-use crate::error::CommandError;
-use crate::flow_argument::FlowArgument;
-use crate::link_use::{DirectionOutcome, direction_name};
-use crate::perfetto::SharedTrace;
+use crate::error::ExplainError;
+use crate::links::{DirectionOutcome, direction_name};
 use crate::progress::Progress;
 
 /// Simulated time between two looks at the progress, at first.
@@ -24,14 +24,13 @@ const FIRST_SLICE: Picoseconds = Picoseconds(1_000_000);
 /// Wall time that a slice should take, seconds.
 const SLICE_SECONDS: f64 = 0.1;
 
-/// What to run.
-pub struct Scenario<'a> {
+/// A run of generic requesters and processors: what to run, and where.
+#[derive(Clone, Debug)]
+pub struct TrafficRun {
     /// Where.
-    pub lab: &'a Lab,
+    pub lab: Arc<Lab>,
     /// The flows.
-    pub arguments: &'a [FlowArgument],
-    /// Size of one operation of each, bytes.
-    pub sizes: Vec<u64>,
+    pub flows: Vec<FlowRequest>,
     /// What holds for all of them.
     pub choices: Choices,
     /// Everything random comes from it.
@@ -43,7 +42,8 @@ pub struct Scenario<'a> {
 }
 
 /// What came of one flow.
-pub struct FlowOutcome {
+#[derive(Clone, Debug)]
+pub struct TrafficFlow {
     /// The flow.
     pub planned: PlannedFlow,
     /// Operations done.
@@ -64,7 +64,7 @@ pub struct FlowOutcome {
     pub ceiling: Option<FlowCeiling>,
 }
 
-impl FlowOutcome {
+impl TrafficFlow {
     /// The rate as a share of the ceiling less DLLPs.
     #[must_use]
     pub fn share(&self) -> Option<f64> {
@@ -73,10 +73,11 @@ impl FlowOutcome {
     }
 }
 
-/// What came of a scenario.
-pub struct Outcome {
+/// What came of a run.
+#[derive(Clone, Debug)]
+pub struct TrafficOutcome {
     /// Flow by flow.
-    pub flows: Vec<FlowOutcome>,
+    pub flows: Vec<TrafficFlow>,
     /// Every direction that a packet of a flow crossed.
     pub directions: Vec<DirectionOutcome>,
     /// Simulated time at the end.
@@ -91,17 +92,25 @@ pub struct Outcome {
     pub tlp_hops: u64,
 }
 
-impl Scenario<'_> {
+impl TrafficRun {
     /// Makes the flows ready in a lab that was built.
     ///
     /// # Errors
-    /// As [`plan`].
-    pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>, CommandError> {
-        plan(lab, self.arguments, &self.sizes, self.choices)
+    /// [`ExplainError::Flow`] for the first that cannot be, with the flow and the name.
+    pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>, ExplainError> {
+        plan(lab, &self.flows, self.choices)
+    }
+
+    /// What the flows are to move in a lab that was built, bytes; no more than fit.
+    ///
+    /// # Errors
+    /// As [`plan`](Self::plan).
+    pub fn total_bytes(&self, lab: &RunningLab) -> Result<u64, ExplainError> {
+        Ok(total_bytes(&self.plan(lab)?))
     }
 
     /// Builds the lab, makes the flows ready, and sets what the user wants to be set.
-    fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), CommandError> {
+    pub(super) fn prepare(&self) -> Result<(RunningLab, Vec<PlannedFlow>), ExplainError> {
         let mut lab = self.lab.build(self.seed)?;
         let planned = self.plan(&lab)?;
         if let Some(bytes) = self.max_payload_bytes {
@@ -113,33 +122,33 @@ impl Scenario<'_> {
             touched.sort_unstable();
             touched.dedup();
             set_max_payload(&mut lab.fabric, &touched, bytes)
-                .map_err(|error| CommandError::Usage(format!("--mps {bytes}: {error}")))?;
+                .map_err(|error| ExplainError::MaxPayload { bytes, problem: error.to_string() })?;
         }
         lab.fabric.set_shuffle(self.shuffle);
         Ok((lab, planned))
     }
 
-    /// Runs the scenario.
+    /// Makes the run; `trace` gets what happens in it.
     ///
     /// # Errors
     /// A lab that cannot be built, a flow that cannot be. What goes wrong in the run is part of
     /// the outcome.
     pub fn run(
         &self,
-        progress: &Progress,
-        trace: Option<&SharedTrace>,
-    ) -> Result<Outcome, CommandError> {
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<TrafficOutcome, ExplainError> {
         let (mut lab, planned) = self.prepare()?;
         let fabric = &mut lab.fabric;
         if let Some(trace) = trace {
-            fabric.set_trace(trace.sink());
+            fabric.set_trace(trace);
         }
         let mut ids = Vec::new();
         for flow in &planned {
             // The fabric's sentence names the flow.
             let id = fabric
                 .start_flow(flow.flow.clone())
-                .map_err(|error| CommandError::Usage(error.to_string()))?;
+                .map_err(|error| ExplainError::Refused(error.to_string()))?;
             ids.push(id);
         }
         let end = run_to_the_end(fabric, &planned, progress);
@@ -154,7 +163,7 @@ impl Scenario<'_> {
         planned: Vec<PlannedFlow>,
         ids: &[FlowId],
         end: RunEnd,
-    ) -> Outcome {
+    ) -> TrafficOutcome {
         let simulated = lab.fabric.now();
         let used = used_directions(&planned);
         let counters: Counters =
@@ -167,7 +176,7 @@ impl Scenario<'_> {
             .into_iter()
             .zip(reports)
             .map(|(planned, report)| {
-                let mut tlps = shape::data_tlps(self.lab, lab, &planned, &report);
+                let mut tlps = shape::data_tlps(&self.lab, lab, &planned, &report);
                 let is_estimate = self.shuffle
                     && tlps.read.as_mut().is_some_and(|read| {
                         !count_completions(read, &planned, &report, &counters, &users)
@@ -176,7 +185,7 @@ impl Scenario<'_> {
                 if let Some(ceiling) = &mut ceiling {
                     ceiling.is_estimate = is_estimate && ceiling.carrier == Carrier::Completions;
                 }
-                FlowOutcome {
+                TrafficFlow {
                     operations: report.operations,
                     failed: report.failed,
                     bytes: report.bytes,
@@ -190,7 +199,7 @@ impl Scenario<'_> {
             })
             .collect();
         let tlp_hops = lab.fabric.tlp_hops();
-        Outcome {
+        TrafficOutcome {
             flows,
             directions,
             simulated,
@@ -252,7 +261,7 @@ fn flow_ceiling(
 
 /// Runs until the flows have ended. Where somebody watches, in slices of simulated time; the
 /// result is the same.
-fn run_to_the_end(fabric: &mut Fabric, planned: &[PlannedFlow], progress: &Progress) -> RunEnd {
+fn run_to_the_end(fabric: &mut Fabric, planned: &[PlannedFlow], progress: &dyn Progress) -> RunEnd {
     if !progress.is_watched() {
         let end = fabric.run(None);
         progress.done(total_bytes(planned), fabric.now());
@@ -280,8 +289,7 @@ fn run_to_the_end(fabric: &mut Fabric, planned: &[PlannedFlow], progress: &Progr
 }
 
 /// What the flows are to move, bytes; no more than fit.
-#[must_use]
-pub fn total_bytes(planned: &[PlannedFlow]) -> u64 {
+fn total_bytes(planned: &[PlannedFlow]) -> u64 {
     let flows = planned.iter().map(|planned| &planned.flow);
     flows.fold(0, |sum: u64, flow| {
         sum.saturating_add(flow.operations.saturating_mul(flow.operation_bytes))
@@ -336,15 +344,15 @@ fn directions_of(
 }
 
 /// All that went wrong.
-struct Errors {
-    deadlock: Option<String>,
-    sentences: Vec<String>,
-    count: u64,
+pub(super) struct Errors {
+    pub deadlock: Option<String>,
+    pub sentences: Vec<String>,
+    pub count: u64,
 }
 
 /// All that went wrong: the deadlock, apart, since it must not be lost among many others; then
 /// what ports and devices found, what the flows say, and what hangs.
-fn errors_of(
+pub(super) fn errors_of(
     fabric: &Fabric,
     planned: &[PlannedFlow],
     reports: &[FlowReport],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From flows as the user wrote them to flows of a fabric: names looked up, windows handed out,
+//! From flows as they are asked for to flows of a fabric: names looked up, windows handed out,
 //! ways through the tree found.
 
 use std::ops::{Range, RangeInclusive};
@@ -10,10 +10,9 @@ use crosslane_lab::RunningLab;
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
-use crate::error::CommandError;
-use crate::flow_argument::{FlowArgument, kind_word};
-use crate::quantity::size_words;
+use crate::error::ExplainError;
 use crate::route::{Cargo, route};
+use crate::words::{kind_word, size_words};
 
 /// Data that each flow moves unless the user says how many operations, bytes.
 const DEFAULT_TOTAL_BYTES: u64 = 8 << 20;
@@ -44,6 +43,31 @@ pub struct Choices {
     pub outstanding: Option<u32>,
     /// Whether requests carry the relaxed ordering attribute.
     pub relaxed: bool,
+}
+
+/// A flow as it is asked for; names are not looked up yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlowRequest {
+    /// What errors call it.
+    pub label: String,
+    /// Who moves the data: an endpoint, or a host (its processor).
+    pub from: String,
+    /// Whose memory: a host's, or what is behind an endpoint's BAR; `.barN` behind the name says
+    /// which one, if it is not to be the largest.
+    pub to: String,
+    /// What is done.
+    pub kind: FlowKind,
+    /// Size of one operation, bytes.
+    pub operation_bytes: u64,
+    /// Longest payload of a write TLP or longest read request, if it is to be another one than
+    /// the function's setting.
+    pub payload_bytes: Option<u32>,
+}
+
+impl FlowRequest {
+    fn refused(&self, problem: String) -> ExplainError {
+        ExplainError::Flow { flow: self.label.clone(), problem }
+    }
 }
 
 /// A flow that is ready to run.
@@ -91,10 +115,6 @@ impl PlannedFlow {
     }
 }
 
-fn usage(sentence: String) -> CommandError {
-    CommandError::Usage(sentence)
-}
-
 /// Names that a flow may use.
 fn known_names(fabric: &Fabric) -> String {
     let nodes = fabric.nodes().iter().filter(|node| node.kind != NodeKind::Switch);
@@ -102,22 +122,21 @@ fn known_names(fabric: &Fabric) -> String {
     names.join(", ")
 }
 
-fn find(lab: &RunningLab, name: &str, argument: &FlowArgument) -> Result<NodeId, CommandError> {
+fn find(lab: &RunningLab, name: &str, request: &FlowRequest) -> Result<NodeId, ExplainError> {
     let fabric = &lab.fabric;
     let found = lab.find(name).or_else(|| match &lab.hosts[..] {
         [host] if name == ONLY_HOST => Some(host.root_complex),
         _ => None,
     });
     match found {
-        Some(id) if fabric.node(id).kind == NodeKind::Switch => Err(usage(format!(
-            "--flow {argument}: {name} is a switch; flows begin and end at {}",
+        Some(id) if fabric.node(id).kind == NodeKind::Switch => Err(request.refused(format!(
+            "{name} is a switch; flows begin and end at {}",
             known_names(fabric)
         ))),
         Some(id) => Ok(id),
-        None => Err(usage(format!(
-            "--flow {argument}: the lab has no {name}; it has {}",
-            known_names(fabric)
-        ))),
+        None => {
+            Err(request.refused(format!("the lab has no {name}; it has {}", known_names(fabric))))
+        }
     }
 }
 
@@ -134,13 +153,13 @@ fn memory_of(
     lab: &RunningLab,
     node: NodeId,
     bar: Option<usize>,
-    argument: &FlowArgument,
-) -> Result<TargetMemory, CommandError> {
+    request: &FlowRequest,
+) -> Result<TargetMemory, ExplainError> {
     let fabric = &lab.fabric;
     let name = fabric.node(node).name.clone();
     if let Some(host) = lab.hosts.iter().find(|host| host.root_complex == node) {
         if bar.is_some() {
-            return Err(usage(format!("--flow {argument}: {name} is a host and has no BARs")));
+            return Err(request.refused(format!("{name} is a host and has no BARs")));
         }
         return Ok(TargetMemory { name, addresses: host.buffers.clone() });
     }
@@ -157,7 +176,7 @@ fn memory_of(
     let Some(chosen) = chosen else {
         let has: Vec<String> = bars.iter().map(|bar| format!("BAR{}", bar.index)).collect();
         let has = if has.is_empty() { "no BAR".to_owned() } else { has.join(", ") };
-        return Err(usage(format!("--flow {argument}: {name} has {has}")));
+        return Err(request.refused(format!("{name} has {has}")));
     };
     let addresses = chosen.base.0..chosen.base.0 + chosen.size_bytes;
     Ok(TargetMemory { name: format!("{name} BAR{}", chosen.index), addresses })
@@ -171,21 +190,19 @@ fn split_bar(to: &str) -> (&str, Option<usize>) {
 
 fn check_ends(
     lab: &RunningLab,
-    argument: &FlowArgument,
+    request: &FlowRequest,
     from: NodeId,
     to: NodeId,
-) -> Result<(), CommandError> {
+) -> Result<(), ExplainError> {
     let fabric = &lab.fabric;
     if from == to {
-        return Err(usage(format!(
-            "--flow {argument}: {} cannot move data to itself over PCI Express",
-            argument.from
-        )));
+        return Err(request
+            .refused(format!("{} cannot move data to itself over PCI Express", request.from)));
     }
     let (from, to) = (fabric.node(from), fabric.node(to));
     if from.host != to.host {
-        return Err(usage(format!(
-            "--flow {argument}: {} and {} are in the trees of different hosts",
+        return Err(request.refused(format!(
+            "{} and {} are in the trees of different hosts",
             from.name, to.name
         )));
     }
@@ -212,10 +229,10 @@ struct Window {
 fn window(
     memory: &TargetMemory,
     (index, count): (u64, u64),
-    argument: &FlowArgument,
+    request: &FlowRequest,
     bytes: u64,
     outstanding: Option<u32>,
-) -> Result<Window, CommandError> {
+) -> Result<Window, ExplainError> {
     // Shares begin at pages, so that no flow's requests are cut otherwise than another's.
     let size = memory.addresses.end - memory.addresses.start;
     let share = (size / count) & !0xfff;
@@ -224,8 +241,8 @@ fn window(
     let operations = (WINDOW_BYTES / stride).max(wanted).min(share / stride);
     if operations < wanted {
         let shared = if count > 1 { format!(", shared by {count} flows") } else { String::new() };
-        return Err(usage(format!(
-            "--flow {argument}: {} has {}{shared}; that is no room for {wanted} x {} B at once",
+        return Err(request.refused(format!(
+            "{} has {}{shared}; that is no room for {wanted} x {} B at once",
             memory.name,
             size_words(size),
             bytes
@@ -260,27 +277,27 @@ fn by_size(total: u64, bytes: u64, limits: &RangeInclusive<u64>) -> u64 {
     (total / bytes).clamp(*limits.start(), *limits.end())
 }
 
-/// Makes one scenario's flows ready: flow `i` is `arguments[i]` at `sizes[i]` bytes.
+/// Makes the flows of a run ready.
 ///
 /// # Errors
-/// [`CommandError::Usage`] for the first that cannot be, with the flow and the name.
+/// [`ExplainError::Flow`] for the first that cannot be, with the flow and the name.
 pub fn plan(
     lab: &RunningLab,
-    arguments: &[FlowArgument],
-    sizes: &[u64],
+    requests: &[FlowRequest],
     choices: Choices,
-) -> Result<Vec<PlannedFlow>, CommandError> {
+) -> Result<Vec<PlannedFlow>, ExplainError> {
     let fabric = &lab.fabric;
     let mut ends = Vec::new();
-    for argument in arguments {
-        let from = find(lab, &argument.from, argument)?;
-        let (name, bar) = split_bar(&argument.to);
-        let to = find(lab, name, argument)?;
-        check_ends(lab, argument, from, to)?;
-        ends.push((from, to, memory_of(lab, to, bar, argument)?));
+    for request in requests {
+        let from = find(lab, &request.from, request)?;
+        let (name, bar) = split_bar(&request.to);
+        let to = find(lab, name, request)?;
+        check_ends(lab, request, from, to)?;
+        ends.push((from, to, memory_of(lab, to, bar, request)?));
     }
     let mut planned = Vec::new();
-    for (index, (argument, &bytes)) in arguments.iter().zip(sizes).enumerate() {
+    for (index, request) in requests.iter().enumerate() {
+        let bytes = request.operation_bytes;
         let (from, to, memory) = &ends[index];
         let (from, to) = (*from, *to);
         let of_same = |ends: &[(NodeId, NodeId, TargetMemory)]| {
@@ -288,18 +305,18 @@ pub fn plan(
         };
         let (before, count) = (of_same(&ends[..index]), of_same(&ends));
         let outstanding = choices.outstanding;
-        let window = window(memory, (before, count), argument, bytes, outstanding)?;
-        let kind = argument.kind;
+        let window = window(memory, (before, count), request, bytes, outstanding)?;
+        let kind = request.kind;
         let by_default = default_outstanding(kind, bytes).min(window.operations) as u32;
         let flow = Flow {
-            name: format!("{}:{}:{}", argument.from, argument.to, kind_word(kind)),
+            name: format!("{}:{}:{}", request.from, request.to, kind_word(kind)),
             source: source(fabric, from),
             kind,
             target: window.target,
             window_bytes: window.bytes,
             operation_bytes: bytes,
-            tlp_bytes: argument.payload_bytes,
-            force: argument.payload_bytes.is_some(),
+            tlp_bytes: request.payload_bytes,
+            force: request.payload_bytes.is_some(),
             operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
             outstanding: outstanding.unwrap_or(by_default),
             relaxed_ordering: choices.relaxed,

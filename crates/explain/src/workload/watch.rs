@@ -36,7 +36,7 @@ pub struct Watch<'a> {
     /// Every so many questions a sample is kept.
     stride: Cell<u64>,
     asked: Cell<u64>,
-    progress: &'a Progress,
+    progress: &'a dyn Progress,
     reported: Cell<(u64, Picoseconds)>,
 }
 
@@ -47,7 +47,7 @@ impl<'a> Watch<'a> {
         directions: Vec<DirectionId>,
         arriving: &[DirectionId],
         bytes: u64,
-        progress: &'a Progress,
+        progress: &'a dyn Progress,
     ) -> Self {
         let arriving = directions
             .iter()

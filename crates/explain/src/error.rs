@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a run cannot be made.
+
+use crosslane_lab::LabError;
+use thiserror::Error;
+
+/// Why a run cannot be made, or says nothing.
+#[derive(Debug, Error)]
+pub enum ExplainError {
+    /// The lab cannot be built or enumerated.
+    #[error(transparent)]
+    Lab(#[from] Box<LabError>),
+    /// A flow that cannot be.
+    #[error("{flow}: {problem}")]
+    Flow {
+        /// The flow, as it was asked for.
+        flow: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The fabric refuses a flow; its sentence names the flow.
+    #[error("{0}")]
+    Refused(String),
+    /// Max_Payload_Size cannot be set on the way of a flow.
+    #[error("Max_Payload_Size of {bytes} B: {problem}")]
+    MaxPayload {
+        /// What it was to be set to, bytes.
+        bytes: u32,
+        /// Why it cannot.
+        problem: String,
+    },
+    /// Something went wrong in a run, so that its figure says nothing.
+    #[error("the run failed: {0}")]
+    Failed(String),
+}
+
+impl From<LabError> for ExplainError {
+    fn from(error: LabError) -> Self {
+        Self::Lab(Box::new(error))
+    }
+}

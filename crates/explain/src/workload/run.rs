@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A run through the driver: a lab with its engines is built, a workload runs in it, and what
+//! happened is gathered.
+
+use std::sync::Arc;
+
+use crosslane_bench::{
+    BenchError, Flow, Observer, RoundTrips, Together, Work, chain, latency, observed, together,
+};
+use crosslane_driver::{Device, Place, set_max_payload_on_path};
+use crosslane_fabric::trace::TraceSink;
+use crosslane_fabric::{DirectionId, Fabric};
+use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_pcie::units::{HostId, RoutingId};
+
+use super::ends::FlowEnds;
+use super::job::Job;
+use super::outcome::WorkloadOutcome;
+use super::watch::Watch;
+use crate::error::ExplainError;
+use crate::progress::Progress;
+use crate::route::{Cargo, route};
+
+/// A run through the driver: what to run, and where.
+#[derive(Clone, Debug)]
+pub struct WorkloadRun {
+    /// The lab.
+    pub lab: Arc<Lab>,
+    /// What.
+    pub job: Job,
+    /// Between whom.
+    pub flows: Vec<FlowEnds>,
+    /// Everything random comes from it.
+    pub seed: u64,
+    /// Max_Payload_Size to be set first on the ways, bytes.
+    pub max_payload_bytes: Option<u32>,
+}
+
+/// What the driver's side brought.
+pub(super) enum Brought {
+    Flows(Together),
+    RoundTrips(RoundTrips),
+}
+
+impl WorkloadRun {
+    /// What the flows are to move, bytes; no more than fit.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.job.total_bytes().saturating_mul(self.flows.len() as u64)
+    }
+
+    /// Makes the run; `trace` gets what happens in it.
+    ///
+    /// # Errors
+    /// A lab that cannot be built, and a Max_Payload_Size that cannot be set. What goes wrong in
+    /// the run is part of the outcome.
+    pub fn run(
+        &self,
+        progress: &dyn Progress,
+        trace: Option<Box<dyn TraceSink>>,
+    ) -> Result<WorkloadOutcome, ExplainError> {
+        let simulation = Simulation::new(self.lab.build_engines(self.seed)?);
+        if let Some(trace) = trace {
+            simulation.with_fabric(|fabric| fabric.set_trace(trace));
+        }
+        let ports_set = self.set_payloads(&simulation)?;
+        let ways = simulation.with_fabric(|fabric| self.ways(fabric));
+        let arriving: Vec<DirectionId> =
+            ways.iter().filter_map(|way| way.last().copied()).collect();
+        let mut directions: Vec<DirectionId> = Vec::new();
+        for direction in ways.iter().flatten() {
+            if !directions.contains(direction) {
+                directions.push(*direction);
+            }
+        }
+        let watch = Watch::new(&simulation, directions, &arriving, self.total_bytes(), progress);
+        let ran = simulation.run("bench", self.drive(&simulation, &watch));
+        let mut errors = Vec::new();
+        let brought = match ran {
+            Ok(Ok(brought)) => {
+                // What is still on its way, such as credits, comes to its end.
+                if let Err(stuck) = simulation.finish() {
+                    errors.push(stuck.to_string());
+                }
+                Some(brought)
+            }
+            Ok(Err(error)) => {
+                errors.push(error.to_string());
+                None
+            }
+            Err(stuck) => {
+                errors.push(stuck.to_string());
+                None
+            }
+        };
+        watch.end();
+        simulation.with_fabric(|fabric| drop(fabric.take_trace()));
+        Ok(self.gather(&simulation, &watch, &ways, brought, ports_set, errors))
+    }
+
+    fn bus(&self, simulation: &Simulation, flow: &FlowEnds) -> LabBus {
+        simulation.bus(HostId(flow.host as u16))
+    }
+
+    /// The ways between neighbours of a flow, as the driver names places.
+    pub(super) fn set_payloads(
+        &self,
+        simulation: &Simulation,
+    ) -> Result<Vec<String>, ExplainError> {
+        let Some(bytes) = self.max_payload_bytes else { return Ok(Vec::new()) };
+        let mut ports = Vec::new();
+        for flow in &self.flows {
+            let bus = self.bus(simulation, flow);
+            let tree = &simulation.hosts()[flow.host].tree;
+            let mut places: Vec<Place> = flow
+                .cards
+                .iter()
+                .filter_map(|card| tree.find(&card.name))
+                .map(|function| Place::Function(function.routing_id))
+                .collect();
+            match self.job {
+                Job::Write(_) => places.push(Place::HostMemory),
+                Job::Read(_) => places.insert(0, Place::HostMemory),
+                Job::Chain(_) => {
+                    places.insert(0, Place::HostMemory);
+                    places.push(Place::HostMemory);
+                }
+                Job::Peer(_) | Job::Latency(_) => {}
+            }
+            for pair in places.windows(2) {
+                let set =
+                    set_max_payload_on_path(&bus, pair[0], pair[1], bytes).map_err(|error| {
+                        ExplainError::MaxPayload { bytes, problem: error.to_string() }
+                    })?;
+                for port in set {
+                    if !ports.contains(&port) {
+                        ports.push(port);
+                    }
+                }
+            }
+        }
+        Ok(ports)
+    }
+
+    /// The directions that each flow's data cross, in order.
+    fn ways(&self, fabric: &Fabric) -> Vec<Vec<DirectionId>> {
+        let way = |flow: &FlowEnds| {
+            let (host, first) = (flow.memory.node, flow.cards[0].node);
+            let mut way = match self.job {
+                Job::Read(_) | Job::Chain(_) => route(fabric, host, first, Cargo::Completions),
+                Job::Write(_) | Job::Peer(_) | Job::Latency(_) => Vec::new(),
+            };
+            for pair in flow.cards.windows(2) {
+                way.extend(route(fabric, pair[0].node, pair[1].node, Cargo::Requests));
+            }
+            if matches!(self.job, Job::Write(_) | Job::Chain(_)) {
+                let last = flow.cards[flow.cards.len() - 1].node;
+                way.extend(route(fabric, last, host, Cargo::Requests));
+            }
+            way
+        };
+        self.flows.iter().map(way).collect()
+    }
+
+    /// The host's program: opens the devices and runs the workload.
+    pub(super) async fn drive(
+        &self,
+        simulation: &Simulation,
+        observer: &impl Observer,
+    ) -> Result<Brought, BenchError> {
+        let mut opened: Vec<(RoutingId, usize, Device<LabBus>)> = Vec::new();
+        let mut cards = Vec::new();
+        for flow in &self.flows {
+            let tree = &simulation.hosts()[flow.host].tree;
+            let mut devices = Vec::new();
+            for card in &flow.cards {
+                let function = tree.find(&card.name).expect("a card is a function of the tree");
+                let id = function.routing_id;
+                let known =
+                    opened.iter().find(|(other, host, _)| (*other, *host) == (id, flow.host));
+                let device = if let Some((_, _, device)) = known {
+                    device.clone()
+                } else {
+                    let device = Device::open(self.bus(simulation, flow), id).await?;
+                    opened.push((id, flow.host, device.clone()));
+                    device
+                };
+                devices.push(device);
+            }
+            cards.push(devices);
+        }
+        match self.job {
+            Job::Latency(options) => {
+                Ok(Brought::RoundTrips(latency(&cards[0][0], &cards[0][1], &options).await?))
+            }
+            Job::Chain(options) => {
+                let bus = cards[0][0].bus().clone();
+                let measured = observed(bus, observer, chain(&cards[0], &options)).await?;
+                Ok(Brought::Flows(Together { flows: vec![measured], common: None }))
+            }
+            Job::Write(options) | Job::Read(options) | Job::Peer(options) => {
+                let flows: Vec<Flow<LabBus>> = (0..)
+                    .zip(&cards)
+                    .map(|(core, devices)| Flow { work: self.work(devices), core, options })
+                    .collect();
+                Ok(Brought::Flows(together(&flows, observer).await?))
+            }
+        }
+    }
+
+    fn work(&self, devices: &[Device<LabBus>]) -> Work<LabBus> {
+        let first = devices[0].clone();
+        match self.job {
+            Job::Write(_) => Work::Write(first),
+            Job::Read(_) => Work::Read(first),
+            _ => Work::Peer { from: first, to: devices[1].clone() },
+        }
+    }
+}
