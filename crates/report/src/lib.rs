@@ -8,6 +8,7 @@
 
 mod page;
 mod plot;
+pub mod runs;
 mod table;
 mod topology;
 

@@ -2,9 +2,11 @@
 //! HOST -> FPGA 1 -> ... -> FPGA 8 -> HOST (Fig. 6), compared in host memory.
 
 use crosslane_bench::{Measured, chain};
+use crosslane_report::Plot;
 use rayon::prelude::*;
 
 use super::experiment::{Experiment, mebibytes};
+use super::plots::{names, ours, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine};
 use crate::comparison::Row;
@@ -35,6 +37,22 @@ fn compared(context: &Context<'_>, measured: &Measured) -> Row {
 /// The document's engine alone.
 pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
     Ok(vec![compared(context, &measure(context, Engine::Document)?)])
+}
+
+/// Fig. 6: the rate along the chain.
+fn plot(context: &Context<'_>, results: &[Measured]) -> Plot {
+    let line = |rate: fn(&Measured) -> f64| {
+        let rates = results.iter().map(move |measured| mebibytes(rate(measured)));
+        (0_u32..).map(f64::from).zip(rates).collect::<Vec<_>>()
+    };
+    let value = context.figures.value("chain_rate", CONDITIONS);
+    let series = vec![
+        ours("timers", line(Measured::hardware_bytes_per_second)),
+        ours("application", line(Measured::application_bytes_per_second)),
+        published("timers", [(0.0, value)]),
+    ];
+    let x = names("whose engine", Engine::ALL.map(Engine::words));
+    rates("Host memory through 8 FPGAs to host memory (Fig. 6)", x, series)
 }
 
 /// The chain with both engines.
@@ -68,6 +86,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         title: "HOST -> fpga1 -> ... -> fpga8 -> HOST, 4 MiB (Fig. 6)",
         text: Vec::new(),
         tables: vec![table],
+        plots: vec![plot(context, &results)],
         rows,
     })
 }

@@ -6,9 +6,13 @@
 //! carries about as much. Each device has a thread; threads are dealt out to the cores in order.
 
 use crosslane_bench::{Flow, Together, Work, together};
+use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
+use crosslane_report::Plot;
 use rayon::prelude::*;
 
 use super::experiment::{Experiment, mebibytes};
+use super::limits::gen2;
+use super::plots::{ceiling, counts, ours, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine, Moved, PortObserver};
 use crate::comparison::Row;
@@ -19,6 +23,8 @@ use crate::table::{Align, Table};
 const ORDER: [u32; 8] = [1, 5, 2, 6, 3, 7, 4, 8];
 /// Lower end of the link that all share.
 const SHARED: &str = "rha25.up";
+/// Header of a write below 4 GiB, double words.
+const HEADER_DW: u32 = 3;
 
 /// Which way the data go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -255,8 +261,46 @@ pub(super) fn run(
         },
         text: vec![text(direction, spreads.into_iter().fold(0.0, f64::max))],
         tables: vec![table],
+        plots: vec![plot(context, direction, &results)],
         rows,
     })
+}
+
+/// Figs 4 and 5: each device's rate and the shared channel's, by the number of devices.
+fn plot(context: &Context<'_>, direction: Direction, results: &[Shares]) -> Plot {
+    let line = |engine: Engine, rate: fn(&Shares) -> f64| {
+        let at = Engine::ALL.iter().position(|other| *other == engine).expect("one of them");
+        let shares = results.iter().skip(at).step_by(Engine::ALL.len());
+        (1_u32..).map(f64::from).zip(shares.map(rate)).collect::<Vec<_>>()
+    };
+    let all = || (1..=ORDER.len()).map(|count| count as f64);
+    let payload = context.completion_bytes;
+    let (limit, title, points) = match direction {
+        Direction::Write => {
+            let each = ("ram_write_rate_per_device", "2 devices; 4 MiB; MPS 128", 2..=2);
+            let channel = ("ram_write_channel_rate", "3 to 8 devices; 4 MiB; MPS 128", 3..=8);
+            let limit = write_ceiling_bytes_per_second(gen2(8), HEADER_DW, payload);
+            (limit, "1 to 8 FPGAs write to RAM (Fig. 4)", [("each", each), ("channel", channel)])
+        }
+        Direction::Read => {
+            let each = ("ram_read_rate_per_device", "1 to 3 devices; 4 MiB", 1..=3);
+            let channel = ("ram_read_channel_rate", "4 to 8 devices; 4 MiB", 4..=8);
+            let limit = read_ceiling_bytes_per_second(gen2(8), payload);
+            (limit, "1 to 8 FPGAs read from RAM (Fig. 5)", [("each", each), ("channel", channel)])
+        }
+    };
+    let mut series = vec![
+        ceiling("x8 Gen2 at the host", all().map(|count| (count, mebibytes(limit)))),
+        ours("channel, document's engine", line(Engine::Document, Shares::channel)),
+        ours("channel, our engine", line(Engine::Own, Shares::channel)),
+        ours("each, document's engine", line(Engine::Document, Shares::hardware_average)),
+        ours("each, our engine", line(Engine::Own, Shares::hardware_average)),
+    ];
+    for (name, (quantity, conditions, counts)) in points {
+        let value = context.figures.value(quantity, conditions);
+        series.push(published(name, counts.map(|count| (f64::from(count), value))));
+    }
+    rates(title, counts("FPGAs at once"), series)
 }
 
 fn text(direction: Direction, worst: f64) -> String {

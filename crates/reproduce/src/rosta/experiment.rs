@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What an experiment hands back.
 
+use crosslane_report::Plot;
+
 use crate::comparison::Row;
 use crate::table::Table;
 
@@ -13,6 +15,8 @@ pub struct Experiment {
     pub text: Vec<String>,
     /// What was found, for people.
     pub tables: Vec<Table>,
+    /// The same drawn, with the document's points.
+    pub plots: Vec<Plot>,
     /// What was found, as rows.
     pub rows: Vec<Row>,
 }

@@ -71,6 +71,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         title: "Host memory to fpga1 and back, compared",
         text: Vec::new(),
         tables: vec![table],
+        plots: Vec::new(),
         rows,
     })
 }

@@ -2,9 +2,11 @@
 //! One-way latency by ping-pong, with one switch and with three on the way (Fig. 8).
 
 use crosslane_bench::{LatencyOptions, RoundTrips, latency};
+use crosslane_report::{Axis, Plot, Scale};
 use rayon::prelude::*;
 
 use super::experiment::Experiment;
+use super::plots::{counts, ours, published};
 use super::published::shown;
 use super::scene::{Context, Engine};
 use crate::comparison::Row;
@@ -67,6 +69,27 @@ pub(super) fn document(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError
     Ok(compared(context, one_way_ns(&one?), one_way_ns(&three?)))
 }
 
+/// Fig. 8: one way, by the number of switches.
+fn plot(context: &Context<'_>, results: &[RoundTrips]) -> Plot {
+    let (theirs, our) = results.split_at(WAYS.len());
+    let line = |trips: &[RoundTrips]| {
+        let switches = WAYS.map(|(switches, _)| f64::from(switches));
+        switches.into_iter().zip(trips.iter().map(one_way_ns)).collect::<Vec<_>>()
+    };
+    let value = |switches| context.figures.value("p2p_latency", &conditions(switches));
+    let of_document = WAYS.map(|(switches, _)| (f64::from(switches), value(switches)));
+    Plot {
+        title: "One-way latency of 128 B (Fig. 8)".to_owned(),
+        x: counts("switches on the way"),
+        y: Axis { label: "one way".into(), unit: "ns".into(), scale: Scale::Linear },
+        series: vec![
+            ours("document's engine", line(theirs)),
+            ours("our engine", line(our)),
+            published("one way", of_document),
+        ],
+    }
+}
+
 /// Both ways with both engines.
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let scenarios: Vec<_> =
@@ -109,6 +132,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         title: "One-way latency by ping-pong of 128 B (Fig. 8)",
         text: Vec::new(),
         tables: vec![table],
+        plots: vec![plot(context, &results)],
         rows,
     })
 }

@@ -3,8 +3,10 @@
 
 use crosslane_pcie::ceiling::{skp_factor, write_ceiling_bytes_per_second};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_report::Plot;
 
 use super::experiment::{Experiment, mebibytes};
+use super::plots::{ceiling, ours, payloads, published, rates};
 use super::published::{Figures, shown};
 use crate::table::{Align, Table};
 
@@ -76,8 +78,28 @@ pub(super) fn run(figures: &Figures) -> Experiment {
                 .to_owned(),
         ],
         tables: vec![table],
+        plots: vec![plot(figures)],
         rows,
     }
+}
+
+/// Both formulas for both widths.
+fn plot(figures: &Figures) -> Plot {
+    let mut series = Vec::new();
+    for lanes in [8, 4] {
+        let by = |limit: fn(LinkRate, u32) -> f64| {
+            PAYLOADS_BYTES.map(|bytes| (f64::from(bytes), mebibytes(limit(gen2(lanes), bytes))))
+        };
+        let exact: fn(LinkRate, u32) -> f64 =
+            |rate, bytes| write_ceiling_bytes_per_second(rate, HEADER_DW, bytes);
+        series.push(ceiling(&format!("x{lanes}: 20 B a packet, SKP"), by(exact)));
+        series
+            .push(ours(&format!("x{lanes}: the document's formula with SKP"), by(limit_with_skp)));
+        let conditions = format!("x{lanes} Gen2; MPS 128; the document's formula with SKP");
+        let value = figures.value("limit", &conditions);
+        series.push(published(&format!("x{lanes}"), [(128.0, value)]));
+    }
+    rates("What links of Gen2 can carry (Tables 1 and 2)", payloads(), series)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod limits;
 mod own;
 mod payload;
 mod peers;
+mod plots;
 mod published;
 mod scene;
 

@@ -6,9 +6,11 @@ use crosslane_bench::{
     BenchError, DataTlps, LinkLoad, Measured, Options, least_ceiling, peer_write, read, write,
 };
 use crosslane_host::PageSize;
+use crosslane_report::Plot;
 use rayon::prelude::*;
 
 use super::experiment::{Experiment, mebibytes};
+use super::plots::{self, names, ours, rates};
 use super::published::shown;
 use super::scene::{Context, Engine, Host, LinkDirection};
 use crate::error::ReproduceError;
@@ -138,6 +140,20 @@ fn ceiling(
     Some(least_ceiling(loads, data)?.less_dllps_bytes_per_second)
 }
 
+/// Rates beside their ceilings.
+fn plot(results: &[Met]) -> Plot {
+    let line = |rate: fn(&Met) -> f64| {
+        let rates = results.iter().map(move |met| mebibytes(rate(met)));
+        (0_u32..).map(f64::from).zip(rates).collect::<Vec<_>>()
+    };
+    let series = vec![
+        plots::ceiling("ceiling", line(|met| met.ceiling)),
+        ours("our engine", line(Met::rate)),
+    ];
+    let x = names("what", GOALS.iter().map(|goal| goal.name));
+    rates("Our own engine beside the ceiling", x, series)
+}
+
 /// All of it.
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
     let results: Vec<Met> =
@@ -185,6 +201,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
                 .to_owned(),
         ],
         tables: vec![table],
+        plots: vec![plot(&results)],
         rows,
     })
 }

@@ -4,10 +4,12 @@
 //! only planned; and where the time goes.
 
 use crosslane_bench::{Measured, Options, write};
+use crosslane_report::Plot;
 use rayon::prelude::*;
 
 use super::experiment::{Experiment, mebibytes};
 use super::limits::{gen2, limit_with_skp};
+use super::plots::{ceiling, ours, payloads, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine};
 use crate::comparison::Row;
@@ -109,7 +111,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         .par_iter()
         .map(|(payload, way)| measure(context, *way, *payload))
         .collect::<Result<_, _>>()?;
-    let mut rates = Table::new(&[
+    let mut rate_table = Table::new(&[
         ("payload B", Align::Right),
         ("theory", Align::Right),
         ("table: timer", Align::Right),
@@ -144,15 +146,47 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
                 rows.push(shown("ram_write_rate_application", &conditions, "MiB/s", application));
             }
         }
-        rates.row(cells);
+        rate_table.row(cells);
         losses.row(loss_cells(&Clocks::of(context, &results[0], *payload), *payload));
     }
+    let plot = plot(context, &results);
     Ok(Experiment {
         title: "fpga1 writes 4 MiB to RAM, MiB/s, by payload (Fig. 3)",
         text: vec![loss_text(context)],
-        tables: vec![rates, losses],
+        tables: vec![rate_table, losses],
+        plots: vec![plot],
         rows,
     })
+}
+
+/// Fig. 3: rates by payload.
+fn plot(context: &Context<'_>, results: &[Measured]) -> Plot {
+    let line = |way: Way, rate: fn(&Measured) -> f64| {
+        let at = Way::ALL.iter().position(|other| *other == way).expect("it is one of them");
+        let measured = results.iter().skip(at).step_by(Way::ALL.len());
+        let rates = measured.map(|measured| mebibytes(rate(measured)));
+        PAYLOADS_BYTES.map(f64::from).into_iter().zip(rates).collect::<Vec<_>>()
+    };
+    let timer: fn(&Measured) -> f64 = Measured::hardware_bytes_per_second;
+    let application: fn(&Measured) -> f64 = Measured::application_bytes_per_second;
+    let theory =
+        PAYLOADS_BYTES.map(|bytes| (f64::from(bytes), mebibytes(limit_with_skp(gen2(4), bytes))));
+    let of_document = |quantity, conditions| {
+        [(f64::from(PUBLISHED_BYTES), context.figures.value(quantity, conditions))]
+    };
+    let by_timer = of_document("ram_write_rate_hardware", "1 device; 4 MiB; MPS 128");
+    let by_application =
+        of_document("ram_write_rate_application", "1 device; 4 MiB; MPS 128; descriptor table");
+    let series = vec![
+        ceiling("limit by the document's formula", theory),
+        ours("our engine, timer", line(Way::Own, timer)),
+        ours("document's engine, table, timer", line(Way::Table, timer)),
+        ours("document's engine, ring, application", line(Way::Ring, application)),
+        ours("document's engine, table, application", line(Way::Table, application)),
+        published("timer", by_timer),
+        published("application", by_application),
+    ];
+    rates("fpga1 writes 4 MiB to RAM (Fig. 3)", payloads(), series)
 }
 
 fn loss_cells(clocks: &Clocks, payload: u32) -> Vec<String> {

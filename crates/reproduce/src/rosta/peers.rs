@@ -5,9 +5,13 @@
 
 use crosslane_bench::{Flow, Measured, Options, Together, Work, peer_write, together};
 use crosslane_driver::DescriptorSource;
+use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
+use crosslane_report::Plot;
 use rayon::prelude::*;
 
 use super::experiment::{Experiment, mebibytes};
+use super::limits::gen2;
+use super::plots::{ceiling, names, ours, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine, Host};
 use crate::comparison::Row;
@@ -17,6 +21,8 @@ use crate::table::{Align, Table};
 /// Max_Payload_Size of the two columns of Table 3, bytes: the enumerator's, and the most that
 /// switches and FPGAs support.
 const PAYLOADS_BYTES: [u32; 2] = [128, 256];
+/// Header of a write below 4 GiB, double words.
+const HEADER_DW: u32 = 3;
 
 /// Transfers at once, by number of sender and receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,7 +102,7 @@ pub(super) fn ring_rate(context: &Context<'_>, dllps_free: bool) -> Result<f64, 
 }
 
 /// The document's conditions for a case, where it has a figure.
-fn published(case: Case, payload: u32) -> Option<(&'static str, &'static str)> {
+fn published_at(case: Case, payload: u32) -> Option<(&'static str, &'static str)> {
     match (case.name, payload) {
         ("1", 128) => Some(("p2p_write_rate", "1 transfer; same board; MPS 128")),
         ("1", 256) => Some(("p2p_write_rate", "1 transfer; same board; MPS 256")),
@@ -109,7 +115,7 @@ fn published(case: Case, payload: u32) -> Option<(&'static str, &'static str)> {
 }
 
 fn row_of(context: &Context<'_>, engine: Engine, case: Case, payload: u32, rate: f64) -> Row {
-    match (engine, published(case, payload)) {
+    match (engine, published_at(case, payload)) {
         (Engine::Document, Some((quantity, conditions))) => {
             context.figures.compare(quantity, conditions, rate)
         }
@@ -160,6 +166,30 @@ pub(super) fn oversized(context: &Context<'_>) -> Result<String, ReproduceError>
 
 /// The port that the first packet of fpga1 reaches.
 const PORT_LEFT_BEHIND: &str = "rc47a.down0";
+
+/// Fig. 7: average rates, case by case. `results` has four of each case: both engines, each with
+/// both payloads.
+fn plot(context: &Context<'_>, cases: &[Case], results: &[Together]) -> Plot {
+    let mut series = Vec::new();
+    for (column, payload) in PAYLOADS_BYTES.into_iter().enumerate() {
+        let limit = mebibytes(write_ceiling_bytes_per_second(gen2(4), HEADER_DW, payload));
+        let flat = (0..cases.len()).map(|case| (case as f64, limit));
+        series.push(ceiling(&format!("x4 Gen2, packets of {payload} B"), flat));
+        for (first, words) in [(2, "our engine"), (0, "document's engine")] {
+            let all = results.iter().skip(first + column).step_by(4);
+            let points = (0_u32..).map(f64::from).zip(all.map(|one| mebibytes(average(one))));
+            series.push(ours(&format!("{words}, MPS {payload}"), points));
+        }
+        let points: Vec<(f64, f64)> = (0_u32..)
+            .zip(cases)
+            .filter_map(|(at, case)| Some((at, published_at(*case, payload)?)))
+            .map(|(at, (quantity, under))| (f64::from(at), context.figures.value(quantity, under)))
+            .collect();
+        series.push(published(&format!("MPS {payload}"), points));
+    }
+    let x = names("case", cases.iter().map(|case| case.name));
+    rates("FPGA to FPGA, average of the transfers (Table 3, Fig. 7)", x, series)
+}
 
 /// All cases with both engines.
 pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
@@ -214,6 +244,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
             format!("256 B through a port left at 128 B: {}", oversized(context)?),
         ],
         tables: vec![table],
+        plots: vec![plot(context, &cases, &results)],
         rows,
     })
 }

@@ -262,6 +262,13 @@ impl Figures {
         self.rows.len()
     }
 
+    /// The document's value of that quantity under those conditions, in its unit.
+    pub(super) fn value(&self, quantity: &str, conditions: &str) -> f64 {
+        let is_it = |row: &&Figure| row.quantity == quantity && row.conditions == conditions;
+        let figure = self.rows.iter().find(is_it);
+        figure.unwrap_or_else(|| panic!("{quantity}, {conditions}: no row")).value
+    }
+
     /// The document's row of that quantity and those conditions, beside what the lab gives.
     pub(super) fn compare(&self, quantity: &str, conditions: &str, simulated: f64) -> Row {
         self.compare_part((quantity, conditions), conditions, "", simulated)

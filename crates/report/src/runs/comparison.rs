@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Two runs side by side.
+
+use std::collections::BTreeMap;
+
+use super::run::{Better, Run, RunKind, Value};
+
+/// Changes smaller than this are none: what printing with a few digits loses.
+const LEAST_CHANGE: f64 = 1e-9;
+
+/// A value of both runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// What it is, and its value in the first run.
+    pub first: Value,
+    /// Its value in the second run, in the same unit.
+    pub second: f64,
+}
+
+impl Pair {
+    /// By how much the second differs, as a fraction of the first; none where that is 0.
+    #[must_use]
+    pub fn change(&self) -> Option<f64> {
+        let change = (self.second - self.first.value) / self.first.value;
+        let is_small = change.abs() < LEAST_CHANGE;
+        change.is_finite().then_some(if is_small { 0.0 } else { change })
+    }
+
+    /// Whether the second run is worse by more than `fraction`.
+    #[must_use]
+    pub fn is_worse(&self, fraction: f64) -> bool {
+        let Some(change) = self.change() else { return false };
+        match self.first.better {
+            Better::Higher => change < -fraction,
+            Better::Lower => change > fraction,
+            Better::Neither => false,
+        }
+    }
+}
+
+/// What two runs have in common, and what only one of them has.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The first run.
+    pub first: Run,
+    /// The second.
+    pub second: Run,
+    /// Values that both have, in the order of the first.
+    pub pairs: Vec<Pair>,
+    /// Values that only the first has.
+    pub only_first: Vec<Value>,
+    /// Values that only the second has.
+    pub only_second: Vec<Value>,
+}
+
+/// What makes two values the same one. A value that stands in a run several times is counted.
+fn keyed(values: Vec<Value>) -> Vec<((String, String, String, String, usize), Value)> {
+    let mut seen: BTreeMap<(String, String, String, String), usize> = BTreeMap::new();
+    let key = |value: Value| {
+        let (subject, conditions) = (value.subject.clone(), value.conditions.clone());
+        let (quantity, unit) = (value.quantity.clone(), value.unit.clone());
+        let key = (subject, conditions, quantity, unit);
+        let count = seen.entry(key.clone()).or_default();
+        *count += 1;
+        ((key.0, key.1, key.2, key.3, *count), value)
+    };
+    values.into_iter().map(key).collect()
+}
+
+impl Comparison {
+    /// Lays two runs side by side.
+    #[must_use]
+    pub fn of(first: Run, second: Run) -> Self {
+        let mut others: BTreeMap<_, _> = keyed(second.values()).into_iter().collect();
+        let (mut pairs, mut only_first) = (Vec::new(), Vec::new());
+        for (key, value) in keyed(first.values()) {
+            match others.remove(&key) {
+                Some(other) => pairs.push(Pair { first: value, second: other.value }),
+                None => only_first.push(value),
+            }
+        }
+        let only_second = keyed(second.values())
+            .into_iter()
+            .filter_map(|(key, value)| others.remove(&key).map(|_| value))
+            .collect();
+        Self { first, second, pairs, only_first, only_second }
+    }
+
+    /// The bottleneck of each scenario that both explain: its size, and the words of both. Of
+    /// reproductions there is none.
+    #[must_use]
+    pub fn bottlenecks(&self) -> Vec<(String, String, String)> {
+        let (RunKind::Bench(first), RunKind::Bench(second)) = (&self.first.kind, &self.second.kind)
+        else {
+            return Vec::new();
+        };
+        let words = |scenario: &super::document::ScenarioDocument| {
+            let why = scenario.why_not_faster.as_ref()?;
+            let Some(step) = why.steps.first() else { return Some("nothing".to_owned()) };
+            let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
+            Some(limits.join(" and "))
+        };
+        let sizes = |scenario: &super::document::ScenarioDocument| match scenario.bytes {
+            Some(bytes) => format!("{bytes} B"),
+            None => {
+                let sizes = scenario.flows.iter().map(|flow| format!("{} B", flow.bytes));
+                sizes.collect::<Vec<_>>().join(", ")
+            }
+        };
+        let mut rows = Vec::new();
+        for scenario in &first.scenarios {
+            let size = sizes(scenario);
+            let other = second.scenarios.iter().find(|other| sizes(other) == size);
+            if let (Some(one), Some(two)) = (words(scenario), other.and_then(words)) {
+                rows.push((size, one, two));
+            }
+        }
+        rows
+    }
+}

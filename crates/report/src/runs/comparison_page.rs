@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of two runs side by side.
+
+use super::comparison::Comparison;
+use super::document::{BenchDocument, FlowDocument};
+use super::run::{Run, RunKind, Value};
+use super::run_page::{by_size, cell, flow_names, rate_axis, sizes, table, time_axis};
+use crate::page::{Block, Page, Section};
+use crate::plot::{Plot, Series, SeriesKind};
+use crate::table::{Cell, Table};
+
+/// A second run that is worse by more than this is marked.
+const WORSE: f64 = 0.01;
+
+impl Comparison {
+    /// The page: `command` is what made it, `names` are those of the two runs.
+    #[must_use]
+    pub fn page(&self, command: &str, names: [&str; 2]) -> Page {
+        let mut sections = Vec::new();
+        sections.extend(self.plots(names));
+        sections.extend(self.bottleneck_section(names));
+        let blocks = vec![Block::Table(self.table(names))];
+        sections.push(Section { title: "Figures of both".to_owned(), blocks });
+        sections.extend(self.only(names));
+        Page {
+            title: format!("{} and {}", names[0], names[1]),
+            summary: self.summary(),
+            facts: self.facts(command, names),
+            sections,
+        }
+    }
+
+    /// How many figures there are, and how many of them are better or worse.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let count = |is_so: &dyn Fn(&super::Pair) -> bool| {
+            self.pairs.iter().filter(|pair| is_so(pair)).count()
+        };
+        let worse = count(&|pair| pair.is_worse(WORSE));
+        let same = count(&|pair| pair.change() == Some(0.0));
+        let better = count(&|pair| {
+            let swapped = super::Pair {
+                first: Value { value: pair.second, ..pair.first.clone() },
+                second: pair.first.value,
+            };
+            swapped.is_worse(WORSE)
+        });
+        format!(
+            "{} figures in both: {same} equal, {better} better by more than 1 %, {worse} worse by \
+             more than 1 %; {} only in the first, {} only in the second.",
+            self.pairs.len(),
+            self.only_first.len(),
+            self.only_second.len(),
+        )
+    }
+
+    fn facts(&self, command: &str, names: [&str; 2]) -> Vec<(String, String)> {
+        let mut facts = vec![("command".to_owned(), command.to_owned())];
+        for (name, run) in names.into_iter().zip([&self.first, &self.second]) {
+            let (version, seed) = run.origin();
+            let words = format!("{}, version {version}, seed {seed}", run.name());
+            facts.push((name.to_owned(), words));
+        }
+        facts
+    }
+
+    /// All figures that both have.
+    #[must_use]
+    pub fn table(&self, names: [&str; 2]) -> Table {
+        let headings = ["what", "conditions", "figure", names[0], names[1], "unit", "change %"];
+        let mut rows = table("", &headings, 3);
+        rows.is_searchable = true;
+        for pair in &self.pairs {
+            let Value { subject, conditions, quantity, unit, value, .. } = &pair.first;
+            let change = pair.change().map_or("-".to_owned(), |change| {
+                if change == 0.0 { "0".to_owned() } else { format!("{:+.2}", 100.0 * change) }
+            });
+            rows.rows.push(vec![
+                cell(subject),
+                cell(conditions),
+                cell(quantity),
+                cell(digits(*value)),
+                cell(digits(pair.second)),
+                cell(unit),
+                Cell { text: change, is_bad: pair.is_worse(WORSE) },
+            ]);
+        }
+        rows
+    }
+
+    fn bottleneck_section(&self, names: [&str; 2]) -> Option<Section> {
+        let rows = self.bottlenecks();
+        let mut shown = table("", &["size", names[0], names[1]], 3);
+        shown.rows =
+            rows.into_iter().map(|(size, one, two)| [size, one, two].map(cell).into()).collect();
+        let has_rows = !shown.rows.is_empty();
+        let blocks = vec![Block::Table(shown)];
+        has_rows.then(|| Section { title: "What limits each".to_owned(), blocks })
+    }
+
+    fn only(&self, names: [&str; 2]) -> Option<Section> {
+        let mut blocks = Vec::new();
+        for (name, values) in names.into_iter().zip([&self.only_first, &self.only_second]) {
+            if values.is_empty() {
+                continue;
+            }
+            let title = format!("Only in {name}");
+            let mut rows = table(&title, &["what", "conditions", "figure", "value", "unit"], 3);
+            rows.is_searchable = true;
+            for value in values {
+                let Value { subject, conditions, quantity, unit, value, .. } = value;
+                let texts = [subject, conditions, quantity, &digits(*value), unit];
+                rows.rows.push(texts.map(|text| cell(text.as_str())).into());
+            }
+            blocks.push(Block::Table(rows));
+        }
+        (!blocks.is_empty()).then(|| Section { title: "Figures of one only".to_owned(), blocks })
+    }
+
+    /// Rates and times by size, where both runs are sweeps.
+    fn plots(&self, names: [&str; 2]) -> Option<Section> {
+        let bench = |run: &Run| match &run.kind {
+            RunKind::Bench(bench) if bench.scenarios.len() > 1 => Some(bench.clone()),
+            _ => None,
+        };
+        let runs = [bench(&self.first)?, bench(&self.second)?];
+        let rate = |flow: &FlowDocument| flow.rate().map(|rate| rate / 1e6);
+        let time = |flow: &FlowDocument| Some(flow.latency.typical_ps as f64 / 1e6);
+        let blocks = vec![
+            Block::Plot(Plot {
+                title: "Rate by size".into(),
+                x: sizes(),
+                y: rate_axis(),
+                series: lines(&runs, names, rate),
+            }),
+            Block::Plot(Plot {
+                title: "Typical time of a transfer by size".into(),
+                x: sizes(),
+                y: time_axis(),
+                series: lines(&runs, names, time),
+            }),
+        ];
+        Some(Section { title: "Side by side".to_owned(), blocks })
+    }
+}
+
+fn lines(
+    runs: &[BenchDocument; 2],
+    names: [&str; 2],
+    value: impl Fn(&FlowDocument) -> Option<f64>,
+) -> Vec<Series> {
+    let mut series = Vec::new();
+    for (run, name) in runs.iter().zip(names) {
+        let flows = flow_names(run);
+        for flow in &flows {
+            let points = by_size(run, flow, &value);
+            let name = if flows.len() > 1 { format!("{name}: {flow}") } else { name.to_owned() };
+            series.push(Series { name, kind: SeriesKind::Ours, points });
+        }
+    }
+    series
+}
+
+/// A number with the digits that matter: six, and no more than three behind the point.
+#[must_use]
+pub(super) fn digits(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return value.to_string();
+    }
+    let magnitude = value.abs().log10().floor() as i32;
+    let decimals = (5 - magnitude).clamp(0, 3) as usize;
+    if magnitude < -3 { format!("{value:.3e}") } else { format!("{value:.decimals$}") }
+}

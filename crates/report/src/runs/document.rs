@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The parts of the program's JSON that pages and comparisons need. What else stands there is
+//! passed over, and what an older version did not print may be missing.
+
+use serde::Deserialize;
+
+/// `crosslane bench … --json`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct BenchDocument {
+    /// `write`, `traffic`, ….
+    pub bench: String,
+    /// Name of the lab.
+    pub lab: String,
+    /// What all that is random came from.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// One for each size of a sweep.
+    pub scenarios: Vec<ScenarioDocument>,
+}
+
+/// One size.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ScenarioDocument {
+    /// Bytes of one transfer; traffic says it flow by flow.
+    pub bytes: Option<u64>,
+    /// What was moved.
+    #[serde(default)]
+    pub flows: Vec<FlowDocument>,
+    /// Of `bench latency`.
+    pub latency: Option<LatencyDocument>,
+    /// Directions of links on the way.
+    #[serde(default)]
+    pub links: Vec<LinkDocument>,
+    /// What went wrong.
+    #[serde(default)]
+    pub errors: Vec<String>,
+    /// Why it was not faster.
+    pub why_not_faster: Option<ExplanationDocument>,
+}
+
+/// A flow. Some of its fields are of the workloads through the driver, some of generic traffic.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct FlowDocument {
+    /// `fpga1 -> host`.
+    pub name: Option<String>,
+    /// Who moves, of traffic.
+    pub from: Option<String>,
+    /// To or from whom, of traffic.
+    pub to: Option<String>,
+    /// `write`, `read` or `writeread`, of traffic.
+    pub kind: Option<String>,
+    /// Bytes of one transfer.
+    pub bytes: u64,
+    /// Transfers.
+    pub iterations: u64,
+    /// Times of the transfers.
+    pub latency: StatisticsDocument,
+    /// As the application sees it.
+    pub application_bytes_per_second: Option<f64>,
+    /// By the engine's timers.
+    pub hardware: Option<HardwareDocument>,
+    /// Of traffic.
+    pub bytes_per_second: Option<f64>,
+    /// What it could reach.
+    pub ceiling: Option<CeilingDocument>,
+    /// Its rate as a fraction of that, less DLLPs.
+    pub share_of_ceiling: Option<f64>,
+}
+
+/// By the engines' timers.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct HardwareDocument {
+    /// Its rate.
+    pub bytes_per_second: f64,
+}
+
+/// What a flow could reach.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct CeilingDocument {
+    /// No DLLPs taken off.
+    pub bytes_per_second: f64,
+    /// Less those of the run.
+    pub less_dllps_bytes_per_second: f64,
+    /// The direction that sets it.
+    pub direction: Option<String>,
+}
+
+/// Times in picoseconds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct StatisticsDocument {
+    /// The shortest.
+    pub min_ps: u64,
+    /// The median.
+    pub typical_ps: u64,
+    /// The mean.
+    pub average_ps: u64,
+    /// 99 of 100 are no longer.
+    pub p99_ps: u64,
+    /// The longest.
+    pub max_ps: u64,
+}
+
+/// Of `bench latency`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct LatencyDocument {
+    /// `fpga1 -> fpga2`.
+    pub name: String,
+    /// Half of the round trips.
+    pub one_way: StatisticsDocument,
+}
+
+/// A direction of a link.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct LinkDocument {
+    /// `fpga1 -> rc47a.down0`.
+    pub direction: String,
+    /// Payload, bytes per second.
+    pub bytes_per_second: f64,
+    /// What it could carry.
+    pub ceiling_bytes_per_second: f64,
+    /// Generation of the link.
+    pub generation: u8,
+    /// Its lanes.
+    pub width: u8,
+}
+
+/// Why a run was not faster.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ExplanationDocument {
+    /// The figure that was to get better.
+    pub figure: FigureDocument,
+    /// Where the time of the busiest direction went.
+    pub account: Option<AccountDocument>,
+    /// How the run was shortened to be explained, if it was.
+    pub shortened: Option<String>,
+    /// The bottleneck, then the next.
+    #[serde(default)]
+    pub steps: Vec<StepDocument>,
+    /// What was lifted alone.
+    #[serde(default)]
+    pub trials: Vec<TrialDocument>,
+}
+
+/// A figure that is to get better.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct FigureDocument {
+    /// Bytes per second, or picoseconds where less is better.
+    pub value: f64,
+    /// `higher` or `lower`.
+    pub better: String,
+}
+
+impl FigureDocument {
+    /// A value of this figure in words: `1599.8 MB/s`, `706.0 ns`.
+    #[must_use]
+    pub fn words(&self, value: f64) -> String {
+        if self.better == "lower" {
+            format!("{:.1} ns", value / 1e3)
+        } else {
+            format!("{:.1} MB/s", value / 1e6)
+        }
+    }
+}
+
+/// Where time went.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct AccountDocument {
+    /// `fpga1 -> rc47a.down0`.
+    pub direction: String,
+    /// `Gen2 x4`.
+    pub link: String,
+    /// Each use and its share.
+    pub uses: Vec<UseDocument>,
+}
+
+/// A use of time.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct UseDocument {
+    /// Its word, such as `no_credit`.
+    #[serde(rename = "use")]
+    pub what: String,
+    /// Its share, 0 to 1.
+    pub share: f64,
+}
+
+/// Something lifted.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct StepDocument {
+    /// What holds the run; of several each does alone.
+    pub limits: Vec<LimitDocument>,
+    /// The figure without them.
+    pub value: f64,
+    /// By how much that is better, as a fraction.
+    pub gain: f64,
+}
+
+/// A limit.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct LimitDocument {
+    /// Its kind, such as `descriptor_gap`.
+    pub kind: String,
+    /// Where.
+    pub place: String,
+    /// In words.
+    pub words: String,
+    /// What it was changed to.
+    pub lifted: String,
+}
+
+/// A limit lifted alone.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct TrialDocument {
+    /// The limit.
+    pub limit: LimitDocument,
+    /// The figure without it.
+    pub value: f64,
+    /// By how much that is better, as a fraction.
+    pub gain: f64,
+}
+
+/// `crosslane reproduce … --json`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ReproductionDocument {
+    /// Its name.
+    pub reproduction: String,
+    /// What all that is random came from.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// Its rows.
+    pub rows: Vec<RowDocument>,
+}
+
+/// A row of a reproduction.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct RowDocument {
+    /// What was measured.
+    pub quantity: String,
+    /// How.
+    pub conditions: String,
+    /// In which unit.
+    pub unit: String,
+    /// What the document gives.
+    pub published: Option<f64>,
+    /// What the lab gives.
+    pub simulated: Option<f64>,
+    /// What it is worth.
+    pub kind: String,
+}

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page of a benchmark.
+
+use super::document::{
+    BenchDocument, ExplanationDocument, FlowDocument, ScenarioDocument, StatisticsDocument,
+    StepDocument,
+};
+use super::run::{Run, RunKind};
+use crate::page::{Bar, Bars, Block, Page, Section};
+use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
+use crate::table::{Align, Cell, Column, Table};
+
+/// Picoseconds of a microsecond.
+const PS_PER_US: f64 = 1e6;
+
+/// A table whose first `words` columns are words and whose others are numbers.
+pub(super) fn table(title: &str, headings: &[&str], words: usize) -> Table {
+    let align = |at: usize| if at < words { Align::Left } else { Align::Right };
+    let columns = headings.iter().enumerate();
+    let columns = columns
+        .map(|(at, heading)| Column { heading: (*heading).to_owned(), align: align(at) })
+        .collect();
+    Table { title: title.to_owned(), columns, rows: Vec::new(), is_searchable: false }
+}
+
+/// A cell that is nothing to worry about.
+pub(super) fn cell(text: impl Into<String>) -> Cell {
+    Cell { text: text.into(), is_bad: false }
+}
+
+/// The page of a run: `command` is what made it.
+impl Run {
+    /// What there is to see of a benchmark: why it was not faster, rates and times as plots and
+    /// tables, the use of links. None of a reproduction, whose page its experiments make.
+    #[must_use]
+    pub fn page(&self, command: &str) -> Option<Page> {
+        let RunKind::Bench(bench) = &self.kind else { return None };
+        let mut sections = Vec::new();
+        sections.extend(why_section(bench));
+        sections.push(result_section(bench));
+        sections.extend(link_section(bench));
+        sections.extend(error_section(bench));
+        Some(Page {
+            title: format!("bench {} on {}", bench.bench, bench.lab),
+            summary: summary(bench),
+            facts: facts(command, self),
+            sections,
+        })
+    }
+}
+
+/// How a run was made.
+pub(super) fn facts(command: &str, run: &Run) -> Vec<(String, String)> {
+    let (version, seed) = run.origin();
+    [
+        ("command", command.to_owned()),
+        ("run", run.name()),
+        ("version", version.to_owned()),
+        ("seed", seed.to_string()),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into()
+}
+
+fn summary(bench: &BenchDocument) -> String {
+    let Some(last) = bench.scenarios.last() else { return "Nothing was run.".to_owned() };
+    let mut sentences = Vec::new();
+    let best = |flow: &FlowDocument| flow.rate().map(|rate| (flow.words(), rate));
+    if let [flow] = &last.flows[..] {
+        if let Some((name, rate)) = best(flow) {
+            let share = flow.share_of_ceiling.map_or(String::new(), |share| {
+                format!(", {:.1} % of what the links allow", share * 100.0)
+            });
+            let bytes = flow.bytes;
+            sentences.push(format!("{name}: {:.1} MB/s at {bytes} B{share}.", rate / 1e6));
+        }
+    } else if !last.flows.is_empty() {
+        let sum: f64 = last.flows.iter().filter_map(FlowDocument::rate).sum();
+        let count = last.flows.len();
+        sentences.push(format!("{count} flows at once, {:.1} MB/s together.", sum / 1e6));
+    }
+    if let Some(latency) = &last.latency {
+        let ns = latency.one_way.typical_ps as f64 / 1e3;
+        sentences.push(format!("{}: {ns:.1} ns one way.", latency.name));
+    }
+    if let Some(step) = last.why_not_faster.as_ref().and_then(|why| why.steps.first()) {
+        sentences.push(format!("What limits it: {}.", limits_words(step)));
+    }
+    sentences.join(" ")
+}
+
+/// The limits of a step, as the subject of a sentence.
+fn limits_words(step: &StepDocument) -> String {
+    let words: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
+    words.join(", and ")
+}
+
+fn lifted_words(step: &StepDocument) -> String {
+    let words: Vec<&str> = step.limits.iter().map(|limit| limit.lifted.as_str()).collect();
+    words.join(", ")
+}
+
+/// `4096 B`, or those of several flows.
+pub(super) fn size_words(scenario: &ScenarioDocument) -> String {
+    match scenario.bytes {
+        Some(bytes) => format!("{bytes} B"),
+        None => {
+            let mut sizes: Vec<String> =
+                scenario.flows.iter().map(|flow| format!("{} B", flow.bytes)).collect();
+            sizes.dedup();
+            sizes.join(", ")
+        }
+    }
+}
+
+/// What is to be said of an explanation: the bottleneck, what would be the next one, where the
+/// time went, and everything that was tried.
+#[must_use]
+pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let figure = |value: f64| why.figure.words(value);
+    match why.steps.first() {
+        Some(step) => blocks.push(Block::Verdict(format!(
+            "{}. {}: {} instead of {} ({:+.1} %).",
+            capital(&limits_words(step)),
+            capital(&lifted_words(step)),
+            figure(step.value),
+            figure(why.figure.value),
+            100.0 * step.gain * if why.figure.better == "lower" { -1.0 } else { 1.0 },
+        ))),
+        None => blocks.push(Block::Verdict(
+            "Nothing that can be lifted holds this run: no change of a constant or setting gained \
+             anything."
+                .to_owned(),
+        )),
+    }
+    for step in why.steps.iter().skip(1) {
+        blocks.push(Block::Text(format!(
+            "Without that, the next one is {}; {}: {}.",
+            limits_words(step),
+            lifted_words(step),
+            figure(step.value),
+        )));
+    }
+    if let Some(account) = &why.account {
+        let bars = Bars {
+            title: format!("Time of {} ({})", account.direction, account.link),
+            bars: vec![Bar { name: name.to_owned(), parts: parts(why) }],
+        };
+        blocks.push(Block::Bars(bars));
+    }
+    if !why.trials.is_empty() {
+        let headings = ["what was lifted", "where", "to", "figure", "gain %"];
+        let mut tried = table("Each limit lifted alone", &headings, 3);
+        for trial in &why.trials {
+            tried.rows.push(vec![
+                cell(&trial.limit.words),
+                cell(&trial.limit.place),
+                cell(&trial.limit.lifted),
+                cell(figure(trial.value)),
+                cell(format!("{:+.1}", 100.0 * trial.gain)),
+            ]);
+        }
+        blocks.push(Block::Table(tried));
+    }
+    if let Some(how) = &why.shortened {
+        blocks.push(Block::Text(format!("Compared in shortened runs: {how}.")));
+    }
+    blocks
+}
+
+fn parts(why: &ExplanationDocument) -> Vec<(String, f64)> {
+    let uses = why.account.iter().flat_map(|account| &account.uses);
+    uses.map(|part| (part.what.replace('_', " "), part.share)).collect()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters
+        .next()
+        .map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
+
+fn why_section(bench: &BenchDocument) -> Option<Section> {
+    let explained: Vec<(String, &ExplanationDocument)> = bench
+        .scenarios
+        .iter()
+        .filter_map(|one| Some((size_words(one), one.why_not_faster.as_ref()?)))
+        .collect();
+    let (last_size, last) = explained.last()?;
+    let mut blocks = explanation_blocks(last_size, last);
+    if explained.len() > 1 {
+        let headings = ["bytes", "what limits", "to", "figure", "without it", "gain %"];
+        let mut sizes = table("What limits each size", &headings, 3);
+        for (size, why) in &explained {
+            let step = why.steps.first();
+            let text =
+                |words: fn(&StepDocument) -> String| cell(step.map(words).unwrap_or_default());
+            sizes.rows.push(vec![
+                cell(size),
+                text(limits_words),
+                text(lifted_words),
+                cell(why.figure.words(why.figure.value)),
+                cell(step.map(|step| why.figure.words(step.value)).unwrap_or_default()),
+                cell(step.map(|step| format!("{:+.1}", 100.0 * step.gain)).unwrap_or_default()),
+            ]);
+        }
+        blocks.push(Block::Table(sizes));
+        let bars = explained.iter().filter(|(_, why)| why.account.is_some());
+        let bars = bars.map(|(size, why)| Bar { name: size.clone(), parts: parts(why) }).collect();
+        let title = "Time of the busiest direction, by size".to_owned();
+        blocks.push(Block::Bars(Bars { title, bars }));
+    }
+    Some(Section { title: "Why not faster".to_owned(), blocks })
+}
+
+/// Values of a series by the size of the transfers.
+type Points = Vec<(f64, f64)>;
+
+/// Names of all flows, each once, in the order in which they come.
+pub(super) fn flow_names(bench: &BenchDocument) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for flow in bench.scenarios.iter().flat_map(|scenario| &scenario.flows) {
+        let name = flow.words();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// A value of each size's flow of that name.
+pub(super) fn by_size(
+    bench: &BenchDocument,
+    name: &str,
+    value: impl Fn(&FlowDocument) -> Option<f64>,
+) -> Points {
+    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let flows = flows.filter(|flow| flow.words() == name);
+    flows.filter_map(|flow| Some((flow.bytes as f64, value(flow)?))).collect()
+}
+
+/// Sizes, by their logarithm.
+pub(super) fn sizes() -> Axis {
+    Axis { label: "transfer".into(), unit: "B".into(), scale: Scale::Logarithmic }
+}
+
+pub(super) fn rate_axis() -> Axis {
+    Axis { label: "rate".into(), unit: "MB/s".into(), scale: Scale::Linear }
+}
+
+pub(super) fn time_axis() -> Axis {
+    Axis { label: "time".into(), unit: "us".into(), scale: Scale::Logarithmic }
+}
+
+fn result_section(bench: &BenchDocument) -> Section {
+    let mut blocks = Vec::new();
+    let is_sweep = bench.scenarios.len() > 1;
+    let names = flow_names(bench);
+    if is_sweep && !names.is_empty() {
+        blocks.push(Block::Plot(rate_plot(bench, &names)));
+        blocks.push(Block::Plot(time_plot(bench, &names)));
+    }
+    if !names.is_empty() {
+        blocks.push(Block::Table(flow_table(bench)));
+    }
+    let latencies: Vec<_> = bench.scenarios.iter().filter_map(|one| one.latency.as_ref()).collect();
+    if !latencies.is_empty() {
+        blocks.extend(is_sweep.then(|| Block::Plot(latency_plot(bench))));
+        blocks.push(Block::Table(latency_table(bench)));
+    }
+    Section { title: "Results".to_owned(), blocks }
+}
+
+fn line(name: String, points: Points) -> Series {
+    Series { name, kind: SeriesKind::Ours, points }
+}
+
+fn rate_plot(bench: &BenchDocument, names: &[String]) -> Plot {
+    let mut series = Vec::new();
+    let megabytes = |rate: Option<f64>| rate.map(|rate| rate / 1e6);
+    for name in names {
+        let prefix = if names.len() > 1 { format!("{name}, ") } else { String::new() };
+        let application = by_size(bench, name, |flow| megabytes(flow.application_bytes_per_second));
+        let ceiling = by_size(bench, name, |flow| {
+            megabytes(flow.ceiling.as_ref().map(|ceiling| ceiling.less_dllps_bytes_per_second))
+        });
+        if names.len() == 1 {
+            let kind = SeriesKind::Ceiling;
+            series.push(Series { name: "ceiling, less DLLPs".into(), kind, points: ceiling });
+        }
+        let timer = by_size(bench, name, |flow| megabytes(flow.rate()));
+        series.push(line(format!("{prefix}rate"), timer));
+        if !application.is_empty() && names.len() == 1 {
+            series.push(line("at the application".into(), application));
+        }
+    }
+    Plot { title: "Rate by size".into(), x: sizes(), y: rate_axis(), series }
+}
+
+fn time_plot(bench: &BenchDocument, names: &[String]) -> Plot {
+    let mut series = Vec::new();
+    for name in names {
+        let prefix = if names.len() > 1 { format!("{name}, ") } else { String::new() };
+        let figures: [(&str, fn(&StatisticsDocument) -> u64); 2] =
+            [("typical", |times| times.typical_ps), ("p99", |times| times.p99_ps)];
+        for (words, figure) in figures {
+            let us = |flow: &FlowDocument| Some(figure(&flow.latency) as f64 / PS_PER_US);
+            series.push(line(format!("{prefix}{words}"), by_size(bench, name, us)));
+        }
+    }
+    Plot { title: "Time of a transfer by size".into(), x: sizes(), y: time_axis(), series }
+}
+
+fn latency_plot(bench: &BenchDocument) -> Plot {
+    let points = |figure: fn(&StatisticsDocument) -> u64| {
+        let scenarios = bench.scenarios.iter();
+        let point = |one: &ScenarioDocument| {
+            let times = &one.latency.as_ref()?.one_way;
+            Some((one.bytes? as f64, figure(times) as f64 / PS_PER_US))
+        };
+        scenarios.filter_map(point).collect::<Points>()
+    };
+    let series = vec![
+        line("typical".into(), points(|times| times.typical_ps)),
+        line("p99".into(), points(|times| times.p99_ps)),
+    ];
+    Plot { title: "One way, by size".into(), x: sizes(), y: time_axis(), series }
+}
+
+/// The five times in microseconds.
+fn time_cells(times: &StatisticsDocument) -> [Cell; 5] {
+    [times.min_ps, times.typical_ps, times.average_ps, times.p99_ps, times.max_ps]
+        .map(|ps| cell(format!("{:.3}", ps as f64 / PS_PER_US)))
+}
+
+fn flow_table(bench: &BenchDocument) -> Table {
+    let headings = [
+        "flow",
+        "bytes",
+        "iterations",
+        "min us",
+        "typical",
+        "average",
+        "p99",
+        "max",
+        "MB/s",
+        "ceiling MB/s",
+        "less DLLPs",
+        "of it %",
+    ];
+    let mut rows = table("Transfers", &headings, 1);
+    for flow in bench.scenarios.iter().flat_map(|scenario| &scenario.flows) {
+        let megabytes = |rate: Option<f64>| {
+            cell(rate.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6)))
+        };
+        let ceiling = flow.ceiling.as_ref();
+        let mut row = vec![
+            cell(flow.words()),
+            cell(flow.bytes.to_string()),
+            cell(flow.iterations.to_string()),
+        ];
+        row.extend(time_cells(&flow.latency));
+        row.push(megabytes(flow.rate()));
+        row.push(megabytes(ceiling.map(|ceiling| ceiling.bytes_per_second)));
+        row.push(megabytes(ceiling.map(|ceiling| ceiling.less_dllps_bytes_per_second)));
+        let share = flow.share_of_ceiling;
+        row.push(cell(share.map_or("-".to_owned(), |share| format!("{:.1}", share * 100.0))));
+        rows.rows.push(row);
+    }
+    rows
+}
+
+fn latency_table(bench: &BenchDocument) -> Table {
+    let headings = ["from, to", "bytes", "min us", "typical", "average", "p99", "max"];
+    let mut rows = table("One way: half of a round trip", &headings, 1);
+    for scenario in &bench.scenarios {
+        let Some(latency) = &scenario.latency else { continue };
+        let bytes = scenario.bytes.map_or(String::new(), |bytes| bytes.to_string());
+        let mut row = vec![cell(&latency.name), cell(bytes)];
+        row.extend(time_cells(&latency.one_way));
+        rows.rows.push(row);
+    }
+    rows
+}
+
+/// The links of the last scenario.
+fn link_section(bench: &BenchDocument) -> Option<Section> {
+    let last = bench.scenarios.iter().rev().find(|scenario| !scenario.links.is_empty())?;
+    let headings = ["direction", "link", "MB/s", "it could carry", "of it %"];
+    let mut rows = table("", &headings, 2);
+    for link in &last.links {
+        let (rate, ceiling) = (link.bytes_per_second, link.ceiling_bytes_per_second);
+        let share =
+            if ceiling > 0.0 { format!("{:.1}", 100.0 * rate / ceiling) } else { "-".into() };
+        rows.rows.push(vec![
+            cell(&link.direction),
+            cell(format!("Gen{} x{}", link.generation, link.width)),
+            cell(format!("{:.1}", rate / 1e6)),
+            cell(format!("{:.1}", ceiling / 1e6)),
+            cell(share),
+        ]);
+    }
+    let title = format!("Links on the way, in the run of {}", size_words(last));
+    Some(Section { title, blocks: vec![Block::Table(rows)] })
+}
+
+fn error_section(bench: &BenchDocument) -> Option<Section> {
+    let errors = bench.scenarios.iter().flat_map(|scenario| &scenario.errors);
+    let mut rows = table("", &["error"], 1);
+    rows.rows = errors.map(|error| vec![Cell { text: error.clone(), is_bad: true }]).collect();
+    let blocks = vec![Block::Table(rows.clone())];
+    (!rows.rows.is_empty()).then(|| Section { title: "Errors".to_owned(), blocks })
+}

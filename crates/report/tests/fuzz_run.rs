@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs read back at random: what the program prints with some of it changed. There is a run or an
+//! error, a page and a comparison, never a panic.
+
+use bolero::TypeGenerator;
+use crosslane_report::runs::{Comparison, Run};
+
+/// What the program prints, made short.
+const BENCH: &str = r#"{"bench": "write", "lab": "minimal", "seed": 1, "version": "0.1.0",
+  "scenarios": [{"bytes": 4096, "flows": [{"name": "card0 -> host", "bytes": 4096,
+    "iterations": 2, "latency": {"min_ps": 1, "typical_ps": 2, "average_ps": 2, "p99_ps": 3,
+    "max_ps": 3}, "application_bytes_per_second": 3e9, "hardware": {"bytes_per_second": 3.1e9},
+    "ceiling": {"bytes_per_second": 3.6e9, "less_dllps_bytes_per_second": 3.5e9,
+    "direction": "card0 -> host0.port0"}, "share_of_ceiling": 0.9}],
+    "links": [{"direction": "card0 -> host0.port0", "bytes_per_second": 3e9,
+    "ceiling_bytes_per_second": 3.5e9, "generation": 3, "width": 4}], "errors": [],
+    "why_not_faster": {"figure": {"value": 3e9, "better": "higher"}, "shortened": null,
+    "account": {"direction": "card0 -> host0.port0", "link": "Gen3 x4", "span_ps": 1000,
+    "uses": [{"use": "payload", "share": 0.9}, {"use": "no_tag", "share": 0.1}]},
+    "steps": [{"limits": [{"kind": "tags", "place": "card0", "words": "2 tags of card0",
+    "lifted": "with 256"}], "value": 3.5e9, "gain": 0.16}], "trials": []}},
+  {"bytes": 8192, "latency": {"name": "a -> b", "one_way": {"min_ps": 1, "typical_ps": 2,
+    "average_ps": 2, "p99_ps": 3, "max_ps": 3}}}]}"#;
+const REPRODUCTION: &str = r#"{"reproduction": "rosta", "seed": 1, "version": "0.1.0",
+  "rows": [{"quantity": "limit", "conditions": "x4", "unit": "MiB/s", "published": 1612.0,
+  "simulated": 1612.6, "error": 0.0004, "kind": "input"}]}"#;
+/// Most changes of one text.
+const MOST_CHANGES: usize = 8;
+
+/// One change of a text.
+#[derive(Clone, Debug, TypeGenerator)]
+enum Change {
+    /// A character more.
+    Character { at: u16, character: char },
+    /// Another number, up to where the next field begins.
+    Number { at: u16, number: f64 },
+    /// Some bytes go.
+    Remove { at: u16, bytes: u8 },
+    /// Some bytes come again, elsewhere.
+    Copy { from: u16, bytes: u8, to: u16 },
+}
+
+fn boundary(text: &str, at: u16) -> usize {
+    let mut at = usize::from(at) % (text.len() + 1);
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// The bytes between two places, whichever comes first.
+fn between(text: &str, one: u16, other: u16) -> std::ops::Range<usize> {
+    let (one, other) = (boundary(text, one), boundary(text, other));
+    one.min(other)..one.max(other)
+}
+
+fn changed(text: &str, changes: &[Change]) -> String {
+    let mut text = text.to_owned();
+    for change in changes.iter().take(MOST_CHANGES) {
+        match change {
+            Change::Character { at, character } => text.insert(boundary(&text, *at), *character),
+            Change::Number { at, number } => {
+                let at = boundary(&text, *at);
+                let end = text[at..].find([',', '}']).map_or(text.len(), |end| at + end);
+                text.replace_range(at..end, &number.to_string());
+            }
+            Change::Remove { at, bytes } => {
+                let range = between(&text, *at, at.saturating_add((*bytes).into()));
+                text.replace_range(range, "");
+            }
+            Change::Copy { from, bytes, to } => {
+                let range = between(&text, *from, from.saturating_add((*bytes).into()));
+                let piece = text[range].to_owned();
+                text.insert_str(boundary(&text, *to), &piece);
+            }
+        }
+    }
+    text
+}
+
+fn look_at(text: &str) {
+    let Ok(run) = Run::parse(text) else { return };
+    let _ = run.page("a command");
+    let comparison = Comparison::of(run.clone(), run);
+    assert!(comparison.only_first.is_empty() && comparison.only_second.is_empty());
+    let _ = comparison.page("a command", ["one", "two"]);
+}
+
+#[test]
+fn what_is_printed_can_be_read() {
+    for text in [BENCH, REPRODUCTION] {
+        Run::parse(text).unwrap();
+        look_at(text);
+    }
+}
+
+#[test]
+fn fuzz_run() {
+    bolero::check!().with_type::<(bool, Vec<Change>)>().for_each(|(which, changes)| {
+        look_at(&changed(if *which { BENCH } else { REPRODUCTION }, changes));
+    });
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs that are read back and compared.
+
+use crosslane_report::Block;
+use crosslane_report::runs::{Better, Comparison, Run, RunError};
+
+/// A run of two sizes with these rates in MB/s and this bottleneck.
+fn bench(rates: [f64; 2], bottleneck: &str) -> String {
+    let scenario = |bytes: u64, rate: f64| {
+        let rate = rate * 1e6;
+        format!(
+            r#"{{"bytes": {bytes}, "flows": [{{"name": "card0 -> host", "bytes": {bytes},
+            "iterations": 2, "latency": {{"min_ps": 1000000, "typical_ps": 2000000,
+            "average_ps": 2000000, "p99_ps": 3000000, "max_ps": 3000000}},
+            "application_bytes_per_second": {rate}}}], "links": [], "errors": [],
+            "why_not_faster": {{"figure": {{"value": {rate}, "better": "higher"}},
+            "account": {{"direction": "card0 -> host0", "link": "Gen3 x4",
+            "uses": [{{"use": "payload", "share": 0.9}}, {{"use": "no_tag", "share": 0.1}}]}},
+            "steps": [{{"limits": [{{"kind": "tags", "place": "card0", "words": "{bottleneck}",
+            "lifted": "with 256"}}], "value": 2e9, "gain": 0.5}}]}}}}"#
+        )
+    };
+    format!(
+        r#"{{"bench": "write", "lab": "minimal", "seed": 7, "version": "0.1.0",
+        "scenarios": [{}, {}]}}"#,
+        scenario(64, rates[0]),
+        scenario(128, rates[1])
+    )
+}
+
+fn parsed(text: &str) -> Run {
+    Run::parse(text).unwrap()
+}
+
+#[test]
+fn the_same_run_is_equal_in_every_figure() {
+    let run = parsed(&bench([500.0, 1000.0], "2 tags"));
+    let comparison = Comparison::of(run.clone(), run);
+    assert_eq!(comparison.pairs.len(), 2 * 4);
+    assert!(comparison.pairs.iter().all(|pair| pair.change() == Some(0.0)));
+    assert!(comparison.summary().starts_with("8 figures in both: 8 equal, 0 better"));
+}
+
+#[test]
+fn what_is_better_and_what_is_worse_is_told() {
+    let first = parsed(&bench([500.0, 1000.0], "2 tags"));
+    let second = parsed(&bench([600.0, 900.0], "64 tags"));
+    let comparison = Comparison::of(first, second);
+    let rates: Vec<_> =
+        comparison.pairs.iter().filter(|pair| pair.first.better == Better::Higher).collect();
+    assert!((rates[0].change().unwrap() - 0.2).abs() < 1e-12);
+    assert!((rates[1].change().unwrap() + 0.1).abs() < 1e-12);
+    assert_eq!([rates[0].is_worse(0.01), rates[1].is_worse(0.01)], [false, true]);
+    assert!(comparison.summary().contains("1 better by more than 1 %, 1 worse"));
+    let limits = comparison.bottlenecks();
+    assert_eq!(limits[1], ("128 B".into(), "2 tags".into(), "64 tags".into()));
+}
+
+#[test]
+fn figures_of_one_run_only_are_not_lost() {
+    let text = bench([500.0, 1000.0], "2 tags");
+    let second = parsed(&text.replace("card0 -> host\"", "x -> host\""));
+    let comparison = Comparison::of(parsed(&text), second);
+    assert_eq!((comparison.pairs.len(), comparison.only_first.len()), (0, 8));
+    assert_eq!(comparison.only_second.len(), 8);
+}
+
+#[test]
+fn a_page_has_the_verdict_first() {
+    let page = parsed(&bench([500.0, 1000.0], "2 tags of card0")).page("crosslane bench").unwrap();
+    assert_eq!(page.sections[0].title, "Why not faster");
+    let Block::Verdict(verdict) = &page.sections[0].blocks[0] else { panic!("no verdict") };
+    assert_eq!(verdict, "2 tags of card0. With 256: 2000.0 MB/s instead of 1000.0 MB/s (+50.0 %).");
+    assert!(page.facts.contains(&("seed".to_owned(), "7".to_owned())));
+}
+
+#[test]
+fn what_is_no_run_is_refused_with_its_place() {
+    let error = |text: &str| Run::parse(text).unwrap_err();
+    assert!(matches!(error("{\"bench\": "), RunError::Syntax { line: 1, .. }));
+    assert!(matches!(error("[1, 2"), RunError::Syntax { .. }));
+    assert!(error("{}").to_string().contains("neither `bench` nor `reproduction`"));
+    assert!(error("{\"bench\": \"write\"}").to_string().contains("missing field"));
+    let wrong = bench([500.0, 1000.0], "2 tags").replacen("0.9}", "1.9}", 1);
+    assert_eq!(
+        error(&wrong).to_string(),
+        "scenarios[0].why_not_faster.account: 1.9 is no share of time"
+    );
+}
+
+#[test]
+fn a_reproduction_is_compared_row_by_row() {
+    let run = |value: f64| {
+        parsed(&format!(
+            r#"{{"reproduction": "rosta", "seed": 1, "version": "0.1.0", "rows": [
+            {{"quantity": "latency", "conditions": "1 switch", "unit": "ns", "published": 706.0,
+            "simulated": {value}, "error": 0.0, "kind": "fit"}},
+            {{"quantity": "latency", "conditions": "2 switches", "unit": "ns",
+            "published": 800.0, "simulated": null, "error": null, "kind": "context"}}]}}"#
+        ))
+    };
+    let comparison = Comparison::of(run(700.0), run(770.0));
+    assert_eq!(comparison.pairs.len(), 1);
+    assert!(comparison.pairs[0].is_worse(0.05));
+    assert!(run(700.0).page("x").is_none());
+}
