@@ -53,16 +53,18 @@ pub struct Comparison {
     pub only_second: Vec<Value>,
 }
 
-/// What makes two values the same one. A value that stands in a run several times is counted.
-fn keyed(values: Vec<Value>) -> Vec<((String, String, String, String, usize), Value)> {
-    let mut seen: BTreeMap<(String, String, String, String), usize> = BTreeMap::new();
+/// What makes two values the same one: subject, conditions, quantity and unit, and which of those
+/// with all of these it is.
+type Key = ([String; 4], usize);
+
+fn keyed(values: Vec<Value>) -> Vec<(Key, Value)> {
+    let mut seen: BTreeMap<[String; 4], usize> = BTreeMap::new();
     let key = |value: Value| {
-        let (subject, conditions) = (value.subject.clone(), value.conditions.clone());
-        let (quantity, unit) = (value.quantity.clone(), value.unit.clone());
-        let key = (subject, conditions, quantity, unit);
+        let Value { subject, conditions, quantity, unit, .. } = &value;
+        let key = [subject, conditions, quantity, unit].map(Clone::clone);
         let count = seen.entry(key.clone()).or_default();
         *count += 1;
-        ((key.0, key.1, key.2, key.3, *count), value)
+        ((key, *count), value)
     };
     values.into_iter().map(key).collect()
 }

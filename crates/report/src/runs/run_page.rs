@@ -302,9 +302,10 @@ fn time_plot(bench: &BenchDocument, names: &[String]) -> Plot {
     let mut series = Vec::new();
     for name in names {
         let prefix = if names.len() > 1 { format!("{name}, ") } else { String::new() };
-        let figures: [(&str, fn(&StatisticsDocument) -> u64); 2] =
-            [("typical", |times| times.typical_ps), ("p99", |times| times.p99_ps)];
-        for (words, figure) in figures {
+        type Figure = fn(&StatisticsDocument) -> u64;
+        let typical: Figure = |times| times.typical_ps;
+        let p99: Figure = |times| times.p99_ps;
+        for (words, figure) in [("typical", typical), ("p99", p99)] {
             let us = |flow: &FlowDocument| Some(figure(&flow.latency) as f64 / PS_PER_US);
             series.push(line(format!("{prefix}{words}"), by_size(bench, name, us)));
         }
