@@ -17,8 +17,8 @@ const IGNORED_FOLDERS: [&str; 7] =
 /// Folders whose files are generated: as long as what they are generated from makes them.
 const GENERATED_FOLDERS: [&str; 2] = ["crates/regs/src/", "registers/generated/"];
 /// Endings of files that are read as text.
-const TEXT_ENDINGS: [&str; 12] =
-    ["rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "h", "md", "csv", "snap"];
+const TEXT_ENDINGS: [&str; 14] =
+    ["rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "h", "md", "csv", "snap", "css", "js"];
 
 /// A text file of the tree: its path from the root, and what it says.
 struct TextFile {
@@ -36,8 +36,10 @@ impl TextFile {
     }
 
     fn is_source(&self) -> bool {
-        matches!(self.ending(), "rs" | "toml" | "sh" | "py" | "sv" | "svh" | "rdl" | "c" | "h")
-            || self.path.ends_with("Makefile")
+        matches!(
+            self.ending(),
+            "rs" | "toml" | "sh" | "py" | "sv" | "svh" | "rdl" | "c" | "h" | "css" | "js"
+        ) || self.path.ends_with("Makefile")
             || self.path == ".ci/run"
     }
 }

@@ -37,7 +37,8 @@ pub enum SeriesKind {
 /// Values of one kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// Its name in the legend.
+    /// Its name in the legend. Series of the same name have the same colour and the same shape of
+    /// mark in a plot, so that a published value stands beside ours.
     pub name: String,
     /// What it is.
     pub kind: SeriesKind,

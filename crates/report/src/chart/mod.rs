@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A plot as an SVG: plotters lays it out and maps values to places; every series is a layer of
+//! its own with classes in place of colours.
+//!
+//! A plot is drawn twice, wide and narrow, so that its letters are as large on a phone.
+
+mod axis;
+mod backend;
+mod look;
+mod marks;
+mod points;
+
+use maud::{Markup, html};
+use plotters::prelude::{ChartBuilder, IntoDrawingArea, LineSeries};
+use plotters::style::{Color, IntoFont, TRANSPARENT};
+
+use self::axis::{Span, Way};
+use self::backend::{Backend, CHARACTER_WIDTH, Ink, Layer, SCALE};
+pub use self::look::Look;
+pub use self::points::LeftOut;
+use crate::number::{count, pixels, with_unit};
+use crate::plot::{Axis, Plot, Scale, SeriesKind};
+
+/// How large a plot is drawn, pixels.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Class of the drawing: which of the two is shown is a matter of the style sheet.
+    class: &'static str,
+    width: f64,
+    height: f64,
+    /// Height of its letters.
+    font: f64,
+}
+
+/// For a screen or a sheet of paper.
+pub const WIDE: Size = Size { class: "wide", width: 820.0, height: 400.0, font: 12.5 };
+/// For a phone.
+pub const NARROW: Size = Size { class: "narrow", width: 360.0, height: 320.0, font: 11.5 };
+
+/// Room above the grid, for the name of the axis upward.
+const TOP: f64 = 30.0;
+/// Room at the right of the grid, for half of the last tick's label.
+const RIGHT: f64 = 26.0;
+/// Room below the grid for ticks' labels, and below that for the axis's name.
+const LABELS: f64 = 26.0;
+const NAME: f64 = 24.0;
+/// Length of a tick, pixels.
+const TICK: f64 = 4.0;
+/// Most characters of a name on an axis.
+const NAME_CHARACTERS: usize = 22;
+/// With more points than this a line has no marks.
+const MOST_MARKS: usize = 100;
+/// Half of the width that a ceiling has over one name of an axis.
+const CATEGORY_HALF: f64 = 0.42;
+/// Sine and cosine of the angle at which long names stand.
+const SLANT: f64 = 0.6;
+const SLANT_ACROSS: f64 = 0.8;
+
+/// A plot with its values sorted out.
+pub struct Chart<'a> {
+    plot: &'a Plot,
+    /// How each series looks.
+    pub looks: Vec<Look>,
+    /// The values of each series that have a place.
+    pub points: Vec<Vec<(f64, f64)>>,
+    /// How many have none.
+    pub left_out: LeftOut,
+}
+
+impl<'a> Chart<'a> {
+    /// Looks through the values of a plot.
+    pub fn new(plot: &'a Plot) -> Self {
+        let mut left_out = LeftOut::default();
+        let points = plot.series.iter().map(|series| points::drawable(plot, series, &mut left_out));
+        let points = points.collect();
+        Self { plot, looks: look::looks(plot), points, left_out }
+    }
+
+    /// The order of the legend: ceilings last, and of series of one name ours first.
+    pub fn legend(&self) -> Vec<usize> {
+        let series = &self.plot.series;
+        let first = |index: usize| series.iter().position(|s| s.name == series[index].name);
+        let mut order: Vec<usize> = (0..series.len()).collect();
+        order.sort_by_key(|&index| {
+            let kind = series[index].kind;
+            (kind == SeriesKind::Ceiling, first(index), kind == SeriesKind::Published)
+        });
+        order
+    }
+
+    /// Whether there is nothing to draw.
+    pub fn is_empty(&self) -> bool {
+        self.points.iter().all(Vec::is_empty)
+    }
+
+    /// What is drawn, in words.
+    pub fn description(&self) -> String {
+        let axis = |axis: &Axis, way: &str| format!("{way}: {}", axis_name(axis));
+        let mut words =
+            format!("{}. {}.", axis(&self.plot.x, "Across"), axis(&self.plot.y, "Upward"));
+        for (look, points) in self.looks.iter().zip(&self.points) {
+            let number = count(points.len(), "value", "values");
+            words += &format!(" {}: {number}", look.label);
+            let ys = points.iter().map(|point| point.1);
+            let (low, high) = (ys.clone().reduce(f64::min), ys.reduce(f64::max));
+            if let (Some(low), Some(high)) = (low, high) {
+                let (low, high) = (value_words(low, &self.plot.y), value_words(high, &self.plot.y));
+                words += &format!(" from {low} to {high}");
+            }
+            words.push('.');
+        }
+        words
+    }
+
+    /// A value of each axis in words.
+    pub fn words(&self, (x, y): (f64, f64)) -> (String, String) {
+        (value_words(x, &self.plot.x), value_words(y, &self.plot.y))
+    }
+
+    /// Draws it. `id` begins the ids of this drawing; no other drawing of the page has it.
+    pub fn draw(&self, size: Size, id: &str) -> Markup {
+        let frame = Frame::new(self, size);
+        let title = format!("{id}-title");
+        let description = format!("{id}-description");
+        html! {
+            svg class={ "chart " (size.class) } role="img"
+                viewBox={ "0 0 " (size.width) " " (size.height) }
+                aria-labelledby={ (title) " " (description) }
+            {
+                title id=(title) { (self.plot.title) }
+                desc id=(description) { (self.description()) }
+                (frame.draw(self))
+            }
+        }
+    }
+}
+
+/// An axis's name with its unit. Ticks that say bytes have theirs already.
+pub fn axis_name(axis: &Axis) -> String {
+    let is_said = axis.unit.is_empty() || axis.unit == "B";
+    match (axis.label.is_empty(), is_said) {
+        (_, true) => axis.label.clone(),
+        (true, false) => axis.unit.clone(),
+        (false, false) => format!("{}, {}", axis.label, axis.unit),
+    }
+}
+
+/// A value as a reader says it, with its unit or as the name at its place.
+fn value_words(value: f64, axis: &Axis) -> String {
+    match &axis.scale {
+        Scale::Categories(names) => {
+            let name = if value.fract() == 0.0 { names.get(value as usize) } else { None };
+            name.cloned().unwrap_or_else(|| with_unit(value, ""))
+        }
+        _ => with_unit(value, &axis.unit),
+    }
+}
+
+/// The first characters of a text, with an ellipsis where there are more.
+fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(most.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+fn is_category(axis: &Axis) -> bool {
+    matches!(axis.scale, Scale::Categories(_))
+}
+
+/// The place of the grid within the drawing.
+struct Frame {
+    size: Size,
+    x: Span,
+    y: Span,
+    left: f64,
+    /// Room for what ticks say.
+    bottom: f64,
+    is_slanted: bool,
+}
+
+impl Frame {
+    fn new(chart: &Chart, size: Size) -> Self {
+        let plot = chart.plot;
+        let all = || chart.points.iter().flatten();
+        let height = size.height - TOP - LABELS - NAME;
+        let mut y =
+            Span::new(&plot.y, Way::Upward, all().map(|p| p.1), (height / 44.0).round() as usize);
+        shorten(&mut y, size);
+        let letter = size.font * CHARACTER_WIDTH;
+        let widest = |span: &Span| {
+            span.ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0) as f64
+        };
+        let mut left = widest(&y) * letter + 2.0 * TICK + 6.0;
+        let width = size.width - left - RIGHT;
+        let room = if is_category(&plot.x) { size.font * 1.4 } else { letter * 8.0 + 10.0 };
+        let mut x = Span::new(&plot.x, Way::Across, all().map(|p| p.0), (width / room) as usize);
+        shorten(&mut x, size);
+        let long = widest(&x) * letter;
+        // Names that do not fit side by side stand at a slant.
+        let is_slanted =
+            is_category(&plot.x) && long + letter > width / x.ticks.len().max(1) as f64;
+        if is_slanted {
+            // The first name reaches to the left of its place.
+            left = left.max(long * SLANT_ACROSS - width / x.ticks.len() as f64 / 2.0 + 8.0);
+        }
+        let bottom = if is_slanted { LABELS.max(long * SLANT + 18.0) } else { LABELS };
+        Self { size, x, y, left, bottom, is_slanted }
+    }
+
+    /// The drawing's own size: a plot with long names is higher.
+    fn draw(&self, chart: &Chart) -> Markup {
+        let plot = chart.plot;
+        let bottom = self.size.height - NAME - self.bottom;
+        let (left, right) = (self.left, self.size.width - RIGHT);
+        let layers = self.layers(chart);
+        html! {
+            @if let Some(mesh) = &layers.mesh { (mesh) }
+            @if is_category(&plot.x) { (self.names(left, right, bottom)) }
+            text.axis-name x="2" y=(pixels(self.size.font)) {
+                (shortened(&axis_name(&plot.y), (self.size.width / 8.0) as usize))
+            }
+            text.axis-name x=(pixels((left + right) / 2.0)) y=(pixels(self.size.height - 6.0))
+                text-anchor="middle"
+            {
+                (shortened(&axis_name(&plot.x), (self.size.width / 8.0) as usize))
+            }
+            @for layer in &layers.series { (layer) }
+        }
+    }
+
+    /// What stands below the grid where values are names.
+    fn names(&self, left: f64, right: f64, bottom: f64) -> Markup {
+        html! {
+            @for tick in &self.x.ticks {
+                @let x = left + self.x.share(tick.value) * (right - left);
+                @if self.is_slanted {
+                    @let (x, y) = (pixels(x + 4.0), pixels(bottom + 16.0));
+                    text.label text-anchor="end" x=(x) y=(y)
+                        transform={ "rotate(-37 " (x) " " (y) ")" } { (tick.label) }
+                } @else {
+                    text.label text-anchor="middle" x=(pixels(x)) y=(pixels(bottom + 18.0)) {
+                        (tick.label)
+                    }
+                }
+            }
+        }
+    }
+
+    fn layers(&self, chart: &Chart) -> Layers {
+        let layer = Layer::default();
+        let root = Backend::new((self.size.width, self.size.height), layer.clone());
+        let root = root.into_drawing_area();
+        let scaled = |length: f64| (length * SCALE).round() as i32;
+        let built = ChartBuilder::on(&root)
+            .margin_top(scaled(TOP))
+            .margin_right(scaled(RIGHT))
+            .margin_bottom(scaled(NAME))
+            .x_label_area_size(scaled(self.bottom))
+            .y_label_area_size(scaled(self.left))
+            .build_cartesian_2d(self.x.clone(), self.y.clone());
+        // The back end cannot fail.
+        let Ok(mut context) = built else { return Layers::default() };
+        let font = || ("sans-serif", self.size.font * SCALE).into_font();
+        let x_label = |value: &f64| {
+            if is_category(&chart.plot.x) { String::new() } else { self.x.label(*value) }
+        };
+        let _ = context
+            .configure_mesh()
+            .bold_line_style(Ink::Grid.color())
+            .light_line_style(TRANSPARENT)
+            .axis_style(Ink::Frame.color())
+            .label_style(font().color(&Ink::Label.color()))
+            .x_label_formatter(&x_label)
+            .y_label_formatter(&|value| self.y.label(*value))
+            .set_all_tick_mark_size(scaled(TICK))
+            .draw();
+        let mesh = html! { g.mesh { (layer.take()) } };
+        let mut order: Vec<usize> = (0..chart.points.len()).collect();
+        // What a document says lies above our line, and both above ceilings.
+        order.sort_by_key(|&index| match chart.plot.series[index].kind {
+            SeriesKind::Ceiling => 0,
+            SeriesKind::Ours => 1,
+            SeriesKind::Published => 2,
+        });
+        let mut series = Vec::new();
+        for index in order {
+            let points = points::thinned(&chart.points[index], &self.x);
+            for line in self.lines(chart, index, &points) {
+                let _ = context.draw_series(LineSeries::new(line, Ink::Stroke.color().filled()));
+            }
+            let strokes = layer.take();
+            let marks = points.iter().map(|&point| {
+                let (x, y) = context.backend_coord(&point);
+                (point, (f64::from(x) / SCALE, f64::from(y) / SCALE))
+            });
+            let marks = draw_marks(chart, index, marks.collect());
+            let class = &chart.looks[index].class;
+            series.push(html! {
+                g class={ "series " (class) } data-series=(index) { (strokes) (marks) }
+            });
+        }
+        Layers { mesh: Some(mesh), series }
+    }
+
+    /// The lines of a series, each by its points.
+    fn lines(&self, chart: &Chart, index: usize, points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
+        let is_category = is_category(&chart.plot.x);
+        match (chart.plot.series[index].kind, points) {
+            (SeriesKind::Published, _) | (_, []) => Vec::new(),
+            (SeriesKind::Ceiling, _) if is_category => points
+                .iter()
+                .map(|&(x, y)| vec![(x - CATEGORY_HALF, y), (x + CATEGORY_HALF, y)])
+                .collect(),
+            // One value is the ceiling of all that is drawn.
+            (SeriesKind::Ceiling, &[(_, y)]) => {
+                let (low, high) = self.x.ends();
+                vec![vec![(low, y), (high, y)]]
+            }
+            // Between names there is nothing that a line could show.
+            (SeriesKind::Ours, _) if is_category => Vec::new(),
+            _ => vec![points.to_vec()],
+        }
+    }
+}
+
+#[derive(Default)]
+struct Layers {
+    mesh: Option<Markup>,
+    series: Vec<Markup>,
+}
+
+fn shorten(span: &mut Span, size: Size) {
+    let most = if size.class == NARROW.class { NAME_CHARACTERS / 2 } else { NAME_CHARACTERS };
+    for tick in &mut span.ticks {
+        tick.label = shortened(&tick.label, most);
+    }
+}
+
+/// A mark at each place, with what it says.
+fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>) -> Markup {
+    let look = &chart.looks[index];
+    let kind = chart.plot.series[index].kind;
+    let is_quiet =
+        kind == SeriesKind::Ceiling || (kind == SeriesKind::Ours && places.len() > MOST_MARKS);
+    let radius = if kind == SeriesKind::Published { 4.6 } else { 3.4 };
+    html! {
+        @for (point, place) in places {
+            @let (x, y) = chart.words(point);
+            path class={ "mark" @if is_quiet { " quiet-mark" } }
+                d=(marks::path(place, look.shape, radius))
+            {
+                title { (look.label) "\n" (x) ": " (y) }
+            }
+        }
+    }
+}

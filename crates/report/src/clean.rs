@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Text without characters that no document may hold: control characters and non-characters come
+//! as U+FFFD. Done once to a whole page, before it is written.
+
+use crate::page::{Bar, Bars, Block, Page, Section};
+use crate::plot::{Axis, Plot, Scale, Series};
+use crate::table::{Cell, Column, Table};
+use crate::topology::{DirectionLoad, Topology, TopologyLink, TopologyNode};
+
+/// Whether HTML and XML both allow the character.
+fn is_allowed(c: char) -> bool {
+    let is_non_character = matches!(c, '\u{fdd0}'..='\u{fdef}') || u32::from(c) & 0xfffe == 0xfffe;
+    matches!(c, '\n' | '\t') || !(c.is_control() || is_non_character)
+}
+
+/// The text with what is not allowed replaced.
+pub fn text(text: &str) -> String {
+    text.chars().map(|c| if is_allowed(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+}
+
+fn parts(parts: &[(String, f64)]) -> Vec<(String, f64)> {
+    parts.iter().map(|(name, share)| (text(name), *share)).collect()
+}
+
+/// A page with clean text.
+pub fn page(page: &Page) -> Page {
+    Page {
+        title: text(&page.title),
+        summary: text(&page.summary),
+        facts: page.facts.iter().map(|(name, value)| (text(name), text(value))).collect(),
+        sections: page.sections.iter().map(section).collect(),
+    }
+}
+
+fn section(section: &Section) -> Section {
+    Section { title: text(&section.title), blocks: section.blocks.iter().map(block).collect() }
+}
+
+fn block(block: &Block) -> Block {
+    match block {
+        Block::Text(words) => Block::Text(text(words)),
+        Block::Verdict(words) => Block::Verdict(text(words)),
+        Block::Plot(drawn) => Block::Plot(plot(drawn)),
+        Block::Table(set) => Block::Table(table(set)),
+        Block::Bars(drawn) => Block::Bars(bars(drawn)),
+        Block::Topology(drawn) => Block::Topology(topology(drawn)),
+    }
+}
+
+fn bars(bars: &Bars) -> Bars {
+    let bar = |bar: &Bar| Bar { name: text(&bar.name), parts: parts(&bar.parts) };
+    Bars { title: text(&bars.title), bars: bars.bars.iter().map(bar).collect() }
+}
+
+fn plot(plot: &Plot) -> Plot {
+    let series = |series: &Series| Series {
+        name: text(&series.name),
+        kind: series.kind,
+        points: series.points.clone(),
+    };
+    Plot {
+        title: text(&plot.title),
+        x: axis(&plot.x),
+        y: axis(&plot.y),
+        series: plot.series.iter().map(series).collect(),
+    }
+}
+
+fn axis(axis: &Axis) -> Axis {
+    let scale = match &axis.scale {
+        Scale::Categories(names) => {
+            Scale::Categories(names.iter().map(|name| text(name)).collect())
+        }
+        other => other.clone(),
+    };
+    Axis { label: text(&axis.label), unit: text(&axis.unit), scale }
+}
+
+fn table(table: &Table) -> Table {
+    let column = |column: &Column| Column { heading: text(&column.heading), align: column.align };
+    let cell = |cell: &Cell| Cell { text: text(&cell.text), is_bad: cell.is_bad };
+    Table {
+        title: text(&table.title),
+        columns: table.columns.iter().map(column).collect(),
+        rows: table.rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+        is_searchable: table.is_searchable,
+    }
+}
+
+/// A topology with clean text.
+pub fn topology(topology: &Topology) -> Topology {
+    Topology { title: text(&topology.title), hosts: topology.hosts.iter().map(node).collect() }
+}
+
+fn node(node: &TopologyNode) -> TopologyNode {
+    TopologyNode {
+        name: text(&node.name),
+        kind: node.kind,
+        detail: text(&node.detail),
+        links: node.links.iter().map(link).collect(),
+        empty_ports: node.empty_ports.iter().map(|name| text(name)).collect(),
+    }
+}
+
+fn link(link: &TopologyLink) -> TopologyLink {
+    let load = |load: &DirectionLoad| DirectionLoad {
+        busy: load.busy,
+        payload_bytes_per_second: load.payload_bytes_per_second,
+        parts: parts(&load.parts),
+    };
+    TopologyLink {
+        name: text(&link.name),
+        upper: text(&link.upper),
+        lower: text(&link.lower),
+        rate: text(&link.rate),
+        raw_bytes_per_second: link.raw_bytes_per_second,
+        note: text(&link.note),
+        down: link.down.as_ref().map(load),
+        up: link.up.as_ref().map(load),
+        below: node(&link.below),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn control_characters_do_not_pass() {
+        assert_eq!(
+            super::text("a\0b\u{1b}[0m\tc\n\u{ffff}é"),
+            "a\u{fffd}b\u{fffd}[0m\tc\n\u{fffd}é"
+        );
+    }
+}

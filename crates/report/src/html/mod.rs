@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A page as HTML: one document with everything in it.
+
+mod anchor;
+mod bars;
+mod plot;
+mod table;
+mod topology;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use sha2::{Digest as _, Sha256};
+
+use self::anchor::Anchors;
+use crate::page::{Block, Page, Section};
+use crate::palette::{self, Palette};
+use crate::tree;
+
+/// The page's script: theme, legends, read-outs, sorting, search. Without it all can be read.
+const SCRIPT: &str = include_str!("../assets/page.js");
+/// The page's style sheet.
+const STYLE: &str = include_str!("../assets/page.css");
+
+/// What is handed on while a page is written.
+#[derive(Default)]
+struct Writer {
+    /// Colours of parts: the same name has the same everywhere.
+    palette: Palette,
+    /// Drawings so far, for their ids.
+    drawings: usize,
+    /// Rules of single drawings.
+    rules: String,
+}
+
+impl Writer {
+    /// An id that no other drawing of the page has.
+    fn drawing_id(&mut self) -> String {
+        self.drawings += 1;
+        format!("drawing-{}", self.drawings)
+    }
+
+    fn section(&mut self, section: &Section, anchor: &str) -> Markup {
+        html! {
+            section id=(anchor) aria-labelledby={ (anchor) "-heading" } {
+                h2 id={ (anchor) "-heading" } {
+                    (section.title) " "
+                    a.anchor href={ "#" (anchor) }
+                        aria-label={ "Link to the section " (section.title) } { "#" }
+                }
+                @for block in &section.blocks { (self.block(block)) }
+            }
+        }
+    }
+
+    fn block(&mut self, block: &Block) -> Markup {
+        match block {
+            Block::Text(text) => html! { p { (text) } },
+            Block::Verdict(text) => html! { p.verdict { (text) } },
+            Block::Plot(plot) => self.plot(plot),
+            Block::Table(table) => self::table::block(table),
+            Block::Bars(bars) => self.bars(bars),
+            Block::Topology(topology) => self.topology(topology),
+        }
+    }
+}
+
+/// The heading of a block, if it has a title.
+fn heading(title: &str) -> Markup {
+    html! { @if !title.is_empty() { h3 { (title) } } }
+}
+
+/// The source of a text for the page's security policy: its hash.
+fn policy_source(text: &str) -> String {
+    format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text.as_bytes())))
+}
+
+/// The document. `page` has clean text.
+pub fn document(page: &Page) -> String {
+    let mut writer = Writer::default();
+    let mut anchors = Anchors::default();
+    let anchors: Vec<String> =
+        page.sections.iter().map(|section| anchors.make(&section.title)).collect();
+    let sections: Vec<Markup> = page
+        .sections
+        .iter()
+        .zip(&anchors)
+        .map(|(section, anchor)| writer.section(section, anchor))
+        .collect();
+    let style = format!("\n{}{STYLE}{}{}", palette::variables(), tree::draw_style(), writer.rules);
+    let policy = format!(
+        "default-src 'none'; style-src {}; script-src {}; base-uri 'none'; form-action 'none'",
+        policy_source(&style),
+        policy_source(SCRIPT),
+    );
+    let contents = html! {
+        @if page.sections.len() > 1 {
+            nav.contents aria-label="Contents" {
+                p.contents-title { "Contents" }
+                ol {
+                    @for (section, anchor) in page.sections.iter().zip(&anchors) {
+                        li { a href={ "#" (anchor) } { (section.title) } }
+                    }
+                }
+            }
+        }
+    };
+    let document = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (page.title) }
+                style { (PreEscaped(style)) }
+            }
+            body {
+                a.skip href="#content" { "Skip to the content" }
+                (masthead(page))
+                div.layout {
+                    (contents)
+                    main #content { @for section in &sections { (section) } }
+                }
+                script { (PreEscaped(SCRIPT)) }
+            }
+        }
+    };
+    let mut document = document.into_string();
+    document.push('\n');
+    document
+}
+
+fn masthead(page: &Page) -> Markup {
+    html! {
+        header.masthead {
+            div.masthead-line {
+                h1 { (page.title) }
+                button #theme type="button" hidden { "Dark" }
+            }
+            @if !page.summary.is_empty() { p.summary { (page.summary) } }
+            @if !page.facts.is_empty() {
+                dl.facts {
+                    @for (name, value) in &page.facts {
+                        div { dt { (name) } dd { (value) } }
+                    }
+                }
+            }
+        }
+    }
+}

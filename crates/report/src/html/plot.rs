@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A plot with its legend, its read-out and its values.
+
+use maud::{Markup, html};
+
+use super::{Writer, heading, table};
+use crate::chart::{Chart, NARROW, WIDE, axis_name};
+use crate::plot::Plot;
+use crate::table::{Align, Table};
+
+/// A plot of more values than this has no list of them.
+const MOST_VALUES: usize = 400;
+
+impl Writer {
+    /// A plot as a block of a section.
+    pub fn plot(&mut self, plot: &Plot) -> Markup {
+        let chart = Chart::new(plot);
+        let (wide, narrow) = (self.drawing_id(), self.drawing_id());
+        html! {
+            figure.block.plot {
+                (heading(&plot.title))
+                @if chart.is_empty() {
+                    p.empty { "No values to draw." }
+                } @else {
+                    ul.legend {
+                        @for index in chart.legend() {
+                            @let look = &chart.looks[index];
+                            li data-series=(index) {
+                                (look.key()) span.legend-name { (look.label) }
+                            }
+                        }
+                    }
+                    div.stage {
+                        (chart.draw(WIDE, &wide))
+                        (chart.draw(NARROW, &narrow))
+                    }
+                }
+                @if let Some(words) = chart.left_out.words() { p.note { (words) } }
+                @if !chart.is_empty() { (values(plot, &chart)) }
+            }
+        }
+    }
+}
+
+fn values(plot: &Plot, chart: &Chart) -> Markup {
+    let number: usize = chart.points.iter().map(Vec::len).sum();
+    if number > MOST_VALUES {
+        return html! {
+            p.note { "Of " (number) " values the lowest and highest of each place are drawn." }
+        };
+    }
+    let mut list = Table {
+        title: format!("Values of {}", plot.title),
+        columns: vec![
+            table::column("series", Align::Left),
+            table::column(&axis_name(&plot.x), Align::Right),
+            table::column(&axis_name(&plot.y), Align::Right),
+        ],
+        rows: Vec::new(),
+        is_searchable: false,
+    };
+    for (look, points) in chart.looks.iter().zip(&chart.points) {
+        for &point in points {
+            let (x, y) = chart.words(point);
+            list.rows.push(vec![table::cell(&look.label), table::cell(x), table::cell(y)]);
+        }
+    }
+    table::details(&list)
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tables, each in a box of its own that scrolls where the page is narrow.
+
+use maud::{Markup, html};
+
+use super::heading;
+use crate::number::count;
+use crate::table::{Align, Cell, Column, Table};
+
+/// A table as a block of a section.
+pub fn block(table: &Table) -> Markup {
+    let name = if table.title.is_empty() { "Table" } else { &table.title };
+    html! {
+        div.block {
+            (heading(&table.title))
+            (scrolled(table, name))
+        }
+    }
+}
+
+/// Values under a drawing, behind a line that opens them.
+pub fn details(table: &Table) -> Markup {
+    html! {
+        details.values {
+            summary { "Values" }
+            (scrolled(table, &table.title))
+        }
+    }
+}
+
+/// A column of words, or of numbers.
+pub fn column(heading: &str, align: Align) -> Column {
+    Column { heading: heading.to_owned(), align }
+}
+
+/// A cell that is as it should be.
+pub fn cell(text: impl Into<String>) -> Cell {
+    Cell { text: text.into(), is_bad: false }
+}
+
+fn scrolled(table: &Table, name: &str) -> Markup {
+    // A row may have more cells than there are headings, if its maker was mistaken: all are shown.
+    let columns =
+        table.rows.iter().map(Vec::len).chain([table.columns.len()]).max().unwrap_or_default();
+    let align = |index: usize| match table.columns.get(index) {
+        Some(Column { align: Align::Right, .. }) => Some("number"),
+        _ => None,
+    };
+    let bad = table.rows.iter().flatten().filter(|cell| cell.is_bad).count();
+    html! {
+        @if bad > 0 {
+            p.bad-note { span.bad-mark aria-hidden="true" { "▲" } " marks "
+                (count(bad, "value", "values")) " to look at." }
+        }
+        div.scroll tabindex="0" role="group" aria-label=(name) {
+            table data-searchable[table.is_searchable] {
+                @if columns > 0 {
+                    thead { tr {
+                        @for index in 0..columns {
+                            th scope="col" class=[align(index)] {
+                                (table.columns.get(index).map_or("", |column| &column.heading))
+                            }
+                        }
+                    } }
+                }
+                tbody {
+                    @for row in &table.rows {
+                        tr { @for index in 0..columns {
+                            @match row.get(index) {
+                                Some(cell) if cell.is_bad => td class={ "bad " (align(index).unwrap_or("")) } {
+                                    span.bad-mark aria-hidden="true" { "▲ " }
+                                    span.spoken { "to look at: " }
+                                    span.value { (cell.text) }
+                                },
+                                Some(cell) => td class=[align(index)] { (cell.text) },
+                                None => td {},
+                            }
+                        } }
+                    }
+                }
+            }
+        }
+        @if table.rows.is_empty() { p.empty { "No rows." } }
+    }
+}

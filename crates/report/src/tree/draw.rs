@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Cards and links as SVG.
+
+use maud::{Markup, html};
+
+use super::layout::{CARD_PADDING, Card, EMPTY_HEIGHT, EMPTY_WORD, LABEL_WIDTH, shortened};
+use crate::number::{megabytes, percent, pixels, share};
+use crate::topology::{DirectionLoad, NodeKind, TopologyLink};
+
+/// How busy a direction is, for its colour: below each of these shares.
+const STEPS: [f64; 4] = [0.005, 0.5, 0.75, 0.9];
+/// Thickness of a direction that is never busy, and what is added for one that always is, pixels.
+const THIN: f64 = 1.5;
+const THICKER: f64 = 5.5;
+/// Half of the space between the two directions of a link.
+const HALF_GAP: f64 = 1.0;
+
+/// The style sheet of drawings, also on a page.
+pub fn draw_style() -> &'static str {
+    include_str!("../assets/tree.css")
+}
+
+/// Which of five steps of load a share of time is.
+pub fn step(busy: f64) -> usize {
+    STEPS.iter().filter(|step| share(busy) >= **step).count()
+}
+
+/// A card with all that is linked to its right.
+pub fn draw_card(card: &Card) -> Markup {
+    let class = match card.node.kind {
+        NodeKind::Host => "host",
+        NodeKind::Switch => "switch",
+        NodeKind::Endpoint => "endpoint",
+    };
+    let right = card.left + card.width;
+    let x = pixels(card.left + CARD_PADDING);
+    let has_detail = !card.detail.is_empty();
+    html! {
+        @for (index, (link, below)) in card.links.iter().enumerate() {
+            (draw_link(link, (right, card.port_y(index)), (below.left, below.middle())))
+            (draw_card(below))
+        }
+        g class={ "card " (class) } {
+            @if card.name != card.node.name || card.detail != card.node.detail {
+                title { (card.node.name) "\n" (card.node.detail) }
+            }
+            rect x=(pixels(card.left)) y=(pixels(card.top)) width=(pixels(card.width))
+                height=(pixels(card.height)) rx="7" {}
+            text.name x=(x) y=(pixels(card.middle() + if has_detail { -3.0 } else { 5.0 })) {
+                (card.name)
+            }
+            @if has_detail {
+                text.detail x=(x) y=(pixels(card.middle() + 14.0)) { (card.detail) }
+            }
+        }
+        @for (index, (link, _)) in card.links.iter().enumerate() {
+            circle.pin cx=(pixels(right)) cy=(pixels(card.port_y(index))) r="4" {
+                @if !link.upper.is_empty() { title { (link.upper) } }
+            }
+        }
+        @for (index, port) in card.node.empty_ports.iter().enumerate() {
+            (draw_empty(port, card, index))
+        }
+    }
+}
+
+/// A curve from a port to the middle of a card's left edge, moved down by `shift`.
+fn curve((x0, y0): (f64, f64), (x1, y1): (f64, f64), shift: f64) -> String {
+    let straight = x1 - LABEL_WIDTH;
+    let bend = pixels((x0 + straight) / 2.0);
+    let (y0, y1) = (pixels(y0 + shift), pixels(y1 + shift));
+    let (x0, x1, straight) = (pixels(x0), pixels(x1), pixels(straight));
+    format!("M{x0} {y0}C{bend} {y0} {bend} {y1} {straight} {y1}H{x1}")
+}
+
+fn draw_link(link: &TopologyLink, from: (f64, f64), to: (f64, f64)) -> Markup {
+    let (x, y) = (to.0 - LABEL_WIDTH + 4.0, to.1);
+    let text = |class: &str, dy: f64, words: &str| {
+        html! { text class=(class) x=(pixels(x)) y=(pixels(y + dy)) { (words) } }
+    };
+    if link.down.is_none() && link.up.is_none() {
+        let thickness = rate_thickness(link.raw_bytes_per_second);
+        return html! {
+            path.link d=(curve(from, to, 0.0)) stroke-width=(pixels(thickness)) {
+                @if let Some(words) = ends(link) { title { (words) } }
+            }
+            (text("rate", -8.0, &link.rate))
+            @if !link.note.is_empty() { (text("link-note", 17.0, &link.note)) }
+        };
+    }
+    let down = thickness(link.down.as_ref());
+    let up = thickness(link.up.as_ref());
+    html! {
+        (draw_way(link, link.down.as_ref(), true, &curve(from, to, -down / 2.0 - HALF_GAP)))
+        (draw_way(link, link.up.as_ref(), false, &curve(from, to, up / 2.0 + HALF_GAP)))
+        (text("rate", -9.0 - down - 13.0, &link.rate))
+        @if let Some(load) = &link.down { (text(&load_class(load), -7.0 - down, &label('→', load))) }
+        @if let Some(load) = &link.up { (text(&load_class(load), 14.0 + up, &label('←', load))) }
+    }
+}
+
+/// One direction of a link with its tooltip.
+fn draw_way(
+    link: &TopologyLink,
+    load: Option<&DirectionLoad>,
+    is_down: bool,
+    path: &str,
+) -> Markup {
+    let step = load.map_or(0, |load| step(load.busy));
+    html! {
+        path class={ "way load" (step) } d=(path) stroke-width=(pixels(thickness(load))) {
+            @if let Some(load) = load { title { (tip(link, load, is_down)) } }
+        }
+    }
+}
+
+/// What a pointer on a direction reads: where it goes, how busy it is, what with.
+pub fn tip(link: &TopologyLink, load: &DirectionLoad, is_down: bool) -> String {
+    let mut tip = format!("{} ({})", way_words(link, is_down), link.rate);
+    tip += &format!("\nbusy {}", percent(load.busy));
+    tip += &format!("\n{} of payload", megabytes(load.payload_bytes_per_second));
+    for (name, share) in &load.parts {
+        tip += &format!("\n{name}: {}", percent(*share));
+    }
+    tip
+}
+
+/// From where to where a direction goes.
+pub fn way_words(link: &TopologyLink, is_down: bool) -> String {
+    let upper = if link.upper.is_empty() { "above" } else { &link.upper };
+    let lower = if link.lower.is_empty() { &link.below.name } else { &link.lower };
+    if is_down { format!("{upper} → {lower}") } else { format!("{lower} → {upper}") }
+}
+
+fn ends(link: &TopologyLink) -> Option<String> {
+    let ends = match (link.upper.is_empty(), link.lower.is_empty()) {
+        (false, false) => format!("{} to {}", link.upper, link.lower),
+        _ => String::new(),
+    };
+    match (link.name.is_empty(), ends.is_empty()) {
+        (true, true) => None,
+        (false, true) => Some(link.name.clone()),
+        (true, false) => Some(ends),
+        (false, false) => Some(format!("{}: {ends}", link.name)),
+    }
+}
+
+fn label(arrow: char, load: &DirectionLoad) -> String {
+    let (busy, rate) = (percent(load.busy), megabytes(load.payload_bytes_per_second));
+    format!("{arrow} {busy} · {rate}")
+}
+
+/// The words of a direction that is full are bold.
+fn load_class(load: &DirectionLoad) -> String {
+    format!("load-words is-step{}", step(load.busy))
+}
+
+fn thickness(load: Option<&DirectionLoad>) -> f64 {
+    load.map_or(THIN, |load| THIN + THICKER * share(load.busy))
+}
+
+/// A line as thick as the link is fast.
+fn rate_thickness(raw_bytes_per_second: f64) -> f64 {
+    // 250 MB/s (Gen1 x1) is the thinnest line; each doubling adds.
+    let doublings = (raw_bytes_per_second / 250e6).log2();
+    if doublings.is_finite() { 1.6 + 0.55 * doublings.clamp(0.0, 10.0) } else { 1.6 }
+}
+
+/// A port with nothing, written below its card.
+fn draw_empty(port: &str, card: &Card, index: usize) -> Markup {
+    let y = card.top + card.height + EMPTY_HEIGHT * (index as f64 + 0.5) + 2.0;
+    html! {
+        g.open {
+            title { (port) (EMPTY_WORD) }
+            circle cx=(pixels(card.left + 6.0)) cy=(pixels(y)) r="3.5" {}
+            text.link-note x=(pixels(card.left + 16.0)) y=(pixels(y + 4.0)) {
+                (shortened(port)) (EMPTY_WORD)
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where every card of a tree is: columns from hosts to endpoints, each as wide as its widest
+//! card; a card stands at the middle of what is linked to its right.
+
+use crate::topology::{Topology, TopologyLink, TopologyNode};
+
+/// Space around the drawing, pixels.
+pub const MARGIN: f64 = 28.0;
+/// Width that a link has between two cards: a bend, and a straight part with its label.
+pub const LINK_WIDTH: f64 = 206.0;
+/// The straight part of that.
+pub const LABEL_WIDTH: f64 = 152.0;
+/// Height of a card that has no links to its right.
+const CARD_HEIGHT: f64 = 52.0;
+/// Space between two cards, one above the other.
+const CARD_GAP: f64 = 14.0;
+/// What is added where the labels of links have three lines, and above the first.
+const LOADED_GAP: f64 = 12.0;
+/// Space that each port takes on a card's right edge, at least.
+const PORT_PITCH: f64 = 22.0;
+/// Space between the trees of two hosts.
+const HOST_GAP: f64 = 36.0;
+/// Average width of a character of a card's text, pixels, and room at both sides.
+const CHARACTER_WIDTH: f64 = 7.6;
+pub const CARD_PADDING: f64 = 14.0;
+/// Narrowest card.
+const CARD_MIN_WIDTH: f64 = 96.0;
+/// Most characters of a card's name and of its detail: a longer text ends with an ellipsis.
+const MOST_CHARACTERS: usize = 34;
+/// Height of a line below a card: a port with nothing.
+pub const EMPTY_HEIGHT: f64 = 18.0;
+/// What it says after the port's name, and the average width of its characters.
+pub const EMPTY_WORD: &str = ", empty";
+const EMPTY_CHARACTER: f64 = 6.6;
+
+/// A node of the drawing and what is linked to its right.
+pub struct Card<'a> {
+    pub node: &'a TopologyNode,
+    pub name: String,
+    pub detail: String,
+    /// What is linked to its right.
+    pub links: Vec<(&'a TopologyLink, Card<'a>)>,
+    pub left: f64,
+    pub top: f64,
+    pub width: f64,
+    pub height: f64,
+}
+
+/// The first characters of a long text.
+pub fn shortened(text: &str) -> String {
+    if text.chars().count() <= MOST_CHARACTERS {
+        return text.to_owned();
+    }
+    text.chars().take(MOST_CHARACTERS - 1).chain(['…']).collect()
+}
+
+impl<'a> Card<'a> {
+    fn new(node: &'a TopologyNode) -> Self {
+        Self {
+            node,
+            name: shortened(&node.name),
+            detail: shortened(&node.detail),
+            links: node.links.iter().map(|link| (link, Self::new(&link.below))).collect(),
+            left: 0.0,
+            top: 0.0,
+            width: 0.0,
+            height: 0.0,
+        }
+    }
+
+    pub fn middle(&self) -> f64 {
+        self.top + self.height / 2.0
+    }
+
+    /// Where the port of that number is, from the top of the drawing.
+    pub fn port_y(&self, index: usize) -> f64 {
+        self.top + self.height / (self.links.len() as f64 + 1.0) * (index as f64 + 1.0)
+    }
+
+    /// The lower end of the card and of what is written below it: ports with nothing.
+    fn bottom(&self) -> f64 {
+        self.top + self.height + EMPTY_HEIGHT * self.node.empty_ports.len() as f64
+    }
+
+    /// Width that its text needs.
+    fn own_width(&self) -> f64 {
+        // The detail is set smaller than the name, by about a sixth.
+        let name = self.name.chars().count() as f64;
+        let detail = self.detail.chars().count() as f64 * 0.84;
+        (name.max(detail) * CHARACTER_WIDTH + 2.0 * CARD_PADDING).max(CARD_MIN_WIDTH)
+    }
+
+    /// Widest card of each column from here on.
+    fn measure(&self, column: usize, widths: &mut Vec<f64>) {
+        if widths.len() <= column {
+            widths.push(0.0);
+        }
+        widths[column] = widths[column].max(self.own_width());
+        for (_, card) in &self.links {
+            card.measure(column + 1, widths);
+        }
+    }
+
+    /// Places the card and all to its right, the topmost at `top`; returns where the next may
+    /// begin.
+    fn place(&mut self, column: usize, columns: &[(f64, f64)], gap: f64, top: f64) -> f64 {
+        (self.left, self.width) = columns[column];
+        self.height = CARD_HEIGHT.max(PORT_PITCH * (self.links.len() as f64 + 0.6));
+        let mut next = top;
+        let mut middles = Vec::new();
+        for (_, card) in &mut self.links {
+            next = card.place(column + 1, columns, gap, next);
+            middles.push(card.middle());
+        }
+        let middle = match (middles.first(), middles.last()) {
+            (Some(first), Some(last)) => (first + last) / 2.0,
+            _ => top + self.height / 2.0,
+        };
+        self.top = middle - self.height / 2.0;
+        // A card higher than all to its right would reach above `top`.
+        let above = top - self.top;
+        if above > 0.0 {
+            self.shift(above);
+            next += above;
+        }
+        next.max(self.bottom() + gap)
+    }
+
+    fn shift(&mut self, down: f64) {
+        self.top += down;
+        for (_, card) in &mut self.links {
+            card.shift(down);
+        }
+    }
+
+    /// How far to the right the card and what is to its right reach.
+    fn right(&self) -> f64 {
+        let own = self.left + self.width;
+        let empty = self.node.empty_ports.iter().map(|name| {
+            let characters = name.chars().count().min(MOST_CHARACTERS) + EMPTY_WORD.len();
+            self.left + characters as f64 * EMPTY_CHARACTER
+        });
+        empty.chain(self.links.iter().map(|(_, card)| card.right())).fold(own, f64::max)
+    }
+}
+
+/// The cards of all hosts, the first at `top`, with the width and height of the drawing.
+pub fn place_all(topology: &Topology, top: f64) -> (Vec<Card<'_>>, f64, f64) {
+    let mut cards: Vec<Card> = topology.hosts.iter().map(Card::new).collect();
+    let mut widths = Vec::new();
+    for card in &cards {
+        card.measure(0, &mut widths);
+    }
+    // On a page the box around the drawing has space of its own.
+    let side = if top < MARGIN { 2.0 } else { MARGIN };
+    let mut columns = Vec::new();
+    let mut left = side;
+    for width in widths {
+        columns.push((left, width));
+        left += width + LINK_WIDTH;
+    }
+    let is_loaded = super::has_loads(topology);
+    let gap = if is_loaded { CARD_GAP + LOADED_GAP } else { CARD_GAP };
+    let mut next = if is_loaded { top + LOADED_GAP } else { top };
+    for card in &mut cards {
+        next = card.place(0, &columns, gap, next) + HOST_GAP;
+    }
+    let width = cards.iter().map(Card::right).fold(CARD_MIN_WIDTH, f64::max) + side;
+    let height =
+        (next - HOST_GAP - gap + side + if is_loaded { LOADED_GAP } else { 0.0 }).max(top + side);
+    (cards, width, height)
+}
