@@ -56,7 +56,9 @@ impl Look {
         let is_line = self.kind != SeriesKind::Published;
         let radius = if is_line { 3.4 } else { 4.6 };
         html! {
-            svg.key width="34" height="14" viewBox="0 0 34 14" aria-hidden="true" focusable="false" {
+            svg.key width="34" height="14" viewBox="0 0 34 14" aria-hidden="true"
+                focusable="false"
+            {
                 g class={ "series " (self.class) } {
                     @if is_line { path.stroke d="M1 7L33 7" {} }
                     @if self.kind != SeriesKind::Ceiling {

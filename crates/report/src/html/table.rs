@@ -66,20 +66,27 @@ fn scrolled(table: &Table, name: &str) -> Markup {
                 tbody {
                     @for row in &table.rows {
                         tr { @for index in 0..columns {
-                            @match row.get(index) {
-                                Some(cell) if cell.is_bad => td class={ "bad " (align(index).unwrap_or("")) } {
-                                    span.bad-mark aria-hidden="true" { "▲ " }
-                                    span.spoken { "to look at: " }
-                                    span.value { (cell.text) }
-                                },
-                                Some(cell) => td class=[align(index)] { (cell.text) },
-                                None => td {},
-                            }
+                            (cell_markup(row.get(index), align(index).unwrap_or("")))
                         } }
                     }
                 }
             }
         }
         @if table.rows.is_empty() { p.empty { "No rows." } }
+    }
+}
+
+fn cell_markup(cell: Option<&Cell>, align: &str) -> Markup {
+    match cell {
+        None => html! { td {} },
+        Some(cell) if cell.is_bad => html! {
+            td class={ "bad " (align) } {
+                span.bad-mark aria-hidden="true" { "▲ " }
+                span.spoken { "to look at: " }
+                span.value { (cell.text) }
+            }
+        },
+        Some(cell) if align.is_empty() => html! { td { (cell.text) } },
+        Some(cell) => html! { td class=(align) { (cell.text) } },
     }
 }

@@ -94,8 +94,12 @@ fn draw_link(link: &TopologyLink, from: (f64, f64), to: (f64, f64)) -> Markup {
         (draw_way(link, link.down.as_ref(), true, &curve(from, to, -down / 2.0 - HALF_GAP)))
         (draw_way(link, link.up.as_ref(), false, &curve(from, to, up / 2.0 + HALF_GAP)))
         (text("rate", -9.0 - down - 13.0, &link.rate))
-        @if let Some(load) = &link.down { (text(&load_class(load), -7.0 - down, &label('→', load))) }
-        @if let Some(load) = &link.up { (text(&load_class(load), 14.0 + up, &label('←', load))) }
+        @if let Some(load) = &link.down {
+            (text(&load_class(load), -7.0 - down, &label('→', load)))
+        }
+        @if let Some(load) = &link.up {
+            (text(&load_class(load), 14.0 + up, &label('←', load)))
+        }
     }
 }
 
