@@ -33,6 +33,9 @@ pub enum CommandError {
         /// Why not.
         source: io::Error,
     },
+    /// What holds a run cannot be found.
+    #[error("what holds the run cannot be found: {0}")]
+    Unexplained(String),
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(#[from] io::Error),
@@ -53,6 +56,9 @@ impl From<ExplainError> for CommandError {
             }
             ExplainError::Flow { .. } | ExplainError::Refused(_) | ExplainError::Failed(_) => {
                 Self::Usage(error.to_string())
+            }
+            ExplainError::Without { .. } | ExplainError::TooManyLimits { .. } => {
+                Self::Unexplained(error.to_string())
             }
         }
     }

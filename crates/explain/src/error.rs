@@ -29,6 +29,24 @@ pub enum ExplainError {
         /// Why it cannot.
         problem: String,
     },
+    /// A run without a limit cannot be made, or goes wrong.
+    #[error("without {limits}: {source}")]
+    Without {
+        /// The limits in words.
+        limits: String,
+        /// Why it cannot.
+        source: Box<Self>,
+    },
+    /// More limits than can be tried.
+    #[error(
+        "{limits} limits could hold the run, and no more than {runs} runs are made to find the one"
+    )]
+    TooManyLimits {
+        /// How many limits there are.
+        limits: usize,
+        /// Runs of one search, at most.
+        runs: usize,
+    },
     /// Something went wrong in a run, so that its figure says nothing.
     #[error("the run failed: {0}")]
     Failed(String),

@@ -15,9 +15,11 @@ mod case;
 mod error;
 mod explanation;
 mod limit;
+mod limits;
 mod links;
 mod progress;
 mod route;
+mod search;
 mod traffic;
 mod words;
 mod workload;
@@ -30,6 +32,7 @@ pub use limit::{Limit, LimitKind};
 pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
 pub use progress::{NoProgress, Progress};
 pub use route::{Cargo, route};
+pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, THRESHOLD, explain};
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
     default_in_flight, default_operations,

@@ -5,85 +5,107 @@ use serde::Serialize;
 
 /// Kinds of limits. Each is a constant of the lab, a setting of configuration space, or a choice of
 /// the program that moves the data, and each can be lifted: the same run without it can be made.
+///
+/// The most specific come first. Where two gain the same, the one that comes first is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
-    /// A link at the width and generation that its ports have; lifted: twice the rate.
-    Link,
-    /// The same, where several flows share it.
-    SharedLink,
     /// A link of fewer lanes than both its ports have; lifted: those.
     LinkWidth,
     /// A link of a lower generation than both its ports have; lifted: that.
     LinkGeneration,
-    /// Bits that arrive wrong, and what is sent again for them.
+    /// Bits that arrive wrong, and what is sent again for them; lifted: none.
     BitErrors,
-    /// Acks and UpdateFCs on the way of the data; lifted: they take no time.
-    Dllps,
-    /// Credits of a port's receive buffer for posted TLPs.
+    /// Requests that a switch sends to the root complex although their target is below it;
+    /// lifted: off.
+    AcsRedirect,
+    /// Payloads that are shorter than all ports on the way support: by Max_Payload_Size, by what
+    /// the requester builds, or because it was asked for; lifted: the most that they support.
+    MaxPayload,
+    /// Read requests that are shorter than the requester could ask for: by Max_Read_Request_Size,
+    /// or because it was asked for; lifted: the longest that it can.
+    MaxReadRequest,
+    /// Completions that wait behind posted writes; lifted: the relaxed ordering attribute.
+    StrictOrdering,
+    /// How completions are learnt: interrupts; lifted: polling.
+    Notification,
+    /// A system call for each transfer; lifted: none.
+    SystemCall,
+    /// Memory that is registered within each transfer; lifted: before.
+    Registration,
+    /// Transfers or operations that are posted at once; lifted: many.
+    Outstanding,
+    /// The gap after a descriptor, or from one operation of a generic requester to its next;
+    /// lifted: none.
+    DescriptorGap,
+    /// Clocks or time between TLPs; lifted: none.
+    IdleClocks,
+    /// How descriptors get to the engine: batches that are fetched; lifted: the largest.
+    DescriptorFetch,
+    /// Descriptors of a reading channel that may be in flight at once; lifted: any number.
+    ReadingDescriptors,
+    /// Tags of the requester; lifted: all of 8 bits.
+    Tags,
+    /// How late a port gives credits back; lifted: at once.
+    CreditReturn,
+    /// What writes of parts of lines cost a memory; lifted: nothing.
+    PartialLines,
+    /// What takes data out of a lane, or writes into the memory behind a BAR, at the receiver;
+    /// lifted: twice as wide (a lane's engine), or any rate.
+    SlowReader,
+    /// Rate at which host memory takes writes; lifted: any.
+    MemoryWrite,
+    /// Reads that a memory serves at once; lifted: any number.
+    ReadSlots,
+    /// How short a memory cuts completions; lifted: Max_Payload_Size.
+    CompletionSize,
+    /// Rate at which a memory gives data; lifted: any.
+    MemoryRead,
+    /// What the root complex passes on between its ports; lifted: any rate, at once.
+    PeerToPeer,
+    /// Credits of a port's receive buffer for posted TLPs; lifted: infinite.
     PostedCredits,
     /// The same for non-posted TLPs.
     NonPostedCredits,
     /// The same for completions.
     CompletionCredits,
-    /// How late a port gives credits back.
-    CreditReturn,
-    /// A port's replay buffer, or how late its partner acknowledges.
+    /// A port's replay buffer, which is too small for how late its partner acknowledges; lifted:
+    /// without end.
     ReplayBuffer,
-    /// Max_Payload_Size on the way; lifted: the most that all ports on it support.
-    MaxPayload,
-    /// Length of read requests; lifted: the most that the engine and the register allow.
-    MaxReadRequest,
-    /// Tags of the requester.
-    Tags,
-    /// Clocks between TLPs.
-    IdleClocks,
+    /// The FIFO of a lane, which is the window of its sender; lifted: 1 MiB.
+    PeerWindow,
+    /// The FIFO between the channels of an engine; lifted: 1 MiB.
+    StreamFifo,
+    /// Time of the processor's own stores and loads; lifted: none.
+    Processor,
+    /// Acks and UpdateFCs on the way of the data; lifted: they take no time.
+    Dllps,
     /// The requester's clock and width; lifted: twice as wide.
     Datapath,
-    /// The gap after a descriptor.
-    DescriptorGap,
-    /// How descriptors get to the engine: batches that are fetched.
-    DescriptorFetch,
-    /// Descriptors of a reading channel that may be in flight at once.
-    ReadingDescriptors,
-    /// The FIFO of a lane, which is the window of its sender.
-    PeerWindow,
-    /// The FIFO between the channels of an engine.
-    StreamFifo,
-    /// What takes data out of a lane, or out of a channel's stream, at the receiver.
-    SlowReader,
-    /// Rate at which host memory, or memory behind a BAR, takes writes.
-    MemoryWrite,
-    /// What writes of parts of lines cost there.
-    PartialLines,
-    /// Rate at which it gives data.
-    MemoryRead,
-    /// How long it takes to answer.
-    MemoryLatency,
-    /// Reads that it serves at once.
-    ReadSlots,
-    /// How short it cuts completions.
-    CompletionSize,
-    /// What the root complex passes on between its ports.
-    PeerToPeer,
-    /// Requests that a switch sends to the root complex although their target is below it.
-    AcsRedirect,
-    /// Completions that wait behind posted writes; lifted: the relaxed ordering attribute.
-    StrictOrdering,
-    /// Transfers or operations that are posted at once.
-    Outstanding,
-    /// How completions are learnt: interrupts; lifted: polling.
-    Notification,
-    /// A system call for each transfer.
-    SystemCall,
-    /// Memory that is registered within each transfer.
-    Registration,
-    /// Time of the processor's own stores and loads.
-    Processor,
-    /// Time in a switch.
+    /// The longest read that the requester can ask for; lifted: the longest that there is.
+    ReadLength,
+    /// Time in a switch; lifted: none.
     SwitchLatency,
-    /// Time in an endpoint's core between wire and engine.
+    /// Time in an endpoint between wire and engine; lifted: none.
     EndpointLatency,
+    /// How long a memory takes to answer, or to show what was written, with the time in the ports
+    /// of its root complex; lifted: none.
+    MemoryLatency,
+    /// Time of flight; lifted: none.
+    Flight,
+    /// A link at the width and generation that its ports have, where several flows share it;
+    /// lifted: twice the rate.
+    SharedLink,
+    /// The same, where one flow has it.
+    Link,
+}
+
+impl LimitKind {
+    /// Whether it is a link that does all that its ports can.
+    #[must_use]
+    pub const fn is_link(self) -> bool {
+        matches!(self, Self::Link | Self::SharedLink)
+    }
 }
 
 /// A limit in a lab.

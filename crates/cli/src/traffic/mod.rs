@@ -35,10 +35,12 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
                 operations: arguments.operations,
                 outstanding: arguments.outstanding,
                 relaxed: arguments.relaxed,
+                relaxed_reads: false,
             },
             seed: arguments.seed,
             shuffle: arguments.shuffle,
             max_payload_bytes: arguments.mps,
+            dllps_free: false,
         })
         .collect();
     if arguments.trace.is_some() && runs.len() > 1 {

@@ -250,6 +250,7 @@ impl Bench<'_> {
                 flows: self.ends.to_vec(),
                 seed: self.common.seed,
                 max_payload_bytes: self.common.mps,
+                dllps_free: false,
             })
             .collect();
         if self.common.trace.is_some() && runs.len() > 1 {

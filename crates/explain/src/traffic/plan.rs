@@ -43,6 +43,8 @@ pub struct Choices {
     pub outstanding: Option<u32>,
     /// Whether requests carry the relaxed ordering attribute.
     pub relaxed: bool,
+    /// Whether only read requests do, so that their answers pass posted writes.
+    pub relaxed_reads: bool,
 }
 
 /// A flow as it is asked for; names are not looked up yet.
@@ -319,7 +321,7 @@ pub fn plan(
             force: request.payload_bytes.is_some(),
             operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
             outstanding: outstanding.unwrap_or(by_default),
-            relaxed_ordering: choices.relaxed,
+            relaxed_ordering: choices.relaxed || choices.relaxed_reads && kind == FlowKind::Read,
             start: Picoseconds::ZERO,
         };
         let completions = match kind {

@@ -39,6 +39,8 @@ pub struct TrafficRun {
     pub shuffle: bool,
     /// Max_Payload_Size to be set first, bytes.
     pub max_payload_bytes: Option<u32>,
+    /// A diagnosis: Acks and UpdateFCs take no time on the wires.
+    pub dllps_free: bool,
 }
 
 /// What came of one flow.
@@ -125,6 +127,7 @@ impl TrafficRun {
                 .map_err(|error| ExplainError::MaxPayload { bytes, problem: error.to_string() })?;
         }
         lab.fabric.set_shuffle(self.shuffle);
+        lab.fabric.set_dllps_free(self.dllps_free);
         Ok((lab, planned))
     }
 

@@ -28,6 +28,7 @@ impl Case for WorkloadRun {
 
     fn figure(&self) -> Result<Figure, ExplainError> {
         let simulation = Simulation::new(self.lab.build_engines(self.seed)?);
+        simulation.with_fabric(|fabric| fabric.set_dllps_free(self.dllps_free));
         self.set_payloads(&simulation)?;
         let failed = |error: &dyn std::error::Error| ExplainError::Failed(error.to_string());
         let brought = simulation

@@ -34,6 +34,8 @@ pub struct WorkloadRun {
     pub seed: u64,
     /// Max_Payload_Size to be set first on the ways, bytes.
     pub max_payload_bytes: Option<u32>,
+    /// A diagnosis: Acks and UpdateFCs take no time on the wires.
+    pub dllps_free: bool,
 }
 
 /// What the driver's side brought.
@@ -60,6 +62,7 @@ impl WorkloadRun {
         trace: Option<Box<dyn TraceSink>>,
     ) -> Result<WorkloadOutcome, ExplainError> {
         let simulation = Simulation::new(self.lab.build_engines(self.seed)?);
+        simulation.with_fabric(|fabric| fabric.set_dllps_free(self.dllps_free));
         if let Some(trace) = trace {
             simulation.with_fabric(|fabric| fabric.set_trace(trace));
         }

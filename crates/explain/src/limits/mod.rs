@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! All that can hold a run, and the same run without it: a [`Lever`] for each.
+//!
+//! A lever is there only where it can change anything: in a part that the run uses, whose constant
+//! is not yet the best that there can be. Constants of the lab are changed in the instance and not
+//! in its part, so that what other instances have stays as it is. Equal limits of several places in
+//! one role, such as the gap of each of eight engines that all do the same, are one limit.
+
+mod choices;
+mod links;
+mod memories;
+mod nodes;
+mod payloads;
+mod ports;
+mod requesters;
+mod ways;
+
+use std::sync::Arc;
+
+use crosslane_lab::{Lab, LabFile};
+
+use crate::case::Case;
+use crate::limit::{Limit, LimitKind};
+use crate::search::Lever;
+use ways::Ways;
+
+/// Changes a lab to what it is without a limit.
+type Edit = Arc<dyn Fn(&mut LabFile) + Send + Sync>;
+
+/// A limit of the lab at one place.
+struct Spot {
+    kind: LimitKind,
+    /// What its place is to the run: only limits of one role are put together.
+    role: &'static str,
+    place: String,
+    /// In words; `{}` stands for the place, `{s}` for the `s` of more than one.
+    words: String,
+    lifted: String,
+    edit: Edit,
+}
+
+impl Spot {
+    fn new(
+        kind: LimitKind,
+        place: &str,
+        words: impl Into<String>,
+        lifted: impl Into<String>,
+        edit: impl Fn(&mut LabFile) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            kind,
+            role: "",
+            place: place.to_owned(),
+            words: words.into(),
+            lifted: lifted.into(),
+            edit: Arc::new(edit),
+        }
+    }
+
+    fn in_role(mut self, role: &'static str) -> Self {
+        self.role = role;
+        self
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        (self.kind, self.role) == (other.kind, other.role)
+            && (&self.words, &self.lifted) == (&other.words, &other.lifted)
+    }
+}
+
+/// The limits of a lab that a run is held by; `first` is the lab before anything was lifted.
+fn of_lab(lab: &Lab, first: &Lab, ways: &Ways) -> Vec<Spot> {
+    let file = lab.file();
+    let mut spots = links::spots(file, first.file(), ways);
+    spots.extend(ports::spots(file, ways));
+    spots.extend(requesters::spots(file, ways));
+    spots.extend(memories::spots(file, ways));
+    spots.extend(nodes::spots(file, ways));
+    spots
+}
+
+/// Levers of limits of the lab, those that are the same put together.
+fn levers_of<C: Case>(spots: Vec<Spot>) -> Vec<Lever<C>> {
+    let mut groups: Vec<Vec<Spot>> = Vec::new();
+    for spot in spots {
+        match groups.iter_mut().find(|group| group[0].is_like(&spot)) {
+            Some(group) => group.push(spot),
+            None => groups.push(vec![spot]),
+        }
+    }
+    groups.into_iter().map(lever_of).collect()
+}
+
+fn lever_of<C: Case>(group: Vec<Spot>) -> Lever<C> {
+    let mut places: Vec<String> = Vec::new();
+    for spot in &group {
+        if !places.contains(&spot.place) {
+            places.push(spot.place.clone());
+        }
+    }
+    let place = list(&places);
+    let Spot { kind, words, lifted, .. } = &group[0];
+    let plural = if places.len() > 1 { "s" } else { "" };
+    let words = words.replace("{s}", plural).replace("{}", &place);
+    let limit = Limit { kind: *kind, words, place, lifted: lifted.clone() };
+    let edits: Vec<Edit> = group.into_iter().map(|spot| spot.edit).collect();
+    Lever {
+        limit,
+        lift: Box::new(move |case: &C| {
+            let lab = case.lab().edited(|file| edits.iter().for_each(|edit| edit(file)))?;
+            Ok(case.clone().with_lab(lab))
+        }),
+    }
+}
+
+/// Names that are listed one by one.
+const LISTED: usize = 3;
+
+/// `fpga1`; `fpga1 and fpga5`; `fpga1 to fpga8`; `a, b, c and 5 more`.
+fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first, .., last] if names.len() >= LISTED && is_row(names) => format!("{first} to {last}"),
+        [rest @ .., last] if names.len() <= LISTED => format!("{} and {last}", rest.join(", ")),
+        _ => format!("{} and {} more", names[..LISTED].join(", "), names.len() - LISTED),
+    }
+}
+
+/// Whether names are the same but for numbers at their ends, which follow each other.
+fn is_row(names: &[String]) -> bool {
+    let parts = |name: &str| {
+        let head = name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_owned();
+        let number = name[head.len()..].parse::<u64>().ok()?;
+        Some((head, number))
+    };
+    names.windows(2).all(|pair| match (parts(&pair[0]), parts(&pair[1])) {
+        (Some((head, number)), Some((other, next))) => head == other && number + 1 == next,
+        _ => false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_listed_as_one_says_them() {
+        for (names, words) in [
+            (&["fpga1"][..], "fpga1"),
+            (&["fpga1", "fpga2"], "fpga1 and fpga2"),
+            (&["fpga1", "fpga2", "fpga3"], "fpga1 to fpga3"),
+            (&["fpga1", "fpga2", "fpga4"], "fpga1, fpga2 and fpga4"),
+            (&["sw.down9", "sw.down10", "sw.down11"], "sw.down9 to sw.down11"),
+            (&["a", "b", "c", "d", "e"], "a, b, c and 2 more"),
+        ] {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            assert_eq!(list(&names), words);
+        }
+    }
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a run asks of a lab: who moves data, where to, and by which ports.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crosslane_fabric::parameters::PortParameters;
+use crosslane_fabric::{DirectionId, Fabric, FlowKind, FlowSource, NodeId, NodeKind, Way};
+use crosslane_lab::{LabFile, RunningLab};
+
+use crate::error::ExplainError;
+use crate::route::{Cargo, route};
+use crate::traffic::TrafficRun;
+use crate::workload::{Job, WorkloadRun};
+
+/// Who sends requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Requester {
+    /// The DMA engine of an endpoint, by its place in the lab file.
+    Engine(usize),
+    /// The generic requester of an endpoint.
+    Generic(usize),
+    /// A core of a host.
+    Core(usize),
+}
+
+impl Requester {
+    /// The endpoint, if it is one.
+    pub const fn endpoint(self) -> Option<usize> {
+        match self {
+            Self::Engine(index) | Self::Generic(index) => Some(index),
+            Self::Core(_) => None,
+        }
+    }
+}
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    /// Memory of a host.
+    Host(usize),
+    /// A lane of an endpoint's engine.
+    Lane(usize),
+    /// Memory behind a BAR of an endpoint.
+    Memory(usize),
+}
+
+/// What feeds the writes of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Feed {
+    /// Its generator, or nothing: it is no engine, or it reads.
+    Own,
+    /// What its H2C channel reads.
+    Stream,
+    /// A lane.
+    Lane,
+}
+
+/// Requests of one requester to one target.
+#[derive(Clone, Debug)]
+pub(super) struct Transfer {
+    /// The flow that it is part of.
+    pub flow: usize,
+    /// The host in whose tree it is.
+    pub host: usize,
+    pub requester: Requester,
+    pub target: Target,
+    pub feed: Feed,
+    pub writes: bool,
+    pub reads: bool,
+    /// The way of its requests, and of what answers them.
+    pub requests: Vec<DirectionId>,
+    pub completions: Vec<DirectionId>,
+}
+
+impl Transfer {
+    /// The directions that its data cross.
+    pub fn data(&self) -> impl Iterator<Item = DirectionId> + use<'_> {
+        let written = self.requests.iter().filter(|_| self.writes);
+        written.chain(self.completions.iter().filter(|_| self.reads)).copied()
+    }
+
+    /// All directions that anything of it crosses.
+    pub fn all(&self) -> impl Iterator<Item = DirectionId> + use<'_> {
+        self.requests.iter().chain(&self.completions).copied()
+    }
+}
+
+/// The parameters of a port in a lab file. Downstream ports of a switch have theirs in common, and
+/// so have root ports of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum PortRef {
+    Root(usize),
+    Up(usize),
+    Down(usize),
+    Endpoint(usize),
+}
+
+impl PortRef {
+    pub fn get(self, file: &LabFile) -> &PortParameters {
+        match self {
+            Self::Root(index) => &file.hosts[index].part.port,
+            Self::Up(index) => &file.switches[index].part.upstream,
+            Self::Down(index) => &file.switches[index].part.downstream,
+            Self::Endpoint(index) => &file.endpoints[index].part.port,
+        }
+    }
+
+    pub fn get_mut(self, file: &mut LabFile) -> &mut PortParameters {
+        match self {
+            Self::Root(index) => &mut Arc::make_mut(&mut file.hosts[index].part).port,
+            Self::Up(index) => &mut Arc::make_mut(&mut file.switches[index].part).upstream,
+            Self::Down(index) => &mut Arc::make_mut(&mut file.switches[index].part).downstream,
+            Self::Endpoint(index) => &mut Arc::make_mut(&mut file.endpoints[index].part).port,
+        }
+    }
+
+    /// What ports of its kind are called.
+    pub const fn role(self) -> &'static str {
+        match self {
+            Self::Root(_) => "root port",
+            Self::Up(_) => "upstream port",
+            Self::Down(_) => "downstream port",
+            Self::Endpoint(_) => "endpoint",
+        }
+    }
+}
+
+/// A port of a link: its name, its parameters, and what it is set to.
+#[derive(Clone, Debug)]
+pub(super) struct PortInfo {
+    pub name: String,
+    pub parameters: PortRef,
+    pub max_payload_bytes: u32,
+}
+
+/// All transfers of a run, and the ports of its lab.
+#[derive(Clone, Debug)]
+pub(super) struct Ways {
+    pub transfers: Vec<Transfer>,
+    /// The ports of each link of the lab file: the upper, the lower.
+    ports: Vec<[PortInfo; 2]>,
+}
+
+impl Ways {
+    /// `set` is what Max_Payload_Size is set to on the ways before anything moves.
+    fn new(
+        file: &LabFile,
+        running: &RunningLab,
+        transfers: Vec<Transfer>,
+        set: Option<u32>,
+    ) -> Self {
+        let fabric = &running.fabric;
+        let ports = (0_u32..)
+            .zip(&file.links)
+            .map(|(number, link)| {
+                let ends = fabric.link(crosslane_fabric::LinkId(number));
+                let info = |port, parameters| PortInfo {
+                    name: fabric.port(port).name.clone(),
+                    parameters,
+                    max_payload_bytes: fabric.port(port).config.max_payload_bytes(),
+                };
+                let upper = match switch(file, &link.upper) {
+                    Some(index) => PortRef::Down(index),
+                    None => PortRef::Root(host(file, &link.upper)),
+                };
+                let lower = match switch(file, &link.lower) {
+                    Some(index) => PortRef::Up(index),
+                    None => PortRef::Endpoint(endpoint(file, &link.lower)),
+                };
+                [info(ends.upper, upper), info(ends.lower, lower)]
+            })
+            .collect();
+        let mut ways = Self { transfers, ports };
+        for link in ways.links() {
+            let ports = &mut ways.ports[link];
+            ports
+                .iter_mut()
+                .for_each(|port| port.max_payload_bytes = set.unwrap_or(port.max_payload_bytes));
+        }
+        ways
+    }
+
+    /// The ports of a link, the upper and the lower.
+    pub fn ports_of(&self, link: usize) -> &[PortInfo; 2] {
+        &self.ports[link]
+    }
+
+    /// The sending and the receiving port of a direction.
+    pub fn ends(&self, direction: DirectionId) -> (&PortInfo, &PortInfo) {
+        let [upper, lower] = &self.ports[link_of(direction)];
+        match direction.way {
+            Way::Up => (lower, upper),
+            Way::Down => (upper, lower),
+        }
+    }
+
+    /// `fpga1 -> rc47a.down0`.
+    pub fn direction_name(&self, direction: DirectionId) -> String {
+        let (from, to) = self.ends(direction);
+        format!("{} -> {}", from.name, to.name)
+    }
+
+    /// Each direction that data cross, with the flows whose data do, in the order of the ways.
+    pub fn data_directions(&self) -> Vec<(DirectionId, Vec<usize>)> {
+        let mut directions: Vec<(DirectionId, Vec<usize>)> = Vec::new();
+        for transfer in &self.transfers {
+            for direction in transfer.data() {
+                let known = directions.iter_mut().find(|(other, _)| *other == direction);
+                match known {
+                    Some((_, flows)) if flows.contains(&transfer.flow) => {}
+                    Some((_, flows)) => flows.push(transfer.flow),
+                    None => directions.push((direction, vec![transfer.flow])),
+                }
+            }
+        }
+        directions
+    }
+
+    /// The links that anything of the run crosses, in the order of the lab file.
+    pub fn links(&self) -> Vec<usize> {
+        let mut links: Vec<usize> =
+            self.transfers.iter().flat_map(Transfer::all).map(link_of).collect();
+        links.sort_unstable();
+        links.dedup();
+        links
+    }
+
+    /// The ports at the ends of those.
+    pub fn ports(&self) -> Vec<&PortInfo> {
+        self.links().into_iter().flat_map(|link| &self.ports[link]).collect()
+    }
+
+    /// The same by their parameters, with the names of those that have them in common.
+    pub fn ports_by_parameters<'a>(
+        ports: impl IntoIterator<Item = &'a PortInfo>,
+    ) -> BTreeMap<PortRef, Vec<String>> {
+        let mut by_parameters: BTreeMap<PortRef, Vec<String>> = BTreeMap::new();
+        for port in ports {
+            let names = by_parameters.entry(port.parameters).or_default();
+            if !names.contains(&port.name) {
+                names.push(port.name.clone());
+            }
+        }
+        by_parameters
+    }
+
+    /// Endpoints that send requests: each once, with the requester that does.
+    pub fn requesters(&self) -> Vec<Requester> {
+        let mut requesters = Vec::new();
+        for transfer in &self.transfers {
+            if !requesters.contains(&transfer.requester) {
+                requesters.push(transfer.requester);
+            }
+        }
+        requesters
+    }
+}
+
+/// The place of a direction's link in the lab file.
+pub(super) const fn link_of(direction: DirectionId) -> usize {
+    direction.link.0 as usize
+}
+
+fn switch(file: &LabFile, name: &str) -> Option<usize> {
+    file.switches.iter().position(|switch| switch.name == name)
+}
+
+/// The place of a host; a lab that was built has it.
+fn host(file: &LabFile, name: &str) -> usize {
+    file.hosts.iter().position(|host| host.name == name).unwrap_or_default()
+}
+
+fn endpoint(file: &LabFile, name: &str) -> usize {
+    file.endpoints.iter().position(|endpoint| endpoint.name == name).unwrap_or_default()
+}
+
+/// One transfer, its way found.
+struct Found<'a> {
+    fabric: &'a Fabric,
+    flow: usize,
+    host: usize,
+}
+
+impl Found<'_> {
+    fn transfer(
+        &self,
+        (from, requester): (NodeId, Requester),
+        (to, target): (NodeId, Target),
+        (writes, reads): (bool, bool),
+        feed: Feed,
+    ) -> Transfer {
+        let completions = match reads {
+            true => route(self.fabric, to, from, Cargo::Completions),
+            false => Vec::new(),
+        };
+        let requests = route(self.fabric, from, to, Cargo::Requests);
+        let (flow, host) = (self.flow, self.host);
+        Transfer { flow, host, requester, target, feed, writes, reads, requests, completions }
+    }
+}
+
+impl WorkloadRun {
+    /// What it asks of its lab.
+    pub(super) fn lab_ways(&self) -> Result<Ways, ExplainError> {
+        const WRITES: (bool, bool) = (true, false);
+        const READS: (bool, bool) = (false, true);
+        let running = self.lab.build_engines(self.seed)?;
+        let file = self.lab.file();
+        let mut transfers = Vec::new();
+        for (flow, ends) in self.flows.iter().enumerate() {
+            let found = Found { fabric: &running.fabric, flow, host: ends.host };
+            let cards: Vec<(NodeId, usize)> =
+                ends.cards.iter().map(|card| (card.node, endpoint(file, &card.name))).collect();
+            let engine = |at: usize| (cards[at].0, Requester::Engine(cards[at].1));
+            let lane = |at: usize| (cards[at].0, Target::Lane(cards[at].1));
+            let memory = (ends.memory.node, Target::Host(ends.host));
+            let last = cards.len() - 1;
+            match self.job {
+                Job::Write(_) => {
+                    transfers.push(found.transfer(engine(0), memory, WRITES, Feed::Own));
+                }
+                Job::Read(_) => transfers.push(found.transfer(engine(0), memory, READS, Feed::Own)),
+                Job::Peer(_) => {
+                    transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
+                }
+                Job::Latency(_) => {
+                    transfers.push(found.transfer(engine(0), lane(1), WRITES, Feed::Own));
+                    transfers.push(found.transfer(engine(1), lane(0), WRITES, Feed::Lane));
+                }
+                Job::Chain(_) => {
+                    let feed = |at: usize| if at == 0 { Feed::Stream } else { Feed::Lane };
+                    transfers.push(found.transfer(engine(0), memory, READS, Feed::Own));
+                    for at in 0..last {
+                        transfers.push(found.transfer(engine(at), lane(at + 1), WRITES, feed(at)));
+                    }
+                    transfers.push(found.transfer(engine(last), memory, WRITES, feed(last)));
+                }
+            }
+        }
+        Ok(Ways::new(file, &running, transfers, self.max_payload_bytes))
+    }
+}
+
+impl TrafficRun {
+    /// What it asks of its lab.
+    pub(super) fn lab_ways(&self) -> Result<Ways, ExplainError> {
+        let running = self.lab.build(self.seed)?;
+        let file = self.lab.file();
+        let planned = self.plan(&running)?;
+        let fabric = &running.fabric;
+        let host_of = |node: NodeId| usize::from(fabric.node(node).host.0);
+        let transfers = planned.into_iter().enumerate().map(|(flow, planned)| {
+            let requester = match planned.flow.source {
+                FlowSource::Core { root_complex, .. } => Requester::Core(host_of(root_complex)),
+                FlowSource::Endpoint(node) => {
+                    Requester::Generic(endpoint(file, &fabric.node(node).name))
+                }
+            };
+            let node = fabric.node(planned.target_node);
+            let target = match node.kind {
+                NodeKind::RootComplex => Target::Host(host_of(planned.target_node)),
+                _ => Target::Memory(endpoint(file, &node.name)),
+            };
+            Transfer {
+                flow,
+                host: host_of(planned.target_node),
+                requester,
+                target,
+                feed: Feed::Own,
+                writes: planned.flow.kind != FlowKind::Read,
+                reads: planned.flow.kind != FlowKind::Write,
+                requests: planned.requests,
+                completions: planned.completions,
+            }
+        });
+        let transfers = transfers.collect();
+        Ok(Ways::new(file, &running, transfers, self.max_payload_bytes))
+    }
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The search for what holds a run.
+//!
+//! The run is made once as it is, and once more for each limit with that limit lifted and nothing
+//! else changed. What gains most is the bottleneck. It stays lifted, and the search begins again,
+//! for what would hold the run then.
+//!
+//! Three rules make of the largest gain a cause, and not just any cure:
+//!
+//! 1. A gain below [`THRESHOLD`] is none.
+//! 2. A link of twice the rate speeds up whatever uses much of it, so a faster link is named only
+//!    where nothing else gains [`CLEAR`] (and the link more): time of a full link that is wasted
+//!    on short payloads, on what is sent again, or on lanes that are missing comes before a faster
+//!    link, which is then the next step. This holds for rates; of a latency the largest gain
+//!    counts alone.
+//! 3. Of gains that are the same (within [`SAME_SHARE`] of the gain, or [`SAME`]) the most
+//!    specific limit is named, in the order of [`LimitKind`]. Often several cures bring a run
+//!    to the same next limit: reads that wait for tags gain as well from a memory that answers at
+//!    once. Settings come first, which can be set otherwise, then choices of the program, parts of
+//!    the requester, buffers, memories, and last what a run cannot be without: latencies and links.
+//!
+//! Where no limit gains alone, several may hold the run at the same rate. All are lifted; then
+//! each is put back alone, and those that bring the old figure back are the bottleneck together.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rayon::prelude::*;
+
+use crate::case::Case;
+use crate::error::ExplainError;
+use crate::explanation::{Better, Explanation, Figure, Step, Trial};
+use crate::limit::Limit;
+
+/// Least gain that counts, as a fraction. Beginning and end of a shortened run are some tenths of
+/// a percent of it, and so much may change with anything.
+pub const THRESHOLD: f64 = 0.01;
+/// Gain from which on a limit is named before a faster link.
+pub const CLEAR: f64 = 0.03;
+/// Gains are the same where they differ by no more than this share of the larger one: cures that
+/// bring a run to the same next limit leave it a little sooner or later.
+pub const SAME_SHARE: f64 = 0.1;
+/// Gains are the same where they differ by no more than this.
+pub const SAME: f64 = 0.001;
+/// Steps: the bottleneck, and the next one.
+const STEPS: usize = 2;
+/// Most runs of one search; hundreds of limits in a lab in which no two parts are the same.
+pub const MAX_RUNS: usize = 1000;
+
+/// Makes the same case without a limit.
+type Lift<C> = Box<dyn Fn(&C) -> Result<C, ExplainError> + Send + Sync>;
+
+/// A limit, and the way to be without it.
+pub struct Lever<C> {
+    pub(crate) limit: Limit,
+    pub(crate) lift: Lift<C>,
+}
+
+/// A run that tells what can hold it, and can be made without each of that.
+pub trait Liftable: Case {
+    /// Its limits. `first` is the run as it was before anything was lifted: what its ports could
+    /// do tells a link that is trained down from one that was made faster.
+    ///
+    /// # Errors
+    /// A lab that cannot be built.
+    fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
+}
+
+/// Finds what holds a run, and what would hold it next. `watch` is told the number of runs that
+/// have been made, after each. [`Explanation::account`] is left to the caller, who has it from
+/// the run itself.
+///
+/// # Errors
+/// The first run that cannot be made or goes wrong, and more limits than can be tried.
+pub fn explain<C: Liftable>(
+    case: &C,
+    watch: &(dyn Fn(usize) + Sync),
+) -> Result<Explanation, ExplainError> {
+    let (case, shortened) = match case.shortened() {
+        Some((short, words)) => (short, Some(words)),
+        None => (case.clone(), None),
+    };
+    let search = Search { runs: AtomicUsize::new(0), watch };
+    let figure = search.run(&case)?;
+    let (mut steps, mut trials) = (Vec::new(), Vec::new());
+    let (mut current, mut before) = (case.clone(), figure);
+    for number in 0..STEPS {
+        let levers = current.levers(&case)?;
+        let tried = search.each_alone(&current, before, &levers)?;
+        if number == 0 {
+            trials = sorted(&levers, &tried);
+        }
+        let found = match bottleneck(before.better, &levers, &tried) {
+            Some(index) => Some(vec![index]),
+            None => search.together(&current, before, &levers)?,
+        };
+        let Some(found) = found else { break };
+        current = without(&current, &levers, &found)?;
+        let after = match found[..] {
+            [only] => tried[only].figure,
+            _ => search.run(&current)?,
+        };
+        steps.push(Step {
+            limits: found.iter().map(|index| levers[*index].limit.clone()).collect(),
+            value: after.value,
+            gain: gain(before, after),
+        });
+        before = after;
+    }
+    Ok(Explanation { figure, shortened, account: None, steps, trials })
+}
+
+/// By how much a figure is better, as a fraction of the one before.
+fn gain(before: Figure, after: Figure) -> f64 {
+    if before.value <= 0.0 {
+        return 0.0;
+    }
+    match before.better {
+        Better::Higher => after.value / before.value - 1.0,
+        Better::Lower => 1.0 - after.value / before.value,
+    }
+}
+
+/// What was lifted alone, the best first.
+fn sorted<C>(levers: &[Lever<C>], tried: &[Tried]) -> Vec<Trial> {
+    let mut trials: Vec<Trial> = levers
+        .iter()
+        .zip(tried)
+        .map(|(lever, tried)| Trial {
+            limit: lever.limit.clone(),
+            value: tried.figure.value,
+            gain: tried.gain,
+        })
+        .collect();
+    trials.sort_by(|a, b| b.gain.total_cmp(&a.gain).then(a.limit.kind.cmp(&b.limit.kind)));
+    trials
+}
+
+/// The limit that is named, if any gains alone.
+fn bottleneck<C>(better: Better, levers: &[Lever<C>], tried: &[Tried]) -> Option<usize> {
+    let kind = |index: usize| levers[index].limit.kind;
+    let counts = |index: &usize| tried[*index].gain >= THRESHOLD;
+    let (links, others): (Vec<usize>, Vec<usize>) = match better {
+        Better::Higher => (0..levers.len()).filter(counts).partition(|at| kind(*at).is_link()),
+        Better::Lower => (Vec::new(), (0..levers.len()).filter(counts).collect()),
+    };
+    let most = |indexes: &[usize]| indexes.iter().map(|at| tried[*at].gain).fold(0.0, f64::max);
+    let (of_links, of_others) = (most(&links), most(&others));
+    let same = |gain: f64| gain - (gain * SAME_SHARE).max(SAME);
+    let is_link = of_others < CLEAR && same(of_links) > of_others;
+    let (candidates, gain) = if is_link { (links, of_links) } else { (others, of_others) };
+    let candidates = candidates.into_iter().filter(|at| tried[*at].gain >= same(gain));
+    candidates.min_by_key(|at| kind(*at))
+}
+
+/// What came of a limit that was lifted.
+#[derive(Clone, Copy, Debug)]
+struct Tried {
+    figure: Figure,
+    gain: f64,
+}
+
+/// The case without the limits of some levers.
+fn without<C: Case>(case: &C, levers: &[Lever<C>], lifted: &[usize]) -> Result<C, ExplainError> {
+    let mut case = case.clone();
+    for index in lifted {
+        case = (levers[*index].lift)(&case)?;
+    }
+    Ok(case)
+}
+
+struct Search<'a> {
+    runs: AtomicUsize,
+    watch: &'a (dyn Fn(usize) + Sync),
+}
+
+impl Search<'_> {
+    fn run<C: Case>(&self, case: &C) -> Result<Figure, ExplainError> {
+        let figure = case.figure()?;
+        (self.watch)(self.runs.fetch_add(1, Ordering::Relaxed) + 1);
+        Ok(figure)
+    }
+
+    /// Makes the runs without some limits each, `sets` of levers' numbers; at once, but what
+    /// comes of them does not depend on that.
+    fn all<C: Case>(
+        &self,
+        case: &C,
+        before: Figure,
+        levers: &[Lever<C>],
+        sets: &[Vec<usize>],
+    ) -> Result<Vec<Tried>, ExplainError> {
+        if self.runs.load(Ordering::Relaxed) + sets.len() > MAX_RUNS {
+            return Err(ExplainError::TooManyLimits { limits: levers.len(), runs: MAX_RUNS });
+        }
+        let tried = |set: &Vec<usize>| {
+            let figure = self.run(&without(case, levers, set)?).map_err(|error| {
+                let words = set.iter().map(|index| levers[*index].limit.words.as_str());
+                let limits = words.collect::<Vec<_>>().join(", ");
+                ExplainError::Without { limits, source: Box::new(error) }
+            })?;
+            Ok(Tried { figure, gain: gain(before, figure) })
+        };
+        let tried: Vec<Result<Tried, ExplainError>> = sets.par_iter().map(tried).collect();
+        // The first in order is returned, whichever came first.
+        tried.into_iter().collect()
+    }
+
+    fn each_alone<C: Case>(
+        &self,
+        case: &C,
+        before: Figure,
+        levers: &[Lever<C>],
+    ) -> Result<Vec<Tried>, ExplainError> {
+        let sets: Vec<Vec<usize>> = (0..levers.len()).map(|index| vec![index]).collect();
+        self.all(case, before, levers, &sets)
+    }
+
+    /// The limits that hold a run together, where none gains alone: those each of which brings
+    /// the old figure back if it is the only one that is not lifted.
+    fn together<C: Case>(
+        &self,
+        case: &C,
+        before: Figure,
+        levers: &[Lever<C>],
+    ) -> Result<Option<Vec<usize>>, ExplainError> {
+        if levers.len() < 2 {
+            return Ok(None);
+        }
+        let every: Vec<usize> = (0..levers.len()).collect();
+        let all = self.all(case, before, levers, std::slice::from_ref(&every))?;
+        if all.iter().all(|tried| tried.gain < THRESHOLD) {
+            return Ok(None);
+        }
+        let but = |left: &usize| every.iter().copied().filter(|index| index != left).collect();
+        let sets: Vec<Vec<usize>> = every.iter().map(but).collect();
+        let put_back = self.all(case, before, levers, &sets)?;
+        let holding = every.iter().copied().filter(|index| put_back[*index].gain < THRESHOLD);
+        let holding: Vec<usize> = holding.collect();
+        let tried = self.all(case, before, levers, std::slice::from_ref(&holding))?;
+        if tried.iter().any(|tried| tried.gain >= THRESHOLD) {
+            return Ok(Some(holding));
+        }
+        self.least(case, before, levers, every).map(Some)
+    }
+
+    /// Some limits that together gain, none of which can be left out. The least specific are
+    /// left out first.
+    fn least<C: Case>(
+        &self,
+        case: &C,
+        before: Figure,
+        levers: &[Lever<C>],
+        mut lifted: Vec<usize>,
+    ) -> Result<Vec<usize>, ExplainError> {
+        let mut order = lifted.clone();
+        order.sort_by_key(|index| std::cmp::Reverse(levers[*index].limit.kind));
+        for left in order {
+            let fewer: Vec<usize> = lifted.iter().copied().filter(|index| *index != left).collect();
+            let tried = self.all(case, before, levers, std::slice::from_ref(&fewer))?;
+            if tried.iter().any(|tried| tried.gain >= THRESHOLD) {
+                lifted = fewer;
+            }
+        }
+        Ok(lifted)
+    }
+}
+
+#[cfg(test)]
+#[path = "search_tests.rs"]
+mod tests;

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The search in runs whose figures are arithmetic: each is the least of some stages.
+
+use std::sync::{Arc, Mutex};
+
+use crosslane_lab::Lab;
+
+use super::*;
+use crate::limit::LimitKind::{
+    self, BitErrors, Datapath, IdleClocks, Link, MaxPayload, MemoryLatency, MemoryWrite,
+    SharedLink, Tags,
+};
+
+/// A stage of the way: what it lets pass, and what it lets pass with its limit lifted.
+#[derive(Clone, Copy)]
+struct Stage {
+    kind: LimitKind,
+    now: f64,
+    lifted: f64,
+}
+
+#[derive(Clone)]
+struct Pipe {
+    lab: Arc<Lab>,
+    stages: Vec<Stage>,
+    better: Better,
+}
+
+impl Pipe {
+    fn new(stages: &[(LimitKind, f64, f64)]) -> Self {
+        let stages = stages.iter().map(|(kind, now, lifted)| Stage {
+            kind: *kind,
+            now: *now,
+            lifted: *lifted,
+        });
+        let lab = Arc::new(Lab::load("minimal").unwrap());
+        Self { lab, stages: stages.collect(), better: Better::Higher }
+    }
+
+    fn explained(&self) -> Explanation {
+        explain(self, &|_| ()).unwrap()
+    }
+}
+
+impl Case for Pipe {
+    fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    fn with_lab(self, _lab: Lab) -> Self {
+        self
+    }
+
+    /// A rate is that of the slowest stage; a latency is what all take together.
+    fn figure(&self) -> Result<Figure, ExplainError> {
+        let times = self.stages.iter().map(|stage| stage.now);
+        let value = match self.better {
+            Better::Higher => times.fold(f64::INFINITY, f64::min),
+            Better::Lower => times.sum(),
+        };
+        if value.is_nan() {
+            return Err(ExplainError::Failed("no number".into()));
+        }
+        Ok(Figure { value, better: self.better })
+    }
+
+    fn shortened(&self) -> Option<(Self, String)> {
+        None
+    }
+}
+
+impl Liftable for Pipe {
+    fn levers(&self, _first: &Self) -> Result<Vec<Lever<Self>>, ExplainError> {
+        let stages = self.stages.iter().enumerate().filter(|(_, stage)| stage.now != stage.lifted);
+        let lever = |(index, stage): (usize, &Stage)| Lever {
+            limit: Limit {
+                kind: stage.kind,
+                place: "here".into(),
+                words: format!("{:?}", stage.kind),
+                lifted: "less".into(),
+            },
+            lift: Box::new(move |pipe: &Pipe| {
+                let mut pipe = pipe.clone();
+                pipe.stages[index].now = pipe.stages[index].lifted;
+                Ok(pipe)
+            }),
+        };
+        Ok(stages.map(lever).collect())
+    }
+}
+
+fn steps(explanation: &Explanation) -> Vec<Vec<LimitKind>> {
+    let kinds = |step: &Step| step.limits.iter().map(|limit| limit.kind).collect();
+    explanation.steps.iter().map(kinds).collect()
+}
+
+#[test]
+fn the_bottleneck_is_named_and_then_the_next_one() {
+    let stages = [(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 9.0), (Datapath, 5.0, 10.0)];
+    let found = Pipe::new(&stages).explained();
+    assert_eq!(steps(&found), [[Tags], [MemoryWrite]]);
+    assert_eq!((found.figure.value, found.steps[0].value, found.steps[1].value), (2.0, 3.0, 5.0));
+    assert_eq!((found.steps[0].gain, found.trials[0].gain), (0.5, 0.5));
+    assert!((found.steps[1].gain - 2.0 / 3.0).abs() < 1e-9);
+    let trials: Vec<LimitKind> = found.trials.iter().map(|trial| trial.limit.kind).collect();
+    assert_eq!(trials, [Tags, MemoryWrite, Datapath], "the best first, then the most specific");
+}
+
+#[test]
+fn gains_that_are_too_small_are_none() {
+    let found = Pipe::new(&[(Tags, 1.0, 1.0099), (IdleClocks, 2.0, 3.0)]).explained();
+    assert_eq!(steps(&found), [[]; 0] as [[LimitKind; 0]; 0]);
+    let found = Pipe::new(&[(Tags, 1.0, 1.0101), (IdleClocks, 2.0, 3.0)]).explained();
+    assert_eq!(steps(&found), [[Tags]]);
+}
+
+#[test]
+fn a_faster_link_comes_behind_what_wastes_a_full_one() {
+    for (share, first) in [(0.031, MaxPayload), (0.029, Link)] {
+        let named = best_of(&[(MaxPayload, share), (Link, 0.95)], Better::Higher);
+        assert_eq!(named, Some(first), "{share}");
+    }
+    assert_eq!(best_of(&[(BitErrors, 0.02), (SharedLink, 0.015)], Better::Higher), Some(BitErrors));
+    assert_eq!(best_of(&[(BitErrors, 0.4), (Link, 0.5)], Better::Lower), Some(Link));
+}
+
+/// What is named of gains.
+fn best_of(gains: &[(LimitKind, f64)], better: Better) -> Option<LimitKind> {
+    let levers: Vec<Lever<Pipe>> = gains
+        .iter()
+        .map(|(kind, _)| Lever {
+            limit: Limit {
+                kind: *kind,
+                place: String::new(),
+                words: String::new(),
+                lifted: String::new(),
+            },
+            lift: Box::new(|pipe: &Pipe| Ok(pipe.clone())),
+        })
+        .collect();
+    let tried: Vec<Tried> = gains
+        .iter()
+        .map(|(_, gain)| Tried { figure: Figure { value: 1.0 + gain, better }, gain: *gain })
+        .collect();
+    bottleneck(better, &levers, &tried).map(|index| levers[index].limit.kind)
+}
+
+#[test]
+fn of_equal_gains_the_most_specific_is_named() {
+    for (gains, first) in [
+        (&[(MemoryLatency, 0.50), (Tags, 0.46)][..], Tags),
+        (&[(MemoryLatency, 0.50), (Tags, 0.44)], MemoryLatency),
+        (&[(MemoryLatency, 0.0109), (Tags, 0.0101)], Tags),
+        (&[(SharedLink, 0.9), (Link, 0.9)], SharedLink),
+        (&[(Tags, 0.009)], Tags),
+    ] {
+        let expected = (gains.len() > 1).then_some(first);
+        assert_eq!(best_of(gains, Better::Higher), expected, "{gains:?}");
+    }
+}
+
+#[test]
+fn limits_that_hold_a_run_together_are_one_step() {
+    let stages =
+        [(Tags, 2.0, 9.0), (MemoryWrite, 6.0, 9.0), (Datapath, 2.0, 10.0), (IdleClocks, 2.01, 9.0)];
+    let found = Pipe::new(&stages).explained();
+    assert_eq!(steps(&found), [vec![Tags, Datapath, IdleClocks], vec![MemoryWrite]]);
+    assert_eq!((found.steps[0].value, found.steps[0].gain), (6.0, 2.0));
+    assert!(found.trials.iter().all(|trial| trial.gain < THRESHOLD));
+}
+
+#[test]
+fn of_a_latency_each_part_is_as_good_as_its_time() {
+    let mut pipe =
+        Pipe::new(&[(MemoryLatency, 300.0, 0.0), (Link, 500.0, 250.0), (Tags, 1.0, 0.0)]);
+    pipe.better = Better::Lower;
+    let found = pipe.explained();
+    assert_eq!(steps(&found), [[MemoryLatency], [Link]]);
+    assert!((found.steps[0].gain - 300.0 / 801.0).abs() < 1e-9);
+}
+
+#[test]
+fn each_run_is_counted() {
+    let most = Mutex::new(Vec::new());
+    let pipe = Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 3.0)]);
+    explain(&pipe, &|runs| most.lock().unwrap().push(runs)).unwrap();
+    let mut counts = most.into_inner().unwrap();
+    counts.sort_unstable();
+    // The run itself, and without tags; then nothing is left to be lifted but together: nothing.
+    assert_eq!(counts[..2], [1, 2]);
+    assert_eq!(counts.len(), *counts.last().unwrap());
+}
+
+#[test]
+fn a_run_without_a_limit_that_fails_names_the_limit() {
+    let mut pipe = Pipe::new(&[(Tags, 2.0, f64::NAN)]);
+    pipe.better = Better::Lower;
+    let error = explain(&pipe, &|_| ()).map(drop);
+    assert_eq!(error.unwrap_err().to_string(), "without Tags: the run failed: no number");
+}
+
+#[test]
+fn more_limits_than_can_be_tried_are_an_error() {
+    let stages = vec![(Tags, 2.0, 3.0); MAX_RUNS + 1];
+    let error = explain(&Pipe::new(&stages), &|_| ()).map(drop).unwrap_err();
+    assert!(matches!(error, ExplainError::TooManyLimits { limits, .. } if limits == MAX_RUNS + 1));
+}
