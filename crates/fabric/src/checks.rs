@@ -50,7 +50,11 @@ impl OrderingChecker {
         let mut broken = None;
         for class in Class::ALL {
             let other = newest[class.index()];
-            if sequence <= other && (sequence == other || self.forbidden[class.index()][own]) {
+            // 0: it has no place in the order.
+            if sequence <= other
+                && sequence != 0
+                && (sequence == other || self.forbidden[class.index()][own])
+            {
                 broken = Some(describe(other, class, sequence, header));
             }
         }

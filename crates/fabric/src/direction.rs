@@ -17,6 +17,7 @@ use crosslane_pcie::tlp::Class;
 
 use crate::counters::{IdleReason, LinkCounters};
 use crate::egress::{Egress, Room};
+use crate::injection::Disturbance;
 use crate::packet::PacketIndex;
 use crate::receiver::{CreditCount, Dllp, Habit, LATE_LIMIT, Receiver, UNLIMITED};
 use crate::topology::DirectionId;
@@ -58,7 +59,7 @@ pub(crate) struct Direction {
     pub wake_ps: u64,
     /// The transmitter lacks credits or replay buffer: one bit for each class that waits.
     pub blocked: Option<u8>,
-    /// DLLPs get events: the link has bit errors.
+    /// DLLPs get events: the link has bit errors, or has had some.
     pub eager: bool,
     /// ln(1 - bit error rate): what a bit adds to the logarithm of arriving clean.
     pub log_clean_bit: f64,
@@ -96,6 +97,8 @@ pub(crate) struct Direction {
     /// DLLPs that wait for this direction's wire, by due time.
     pub outbound: VecDeque<Dllp>,
     pub receiver: Receiver,
+    /// What is done to this direction on purpose.
+    pub disturbance: Option<Box<Disturbance>>,
     pub counters: LinkCounters,
     idle_reason: IdleReason,
     idle_since: WireTime,
@@ -159,6 +162,7 @@ impl Direction {
             inbound: VecDeque::new(),
             outbound: VecDeque::new(),
             receiver: Receiver::new(setup.capacity),
+            disturbance: None,
             counters: LinkCounters::default(),
             idle_reason: IdleReason::NothingToSend,
             idle_since: WireTime::default(),
@@ -305,6 +309,17 @@ impl Direction {
             *idle = ticks / per_ps;
         }
         counters
+    }
+
+    /// Changes the bit error rate. DLLPs that have events keep them: what is in the replay buffer
+    /// needs them.
+    pub fn set_bit_error_rate(&mut self, rate: f64) {
+        self.log_clean_bit = (-rate).ln_1p();
+        if rate > 0.0 && !self.eager {
+            self.eager = true;
+            // All that was sent has arrived, and no copy of it was kept to be sent again.
+            (self.acked, self.acked_bytes) = (self.sent, self.sent_bytes);
+        }
     }
 
     /// Whether a TLP or DLLP of so many bytes arrives corrupt.

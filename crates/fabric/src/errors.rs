@@ -80,6 +80,12 @@ pub enum ErrorKind {
         /// "Unsupported Request" or "Completer Abort".
         status: &'static str,
     },
+    /// PCIe 6.x 2.7.2: a write whose data are known to be wrong. It has no effect.
+    #[error("Poisoned TLP: {what} has no effect")]
+    PoisonedWrite {
+        /// The TLP in short.
+        what: String,
+    },
     /// PCIe 6.x 3.2.1: a link that nobody took down on purpose is down.
     #[error("Surprise Down: link {link} went down and lost {lost_tlps} TLPs")]
     LinkDown {
@@ -128,7 +134,9 @@ impl ErrorKind {
                 _ => &[DetectedError::NonFatal, DetectedError::UnsupportedRequest],
             },
             Self::UnexpectedCompletion { .. } => &[DetectedError::Correctable],
-            Self::CompletionTimeout { .. } => &[DetectedError::NonFatal],
+            Self::CompletionTimeout { .. } | Self::PoisonedWrite { .. } => {
+                &[DetectedError::NonFatal]
+            }
             // The requester did nothing wrong that it could detect, or the fabric itself is wrong.
             Self::NotBusMaster { .. }
             | Self::ReadRefused { .. }

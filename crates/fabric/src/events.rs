@@ -11,6 +11,9 @@ const SLOT_BITS: u32 = 12;
 /// healthy fabric. Later events wait in the heap.
 const SLOTS: usize = 1024;
 
+/// Events of the slot in work that are done and kept at most: a bound on memory.
+const DONE_LIMIT: usize = 1 << 14;
+
 /// What an event is about; the meaning of its two numbers is beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -35,6 +38,8 @@ pub(crate) enum EventKind {
     LoadTimeout,
     /// A link may come up. As `Deadline`. (link, -)
     LinkUp,
+    /// A node that took nothing may go on. (node, -)
+    StallEnd,
 }
 
 impl EventKind {
@@ -54,7 +59,8 @@ impl EventKind {
             6 => Self::Core,
             7 => Self::Deadline,
             8 => Self::LoadTimeout,
-            _ => Self::LinkUp,
+            9 => Self::LinkUp,
+            _ => Self::StallEnd,
         }
     }
 }
@@ -139,6 +145,11 @@ impl Events {
         self.work += u64::from(kind.is_work());
         let slot = time_ps >> SLOT_BITS;
         if slot <= self.slot {
+            if self.cursor >= DONE_LIMIT {
+                // A far event holds its slot open for as long as others come before it.
+                self.current.drain(..self.cursor);
+                self.cursor = 0;
+            }
             // Insert behind all that are not later. Mostly near the end.
             let mut at = self.current.len();
             while at > self.cursor && self.current[at - 1].time_ps > time_ps {

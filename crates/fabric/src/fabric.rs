@@ -15,6 +15,7 @@ use crate::events::{Event, EventKind, Events};
 use crate::flow_state::FlowState;
 use crate::generic::GenericEndpoint;
 use crate::host_access::HostState;
+use crate::injection::InjectedLog;
 use crate::link_pair::pair;
 use crate::packet::{NONE, Packet, PacketIndex, Packets};
 use crate::parameters::{Forwarding, SwitchParameters};
@@ -83,6 +84,7 @@ pub struct Fabric {
     pub(crate) ordering: OrderingChecker,
     pub(crate) errors: Vec<ErrorRecord>,
     pub(crate) error_count: u64,
+    pub(crate) injected: InjectedLog,
     pub(crate) flows: Vec<FlowState>,
     pub(crate) acknowledged: Vec<PacketIndex>,
     pub(crate) hops: u64,
@@ -113,6 +115,7 @@ impl Fabric {
             shuffle: false,
             errors: Vec::new(),
             error_count: 0,
+            injected: InjectedLog::default(),
             flows: Vec::new(),
             acknowledged: Vec::new(),
             hops: 0,
@@ -398,6 +401,7 @@ impl Fabric {
             EventKind::ReadReady => self.root_read_ready(target, data),
             EventKind::Core => self.core_step(target, data),
             EventKind::LinkUp => self.link_up_event(target),
+            EventKind::StallEnd => self.stall_end(target),
             EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));

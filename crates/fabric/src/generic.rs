@@ -429,6 +429,11 @@ impl GenericEndpoint {
             port.refuse(tlp);
             return Consumed::Now;
         };
+        if header.poisoned {
+            let what = HeaderLine(&header).to_string();
+            port.report(ErrorKind::PoisonedWrite { what });
+            return Consumed::Now;
+        }
         let bytes = header.request_bytes();
         let skip = (header.address.0 & 3) as usize;
         self.completer.memory.write(address, &port.payload(tlp)[skip..skip + bytes as usize]);

@@ -24,6 +24,7 @@ mod flow;
 mod flow_state;
 mod generic;
 mod host_access;
+mod injection;
 mod link_pair;
 mod link_state;
 mod memory;
@@ -53,6 +54,7 @@ pub use host_access::{
     COMPLETION_TIMEOUT, HostAccessError, HostEvent, LoadError, MAX_HOST_ACCESSES,
     MAX_HOST_STORE_BYTES,
 };
+pub use injection::{Injected, MAX_INJECTED, Moment, TlpFault};
 pub use memory::Memory;
 pub use memory_fault::MemoryFault;
 pub use root_complex::MMIO_HOLE;

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
-use crosslane_pcie::units::HostId;
+use crosslane_pcie::units::{HostId, Picoseconds};
 
 use crate::fabric::Fabric;
 
@@ -16,8 +16,51 @@ pub enum MemoryFault {
     Poisoned,
     /// The read ends with Completer Abort (PCIe 6.x 2.3.1).
     CompleterAbort,
+    /// The read ends with Unsupported Request (PCIe 6.x 2.3.1).
+    UnsupportedRequest,
     /// Nothing more comes: the requester's completion time-out has to find out.
     NoAnswer,
+    /// The rest comes so much later than it would have come. Later than the requester's completion
+    /// time-out (PCIe 6.x 2.8), and nobody waits for it any more; later than two of them, and a
+    /// requester may have used the tag again.
+    Late(Picoseconds),
+}
+
+impl MemoryFault {
+    /// The status of the completion that ends the read, if the fault is one.
+    const fn status(self) -> Option<CompletionStatus> {
+        match self {
+            Self::CompleterAbort => Some(CompletionStatus::CompleterAbort),
+            Self::UnsupportedRequest => Some(CompletionStatus::UnsupportedRequest),
+            Self::Poisoned | Self::NoAnswer | Self::Late(_) => None,
+        }
+    }
+}
+
+/// What becomes of a completion that a fault meets.
+pub(crate) enum Answer {
+    /// It is sent, perhaps with poisoned data.
+    Data(Header),
+    /// This one is sent, and ends the read.
+    End(Header),
+    /// Nothing more comes.
+    Nothing,
+    /// This one and all behind it come so much later, in ps.
+    Later(u64),
+}
+
+/// What becomes of the completion `header` under a fault.
+pub(crate) fn answer(fault: Option<MemoryFault>, header: &Header) -> Answer {
+    match fault {
+        None => Answer::Data(*header),
+        Some(MemoryFault::Poisoned) => Answer::Data(Header { poisoned: true, ..*header }),
+        Some(MemoryFault::NoAnswer) => Answer::Nothing,
+        Some(MemoryFault::Late(by)) => Answer::Later(by.0),
+        Some(fault) => fault.status().map_or(Answer::Nothing, |status| {
+            let kind = TlpKind::Completion;
+            Answer::End(Header { kind, status, poisoned: false, length_dw: 0, ..*header })
+        }),
+    }
 }
 
 /// Bad ranges of a memory.
@@ -37,17 +80,6 @@ impl MemoryFaults {
     fn set(&mut self, range: Range<u64>, fault: Option<MemoryFault>) {
         self.ranges.retain(|(other, _)| *other != range);
         self.ranges.extend(fault.map(|fault| (range, fault)));
-    }
-}
-
-/// The completion that ends a read where `piece` would have gone on.
-pub(crate) fn abort(piece: &Header) -> Header {
-    Header {
-        kind: TlpKind::Completion,
-        status: CompletionStatus::CompleterAbort,
-        poisoned: false,
-        length_dw: 0,
-        ..*piece
     }
 }
 

@@ -17,6 +17,16 @@ impl Fabric {
     /// A TLP is at the receiving port of a direction, clean and in order: its header in a
     /// cut-through switch, all of it elsewhere.
     pub(crate) fn arrive(&mut self, direction: u32, index: PacketIndex) {
+        if self.directions[direction as usize].disturbance.is_some() {
+            self.arrive_disturbed(direction, index);
+        } else {
+            self.take_arrival(direction, index);
+        }
+    }
+
+    /// Takes in a TLP that has arrived.
+    #[inline]
+    pub(crate) fn take_arrival(&mut self, direction: u32, index: PacketIndex) {
         let state = &self.directions[direction as usize];
         let (port, node) = (state.receiving_port, state.receiving_node);
         let packet = self.packets.get(index);

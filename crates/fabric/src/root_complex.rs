@@ -13,7 +13,7 @@ use crate::cpu::{INTERRUPT_ADDRESSES, Interrupt, MAX_INTERRUPTS};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
-use crate::memory_fault::{self, MemoryFault, MemoryFaults};
+use crate::memory_fault::{Answer, MemoryFaults, answer};
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::{PeerToPeer, RootComplexParameters};
 use crate::processor::Processor;
@@ -29,6 +29,9 @@ pub const MMIO_HOLE: Range<u64> = 0x8000_0000..0x1_0000_0000;
 pub(crate) const OWN_ID: RoutingId = RoutingId(0);
 /// Own traffic is the first source of a root port's queues; peers follow by port.
 pub(crate) const OWN_SOURCE: u32 = 0;
+/// Added to the number of a late read where an event names a read slot.
+const LATE: u32 = 1 << 31;
+
 pub(crate) struct RootComplex {
     parameters: RootComplexParameters,
     pub completer: Completer,
@@ -39,6 +42,8 @@ pub(crate) struct RootComplex {
     pieces: Vec<Piece>,
     /// Ranges of memory that answer badly.
     pub faults: MemoryFaults,
+    /// What is left of reads that a fault has made late: direction it came from, and completions.
+    late: Vec<Option<(u32, Vec<Piece>)>>,
     pub processor: Processor,
     peer_free: WireTime,
     interrupts: Vec<Interrupt>,
@@ -64,6 +69,7 @@ impl RootComplex {
             unseen: VecDeque::new(),
             pieces: Vec::new(),
             faults: MemoryFaults::default(),
+            late: Vec::new(),
             peer_free: WireTime::default(),
             interrupts: Vec::new(),
             interrupt_count: 0,
@@ -88,6 +94,12 @@ impl RootComplex {
         }
     }
 
+    /// Whether a write ends here: in memory, or as an interrupt.
+    fn keeps(&self, header: &Header) -> bool {
+        self.is_memory(header.address.0, header.request_bytes())
+            || INTERRUPT_ADDRESSES.contains(&header.address.0)
+    }
+
     /// Lets memory have the writes that can be seen by `now`.
     pub fn settle_memory(&mut self, fabric: &mut Fabric, now_ps: u64) {
         while let Some((visible_ps, index)) = self.unseen.front().copied()
@@ -107,6 +119,11 @@ impl RootComplex {
     fn receive(&mut self, fabric: &mut Fabric, at: Arrival) {
         let header = fabric.packets.get(at.index).header;
         match header.kind {
+            TlpKind::MemoryWrite if header.poisoned && self.keeps(&header) => {
+                let what = HeaderLine(&header).to_string();
+                fabric.report(at.port, ErrorKind::PoisonedWrite { what });
+                fabric.drop_received(at.direction, at.index);
+            }
             TlpKind::MemoryWrite if self.is_memory(header.address.0, header.request_bytes()) => {
                 self.take_write(fabric, at, &header);
             }
@@ -197,6 +214,13 @@ impl RootComplex {
     fn read_ready(&mut self, fabric: &mut Fabric, node: u32, slot: u32) {
         let now_ps = fabric.events.now_ps();
         self.settle_memory(fabric, now_ps);
+        if slot >= LATE {
+            let place = self.late.get_mut((slot - LATE) as usize);
+            if let Some((direction, pieces)) = place.and_then(Option::take) {
+                self.answer(fabric, node, direction, pieces.into_iter(), true);
+            }
+            return;
+        }
         // The completions may be no longer than the root port that sends them allows.
         let Some(direction) = self.completer.origin(slot) else { return };
         let port = fabric.directions[direction as usize].receiving_port;
@@ -204,36 +228,67 @@ impl RootComplex {
         let random = fabric.shuffle.then_some(&mut fabric.random);
         let (most, pieces) = (state.max_payload_bytes, &mut self.pieces);
         self.completer.finish(slot, now_ps, OWN_ID, most, random, pieces);
-        for mut piece in self.pieces.drain(..) {
-            let fault = self.faults.at(piece.memory_address, piece.bytes);
-            match fault {
-                None => {}
-                Some(MemoryFault::Poisoned) => piece.header.poisoned = true,
-                Some(MemoryFault::CompleterAbort) => {
-                    piece.header = memory_fault::abort(&piece.header)
-                }
-                Some(MemoryFault::NoAnswer) => break,
-            }
-            let mut packet = Packet::new(piece.header, node);
-            packet.ready_ps = piece.ready_ps + state.transmit_latency_ps;
-            let memory = &self.completer.memory;
-            let skip = (piece.header.address.0 & 3) as usize;
-            let index = fabric.inject(packet, |payload| {
-                if let Some(place) = payload.get_mut(skip..skip + piece.bytes as usize) {
-                    memory.read(piece.memory_address, place);
-                }
-            });
-            fabric.enqueue(direction ^ 1, OWN_SOURCE, index);
-            if fault == Some(MemoryFault::CompleterAbort) {
-                break;
-            }
-        }
+        let mut pieces = std::mem::take(&mut self.pieces);
+        self.answer(fabric, node, direction, pieces.drain(..), false);
+        self.pieces = pieces;
         if let Some((read, slot, ready_ps)) =
             self.completer.start_waiting(now_ps, &mut fabric.random)
         {
             fabric.release(read.origin, now_ps, read.header.class(), 0);
             fabric.events.schedule(ready_ps, EventKind::ReadReady, node, slot);
         }
+    }
+
+    /// Sends the completions of a read, or what the faults of the memory make of them; `is_late`
+    /// where they have waited for that already.
+    fn answer(
+        &mut self,
+        fabric: &mut Fabric,
+        node: u32,
+        direction: u32,
+        mut pieces: impl Iterator<Item = Piece>,
+        is_late: bool,
+    ) {
+        let port = fabric.directions[direction as usize].receiving_port;
+        let latency_ps = fabric.port_states[port as usize].transmit_latency_ps;
+        while let Some(piece) = pieces.next() {
+            let fault = self.faults.at(piece.memory_address, piece.bytes);
+            let (header, is_end) = match answer(fault, &piece.header) {
+                Answer::Data(header) => (header, false),
+                Answer::End(header) => (header, true),
+                Answer::Nothing => return,
+                Answer::Later(_) if is_late => (piece.header, false),
+                Answer::Later(by_ps) => {
+                    let rest = std::iter::once(piece).chain(pieces).collect();
+                    self.put_off(fabric, node, (direction, rest), by_ps);
+                    return;
+                }
+            };
+            let mut packet = Packet::new(header, node);
+            packet.ready_ps = piece.ready_ps + latency_ps;
+            let memory = &self.completer.memory;
+            let skip = (header.address.0 & 3) as usize;
+            let index = fabric.inject(packet, |payload| {
+                if let Some(place) = payload.get_mut(skip..skip + piece.bytes as usize) {
+                    memory.read(piece.memory_address, place);
+                }
+            });
+            fabric.enqueue(direction ^ 1, OWN_SOURCE, index);
+            if is_end {
+                return;
+            }
+        }
+    }
+
+    /// Keeps what is left of a read until its time comes.
+    fn put_off(&mut self, fabric: &mut Fabric, node: u32, rest: (u32, Vec<Piece>), by_ps: u64) {
+        let free = self.late.iter().position(Option::is_none).unwrap_or(self.late.len());
+        if free == self.late.len() {
+            self.late.push(None);
+        }
+        let ready_ps = rest.1[0].ready_ps.saturating_add(by_ps);
+        self.late[free] = Some(rest);
+        fabric.events.schedule(ready_ps, EventKind::ReadReady, node, LATE + free as u32);
     }
 
     /// From one root port to another.

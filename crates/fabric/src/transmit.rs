@@ -26,6 +26,15 @@ impl Fabric {
     /// Puts a packet in line for a direction and sees to it that the transmitter looks at it.
     #[inline]
     pub(crate) fn enqueue(&mut self, direction: u32, source: u32, index: PacketIndex) {
+        if self.directions[direction as usize].disturbance.is_some() {
+            self.enqueue_disturbed(direction, source, index);
+        } else {
+            self.enqueue_as_it_is(direction, source, index);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn enqueue_as_it_is(&mut self, direction: u32, source: u32, index: PacketIndex) {
         let packet = self.packets.get(index);
         let (ready_ps, class) = (packet.ready_ps, packet.class());
         let state = &mut self.directions[direction as usize];
@@ -207,6 +216,13 @@ impl Fabric {
         if waiting && news.any {
             self.pick_now(direction, true);
         } else if waiting || state.eager {
+            self.arrange_wake(direction);
+        }
+    }
+
+    /// Sees to it that DLLPs get events where they are to have some.
+    pub(crate) fn follow_dllps(&mut self, direction: u32) {
+        if self.directions[direction as usize].eager {
             self.arrange_wake(direction);
         }
     }

@@ -3,7 +3,7 @@
 
 use crosslane_fabric::{DevicePort, ErrorKind};
 use crosslane_pcie::tlp::Header;
-use crosslane_pcie::units::{BusAddress, Tag};
+use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::{ChannelError, DescriptorSource};
 use crosslane_regs::{ring_descriptor, table_descriptor};
 
@@ -278,7 +278,8 @@ impl Engine {
             channel.fetches.push_back(tag);
             channel.requested = channel.requested.wrapping_add(fetch.descriptors);
             let id = port.routing_id();
-            let header = Header::memory_read(id, Tag(tag), BusAddress(fetch.address), bytes);
+            let tag = self.tags.on_the_wire(tag);
+            let header = Header::memory_read(id, tag, BusAddress(fetch.address), bytes);
             self.send(header, port, |_| {});
             return true;
         }

@@ -204,6 +204,10 @@ impl Engine {
     /// A memory write: registers, or a lane.
     fn take_write(&mut self, header: &Header, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
         let (address, bytes) = (header.address.0, header.request_bytes());
+        if header.poisoned {
+            let what = crosslane_fabric::trace::HeaderLine(header).to_string();
+            port.report(ErrorKind::PoisonedWrite { what });
+        }
         if let Some(offset) = self.function.registers.offset(address, bytes) {
             if !header.poisoned {
                 self.write_registers(offset as u32, header, payload, port.now_ps());

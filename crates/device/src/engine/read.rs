@@ -3,7 +3,7 @@
 
 use crosslane_fabric::{DevicePort, ErrorKind};
 use crosslane_pcie::tlp::{CompletionStatus, Header};
-use crosslane_pcie::units::{BusAddress, Tag};
+use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::channel::control;
 
@@ -50,7 +50,8 @@ impl Engine {
         let channel = &mut self.channels[index];
         channel.reads.push_back(tag);
         let id = port.routing_id();
-        let mut header = Header::memory_read(id, Tag(tag), BusAddress(address), bytes);
+        let mut header =
+            Header::memory_read(id, self.tags.on_the_wire(tag), BusAddress(address), bytes);
         header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;
         self.arm_time_out(deadline_ps, port);
         self.send(header, port, |_| {});
@@ -111,10 +112,11 @@ impl Engine {
             // An orphan's tag may be free again.
             Answered::Dropped => self.wake = true,
             Answered::Taken => {
-                let slot = *self.tags.get(header.tag.0);
+                let Some(tag) = self.tags.of_completion(header) else { return };
+                let slot = *self.tags.get(tag);
                 if slot.error.is_some() {
                     report_refusal(header, slot.address, slot.bytes, port);
-                } else if self.tags.is_for_data(header.tag.0) {
+                } else if self.tags.is_for_data(tag) {
                     self.channels[slot.channel].counters.last_ps = port.now_ps();
                 }
                 self.advance_reads(slot.channel, port.now_ps());

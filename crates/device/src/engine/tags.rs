@@ -5,10 +5,14 @@
 use std::collections::VecDeque;
 
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
+use crosslane_pcie::units::Tag as WireTag;
 use crosslane_regs::engine::ChannelError;
 use crosslane_regs::ring_descriptor;
 
 use crate::parameters::{EngineParameters, FETCH_TAGS};
+
+/// Tags that every requester may use once extended tags are enabled: eight bits (PCIe 6.x 2.2.6.2).
+const EXTENDED_TAGS: u16 = 256;
 
 /// What a tag is used for now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub(super) struct Tag {
     /// Whether its channel has it in line.
     in_line: bool,
     deadline_ps: u64,
+    /// How often it has been used, modulo `turns` of all tags.
+    turn: u16,
 }
 
 impl Tag {
@@ -70,6 +76,8 @@ pub(super) struct Tags {
     /// Free tags for data. The one that was used least lately comes first.
     free: VecDeque<u16>,
     data_tags: u16,
+    /// How often the numbers of all tags go into those of the wire.
+    turns: u16,
     read_bytes: usize,
     fetch_bytes: usize,
     staging: Vec<u8>,
@@ -80,8 +88,13 @@ impl Tags {
         let fetch_tags = usize::from(p.channels() * FETCH_TAGS);
         let read_bytes = p.max_read_bytes as usize;
         let fetch_bytes = usize::from(p.fetch_batch) * ring_descriptor::BYTES as usize;
+        let count = usize::from(p.tags) + fetch_tags;
+        let turns = (EXTENDED_TAGS / count as u16).max(1);
+        // The first turn is 0.
+        let unused = Tag { turn: turns - 1, ..Tag::default() };
         Self {
-            tags: vec![Tag::default(); usize::from(p.tags) + fetch_tags],
+            turns,
+            tags: vec![unused; count],
             free: (0..p.tags).collect(),
             data_tags: p.tags,
             read_bytes,
@@ -113,6 +126,18 @@ impl Tags {
         (first..first + FETCH_TAGS).find(|tag| self.get(*tag).state == State::Free)
     }
 
+    /// A tag as its request carries it: with how often it was used, as far as eight bits go. What
+    /// comes twice for one read is then not taken for the answer of the next.
+    pub fn on_the_wire(&self, tag: u16) -> WireTag {
+        WireTag(tag + self.get(tag).turn * self.tags.len() as u16)
+    }
+
+    /// The tag of a completion, if the read that has it now is the one that it answers.
+    pub fn of_completion(&self, header: &Header) -> Option<u16> {
+        let tag = header.tag.0 % self.tags.len() as u16;
+        (self.on_the_wire(tag) == header.tag).then_some(tag)
+    }
+
     /// Takes a tag for a read of data; there is one.
     pub fn take(&mut self, channel: usize, address: u64, bytes: u32, deadline_ps: u64) -> u16 {
         let tag = self.free.pop_front().expect("has_free was asked before");
@@ -122,6 +147,7 @@ impl Tags {
 
     /// Begins a read with a tag that is free.
     pub fn begin(&mut self, tag: u16, channel: usize, address: u64, bytes: u32, deadline_ps: u64) {
+        let turn = (self.get(tag).turn + 1) % self.turns;
         *self.get_mut(tag) = Tag {
             state: State::Waiting,
             channel,
@@ -129,6 +155,7 @@ impl Tags {
             bytes,
             in_line: true,
             deadline_ps,
+            turn,
             ..Tag::default()
         };
     }
@@ -187,8 +214,8 @@ impl Tags {
 
     /// Takes a completion. Its bytes go to the end of the read less the byte count.
     pub fn complete(&mut self, header: &Header, payload: &[u8]) -> Answered {
-        let tag = header.tag.0;
-        let Some(slot) = self.tags.get_mut(usize::from(tag)) else { return Answered::Unexpected };
+        let Some(tag) = self.of_completion(header) else { return Answered::Unexpected };
+        let slot = self.get_mut(tag);
         match slot.state {
             State::Free | State::Answered => return Answered::Unexpected,
             State::Quarantine => return Answered::Dropped,
@@ -226,7 +253,8 @@ impl Tags {
         Answered::Taken
     }
 
-    /// Times out what is due; calls `expired` for each read that was waited for. Returns when to
+    /// Times out what is due; calls `expired` for each read that was waited for, with its tag on the
+    /// wire. Returns when to
     /// look again.
     pub fn time_out(
         &mut self,
@@ -234,7 +262,8 @@ impl Tags {
         timeout_ps: u64,
         mut expired: impl FnMut(u16, &Tag),
     ) -> Option<u64> {
-        for number in 0..self.tags.len() as u16 {
+        let count = self.tags.len() as u16;
+        for number in 0..count {
             let slot = self.get_mut(number);
             if slot.deadline_ps > now_ps {
                 continue;
@@ -243,7 +272,7 @@ impl Tags {
                 State::Waiting | State::Orphan => {
                     if slot.state == State::Waiting {
                         slot.error.get_or_insert(ChannelError::CompletionTimeout);
-                        expired(number, slot);
+                        expired(number + slot.turn * count, slot);
                     }
                     slot.state = State::Quarantine;
                     slot.deadline_ps = now_ps + timeout_ps;
