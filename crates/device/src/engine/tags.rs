@@ -253,8 +253,8 @@ impl Tags {
         Answered::Taken
     }
 
-    /// Times out what is due; calls `expired` for each read that was waited for, with its tag on the
-    /// wire. Returns when to
+    /// Times out what is due; calls `expired` for each read that was waited for, with its tag on
+    /// the wire. Returns when to
     /// look again.
     pub fn time_out(
         &mut self,
