@@ -16,8 +16,8 @@ FUZZ_ITERATIONS := 1000000000000
 STORM_SEEDS ?= 2000
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-registers check-tests doc registers bench \
-	bench-document fuzz storm fmt readme architecture pciebench rosta clean
+.PHONY: help run test check-format lint check-registers check-tests check-report doc registers \
+	bench bench-document fuzz storm fmt readme architecture pciebench rosta clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,7 +26,7 @@ run: ## build, then run the reproduction of the eight-FPGA system and show its t
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-registers check-tests doc ## everything that CI checks
+test: check-format lint check-registers check-tests check-report doc ## everything that CI checks
 
 check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
@@ -43,15 +43,19 @@ check-registers: $(TOOLS) ## whether what is generated is what the register maps
 check-tests: ## all tests: of the code, of the tree (tidy), of the README and of the program
 	$(CARGO) test --workspace --locked
 
+check-report: $(TOOLS) ## reports in a browser: needs chromium
+	$(CARGO) run --quiet --locked -p crosslane-report --example sample -- $(TARGET_DIR)/report-sample
+	$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
+
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 
 registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers
 	$(VENV)/bin/python -B registers/generate.py
 
-$(TOOLS): registers/requirements.txt
+$(TOOLS): registers/requirements.txt crates/report/browser/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
-	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$^)
 	touch $@
 
 bench: ## speed of the simulator on this machine

@@ -72,7 +72,7 @@ fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
     let running = lab.build(1)?;
     let tree = tree::collect::collect(lab.name(), &running);
     if let Some(path) = &arguments.svg {
-        std::fs::write(path, tree::svg::draw(&tree))
+        std::fs::write(path, tree::topology::draw(&tree))
             .map_err(|source| CommandError::File { path: path.clone(), source })?;
     }
     if arguments.json {

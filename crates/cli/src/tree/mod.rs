@@ -2,8 +2,8 @@
 //! The tree of a lab as values: what `topo` prints, draws and writes as JSON.
 
 pub mod collect;
-pub mod svg;
 pub mod text;
+pub mod topology;
 
 use crosslane_pcie::RoutingId;
 use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, write_ceiling_bytes_per_second};

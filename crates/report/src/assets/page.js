@@ -122,9 +122,11 @@
     stage.setAttribute("role", "group");
     stage.setAttribute("aria-label", "Plot: left and right go from value to value, up and down "
       + "from series to series");
+    const order = all(".legend li", stage.closest("figure")).map((item) => item.dataset.series);
+    const rank = ({ series }) => order.indexOf(series.dataset.series);
     let [row, column] = [0, -1];
     stage.addEventListener("keydown", (event) => {
-      const series = shown();
+      const series = shown().sort((a, b) => rank(a) - rank(b));
       const [down, right] = {
         ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0],
       }[event.key] ?? [0, 0];

@@ -222,7 +222,7 @@ fn linear_ticks(first: f64, last: f64, step: f64, unit: &str) -> Vec<Tick> {
 /// Ticks at powers of the base, and at 2 and 5 times a power of ten where there are few.
 fn power_ticks(from: f64, to: f64, base: f64, most: usize, unit: &str) -> Vec<Tick> {
     let powers = (to.floor() - from.ceil() + 1.0).max(0.0);
-    let is_dense = unit != "B" && powers * 2.4 <= most as f64;
+    let is_dense = unit != "B" && powers * 2.3 <= most as f64;
     let factors: &[f64] = if is_dense { &[1.0, 2.0, 5.0] } else { &[1.0] };
     let wanted = (powers / most as f64).ceil().max(1.0) as i32;
     // Every second power of two, or every fourth: 64 B, 256 B, 1 KiB stay round.

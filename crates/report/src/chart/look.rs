@@ -54,7 +54,7 @@ impl Look {
     /// A small drawing of it for the legend.
     pub fn key(&self) -> Markup {
         let is_line = self.kind != SeriesKind::Published;
-        let radius = if is_line { 3.4 } else { 4.6 };
+        let radius = if is_line { 3.8 } else { 4.8 };
         html! {
             svg.key width="34" height="14" viewBox="0 0 34 14" aria-hidden="true"
                 focusable="false"

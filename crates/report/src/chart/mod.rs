@@ -345,7 +345,7 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
     let kind = chart.plot.series[index].kind;
     let is_quiet =
         kind == SeriesKind::Ceiling || (kind == SeriesKind::Ours && places.len() > MOST_MARKS);
-    let radius = if kind == SeriesKind::Published { 4.6 } else { 3.4 };
+    let radius = if kind == SeriesKind::Published { 4.8 } else { 3.8 };
     html! {
         @for (point, place) in places {
             @let (x, y) = chart.words(point);

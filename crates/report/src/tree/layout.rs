@@ -7,9 +7,9 @@ use crate::topology::{Topology, TopologyLink, TopologyNode};
 /// Space around the drawing, pixels.
 pub const MARGIN: f64 = 28.0;
 /// Width that a link has between two cards: a bend, and a straight part with its label.
-pub const LINK_WIDTH: f64 = 206.0;
+pub const LINK_WIDTH: f64 = 212.0;
 /// The straight part of that.
-pub const LABEL_WIDTH: f64 = 152.0;
+pub const LABEL_WIDTH: f64 = 158.0;
 /// Height of a card that has no links to its right.
 const CARD_HEIGHT: f64 = 52.0;
 /// Space between two cards, one above the other.
@@ -26,7 +26,7 @@ pub const CARD_PADDING: f64 = 14.0;
 /// Narrowest card.
 const CARD_MIN_WIDTH: f64 = 96.0;
 /// Most characters of a card's name and of its detail: a longer text ends with an ellipsis.
-const MOST_CHARACTERS: usize = 34;
+const MOST_CHARACTERS: usize = 56;
 /// Height of a line below a card: a port with nothing.
 pub const EMPTY_HEIGHT: f64 = 18.0;
 /// What it says after the port's name, and the average width of its characters.
