@@ -68,9 +68,7 @@ class InBrowser(unittest.TestCase):
         path = browser_path()
         cls.playwright = sync_playwright().start()
         cls.addClassCleanup(cls.playwright.stop)
-        # Chromium does not run as root with its sandbox.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        cls.browser = cls.playwright.chromium.launch(executable_path=path, args=arguments)
+        cls.browser = cls.playwright.chromium.launch(executable_path=path)
         cls.addClassCleanup(cls.browser.close)
 
     @contextmanager

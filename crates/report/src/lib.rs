@@ -3,6 +3,37 @@
 //! ([`Page`]); how it looks is decided here and nowhere else.
 //!
 //! Read first: [`Page`] and [`Page::write`], then [`Block`].
+//!
+//! ```
+//! use crosslane_report::*;
+//!
+//! let axis = |label: &str, unit: &str, scale| Axis {
+//!     label: label.into(),
+//!     unit: unit.into(),
+//!     scale,
+//! };
+//! // Series of one name share a colour: the document's points lie on our line.
+//! let series = |kind, points| Series { name: "write".into(), kind, points };
+//! let plot = Plot {
+//!     title: "Rate by size".into(),
+//!     x: axis("Size", "B", Scale::Logarithmic),
+//!     y: axis("Rate", "MB/s", Scale::Linear),
+//!     series: vec![
+//!         series(SeriesKind::Ours, vec![(64.0, 112.0), (4096.0, 1380.4)]),
+//!         series(SeriesKind::Published, vec![(4096.0, 1372.0)]),
+//!         // One value is the ceiling of everything.
+//!         series(SeriesKind::Ceiling, vec![(64.0, 1725.2)]),
+//!     ],
+//! };
+//! let page = Page {
+//!     title: "Writes".into(),
+//!     summary: "How fast an engine writes to host memory.".into(),
+//!     facts: vec![("Seed".into(), "1".into())],
+//!     sections: vec![Section { title: "Rates".into(), blocks: vec![Block::Plot(plot)] }],
+//! };
+//! let html = page.to_html();
+//! assert!(html.contains("write\n4 KiB: 1380.4 MB/s"));
+//! ```
 
 #![forbid(unsafe_code)]
 

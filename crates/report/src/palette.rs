@@ -90,8 +90,9 @@ pub fn resolve(css: &str, is_dark: bool) -> String {
     })
 }
 
-/// Parts of a link's time that nearly every page has, so that pages look alike.
-const PARTS: [&str; 4] = ["payload", "headers", "DLLPs", "SKP"];
+/// Parts of a link's time that nearly every page has, so that pages look alike; in small letters
+/// and the singular.
+const PARTS: [&str; 4] = ["payload", "header", "dllp", "skp"];
 /// What is no work at all has no colour of its own.
 const IDLE: &str = "nothing to send";
 
@@ -110,13 +111,15 @@ impl Palette {
 
     /// Class of the colour of a part of that name.
     pub fn part(&mut self, name: &str) -> String {
-        if name == IDLE {
+        let singular = name.to_lowercase();
+        let singular = singular.strip_suffix('s').unwrap_or(&singular);
+        if singular == IDLE {
             return "idle".to_owned();
         }
         for part in PARTS {
             self.turn(part);
         }
-        self.turn(name).1
+        self.turn(if PARTS.contains(&singular) { singular } else { name }).1
     }
 }
 
@@ -183,6 +186,7 @@ mod tests {
         let mut palette = Palette::default();
         assert_eq!(palette.part("no credit"), "c4");
         assert_eq!(palette.part("payload"), "c0");
+        assert_eq!((palette.part("headers"), palette.part("header")), ("c1".into(), "c1".into()));
         assert_eq!(palette.part("no tag"), "c5");
         assert_eq!(palette.part("no credit"), "c4");
         assert_eq!(palette.part("nothing to send"), "idle");

@@ -33,9 +33,9 @@ pub(super) fn ours(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> 
     series(name, SeriesKind::Ours, points)
 }
 
-/// What the document gives.
+/// What the document gives; of the name of ours that it stands for, if there is one.
 pub(super) fn published(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
-    series(&format!("document: {name}"), SeriesKind::Published, points)
+    series(name, SeriesKind::Published, points)
 }
 
 /// What a link can carry.
