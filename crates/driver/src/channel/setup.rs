@@ -239,8 +239,11 @@ pub(crate) fn payload_on_the_way<B: Bus>(
         (ChannelKind::Peer, Some(connection)) => {
             plan::path(bus, here, Place::Function(connection.target_id()))?
         }
-        // It may write anywhere.
-        (ChannelKind::Peer, None) => bus.functions().map_err(PlanError::from)?,
+        // It may write anywhere, but behind a link that is down nothing comes.
+        (ChannelKind::Peer, None) => {
+            let functions = bus.functions().map_err(PlanError::from)?;
+            functions.into_iter().filter(|info| Port::new(bus, info).is_ok()).collect()
+        }
         _ => plan::path(bus, here, Place::HostMemory)?,
     };
     let (most_bytes, port) = plan::least_payload(bus, &ports).map_err(PlanError::from)?;
@@ -256,13 +259,12 @@ pub(crate) fn payload_on_the_way<B: Bus>(
     }
 }
 
-/// Error bits of every port of the tree.
+/// Error bits of every port of the tree that can be asked: what is behind a link that is down is
+/// no hindrance to others.
 fn error_baseline(
     topology: &impl Topology,
 ) -> Result<Vec<(RoutingId, u32)>, crosslane_host::TopologyError> {
     let functions = topology.functions()?;
-    functions
-        .iter()
-        .map(|info| Ok((info.id, Port::new(topology, info)?.detected_errors()?)))
-        .collect()
+    let bits = |info| Port::new(topology, info).and_then(|port| port.detected_errors());
+    Ok(functions.iter().filter_map(|info| Some((info.id, bits(info).ok()?))).collect())
 }

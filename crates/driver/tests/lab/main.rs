@@ -8,5 +8,6 @@ mod peers;
 mod plans;
 mod proxy;
 mod refusals;
+mod removal;
 mod setup;
 mod transfers;
