@@ -12,12 +12,12 @@ FUZZ_SECONDS ?= 30
 # More inputs than any target gets through in that time.
 FUZZ_ITERATIONS := 1000000000000
 
-# Storms of `make storm`: about ten a second on each core.
-STORM_SEEDS ?= 2000
+# Seeds of `make torture`: about 50 a second on each core.
+TORTURE_SEEDS ?= 20000
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report doc registers \
-	bench bench-document fuzz storm fmt readme architecture pciebench rosta clean
+	bench bench-document fuzz torture fmt readme architecture pciebench rosta clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,9 +69,8 @@ fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \
 		$(CARGO) test --workspace --locked --test 'fuzz_*' -- --test-threads 1
 
-storm: ## STORM_SEEDS random whole labs in which everything happens and goes wrong at once
-	CROSSLANE_STORM_SEEDS=$(STORM_SEEDS) \
-		$(CARGO) test --locked -p crosslane-driver --test storm -- --nocapture storms
+torture: ## TORTURE_SEEDS random whole labs in which everything happens and goes wrong at once
+	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds 0..$(TORTURE_SEEDS)
 
 fmt: $(TOOLS) ## format the source
 	$(CARGO) fmt --all

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 use clap_complete::Shell;
 
 use crate::flow_argument::FlowArgument;
+use crate::torture_command::TortureArguments;
 use crate::workload::arguments::{
     ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
 };
@@ -75,6 +76,8 @@ All but `traffic` go through the driver, on labs whose endpoints have a DMA engi
     Reproduce(ReproduceArguments),
     /// How good labs are beside their measurements, and which constants matter
     Validate(ValidateArguments),
+    /// Random labs, workloads and faults by seed, through the driver
+    Torture(TortureArguments),
     /// Completions for a shell
     #[command(after_help = "\
 Examples:

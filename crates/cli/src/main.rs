@@ -17,6 +17,7 @@ mod quantity;
 mod reproduce_command;
 mod size;
 mod table;
+mod torture_command;
 mod traffic;
 mod tree;
 mod workload;
@@ -48,6 +49,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Bench { command } => bench(command),
         Command::Reproduce(arguments) => reproduce_command::run(arguments),
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),
+        Command::Torture(arguments) => torture_command::run(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "crosslane", &mut script);

@@ -459,6 +459,14 @@ impl Fabric {
         Some(result)
     }
 
+    /// The device of an endpoint, as what it is; `None` where it is something else.
+    pub fn device_as<T: 'static>(&mut self, node: NodeId) -> Option<&mut T> {
+        match self.node_states.get_mut(node.0 as usize)? {
+            NodeState::Endpoint(Some(device)) => device.as_any_mut().downcast_mut(),
+            _ => None,
+        }
+    }
+
     /// The device of an endpoint, as what it is.
     pub(crate) fn generic(&mut self, node: u32) -> Option<&mut GenericEndpoint> {
         match &mut self.node_states[node as usize] {

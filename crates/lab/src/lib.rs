@@ -22,7 +22,7 @@ mod shipped;
 mod wiring;
 
 pub use error::{LabError, Place, Problem};
-pub use executor::{LabBus, LabMemory, Simulation, Stuck, Task, WhyStuck};
+pub use executor::{LabBus, LabMemory, MemoryInUse, Simulation, Stuck, Task, WhyStuck};
 pub use file::LabFile;
 pub use file::constant::{Constant, Provenance};
 pub use lab::{Lab, RunningHost, RunningLab, open};

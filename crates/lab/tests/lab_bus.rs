@@ -433,6 +433,28 @@ fn each_host_has_its_own_devices_memory_and_cores() {
     simulation.finish().unwrap();
 }
 
+#[test]
+fn memory_that_is_out_is_counted_with_its_pins() {
+    let simulation = simulation("minimal");
+    let out = || simulation.memory_in_use(HostId(0));
+    let bus = simulation.bus(HostId(0));
+    let at = function(&bus, "card0");
+    assert_eq!(out(), MemoryInUse::default());
+    let run = async {
+        let memory = bus.allocate(5000, PageSize::Small).unwrap();
+        bus.pin(at, &memory).await.unwrap();
+        assert_eq!(out(), MemoryInUse { bytes: 8192, pinned_for: vec![at] });
+        bus.unpin(at, &memory).await.unwrap();
+        assert_eq!(out(), MemoryInUse { bytes: 8192, pinned_for: vec![] });
+        drop(memory);
+        assert_eq!(out(), MemoryInUse::default());
+        let kept = bus.allocate(4096, PageSize::Small).unwrap();
+        bus.pin(at, &kept).await.unwrap();
+    };
+    simulation.run("pins", run).unwrap();
+    assert_eq!(out(), MemoryInUse { bytes: 4096, pinned_for: vec![at] }, "given back while pinned");
+}
+
 /// Eight tasks on eight FPGAs that load, store, pin, wait and race, with the trace of all links.
 fn busy(seed: u64) -> (Vec<String>, Result<(), Stuck>) {
     let simulation = Simulation::new(open("rosta").unwrap().build_engines(seed).unwrap());

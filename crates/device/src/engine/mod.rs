@@ -162,6 +162,13 @@ impl Engine {
         }
     }
 
+    /// Tags in use, of data and of descriptors: reads that wait for answers or whose data wait, and
+    /// tags that are kept out of use after a time-out.
+    #[must_use]
+    pub fn tags_in_use(&self) -> usize {
+        self.tags.in_use()
+    }
+
     /// Engine time at a simulated time.
     fn clocks(&self, time_ps: u64) -> u64 {
         time_ps / self.parameters.clock.0

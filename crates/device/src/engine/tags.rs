@@ -184,6 +184,13 @@ impl Tags {
         self.get(tag).state == State::Answered
     }
 
+    /// Tags that cannot be taken now.
+    pub fn in_use(&self) -> usize {
+        let fetch = self.tags.iter().skip(usize::from(self.data_tags));
+        let fetching = fetch.filter(|tag| tag.state != State::Free).count();
+        usize::from(self.data_tags) - self.free.len() + fetching
+    }
+
     /// Reads that wait for answers, given up or not.
     pub fn waiting(&self) -> usize {
         let waits = |tag: &&Tag| matches!(tag.state, State::Waiting | State::Orphan);

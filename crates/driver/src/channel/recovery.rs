@@ -12,6 +12,7 @@ use super::descriptors::Report;
 use super::options::{ChannelKind, Target};
 use super::{Channel, State};
 use crate::connection;
+use crate::device::Device;
 use crate::error::{DriverError, TransferFault};
 use crate::plan::{self, Place};
 use crate::ports::{Port, detected_words};
@@ -19,6 +20,23 @@ use crate::ports::{Port, detected_words};
 /// How long a stopped channel may take to finish the TLPs that it has begun and to get the
 /// answers that it waits for. After that it is restarted as it is: its link does not move.
 const SETTLING: Picoseconds = Picoseconds::from_ns(1_000_000);
+
+/// Waits until a channel that is not to run any more has nothing on its way; not longer than
+/// [`SETTLING`].
+pub(super) async fn wait_idle<B: Bus>(
+    device: &Device<B>,
+    registers: u32,
+) -> Result<(), DriverError> {
+    let end = Picoseconds(device.bus().now().0.saturating_add(SETTLING.0));
+    loop {
+        let status = device.read(registers + channel::STATUS).await?;
+        let is_running = channel::status::STATE.get(status) == ChannelState::Running.bits();
+        let is_quiet = !is_running && channel::status::IN_FLIGHT.get(status) == 0;
+        if is_quiet || device.bus().now() >= end {
+            return Ok(());
+        }
+    }
+}
 
 /// Why a channel is stopped by the host.
 #[derive(Clone, Debug)]
@@ -98,15 +116,7 @@ impl<B: Bus> Channel<B> {
     async fn stop(&mut self, cause: &Cause) -> Result<(), DriverError> {
         let control = self.running() & !channel::control::RUN.mask();
         self.write(channel::CONTROL, control).await?;
-        let end = Picoseconds(self.device.bus().now().0.saturating_add(SETTLING.0));
-        loop {
-            let status = self.read(channel::STATUS).await?;
-            let is_running = channel::status::STATE.get(status) == ChannelState::Running.bits();
-            let is_quiet = !is_running && channel::status::IN_FLIGHT.get(status) == 0;
-            if is_quiet || self.device.bus().now() >= end {
-                break;
-            }
-        }
+        wait_idle(&self.device, self.slot.registers()).await?;
         let mut report = self.report_of_registers().await?;
         if let Some(connection) = self.connection() {
             // A peer that does not answer cannot say; its own account shows it at the restart.

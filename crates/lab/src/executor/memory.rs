@@ -38,6 +38,11 @@ impl Pins {
         self.pinned.remove(&(memory, function.0))
     }
 
+    /// The function of each pin.
+    pub fn functions(&self) -> Vec<RoutingId> {
+        self.pinned.iter().map(|(_, function)| RoutingId(*function)).collect()
+    }
+
     fn is_pinned(&self, memory: u64) -> bool {
         self.pinned.range((memory, 0)..=(memory, u16::MAX)).next().is_some()
     }

@@ -40,7 +40,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crosslane_fabric::{Fabric, NodeId, PortId, RunEnd};
-use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use crate::lab::{RunningHost, RunningLab};
 use shared::{Progress, Shared};
@@ -54,6 +54,15 @@ pub use task::Task;
 /// Polls of tasks without simulated time going on, after which a run is given up: far more than
 /// the tasks of a lab need that wait for something, and a second or two of computing.
 pub const MAX_POLLS_AT_ONE_TIME: u64 = 1 << 20;
+
+/// Memory for devices that has been taken and not given back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemoryInUse {
+    /// Bytes of its pages, also of those that were given back while they were pinned.
+    pub bytes: u64,
+    /// The function of each memory that is pinned; once for each memory.
+    pub pinned_for: Vec<RoutingId>,
+}
 
 type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -126,6 +135,18 @@ impl Simulation {
     #[must_use]
     pub fn find_port(&self, name: &str) -> Option<PortId> {
         crate::lab::find_port(&self.shared.lock().fabric, &self.shared.names, name)
+    }
+
+    /// What a host's programs have of its memory at the moment.
+    ///
+    /// # Panics
+    /// Where the lab has no such host.
+    #[must_use]
+    pub fn memory_in_use(&self, host: HostId) -> MemoryInUse {
+        let state = self.shared.lock();
+        let memory = &state.memories[usize::from(host.0)];
+        let bytes = memory.pages.total_bytes() - memory.pages.free_bytes();
+        MemoryInUse { bytes, pinned_for: memory.pins.functions() }
     }
 
     /// Simulated time.

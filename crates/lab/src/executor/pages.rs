@@ -46,6 +46,7 @@ pub(super) struct Pages {
     /// Small pages that are given out.
     small_used: u64,
     free_bytes: u64,
+    total_bytes: u64,
 }
 
 const fn align_up(address: u64, bytes: u64) -> u64 {
@@ -66,6 +67,7 @@ impl Pages {
             small: VecDeque::new(),
             small_used: 0,
             free_bytes: end - start,
+            total_bytes: end - start,
         };
         if count > 0 {
             pages.huge.insert(first / HUGE_PAGE_BYTES, count);
@@ -74,6 +76,11 @@ impl Pages {
             pages.scatter(end);
         }
         pages
+    }
+
+    /// Bytes of all pages.
+    pub const fn total_bytes(&self) -> u64 {
+        self.total_bytes
     }
 
     pub const fn free_bytes(&self) -> u64 {

@@ -12,8 +12,8 @@ use crosslane_host::{Bus, PageSize};
 use crosslane_lab::{Simulation, open};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
-use crate::stream;
-use crate::watched::{WatchedBus, Witness};
+use crosslane_torture::stream;
+use crosslane_torture::watched::{WatchedBus, Witness};
 
 const BYTES: u64 = 4096;
 const SEED: u32 = 5;

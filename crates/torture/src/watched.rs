@@ -39,6 +39,7 @@ pub struct Witness {
     host_links: Vec<DirectionId>,
 }
 
+/// A witness that the fabric and the buses tell.
 pub type Shared = Arc<Mutex<Witness>>;
 
 impl Witness {
@@ -124,7 +125,9 @@ fn simulation_host(fabric: &crosslane_fabric::Fabric) -> crosslane_pcie::units::
 /// The bus of a lab's host, with a witness.
 #[derive(Clone)]
 pub struct WatchedBus {
+    /// The lab's own.
     pub bus: LabBus,
+    /// Who is told of pins.
     pub witness: Shared,
 }
 

@@ -8,7 +8,7 @@ use crate::watched::WatchedBus;
 /// The generator's step, and its inverse modulo 2^32.
 const STEP: u32 = 0x9e37_79b1;
 const INVERSE: u32 = inverse(STEP);
-/// Guard words are those of positions from here on: no stream of a storm comes that far.
+/// Guard words are those of positions from here on: no stream of a seed comes that far.
 const GUARD: u32 = 0xf000_0000;
 
 /// Newton's iteration: each round doubles the bits that are right.
@@ -35,6 +35,7 @@ pub fn guard(seed: u32, bytes: u64) -> Vec<u8> {
 /// What a word is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
+    /// What was there before.
     Guard,
     /// Its place in the stream.
     At(u32),

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Many seeds on all cores.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use crosslane_pcie::units::Picoseconds;
+use rayon::iter::{IntoParallelIterator, ParallelIterator};
+
+use crate::check::{Check, Violation};
+use crate::fault::FaultCounts;
+use crate::run::{Story, run_seed};
+use crate::setup::Setup;
+
+/// Failures that are kept; further ones are counted only.
+const MOST_FAILURES: usize = 20;
+
+/// A seed in which a checker has found something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// Who has found what.
+    pub violation: Violation,
+    /// The lab that was asked for, if one was.
+    pub lab: Option<String>,
+}
+
+impl Failure {
+    /// The command that runs this seed again and says what happens in it.
+    #[must_use]
+    pub fn replay(&self) -> String {
+        let Self { seed, lab, .. } = self;
+        let lab = lab.as_ref().map_or(String::new(), |lab| format!(" --lab {lab}"));
+        format!("crosslane torture --seeds {seed}..{}{lab} --verbose", seed + 1)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Violation { check, what } = &self.violation;
+        write!(f, "seed {}: {check}: {what}\n  {}", self.seed, self.replay())
+    }
+}
+
+/// Is told of every seed that is over, from the threads that run them.
+pub trait Watch: Sync {
+    /// A seed is over that took so much simulated time.
+    fn done(&self, seed: u64, simulated: Picoseconds);
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn done(&self, _: u64, _: Picoseconds) {}
+}
+
+/// What many seeds were like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Seeds that were run.
+    pub seeds: u64,
+    /// TLPs on wires.
+    pub tlps: u64,
+    /// Words that were looked at.
+    pub words: u64,
+    /// Transfers that were posted.
+    pub transfers: u64,
+    /// Times that a channel was opened, closed, cancelled or restarted.
+    pub restarts: u64,
+    /// What was done.
+    pub faults: FaultCounts,
+    /// Simulated time, microseconds.
+    pub simulated_us: u64,
+    /// Seeds in which something was found.
+    pub failed: u64,
+    /// The first of them, by number.
+    pub failures: Vec<Failure>,
+}
+
+impl Summary {
+    fn take(&mut self, seed: u64, result: Result<Story, Violation>, setup: &Setup) {
+        self.seeds += 1;
+        match result {
+            Ok(story) => {
+                self.tlps += story.tlps;
+                self.words += story.words;
+                self.transfers += story.transfers;
+                self.restarts += story.restarts;
+                self.faults.add(&story.faults);
+                self.simulated_us += story.end.0 / 1_000_000;
+            }
+            Err(violation) => {
+                self.failed += 1;
+                let lab = setup.lab.as_ref().map(|lab| lab.name.clone());
+                self.failures.push(Failure { seed, violation, lab });
+                self.failures.sort_unstable_by_key(|failure| failure.seed);
+                self.failures.truncate(MOST_FAILURES);
+            }
+        }
+    }
+}
+
+/// Runs seeds on all cores. What it gives does not depend on how many there are.
+pub fn campaign(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Summary {
+    run_all(seeds, setup, watch, run_seed)
+}
+
+/// The same with every seed run twice: a seed that does not give the same run again has failed.
+pub fn campaign_twice(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Summary {
+    run_all(seeds, setup, watch, |seed, setup| {
+        let first = run_seed(seed, setup);
+        let second = run_seed(seed, setup);
+        if first != second {
+            let what = format!("first {first:?}, then {second:?}");
+            return Err(Violation { check: Check::Determinism, what });
+        }
+        first
+    })
+}
+
+fn run_all(
+    seeds: Range<u64>,
+    setup: &Setup,
+    watch: &dyn Watch,
+    run: impl Fn(u64, &Setup) -> Result<Story, Violation> + Sync,
+) -> Summary {
+    let summary = Mutex::new(Summary::default());
+    let one = |seed| {
+        let result = run(seed, setup);
+        let simulated = result.as_ref().map_or(Picoseconds::ZERO, |story| story.end);
+        summary.lock().unwrap_or_else(PoisonError::into_inner).take(seed, result, setup);
+        watch.done(seed, simulated);
+    };
+    if setup.note.is_some() {
+        // Whoever listens wants to hear of one after the other.
+        seeds.for_each(one);
+    } else {
+        seeds.into_par_iter().for_each(one);
+    }
+    summary.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_says_what_who_and_how_to_see_it_again() {
+        let violation = Violation { check: Check::Data, what: "word 7 after 9".to_owned() };
+        let mut summary = Summary::default();
+        for seed in [30, 17] {
+            summary.take(seed, Err(violation.clone()), &Setup::default());
+        }
+        assert_eq!((summary.seeds, summary.failed), (2, 2));
+        assert_eq!(
+            summary.failures[0].to_string(),
+            "seed 17: data: word 7 after 9\n  crosslane torture --seeds 17..18 --verbose"
+        );
+        let with_lab =
+            Failure { lab: Some("rosta:crosslane".into()), ..summary.failures[0].clone() };
+        assert_eq!(
+            with_lab.replay(),
+            "crosslane torture --seeds 17..18 --lab rosta:crosslane --verbose"
+        );
+    }
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is done to a lab, and the diary of it: an error is right only where the diary explains it.
+
+use std::fmt;
+
+use crosslane_pcie::units::Picoseconds;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fault {
+    /// A link that turns bits, for the whole seed.
+    BitErrors,
+    /// A link that is down for a moment.
+    LinkDown,
+    /// A link that goes down and never comes up again.
+    Removal,
+    /// Bus Master Enable off for a while.
+    BusMasterOff,
+    /// A switch believes for a while that host memory is behind one of its ports.
+    Astray,
+    /// Memory whose data are poisoned.
+    Poisoned,
+    /// Memory that answers with Completer Abort.
+    CompleterAbort,
+    /// Memory that does not answer.
+    NoAnswer,
+    /// A channel that is cancelled.
+    Cancel,
+    /// A future or a channel that is dropped in the middle.
+    Dropped,
+    /// A deadline that passes.
+    Deadline,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::BitErrors,
+        Self::LinkDown,
+        Self::Removal,
+        Self::BusMasterOff,
+        Self::Astray,
+        Self::Poisoned,
+        Self::CompleterAbort,
+        Self::NoAnswer,
+        Self::Cancel,
+        Self::Dropped,
+        Self::Deadline,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::BitErrors => "bit errors",
+            Self::LinkDown => "link down",
+            Self::Removal => "surprise removal",
+            Self::BusMasterOff => "bus master off",
+            Self::Astray => "requests astray",
+            Self::Poisoned => "poisoned data",
+            Self::CompleterAbort => "Completer Abort",
+            Self::NoAnswer => "lost completion",
+            Self::Cancel => "cancel",
+            Self::Dropped => "drop",
+            Self::Deadline => "deadline",
+        }
+    }
+
+    /// Whether posted writes may be lost by it without anybody being told.
+    #[must_use]
+    pub const fn loses_writes(self) -> bool {
+        matches!(self, Self::LinkDown | Self::Removal | Self::Astray)
+    }
+
+    /// Whether register accesses may be lost or stay without an answer.
+    #[must_use]
+    pub const fn cuts_off(self) -> bool {
+        matches!(self, Self::LinkDown | Self::Removal | Self::Astray)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// How often each kind of fault was brought about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts([u64; Fault::ALL.len()]);
+
+impl FaultCounts {
+    /// One more.
+    pub fn count(&mut self, fault: Fault) {
+        self.0[fault as usize] += 1;
+    }
+
+    /// Of this kind.
+    #[must_use]
+    pub const fn of(&self, fault: Fault) -> u64 {
+        self.0[fault as usize]
+    }
+
+    /// Of all kinds.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        self.0.iter().sum()
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+/// A set of engines, one bit each.
+pub type Engines = u64;
+
+/// An entry of the diary.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    fault: Fault,
+    engines: Engines,
+    /// None: it goes on.
+    end: Option<Picoseconds>,
+}
+
+/// What was done to which engines, and when it ended.
+#[derive(Debug, Default)]
+pub(crate) struct Diary {
+    entries: Vec<Entry>,
+    pub counts: FaultCounts,
+}
+
+impl Diary {
+    /// A fault begins. Returns its number, for [`end`](Self::end).
+    pub fn begin(&mut self, fault: Fault, engines: Engines) -> usize {
+        self.counts.count(fault);
+        self.entries.push(Entry { fault, engines, end: None });
+        self.entries.len() - 1
+    }
+
+    /// A fault has ended.
+    pub fn end(&mut self, number: usize, now: Picoseconds) {
+        self.entries[number].end = Some(now);
+    }
+
+    /// Whether one of these engines has had such a fault at or after `since`.
+    pub fn has(&self, engines: Engines, since: Picoseconds, such: impl Fn(Fault) -> bool) -> bool {
+        self.entries.iter().any(|entry| {
+            let is_over = entry.end.is_some_and(|end| end < since);
+            entry.engines & engines != 0 && !is_over && such(entry.fault)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_numbered_in_their_order() {
+        for (number, fault) in Fault::ALL.into_iter().enumerate() {
+            assert_eq!(fault as usize, number, "{fault}");
+        }
+    }
+
+    #[test]
+    fn the_diary_knows_whom_a_fault_has_touched_and_until_when() {
+        let mut diary = Diary::default();
+        let number = diary.begin(Fault::LinkDown, 0b0110);
+        let is = |fault| move |other| other == fault;
+        assert!(diary.has(0b0100, Picoseconds(90), is(Fault::LinkDown)));
+        assert!(!diary.has(0b1001, Picoseconds(0), is(Fault::LinkDown)));
+        diary.end(number, Picoseconds(80));
+        assert!(diary.has(0b0010, Picoseconds(80), Fault::loses_writes));
+        assert!(!diary.has(0b0010, Picoseconds(81), Fault::loses_writes));
+        assert!(!diary.has(0b0010, Picoseconds(0), is(Fault::Poisoned)));
+        assert_eq!((diary.counts.of(Fault::LinkDown), diary.counts.sum()), (1, 1));
+    }
+}

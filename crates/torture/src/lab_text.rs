@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lab of a seed, as the text of a lab file: whoever has the text has the lab.
+
+use crosslane_lab::{Lab, LabError, shipped};
+use fastrand::Rng;
+
+use crate::generated;
+
+/// A lab as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabText {
+    /// Name for errors and replay.
+    pub name: String,
+    /// The lab file.
+    pub text: String,
+    /// The variant of it.
+    pub variant: Option<String>,
+}
+
+/// Source of the constants that a seed has chosen.
+const SOURCE: &str = "source = \"assumption: chosen by the seed\"";
+
+/// One of some values.
+pub(crate) fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.usize(..from.len())]
+}
+
+impl LabText {
+    /// The lab of a shipped lab's name or of a lab file, either with `:VARIANT` behind it; as it
+    /// is.
+    ///
+    /// # Errors
+    /// Where it cannot be loaded.
+    pub fn load(name: &str) -> Result<Self, LabError> {
+        let lab = Lab::load(name)?;
+        let variant = lab.variant().map(str::to_owned);
+        let text = lab.file().text().to_owned();
+        Ok(Self { name: name.to_owned(), text, variant })
+    }
+
+    /// The lab.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn lab(&self) -> Result<Lab, LabError> {
+        // Measurements beside a file are not looked for.
+        let lab = Lab::from_text(&self.name, &self.text)?;
+        match &self.variant {
+            Some(variant) => lab.with_variant(variant),
+            None => Ok(lab),
+        }
+    }
+
+    /// The lab of a seed: a shipped one with other constants, or one that is made up.
+    pub(crate) fn random(rng: &mut Rng) -> Self {
+        match rng.u8(..8) {
+            0 => Self::shipped("minimal", None, "card", rng),
+            1 => Self::shipped("rosta", None, "v7", rng),
+            2 => Self::shipped("rosta", Some("crosslane"), "v7", rng),
+            _ => Self { name: "generated".into(), text: generated::lab(rng), variant: None },
+        }
+    }
+
+    /// A shipped lab with random sizes of everything that its engines have, and perhaps bit errors.
+    fn shipped(name: &str, variant: Option<&str>, part: &str, rng: &mut Rng) -> Self {
+        let lab = shipped().iter().find(|lab| lab.name == name).expect("it is shipped");
+        let mut text = lab.text.to_owned();
+        for link in ["slot", "cable", "board-x4"] {
+            if rng.u8(..3) == 0 {
+                let rate = pick(rng, &["1e-7", "1e-6", "1e-5"]);
+                add_constant(&mut text, &format!("part.{link}"), "retrain_ns", "2_000");
+                add_constant(&mut text, &format!("part.{link}"), "bit_error_rate", rate);
+            }
+        }
+        for (table, key, values) in ENGINE_SIZES {
+            if rng.bool() {
+                let value = pick(rng, values).to_string();
+                let table = format!("part.{part}.{table}");
+                set_constant(&mut text, &table, key, &value);
+                if let Some(variant) = variant {
+                    set_constant(&mut text, &format!("variant.{variant}.{table}"), key, &value);
+                }
+            }
+        }
+        let (name, variant) = (name.to_owned(), variant.map(str::to_owned));
+        Self { name, text, variant }
+    }
+}
+
+/// Table, key and values of what engines are built with.
+pub(crate) const ENGINE_SIZES: [(&str, &str, &[u32]); 11] = [
+    ("engine", "h2c_channels", &[1, 2]),
+    ("engine", "c2h_channels", &[1, 2]),
+    ("engine", "peer_channels", &[1, 2]),
+    ("engine", "lane_fifo_bytes", &[512, 1024, 4096, 16_384]),
+    ("engine", "stream_fifo_bytes", &[512, 1024, 4096, 16_384]),
+    ("engine", "fetch_batch", &[1, 4, 8, 16, 64]),
+    ("engine", "table_descriptors", &[32, 64, 1024]),
+    ("engine", "reading_descriptors", &[1, 2, 64]),
+    ("requester", "tags", &[1, 2, 5, 16]),
+    ("requester", "completion_timeout_ns", &[60_000, 400_000, 50_000_000]),
+    ("requester", "datapath_bytes", &[8, 16, 32]),
+];
+
+/// Where the lines of a table lie in a lab file.
+fn table_range(text: &str, table: &str) -> Option<std::ops::Range<usize>> {
+    let head = format!("[{table}]\n");
+    let start = text.find(&head)? + head.len();
+    let end = text[start..].find("\n[").map_or(text.len(), |length| start + length + 1);
+    Some(start..end)
+}
+
+/// Sets a constant that a table of the text has; false where it has none such.
+fn set_constant(text: &mut String, table: &str, key: &str, value: &str) -> bool {
+    let Some(range) = table_range(text, table) else { return false };
+    let head = format!("{key} = {{");
+    let mut at = range.start;
+    for line in text[range].split_inclusive('\n') {
+        if line.starts_with(&head) {
+            let line = at..at + line.len();
+            text.replace_range(line, &format!("{key} = {{ value = {value}, {SOURCE} }}\n"));
+            return true;
+        }
+        at += line.len();
+    }
+    false
+}
+
+/// Adds a constant to a table of the text, where there is such a table.
+fn add_constant(text: &mut String, table: &str, key: &str, value: &str) {
+    if let Some(range) = table_range(text, table) {
+        text.insert_str(range.start, &format!("{key} = {{ value = {value}, {SOURCE} }}\n"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_of_a_text_are_set_where_they_stand() {
+        let mut text = "[a]\nx = { value = 1, source = \"s\" }\n[b]\nx = { value = 2, source = \
+                        \"s\" }\n"
+            .to_owned();
+        assert!(set_constant(&mut text, "b", "x", "7"));
+        assert!(!set_constant(&mut text, "a", "y", "7"));
+        assert!(!set_constant(&mut text, "c", "x", "7"));
+        add_constant(&mut text, "a", "z", "9");
+        let values: Vec<&str> = text.lines().map(|line| line.split(',').next().unwrap()).collect();
+        assert_eq!(values, ["[a]", "z = { value = 9", "x = { value = 1", "[b]", "x = { value = 7"]);
+    }
+
+    #[test]
+    fn every_size_is_set_in_the_shipped_labs() {
+        for (lab, part) in [("minimal", "card"), ("rosta", "v7")] {
+            let lab = shipped().iter().find(|shipped| shipped.name == lab).unwrap();
+            let mut text = lab.text.to_owned();
+            for (table, key, values) in ENGINE_SIZES {
+                let table = format!("part.{part}.{table}");
+                assert!(set_constant(&mut text, &table, key, &values[0].to_string()), "{key}");
+            }
+            Lab::from_text(lab.name, &text).unwrap();
+        }
+    }
+
+    #[test]
+    fn the_lab_of_a_seed_can_be_built_and_is_the_same_again() {
+        for seed in 0..300 {
+            let text = LabText::random(&mut Rng::with_seed(seed));
+            assert_eq!(text, LabText::random(&mut Rng::with_seed(seed)));
+            let lab = text.lab().unwrap_or_else(|error| panic!("{seed}: {error}\n{}", text.text));
+            lab.build_engines(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,537 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A channel in a seed: it is opened, posted to, waited for, cancelled, dropped and opened again
+//! at random. `endings.rs` holds what it reports against what was done to it, `words.rs` every
+//! byte that it moves or must not move.
+
+use std::ops::Range;
+use std::rc::Rc;
+
+use crosslane_driver::{
+    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
+    DriverError, Notification, Peer, PeerOptions, StreamSource, Target, Ticket, Transfer,
+};
+use crosslane_fabric::MemoryFault;
+use crosslane_host::{Bus, PageSize};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use fastrand::Rng;
+
+use crate::check::{Check, check};
+use crate::endings::Outcome;
+use crate::fault::{Engines, Fault};
+use crate::scene::{World, us};
+use crate::stream;
+use crate::watched::WatchedBus;
+
+/// Tries until a channel runs again: far longer than any fault of a seed lasts.
+pub(crate) const TRIES: u32 = 3_000;
+/// What a peer channel without a peer writes to: nothing is there.
+pub(crate) const NOWHERE: BusAddress = BusAddress(0x9000_0000);
+
+/// Where a peer channel writes to.
+pub(crate) struct Far {
+    pub receiver: Device<WatchedBus>,
+    pub options: PeerOptions,
+    /// What the receiver routes the lane to.
+    pub route: FarRoute,
+    pub peer: Option<Peer<WatchedBus>>,
+}
+
+/// Where what comes in by a lane goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FarRoute {
+    /// Nowhere: it is drained.
+    Drained,
+    /// Into host memory.
+    C2h,
+    /// On to the next engine.
+    Peer,
+}
+
+/// Memory that answers badly, under an H2C transfer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BadWord {
+    /// The transfer of the batch, and the byte of it.
+    pub index: usize,
+    pub offset: u64,
+    pub address: u64,
+    pub fault: Fault,
+    /// Its number in the diary.
+    entry: usize,
+}
+
+/// A channel, and what is known of its stream.
+pub(crate) struct Line {
+    pub world: Rc<World>,
+    pub device: Device<WatchedBus>,
+    pub key: (ChannelKind, u8),
+    pub rng: Rng,
+    /// Seed of its stream.
+    pub seed: u32,
+    /// Its own engine.
+    pub own: Engines,
+    /// Every engine that its stream passes.
+    pub touches: Engines,
+    /// Whether somebody else must move for this to end: every deadline is then finite.
+    pub depends: bool,
+    /// Whether the engine's checker looks at what an H2C channel reads.
+    pub checked: bool,
+    /// Longest pause between two rounds: a reader that takes little.
+    pub pause: Picoseconds,
+    pub far: Option<Far>,
+    pub channel: Option<Channel<WatchedBus>>,
+    pub buffer: Option<Buffer<WatchedBus>>,
+    /// Bytes of its buffer, and the longest transfer in words.
+    pub buffer_bytes: u64,
+    /// Next word of the stream.
+    pub position: u32,
+    /// Whether that is certain.
+    pub exact: bool,
+    /// Tickets of the channel that is open.
+    pub tickets: u64,
+    /// Bytes that are known to be complete, and whether that is all.
+    pub whole_bytes: u64,
+    pub all_known: bool,
+    /// The channel was seen to run after this time.
+    pub proven: Picoseconds,
+    /// Whether an own cancel may have ended what is on its way.
+    pub cancelled: bool,
+    pub bad: Option<BadWord>,
+    /// Times that the channel was begun anew.
+    pub upsets: u64,
+    pub words: u64,
+    pub transfers: u64,
+}
+
+impl Line {
+    pub fn new(
+        world: &Rc<World>,
+        device: &Device<WatchedBus>,
+        key: (ChannelKind, u8),
+        rng: &mut Rng,
+        seed: u32,
+    ) -> Self {
+        let own = world.engine(&device.function().name);
+        Self {
+            world: Rc::clone(world),
+            device: device.on_core(rng.u16(..)),
+            key,
+            rng: rng.fork(),
+            seed,
+            own,
+            touches: own,
+            depends: false,
+            checked: false,
+            pause: Picoseconds::ZERO,
+            far: None,
+            channel: None,
+            buffer: None,
+            buffer_bytes: [16 << 10, 64 << 10, 256 << 10][rng.usize(..3)],
+            position: 0,
+            exact: true,
+            tickets: 0,
+            whole_bytes: 0,
+            all_known: true,
+            proven: Picoseconds::ZERO,
+            cancelled: false,
+            bad: None,
+            upsets: 0,
+            words: 0,
+            transfers: 0,
+        }
+    }
+
+    pub fn name(&self) -> String {
+        format!("{} {} {}", self.device.function().name, self.key.0, self.key.1)
+    }
+
+    pub fn note(&self, line: impl FnOnce() -> String) {
+        self.world.note(|| format!("{}: {}", self.name(), line()));
+    }
+
+    /// Whether an engine that its stream passes is gone for good.
+    pub fn is_over(&self) -> bool {
+        self.world.is_gone(self.touches)
+    }
+
+    /// An error is one that was brought about, or a refusal that has to be.
+    pub fn expect(&self, error: &DriverError) {
+        let text = error.to_string();
+        let is_refusal = text.contains("descriptors were posted at once");
+        let is_known = is_refusal
+            || text.contains("keep arriving")
+            || text.contains("has stopped")
+            || self.world.has_lately(self.touches, Fault::cuts_off);
+        check!(
+            Check::RightError,
+            is_known,
+            "{}: nothing was done to it, and yet: {text}",
+            self.name()
+        );
+    }
+
+    pub fn channel(&mut self) -> &mut Channel<WatchedBus> {
+        self.channel.as_mut().expect("the line is open")
+    }
+
+    fn random_options(&mut self) -> ChannelOptions {
+        let rng = &mut self.rng;
+        let (kind, number) = self.key;
+        let has_table = kind != ChannelKind::Peer && number == 0;
+        let descriptors = match rng.u8(..4) {
+            0 if has_table => DescriptorSource::Table,
+            0 | 1 => DescriptorSource::Ring { entries: 16 },
+            2 => DescriptorSource::Ring { entries: 64 },
+            _ => DescriptorSource::Ring { entries: 1024 },
+        };
+        let notification = if rng.bool() { Notification::Poll } else { Notification::Interrupt };
+        let payload_bytes = rng.bool().then(|| 1 << rng.u32(4..=7));
+        // Into a lane the order is the data's.
+        let relaxed_ordering = kind != ChannelKind::Peer && rng.bool();
+        ChannelOptions {
+            descriptors,
+            notification,
+            payload_bytes,
+            oversize: false,
+            relaxed_ordering,
+        }
+    }
+
+    /// Opens the channel, however long faults keep it from that. It stays closed where an engine
+    /// of its stream is gone.
+    pub async fn open(&mut self) {
+        self.upsets += 1;
+        self.connect().await;
+        self.take_buffer().await;
+        for _ in 0..TRIES {
+            if self.is_over() {
+                return;
+            }
+            let options = self.random_options();
+            let begun = self.world.bus.now();
+            match self.device.channel(self.key.0, self.key.1, options).await {
+                Ok(channel) => {
+                    self.note(|| format!("open: {options:?}"));
+                    self.channel = Some(channel);
+                    (self.tickets, self.whole_bytes, self.all_known) = (0, 0, true);
+                    self.proven = begun;
+                    return;
+                }
+                Err(error) => self.expect(&error),
+            }
+            self.world.sleep(us(300)).await;
+        }
+        Check::NoHang.fail(format!("{}: it cannot be opened any more", self.name()));
+    }
+
+    /// Allocates and registers a buffer where there is none.
+    async fn take_buffer(&mut self) {
+        if self.key.0 == ChannelKind::Peer {
+            return;
+        }
+        while self.buffer.is_none() {
+            let pages = if self.rng.bool() { PageSize::Small } else { PageSize::Huge };
+            match self.device.buffer(self.buffer_bytes, pages).await {
+                Ok(buffer) => {
+                    let guard = stream::guard(self.seed, self.buffer_bytes);
+                    buffer.write(0, &guard).expect("nothing is in flight");
+                    self.buffer = Some(buffer);
+                }
+                Err(error) => {
+                    self.expect(&error);
+                    self.world.sleep(us(300)).await;
+                }
+            }
+        }
+    }
+
+    /// Ends the registration of the buffer; the next opening or round takes another.
+    async fn give_buffer(&mut self) {
+        let Some(buffer) = self.buffer.take() else { return };
+        if self.rng.bool() {
+            return;
+        }
+        match buffer.unregister().await {
+            Ok(memory) if self.rng.bool() => {
+                let registered = self.device.register(memory).await;
+                self.buffer = registered.ok();
+            }
+            Ok(_) => {}
+            Err(error) => Check::Buffers.fail(format!("{}: {error}", self.name())),
+        }
+    }
+
+    /// Connects a peer channel that is connected to nothing.
+    pub async fn connect(&mut self) {
+        for _ in 0..TRIES {
+            let is_over = self.is_over();
+            let Some(far) = &mut self.far else { return };
+            if far.peer.is_some() || is_over {
+                return;
+            }
+            let connected = self.device.connect(&far.receiver, far.options).await;
+            let routed = match connected {
+                Ok(peer) => {
+                    let lane = StreamSource::Lane(peer.lane());
+                    far.peer = Some(peer);
+                    let user = far.receiver.user();
+                    match far.route {
+                        FarRoute::Drained => return,
+                        FarRoute::C2h => user.route(lane, StreamSource::Generator).await,
+                        FarRoute::Peer => user.route(StreamSource::Generator, lane).await,
+                    }
+                }
+                Err(error) => Err(error),
+            };
+            match routed {
+                Ok(()) => return,
+                Err(error) => self.expect(&error),
+            }
+            if let Some(far) = &mut self.far {
+                far.peer = None;
+            }
+            self.world.sleep(us(300)).await;
+        }
+        Check::NoHang.fail(format!("{}: it cannot be connected any more", self.name()));
+    }
+
+    /// Parts of the buffer that do not overlap, in its order; of a peer only lengths.
+    fn random_parts(&mut self) -> Vec<Range<u64>> {
+        let (rng, buffer_bytes) = (&mut self.rng, self.buffer_bytes);
+        let mut parts = Vec::new();
+        let mut at = 4 * rng.u64(..1024);
+        for _ in 0..rng.u8(1..=6) {
+            let most_words = [4, 64, 1024, 4096, 16_384][rng.usize(..5)].min(buffer_bytes / 8);
+            let bytes = 4 * rng.u64(1..=most_words);
+            if at + bytes > buffer_bytes {
+                break;
+            }
+            parts.push(at..at + bytes);
+            at += bytes + 4 * [0, 1, rng.u64(..2048)][rng.usize(..3)];
+        }
+        parts
+    }
+
+    fn random_level(&mut self) -> CompletionLevel {
+        let has_credits = self.far.as_ref().is_some_and(|far| far.options.credits);
+        match (self.rng.u8(..5), self.key.0) {
+            (0, _) => CompletionLevel::Accepted,
+            (1 | 2, ChannelKind::Peer) if has_credits => CompletionLevel::Acknowledged,
+            (_, ChannelKind::Peer) | (1, _) => CompletionLevel::Sent,
+            _ => CompletionLevel::Visible,
+        }
+    }
+
+    fn random_deadline(&mut self) -> Picoseconds {
+        let now = self.world.bus.now();
+        match self.rng.u8(..8) {
+            0 => Picoseconds(now.0 + self.rng.u64(..30_000_000)),
+            1 | 2 => now + us(self.rng.u64(30..500)),
+            3.. if self.depends => now + us(self.rng.u64(500..8_000)),
+            _ => Picoseconds::NEVER,
+        }
+    }
+
+    /// Fills the parts: with the stream that is to be read, or with what is not to be seen again.
+    fn prepare(&mut self, parts: &[Range<u64>]) {
+        let Some(buffer) = &self.buffer else { return };
+        let mut position = self.position;
+        for part in parts {
+            let bytes = part.end - part.start;
+            let data = match self.key.0 {
+                ChannelKind::H2c => stream::words(self.seed, position, bytes),
+                _ => stream::guard(self.seed, bytes),
+            };
+            position += (bytes / 4) as u32;
+            buffer.write(part.start, &data).expect("nothing is in flight");
+        }
+        if self.key.0 == ChannelKind::H2c && !parts.is_empty() && self.rng.u8(..12) == 0 {
+            self.spoil(parts);
+        }
+    }
+
+    /// Makes the memory under one word of an H2C transfer answer badly.
+    fn spoil(&mut self, parts: &[Range<u64>]) {
+        let index = self.rng.usize(..parts.len());
+        let part = &parts[index];
+        let offset = 4 * self.rng.u64(..(part.end - part.start) / 4);
+        let (fault, memory) = [
+            (Fault::Poisoned, MemoryFault::Poisoned),
+            (Fault::CompleterAbort, MemoryFault::CompleterAbort),
+            (Fault::NoAnswer, MemoryFault::NoAnswer),
+        ][self.rng.usize(..3)];
+        let address = self.address_of(part.start + offset);
+        self.set_memory(address, Some(memory));
+        let entry = self.world.begin(fault, self.own);
+        self.note(|| format!("{fault} at byte {offset} of transfer {index}, {address:#x}"));
+        self.bad = Some(BadWord { index, offset, address, fault, entry });
+    }
+
+    fn set_memory(&self, address: u64, fault: Option<MemoryFault>) {
+        self.world.fabric(|fabric| {
+            fabric.set_memory_fault(HostId(0), address..address + 4, fault);
+        });
+    }
+
+    /// Makes the memory good again.
+    fn mend(&mut self) {
+        if let Some(bad) = self.bad.take() {
+            self.set_memory(bad.address, None);
+            self.world.end(bad.entry);
+        }
+    }
+
+    /// Bus address of a byte of the buffer.
+    fn address_of(&self, mut offset: u64) -> u64 {
+        let buffer = self.buffer.as_ref().expect("the line has a buffer");
+        for segment in buffer.segments() {
+            if offset < segment.bytes {
+                return segment.address.0 + offset;
+            }
+            offset -= segment.bytes;
+        }
+        unreachable!("the segments of a buffer hold all of it")
+    }
+
+    fn target(&self, part: &Range<u64>) -> Target<WatchedBus> {
+        match (&self.buffer, &self.far) {
+            (Some(buffer), _) => Target::Buffer(buffer.clone(), part.clone()),
+            (None, Some(Far { peer: Some(peer), .. })) => peer.target(part.end - part.start),
+            _ => Target::Bus(NOWHERE, part.end - part.start),
+        }
+    }
+
+    /// One batch from its posting to its end.
+    pub async fn round(&mut self) {
+        self.take_buffer().await;
+        if self.channel.is_none() {
+            self.open().await;
+            if self.channel.is_none() {
+                return;
+            }
+        }
+        if self.pause > Picoseconds::ZERO {
+            let span = Picoseconds(self.rng.u64(..self.pause.0));
+            self.world.sleep(span).await;
+        }
+        let parts = self.random_parts();
+        self.prepare(&parts);
+        let begun = self.world.bus.now();
+        self.cancelled = false;
+        let mut transfers = Vec::new();
+        for part in &parts {
+            let (level, deadline) = (self.random_level(), self.random_deadline());
+            transfers.push(Transfer { target: self.target(part), level, deadline });
+        }
+        let mut outcomes = vec![Outcome::Moved(0); parts.len()];
+        if self.post(&transfers).await {
+            outcomes.fill(Outcome::Unknown);
+            if self.rng.u8(..10) == 0 {
+                self.drop_in_flight().await;
+            } else {
+                self.resolve(&transfers, &mut outcomes).await;
+            }
+        }
+        drop(transfers);
+        self.settle().await;
+        if self.is_over() {
+            return;
+        }
+        self.mend();
+        let lossy = self.world.has(self.touches, begun, Fault::loses_writes);
+        self.verify(&parts, &outcomes, lossy).await;
+        match self.rng.u8(..16) {
+            0 => self.close().await,
+            1 => self.channel = None,
+            2 => self.give_buffer().await,
+            _ => {}
+        }
+    }
+
+    async fn drop_in_flight(&mut self) {
+        self.world.count(Fault::Dropped);
+        self.note(|| "dropped in flight".to_owned());
+        let span = Picoseconds(self.rng.u64(..100_000_000));
+        self.world.sleep(span).await;
+        self.channel = None;
+        self.world.sleep(span).await;
+        self.open().await;
+    }
+
+    /// Posts a batch. Says whether that has happened.
+    async fn post(&mut self, transfers: &[Transfer<WatchedBus>]) -> bool {
+        let (world, first) = (Rc::clone(&self.world), self.tickets);
+        let span = Picoseconds(self.rng.u64(..20_000_000));
+        let is_cut = self.rng.u8(..6) == 0;
+        let channel = self.channel();
+        let before = channel.statistics().posted;
+        check!(Check::Registers, before == first, "{before} were posted and {first} tickets given");
+        let posted = match is_cut {
+            true => world.within(span, channel.post(transfers)).await,
+            false => Some(channel.post(transfers).await),
+        };
+        let count = channel.statistics().posted - before;
+        match posted {
+            Some(Ok(tickets)) => {
+                let expected: Vec<Ticket> =
+                    (first..first + transfers.len() as u64).map(Ticket).collect();
+                check!(Check::Registers, tickets == expected, "{tickets:?} are not {expected:?}");
+            }
+            Some(Err(error)) => {
+                self.note(|| format!("not posted: {error}"));
+                check!(Check::Whole, count == 0, "{}: {error}, and {count} posted", self.name());
+                self.expect(&error);
+            }
+            None => world.count(Fault::Dropped),
+        }
+        self.tickets += count;
+        let is_all = count == 0 || count == transfers.len() as u64;
+        check!(Check::Whole, is_all, "{}: {count} of a batch were posted", self.name());
+        self.note(|| format!("{count} posted"));
+        self.transfers += count;
+        count > 0
+    }
+
+    /// Ends the line where an engine of its stream is gone. What was given out for a device that is
+    /// gone is dropped; of one that is not, all comes back.
+    pub async fn farewell(&mut self) {
+        self.mend();
+        let is_gone = self.world.is_gone(self.own);
+        if let Some(channel) = self.channel.take()
+            && self.rng.bool()
+        {
+            let closed = channel.close().await;
+            let is_lie = is_gone && closed.is_ok();
+            check!(Check::RightError, !is_lie, "{}: closed, though it is gone", self.name());
+            if let Err(error) = closed {
+                self.expect_of_gone(&error);
+            }
+        }
+        self.far = None;
+        for _ in 0..TRIES {
+            let options = self.random_options();
+            let opened = self.device.channel(self.key.0, self.key.1, options).await;
+            let is_lie = is_gone && opened.is_ok();
+            check!(Check::RightError, !is_lie, "{}: opened, though it is gone", self.name());
+            let closed = match opened {
+                Ok(channel) => channel.close().await,
+                Err(error) => Err(error),
+            };
+            match closed {
+                Ok(()) => return,
+                Err(error) if is_gone || self.world.is_gone(self.own) => {
+                    self.expect_of_gone(&error);
+                    return;
+                }
+                Err(error) => self.expect(&error),
+            }
+            self.world.sleep(us(300)).await;
+        }
+        Check::NoHang.fail(format!("{}: it cannot be given back", self.name()));
+    }
+
+    /// An error of a line whose stream has ended for good.
+    fn expect_of_gone(&self, error: &DriverError) {
+        let is_known = self.world.has(self.touches, Picoseconds::ZERO, Fault::cuts_off);
+        check!(Check::RightError, is_known, "{}: {error}", self.name());
+    }
+}

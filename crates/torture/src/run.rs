@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One seed from its lab to the last look.
+
+use std::rc::Rc;
+
+use crosslane_device::Engine;
+use crosslane_driver::{Device, DriverError};
+use crosslane_fabric::ErrorKind;
+use crosslane_host::{Bus, PageSize};
+use crosslane_lab::Task;
+use crosslane_pcie::units::{HostId, Picoseconds};
+
+use crate::calm::calm;
+use crate::check::{Check, Violation, caught, check};
+use crate::fault::FaultCounts;
+use crate::line::Line;
+use crate::scene::{Scene, Stream, World, stream};
+use crate::setup::Setup;
+use crate::trouble::trouble;
+use crate::watched::WatchedBus;
+use crate::workload::set_up;
+
+/// What a seed was like. Equal for equal runs, bit for bit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// A sum over every TLP on every wire and its time.
+    pub hash: u64,
+    /// TLPs on wires.
+    pub tlps: u64,
+    /// Words that were looked at.
+    pub words: u64,
+    /// Transfers that were posted.
+    pub transfers: u64,
+    /// Times that a channel was opened, closed, cancelled or restarted.
+    pub restarts: u64,
+    /// What was done.
+    pub faults: FaultCounts,
+    /// When it was over.
+    pub end: Picoseconds,
+}
+
+/// Runs a seed.
+///
+/// # Errors
+/// What the first checker that fails has found.
+pub fn run_seed(seed: u64, setup: &Setup) -> Result<Story, Violation> {
+    caught(|| run(seed, setup))
+}
+
+fn run(seed: u64, setup: &Setup) -> Story {
+    let mut rng = stream(seed, Stream::Work);
+    let Scene { simulation, world, witness, ports } = Scene::new(seed, setup);
+    let world = Rc::new(world);
+    let mut names: Vec<String> = world.engines.iter().map(|engine| engine.name.clone()).collect();
+    rng.shuffle(&mut names);
+    let count = if rng.u8(..3) == 0 { names.len().min(6) } else { names.len().min(2) };
+    names.truncate(rng.usize(1..=count));
+    let body = async {
+        let (devices, mut chains) = set_up(&world, &names, &mut rng).await?;
+        // Most seeds are short, so that there can be many; some are long.
+        let rounds = if rng.u8(..8) == 0 { rng.u32(6..16) } else { rng.u32(1..5) };
+        let mut tasks: Vec<(usize, Task<Line>)> = Vec::new();
+        for (number, chain) in chains.iter_mut().enumerate() {
+            for mut line in chain.lines.drain(..) {
+                let task = simulation.spawn(&line.name(), async move {
+                    line_of_work(&mut line, rounds).await;
+                    line
+                });
+                tasks.push((number, task));
+            }
+        }
+        trouble(&world, &ports, &mut rng).await;
+        for (number, task) in tasks {
+            chains[number].lines.push(task.await);
+        }
+        for chain in &mut chains {
+            calm(&world, chain).await;
+        }
+        let mut sums = (0, 0, 0);
+        for line in chains.iter().flat_map(|chain| &chain.lines) {
+            sums = (sums.0 + line.words, sums.1 + line.upsets, sums.2 + line.transfers);
+        }
+        drop(chains);
+        give_back(&world, &devices).await?;
+        Ok::<_, DriverError>(sums)
+    };
+    let ended = simulation.run("seed", body);
+    let ended = ended.unwrap_or_else(|stuck| Check::NoHang.fail(stuck.to_string()));
+    let (words, restarts, transfers) =
+        ended.unwrap_or_else(|error| Check::RightError.fail(format!("nothing was done: {error}")));
+    if let Err(stuck) = simulation.finish() {
+        Check::NoHang.fail(stuck.to_string());
+    }
+    let end = simulation.now();
+    last_look(&simulation, &world);
+    let witness = witness.lock().expect("nobody panics with it");
+    check!(Check::Pins, witness.strays.is_empty(), "{}", witness.strays.join("; "));
+    let (hash, tlps, faults) = (witness.hash, witness.tlps, world.counts());
+    Story { hash, tlps, words, transfers, restarts, faults, end }
+}
+
+/// A channel's rounds. It runs at their end, with nothing on its way.
+async fn line_of_work(line: &mut Line, rounds: u32) {
+    for _ in 0..rounds {
+        if line.is_over() {
+            break;
+        }
+        line.round().await;
+    }
+    if !line.is_over() && line.channel.is_none() {
+        line.open().await;
+    }
+    line.settle().await;
+    if line.is_over() {
+        line.farewell().await;
+    }
+}
+
+/// Has the devices give back what was dropped, and waits until they have no tag out of use.
+async fn give_back(world: &World, devices: &[Device<WatchedBus>]) -> Result<(), DriverError> {
+    let is_there = |name: &str| !world.is_gone(world.engine(name));
+    for device in devices.iter().filter(|device| is_there(&device.function().name)) {
+        // What waits to be given back is, when the next buffer is asked for.
+        let buffer = device.buffer(4, PageSize::Small).await?;
+        buffer.unregister().await?;
+    }
+    // A tag that has timed out stays out of use for one more time-out.
+    let timeout = world.engines.iter().map(|engine| engine.timeout).max();
+    let timeout = timeout.unwrap_or(Picoseconds::ZERO);
+    world.bus.sleep_until(world.bus.now() + timeout + timeout + timeout).await;
+    Ok(())
+}
+
+/// What the lab itself has to say at the end.
+fn last_look(simulation: &crosslane_lab::Simulation, world: &World) {
+    let memory = simulation.memory_in_use(HostId(0));
+    let is_gone = |function| {
+        let name = |engine: &&crate::scene::EngineOfLab| world.function(&engine.name) == function;
+        let engine = world.engines.iter().find(name);
+        engine.is_some_and(|engine| world.is_gone(world.engine(&engine.name)))
+    };
+    let pinned: Vec<_> = memory.pinned_for.iter().filter(|id| !is_gone(**id)).collect();
+    check!(Check::Buffers, pinned.is_empty(), "memory stays pinned for {pinned:?}");
+    // What a device that is gone might still write is kept, pinned.
+    let may_be_out = !memory.pinned_for.is_empty();
+    check!(Check::Buffers, memory.bytes == 0 || may_be_out, "{} B are out", memory.bytes);
+    for engine in &world.engines {
+        if world.is_gone(world.engine(&engine.name)) {
+            // A channel that was stopped keeps what it waits for until it is restarted.
+            continue;
+        }
+        let node = simulation.find(&engine.name).expect("it is a node of the lab");
+        let tags = simulation
+            .with_fabric(|fabric| fabric.device_as::<Engine>(node).map(|e| e.tags_in_use()));
+        check!(Check::Tags, tags == Some(0), "{}: {tags:?} tags are in use", engine.name);
+    }
+    let left = simulation.with_fabric(|fabric| fabric.check_quiet());
+    check!(Check::Credits, left.is_empty(), "{}", left.join("; "));
+    simulation.with_fabric(|fabric| {
+        for error in fabric.errors() {
+            match error.kind {
+                ErrorKind::Ordering { .. } => Check::Ordering.fail(error.to_string()),
+                ErrorKind::WrongData { .. } => Check::Data.fail(error.to_string()),
+                ErrorKind::PayloadTooLarge { .. } => Check::RightError.fail(error.to_string()),
+                _ => {}
+            }
+        }
+    });
+}

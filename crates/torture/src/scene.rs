@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The lab of a seed as it runs, and what all tasks of the seed share.
+
+use std::cell::{Cell, RefCell};
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::task::Poll;
+
+use crosslane_fabric::parameters::PeerToPeer;
+use crosslane_fabric::{Fabric, LinkId, NodeId};
+use crosslane_host::{Bus, Topology};
+use crosslane_lab::{Lab, Simulation};
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
+use fastrand::Rng;
+
+use crate::check::Check;
+use crate::fault::{Diary, Engines, Fault};
+use crate::lab_text::LabText;
+use crate::setup::{Note, Setup};
+use crate::watched::{Shared, WatchedBus, Witness};
+
+/// A seed that is not over by then never will be.
+const LIMIT: Picoseconds = Picoseconds::from_ns(120_000_000_000);
+/// How long something that was done may be felt by whoever asks a device for something: a load
+/// that is not answered takes 50 ms to end.
+const AFTERMATH: Picoseconds = Picoseconds::from_ns(200_000_000);
+
+/// Microseconds.
+pub(crate) const fn us(us: u64) -> Picoseconds {
+    Picoseconds::from_ns(us * 1_000)
+}
+
+/// An engine of the lab.
+pub(crate) struct EngineOfLab {
+    pub name: String,
+    /// Its completion time-out.
+    pub timeout: Picoseconds,
+}
+
+/// What all tasks of a seed share.
+pub(crate) struct World {
+    pub bus: WatchedBus,
+    simulation: Weak<Simulation>,
+    diary: RefCell<Diary>,
+    /// Engines that are gone for good.
+    gone: Cell<Engines>,
+    /// Engines of the lab; their numbers are their places here.
+    pub engines: Vec<EngineOfLab>,
+    /// Whether the root complex forbids writes from one root port to another.
+    pub forbids_peers: bool,
+    note: Option<Note>,
+}
+
+impl World {
+    /// Says what has happened, where one seed is replayed.
+    pub fn note(&self, line: impl FnOnce() -> String) {
+        if let Some(note) = &self.note {
+            note(&format!("{}: {}", self.bus.now(), line()));
+        }
+    }
+
+    /// A fault begins, at these engines. Returns its number for [`end`](Self::end).
+    pub fn begin(&self, fault: Fault, engines: Engines) -> usize {
+        self.diary.borrow_mut().begin(fault, engines)
+    }
+
+    /// A fault has ended.
+    pub fn end(&self, number: usize) {
+        let now = self.bus.now();
+        self.diary.borrow_mut().end(number, now);
+    }
+
+    /// Counts a fault that touches nothing but whoever asks for it.
+    pub fn count(&self, fault: Fault) {
+        self.diary.borrow_mut().counts.count(fault);
+    }
+
+    /// What was done.
+    pub fn counts(&self) -> crate::fault::FaultCounts {
+        self.diary.borrow().counts
+    }
+
+    /// Whether one of these engines has had such a fault at or after `since`.
+    pub fn has(&self, engines: Engines, since: Picoseconds, such: impl Fn(Fault) -> bool) -> bool {
+        self.diary.borrow().has(engines, since, such)
+    }
+
+    /// The same for what can still be felt now.
+    pub fn has_lately(&self, engines: Engines, such: impl Fn(Fault) -> bool) -> bool {
+        let since = Picoseconds(self.bus.now().0.saturating_sub(AFTERMATH.0));
+        self.has(engines, since, such)
+    }
+
+    /// Takes engines away for good.
+    pub fn remove(&self, engines: Engines) {
+        self.gone.set(self.gone.get() | engines);
+    }
+
+    /// Whether one of these engines is gone.
+    pub fn is_gone(&self, engines: Engines) -> bool {
+        self.gone.get() & engines != 0
+    }
+
+    /// The engine of that name, as a set.
+    pub fn engine(&self, name: &str) -> Engines {
+        let number = self.engines.iter().position(|engine| engine.name == name);
+        1 << number.expect("it is an engine of the lab")
+    }
+
+    /// Looks at the fabric, or does something to it.
+    pub fn fabric<R>(&self, look: impl FnOnce(&mut Fabric) -> R) -> R {
+        self.simulation.upgrade().expect("tasks end before their lab").with_fabric(look)
+    }
+
+    /// The engines whose way to the host goes by this link.
+    pub fn engines_below(&self, link: LinkId) -> Engines {
+        self.fabric(|fabric| {
+            let mut engines = 0;
+            for (number, engine) in self.engines.iter().enumerate() {
+                let is_it = |node: &crosslane_fabric::Node| node.name == engine.name;
+                let at = fabric.nodes().iter().position(is_it).expect("every engine is a node");
+                let mut above = link_above(fabric, NodeId(at as u32));
+                while let Some(at) = above {
+                    if at == link {
+                        engines |= 1 << number;
+                    }
+                    let upper = fabric.link(at).upper;
+                    above = link_above(fabric, fabric.port(upper).node);
+                }
+            }
+            engines
+        })
+    }
+
+    pub async fn sleep(&self, span: Picoseconds) {
+        self.bus.sleep_until(self.bus.now() + span).await;
+    }
+
+    /// The function of that name.
+    pub fn function(&self, name: &str) -> RoutingId {
+        let functions = self.bus.functions().expect("a lab has its functions");
+        functions.iter().find(|info| info.name == name).expect("it is a function of the lab").id
+    }
+
+    /// What a future gives, or nothing where it takes longer than `span`: then it is dropped.
+    pub async fn within<T>(&self, span: Picoseconds, future: impl Future<Output = T>) -> Option<T> {
+        let mut future = pin!(future);
+        let mut end = pin!(self.sleep(span));
+        poll_fn(|context| {
+            if let Poll::Ready(value) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(value));
+            }
+            end.as_mut().poll(context).map(|()| None)
+        })
+        .await
+    }
+}
+
+/// The link between a node and what is above it.
+fn link_above(fabric: &Fabric, node: NodeId) -> Option<LinkId> {
+    let links = fabric.node(node).ports.iter().filter_map(|&port| {
+        let link = fabric.port(port).link?;
+        (fabric.link(link).lower == port).then_some(link)
+    });
+    links.into_iter().next()
+}
+
+/// A lab that was built.
+pub(crate) struct Scene {
+    pub simulation: Rc<Simulation>,
+    pub world: World,
+    pub witness: Shared,
+    /// Upper ports of links that may be taken down.
+    pub ports: Vec<String>,
+}
+
+/// The lab of a seed, as text.
+pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
+    match &setup.lab {
+        Some(lab) => lab.clone(),
+        None => LabText::random(&mut stream(seed, Stream::Lab)),
+    }
+}
+
+/// What random numbers of a seed are for. Each has a stream of its own, so that a lab that was
+/// written to a file is treated as the seed's own was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Lab,
+    Fabric,
+    Work,
+}
+
+/// A stream of random numbers of a seed.
+pub(crate) fn stream(seed: u64, stream: Stream) -> Rng {
+    // Seeds that follow each other begin far apart.
+    let mut rng = Rng::with_seed(seed.wrapping_mul(4).wrapping_add(stream as u64));
+    rng.fork()
+}
+
+fn engines_of(lab: &Lab) -> Vec<EngineOfLab> {
+    let endpoints = lab.file().endpoints.iter();
+    let engines = endpoints.filter_map(|endpoint| {
+        let engine = endpoint.part.engine?;
+        Some(EngineOfLab { name: endpoint.name.clone(), timeout: engine.completion_timeout })
+    });
+    engines.collect()
+}
+
+fn forbids_peers(lab: &Lab) -> bool {
+    let host = lab.file().hosts.first();
+    host.is_some_and(|host| host.part.parameters.peer_to_peer == PeerToPeer::Forbidden)
+}
+
+impl Scene {
+    /// Builds the lab of a seed.
+    pub fn new(seed: u64, setup: &Setup) -> Self {
+        let text = lab_text(seed, setup);
+        let mut rng = stream(seed, Stream::Fabric);
+        let lab = text.lab().unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+        let running = lab.build_engines(rng.u64(..));
+        let running = running.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+        let simulation = Rc::new(Simulation::new(running));
+        simulation.set_time_limit(Some(LIMIT));
+        if rng.bool() {
+            simulation.with_fabric(|fabric| fabric.set_shuffle(true));
+        }
+        let witness = Witness::watch(&simulation);
+        let bus = WatchedBus { bus: simulation.bus(HostId(0)), witness: witness.clone() };
+        let functions = bus.functions().expect("a lab has its functions");
+        // Those of another host are not this one's business.
+        let mut engines = engines_of(&lab);
+        engines.retain(|engine| functions.iter().any(|info| info.name == engine.name));
+        if engines.is_empty() {
+            Check::Setup.fail("host0 of the lab has no endpoint with an engine".to_owned());
+        }
+        engines.truncate(Engines::BITS as usize);
+        let ports = functions.iter().filter(|info| info.port_type.is_above_its_link());
+        let linked = |name: &String| {
+            let port = simulation.find_port(name);
+            port.is_some_and(|port| simulation.with_fabric(|f| f.port(port).link.is_some()))
+        };
+        let ports = ports.map(|info| info.name.clone()).filter(linked).collect();
+        let world = World {
+            bus,
+            simulation: Rc::downgrade(&simulation),
+            diary: RefCell::default(),
+            gone: Cell::new(0),
+            engines,
+            forbids_peers: forbids_peers(&lab),
+            note: setup.note.clone(),
+        };
+        world.note(|| format!("seed {seed} in {}, {} ports", text.name, functions.len()));
+        for link in simulation.with_fabric(|fabric| fabric.links().to_vec()) {
+            if link.parameters.bit_error_rate > 0.0 {
+                world.count(Fault::BitErrors);
+            }
+        }
+        Self { simulation, world, witness, ports }
+    }
+}

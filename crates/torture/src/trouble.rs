@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What goes wrong in a lab while everybody is at work.
+
+use crosslane_fabric::{LinkId, NodeKind, PortId};
+use crosslane_host::{Bus, Topology};
+use crosslane_pcie::config::registers as reg;
+use crosslane_pcie::units::Picoseconds;
+use fastrand::Rng;
+
+use crate::fault::{Engines, Fault};
+use crate::scene::{World, us};
+
+/// All engines that there are.
+const EVERY_ENGINE: Engines = Engines::MAX;
+
+/// Brings about faults, one after the other.
+pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Rng) {
+    for _ in 0..[0, 0, 1, 3, 6][rng.usize(..5)] {
+        world.sleep(us(rng.u64(..2_000))).await;
+        let span = us(rng.u64(1..1_500));
+        match rng.u8(..16) {
+            0..8 => {
+                let port = &ports[rng.usize(..ports.len())];
+                link_down(world, port, span).await;
+            }
+            8..12 => {
+                let name = &world.engines[rng.usize(..world.engines.len())].name;
+                bus_master_off(world, name, span).await;
+            }
+            12..15 => astray(world, span, rng).await,
+            _ => {
+                let port = &ports[rng.usize(..ports.len())];
+                removal(world, port).await;
+            }
+        }
+    }
+}
+
+fn link_below(world: &World, name: &str) -> LinkId {
+    world.fabric(|fabric| {
+        let port = fabric.ports().iter().find(|port| port.name == name);
+        port.and_then(|port| port.link).expect("ports without a link are not chosen")
+    })
+}
+
+async fn link_down(world: &World, port: &str, span: Picoseconds) {
+    let link = link_below(world, port);
+    if world.fabric(|fabric| !fabric.is_link_up(link)) {
+        return;
+    }
+    world.note(|| format!("the link below {port} goes down for {span}"));
+    let number = world.begin(Fault::LinkDown, world.engines_below(link));
+    let until = world.bus.now() + span;
+    world.fabric(|fabric| fabric.take_link_down(link, Some(until)));
+    world.bus.sleep_until(until + us(1)).await;
+    world.end(number);
+}
+
+/// Takes away what is below a port, for good.
+async fn removal(world: &World, port: &str) {
+    let link = link_below(world, port);
+    if world.fabric(|fabric| !fabric.is_link_up(link)) {
+        return;
+    }
+    world.note(|| format!("the link below {port} is gone for good"));
+    let engines = world.engines_below(link);
+    world.begin(Fault::Removal, engines);
+    world.remove(engines);
+    world.fabric(|fabric| fabric.take_link_down(link, None));
+}
+
+async fn bus_master_off(world: &World, name: &str, span: Picoseconds) {
+    world.note(|| format!("{name} is no bus master for {span}"));
+    let number = world.begin(Fault::BusMasterOff, world.engine(name));
+    set_bus_master(world, name, false);
+    world.sleep(span).await;
+    set_bus_master(world, name, true);
+    world.end(number);
+    world.note(|| format!("{name} is bus master again"));
+}
+
+fn set_bus_master(world: &World, name: &str, on: bool) {
+    let id = world.function(name);
+    let Ok(command) = world.bus.config_read(id, reg::COMMAND) else { return };
+    if command == u32::MAX {
+        return;
+    }
+    let bit = reg::COMMAND_BUS_MASTER;
+    let command = if on { command | bit } else { command & !bit };
+    // A function that cannot be reached is no master either.
+    let _ = world.bus.config_write(id, reg::COMMAND, command, 0b0011);
+}
+
+/// A downstream port of a switch with more than one of them.
+fn port_with_a_neighbour(world: &World, rng: &mut Rng) -> Option<(PortId, String)> {
+    world.fabric(|fabric| {
+        let switches = fabric.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
+        // The first port of a switch is its upstream port or not; the one that is linked upwards
+        // is left out.
+        let mut found = Vec::new();
+        for switch in switches {
+            let below = |port: &&PortId| {
+                let link = fabric.port(**port).link;
+                link.is_some_and(|link| fabric.link(link).upper == **port)
+            };
+            let below: Vec<PortId> = switch.ports.iter().filter(below).copied().collect();
+            if below.len() > 1 {
+                found.extend(below.into_iter().map(|port| (port, fabric.port(port).name.clone())));
+            }
+        }
+        (!found.is_empty()).then(|| found.swap_remove(rng.usize(..found.len())))
+    })
+}
+
+/// A switch believes for a while that host memory is behind one of its ports.
+async fn astray(world: &World, span: Picoseconds, rng: &mut Rng) {
+    let Some((_, name)) = port_with_a_neighbour(world, rng) else { return };
+    let id = world.function(&name);
+    let offset = reg::MEMORY_BASE_LIMIT;
+    let Ok(before) = world.bus.config_read(id, offset) else { return };
+    if before == u32::MAX {
+        return;
+    }
+    world.note(|| format!("requests go astray to {name} for {span}"));
+    let number = world.begin(Fault::Astray, EVERY_ENGINE);
+    let set = |window| world.bus.config_write(id, offset, window, 0b1111);
+    // Where it cannot be reached nothing goes astray.
+    let _ = set(0x7ff0_0000);
+    world.sleep(span).await;
+    while set(before).is_err() {
+        world.sleep(us(100)).await;
+    }
+    // What is on its way is lost yet.
+    world.sleep(us(50)).await;
+    world.end(number);
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every byte that a channel moves or must not move is looked at.
+
+use std::ops::Range;
+
+use crosslane_driver::ChannelKind;
+use crosslane_host::Bus;
+
+use crate::check::{Check, check};
+use crate::endings::Outcome;
+use crate::fault::Fault;
+use crate::line::{Line, TRIES};
+use crate::scene::us;
+use crate::stream::{self, Word};
+
+impl Line {
+    /// Looks at every byte of the buffer.
+    pub async fn verify(&mut self, parts: &[Range<u64>], outcomes: &[Outcome], lossy: bool) {
+        match self.key.0 {
+            ChannelKind::C2h => self.verify_written(parts, outcomes, lossy),
+            ChannelKind::H2c => self.verify_read(parts, outcomes).await,
+            ChannelKind::Peer => {}
+        }
+    }
+
+    async fn verify_read(&mut self, parts: &[Range<u64>], outcomes: &[Outcome]) {
+        let mut delivered = 0;
+        let mut is_known = true;
+        for (part, outcome) in parts.iter().zip(outcomes) {
+            match outcome {
+                Outcome::Whole => delivered += part.end - part.start,
+                Outcome::Moved(bytes) => delivered += bytes,
+                Outcome::Unknown => is_known = false,
+            }
+        }
+        if !self.checked {
+            // Nothing is read twice: what the stream lacks then is seen as a jump.
+            self.position +=
+                parts.iter().map(|part| (part.end - part.start) as u32 / 4).sum::<u32>();
+            return;
+        }
+        let is_whole = self.exact && is_known;
+        self.position += (delivered / 4) as u32;
+        self.exact = is_whole;
+        let user = self.device.user();
+        for _ in 0..TRIES {
+            match user.h2c_check_result().await {
+                Ok(found) => {
+                    check!(
+                        Check::Data,
+                        !is_whole || found.errors == 0,
+                        "{}: {found:?}",
+                        self.name()
+                    );
+                    self.words += delivered / 4;
+                    break;
+                }
+                Err(_) if self.is_over() => return,
+                Err(error) => self.expect(&error),
+            }
+            self.world.sleep(us(300)).await;
+        }
+        while !self.exact && !self.is_over() {
+            match user.check_h2c(self.seed).await {
+                Ok(()) => (self.position, self.exact) = (0, self.is_checking().await),
+                Err(_) if self.is_over() => return,
+                Err(error) => {
+                    self.expect(&error);
+                    self.world.sleep(us(300)).await;
+                }
+            }
+        }
+    }
+
+    /// Whether the checker has begun anew: stores to a link that is down are lost.
+    async fn is_checking(&self) -> bool {
+        let begun = self.world.bus.now();
+        let read = self.device.user().h2c_check_result().await;
+        if read.is_err() || self.world.has(self.own, begun, Fault::loses_writes) {
+            self.world.sleep(us(300)).await;
+            return false;
+        }
+        read.is_ok_and(|check| check.errors == 0)
+    }
+
+    fn verify_written(&mut self, parts: &[Range<u64>], outcomes: &[Outcome], lossy: bool) {
+        let buffer = self.buffer.clone().expect("C2H has a buffer");
+        let mut bytes = vec![0; self.buffer_bytes as usize];
+        buffer.read(0, &mut bytes).expect("nothing is in flight");
+        let mut end = 0;
+        for (part, outcome) in parts.iter().zip(outcomes) {
+            self.all_guards(&bytes, end..part.start);
+            end = part.end;
+            let words = stream::places(self.seed, &bytes[part.start as usize..part.end as usize]);
+            self.verify_words(&words, *outcome, lossy);
+        }
+        self.all_guards(&bytes, end..self.buffer_bytes);
+        for part in parts {
+            let clean = stream::guard(self.seed, part.end - part.start);
+            buffer.write(part.start, &clean).expect("nothing is in flight");
+        }
+    }
+
+    /// Nothing but guards lies there, each as it was laid down.
+    fn all_guards(&self, bytes: &[u8], gap: Range<u64>) {
+        let words = stream::places(self.seed, &bytes[gap.start as usize..gap.end as usize]);
+        let wrong = words.iter().position(|word| *word != Word::Guard);
+        check!(
+            Check::Data,
+            wrong.is_none(),
+            "{}: written beside a transfer, in {gap:?}: word {wrong:?}",
+            self.name()
+        );
+    }
+
+    fn verify_words(&mut self, words: &[Word], outcome: Outcome, lossy: bool) {
+        let name = self.name();
+        let written = words.iter().rposition(|word| *word != Word::Guard).map_or(0, |n| n + 1);
+        if !lossy {
+            let bytes = written as u64 * 4;
+            let said = match outcome {
+                Outcome::Whole => words.len() as u64 * 4,
+                Outcome::Moved(bytes) => bytes,
+                Outcome::Unknown => bytes,
+            };
+            check!(Check::Whole, bytes == said, "{name}: {bytes} B are there, {said} B were said");
+        }
+        self.note(|| stream::runs(words));
+        for word in &words[..written] {
+            let Word::At(place) = *word else {
+                check!(Check::Whole, lossy, "{name}: a hole in what was written");
+                continue;
+            };
+            self.words += 1;
+            let next = self.position;
+            if place != next {
+                check!(Check::Data, place > next, "{name}: word {place} after {next}");
+                let may_jump = self.depends || lossy || !self.exact;
+                check!(Check::Data, may_jump, "{name}: word {place} where {next} was to be");
+            }
+            self.position = place + 1;
+        }
+        if outcome == Outcome::Unknown || lossy {
+            self.exact = false;
+        } else if written > 0 {
+            self.exact = true;
+        }
+    }
+}

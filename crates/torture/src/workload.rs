@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who talks to whom in a seed.
+
+use std::rc::Rc;
+
+use crosslane_driver::{
+    ChannelKind, Device, DriverError, LanePolicy, Peer, PeerOptions, StreamSource,
+};
+use fastrand::Rng;
+
+use crate::line::{Far, FarRoute, Line};
+use crate::scene::{World, us};
+use crate::watched::WatchedBus;
+
+/// Lines along which one stream goes, from its source to host memory; one alone is its own.
+pub(crate) struct Chain {
+    pub lines: Vec<Line>,
+    /// Whether its last line is a C2H channel that others feed.
+    pub is_fed: bool,
+    /// Whether data may be dropped on the way by what was asked for.
+    pub drops: bool,
+}
+
+impl Chain {
+    fn single(line: Line) -> Self {
+        Self { lines: vec![line], is_fed: false, drops: false }
+    }
+
+    /// Of lines that pass a stream on to each other.
+    fn of(mut lines: Vec<Line>, is_fed: bool, drops: bool) -> Self {
+        let mut touches = 0;
+        for line in &lines {
+            touches |= line.own;
+            if let Some(far) = &line.far {
+                touches |= line.world.engine(&far.receiver.function().name);
+            }
+        }
+        for line in &mut lines {
+            (line.touches, line.depends) = (touches, true);
+        }
+        Self { lines, is_fed, drops }
+    }
+}
+
+/// Opens engines, and gives each something to do. Nothing goes wrong yet.
+pub(crate) async fn set_up(
+    world: &Rc<World>,
+    names: &[String],
+    rng: &mut Rng,
+) -> Result<(Vec<Device<WatchedBus>>, Vec<Chain>), DriverError> {
+    use crosslane_host::Bus;
+
+    let mut devices = Vec::new();
+    for name in names {
+        let bus = world.bus.on_core(rng.u16(..));
+        devices.push(Device::open_by_name(bus, name).await?);
+    }
+    let mut chains = Vec::new();
+    let mut free = devices.as_slice();
+    while let Some((device, others)) = free.split_first() {
+        let shape = rng.u8(..6);
+        let (taken, made) = match others {
+            [next, last, ..] if shape == 0 => (3, relay(world, [device, next, last], rng).await?),
+            [next, ..] if shape <= 2 => (2, pair(world, device, next, rng).await?),
+            _ if shape == 3 => (1, Some(loop_back(world, device, rng).await?)),
+            _ => (1, Some(alone(world, device, rng).await?)),
+        };
+        let (these, rest) = free.split_at(taken);
+        free = rest;
+        match made {
+            Some(made) => chains.extend(made),
+            // There is no way between them.
+            None => {
+                for device in these {
+                    chains.extend(alone(world, device, rng).await?);
+                }
+            }
+        }
+    }
+    Ok((devices, chains))
+}
+
+/// Connects a peer channel for the first time; `None` where the root complex does not let it.
+async fn first_connection(
+    world: &World,
+    sender: &Device<WatchedBus>,
+    receiver: &Device<WatchedBus>,
+    options: PeerOptions,
+) -> Result<Option<Peer<WatchedBus>>, DriverError> {
+    match sender.connect(receiver, options).await {
+        // Only a root complex knows what it forbids: what goes through it is lost there.
+        Ok(peer) if peer.plan().through_root_complex && world.forbids_peers => {
+            world.note(|| format!("{peer:?} would go through the root complex, which forbids it"));
+            peer.close().await?;
+            Ok(None)
+        }
+        connected => connected.map(Some),
+    }
+}
+
+/// Further channels, each a stream of its own.
+fn further(world: &Rc<World>, device: &Device<WatchedBus>, seed: u32, rng: &mut Rng) -> Vec<Chain> {
+    let mut chains = Vec::new();
+    let description = device.description();
+    for (kind, have) in
+        [(ChannelKind::H2c, description.h2c_channels), (ChannelKind::C2h, description.c2h_channels)]
+    {
+        if have > 1 && rng.bool() {
+            chains.push(Chain::single(Line::new(world, device, (kind, 1), rng, seed)));
+        }
+    }
+    chains
+}
+
+/// The generator into memory, memory into the checker, and perhaps writes to nowhere.
+async fn alone(
+    world: &Rc<World>,
+    device: &Device<WatchedBus>,
+    rng: &mut Rng,
+) -> Result<Vec<Chain>, DriverError> {
+    let seed = rng.u32(..);
+    device.user().seed(seed).await?;
+    device.user().check_h2c(seed).await?;
+    let mut chains = further(world, device, seed, rng);
+    chains.push(Chain::single(Line::new(world, device, (ChannelKind::C2h, 0), rng, seed)));
+    let mut read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
+    read.checked = true;
+    chains.push(Chain::single(read));
+    if rng.bool() {
+        chains.push(Chain::single(Line::new(world, device, (ChannelKind::Peer, 0), rng, seed)));
+    }
+    Ok(chains)
+}
+
+/// Memory through the engine into memory.
+async fn loop_back(
+    world: &Rc<World>,
+    device: &Device<WatchedBus>,
+    rng: &mut Rng,
+) -> Result<Vec<Chain>, DriverError> {
+    let seed = rng.u32(..);
+    device.user().seed(seed).await?;
+    device.user().route(StreamSource::H2c, StreamSource::Generator).await?;
+    let mut chains = further(world, device, seed, rng);
+    let read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
+    let write = Line::new(world, device, (ChannelKind::C2h, 0), rng, seed);
+    chains.push(Chain::of(vec![read, write], true, false));
+    Ok(chains)
+}
+
+/// One engine's generator, or what it reads, into another's memory.
+async fn pair(
+    world: &Rc<World>,
+    sender: &Device<WatchedBus>,
+    receiver: &Device<WatchedBus>,
+    rng: &mut Rng,
+) -> Result<Option<Vec<Chain>>, DriverError> {
+    let seed = rng.u32(..);
+    let credits = rng.u8(..4) != 0;
+    let route = if rng.u8(..4) == 0 { FarRoute::Drained } else { FarRoute::C2h };
+    // Without credits a lane that stalls holds up what would empty it, unless it drains by itself.
+    let may_stall = credits || route == FarRoute::Drained;
+    let policy = if may_stall && rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };
+    let options = PeerOptions { credits, policy, ..PeerOptions::default() };
+    sender.user().seed(seed).await?;
+    receiver.user().seed(seed).await?;
+    let Some(peer) = first_connection(world, sender, receiver, options).await? else {
+        return Ok(None);
+    };
+    let mut chains = further(world, sender, seed, rng);
+    chains.extend(further(world, receiver, seed, rng));
+    let mut write = Line::new(world, sender, (ChannelKind::Peer, 0), rng, seed);
+    let lane = StreamSource::Lane(peer.lane());
+    write.far = Some(Far { receiver: receiver.clone(), options, route, peer: Some(peer) });
+    // Before the receiver's memory takes what its own generator has.
+    let mut lines = Vec::new();
+    if rng.bool() {
+        sender.user().route(StreamSource::Generator, StreamSource::H2c).await?;
+        lines.push(Line::new(world, sender, (ChannelKind::H2c, 0), rng, seed));
+        chains.push(Chain::single(Line::new(world, sender, (ChannelKind::C2h, 0), rng, seed)));
+    }
+    lines.push(write);
+    if route == FarRoute::C2h {
+        receiver.user().route(lane, StreamSource::Generator).await?;
+        let mut memory = Line::new(world, receiver, (ChannelKind::C2h, 0), rng, seed);
+        if rng.u8(..4) == 0 {
+            // A reader that takes little.
+            memory.pause = us(rng.u64(100..2_000));
+        }
+        lines.push(memory);
+    }
+    chains.push(Chain::of(lines, route == FarRoute::C2h, !credits));
+    receiver.user().check_h2c(seed).await?;
+    let mut read = Line::new(world, receiver, (ChannelKind::H2c, 0), rng, seed);
+    read.checked = true;
+    chains.push(Chain::single(read));
+    Ok(Some(chains))
+}
+
+/// Memory through three engines into memory.
+async fn relay(
+    world: &Rc<World>,
+    [first, middle, last]: [&Device<WatchedBus>; 3],
+    rng: &mut Rng,
+) -> Result<Option<Vec<Chain>>, DriverError> {
+    let seed = rng.u32(..);
+    let policy = if rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };
+    let options = PeerOptions { credits: true, policy, ..PeerOptions::default() };
+    let Some(there) = first_connection(world, first, middle, options).await? else {
+        return Ok(None);
+    };
+    let Some(on) = first_connection(world, middle, last, options).await? else {
+        return Ok(None);
+    };
+    for device in [first, middle, last] {
+        device.user().seed(seed).await?;
+    }
+    let (generator, lane) = (StreamSource::Generator, StreamSource::Lane);
+    first.user().route(generator, StreamSource::H2c).await?;
+    middle.user().route(generator, lane(there.lane())).await?;
+    last.user().route(lane(on.lane()), generator).await?;
+    let read = Line::new(world, first, (ChannelKind::H2c, 0), rng, seed);
+    let mut send = Line::new(world, first, (ChannelKind::Peer, 0), rng, seed);
+    let route = FarRoute::Peer;
+    send.far = Some(Far { receiver: middle.clone(), options, route, peer: Some(there) });
+    let mut pass_on = Line::new(world, middle, (ChannelKind::Peer, 0), rng, seed);
+    let route = FarRoute::C2h;
+    pass_on.far = Some(Far { receiver: last.clone(), options, route, peer: Some(on) });
+    let write = Line::new(world, last, (ChannelKind::C2h, 0), rng, seed);
+    Ok(Some(vec![Chain::of(vec![read, send, pass_on, write], true, false)]))
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Seeds of every run of the tests, and seeds that have found something before.
+
+use std::ops::Range;
+
+use crosslane_torture::{
+    Fault, LabText, Setup, Summary, campaign, campaign_twice, lab_of, run_seed,
+};
+
+/// Seeds of every run.
+const SEEDS: Range<u64> = 0..500;
+/// Those of them that are run twice.
+const TWICE: Range<u64> = 0..40;
+
+/// Seeds beyond those, each of which has found something: what is behind it.
+const NAMED: [(u64, &str); 0] = [];
+
+fn assert_none_failed(summary: &Summary) {
+    let failures: Vec<String> = summary.failures.iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "{} failed:\n{}", summary.failed, failures.join("\n"));
+}
+
+#[test]
+fn seeds() {
+    let summary = campaign(SEEDS, &Setup::default(), &());
+    assert_none_failed(&summary);
+    let count = SEEDS.end - SEEDS.start;
+    assert_eq!(summary.seeds, count);
+    // A seed in which nothing happens shows nothing.
+    assert!(summary.words > count * 5_000 && summary.transfers > count * 20, "{summary:?}");
+    for fault in Fault::ALL {
+        assert!(summary.faults.of(fault) > count / 50, "{fault}: {:?}", summary.faults);
+    }
+}
+
+#[test]
+fn seeds_that_have_found_something() {
+    for (seed, what) in NAMED {
+        if let Err(violation) = run_seed(seed, &Setup::default()) {
+            panic!("seed {seed} ({what}): {violation:?}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_twice_is_the_same() {
+    assert_none_failed(&campaign_twice(TWICE, &Setup::default(), &()));
+}
+
+#[test]
+fn a_lab_that_was_written_down_is_treated_as_the_seed_s_own_was() {
+    let mut written = 0;
+    for seed in 0..12 {
+        let lab = lab_of(seed, &Setup::default());
+        written += u32::from(lab.variant.is_none());
+        let own = run_seed(seed, &Setup::default()).unwrap();
+        let setup = Setup { lab: Some(lab), note: None };
+        assert_eq!(run_seed(seed, &setup).unwrap(), own, "seed {seed}");
+    }
+    assert!(written > 6);
+}
+
+#[test]
+fn a_lab_can_be_asked_for() {
+    for name in ["rosta", "rosta:crosslane", "minimal"] {
+        let setup = Setup { lab: Some(LabText::load(name).unwrap()), note: None };
+        let summary = campaign(0..20, &setup, &());
+        assert_none_failed(&summary);
+        assert!(summary.words > 20_000, "{name}: {summary:?}");
+    }
+    assert!(LabText::load("nowhere").is_err());
+}
