@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(caught(|| 7), Ok(7));
         let lost = Violation { check: Check::Data, what: "word 7 is lost".to_owned() };
         assert_eq!(caught(|| check!(Check::Data, 1 > 2, "word {} is lost", 7)), Err(lost));
-        let panic = caught(|| assert!(1 > 2, "one is not {}", 2)).unwrap_err();
+        let panic = caught(|| panic!("one is not {}", 2)).unwrap_err();
         assert_eq!(panic.check, Check::Assertion);
         assert!(panic.what.contains("check.rs:") && panic.what.ends_with("one is not 2"));
     }
