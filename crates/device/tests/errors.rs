@@ -375,3 +375,30 @@ fn a_link_that_goes_down_stops_the_channels() {
         assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
     }
 }
+
+/// Whatever happens to the stores of its successor, a table's descriptor is used once.
+#[test]
+fn a_descriptor_of_a_table_is_used_once() {
+    for restart in [false, true] {
+        let parameters = EngineParameters { table_descriptors: 2, ..own() };
+        let mut bench = bench(&settings(), &[parameters]);
+        let at = c2h(0);
+        bench.start(at, DescriptorSource::Table);
+        bench.put_table(at, 0, DATA, 64, 0);
+        bench.put_table(at, 1, DATA + 4096, 64, 0);
+        // All are used, or one is left that is never taken up.
+        bench.write(at, channel::DOORBELL, if restart { 1 } else { 2 });
+        bench.run(None);
+        if restart {
+            bench.write(at, channel::CONTROL, channel::control::RESTART.put(1));
+            bench.start(at, DescriptorSource::Table);
+        }
+        bench.poke(DATA, &[0xee; 8192]);
+        let before = bench.read(at, channel::COMPLETED);
+        assert_eq!(before, if restart { 0 } else { 2 });
+        bench.write(at, channel::DOORBELL, before + 1);
+        bench.run(None);
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+        assert_eq!(bench.peek(DATA, 8192), [0xee; 8192], "an old descriptor was used again");
+    }
+}

@@ -115,6 +115,18 @@ pub enum PlanError {
         /// The port at the link's upper end.
         port: String,
     },
+    /// A port redirects to the root complex, and one above it does not: it refuses what comes from
+    /// below and is for what is below (PCIe 6.x 6.12.1.1, redirection needs it all the way up).
+    #[error(
+        "{redirects} redirects peer requests to the root complex (ACS), and {refuses} above it \
+         does not: it refuses them, as their target is below it"
+    )]
+    RedirectedHalfWay {
+        /// The port that redirects.
+        redirects: String,
+        /// The port above it that does not.
+        refuses: String,
+    },
     /// Two places with no link between them.
     #[error("there is no link on the way from {from} to {to}")]
     SamePlace {
@@ -268,6 +280,12 @@ fn way(
             .position(|other| meets && other.parent == port.parent && other.id != port.id);
         let Some(other) = other else { continue };
         if redirects(port)? {
+            for above in up[index + 1..].iter().filter(|above| down.contains(above)) {
+                if above.port_type == PortType::DownstreamPort && !redirects(above)? {
+                    let (redirects, refuses) = (port.name.clone(), above.name.clone());
+                    return Err(PlanError::RedirectedHalfWay { redirects, refuses });
+                }
+            }
             turn = Turn::Redirected(port.name.clone());
         } else {
             turn = Turn::Switch;

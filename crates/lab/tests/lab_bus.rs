@@ -10,7 +10,7 @@ use crosslane_fabric::{Flow, FlowId, FlowKind, FlowSource};
 use crosslane_host::{
     Bus, BusError, DmaMemory, HostWork, PageSize, RegisterAddress, Topology, TopologyError,
 };
-use crosslane_lab::{LabBus, Simulation, Stuck, open};
+use crosslane_lab::{LabBus, MemoryInUse, Simulation, Stuck, open};
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
@@ -435,7 +435,7 @@ fn each_host_has_its_own_devices_memory_and_cores() {
 
 #[test]
 fn memory_that_is_out_is_counted_with_its_pins() {
-    let simulation = simulation("minimal");
+    let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());
     let out = || simulation.memory_in_use(HostId(0));
     let bus = simulation.bus(HostId(0));
     let at = function(&bus, "card0");

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use crosslane_driver::{
-    ChannelKind, Device, DriverError, LanePolicy, Peer, PeerOptions, StreamSource,
+    ChannelKind, Device, DriverError, LanePolicy, Peer, PeerOptions, PlanError, StreamSource,
 };
 use fastrand::Rng;
 
@@ -92,6 +92,11 @@ async fn first_connection(
         Ok(peer) if peer.plan().through_root_complex && world.forbids_peers => {
             world.note(|| format!("{peer:?} would go through the root complex, which forbids it"));
             peer.close().await?;
+            Ok(None)
+        }
+        // A switch that redirects, below one that does not.
+        Err(DriverError::Plan(error @ PlanError::RedirectedHalfWay { .. })) => {
+            world.note(|| error.to_string());
             Ok(None)
         }
         connected => connected.map(Some),

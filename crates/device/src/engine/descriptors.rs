@@ -61,7 +61,21 @@ impl Descriptor {
     }
 }
 
+/// A descriptor of a table is used once. Stores of its successor that a link loses must not leave
+/// an old one in force.
+fn forget_table_entry(entry: &mut [u8]) {
+    let at = table_descriptor::LENGTH as usize;
+    entry[at..at + 4].fill(0);
+}
+
 impl Engine {
+    /// Forgets what is in a channel's table.
+    pub(super) fn forget_table(&mut self, index: usize) {
+        if let Some(table) = self.table_of(index) {
+            self.tables[table].chunks_exact_mut(TABLE_ENTRY_BYTES).for_each(forget_table_entry);
+        }
+    }
+
     /// The table of a channel, if it has one.
     fn table_of(&self, index: usize) -> Option<usize> {
         let channel = &self.channels[index];
@@ -179,12 +193,16 @@ impl Engine {
         if self.channels[index].source() == Some(DescriptorSource::CommandPort) {
             return self.take_command();
         }
-        let table = self.table_of(index).map_or(&[][..], |table| &self.tables[table]);
+        let table = self.table_of(index);
         let channel = &mut self.channels[index];
         let descriptor = channel.waiting.pop_front().unwrap_or_else(|| {
             let places = u32::from(self.parameters.table_descriptors);
             let at = (channel.begun % places) as usize * TABLE_ENTRY_BYTES;
-            Descriptor::from_table(&table[at..at + TABLE_ENTRY_BYTES])
+            let table = table.map_or(&mut [][..], |table| &mut self.tables[table]);
+            let entry = &mut table[at..at + TABLE_ENTRY_BYTES];
+            let descriptor = Descriptor::from_table(entry);
+            forget_table_entry(entry);
+            descriptor
         });
         channel.begun = channel.begun.wrapping_add(1);
         (descriptor, Origin::Host)

@@ -373,6 +373,7 @@ impl Engine {
         self.channels[index].restart();
         self.channels[index].note_wait(None, now_ps, now_ps);
         self.command_stopped(index);
+        self.forget_table(index);
         if index == 0 {
             self.stream.clear();
         }

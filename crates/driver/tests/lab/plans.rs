@@ -97,6 +97,14 @@ fn a_port_that_redirects_sends_peers_through_the_root_complex() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         redirect(&bus, "rc47a.down0");
+        // The switch above it would have to send them back where they come from.
+        let half_way = Plan::new(&bus, place(&bus, "fpga1"), place(&bus, "fpga2")).unwrap_err();
+        assert_eq!(
+            half_way.to_string(),
+            "rc47a.down0 redirects peer requests to the root complex (ACS), and rha25.down0 above \
+             it does not: it refuses them, as their target is below it"
+        );
+        redirect(&bus, "rha25.down0");
         let plan = Plan::new(&bus, place(&bus, "fpga1"), place(&bus, "fpga2")).unwrap();
         let names = [
             "fpga1",
