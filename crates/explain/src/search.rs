@@ -19,8 +19,9 @@
 //!    once. Settings come first, which can be set otherwise, then choices of the program, parts of
 //!    the requester, buffers, memories, and last what a run cannot be without: latencies and links.
 //!
-//! Where no limit gains alone, several may hold the run at the same rate. All are lifted; then
-//! each is put back alone, and those that bring the old figure back are the bottleneck together.
+//! Where no limit gains alone, several may hold the run at the same rate. All are lifted, which has
+//! to gain [`CLEAR`]: many small gains are no bottleneck. Then each is put back alone, and those that
+//! take more than half of the gain away are the bottleneck together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -41,6 +42,8 @@ pub const CLEAR: f64 = 0.03;
 pub const SAME_SHARE: f64 = 0.1;
 /// Gains are the same where they differ by no more than this.
 pub const SAME: f64 = 0.001;
+/// Share of the gain of all limits together that is left without those that do not matter.
+const KEPT_SHARE: f64 = 0.5;
 /// Steps: the bottleneck, and the next one.
 const STEPS: usize = 2;
 /// Most runs of one search; hundreds of limits in a lab in which no two parts are the same.
@@ -205,6 +208,17 @@ impl Search<'_> {
         tried.into_iter().collect()
     }
 
+    fn one<C: Case>(
+        &self,
+        case: &C,
+        before: Figure,
+        levers: &[Lever<C>],
+        lifted: &[usize],
+    ) -> Result<Tried, ExplainError> {
+        let tried = self.all(case, before, levers, &[lifted.to_vec()])?;
+        Ok(tried[0])
+    }
+
     fn each_alone<C: Case>(
         &self,
         case: &C,
@@ -215,8 +229,8 @@ impl Search<'_> {
         self.all(case, before, levers, &sets)
     }
 
-    /// The limits that hold a run together, where none gains alone: those each of which brings
-    /// the old figure back if it is the only one that is not lifted.
+    /// The limits that hold a run together, where none gains alone: those each of which holds it
+    /// if it is the only one that is not lifted.
     fn together<C: Case>(
         &self,
         case: &C,
@@ -227,37 +241,37 @@ impl Search<'_> {
             return Ok(None);
         }
         let every: Vec<usize> = (0..levers.len()).collect();
-        let all = self.all(case, before, levers, std::slice::from_ref(&every))?;
-        if all.iter().all(|tried| tried.gain < THRESHOLD) {
+        let most = self.one(case, before, levers, &every)?.gain;
+        if most < CLEAR {
             return Ok(None);
         }
         let but = |left: &usize| every.iter().copied().filter(|index| index != left).collect();
         let sets: Vec<Vec<usize>> = every.iter().map(but).collect();
         let put_back = self.all(case, before, levers, &sets)?;
-        let holding = every.iter().copied().filter(|index| put_back[*index].gain < THRESHOLD);
+        let kept = most * KEPT_SHARE;
+        let holding = every.iter().copied().filter(|index| put_back[*index].gain < kept);
         let holding: Vec<usize> = holding.collect();
-        let tried = self.all(case, before, levers, std::slice::from_ref(&holding))?;
-        if tried.iter().any(|tried| tried.gain >= THRESHOLD) {
+        if self.one(case, before, levers, &holding)?.gain >= kept {
             return Ok(Some(holding));
         }
-        self.least(case, before, levers, every).map(Some)
+        self.least(case, before, levers, kept).map(Some)
     }
 
-    /// Some limits that together gain, none of which can be left out. The least specific are
+    /// Limits that together gain so much, none of which can be left out. The least specific are
     /// left out first.
     fn least<C: Case>(
         &self,
         case: &C,
         before: Figure,
         levers: &[Lever<C>],
-        mut lifted: Vec<usize>,
+        gain: f64,
     ) -> Result<Vec<usize>, ExplainError> {
+        let mut lifted: Vec<usize> = (0..levers.len()).collect();
         let mut order = lifted.clone();
         order.sort_by_key(|index| std::cmp::Reverse(levers[*index].limit.kind));
         for left in order {
             let fewer: Vec<usize> = lifted.iter().copied().filter(|index| *index != left).collect();
-            let tried = self.all(case, before, levers, std::slice::from_ref(&fewer))?;
-            if tried.iter().any(|tried| tried.gain >= THRESHOLD) {
+            if self.one(case, before, levers, &fewer)?.gain >= gain {
                 lifted = fewer;
             }
         }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs in the base lab, short enough that none is shortened.
+
+use std::sync::Arc;
+
+use crosslane_bench::Options;
+use crosslane_explain::{Choices, FlowEnds, FlowRequest, Job, TrafficRun, WorkloadRun, kind_word};
+use crosslane_fabric::FlowKind;
+use crosslane_lab::file::parts::{EndpointPart, RootComplexPart};
+use crosslane_lab::{Lab, LabFile};
+
+/// The lab without a bottleneck.
+pub fn base() -> Lab {
+    Lab::from_text("base.toml", include_str!("base.toml")).unwrap()
+}
+
+/// The base lab with constants set anew.
+pub fn base_with(constants: &[(&str, f64)]) -> Lab {
+    constants.iter().fold(base(), |lab, (path, value)| lab.with_constant(path, *value).unwrap())
+}
+
+/// A lab with what is no constant set anew.
+pub fn edited(lab: &Lab, edit: impl FnOnce(&mut LabFile)) -> Lab {
+    lab.edited(edit).unwrap()
+}
+
+/// The base lab with another host.
+pub fn with_host(edit: impl FnOnce(&mut RootComplexPart)) -> Lab {
+    edited(&base(), |file| edit(Arc::make_mut(&mut file.hosts[0].part)))
+}
+
+/// The base lab with one card that is not like the others: `number` as in its name.
+pub fn with_card(number: usize, edit: impl FnOnce(&mut EndpointPart)) -> Lab {
+    edited(&base(), |file| edit(Arc::make_mut(&mut file.endpoints[number - 1].part)))
+}
+
+/// Transfers of so many bytes, a MiB together, so many at once.
+pub fn transfers(size_bytes: u64, outstanding: u32) -> Options {
+    let iterations = (1 << 20) / size_bytes;
+    Options { size_bytes, iterations, outstanding, ..Options::default() }
+}
+
+/// A run through the driver; each flow has its cards.
+pub fn through_driver(lab: Lab, job: Job, flows: &[&[&str]]) -> WorkloadRun {
+    let running = lab.build_engines(1).unwrap();
+    let flows = flows.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
+    let lab = Arc::new(lab);
+    WorkloadRun { lab, job, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
+}
+
+/// card5 writes to the host.
+pub fn writes(lab: Lab) -> WorkloadRun {
+    through_driver(lab, Job::Write(transfers(1 << 16, 8)), &[&["card5"]])
+}
+
+/// card5 writes to the host, a page each time.
+pub fn small_writes(lab: Lab) -> WorkloadRun {
+    through_driver(lab, Job::Write(transfers(1 << 12, 64)), &[&["card5"]])
+}
+
+/// The same with one transfer at a time.
+pub fn one_at_a_time(lab: Lab) -> WorkloadRun {
+    through_driver(lab, Job::Write(transfers(1 << 12, 1)), &[&["card5"]])
+}
+
+/// card5 reads from the host.
+pub fn reads(lab: Lab) -> WorkloadRun {
+    through_driver(lab, Job::Read(transfers(1 << 16, 8)), &[&["card5"]])
+}
+
+/// The same, a page each time.
+pub fn small_reads(lab: Lab) -> WorkloadRun {
+    through_driver(lab, Job::Read(transfers(1 << 12, 64)), &[&["card5"]])
+}
+
+/// card5 writes to card6, through the root complex.
+pub fn peers(lab: Lab) -> WorkloadRun {
+    through_driver(lab, Job::Peer(transfers(1 << 16, 8)), &[&["card5", "card6"]])
+}
+
+/// card1 writes to card2, below one switch.
+pub fn switched_peers(lab: Lab) -> WorkloadRun {
+    through_driver(lab, Job::Peer(transfers(1 << 16, 8)), &[&["card1", "card2"]])
+}
+
+/// The four cards below the switch write to the host.
+pub fn four_writes(lab: Lab) -> WorkloadRun {
+    let flows: [&[&str]; 4] = [&["card1"], &["card2"], &["card3"], &["card4"]];
+    let options = Options { iterations: 8, ..transfers(1 << 16, 8) };
+    through_driver(lab, Job::Write(options), &flows)
+}
+
+/// From the host through card5 and card6 to the host.
+pub fn chain(lab: Lab) -> WorkloadRun {
+    let options = Options { iterations: 1, ..transfers(1 << 18, 1) };
+    through_driver(lab, Job::Chain(options), &[&["card5", "card6"]])
+}
+
+/// A run of generic requesters: who, whose memory, what, and bytes of one operation.
+pub fn generic(lab: Lab, operations: u64, flows: &[(&str, &str, FlowKind, u64)]) -> TrafficRun {
+    let flows = flows.iter().map(|(from, to, kind, operation_bytes)| FlowRequest {
+        label: format!("{from}:{to}:{}", kind_word(*kind)),
+        from: (*from).to_owned(),
+        to: (*to).to_owned(),
+        kind: *kind,
+        operation_bytes: *operation_bytes,
+        payload_bytes: None,
+    });
+    TrafficRun {
+        flows: flows.collect(),
+        lab: Arc::new(lab),
+        choices: Choices {
+            operations: Some(operations),
+            outstanding: None,
+            relaxed: false,
+            relaxed_reads: false,
+        },
+        seed: 1,
+        shuffle: false,
+        max_payload_bytes: None,
+        dllps_free: false,
+    }
+}
