@@ -101,6 +101,50 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
+    /// All of them, the most specific first.
+    pub const ALL: [Self; 40] = [
+        Self::LinkWidth,
+        Self::LinkGeneration,
+        Self::BitErrors,
+        Self::AcsRedirect,
+        Self::MaxPayload,
+        Self::MaxReadRequest,
+        Self::StrictOrdering,
+        Self::Notification,
+        Self::SystemCall,
+        Self::Registration,
+        Self::Outstanding,
+        Self::DescriptorGap,
+        Self::IdleClocks,
+        Self::DescriptorFetch,
+        Self::ReadingDescriptors,
+        Self::Tags,
+        Self::CreditReturn,
+        Self::PartialLines,
+        Self::SlowReader,
+        Self::MemoryWrite,
+        Self::ReadSlots,
+        Self::CompletionSize,
+        Self::MemoryRead,
+        Self::PeerToPeer,
+        Self::PostedCredits,
+        Self::NonPostedCredits,
+        Self::CompletionCredits,
+        Self::ReplayBuffer,
+        Self::PeerWindow,
+        Self::StreamFifo,
+        Self::Processor,
+        Self::Dllps,
+        Self::Datapath,
+        Self::ReadLength,
+        Self::SwitchLatency,
+        Self::EndpointLatency,
+        Self::MemoryLatency,
+        Self::Flight,
+        Self::SharedLink,
+        Self::Link,
+    ];
+
     /// Whether it is a link that does all that its ports can.
     #[must_use]
     pub const fn is_link(self) -> bool {
@@ -119,4 +163,17 @@ pub struct Limit {
     pub words: String,
     /// What it was changed to for the run without it, such as `256 tags`.
     pub lifted: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_are_all() {
+        let places = LimitKind::ALL.map(|kind| kind as usize);
+        assert!(places.iter().enumerate().all(|(place, kind)| place == *kind), "{places:?}");
+        // It is the last that there is.
+        assert_eq!(LimitKind::ALL.last(), Some(&LimitKind::Link));
+    }
 }

@@ -13,15 +13,16 @@
 //!    on short payloads, on what is sent again, or on lanes that are missing comes before a faster
 //!    link, which is then the next step. This holds for rates; of a latency the largest gain
 //!    counts alone.
-//! 3. Of gains that are the same (within [`SAME_SHARE`] of the gain, or [`SAME`]) the most
-//!    specific limit is named, in the order of [`LimitKind`]. Often several cures bring a run
-//!    to the same next limit: reads that wait for tags gain as well from a memory that answers at
-//!    once. Settings come first, which can be set otherwise, then choices of the program, parts of
-//!    the requester, buffers, memories, and last what a run cannot be without: latencies and links.
+//! 3. Of gains of a rate that are the same (within [`SAME_SHARE`] of the gain, or [`SAME`]) the
+//!    most specific limit is named, in the order of [`LimitKind`](crate::LimitKind). Often several
+//!    cures bring a run to the same next limit: reads that wait for tags gain as well from a memory
+//!    that answers at once. Settings come first, which can be set otherwise, then choices of the
+//!    program, parts of the requester, buffers and memories, and last what a run cannot be without:
+//!    latencies and links.
 //!
-//! Where no limit gains alone, several may hold the run at the same rate. All are lifted, which has
-//! to gain [`CLEAR`]: many small gains are no bottleneck. Then each is put back alone, and those that
-//! take more than half of the gain away are the bottleneck together.
+//! Where no limit gains alone, several may hold the run at the same rate. All are lifted, which
+//! has to gain [`CLEAR`]: many small gains are no bottleneck. Then each is put back alone, and
+//! those that take more than half of the gain away are the bottleneck together.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -148,7 +149,9 @@ fn bottleneck<C>(better: Better, levers: &[Lever<C>], tried: &[Tried]) -> Option
     };
     let most = |indexes: &[usize]| indexes.iter().map(|at| tried[*at].gain).fold(0.0, f64::max);
     let (of_links, of_others) = (most(&links), most(&others));
-    let same = |gain: f64| gain - (gain * SAME_SHARE).max(SAME);
+    // Of a latency each limit takes its own part; there are no two cures for one ill.
+    let share = if better == Better::Higher { SAME_SHARE } else { 0.0 };
+    let same = |gain: f64| gain - (gain * share).max(SAME);
     let is_link = of_others < CLEAR && same(of_links) > of_others;
     let (candidates, gain) = if is_link { (links, of_links) } else { (others, of_others) };
     let candidates = candidates.into_iter().filter(|at| tried[*at].gain >= same(gain));

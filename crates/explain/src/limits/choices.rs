@@ -54,8 +54,11 @@ fn dllps<C: Clone + 'static>(
     for (direction, _) in ways.data_directions() {
         names.push(ways.direction_name(direction));
     }
-    let place = list(&names);
-    let words = format!("Acks and UpdateFCs beside the data on {place}");
+    let place = match names.len() {
+        0..=2 => list(&names),
+        count => format!("the {count} directions that data cross"),
+    };
+    let words = "Acks and UpdateFCs beside the data".to_owned();
     lever(LimitKind::Dllps, (&place, words, "they take no time"), free)
 }
 

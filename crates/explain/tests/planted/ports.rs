@@ -141,9 +141,8 @@ fn dllps() {
     };
     let without = WorkloadRun { dllps_free: true, ..run(1.0) };
     let planted = Planted { case: run(1.0), without, base: &PEERS };
-    let place = "card5 -> host0.port1, host0.port2 -> card6, card6 -> host0.port2 and 1 more";
-    let words = format!("Acks and UpdateFCs beside the data on {place}");
-    planted.is_named(Dllps, place, &words);
+    let place = "the 4 directions that data cross";
+    planted.is_named(Dllps, place, "Acks and UpdateFCs beside the data");
     let alone = peers(base_with(&[("part.card.port.ack_tlps", 1.0)]));
     assert_ne!(explained(&alone).steps[0].limits[0].kind, Dllps, "one way they cost nothing");
 }

@@ -79,3 +79,9 @@ fn two_that_hold_a_run_alike_are_named_together() {
     let without = crosslane_explain::Case::figure(&made(1e6, 16.0)).unwrap().value;
     assert!((step.value / without - 1.0).abs() < 0.002, "{} and {without}", step.value);
 }
+
+#[test]
+fn what_is_said_of_a_run_is_always_the_same() {
+    let made = || explained(&small_writes(base_with(&[("part.slot.bit_error_rate", 2e-5)])));
+    assert_eq!(made(), made());
+}

@@ -9,8 +9,8 @@ use crosslane_explain::{Job, WorkloadRun};
 use crosslane_lab::Lab;
 
 use crate::runs::{
-    base_with, chain, peers, reads, small_reads, small_writes, through_driver, transfers,
-    with_card, writes,
+    base_with, chain, four_writes, peers, reads, small_reads, small_writes, through_driver,
+    transfers, with_card, writes,
 };
 use crate::{CHAIN, PEERS, Planted, READS, SMALL_READS, SMALL_WRITES, WRITES, explained};
 
@@ -63,6 +63,16 @@ fn gap_after_each_descriptor() {
     let run = |ns| small_writes(base_with(&[("part.card.requester.operation_gap_ns", ns)]));
     let planted = Planted { case: run(1500.0), without: run(0.0), base: &SMALL_WRITES };
     planted.is_named(DescriptorGap, "card5", "the gap of 1.5 us after each descriptor of card5");
+}
+
+/// What four cards have alike is one limit.
+#[test]
+fn gaps_of_four_cards() {
+    let run = |ns| four_writes(base_with(&[("part.card.requester.operation_gap_ns", ns)]));
+    let base = explained(&run(0.0));
+    let planted = Planted { case: run(20_000.0), without: run(0.0), base: &base };
+    let words = "the gap of 20 us after each descriptor of card1 to card4";
+    planted.is_named(DescriptorGap, "card1 to card4", words);
 }
 
 #[test]
