@@ -203,11 +203,22 @@ class Plots(InBrowser):
                 tip = page.locator(".tip")
                 self.assertTrue(tip.is_visible())
                 self.assertIn("read\n32 KiB: ", tip.inner_text())
+                self.assertNotIn("write", tip.inner_text())
                 self.assertIn("MB/s", tip.inner_text())
                 self.assertEqual(chart.locator(".ring").count(), 1)
                 page.mouse.move(2, 2)
                 self.assertFalse(tip.is_visible())
                 self.assertEqual(chart.locator(".ring").count(), 0)
+
+    def test_values_in_one_place_are_read_together(self) -> None:
+        with self.opened() as page:
+            chart = page.locator("figure.plot").nth(2).locator(".chart.wide")
+            show(chart)
+            mark = chart.locator(".series.ours .mark").nth(3).bounding_box()
+            page.mouse.move(mark["x"] + mark["width"] / 2, mark["y"] + mark["height"] / 2)
+            said = page.locator(".tip").inner_text()
+            self.assertIn("simulated\n8 FPGAs: 6102.4 MB/s", said)
+            self.assertIn("simulated, published\n8 FPGAs: 6090 MB/s", said)
 
     def test_a_hidden_series_is_not_read(self) -> None:
         with self.opened() as page:

@@ -50,10 +50,12 @@
     if (description) svg.setAttribute("aria-describedby", description.id);
     title.remove();
   }
-  const showTip = (text, x, y) => {
-    const [first, ...rest] = text.split("\n");
-    const lines = rest.length ? [make("strong", {}, first), rest.join("\n")] : [first];
-    tip.replaceChildren(...lines);
+  const showTip = (texts, x, y) => {
+    const lines = (text) => {
+      const [first, ...rest] = text.split("\n");
+      return rest.length ? [make("strong", {}, first), rest.join("\n")] : [first];
+    };
+    tip.replaceChildren(...texts.flatMap(lines));
     tip.hidden = false;
     const { width, height } = tip.getBoundingClientRect();
     const room = root.clientWidth - width - 8;
@@ -69,7 +71,7 @@
     drawing.addEventListener("pointermove", (event) => {
       let element = event.target;
       while (element !== drawing && !words.has(element)) element = element.parentNode;
-      if (words.has(element)) showTip(words.get(element), event.clientX, event.clientY);
+      if (words.has(element)) showTip([words.get(element)], event.clientX, event.clientY);
       else hideTip();
     });
     drawing.addEventListener("pointerleave", hideTip);
@@ -79,11 +81,14 @@
 
   // Plots: the nearest value to a pointer; the arrow keys go from value to value.
   const NEAR = 70;
+  // Marks of several series so close to each other are one place.
+  const TOGETHER = 2;
+  const MOST_TOGETHER = 6;
   const place = (mark) => {
     const [, x, y] = /^M(\S+) ([^a-z]+)/.exec(mark.getAttribute("d"));
     return { mark, x: Number(x), y: Number(y) };
   };
-  const readOut = (svg, { mark, x, y }) => {
+  const readOut = (svg, { x, y }, marks) => {
     hideTip();
     const ring = document.createElementNS("http://www.w3.org/2000/svg", "circle");
     for (const [key, value] of Object.entries({ class: "ring", cx: x, cy: y, r: 8 })) {
@@ -91,7 +96,7 @@
     }
     svg.append(ring);
     const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
-    showTip(words.get(mark), at.x, at.y);
+    showTip(marks.map(({ mark }) => words.get(mark)), at.x, at.y);
   };
   for (const stage of all(".stage")) {
     const drawn = () => all("svg", stage).find((svg) => svg.getClientRects().length > 0);
@@ -108,12 +113,13 @@
         .matrixTransform(svg.getScreenCTM().inverse());
       let nearest = null;
       let least = NEAR;
-      for (const mark of shown().flatMap(({ marks }) => marks)) {
+      const marks = shown().flatMap(({ marks }) => marks);
+      for (const mark of marks) {
         const distance = Math.hypot(mark.x - at.x, mark.y - at.y);
-        // Of marks in one place the topmost, which comes last.
-        if (distance <= least) [nearest, least] = [mark, distance];
+        if (distance < least) [nearest, least] = [mark, distance];
       }
-      if (nearest) readOut(svg, nearest);
+      const isThere = ({ x, y }) => Math.hypot(x - nearest.x, y - nearest.y) <= TOGETHER;
+      if (nearest) readOut(svg, nearest, marks.filter(isThere).slice(0, MOST_TOGETHER));
       else hideTip();
     });
     stage.addEventListener("pointerleave", hideTip);
@@ -135,7 +141,7 @@
       row = (Math.min(row, series.length - 1) + down + series.length) % series.length;
       const { marks } = series[row];
       column = Math.max(0, Math.min(column + right, marks.length - 1));
-      readOut(drawn(), marks[column]);
+      readOut(drawn(), marks[column], [marks[column]]);
     });
   }
 

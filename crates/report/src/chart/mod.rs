@@ -19,7 +19,7 @@ use self::backend::{Backend, CHARACTER_WIDTH, Ink, Layer, SCALE};
 pub use self::look::Look;
 pub use self::points::LeftOut;
 use crate::number::{count, pixels, with_unit};
-use crate::plot::{Axis, Plot, Scale, SeriesKind};
+use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 
 /// How large a plot is drawn, pixels.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +124,7 @@ impl<'a> Chart<'a> {
         let description = format!("{id}-description");
         html! {
             svg class={ "chart " (size.class) } role="img"
-                viewBox={ "0 0 " (size.width) " " (size.height) }
+                viewBox={ "0 0 " (size.width) " " (size.height) } preserveAspectRatio="xMinYMid"
                 aria-labelledby={ (title) " " (description) }
             {
                 title id=(title) { (self.plot.title) }
@@ -345,7 +345,13 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
     let kind = chart.plot.series[index].kind;
     let is_quiet =
         kind == SeriesKind::Ceiling || (kind == SeriesKind::Ours && places.len() > MOST_MARKS);
-    let radius = if kind == SeriesKind::Published { 4.8 } else { 3.8 };
+    // Where series lie upon each other, the marks of those below look out.
+    let series = &chart.plot.series;
+    let ours = |series: &&Series| series.kind == SeriesKind::Ours;
+    let above = series[index + 1..].iter().filter(ours).count() as f64;
+    let all = series.iter().filter(ours).count() as f64;
+    let radius =
+        if kind == SeriesKind::Published { 5.2 } else { 3.6 + 1.8 * above / (all - 1.0).max(1.0) };
     html! {
         @for (point, place) in places {
             @let (x, y) = chart.words(point);

@@ -38,6 +38,9 @@ pub fn cell(text: impl Into<String>) -> Cell {
     Cell { text: text.into(), is_bad: false }
 }
 
+/// A table of more columns than this is set more densely.
+const MANY_COLUMNS: usize = 8;
+
 fn scrolled(table: &Table, name: &str) -> Markup {
     // A row may have more cells than there are headings, if its maker was mistaken: all are shown.
     let columns =
@@ -53,7 +56,9 @@ fn scrolled(table: &Table, name: &str) -> Markup {
                 (count(bad, "value", "values")) " to look at." }
         }
         div.scroll tabindex="0" role="group" aria-label=(name) {
-            table data-searchable[table.is_searchable] {
+            table class=[(columns > MANY_COLUMNS).then_some("dense")]
+                data-searchable[table.is_searchable]
+            {
                 @if columns > 0 {
                     thead { tr {
                         @for index in 0..columns {
