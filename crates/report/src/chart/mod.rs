@@ -345,13 +345,7 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
     let kind = chart.plot.series[index].kind;
     let is_quiet =
         kind == SeriesKind::Ceiling || (kind == SeriesKind::Ours && places.len() > MOST_MARKS);
-    // Where series lie upon each other, the marks of those below look out.
-    let series = &chart.plot.series;
-    let ours = |series: &&Series| series.kind == SeriesKind::Ours;
-    let above = series[index + 1..].iter().filter(ours).count() as f64;
-    let all = series.iter().filter(ours).count() as f64;
-    let radius =
-        if kind == SeriesKind::Published { 5.2 } else { 3.6 + 1.8 * above / (all - 1.0).max(1.0) };
+    let radius = if kind == SeriesKind::Published { 5.2 } else { own_radius(chart, index) };
     html! {
         @for (point, place) in places {
             @let (x, y) = chart.words(point);
@@ -362,4 +356,17 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
             }
         }
     }
+}
+
+/// Radius of a mark of ours. Where lines lie upon each other, the marks of those below look out;
+/// where a document's rings lie around ours, all stay within them.
+fn own_radius(chart: &Chart, index: usize) -> f64 {
+    let series = &chart.plot.series;
+    if series.iter().any(|series| series.kind == SeriesKind::Published) {
+        return 3.6;
+    }
+    let ours = |series: &&Series| series.kind == SeriesKind::Ours;
+    let above = series[index + 1..].iter().filter(ours).count() as f64;
+    let others = series.iter().filter(ours).count() as f64 - 1.0;
+    3.6 + 1.8 * above / others.max(1.0)
 }
