@@ -106,17 +106,16 @@ class InBrowser(unittest.TestCase):
 class EveryPage(InBrowser):
     """What holds for any page."""
 
-    def pages(self) -> Iterator[Path]:
+    @staticmethod
+    def pages() -> list[Path]:
         """The sample and those that are named."""
         named = [Path(name) for name in os.environ.get("CROSSLANE_PAGES", "").split(":") if name]
-        for path in [SAMPLE, *named]:
-            with self.subTest(page=str(path)):
-                yield path.resolve()
+        return [path.resolve() for path in [SAMPLE, *named]]
 
     def test_no_page_scrolls_sideways(self) -> None:
         for path in self.pages():
             for width in WIDTHS:
-                with self.opened(path, width) as page:
+                with self.subTest(page=str(path)), self.opened(path, width) as page:
                     self.assertLessEqual(
                         page.evaluate("document.scrollingElement.scrollWidth"), width
                     )
@@ -124,7 +123,7 @@ class EveryPage(InBrowser):
     def test_text_has_contrast_in_both_themes(self) -> None:
         for path in self.pages():
             for theme in THEMES:
-                with self.opened(path, theme=theme) as page:
+                with self.subTest(page=str(path)), self.opened(path, theme=theme) as page:
                     page.evaluate(
                         "for (const d of document.querySelectorAll('details')) d.open = true"
                     )
@@ -136,7 +135,7 @@ class EveryPage(InBrowser):
 
     def test_print_has_pages_on_white(self) -> None:
         for path in self.pages():
-            with self.opened(path, theme="dark") as page:
+            with self.subTest(page=str(path)), self.opened(path, theme="dark") as page:
                 pdf = page.pdf(format="A4", print_background=True)
                 self.assertGreater(len(re.findall(rb"/Type\s*/Page\b", pdf)), 1)
                 page.emulate_media(media="print")
@@ -146,7 +145,7 @@ class EveryPage(InBrowser):
 
     def test_headings_and_landmarks(self) -> None:
         for path in self.pages():
-            with self.opened(path) as page:
+            with self.subTest(page=str(path)), self.opened(path) as page:
                 levels = page.evaluate(
                     "[...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))"
                 )
@@ -161,7 +160,7 @@ class EveryPage(InBrowser):
 
     def test_all_can_be_read_without_javascript(self) -> None:
         for path in self.pages():
-            with self.opened(path, javascript=False) as page:
+            with self.subTest(page=str(path)), self.opened(path, javascript=False) as page:
                 self.assertFalse(page.locator("#theme").is_visible())
                 self.assertEqual(page.locator(".legend button, th button").count(), 0)
                 for section in page.locator("main > section").all():
