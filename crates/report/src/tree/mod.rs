@@ -2,7 +2,7 @@
 //! A tree as a drawing: hosts at the left, endpoints at the right, every link with its rate and,
 //! where it was counted, with the load of each direction.
 //!
-//! Read first: [`layout`], then [`draw`].
+//! Read first: [`layout`], then [`draw()`].
 
 mod draw;
 mod layout;
