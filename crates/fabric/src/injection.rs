@@ -19,8 +19,8 @@ pub const MAX_INJECTED: usize = 10_000;
 /// What happens to a TLP on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlpFault {
-    /// The transmitter marks its data as wrong: EP is set (PCIe 6.x 2.7.2). TLPs without data
-    /// are passed over.
+    /// The transmitter has lost its data, and says so: EP is set (PCIe 6.x 2.7.2), and other bytes
+    /// are sent. TLPs without data are passed over.
     Poison,
     /// The node at the end of the direction loses it, though its link has acknowledged it: what a
     /// broken switch does. Of a lost posted request nobody learns; the requester of a lost
@@ -103,6 +103,11 @@ impl Disturbance {
     fn is_over(&self) -> bool {
         self.injections.is_empty() && self.stalled_until_ps.is_none()
     }
+}
+
+/// Makes poisoned data such that whoever takes them for good is found out.
+pub(crate) fn garble(payload: &mut [u8]) {
+    payload.iter_mut().for_each(|byte| *byte = !*byte);
 }
 
 impl Fabric {
@@ -231,6 +236,7 @@ impl Fabric {
     pub(crate) fn enqueue_disturbed(&mut self, direction: u32, source: u32, index: PacketIndex) {
         if self.fault_happens(direction, index, TlpFault::Poison) {
             self.packets.get_mut(index).header.poisoned = true;
+            garble(self.packets.payload_mut(index));
         }
         let doubled = self.fault_happens(direction, index, TlpFault::Duplicate);
         let copy = doubled.then(|| {

@@ -12,7 +12,7 @@ use crate::fabric::Fabric;
 /// same read is answered as ever, up to the completion that would hold the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryFault {
-    /// The completion says that its data are wrong (PCIe 6.x 2.7.2).
+    /// The completion says that its data are wrong (PCIe 6.x 2.7.2), and they are.
     Poisoned,
     /// The read ends with Completer Abort (PCIe 6.x 2.3.1).
     CompleterAbort,

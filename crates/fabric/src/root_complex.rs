@@ -13,6 +13,7 @@ use crate::cpu::{INTERRUPT_ADDRESSES, Interrupt, MAX_INTERRUPTS};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
+use crate::injection::garble;
 use crate::memory_fault::{Answer, MemoryFaults, answer};
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::{PeerToPeer, RootComplexParameters};
@@ -271,6 +272,9 @@ impl RootComplex {
             let index = fabric.inject(packet, |payload| {
                 if let Some(place) = payload.get_mut(skip..skip + piece.bytes as usize) {
                     memory.read(piece.memory_address, place);
+                }
+                if header.poisoned {
+                    garble(payload);
                 }
             });
             fabric.enqueue(direction ^ 1, OWN_SOURCE, index);
