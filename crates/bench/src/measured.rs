@@ -76,6 +76,15 @@ impl ChannelReport {
     pub fn tlp_bytes(&self) -> f64 {
         self.counters.bytes as f64 / f64::from(self.counters.tlps.max(1))
     }
+
+    /// Clocks without a descriptor while data moved. The engine counts them from the reset of
+    /// its counters on, so the time before the first TLP and behind the last is taken off.
+    #[must_use]
+    pub fn no_descriptor_clocks(&self) -> u64 {
+        let moving = self.counters.last_clocks.saturating_sub(self.counters.first_clocks);
+        let around = self.counted_clocks.saturating_sub(moving);
+        u64::from(self.counters.no_descriptor_clocks).saturating_sub(around)
+    }
 }
 
 /// Counters of one lane after the run.

@@ -20,6 +20,7 @@ mod table;
 mod torture_command;
 mod traffic;
 mod tree;
+mod why;
 mod workload;
 
 use std::process::ExitCode;

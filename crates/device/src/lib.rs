@@ -8,5 +8,5 @@
 mod engine;
 mod parameters;
 
-pub use engine::Engine;
+pub use engine::{ChannelKind, ChannelWaits, Engine};
 pub use parameters::{EngineParameters, ParameterError};

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What each direction of a link did in a run.
 
-use crosslane_fabric::{DirectionId, Fabric, LinkCounters};
+use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
+use serde::Serialize;
+
+use crate::account::{TimeUse, Use};
 
 /// One direction of a link that the flows use.
 #[derive(Clone, Debug)]
@@ -42,6 +45,70 @@ impl DirectionOutcome {
         let dllps = counters.dllp_bytes as f64 / seconds;
         (packets - dllps) * counters.payload_bytes as f64 / tlp_bytes as f64
     }
+}
+
+/// What a direction of a link had to do, whether or not a flow uses it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DirectionLoad {
+    /// `fpga1 -> sw1.p1`.
+    pub direction: String,
+    /// `Gen2 x4`.
+    pub link: String,
+    /// Payload that it carried, bytes per second.
+    pub payload_bytes_per_second: f64,
+    /// Share of the time in which it sent anything but SKP ordered sets, 0 to 1.
+    pub busy_share: f64,
+    /// Uses that took time, in the order of [`Use::ALL`], as the link itself counts them. Their
+    /// shares are one together, to within rounding.
+    pub uses: Vec<TimeUse>,
+}
+
+impl DirectionLoad {
+    pub(crate) fn of(
+        fabric: &Fabric,
+        id: DirectionId,
+        counters: &LinkCounters,
+        span: Picoseconds,
+    ) -> Self {
+        let rate = fabric.link(id.link).parameters.rate;
+        let uses = uses(rate, counters);
+        let busy = |entry: &&TimeUse| !entry.what.is_idle() && entry.what != Use::Skp;
+        let seconds = span.as_seconds();
+        let payload = counters.payload_bytes as f64;
+        Self {
+            direction: direction_name(fabric, id),
+            link: rate.to_string(),
+            payload_bytes_per_second: if seconds > 0.0 { payload / seconds } else { 0.0 },
+            busy_share: uses.iter().filter(busy).map(|entry| entry.share).sum(),
+            uses,
+        }
+    }
+}
+
+/// What a direction did with its time by its own counters; empty where no time has passed. Shares
+/// are those of the time that was counted: a TLP counts as a whole when it is begun, so that this
+/// differs from the time between two readings by the rest of one TLP.
+pub(crate) fn uses(rate: LinkRate, counters: &LinkCounters) -> Vec<TimeUse> {
+    let wire_ps = |bytes: u64| bytes as f64 / rate.bytes_per_second() * 1e12;
+    let idle = |reason: IdleReason| counters.idle_ps[reason as usize] as f64;
+    let ps = |what: Use| match what {
+        Use::Payload => wire_ps(counters.payload_bytes),
+        Use::Header => wire_ps(counters.header_bytes),
+        Use::Replay => wire_ps(counters.replayed_bytes),
+        Use::Dllp => wire_ps(counters.dllp_bytes),
+        Use::Skp => wire_ps(counters.skp_bytes),
+        Use::SenderPace => idle(IdleReason::RequesterGap),
+        Use::NoTag => idle(IdleReason::NoTag),
+        Use::NoCredit => idle(IdleReason::NoCredit),
+        Use::ReceiverBusy => idle(IdleReason::ReceiverBusy),
+        Use::ReplayBuffer => idle(IdleReason::ReplayBuffer),
+        Use::Retraining => idle(IdleReason::Retraining),
+        Use::NothingToSend => idle(IdleReason::NothingToSend),
+        Use::Descriptor | Use::Host | Use::Stream | Use::PeerCredit => 0.0,
+    };
+    let whole: f64 = Use::ALL.into_iter().map(ps).sum();
+    let used = |what: Use| TimeUse { what, share: ps(what) / whole };
+    Use::ALL.into_iter().filter(|what| ps(*what) > 0.0).map(used).collect()
 }
 
 /// `fpga1 -> sw1.p1`.

@@ -363,7 +363,7 @@ impl Fabric {
                 // The last bytes can be seen a little after the last event.
                 let last_ps = self.flows.iter().map(FlowState::last_done_ps).max().unwrap_or(0);
                 self.events.advance_to(last_ps.min(limit_ps));
-                return RunEnd::Quiet;
+                return if last_ps > limit_ps { RunEnd::Limit } else { RunEnd::Quiet };
             }
             match self.events.peek_ps() {
                 None => return RunEnd::Stuck(self.unfinished()),
@@ -467,12 +467,8 @@ impl Fabric {
         }
     }
 
-    /// The device of an endpoint, as what it is.
     pub(crate) fn generic(&mut self, node: u32) -> Option<&mut GenericEndpoint> {
-        match &mut self.node_states[node as usize] {
-            NodeState::Endpoint(Some(device)) => device.as_any_mut().downcast_mut(),
-            _ => None,
-        }
+        self.device_as(NodeId(node))
     }
 
     /// Gives a new packet its number and its payload.

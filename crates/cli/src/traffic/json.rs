@@ -30,6 +30,7 @@ fn scenario(outcome: &TrafficOutcome) -> Value {
         .collect();
     json!({
         "flows": flows,
+        "why_not_faster": { "account": outcome.account },
         "links": links,
         "simulated_ps": outcome.simulated.0,
         "tlp_hops": outcome.tlp_hops,

@@ -9,6 +9,7 @@ use crosslane_fabric::FlowSource;
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
+use crate::why;
 
 /// The whole page: the rows of each flow, then the links of the last scenario.
 #[must_use]
@@ -21,6 +22,7 @@ pub fn page(outcomes: &[TrafficOutcome]) -> String {
     page.push_str(&flow_rows(outcomes));
     page.push('\n');
     page.push_str(&sharing(&last.directions, last.simulated));
+    page.push_str(&why::block(last.account.as_ref()));
     if outcomes.len() > 1 {
         let sizes: Vec<String> =
             last.flows.iter().map(|f| f.planned.flow.operation_bytes.to_string()).collect();

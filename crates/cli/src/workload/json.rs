@@ -39,6 +39,7 @@ fn scenario(outcome: &WorkloadOutcome) -> Value {
         "flows": flows,
         "while_all_active": common,
         "latency": outcome.round_trips.as_ref().map(latency_json),
+        "why_not_faster": { "account": outcome.account },
         "links": links,
         "links_span_ps": outcome.span.0,
         "ports_set": outcome.ports_set,
@@ -86,7 +87,6 @@ fn flow_json(flow: &WorkloadFlow) -> Value {
         "first_wrong_word": measured.data_errors.first_word,
         "channels": channels,
         "lanes": lanes,
-        "why_not_faster": flow.why,
     })
 }
 

@@ -11,6 +11,7 @@ use crosslane_explain::{Expected, Job, WorkloadFlow, WorkloadOutcome};
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
+use crate::why;
 
 /// The whole page: rows, then what belongs to the last scenario.
 #[must_use]
@@ -36,6 +37,7 @@ pub fn page(outcomes: &[WorkloadOutcome]) -> String {
         let _ = writeln!(page, "In the run of {} B:\n", last.job.size_bytes());
     }
     page.push_str(&details(last));
+    page.push_str(&why::block(last.account.as_ref()));
     page.push_str("Links while data moved, percent of the time; right of SKP: idle, by reason\n\n");
     page.push_str(&link_rows(&last.directions, last.span));
     page
@@ -192,9 +194,6 @@ fn details(outcome: &WorkloadOutcome) -> String {
             let _ = write!(text, "; registering the memory took {apart} us, apart");
         }
         text.push('\n');
-    }
-    for sentence in &flow.why {
-        let _ = writeln!(text, "{sentence}");
     }
     text.push('\n');
     text

@@ -126,7 +126,8 @@ impl Engine {
             return match self.has_descriptor(index) {
                 true if self.reads_enough(index) => Next::Wait(Wait::Tag),
                 true => Next::Nothing,
-                false => Next::Wait(Wait::Descriptor),
+                false if self.is_posted(index) => Next::Wait(Wait::Descriptor),
+                false => Next::Wait(Wait::Post),
             };
         };
         let wait = match channel.kind {

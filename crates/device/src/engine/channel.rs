@@ -10,16 +10,23 @@ use crosslane_regs::ring_descriptor;
 
 /// What a channel does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
+    /// It reads from the host.
     H2c,
+    /// It writes to the host.
     C2h,
+    /// It writes to a lane of another engine.
     Peer,
 }
 
-/// Why a channel sends nothing, as its counters tell it apart.
+/// Why a channel sends nothing. The registers tell all of these apart but the first two, which
+/// they count together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
+    /// A descriptor is posted, but not fetched yet.
     Descriptor,
+    /// Nothing is posted.
+    Post,
     Data,
     Tag,
     Link,
@@ -28,7 +35,7 @@ pub(super) enum Wait {
 }
 
 impl Wait {
-    pub const COUNT: usize = 6;
+    pub const COUNT: usize = 7;
 }
 
 /// A descriptor, from wherever it came.
@@ -94,15 +101,9 @@ pub(super) struct Counters {
     pub first_ps: Option<u64>,
     pub last_ps: u64,
     pub idle_ps: [u64; Wait::COUNT],
-}
-
-impl Counters {
-    /// Notes a TLP of `bytes` that is begun at `now_ps` and handed on whole at `whole_ps`.
-    pub fn note_tlp(&mut self, now_ps: u64, whole_ps: u64) {
-        self.tlps = self.tlps.wrapping_add(1);
-        self.first_ps.get_or_insert(now_ps);
-        self.last_ps = self.last_ps.max(whole_ps);
-    }
+    /// The same when the first TLP was begun, and when data last moved.
+    pub idle_at_first_ps: [u64; Wait::COUNT],
+    pub idle_at_last_ps: [u64; Wait::COUNT],
 }
 
 /// A channel.
@@ -326,6 +327,33 @@ impl Channel {
         let is_this = self.wait == Some(wait);
         let running = if is_this { now_ps.saturating_sub(self.wait_since_ps) } else { 0 };
         self.counters.idle_ps[wait as usize] + running
+    }
+
+    /// Idle time for all reasons up to `now_ps`.
+    fn all_idle_ps(&self, now_ps: u64) -> [u64; Wait::COUNT] {
+        let mut idle_ps = self.counters.idle_ps;
+        if let Some(wait) = self.wait {
+            idle_ps[wait as usize] += now_ps.saturating_sub(self.wait_since_ps);
+        }
+        idle_ps
+    }
+
+    /// Notes a TLP that is begun at `now_ps` and handed on whole at `whole_ps`.
+    pub fn note_tlp(&mut self, now_ps: u64, whole_ps: u64) {
+        let idle_ps = self.all_idle_ps(now_ps);
+        let counters = &mut self.counters;
+        counters.tlps = counters.tlps.wrapping_add(1);
+        if counters.first_ps.is_none() {
+            (counters.first_ps, counters.idle_at_first_ps) = (Some(now_ps), idle_ps);
+        }
+        counters.last_ps = counters.last_ps.max(whole_ps);
+        counters.idle_at_last_ps = idle_ps;
+    }
+
+    /// Notes data that have come in answer to reads.
+    pub fn note_data(&mut self, now_ps: u64) {
+        self.counters.last_ps = now_ps;
+        self.counters.idle_at_last_ps = self.all_idle_ps(now_ps);
     }
 
     /// The last TLP of a descriptor has been built; the datapath is free again at `free_ps`.

@@ -113,6 +113,16 @@ impl Engine {
         }
     }
 
+    /// Whether the host has posted a descriptor that the channel has not taken up, whether or not
+    /// it is there to be taken up.
+    pub(super) fn is_posted(&self, index: usize) -> bool {
+        let channel = &self.channels[index];
+        match channel.source() {
+            Some(DescriptorSource::CommandPort) => self.command_waits(index),
+            _ => channel.posted() != 0,
+        }
+    }
+
     /// Notes that more is posted than there are places for, or no place at all.
     fn check_posted(&mut self, index: usize) {
         let places = self.places(index);

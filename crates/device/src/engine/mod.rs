@@ -16,6 +16,7 @@ mod registers;
 mod status;
 mod tags;
 mod user;
+mod waits;
 mod write;
 
 use std::any::Any;
@@ -34,6 +35,9 @@ use lanes::{Lane, Stalled};
 use status::Msix;
 use tags::Tags;
 use user::User;
+
+pub use channel::Kind as ChannelKind;
+pub use waits::ChannelWaits;
 
 /// Timer token: the engine looks for work.
 const STEP: u32 = 0;

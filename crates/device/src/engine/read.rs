@@ -57,7 +57,7 @@ impl Engine {
         self.send(header, port, |_| {});
         let channel = &mut self.channels[index];
         // The last time is that of the last data.
-        channel.counters.note_tlp(now_ps, 0);
+        channel.note_tlp(now_ps, 0);
         if ends {
             channel.current = None;
             channel.begin_gap(self.engine_free_ps, self.parameters.descriptor_gap.0);
@@ -117,7 +117,7 @@ impl Engine {
                 if slot.error.is_some() {
                     report_refusal(header, slot.address, slot.bytes, port);
                 } else if self.tags.is_for_data(tag) {
-                    self.channels[slot.channel].counters.last_ps = port.now_ps();
+                    self.channels[slot.channel].note_data(port.now_ps());
                 }
                 self.advance_reads(slot.channel, port.now_ps());
                 self.wake = true;

@@ -174,7 +174,8 @@ impl Engine {
         let Some(index) = self.find_channel(kind, number) else { return 0 };
         let in_flight = self.tags.waiting_of(index);
         let c = &mut self.channels[index];
-        let idle = |c: &Channel, wait| (c.idle_ps(wait, now_ps) / clock_ps) as u32;
+        let clocks = |ps| (ps / clock_ps) as u32;
+        let idle = |c: &Channel, wait| clocks(c.idle_ps(wait, now_ps));
         match offset {
             channel::CONTROL => c.control,
             channel::STATUS => c.status(in_flight),
@@ -206,7 +207,9 @@ impl Engine {
             channel::FIRST_HIGH => c.latched[1],
             channel::LAST_LOW => low(c.counters.last_ps / clock_ps, &mut c.latched[2]),
             channel::LAST_HIGH => c.latched[2],
-            channel::IDLE_NO_DESCRIPTOR => idle(c, Wait::Descriptor),
+            channel::IDLE_NO_DESCRIPTOR => {
+                clocks(c.idle_ps(Wait::Descriptor, now_ps) + c.idle_ps(Wait::Post, now_ps))
+            }
             channel::IDLE_NO_DATA => idle(c, Wait::Data),
             channel::IDLE_NO_TAG => idle(c, Wait::Tag),
             channel::IDLE_LINK => idle(c, Wait::Link),
@@ -243,7 +246,7 @@ impl Engine {
         }
     }
 
-    fn find_channel(&self, kind: Kind, number: usize) -> Option<usize> {
+    pub(super) fn find_channel(&self, kind: Kind, number: usize) -> Option<usize> {
         let index = self.index(kind, number);
         let is_it = |c: &Channel| c.kind == kind && c.number == number;
         self.channels.get(index).is_some_and(is_it).then_some(index)

@@ -127,7 +127,7 @@ impl Engine {
         }
         channel.sent = channel.sent.wrapping_add(bytes);
         channel.counters.bytes += u64::from(bytes);
-        channel.counters.note_tlp(now_ps, whole_ps);
+        channel.note_tlp(now_ps, whole_ps);
         current.built += bytes;
         channel.current = Some(current);
         if current.built == current.descriptor.bytes {

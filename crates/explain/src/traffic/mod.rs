@@ -3,6 +3,7 @@
 //!
 //! Read first: [`TrafficRun`], then [`TrafficOutcome`].
 
+mod account;
 mod case;
 mod ceiling;
 mod plan;

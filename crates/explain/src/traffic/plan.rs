@@ -35,7 +35,7 @@ const STRIDE_BYTES: u64 = 64;
 const ONLY_HOST: &str = "host";
 
 /// What holds for all flows of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choices {
     /// Operations of each flow, or by size.
     pub operations: Option<u64>,

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crosslane_bench::{Carrier, DataTlps, Latencies};
 use crosslane_fabric::DirectionId;
@@ -12,17 +13,20 @@ use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 
+use super::account::{account_of, loads_of};
 use super::ceiling::{self, Counters, FlowCeiling};
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
+use crate::account::Account;
 use crate::error::ExplainError;
-use crate::links::{DirectionOutcome, direction_name};
+use crate::links::{DirectionLoad, DirectionOutcome, direction_name};
 use crate::progress::Progress;
+use crate::samples::Samples;
 
-/// Simulated time between two looks at the progress, at first.
-const FIRST_SLICE: Picoseconds = Picoseconds(1_000_000);
-/// Wall time that a slice should take, seconds.
-const SLICE_SECONDS: f64 = 0.1;
+/// Simulated time between two readings of the counters, at first: it doubles as a run gets long.
+const FIRST_SLICE: Picoseconds = Picoseconds::from_ns(250);
+/// Wall time between two reports of progress.
+const SHOWN_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A run of generic requesters and processors: what to run, and where.
 #[derive(Clone, Debug)]
@@ -82,6 +86,11 @@ pub struct TrafficOutcome {
     pub flows: Vec<TrafficFlow>,
     /// Every direction that a packet of a flow crossed.
     pub directions: Vec<DirectionOutcome>,
+    /// Every direction of the lab, from the first post to the last operation's end; of large
+    /// labs, those that packets crossed.
+    pub loads: Vec<DirectionLoad>,
+    /// Where the time of the busiest direction with data went, in the same time.
+    pub account: Option<Account>,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
     /// That nothing could happen any more before the flows had ended, as a sentence.
@@ -95,6 +104,20 @@ pub struct TrafficOutcome {
 }
 
 impl TrafficRun {
+    /// A run with seed 1 and TLPs in order, in which no port is set to another payload first.
+    #[must_use]
+    pub const fn new(lab: Arc<Lab>, flows: Vec<FlowRequest>, choices: Choices) -> Self {
+        Self {
+            lab,
+            flows,
+            choices,
+            seed: 1,
+            shuffle: false,
+            max_payload_bytes: None,
+            dllps_free: false,
+        }
+    }
+
     /// Makes the flows ready in a lab that was built.
     ///
     /// # Errors
@@ -154,10 +177,11 @@ impl TrafficRun {
                 .map_err(|error| ExplainError::Refused(error.to_string()))?;
             ids.push(id);
         }
-        let end = run_to_the_end(fabric, &planned, progress);
+        let mut samples = Samples::new(fabric, used_directions(&planned));
+        let end = run_to_the_end(fabric, &planned, &mut samples, progress);
         // The trace ends where the fabric rests: the sink must not outlive the run.
         drop(fabric.take_trace());
-        Ok(self.gather(&mut lab, planned, &ids, end))
+        Ok(self.gather(&mut lab, planned, &ids, end, &samples))
     }
 
     fn gather(
@@ -166,6 +190,7 @@ impl TrafficRun {
         planned: Vec<PlannedFlow>,
         ids: &[FlowId],
         end: RunEnd,
+        samples: &Samples,
     ) -> TrafficOutcome {
         let simulated = lab.fabric.now();
         let used = used_directions(&planned);
@@ -175,6 +200,15 @@ impl TrafficRun {
         let Errors { deadlock, sentences, count } = errors_of(&lab.fabric, &planned, &reports, end);
         let directions = directions_of(&lab.fabric, &planned, &used, &counters);
         let users = users_of(&planned);
+        let begun = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
+        let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
+        let (loads, account) = samples.between(begun, ended).map_or_else(
+            || (Vec::new(), None),
+            |(counted, span)| {
+                let loads = loads_of(&lab.fabric, samples, &counted, span);
+                (loads, account_of(&lab.fabric, &planned, samples, &counted, span))
+            },
+        );
         let flows = planned
             .into_iter()
             .zip(reports)
@@ -205,6 +239,8 @@ impl TrafficRun {
         TrafficOutcome {
             flows,
             directions,
+            loads,
+            account,
             simulated,
             deadlock,
             errors: sentences,
@@ -262,32 +298,36 @@ fn flow_ceiling(
         .min_by(|a, b| a.less_dllps_bytes_per_second.total_cmp(&b.less_dllps_bytes_per_second))
 }
 
-/// Runs until the flows have ended. Where somebody watches, in slices of simulated time; the
-/// result is the same.
-fn run_to_the_end(fabric: &mut Fabric, planned: &[PlannedFlow], progress: &dyn Progress) -> RunEnd {
-    if !progress.is_watched() {
-        let end = fabric.run(None);
-        progress.done(total_bytes(planned), fabric.now());
-        return end;
-    }
+/// Runs until the flows have ended, in slices of simulated time; the result is the same whatever
+/// their length.
+fn run_to_the_end(
+    fabric: &mut Fabric,
+    planned: &[PlannedFlow],
+    samples: &mut Samples,
+    progress: &dyn Progress,
+) -> RunEnd {
     let mut slice = FIRST_SLICE;
     let mut reported = (0, Picoseconds::ZERO);
+    let mut shown = Instant::now();
+    samples.take(fabric);
     loop {
-        let begin = std::time::Instant::now();
         let end = fabric.run(Some(fabric.now() + slice));
-        let took = begin.elapsed().as_secs_f64();
-        let bytes = match end {
-            RunEnd::Limit => moved_bytes(fabric, planned).min(total_bytes(planned)),
-            _ => total_bytes(planned),
-        };
+        if samples.take(fabric) {
+            slice = Picoseconds(slice.0 * 2);
+        }
+        let is_over = end != RunEnd::Limit;
+        if !is_over && (!progress.is_watched() || shown.elapsed() < SHOWN_INTERVAL) {
+            continue;
+        }
+        let total = total_bytes(planned);
+        let bytes = if is_over { total } else { moved_bytes(fabric, planned).min(total) };
         let now = fabric.now();
         progress.done(bytes.saturating_sub(reported.0), now.since(reported.1));
         reported = (bytes.max(reported.0), now);
-        if end != RunEnd::Limit {
+        shown = Instant::now();
+        if is_over {
             return end;
         }
-        let factor = (SLICE_SECONDS / took.max(1e-6)).clamp(0.5, 4.0);
-        slice = Picoseconds((slice.0 as f64 * factor) as u64);
     }
 }
 

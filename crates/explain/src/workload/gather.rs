@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! From a lab that has run to what came of it.
 
-use crosslane_bench::{LinkUse, Measured, Together, why_not_faster};
-use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
+use crosslane_bench::{Carrier, Measured, Together};
+use crosslane_device::Engine;
+use crosslane_fabric::{DirectionId, Fabric, LinkCounters};
 use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;
 
@@ -10,15 +11,17 @@ use super::ceiling::{data_tlps, flow_ceiling};
 use super::ends::FlowEnds;
 use super::outcome::{WorkloadFlow, WorkloadOutcome};
 use super::run::{Brought, WorkloadRun};
+use super::segments::Segment;
 use super::watch::Watch;
-use crate::links::{DirectionOutcome, direction_name};
+use crate::account::{Account, Feeding, TimeUse, Use, busiest, refined};
+use crate::links::{DirectionLoad, DirectionOutcome, direction_name, uses};
 
 impl WorkloadRun {
     pub(super) fn gather(
         &self,
         simulation: &Simulation,
         watch: &Watch<'_>,
-        ways: &[Vec<DirectionId>],
+        ways: &[Vec<Segment>],
         brought: Option<Brought>,
         ports_set: Vec<String>,
         mut errors: Vec<String>,
@@ -31,6 +34,8 @@ impl WorkloadRun {
             round_trips: None,
             common: None,
             directions: Vec::new(),
+            loads: Vec::new(),
+            account: None,
             span: Picoseconds::ZERO,
             simulated: simulation.now(),
             ports_set,
@@ -51,6 +56,8 @@ impl WorkloadRun {
                 if let Some((counted, span)) = watch.between(from, to) {
                     outcome.span = span;
                     outcome.directions = directions_of(simulation, watch, ways, &counted);
+                    outcome.loads = loads_of(simulation, watch, &counted, span);
+                    outcome.account = account_of(simulation, &outcome.directions, ways, span);
                 }
                 outcome.common = together.common.filter(|_| together.flows.len() > 1);
                 let flows = together.flows.into_iter().zip(&self.flows).zip(ways);
@@ -74,28 +81,22 @@ impl WorkloadRun {
         watch: &Watch<'_>,
         measured: Measured,
         ends: &FlowEnds,
-        way: &[DirectionId],
+        way: &[Segment],
     ) -> WorkloadFlow {
         let (from, to) = moving(&measured);
         let Some((counted, span)) = watch.between(from, to) else {
-            return WorkloadFlow { measured, ceiling: None, why: Vec::new() };
+            return WorkloadFlow { measured, ceiling: None };
         };
         let counters = |id: &DirectionId| {
             let index = watch.directions.iter().position(|other| other == id);
             index.map_or_else(LinkCounters::default, |index| counted[index])
         };
+        let crossed = way.iter().flat_map(|segment| &segment.way);
         let way_counters: Vec<(DirectionId, LinkCounters)> =
-            way.iter().map(|id| (*id, counters(id))).collect();
+            crossed.map(|id| (*id, counters(id))).collect();
         let (carrier, tlps) = data_tlps(&self.lab, &self.job, simulation, &measured, ends);
         let ceiling = flow_ceiling(simulation, ends, &way_counters, span, carrier, tlps);
-        // The busiest direction is the one that bounds, alone or shared.
-        let uses = simulation.with_fabric(|fabric| {
-            let link_use = |id: &DirectionId| link_use(fabric, *id, &counters(id), span);
-            way.iter().map(link_use).collect::<Vec<_>>()
-        });
-        let busiest = uses.iter().min_by(|a, b| a.idle_share().total_cmp(&b.idle_share()));
-        let why = why_not_faster(&measured, busiest);
-        WorkloadFlow { measured, ceiling, why }
+        WorkloadFlow { measured, ceiling }
     }
 }
 
@@ -138,34 +139,101 @@ fn span_of(together: &Together) -> (Picoseconds, Picoseconds) {
 fn directions_of(
     simulation: &Simulation,
     watch: &Watch<'_>,
-    ways: &[Vec<DirectionId>],
+    ways: &[Vec<Segment>],
     counted: &[LinkCounters],
 ) -> Vec<DirectionOutcome> {
+    let crosses =
+        |flow: &usize, id: &DirectionId| ways[*flow].iter().any(|segment| segment.way.contains(id));
     simulation.with_fabric(|fabric| {
-        let direction = |(&id, counters): (&DirectionId, &LinkCounters)| DirectionOutcome {
-            id,
-            name: direction_name(fabric, id),
+        let direction = |(id, counters): (&DirectionId, &LinkCounters)| DirectionOutcome {
+            id: *id,
+            name: direction_name(fabric, *id),
             rate: fabric.link(id.link).parameters.rate,
             counters: *counters,
-            data_of: (0..ways.len()).filter(|flow| ways[*flow].contains(&id)).collect(),
+            data_of: (0..ways.len()).filter(|flow| crosses(flow, id)).collect(),
         };
-        watch.directions.iter().zip(counted).map(direction).collect()
+        watch.directions[..watch.used].iter().zip(counted).map(direction).collect()
     })
 }
 
-fn link_use(
-    fabric: &Fabric,
-    id: DirectionId,
-    counters: &LinkCounters,
+fn loads_of(
+    simulation: &Simulation,
+    watch: &Watch<'_>,
+    counted: &[LinkCounters],
     span: Picoseconds,
-) -> LinkUse {
-    let idle =
-        |reason: IdleReason| (reason.to_string(), Picoseconds(counters.idle_ps[reason as usize]));
-    LinkUse {
-        name: direction_name(fabric, id),
-        rate: fabric.link(id.link).parameters.rate,
-        span,
-        dllp_bytes: counters.dllp_bytes,
-        idle: IdleReason::ALL.into_iter().map(idle).filter(|(_, time)| time.0 > 0).collect(),
+) -> Vec<DirectionLoad> {
+    simulation.with_fabric(|fabric| {
+        let load = |(id, counters): (&DirectionId, &LinkCounters)| {
+            DirectionLoad::of(fabric, *id, counters, span)
+        };
+        watch.directions.iter().zip(counted).map(load).collect()
+    })
+}
+
+/// The account of the busiest direction.
+fn account_of(
+    simulation: &Simulation,
+    directions: &[DirectionOutcome],
+    ways: &[Vec<Segment>],
+    span: Picoseconds,
+) -> Option<Account> {
+    let all: Vec<Vec<TimeUse>> =
+        directions.iter().map(|direction| uses(direction.rate, &direction.counters)).collect();
+    let busiest = busiest(&all)?;
+    let direction = &directions[busiest];
+    let segments: Vec<&Segment> =
+        ways.iter().flatten().filter(|segment| segment.way.contains(&direction.id)).collect();
+    let mut feeding = Feeding::default();
+    for segment in &segments {
+        // What each of several flows waited for counts by their number.
+        for loss in losses(simulation, segment, direction.id, directions, &all) {
+            feeding.add(loss.what, loss.share / segments.len() as f64);
+        }
     }
+    let writes = segments.iter().any(|segment| segment.carrier == Carrier::Writes);
+    let rest = if writes { Use::SenderPace } else { Use::NothingToSend };
+    Some(Account {
+        direction: direction.name.clone(),
+        link: direction.rate.to_string(),
+        span_ps: span.0,
+        uses: refined(&all[busiest], &feeding, rest),
+    })
+}
+
+/// What those who feed a direction in a segment waited for: its engine by its own counters, and
+/// the links before it.
+fn losses(
+    simulation: &Simulation,
+    segment: &Segment,
+    id: DirectionId,
+    directions: &[DirectionOutcome],
+    all: &[Vec<TimeUse>],
+) -> Vec<TimeUse> {
+    let waits = simulation.with_fabric(|fabric| {
+        let engine: &mut Engine = fabric.device_as(segment.engine)?;
+        engine.waits(segment.channel, 0)
+    });
+    let waits = waits.unwrap_or_default();
+    let share = |time: Picoseconds| time.0 as f64 / waits.moving.0.max(1) as f64;
+    let mut losses = vec![
+        TimeUse { what: Use::Host, share: share(waits.nothing_posted) },
+        TimeUse { what: Use::Descriptor, share: share(waits.no_descriptor) + share(waits.gap) },
+        TimeUse { what: Use::Stream, share: share(waits.no_data) },
+        TimeUse { what: Use::NoTag, share: share(waits.no_tag) },
+        TimeUse { what: Use::PeerCredit, share: share(waits.no_credit) },
+    ];
+    let before = segment.way.iter().take_while(|other| **other != id);
+    let before: Vec<&Vec<TimeUse>> = before
+        .filter_map(|other| directions.iter().position(|direction| direction.id == *other))
+        .map(|index| &all[index])
+        .collect();
+    for what in [Use::NoCredit, Use::ReceiverBusy, Use::ReplayBuffer, Use::Retraining] {
+        let of = |uses: &&Vec<TimeUse>| -> f64 {
+            uses.iter().filter(|entry| entry.what == what).map(|entry| entry.share).sum()
+        };
+        let share = before.iter().map(of).fold(0.0, f64::max);
+        losses.push(TimeUse { what, share });
+    }
+    losses.retain(|loss| loss.share > 0.0);
+    losses
 }

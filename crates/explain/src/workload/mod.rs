@@ -10,6 +10,7 @@ mod gather;
 mod job;
 mod outcome;
 mod run;
+mod segments;
 mod watch;
 
 pub use ceiling::FlowCeiling as WorkloadCeiling;

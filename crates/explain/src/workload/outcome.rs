@@ -7,7 +7,8 @@ use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use super::ceiling::FlowCeiling;
 use super::job::Job;
-use crate::links::DirectionOutcome;
+use crate::account::Account;
+use crate::links::{DirectionLoad, DirectionOutcome};
 
 /// What came of one flow.
 #[derive(Clone, Debug)]
@@ -16,8 +17,6 @@ pub struct WorkloadFlow {
     pub measured: Measured,
     /// What it could reach.
     pub ceiling: Option<FlowCeiling>,
-    /// Why it did not reach more.
-    pub why: Vec<String>,
 }
 
 /// What a plan says of a rate, for the addresses and packets of one flow.
@@ -73,6 +72,11 @@ pub struct WorkloadOutcome {
     pub common: Option<Common>,
     /// Every direction that data crossed, counted over `span`.
     pub directions: Vec<DirectionOutcome>,
+    /// The same of every direction of the lab, over `span`; of large labs, of those that data
+    /// crossed. None of a latency.
+    pub loads: Vec<DirectionLoad>,
+    /// Where the time of the busiest of `directions` went in `span`.
+    pub account: Option<Account>,
     /// The time in which data moved; of several flows, the time in which all did.
     pub span: Picoseconds,
     /// Simulated time at the end.

@@ -8,18 +8,18 @@ use crosslane_bench::{
     BenchError, Flow, Observer, RoundTrips, Together, Work, chain, latency, observed, together,
 };
 use crosslane_driver::{Device, Place, set_max_payload_on_path};
+use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::TraceSink;
-use crosslane_fabric::{DirectionId, Fabric};
 use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, RoutingId};
 
 use super::ends::FlowEnds;
 use super::job::Job;
 use super::outcome::WorkloadOutcome;
+use super::segments::{Segment, segments};
 use super::watch::Watch;
 use crate::error::ExplainError;
 use crate::progress::Progress;
-use crate::route::{Cargo, route};
 
 /// A run through the driver: what to run, and where.
 #[derive(Clone, Debug)]
@@ -45,6 +45,12 @@ pub(super) enum Brought {
 }
 
 impl WorkloadRun {
+    /// A run with seed 1, in which no port is set to another payload first.
+    #[must_use]
+    pub const fn new(lab: Arc<Lab>, job: Job, flows: Vec<FlowEnds>) -> Self {
+        Self { lab, job, flows, seed: 1, max_payload_bytes: None, dllps_free: false }
+    }
+
     /// What the flows are to move, bytes; no more than fit.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
@@ -67,16 +73,22 @@ impl WorkloadRun {
             simulation.with_fabric(|fabric| fabric.set_trace(trace));
         }
         let ports_set = self.set_payloads(&simulation)?;
-        let ways = simulation.with_fabric(|fabric| self.ways(fabric));
-        let arriving: Vec<DirectionId> =
-            ways.iter().filter_map(|way| way.last().copied()).collect();
+        let ways: Vec<Vec<Segment>> = simulation.with_fabric(|fabric| {
+            self.flows.iter().map(|flow| segments(fabric, &self.job, flow)).collect()
+        });
         let mut directions: Vec<DirectionId> = Vec::new();
-        for direction in ways.iter().flatten() {
+        for direction in ways.iter().flatten().flat_map(|segment| &segment.way) {
             if !directions.contains(direction) {
                 directions.push(*direction);
             }
         }
-        let watch = Watch::new(&simulation, directions, &arriving, self.total_bytes(), progress);
+        let mut arriving: Vec<DirectionId> = Vec::new();
+        for direction in ways.iter().filter_map(|way| way.last()?.way.last()) {
+            if !arriving.contains(direction) {
+                arriving.push(*direction);
+            }
+        }
+        let watch = Watch::new(&simulation, directions, arriving, self.total_bytes(), progress);
         let ran = simulation.run("bench", self.drive(&simulation, &watch));
         let mut errors = Vec::new();
         let brought = match ran {
@@ -143,26 +155,6 @@ impl WorkloadRun {
             }
         }
         Ok(ports)
-    }
-
-    /// The directions that each flow's data cross, in order.
-    fn ways(&self, fabric: &Fabric) -> Vec<Vec<DirectionId>> {
-        let way = |flow: &FlowEnds| {
-            let (host, first) = (flow.memory.node, flow.cards[0].node);
-            let mut way = match self.job {
-                Job::Read(_) | Job::Chain(_) => route(fabric, host, first, Cargo::Completions),
-                Job::Write(_) | Job::Peer(_) | Job::Latency(_) => Vec::new(),
-            };
-            for pair in flow.cards.windows(2) {
-                way.extend(route(fabric, pair[0].node, pair[1].node, Cargo::Requests));
-            }
-            if matches!(self.job, Job::Write(_) | Job::Chain(_)) {
-                let last = flow.cards[flow.cards.len() - 1].node;
-                way.extend(route(fabric, last, host, Cargo::Requests));
-            }
-            way
-        };
-        self.flows.iter().map(way).collect()
     }
 
     /// The host's program: opens the devices and runs the workload.

@@ -10,30 +10,25 @@ use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::progress::Progress;
+use crate::samples::Samples;
 
 /// Samples of a run, about.
 const SAMPLES: u64 = 2000;
-/// Most samples that are kept; of a run that takes longer than thought every second one goes.
-const MAX_SAMPLES: usize = 16_000;
 /// Shortest interval: no transfer's first TLP comes sooner after its post.
 const LEAST_INTERVAL: Picoseconds = Picoseconds::from_ns(250);
 
-/// Counters at one time.
-struct Sample {
-    at: Picoseconds,
-    counters: Vec<LinkCounters>,
-}
-
-/// Reads the counters of some directions at an interval.
+/// Reads the counters of directions at an interval.
 pub struct Watch<'a> {
     simulation: &'a Simulation,
     /// Directions that are read.
     pub directions: Vec<DirectionId>,
+    /// How many of them, the first ones, carry data.
+    pub used: usize,
     /// Those of them that count what has arrived.
-    arriving: Vec<usize>,
+    arriving: Vec<DirectionId>,
     interval: Picoseconds,
-    samples: RefCell<Vec<Sample>>,
-    /// Every so many questions a sample is kept.
+    samples: RefCell<Samples>,
+    /// Every so many questions a sample is taken.
     stride: Cell<u64>,
     asked: Cell<u64>,
     progress: &'a dyn Progress,
@@ -41,28 +36,25 @@ pub struct Watch<'a> {
 }
 
 impl<'a> Watch<'a> {
-    /// Of a run that is to move so many bytes; `arriving` are the last directions of the flows.
+    /// Of a run that is to move so many bytes in `directions`; `arriving` are the last ones of
+    /// the flows.
     pub fn new(
         simulation: &'a Simulation,
         directions: Vec<DirectionId>,
-        arriving: &[DirectionId],
+        arriving: Vec<DirectionId>,
         bytes: u64,
         progress: &'a dyn Progress,
     ) -> Self {
-        let arriving = directions
-            .iter()
-            .enumerate()
-            .filter(|(_, direction)| arriving.contains(direction))
-            .map(|(index, _)| index)
-            .collect();
+        let samples = simulation.with_fabric(|fabric| Samples::new(fabric, directions));
         // A run at 1 GB/s takes 1000 ps for each byte.
         let interval = Picoseconds((bytes.saturating_mul(1000) / SAMPLES).max(LEAST_INTERVAL.0));
         Self {
             simulation,
-            directions,
+            directions: samples.directions.clone(),
+            used: samples.used,
             arriving,
             interval,
-            samples: RefCell::default(),
+            samples: RefCell::new(samples),
             stride: Cell::new(1),
             asked: Cell::new(0),
             progress,
@@ -70,59 +62,35 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn read(&self) -> Sample {
-        self.simulation.with_fabric(|fabric| Sample {
-            at: fabric.now(),
-            counters: self.directions.iter().map(|id| fabric.counters(*id)).collect(),
-        })
-    }
-
     /// Ends the samples with what is counted now.
     pub fn end(&self) {
-        self.samples.borrow_mut().push(self.read());
+        self.simulation.with_fabric(|fabric| self.samples.borrow_mut().take(fabric));
     }
 
-    /// What was counted between two times, and how long: between the first and the last sample
-    /// within them, or, where these are not two, between those around them.
+    /// As [`Samples::between`].
     pub fn between(
         &self,
         from: Picoseconds,
         to: Picoseconds,
     ) -> Option<(Vec<LinkCounters>, Picoseconds)> {
-        let samples = self.samples.borrow();
-        let first = samples.partition_point(|sample| sample.at.0 < from.0);
-        let last = samples.partition_point(|sample| sample.at.0 <= to.0).checked_sub(1)?;
-        let (first, last) = if first < last {
-            (first, last)
-        } else {
-            (first.saturating_sub(1), (last + 1).min(samples.len() - 1))
-        };
-        let (first, last) = (samples.get(first)?, samples.get(last)?);
-        let counted = last.counters.iter().zip(&first.counters);
-        let counted = counted.map(|(last, first)| last.since(first)).collect();
-        Some((counted, last.at.since(first.at)))
+        self.samples.borrow().between(from, to)
     }
 }
 
 impl Observer for Watch<'_> {
     fn payload_bytes(&self) -> Option<u64> {
-        let sample = self.read();
-        let bytes = self.arriving.iter().map(|index| sample.counters[*index].payload_bytes).sum();
-        let (before, then) = self.reported.replace((bytes, sample.at));
-        self.progress.done(bytes.saturating_sub(before), sample.at.since(then));
         let asked = self.asked.replace(self.asked.get() + 1);
-        if asked.is_multiple_of(self.stride.get()) {
-            let mut samples = self.samples.borrow_mut();
-            if samples.len() == MAX_SAMPLES {
-                let mut position = 0_usize;
-                samples.retain(|_| {
-                    position += 1;
-                    position % 2 == 1
-                });
-                self.stride.set(self.stride.get() * 2);
+        let (at, bytes) = self.simulation.with_fabric(|fabric| {
+            let stride = self.stride.get();
+            if asked.is_multiple_of(stride) && self.samples.borrow_mut().take(fabric) {
+                self.stride.set(stride * 2);
             }
-            samples.push(sample);
-        }
+            let payload = |id: &DirectionId| fabric.counters(*id).payload_bytes;
+            let bytes = self.arriving.iter().map(payload).sum();
+            (fabric.now(), bytes)
+        });
+        let (before, then) = self.reported.replace((bytes, at));
+        self.progress.done(bytes.saturating_sub(before), at.since(then));
         Some(bytes)
     }
 

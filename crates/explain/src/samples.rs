@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Counters of links, read again and again, so that any span of a run can be cut out afterwards.
+
+use crosslane_fabric::{DirectionId, Fabric, LinkCounters, LinkId, Way};
+use crosslane_pcie::units::Picoseconds;
+
+/// Labs with no more directions of links than this are counted as a whole; of larger ones, those
+/// that the run's packets cross.
+const MAX_DIRECTIONS: usize = 64;
+/// Most samples that are kept; of a run that takes longer than thought every second one goes.
+const MAX_SAMPLES: usize = 16_000;
+
+/// Counters at one time.
+#[derive(Debug)]
+struct Sample {
+    at: Picoseconds,
+    counters: Vec<LinkCounters>,
+}
+
+/// Counters of some directions at many times.
+#[derive(Debug)]
+pub(crate) struct Samples {
+    /// Directions that are read; the first `used` of them are those that the run's packets cross.
+    pub directions: Vec<DirectionId>,
+    pub used: usize,
+    taken: Vec<Sample>,
+}
+
+impl Samples {
+    /// Of a run whose packets cross these directions.
+    pub fn new(fabric: &Fabric, used: Vec<DirectionId>) -> Self {
+        let mut directions = used;
+        let count = directions.len();
+        if 2 * fabric.links().len() <= MAX_DIRECTIONS {
+            let links = (0..fabric.links().len()).map(|link| LinkId(link as u32));
+            let all =
+                links.flat_map(|link| [Way::Up, Way::Down].map(|way| DirectionId { link, way }));
+            for direction in all {
+                if !directions[..count].contains(&direction) {
+                    directions.push(direction);
+                }
+            }
+        }
+        Self { directions, used: count, taken: Vec::new() }
+    }
+
+    /// Reads the counters. True if every second sample has been dropped to make room: samples of a
+    /// longer run may be taken half as often from now on.
+    pub fn take(&mut self, fabric: &mut Fabric) -> bool {
+        let is_full = self.taken.len() >= MAX_SAMPLES;
+        if is_full {
+            let mut position = 0_usize;
+            self.taken.retain(|_| {
+                position += 1;
+                position % 2 == 1
+            });
+        }
+        let counters = self.directions.iter().map(|id| fabric.counters(*id)).collect();
+        self.taken.push(Sample { at: fabric.now(), counters });
+        is_full
+    }
+
+    /// What was counted between two times, and how long: between the first and the last sample
+    /// within them, or, where these are not two, between those around them.
+    pub fn between(
+        &self,
+        from: Picoseconds,
+        to: Picoseconds,
+    ) -> Option<(Vec<LinkCounters>, Picoseconds)> {
+        let samples = &self.taken;
+        let first = samples.partition_point(|sample| sample.at.0 < from.0);
+        let last = samples.partition_point(|sample| sample.at.0 <= to.0).checked_sub(1)?;
+        let (first, last) = if first < last {
+            (first, last)
+        } else {
+            (first.saturating_sub(1), (last + 1).min(samples.len() - 1))
+        };
+        let (first, last) = (samples.get(first)?, samples.get(last)?);
+        let counted = last.counters.iter().zip(&first.counters);
+        let counted = counted.map(|(last, first)| last.since(first)).collect();
+        Some((counted, last.at.since(first.at)))
+    }
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the time went: accounts of real runs.
+
+use std::sync::Arc;
+
+use crosslane_bench::Options;
+use crosslane_driver::{DescriptorSource, Notification};
+use crosslane_explain::{
+    Account, Choices, FlowEnds, FlowRequest, Job, NoProgress, TimeUse, TrafficOutcome, TrafficRun,
+    Use, WorkloadOutcome, WorkloadRun,
+};
+use crosslane_fabric::FlowKind;
+use crosslane_host::PageSize;
+use crosslane_lab::Lab;
+use crosslane_pcie::link::LinkRate;
+use proptest::prelude::*;
+
+fn workload(lab: &str, cards: &[&[&str]], job: Job) -> WorkloadOutcome {
+    workload_in(Lab::load(lab).unwrap(), cards, job)
+}
+
+fn workload_in(lab: Lab, cards: &[&[&str]], job: Job) -> WorkloadOutcome {
+    let running = lab.build_engines(1).unwrap();
+    let flows = cards.iter().map(|cards| FlowEnds::find(&lab, &running, cards).unwrap()).collect();
+    let outcome = WorkloadRun::new(Arc::new(lab), job, flows).run(&NoProgress, None).unwrap();
+    assert_eq!(outcome.errors, [""; 0]);
+    outcome
+}
+
+fn traffic(lab: &str, flows: &[(&str, &str, FlowKind)], bytes: u64, count: u64) -> TrafficOutcome {
+    let request = |(from, to, kind): &(&str, &str, FlowKind)| FlowRequest {
+        label: format!("{from}:{to}"),
+        from: (*from).to_owned(),
+        to: (*to).to_owned(),
+        kind: *kind,
+        operation_bytes: bytes,
+        payload_bytes: None,
+    };
+    let lab = Arc::new(Lab::load(lab).unwrap());
+    let choices = Choices { operations: Some(count), ..Choices::default() };
+    let run = TrafficRun::new(lab, flows.iter().map(request).collect(), choices);
+    let outcome = run.run(&NoProgress, None).unwrap();
+    assert_eq!(outcome.errors, [""; 0]);
+    outcome
+}
+
+fn options(size_bytes: u64) -> Options {
+    Options { size_bytes, iterations: 16, outstanding: 4, ..Options::default() }
+}
+
+/// Shares are of what was counted, all of it: they are one together, and nothing is negative.
+#[track_caller]
+fn check_shares(uses: &[TimeUse]) {
+    let sum: f64 = uses.iter().map(|entry| entry.share).sum();
+    assert!((sum - 1.0).abs() < 1e-9, "{sum}: {uses:?}");
+    assert!(uses.iter().all(|entry| entry.share > 0.0), "{uses:?}");
+    assert!(uses.is_sorted_by_key(|entry| entry.what), "{uses:?}");
+}
+
+/// Everything that has to hold of any run.
+#[track_caller]
+fn check(outcome: &WorkloadOutcome) {
+    let account = outcome.account.as_ref().unwrap();
+    check_shares(&account.uses);
+    assert_eq!(account.span_ps, outcome.span.0);
+    for load in &outcome.loads {
+        check_shares(&load.uses);
+    }
+    // What a direction counts is the time that passed, but for a TLP at each end.
+    for direction in &outcome.directions {
+        let counted = counted_ps(direction.rate, &direction.counters);
+        let two_tlps = 2.0 * 4200.0 / direction.rate.bytes_per_second() * 1e12;
+        let apart = (counted - outcome.span.0 as f64).abs();
+        assert!(apart <= two_tlps, "{}: {apart} ps of {:?}", direction.name, outcome.span);
+    }
+    let busiest = outcome.loads.iter().find(|load| load.direction == account.direction).unwrap();
+    let sent = busiest.busy_share + account.share(Use::Skp);
+    assert!((sent + account.idle_share() - 1.0).abs() < 1e-9, "{busiest:?} {account:?}");
+    // None of the directions with data was busier.
+    for direction in &outcome.directions {
+        let load = outcome.loads.iter().find(|load| load.direction == direction.name).unwrap();
+        assert!(load.busy_share <= busiest.busy_share + 0.002, "{load:?} {busiest:?}");
+    }
+}
+
+fn counted_ps(rate: LinkRate, counters: &crosslane_fabric::LinkCounters) -> f64 {
+    let idle: u64 = counters.idle_ps.iter().sum();
+    counters.wire_bytes() as f64 / rate.bytes_per_second() * 1e12 + idle as f64
+}
+
+fn any_job() -> impl Strategy<Value = Job> {
+    let options = (4_u32..17, 1_u64..20, 1_u32..9, any::<bool>(), any::<bool>(), 0..4_u8);
+    options.prop_map(|(size, iterations, outstanding, interrupt, small, kind)| {
+        let options = Options {
+            size_bytes: 1 << size,
+            iterations,
+            outstanding: if kind == 3 { 1 } else { outstanding },
+            notification: if interrupt { Notification::Interrupt } else { Notification::Poll },
+            pages: if small { PageSize::Small } else { PageSize::Huge },
+            ..Options::default()
+        };
+        [Job::Write, Job::Read, Job::Peer, Job::Chain][usize::from(kind)](options)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn shares_are_one_together(
+        lab in prop::sample::select(vec!["rosta", "rosta:crosslane"]),
+        job in any_job(),
+        far in any::<bool>(),
+        flows in 1_usize..4,
+    ) {
+        let names: Vec<String> = (1..=8).map(|number| format!("fpga{number}")).collect();
+        let apart = if far { 4 } else { 1 };
+        let flows = if matches!(job, Job::Chain(_)) { 1 } else { flows };
+        let ends = |flow: usize| -> Vec<&str> {
+            match job {
+                Job::Write(_) | Job::Read(_) => vec![&names[flow]],
+                _ => vec![&names[flow], &names[(flow + apart) % 8]],
+            }
+        };
+        let ends: Vec<Vec<&str>> = (0..flows).map(ends).collect();
+        let ends: Vec<&[&str]> = ends.iter().map(Vec::as_slice).collect();
+        check(&workload(lab, &ends, job));
+    }
+
+    #[test]
+    fn shares_of_traffic_are_one_together(
+        (lab, endpoint) in prop::sample::select(
+            vec![("minimal", "card0"), ("pciebench", "nfp"), ("rosta", "fpga1")]),
+        kind in prop::sample::select(vec![FlowKind::Write, FlowKind::Read, FlowKind::WriteRead]),
+        from_host in any::<bool>(),
+        size in 2_u32..15,
+        count in 1_u64..30,
+    ) {
+        // A core writes or reads; the endpoint of that lab has no memory.
+        prop_assume!(!from_host || kind != FlowKind::WriteRead && lab != "pciebench");
+        let (from, to) = if from_host { ("host", endpoint) } else { (endpoint, "host") };
+        let bytes = if from_host { 64 } else { 1 << size };
+        let outcome = traffic(lab, &[(from, to, kind)], bytes, count);
+        check_shares(&outcome.account.unwrap().uses);
+        for load in &outcome.loads {
+            check_shares(&load.uses);
+        }
+    }
+}
+
+#[track_caller]
+fn account(outcome: WorkloadOutcome) -> Account {
+    check(&outcome);
+    outcome.account.unwrap()
+}
+
+/// Of the idle time of a run the largest part.
+#[track_caller]
+fn largest_wait(account: &Account) -> Use {
+    let idle = account.uses.iter().filter(|entry| entry.what.is_idle());
+    idle.max_by(|a, b| a.share.total_cmp(&b.share)).unwrap().what
+}
+
+#[test]
+fn a_full_link_was_never_idle() {
+    let account = account(workload("rosta:crosslane", &[&["fpga1"]], Job::Write(options(1 << 17))));
+    assert_eq!(account.direction, "fpga1 -> rc47a.down0");
+    assert_eq!(account.link, "Gen2 x4");
+    assert!(account.idle_share() < 0.001, "{account:?}");
+    assert!((account.share(Use::Payload) - 0.862).abs() < 0.002, "{account:?}");
+}
+
+#[test]
+fn a_host_that_posts_one_at_a_time_is_waited_for() {
+    let one = Options { outstanding: 1, iterations: 300, ..options(4096) };
+    let table = Options { descriptors: DescriptorSource::Table, ..one };
+    let interrupt = Options { notification: Notification::Interrupt, ..one };
+    for one in [table, interrupt] {
+        let outcome = workload("rosta", &[&["fpga1"]], Job::Write(one));
+        // The registers count what was not fetched and what was not posted together, and are read
+        // some microseconds after the end.
+        let channel = &outcome.flows[0].measured.channels[0];
+        let counters = &channel.counters;
+        let lost = channel.no_descriptor_clocks() + u64::from(counters.gap_clocks);
+        let clocks = counters.last_clocks - counters.first_clocks;
+        let account = account(outcome);
+        assert_eq!(largest_wait(&account), Use::Host, "{account:?}");
+        let waited = account.share(Use::Host) + account.share(Use::Descriptor);
+        let counted = lost as f64 / clocks as f64;
+        assert!((waited - counted).abs() < 0.02, "{waited} {counted} {account:?}");
+    }
+}
+
+#[test]
+fn descriptors_that_are_on_their_way_are_waited_for() {
+    let many = Options { outstanding: 16, iterations: 200, ..options(64) };
+    let account = account(workload("rosta", &[&["fpga1"]], Job::Write(many)));
+    assert_eq!(largest_wait(&account), Use::Descriptor, "{account:?}");
+    assert!(account.share(Use::Host) < 0.2, "{account:?}");
+}
+
+#[test]
+fn what_else_is_waited_for_has_its_name() {
+    let small = Options { pages: PageSize::Small, ..options(1 << 17) };
+    let parts = Options { payload_bytes: Some(16), ..options(1 << 14) };
+    for (cards, job, expected) in [
+        (&["fpga1", "fpga5"][..], Job::Peer(options(1 << 17)), Use::PeerCredit),
+        (&["fpga1"], Job::Read(small), Use::NoTag),
+        (&["fpga1"], Job::Write(parts), Use::ReceiverBusy),
+        (&["fpga1"], Job::Write(options(1 << 17)), Use::SenderPace),
+    ] {
+        let account = account(workload("rosta", &[cards], job));
+        assert_eq!(largest_wait(&account), expected, "{job:?}: {account:?}");
+    }
+}
+
+#[test]
+fn what_is_sent_again_has_its_share() {
+    let lab = Lab::load("rosta:crosslane").unwrap();
+    let lab = lab.edited(|file| {
+        for link in &mut file.links {
+            link.parameters.bit_error_rate = 1e-6;
+        }
+    });
+    let account = account(workload_in(lab.unwrap(), &[&["fpga1"]], Job::Write(options(1 << 16))));
+    assert!(account.share(Use::Replay) > 0.001, "{account:?}");
+}
+
+/// A stream that nothing feeds but a slower card before it.
+#[test]
+fn the_second_card_of_a_chain_waits_for_data() {
+    let one = Options { outstanding: 1, ..options(1 << 17) };
+    let cards = ["fpga1", "fpga2", "fpga5"];
+    let account = account(workload("rosta:crosslane", &[&cards], Job::Chain(one)));
+    assert_eq!(account.direction, "fpga2 -> rc47a.down1");
+    assert_eq!(largest_wait(&account), Use::Stream, "{account:?}");
+}
+
+#[test]
+fn requesters_of_traffic_have_their_pace_and_their_tags() {
+    let write = traffic("rosta", &[("fpga1", "host", FlowKind::Write)], 1 << 16, 16);
+    let write = write.account.unwrap();
+    assert_eq!(largest_wait(&write), Use::SenderPace, "{write:?}");
+    let core = traffic("rosta", &[("host", "fpga1", FlowKind::Write)], 64, 16).account.unwrap();
+    assert_eq!(largest_wait(&core), Use::NothingToSend, "{core:?}");
+    let tags = |count: &'static str| {
+        let lab = Lab::load(count).unwrap();
+        let lab = lab.edited(|file| {
+            for endpoint in &mut file.endpoints {
+                Arc::make_mut(&mut endpoint.part).parameters.requester.tags = 2;
+            }
+        });
+        Arc::new(lab.unwrap())
+    };
+    let flow = FlowRequest {
+        label: "a flow".to_owned(),
+        from: "fpga1".to_owned(),
+        to: "host".to_owned(),
+        kind: FlowKind::Read,
+        operation_bytes: 1 << 16,
+        payload_bytes: None,
+    };
+    let choices = Choices { operations: Some(8), ..Choices::default() };
+    let outcome = TrafficRun::new(tags("rosta"), vec![flow], choices).run(&NoProgress, None);
+    let account = outcome.unwrap().account.unwrap();
+    assert_eq!(largest_wait(&account), Use::NoTag, "{account:?}");
+}
+
+#[test]
+fn every_direction_of_a_lab_has_its_load() {
+    let outcome = workload("rosta", &[&["fpga1", "fpga2"]], Job::Peer(options(1 << 16)));
+    let lab = Lab::load("rosta").unwrap().build(1).unwrap();
+    assert_eq!(outcome.loads.len(), 2 * lab.fabric.links().len());
+    let idle = outcome.loads.iter().find(|load| load.direction.starts_with("fpga8 ->")).unwrap();
+    assert_eq!((idle.payload_bytes_per_second, idle.busy_share), (0.0, 0.0));
+    let busy = outcome.loads.iter().find(|load| load.direction == "fpga1 -> rc47a.down0").unwrap();
+    assert!(busy.busy_share > 0.9 && busy.payload_bytes_per_second > 1.5e9, "{busy:?}");
+}
