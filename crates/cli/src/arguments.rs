@@ -227,6 +227,9 @@ pub struct TrafficArguments {
     /// would.
     #[arg(long, value_name = "N", value_parser = parse_register_size)]
     pub mps: Option<u32>,
+    /// Do not look for what holds the run: a sweep is then many times faster.
+    #[arg(long)]
+    pub no_why: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

@@ -109,3 +109,49 @@ impl Steps {
         self.bar.finish_and_clear();
     }
 }
+
+/// Progress of the search for what holds runs: how many are explained, and how many runs that has
+/// taken. Shared by the threads that search.
+pub struct Explaining {
+    bar: ProgressBar,
+    watched: bool,
+    begin: Instant,
+    runs: AtomicU64,
+}
+
+const EXPLAINING_TEMPLATE: &str = "{bar:30} {pos} of {len} explained, {msg}";
+
+impl Explaining {
+    /// Of so many runs.
+    #[must_use]
+    pub fn new(total: u64) -> Self {
+        let watched = std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(EXPLAINING_TEMPLATE) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar, watched, begin: Instant::now(), runs: AtomicU64::new(0) }
+    }
+
+    /// One more run has been made without something.
+    pub fn run(&self) {
+        let runs = self.runs.fetch_add(1, Ordering::Relaxed) + 1;
+        if !self.watched {
+            return;
+        }
+        if self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_message(format!("{runs} runs without one of their limits"));
+    }
+
+    /// One more run is explained.
+    pub fn done(&self) {
+        self.bar.inc(1);
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,25 +1,252 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a run was not faster, as a person reads it.
+//! Why a run was not faster: found for each run of a command, and said to a person and to a
+//! program.
 
-use crosslane_explain::Account;
+use std::fmt::Write as _;
 
-use crate::quantity::percent;
+use crosslane_explain::{Account, Better, Explanation, Figure, Liftable, LimitKind, Step, explain};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::progress::Explaining;
+use crate::quantity::{megabytes, microseconds, percent};
 
 /// Shares below this are printed as nothing, and so are left out.
 const LEAST_SHARE: f64 = 0.0005;
 
-/// `fpga1 -> rc47a.down0 (Gen2 x4): 80.3 % payload, 12.6 % headers, …`.
+/// What is known of why a run was not faster.
+#[derive(Clone, Debug)]
+pub enum Why {
+    /// Nobody wants to know.
+    LeftOut,
+    /// It cannot be said, for this reason.
+    Unknown(String),
+    /// This.
+    Found(Box<Explanation>),
+}
+
+/// A run that was made, to be explained.
+pub struct Made<'a, C> {
+    /// The run.
+    pub case: &'a C,
+    /// Where its time went.
+    pub account: Option<&'a Account>,
+    /// Whether anything went wrong in it.
+    pub has_errors: bool,
+}
+
+/// Explains each run: by others, many more than there were.
+pub fn explain_all<C: Liftable>(made: &[Made<'_, C>]) -> Vec<Why> {
+    let progress = Explaining::new(made.len() as u64);
+    let whys = made.par_iter().map(|made| {
+        let why = why(made, &progress);
+        progress.done();
+        why
+    });
+    let whys = whys.collect();
+    progress.finish();
+    whys
+}
+
+/// Whether rows of a table have their bottleneck beside them: those of several runs.
 #[must_use]
-pub fn account_line(account: &Account) -> String {
+pub fn has_column(whys: &[Why]) -> bool {
+    whys.len() > 1 && whys.iter().any(|why| !matches!(why, Why::LeftOut))
+}
+
+fn why<C: Liftable>(made: &Made<'_, C>, progress: &Explaining) -> Why {
+    if made.has_errors {
+        return Why::Unknown("the run had errors".to_owned());
+    }
+    match explain(made.case, &|_| progress.run()) {
+        Ok(explanation) => {
+            Why::Found(Box::new(Explanation { account: made.account.cloned(), ..explanation }))
+        }
+        Err(error) => Why::Unknown(error.to_string()),
+    }
+}
+
+impl Why {
+    /// For a program: `null` where it is not known.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        match self {
+            Self::LeftOut | Self::Unknown(_) => Value::Null,
+            Self::Found(explanation) => json!(explanation),
+        }
+    }
+
+    /// Why it is not known, where that was not wished for.
+    #[must_use]
+    pub fn not_explained(&self) -> Option<&str> {
+        match self {
+            Self::Unknown(reason) => Some(reason),
+            Self::LeftOut | Self::Found(_) => None,
+        }
+    }
+
+    /// The block of a page; empty where nobody wants to know.
+    #[must_use]
+    pub fn block(&self) -> String {
+        let lines = match self {
+            Self::LeftOut => return String::new(),
+            Self::Unknown(reason) => format!("not explained: {reason}\n"),
+            Self::Found(explanation) => lines(explanation),
+        };
+        format!("Why not faster\n\n{lines}\n")
+    }
+
+    /// The bottleneck in a cell of a table.
+    #[must_use]
+    pub fn cell(&self) -> String {
+        let Self::Found(explanation) = self else { return "-".to_owned() };
+        let Some(step) = explanation.steps.first() else { return "none found".to_owned() };
+        let mut kinds: Vec<String> = Vec::new();
+        for limit in &step.limits {
+            let words = kind_words(limit.kind);
+            if !kinds.contains(&words) {
+                kinds.push(words);
+            }
+        }
+        kinds.join(" + ")
+    }
+}
+
+/// A kind of limit in few words: as a program reads it, but with blanks.
+fn kind_words(kind: LimitKind) -> String {
+    let words = serde_json::to_value(kind).unwrap_or_default();
+    words.as_str().unwrap_or_default().replace('_', " ").replace("dllps", "DLLPs")
+}
+
+fn lines(explanation: &Explanation) -> String {
+    let mut text = String::new();
+    if let Some(account) = &explanation.account {
+        let _ = writeln!(text, "{}", account_line(account));
+    }
+    let mut before = explanation.figure;
+    for (step, name) in explanation.steps.iter().zip(["bottleneck", "then"]) {
+        let _ = writeln!(text, "{name}: {}", step_words(step, before));
+        before.value = step.value;
+    }
+    text.push_str(match explanation.steps.len() {
+        0 => "bottleneck: none was found; nothing that was lifted made the run faster\n",
+        1 => "then: nothing else that was lifted made it faster\n",
+        _ => "",
+    });
+    let (what, run) = match explanation.figure.better {
+        Better::Higher => ("rates are those that the application sees", "shorter runs"),
+        Better::Lower => ("times are one way", "shorter runs"),
+    };
+    let _ = match &explanation.shortened {
+        Some(how) => writeln!(text, "({what}, of {run}: {how})"),
+        None => writeln!(text, "({what})"),
+    };
+    text
+}
+
+/// `fpga1 -> rc47a.down0 (Gen2 x4): 80.3 % payload, 12.6 % headers`, and what else there was.
+fn account_line(account: &Account) -> String {
     let shown = account.uses.iter().filter(|entry| entry.share >= LEAST_SHARE);
     let parts: Vec<String> =
         shown.map(|entry| format!("{} % {}", percent(entry.share), entry.what)).collect();
     format!("{} ({}): {}", account.direction, account.link, parts.join(", "))
 }
 
-/// The block of one run; empty where nothing is known.
-#[must_use]
-pub fn block(account: Option<&Account>) -> String {
-    let Some(account) = account else { return String::new() };
-    format!("Why not faster\n\n{}\n\n", account_line(account))
+/// `16 tags of fpga1; 256 tags: 1681.9 MB/s instead of 1598.3 (+5.2 %)`.
+fn step_words(step: &Step, before: Figure) -> String {
+    let words: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
+    let mut lifted: Vec<&str> = Vec::new();
+    for limit in &step.limits {
+        if !lifted.contains(&limit.lifted.as_str()) {
+            lifted.push(&limit.lifted);
+        }
+    }
+    let held = if words.len() > 1 { ", each of which holds it alone" } else { "" };
+    let (value, old, change) = match before.better {
+        Better::Higher => {
+            (format!("{} MB/s", megabytes(step.value)), megabytes(before.value), step.gain)
+        }
+        Better::Lower => {
+            let time = |ps: f64| microseconds(ps as u64);
+            (format!("{} us", time(step.value)), time(before.value), -step.gain)
+        }
+    };
+    let sign = if change >= 0.0 { "+" } else { "" };
+    format!(
+        "{}{held}; {}: {value} instead of {old} ({sign}{} %)",
+        words.join(" and "),
+        lifted.join(", "),
+        percent(change)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crosslane_explain::{Limit, TimeUse, Use};
+
+    fn limit(kind: LimitKind, words: &str, lifted: &str) -> Limit {
+        let place = "fpga1".to_owned();
+        Limit { kind, place, words: words.to_owned(), lifted: lifted.to_owned() }
+    }
+
+    fn found(better: Better, steps: Vec<Step>, account: Option<Account>) -> Why {
+        Why::Found(Box::new(Explanation {
+            figure: Figure { value: 1_598_300_000.0, better },
+            shortened: None,
+            account,
+            steps,
+            trials: Vec::new(),
+        }))
+    }
+
+    #[test]
+    fn each_step_is_compared_with_the_one_before() {
+        let tags = limit(LimitKind::Tags, "16 tags of fpga1", "256 tags");
+        let link = limit(LimitKind::Link, "Gen2 x4 of fpga1", "twice the rate");
+        let account = Account {
+            direction: "fpga1 -> switch.down0".to_owned(),
+            link: "Gen2 x4".to_owned(),
+            span_ps: 1000,
+            uses: vec![
+                TimeUse { what: Use::Payload, share: 0.8996 },
+                TimeUse { what: Use::Dllp, share: 0.0004 },
+                TimeUse { what: Use::NoTag, share: 0.1 },
+            ],
+        };
+        let steps = vec![
+            Step { limits: vec![tags.clone()], value: 1_681_900_000.0, gain: 0.0523 },
+            Step { limits: vec![link.clone(), tags], value: 1_719_400_000.0, gain: 0.022 },
+        ];
+        let why = found(Better::Higher, steps, Some(account));
+        assert_eq!(
+            why.block(),
+            "Why not faster\n\n\
+             fpga1 -> switch.down0 (Gen2 x4): 90.0 % payload, 10.0 % no tag\n\
+             bottleneck: 16 tags of fpga1; 256 tags: 1681.9 MB/s instead of 1598.3 (+5.2 %)\n\
+             then: Gen2 x4 of fpga1 and 16 tags of fpga1, each of which holds it alone; twice the \
+             rate, 256 tags: 1719.4 MB/s instead of 1681.9 (+2.2 %)\n\
+             (rates are those that the application sees)\n\n"
+        );
+        assert_eq!(why.cell(), "tags");
+    }
+
+    #[test]
+    fn latencies_fall() {
+        let core = limit(LimitKind::EndpointLatency, "100 ns in fpga1", "none");
+        let steps = vec![Step { limits: vec![core], value: 1_400_000_000.0, gain: 0.124 }];
+        let block = found(Better::Lower, steps, None).block();
+        let line = "bottleneck: 100 ns in fpga1; none: 1400.000 us instead of 1598.300 (-12.4 %)\n";
+        assert!(block.contains(line), "{block}");
+        assert!(block.contains("then: nothing else"), "{block}");
+    }
+
+    #[test]
+    fn what_is_not_known_is_said() {
+        let why = Why::Unknown("the run had errors".to_owned());
+        assert_eq!(why.block(), "Why not faster\n\nnot explained: the run had errors\n\n");
+        assert_eq!((why.json(), why.not_explained()), (Value::Null, Some("the run had errors")));
+        assert_eq!((why.cell().as_str(), Why::LeftOut.not_explained()), ("-", None));
+        assert!(found(Better::Higher, Vec::new(), None).block().contains("none was found"));
+    }
 }

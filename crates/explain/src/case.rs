@@ -27,9 +27,11 @@ pub trait Case: Clone + Send + Sync {
     fn shortened(&self) -> Option<(Self, String)>;
 }
 
-/// What a shortened run moves in each flow, bytes, as far as the numbers below allow: time enough
-/// for every buffer and window on the way to fill and empty many times.
+/// What a shortened run moves, bytes, as far as the numbers below allow: time enough for every
+/// buffer and window on the way to fill and empty many times.
 pub(crate) const SHORT_BYTES: u64 = 1 << 20;
+/// The same of each of several flows, and through a row of cards: each moves as much.
+pub(crate) const SHORT_SHARED_BYTES: u64 = 512 << 10;
 /// Most transfers of it.
 const SHORT_TRANSFERS: u64 = 1024;
 /// Times that what is posted at once is posted anew, at least: else the beginning would count for
@@ -48,12 +50,13 @@ pub(crate) struct Transfers {
 }
 
 impl Transfers {
-    /// Fewer or shorter ones, and how in words; none where they are few and short enough.
-    pub(crate) fn shortened(self) -> Option<(Self, String)> {
+    /// Fewer or shorter ones that move about `bytes`, and how in words; none where they are few and
+    /// short enough.
+    pub(crate) fn shortened(self, bytes: u64) -> Option<(Self, String)> {
         let rounds = self.outstanding.max(1).saturating_mul(SHORT_ROUNDS);
-        let count = (SHORT_BYTES / self.size_bytes).min(SHORT_TRANSFERS).max(rounds);
+        let count = (bytes / self.size_bytes).min(SHORT_TRANSFERS).max(rounds);
         let count = count.min(self.count);
-        let most = (SHORT_BYTES / count).max(SHORT_TRANSFER_BYTES);
+        let most = (bytes / count).max(SHORT_TRANSFER_BYTES);
         let short = Self { count, size_bytes: self.size_bytes.min(most), ..self };
         let words = match (short.count < self.count, short.size_bytes < self.size_bytes) {
             (false, false) => return None,
@@ -75,7 +78,8 @@ mod tests {
     use super::*;
 
     fn shortened(count: u64, size_bytes: u64, outstanding: u64) -> Option<String> {
-        Transfers { count, size_bytes, outstanding }.shortened().map(|(_, words)| words)
+        let transfers = Transfers { count, size_bytes, outstanding };
+        transfers.shortened(SHORT_BYTES).map(|(_, words)| words)
     }
 
     #[test]
@@ -100,6 +104,13 @@ mod tests {
         for (count, size, outstanding) in [(1, 64, 1), (1, 1 << 20, 1), (16, 65536, 4)] {
             assert_eq!(shortened(count, size, outstanding), None);
         }
+    }
+
+    #[test]
+    fn each_of_several_moves_half_as_much() {
+        let transfers = Transfers { count: 16, size_bytes: 1 << 20, outstanding: 1 };
+        let (short, _) = transfers.shortened(SHORT_SHARED_BYTES).unwrap();
+        assert_eq!((short.count, short.size_bytes), (4, 128 << 10));
     }
 
     #[test]

@@ -7,11 +7,13 @@ use crosslane_fabric::FlowSource;
 use serde_json::{Value, json};
 
 use crate::link_use::link_json;
+use crate::why::Why;
 
 /// One object for all scenarios.
 #[must_use]
-pub fn document(lab: &str, seed: u64, outcomes: &[TrafficOutcome]) -> Value {
-    let scenarios: Vec<Value> = outcomes.iter().map(scenario).collect();
+pub fn document(lab: &str, seed: u64, outcomes: &[TrafficOutcome], whys: &[Why]) -> Value {
+    let scenarios = outcomes.iter().zip(whys).map(|(outcome, why)| scenario(outcome, why));
+    let scenarios: Vec<Value> = scenarios.collect();
     json!({
         "bench": "traffic",
         "lab": lab,
@@ -21,7 +23,7 @@ pub fn document(lab: &str, seed: u64, outcomes: &[TrafficOutcome]) -> Value {
     })
 }
 
-fn scenario(outcome: &TrafficOutcome) -> Value {
+fn scenario(outcome: &TrafficOutcome, why: &Why) -> Value {
     let flows: Vec<Value> = outcome.flows.iter().map(|flow| flow_json(flow, outcome)).collect();
     let links: Vec<Value> = outcome
         .directions
@@ -30,8 +32,10 @@ fn scenario(outcome: &TrafficOutcome) -> Value {
         .collect();
     json!({
         "flows": flows,
-        "why_not_faster": { "account": outcome.account },
+        "why_not_faster": why.json(),
+        "not_explained": why.not_explained(),
         "links": links,
+        "link_loads": outcome.loads,
         "simulated_ps": outcome.simulated.0,
         "tlp_hops": outcome.tlp_hops,
         "errors": outcome.deadlock.iter().chain(&outcome.errors).collect::<Vec<_>>(),

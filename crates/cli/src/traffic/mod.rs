@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::perfetto::traced;
 use crate::progress::Progress;
+use crate::why::{Made, Why, explain_all};
 
 /// Errors that are printed beside deadlocks, which all are; further ones are counted.
 const PRINTED_ERRORS: usize = 10;
@@ -63,12 +64,29 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     };
     progress.finish();
     let outcomes = outcomes?;
+    let whys = whys(arguments, &runs, &outcomes);
     if arguments.json {
-        print_json(&json::document(lab.name(), arguments.seed, &outcomes))?;
+        print_json(&json::document(lab.name(), arguments.seed, &outcomes, &whys))?;
     } else {
-        print(&report::page(&outcomes))?;
+        print(&report::page(&outcomes, &whys))?;
     }
     print_outcome_errors(&outcomes)
+}
+
+fn whys(
+    arguments: &TrafficArguments,
+    runs: &[TrafficRun],
+    outcomes: &[TrafficOutcome],
+) -> Vec<Why> {
+    if arguments.no_why {
+        return vec![Why::LeftOut; runs.len()];
+    }
+    let made = runs.iter().zip(outcomes).map(|(case, outcome)| Made {
+        case,
+        account: outcome.account.as_ref(),
+        has_errors: outcome.error_count > 0,
+    });
+    explain_all(&made.collect::<Vec<_>>())
 }
 
 /// The sizes of the flows in each scenario: one scenario for each size of the ranges, which all

@@ -9,20 +9,20 @@ use crosslane_fabric::FlowSource;
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
-use crate::why;
+use crate::why::{Why, has_column};
 
 /// The whole page: the rows of each flow, then the links of the last scenario.
 #[must_use]
-pub fn page(outcomes: &[TrafficOutcome]) -> String {
+pub fn page(outcomes: &[TrafficOutcome], whys: &[Why]) -> String {
     let mut page = String::new();
     let Some(last) = outcomes.last() else { return page };
     if let [flow] = &last.flows[..] {
         page.push_str(&flow_heading(flow, last));
     }
-    page.push_str(&flow_rows(outcomes));
+    page.push_str(&flow_rows(outcomes, whys));
     page.push('\n');
     page.push_str(&sharing(&last.directions, last.simulated));
-    page.push_str(&why::block(last.account.as_ref()));
+    page.push_str(&whys.last().map(Why::block).unwrap_or_default());
     if outcomes.len() > 1 {
         let sizes: Vec<String> =
             last.flows.iter().map(|f| f.planned.flow.operation_bytes.to_string()).collect();
@@ -64,7 +64,7 @@ fn flow_heading(flow: &TrafficFlow, outcome: &TrafficOutcome) -> String {
 }
 
 /// A row for each flow and size; the flow is named where there are several.
-fn flow_rows(outcomes: &[TrafficOutcome]) -> String {
+fn flow_rows(outcomes: &[TrafficOutcome], whys: &[Why]) -> String {
     let count = outcomes.last().map_or(0, |outcome| outcome.flows.len());
     let mut columns = vec![("flow", Align::Left)];
     if count == 1 {
@@ -86,11 +86,16 @@ fn flow_rows(outcomes: &[TrafficOutcome]) -> String {
         ("less DLLPs", Align::Right),
         ("of it %", Align::Right),
     ]);
+    if has_column(whys) {
+        columns.push(("bottleneck", Align::Left));
+    }
     let mut table = Table::new(&columns);
     for index in 0..count {
-        for flow in outcomes.iter().map(|outcome| &outcome.flows[index]) {
+        for (outcome, why) in outcomes.iter().zip(whys) {
+            let flow = &outcome.flows[index];
             let name = (count > 1).then(|| flow.planned.words());
-            table.row(name.into_iter().chain(flow_cells(flow)));
+            let bottleneck = has_column(whys).then(|| why.cell());
+            table.row(name.into_iter().chain(flow_cells(flow)).chain(bottleneck));
         }
     }
     let mut rows = table.to_string();

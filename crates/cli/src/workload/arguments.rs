@@ -30,6 +30,9 @@ pub struct WorkloadArguments {
     /// Everything random comes from this number, and the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Do not look for what holds the run: a sweep is then many times faster.
+    #[arg(long)]
+    pub no_why: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

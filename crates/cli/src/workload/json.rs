@@ -8,11 +8,19 @@ use crosslane_explain::{Expected, WorkloadFlow, WorkloadOutcome};
 use serde_json::{Value, json};
 
 use crate::link_use::link_json;
+use crate::why::Why;
 
 /// One object for all scenarios.
 #[must_use]
-pub fn document(bench: &str, lab: &str, seed: u64, outcomes: &[WorkloadOutcome]) -> Value {
-    let scenarios: Vec<Value> = outcomes.iter().map(scenario).collect();
+pub fn document(
+    bench: &str,
+    lab: &str,
+    seed: u64,
+    outcomes: &[WorkloadOutcome],
+    whys: &[Why],
+) -> Value {
+    let scenarios = outcomes.iter().zip(whys).map(|(outcome, why)| scenario(outcome, why));
+    let scenarios: Vec<Value> = scenarios.collect();
     json!({
         "bench": bench,
         "lab": lab,
@@ -22,7 +30,7 @@ pub fn document(bench: &str, lab: &str, seed: u64, outcomes: &[WorkloadOutcome])
     })
 }
 
-fn scenario(outcome: &WorkloadOutcome) -> Value {
+fn scenario(outcome: &WorkloadOutcome, why: &Why) -> Value {
     let flows: Vec<Value> = outcome.flows.iter().map(flow_json).collect();
     let links: Vec<Value> =
         outcome.directions.iter().map(|link| link_json(link, outcome.span)).collect();
@@ -39,8 +47,10 @@ fn scenario(outcome: &WorkloadOutcome) -> Value {
         "flows": flows,
         "while_all_active": common,
         "latency": outcome.round_trips.as_ref().map(latency_json),
-        "why_not_faster": { "account": outcome.account },
+        "why_not_faster": why.json(),
+        "not_explained": why.not_explained(),
         "links": links,
+        "link_loads": outcome.loads,
         "links_span_ps": outcome.span.0,
         "ports_set": outcome.ports_set,
         "simulated_ps": outcome.simulated.0,

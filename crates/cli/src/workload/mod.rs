@@ -26,6 +26,7 @@ use crate::perfetto::traced;
 use crate::progress::Progress;
 use crate::size::SizeRange;
 use crate::traffic::print_errors;
+use crate::why::{Made, Why, explain_all};
 use arguments::{
     ChainArguments, DescriptorWord, HostMemoryArguments, LatencyArguments, ManyArguments,
     NotifyWord, PagesWord, PeerArguments, ReadArguments, TransferArguments, WorkloadArguments,
@@ -270,13 +271,26 @@ impl Bench<'_> {
         };
         progress.finish();
         let outcomes = outcomes?;
+        let whys = self.whys(&runs, &outcomes);
         if self.common.json {
             let name = self.lab.name();
-            print_json(&json::document(self.bench, name, self.common.seed, &outcomes))?;
+            print_json(&json::document(self.bench, name, self.common.seed, &outcomes, &whys))?;
         } else {
-            print(&report::page(&outcomes))?;
+            print(&report::page(&outcomes, &whys))?;
         }
         let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
         print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))
+    }
+
+    fn whys(&self, runs: &[WorkloadRun], outcomes: &[WorkloadOutcome]) -> Vec<Why> {
+        if self.common.no_why {
+            return vec![Why::LeftOut; runs.len()];
+        }
+        let made = runs.iter().zip(outcomes).map(|(case, outcome)| Made {
+            case,
+            account: outcome.account.as_ref(),
+            has_errors: outcome.error_count > 0,
+        });
+        explain_all(&made.collect::<Vec<_>>())
     }
 }

@@ -11,14 +11,14 @@ use crosslane_explain::{Expected, Job, WorkloadFlow, WorkloadOutcome};
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
-use crate::why;
+use crate::why::{Why, has_column};
 
 /// The whole page: rows, then what belongs to the last scenario.
 #[must_use]
-pub fn page(outcomes: &[WorkloadOutcome]) -> String {
+pub fn page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
     let Some(last) = outcomes.last() else { return String::new() };
     if outcomes.iter().any(|outcome| outcome.round_trips.is_some()) {
-        return latency_page(outcomes);
+        return latency_page(outcomes, whys);
     }
     let mut page = String::new();
     // Where a size failed the others are shown; the errors stand behind the page.
@@ -28,7 +28,7 @@ pub fn page(outcomes: &[WorkloadOutcome]) -> String {
     if let [flow] = &last.flows[..] {
         page.push_str(&heading(flow, last));
     }
-    page.push_str(&flow_rows(outcomes));
+    page.push_str(&flow_rows(outcomes, whys));
     page.push('\n');
     if last.flows.is_empty() {
         return page;
@@ -37,7 +37,7 @@ pub fn page(outcomes: &[WorkloadOutcome]) -> String {
         let _ = writeln!(page, "In the run of {} B:\n", last.job.size_bytes());
     }
     page.push_str(&details(last));
-    page.push_str(&why::block(last.account.as_ref()));
+    page.push_str(&whys.last().map(Why::block).unwrap_or_default());
     page.push_str("Links while data moved, percent of the time; right of SKP: idle, by reason\n\n");
     page.push_str(&link_rows(&last.directions, last.span));
     page
@@ -100,7 +100,7 @@ fn plan_words(plan: &Plan, expected: Expected) -> String {
     words
 }
 
-fn flow_rows(outcomes: &[WorkloadOutcome]) -> String {
+fn flow_rows(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
     let several = outcomes.iter().any(|outcome| outcome.flows.len() > 1);
     let mut columns = vec![("flow", Align::Left)];
     if !several {
@@ -122,11 +122,15 @@ fn flow_rows(outcomes: &[WorkloadOutcome]) -> String {
         ("less DLLPs", Align::Right),
         ("of it %", Align::Right),
     ]);
+    if has_column(whys) {
+        columns.push(("bottleneck", Align::Left));
+    }
     let mut table = Table::new(&columns);
-    for outcome in outcomes {
+    for (outcome, why) in outcomes.iter().zip(whys) {
         for flow in &outcome.flows {
             let name = several.then(|| flow.measured.name.clone());
-            table.row(name.into_iter().chain(flow_cells(flow)));
+            let bottleneck = has_column(whys).then(|| why.cell());
+            table.row(name.into_iter().chain(flow_cells(flow)).chain(bottleneck));
         }
     }
     table.to_string()
@@ -224,7 +228,7 @@ fn sums(outcome: &WorkloadOutcome) -> String {
     text
 }
 
-fn latency_page(outcomes: &[WorkloadOutcome]) -> String {
+fn latency_page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
     let mut page = String::new();
     let round_trips = || outcomes.iter().filter_map(|outcome| outcome.round_trips.as_ref());
     if let Some(first) = round_trips().next() {
@@ -232,7 +236,7 @@ fn latency_page(outcomes: &[WorkloadOutcome]) -> String {
         page.push_str(&plan_words(&first.plan, Expected::of_writes(&first.plan)));
         page.push('\n');
     }
-    let mut table = Table::new(&[
+    let mut columns = vec![
         ("bytes", Align::Right),
         ("iterations", Align::Right),
         ("min us", Align::Right),
@@ -240,11 +244,22 @@ fn latency_page(outcomes: &[WorkloadOutcome]) -> String {
         ("average", Align::Right),
         ("p99", Align::Right),
         ("max", Align::Right),
-    ]);
-    for trips in round_trips() {
+    ];
+    if has_column(whys) {
+        columns.push(("bottleneck", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    for (outcome, why) in outcomes.iter().zip(whys) {
+        let Some(trips) = &outcome.round_trips else { continue };
         let counts = [trips.message_bytes.to_string(), trips.round_trips.len().to_string()];
-        table.row(counts.into_iter().chain(latency_cells(&trips.one_way())));
+        let bottleneck = has_column(whys).then(|| why.cell());
+        table.row(counts.into_iter().chain(latency_cells(&trips.one_way())).chain(bottleneck));
     }
     page.push_str(&table.to_string());
+    let block = whys.last().map(Why::block).unwrap_or_default();
+    if !block.is_empty() {
+        let _ = write!(page, "\n{}", block.trim_end());
+        page.push('\n');
+    }
     page
 }

@@ -5,4 +5,5 @@ mod commands;
 mod readme;
 mod run;
 mod traffic;
+mod why;
 mod workload;

@@ -3,12 +3,13 @@
 //!
 //! A block of sample output stands below a line such as
 //! `<!-- output of: crosslane topo rosta, first 9 lines -->`. Behind the comma: which part of it
-//! (`first N lines`, `lines with WORD`, `errors` for standard error); without it, all.
+//! (`first N lines`, `lines with WORD`, `block HEADING` with its heading, `errors` for standard
+//! error); without it, all.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::run::run;
+use crate::run::run_as_written;
 
 const MARK: &str = "<!-- output of: crosslane ";
 const FENCE: &str = "```";
@@ -17,7 +18,7 @@ const FENCE: &str = "```";
 fn sample(mark: &str) -> String {
     let mark = mark.trim_start_matches(MARK).trim_end_matches("-->").trim();
     let (arguments, part) = mark.split_once(", ").unwrap_or((mark, ""));
-    let run = run(arguments);
+    let run = run_as_written(arguments);
     let wants_errors = part == "errors";
     assert_eq!(run.code, i32::from(wants_errors), "crosslane {arguments}: {}", run.stderr);
     let text = if wants_errors { run.stderr } else { run.stdout };
@@ -25,6 +26,12 @@ fn sample(mark: &str) -> String {
     let lines: Vec<&str> = match words[..] {
         ["first", count, "lines"] => text.lines().take(count.parse().unwrap()).collect(),
         ["lines", "with", word] => text.lines().filter(|line| line.contains(word)).collect(),
+        ["block", ..] => {
+            let heading = part.trim_start_matches("block ");
+            let from = text.lines().skip_while(|line| *line != heading);
+            let block = from.take_while(|line| !line.starts_with("Links ")).collect::<Vec<_>>();
+            block[..block.len() - 1].to_vec()
+        }
         _ => text.lines().collect(),
     };
     let mut block = String::new();

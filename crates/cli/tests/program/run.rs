@@ -33,9 +33,17 @@ pub fn command(arguments: &str) -> Command {
     command
 }
 
-/// Runs the program with these arguments.
-pub fn run(arguments: &str) -> Run {
+/// Runs the program with these arguments, as they are written.
+pub fn run_as_written(arguments: &str) -> Run {
     command(arguments).output().expect("the program starts").into()
+}
+
+/// Runs the program with these arguments. Of a benchmark it leaves out the search for what holds
+/// its runs: it takes many runs more, and few tests look at what comes of it.
+pub fn run(arguments: &str) -> Run {
+    let is_searching = arguments.starts_with("bench ") && arguments.contains("--lab");
+    let no_why = if is_searching { " --no-why" } else { "" };
+    run_as_written(&format!("{arguments}{no_why}"))
 }
 
 /// Runs the program, which must succeed and keep standard error silent; its standard output.

@@ -38,8 +38,6 @@ fn reads_of_small_pages_one_by_one_wait_for_their_answers() {
     let rate = |scenario: &Value| number(&scenario["flows"][0]["hardware"]["bytes_per_second"]);
     assert!((rate(&small) / (1002.0 * f64::from(1 << 20)) - 1.0).abs() < 0.01, "{}", rate(&small));
     assert!(rate(&huge) > 1.5 * rate(&small), "{}", rate(&huge));
-    let text = stdout_of(&format!("{arguments} small"));
-    assert!(text.contains(" % no tag"), "{text}");
 }
 
 /// Rates of one large transfer beside their ceilings.
@@ -81,9 +79,9 @@ fn small_transfers_reach_nine_tenths_by_default() {
     }
 }
 
-/// The document's engine: an idle clock after each TLP and a gap after each descriptor.
+/// The way, what to expect of it, and what the links did.
 #[test]
-fn the_page_says_why_it_is_not_faster() {
+fn the_page_says_what_was_planned() {
     let page = stdout_of("bench p2p --lab rosta --descriptors command --no-credits --size 1M");
     for line in [
         "fpga1 -> fpga2, by the command port, polled, every byte compared",
@@ -92,19 +90,10 @@ fn the_page_says_why_it_is_not_faster() {
          expected",
         "not faster: payloads are 128 B where 256 B are possible: fpga1, rc47a.down0, \
          rc47a.down1, fpga2 are set to less",
-        "Why not faster",
-        "fpga1 -> rc47a.down0 (Gen2 x4): 82.2 % payload, 13.0 % headers, 0.1 % DLLPs, 0.3 % SKP",
-        " % nothing posted",
-        " % sender's pace",
         "Links while data moved",
     ] {
         assert!(page.contains(line), "{line}\n{page}");
     }
-    let page = stdout_of("bench write --lab rosta:crosslane --size 1M");
-    let line = "fpga1 -> rc47a.down0 (Gen2 x4): 86.3 % payload, 13.5 % headers, 0.3 % SKP\n";
-    assert!(page.contains(line), "{page}");
-    let page = stdout_of("bench write --lab rosta --size 64K --payload 16");
-    assert!(page.contains(" % receiver busy"), "{page}");
 }
 
 /// A sweep's runs are those of its sizes, alone and in any process.

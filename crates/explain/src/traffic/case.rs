@@ -8,7 +8,7 @@ use crosslane_lab::Lab;
 
 use super::plan::PlannedFlow;
 use super::run::{TrafficRun, errors_of};
-use crate::case::{Case, Transfers};
+use crate::case::{Case, SHORT_BYTES, SHORT_SHARED_BYTES, Transfers};
 use crate::error::ExplainError;
 use crate::explanation::{Better, Figure};
 
@@ -55,14 +55,16 @@ impl Case for TrafficRun {
         let flows: Vec<Transfers> = planned.iter().map(of).collect();
         let (first, others) = flows.split_first()?;
         let mut short = self.clone();
+        let bytes = if others.is_empty() { SHORT_BYTES } else { SHORT_SHARED_BYTES };
         if others.iter().all(|flow| flow == first) {
-            let (transfers, words) = first.shortened()?;
+            let (transfers, words) = first.shortened(bytes)?;
             short.choices.operations = Some(transfers.count);
             short.choices.outstanding = Some(first.outstanding as u32);
             short.flows.iter_mut().for_each(|flow| flow.operation_bytes = transfers.size_bytes);
             return Some((short, words));
         }
-        let counts = flows.iter().map(|flow| flow.shortened().map_or(*flow, |(short, _)| short));
+        let counts =
+            flows.iter().map(|flow| flow.shortened(bytes).map_or(*flow, |(short, _)| short));
         let count = counts.map(|flow| flow.count).max()?;
         short.choices.operations = Some(count);
         let most = flows.iter().map(|flow| flow.count).max()?;

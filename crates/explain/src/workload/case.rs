@@ -9,7 +9,7 @@ use crosslane_lab::{Lab, Simulation};
 use super::gather::{first_errors, wrong_words};
 use super::job::Job;
 use super::run::{Brought, WorkloadRun};
-use crate::case::{Case, SHORT_BYTES, Transfers};
+use crate::case::{Case, SHORT_BYTES, SHORT_SHARED_BYTES, Transfers};
 use crate::error::ExplainError;
 use crate::explanation::{Better, Figure};
 
@@ -64,7 +64,9 @@ impl Case for WorkloadRun {
                     size_bytes: options.size_bytes,
                     outstanding: options.outstanding.into(),
                 };
-                let (transfers, words) = transfers.shortened()?;
+                let is_shared = self.flows.len() > 1 || matches!(self.job, Job::Chain(_));
+                let bytes = if is_shared { SHORT_SHARED_BYTES } else { SHORT_BYTES };
+                let (transfers, words) = transfers.shortened(bytes)?;
                 options.iterations = transfers.count;
                 options.size_bytes = transfers.size_bytes;
                 words

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a run was not faster, as the program says it.
+
+use serde_json::Value;
+
+use crate::run::{run, run_as_written};
+
+#[track_caller]
+fn page_of(arguments: &str) -> String {
+    let run = run_as_written(arguments);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "crosslane {arguments}");
+    run.stdout
+}
+
+/// Of the only scenario.
+#[track_caller]
+fn why_of(arguments: &str) -> Value {
+    let page = page_of(&format!("{arguments} --json"));
+    let mut json: Value = serde_json::from_str(&page).unwrap();
+    json["scenarios"][0]["why_not_faster"].take()
+}
+
+/// An engine with a gap after each descriptor, which small transfers feel.
+#[test]
+fn a_page_names_the_bottleneck_and_what_it_costs() {
+    let arguments = "bench write --lab rosta --size 1K --iterations 200";
+    let page = page_of(arguments);
+    let begin = page.find("Why not faster\n\n").unwrap_or_else(|| panic!("{page}"));
+    let lines: Vec<&str> = page[begin..].lines().skip(2).take(4).collect();
+    assert!(lines[0].starts_with("fpga1 -> rc47a.down0 (Gen2 x4): "), "{page}");
+    assert!(lines[0].contains(" % no descriptor"), "{page}");
+    let why = why_of(arguments);
+    let step = &why["steps"][0];
+    assert_eq!(step["limits"][0]["kind"], "descriptor_gap", "{why}");
+    let megabytes = |value: &Value| format!("{:.1}", value.as_f64().unwrap() / 1e6);
+    let expected = format!(
+        "bottleneck: {}; {}: {} MB/s instead of {} (+",
+        step["limits"][0]["words"].as_str().unwrap(),
+        step["limits"][0]["lifted"].as_str().unwrap(),
+        megabytes(&step["value"]),
+        megabytes(&why["figure"]["value"])
+    );
+    assert!(lines[1].starts_with(&expected), "{expected}\n{page}");
+    assert!(lines[2].starts_with("then: "), "{page}");
+    // The run was short enough to be made again as it is: its rate is that of the row.
+    assert_eq!(why["shortened"], Value::Null);
+    assert_eq!(lines[3], "(rates are those that the application sees)");
+    let row = megabytes(&why["figure"]["value"]);
+    let rows = &page[..begin];
+    assert!(rows.lines().any(|line| line.contains(&format!(" {row} "))), "{row}\n{page}");
+}
+
+#[test]
+fn accounts_are_part_of_the_explanation() {
+    let why = why_of("bench read --lab rosta --size 64K --iterations 4 --pages small");
+    let account = &why["account"];
+    assert_eq!(
+        (&account["link"], &account["direction"]),
+        (&Value::from("Gen2 x4"), &Value::from("rc47a.down0 -> fpga1"),)
+    );
+    let uses = account["uses"].as_array().unwrap();
+    let share = |what: &str| {
+        uses.iter().find(|entry| entry["use"] == what).map_or(0.0, |e| e["share"].as_f64().unwrap())
+    };
+    assert!(share("no_tag") > 0.2 && share("payload") > 0.4, "{why}");
+}
+
+#[test]
+fn each_size_of_a_sweep_has_its_bottleneck() {
+    let page = page_of("bench p2p --lab rosta --size 512..1K --iterations 100");
+    let rows: Vec<&str> =
+        page.lines().filter(|line| line.trim_end().ends_with("descriptor gap")).collect();
+    assert_eq!(rows.len(), 2, "{page}");
+    assert!(page.contains("of it %  bottleneck"), "{page}");
+    assert!(page.contains("In the run of 1024 B:"), "{page}");
+    let page =
+        page_of("bench traffic --lab rosta --flow fpga1:host:write:256..512 --operations 50");
+    assert!(page.contains("of it %  bottleneck") && page.contains("then: "), "{page}");
+}
+
+#[test]
+fn latencies_have_a_bottleneck_and_no_account() {
+    let arguments = "bench latency --lab rosta --iterations 20";
+    let page = page_of(arguments);
+    assert!(page.contains("Why not faster\n\nbottleneck: ") && page.contains(" us instead of "));
+    let why = why_of(arguments);
+    assert_eq!((&why["account"], &why["figure"]["better"]), (&Value::Null, &"lower".into()));
+    let (before, after) = (&why["figure"]["value"], &why["steps"][0]["value"]);
+    assert!(after.as_f64() < before.as_f64(), "{why}");
+}
+
+#[test]
+fn it_can_be_left_out() {
+    let run = run("bench write --lab rosta --size 1K --iterations 20");
+    assert!(run.code == 0 && !run.stdout.contains("Why not faster"), "{}", run.stdout);
+    assert_eq!(why_of("bench write --lab rosta --size 1K --iterations 20 --no-why"), Value::Null);
+}
+
+#[test]
+fn a_run_with_errors_is_not_explained() {
+    let run = run_as_written("bench p2p --lab rosta --payload 256 --size 64K --json");
+    assert_eq!(run.code, 1);
+    let json: Value = serde_json::from_str(&run.stdout).unwrap();
+    let scenario = &json["scenarios"][0];
+    assert_eq!(scenario["why_not_faster"], Value::Null);
+    assert_eq!(scenario["not_explained"], "the run had errors");
+}
