@@ -130,14 +130,25 @@ impl Line {
             // Held against the others of the batch.
             TransferFault::Cancelled => true,
             TransferFault::NotBusMaster => self.explains(|fault| fault == Fault::BusMasterOff),
-            TransferFault::UnsupportedRequest => self.explains(Fault::cuts_off),
-            TransferFault::Poisoned => is_bad.is_some_and(|bad| bad.fault == Fault::Poisoned),
+            TransferFault::UnsupportedRequest => {
+                is_bad.is_some_and(|bad| bad.fault == Fault::Refused)
+                    || self.explains(Fault::refuses)
+            }
+            TransferFault::Poisoned => {
+                is_bad.is_some_and(|bad| bad.fault == Fault::Poisoned)
+                    || self.explains(|fault| fault == Fault::PoisonedTlp)
+            }
+            // One too many, one of several missing, or one that came when its tag was used again.
+            TransferFault::MalformedCompletion => {
+                self.explains(|fault| matches!(fault, Fault::Doubled | Fault::LostRead))
+                    || self.has_short_timeout()
+            }
             TransferFault::CompleterAbort => {
                 is_bad.is_some_and(|bad| bad.fault == Fault::CompleterAbort)
             }
             TransferFault::CompletionTimeout => {
-                is_bad.is_some_and(|bad| bad.fault == Fault::NoAnswer)
-                    || self.explains(Fault::cuts_off)
+                is_bad.is_some_and(|bad| matches!(bad.fault, Fault::NoAnswer | Fault::Late))
+                    || self.explains(Fault::starves)
                     || self.has_short_timeout()
             }
             // Its descriptor, a store into the engine's table, was lost.
@@ -184,8 +195,11 @@ impl Line {
             bad.offset
         );
         let read_bytes = u64::from(self.device.description().max_read_bytes);
-        let is_its_own =
-            matches!(error.fault, TransferFault::Poisoned | TransferFault::CompleterAbort);
+        let is_its_own = match error.fault {
+            TransferFault::Poisoned => !self.explains(|fault| fault == Fault::PoisonedTlp),
+            TransferFault::CompleterAbort => true,
+            _ => false,
+        };
         if !is_its_own {
             return;
         }

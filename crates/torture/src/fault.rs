@@ -22,8 +22,24 @@ pub enum Fault {
     Poisoned,
     /// Memory that answers with Completer Abort.
     CompleterAbort,
+    /// Memory that answers with Unsupported Request.
+    Refused,
     /// Memory that does not answer.
     NoAnswer,
+    /// Memory that answers when the completion time-out is over.
+    Late,
+    /// A completion that is poisoned on its way to an engine.
+    PoisonedTlp,
+    /// A write that is poisoned on its way to an engine or to memory.
+    PoisonedWrite,
+    /// A read of an engine, or its completion, that is lost on its way.
+    LostRead,
+    /// A write that is lost on its way.
+    LostWrite,
+    /// A completion that comes twice.
+    Doubled,
+    /// The root complex, or an engine, takes nothing for a while.
+    Stall,
     /// A channel that is cancelled.
     Cancel,
     /// A future or a channel that is dropped in the middle.
@@ -34,7 +50,7 @@ pub enum Fault {
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 19] = [
         Self::BitErrors,
         Self::LinkDown,
         Self::Removal,
@@ -42,7 +58,15 @@ impl Fault {
         Self::Astray,
         Self::Poisoned,
         Self::CompleterAbort,
+        Self::Refused,
         Self::NoAnswer,
+        Self::Late,
+        Self::PoisonedTlp,
+        Self::PoisonedWrite,
+        Self::LostRead,
+        Self::LostWrite,
+        Self::Doubled,
+        Self::Stall,
         Self::Cancel,
         Self::Dropped,
         Self::Deadline,
@@ -59,7 +83,15 @@ impl Fault {
             Self::Astray => "requests astray",
             Self::Poisoned => "poisoned data",
             Self::CompleterAbort => "Completer Abort",
+            Self::Refused => "Unsupported Request",
             Self::NoAnswer => "lost completion",
+            Self::Late => "late completion",
+            Self::PoisonedTlp => "poisoned completion",
+            Self::PoisonedWrite => "poisoned write",
+            Self::LostRead => "lost read",
+            Self::LostWrite => "lost write",
+            Self::Doubled => "doubled completion",
+            Self::Stall => "stall",
             Self::Cancel => "cancel",
             Self::Dropped => "drop",
             Self::Deadline => "deadline",
@@ -69,13 +101,32 @@ impl Fault {
     /// Whether posted writes may be lost by it without anybody being told.
     #[must_use]
     pub const fn loses_writes(self) -> bool {
+        self.refuses() || self.swallows_unseen()
+    }
+
+    /// Whether single writes may be lost by it without anybody being told, and those behind them
+    /// not.
+    #[must_use]
+    pub const fn swallows_unseen(self) -> bool {
+        matches!(self, Self::Astray | Self::LostWrite | Self::PoisonedWrite)
+    }
+
+    /// Whether requests may be refused by it, or stay without an answer.
+    #[must_use]
+    pub const fn refuses(self) -> bool {
         matches!(self, Self::LinkDown | Self::Removal | Self::Astray)
+    }
+
+    /// Whether reads of an engine may stay without an answer by it.
+    #[must_use]
+    pub const fn starves(self) -> bool {
+        self.refuses() || matches!(self, Self::LostRead)
     }
 
     /// Whether register accesses may be lost or stay without an answer.
     #[must_use]
     pub const fn cuts_off(self) -> bool {
-        matches!(self, Self::LinkDown | Self::Removal | Self::Astray)
+        self.loses_writes()
     }
 }
 

@@ -354,11 +354,17 @@ impl Line {
         let index = self.rng.usize(..parts.len());
         let part = &parts[index];
         let offset = 4 * self.rng.u64(..(part.end - part.start) / 4);
+        let number = self.own.trailing_zeros() as usize;
+        // While its tag is kept out of use: what comes later still may be taken for another answer.
+        let timeout = self.world.engines[number].timeout;
+        let late = Picoseconds(timeout.0 + self.rng.u64(timeout.0 / 4..timeout.0 * 3 / 4));
         let (fault, memory) = [
             (Fault::Poisoned, MemoryFault::Poisoned),
             (Fault::CompleterAbort, MemoryFault::CompleterAbort),
+            (Fault::Refused, MemoryFault::UnsupportedRequest),
             (Fault::NoAnswer, MemoryFault::NoAnswer),
-        ][self.rng.usize(..3)];
+            (Fault::Late, MemoryFault::Late(late)),
+        ][self.rng.usize(..5)];
         let address = self.address_of(part.start + offset);
         self.set_memory(address, Some(memory));
         let entry = self.world.begin(fault, self.own);

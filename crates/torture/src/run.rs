@@ -17,8 +17,9 @@ use crate::line::Line;
 use crate::scene::{Scene, Stream, World, stream};
 use crate::setup::Setup;
 use crate::trouble::trouble;
+use crate::visitor::visit;
 use crate::watched::WatchedBus;
-use crate::workload::set_up;
+use crate::workload::{AtWork, set_up};
 
 /// What a seed was like. Equal for equal runs, bit for bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +57,7 @@ fn run(seed: u64, setup: &Setup) -> Story {
     let count = if rng.u8(..3) == 0 { names.len().min(6) } else { names.len().min(2) };
     names.truncate(rng.usize(1..=count));
     let body = async {
-        let (devices, mut chains) = set_up(&world, &names, &mut rng).await?;
+        let AtWork { devices, mut chains, pingers } = set_up(&world, &names, &mut rng).await?;
         // Most seeds are short, so that there can be many; some are long.
         let rounds = if rng.u8(..8) == 0 { rng.u32(6..16) } else { rng.u32(1..5) };
         let mut tasks: Vec<(usize, Task<Line>)> = Vec::new();
@@ -69,6 +70,18 @@ fn run(seed: u64, setup: &Setup) -> Story {
                 tasks.push((number, task));
             }
         }
+        let mut games = Vec::new();
+        for mut pingers in pingers {
+            games.push(simulation.spawn("ping-pong", async move {
+                pingers.play(rounds).await;
+                pingers
+            }));
+        }
+        let mut visits = Vec::new();
+        for _ in 0..[0, 0, 1, 3][rng.usize(..4)] {
+            let visit = visit(Rc::clone(&world), devices.clone(), rng.fork());
+            visits.push(simulation.spawn("a visitor", visit));
+        }
         trouble(&world, &ports, &mut rng).await;
         for (number, task) in tasks {
             chains[number].lines.push(task.await);
@@ -77,6 +90,13 @@ fn run(seed: u64, setup: &Setup) -> Story {
             calm(&world, chain).await;
         }
         let mut sums = (0, 0, 0);
+        for game in games {
+            let pingers = game.await;
+            sums = (sums.0 + pingers.words, sums.1 + pingers.attempts, sums.2);
+        }
+        for visit in visits {
+            visit.await;
+        }
         for line in chains.iter().flat_map(|chain| &chain.lines) {
             sums = (sums.0 + line.words, sums.1 + line.upsets, sums.2 + line.transfers);
         }

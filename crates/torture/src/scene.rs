@@ -113,6 +113,11 @@ impl World {
         self.simulation.upgrade().expect("tasks end before their lab").with_fabric(look)
     }
 
+    /// The node of that name.
+    pub fn node(&self, name: &str) -> Option<NodeId> {
+        self.simulation.upgrade().and_then(|simulation| simulation.find(name))
+    }
+
     /// The engines whose way to the host goes by this link.
     pub fn engines_below(&self, link: LinkId) -> Engines {
         self.fabric(|fabric| {

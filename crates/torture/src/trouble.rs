@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What goes wrong in a lab while everybody is at work.
 
-use crosslane_fabric::{LinkId, NodeKind, PortId};
+use crosslane_fabric::{DirectionId, LinkId, Moment, NodeKind, PortId, TlpFault, Way};
 use crosslane_host::{Bus, Topology};
 use crosslane_pcie::config::registers as reg;
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 use fastrand::Rng;
 
@@ -18,16 +19,21 @@ pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Rng) {
     for _ in 0..[0, 0, 1, 3, 6][rng.usize(..5)] {
         world.sleep(us(rng.u64(..2_000))).await;
         let span = us(rng.u64(1..1_500));
-        match rng.u8(..16) {
-            0..8 => {
+        match rng.u8(..24) {
+            0..6 => {
                 let port = &ports[rng.usize(..ports.len())];
                 link_down(world, port, span).await;
             }
-            8..12 => {
+            6..12 => {
+                let port = &ports[rng.usize(..ports.len())];
+                bad_tlps(world, port, span, rng).await;
+            }
+            12..17 => stall(world, span, rng).await,
+            17..20 => {
                 let name = &world.engines[rng.usize(..world.engines.len())].name;
                 bus_master_off(world, name, span).await;
             }
-            12..15 => astray(world, span, rng).await,
+            20..23 => astray(world, span, rng).await,
             _ => {
                 let port = &ports[rng.usize(..ports.len())];
                 removal(world, port).await;
@@ -41,6 +47,47 @@ fn link_below(world: &World, name: &str) -> LinkId {
         let port = fabric.ports().iter().find(|port| port.name == name);
         port.and_then(|port| port.link).expect("ports without a link are not chosen")
     })
+}
+
+/// Some TLPs on the link below a port are poisoned, lost or doubled.
+async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Rng) {
+    let link = link_below(world, port);
+    let (fault, way, class, what) = [
+        (Fault::PoisonedTlp, Way::Down, Class::Completion, TlpFault::Poison),
+        (Fault::PoisonedWrite, Way::Down, Class::Posted, TlpFault::Poison),
+        (Fault::PoisonedWrite, Way::Up, Class::Posted, TlpFault::Poison),
+        (Fault::LostRead, Way::Down, Class::Completion, TlpFault::Drop),
+        (Fault::LostRead, Way::Up, Class::NonPosted, TlpFault::Drop),
+        (Fault::LostWrite, Way::Down, Class::Posted, TlpFault::Drop),
+        (Fault::LostWrite, Way::Up, Class::Posted, TlpFault::Drop),
+        (Fault::Doubled, Way::Down, Class::Completion, TlpFault::Duplicate),
+    ][rng.usize(..8)];
+    let count = rng.u32(1..5);
+    world.note(|| format!("{fault}: {count} {way:?} by the link below {port}"));
+    let number = world.begin(fault, world.engines_below(link));
+    let direction = DirectionId { link, way };
+    world.fabric(|fabric| fabric.inject_fault(direction, class, what, Moment::Next(count)));
+    world.sleep(span).await;
+    world.fabric(|fabric| fabric.clear_injections(direction));
+    world.sleep(us(50)).await;
+    world.end(number);
+}
+
+/// The root complex or an engine takes nothing for a while.
+async fn stall(world: &World, span: Picoseconds, rng: &mut Rng) {
+    let (name, engines) = if rng.bool() {
+        ("host0", EVERY_ENGINE)
+    } else {
+        let name = &world.engines[rng.usize(..world.engines.len())].name;
+        (name.as_str(), world.engine(name))
+    };
+    let Some(node) = world.node(name) else { return };
+    world.note(|| format!("{name} takes nothing for {span}"));
+    let number = world.begin(Fault::Stall, engines);
+    let until = world.bus.now() + span;
+    world.fabric(|fabric| fabric.stall(node, until));
+    world.bus.sleep_until(until).await;
+    world.end(number);
 }
 
 async fn link_down(world: &World, port: &str, span: Picoseconds) {

@@ -9,6 +9,7 @@ use crosslane_driver::{
 use fastrand::Rng;
 
 use crate::line::{Far, FarRoute, Line};
+use crate::ping::Pingers;
 use crate::scene::{World, us};
 use crate::watched::WatchedBus;
 
@@ -42,12 +43,19 @@ impl Chain {
     }
 }
 
+/// All that is at work in a seed.
+pub(crate) struct AtWork {
+    pub devices: Vec<Device<WatchedBus>>,
+    pub chains: Vec<Chain>,
+    pub pingers: Vec<Pingers>,
+}
+
 /// Opens engines, and gives each something to do. Nothing goes wrong yet.
 pub(crate) async fn set_up(
     world: &Rc<World>,
     names: &[String],
     rng: &mut Rng,
-) -> Result<(Vec<Device<WatchedBus>>, Vec<Chain>), DriverError> {
+) -> Result<AtWork, DriverError> {
     use crosslane_host::Bus;
 
     let mut devices = Vec::new();
@@ -55,11 +63,15 @@ pub(crate) async fn set_up(
         let bus = world.bus.on_core(rng.u16(..));
         devices.push(Device::open_by_name(bus, name).await?);
     }
-    let mut chains = Vec::new();
+    let (mut chains, mut pingers) = (Vec::new(), Vec::new());
     let mut free = devices.as_slice();
     while let Some((device, others)) = free.split_first() {
-        let shape = rng.u8(..6);
+        let shape = rng.u8(..7);
         let (taken, made) = match others {
+            [next, ..] if shape == 6 => {
+                let made = ping(world, [device, next], &mut pingers, rng).await?;
+                (2, made)
+            }
             [next, last, ..] if shape == 0 => (3, relay(world, [device, next, last], rng).await?),
             [next, ..] if shape <= 2 => (2, pair(world, device, next, rng).await?),
             _ if shape == 3 => (1, Some(loop_back(world, device, rng).await?)),
@@ -77,7 +89,35 @@ pub(crate) async fn set_up(
             }
         }
     }
-    Ok((devices, chains))
+    Ok(AtWork { devices, chains, pingers })
+}
+
+/// Messages back and forth, and memory into the checkers of both.
+async fn ping(
+    world: &Rc<World>,
+    [near, far]: [&Device<WatchedBus>; 2],
+    pingers: &mut Vec<Pingers>,
+    rng: &mut Rng,
+) -> Result<Option<Vec<Chain>>, DriverError> {
+    let options = PeerOptions::default();
+    let Some(there) = first_connection(world, near, far, options).await? else {
+        return Ok(None);
+    };
+    there.close().await?;
+    let Some(back) = first_connection(world, far, near, options).await? else {
+        return Ok(None);
+    };
+    back.close().await?;
+    let mut chains = Vec::new();
+    for device in [near, far] {
+        let seed = rng.u32(..);
+        device.user().check_h2c(seed).await?;
+        let mut read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
+        read.checked = true;
+        chains.push(Chain::single(read));
+    }
+    pingers.push(Pingers::new(world, near, far, rng));
+    Ok(Some(chains))
 }
 
 /// Connects a peer channel for the first time; `None` where the root complex does not let it.

@@ -4,11 +4,11 @@
 use std::ops::Range;
 
 use crosslane_torture::{
-    Fault, LabText, Setup, Summary, campaign, campaign_twice, lab_of, run_seed,
+    Check, Fault, LabText, Setup, Summary, campaign, campaign_twice, lab_of, run_seed,
 };
 
 /// Seeds of every run.
-const SEEDS: Range<u64> = 0..500;
+const SEEDS: Range<u64> = 0..3000;
 /// Those of them that are run twice.
 const TWICE: Range<u64> = 0..40;
 
@@ -69,4 +69,13 @@ fn a_lab_can_be_asked_for() {
         assert!(summary.words > 20_000, "{name}: {summary:?}");
     }
     assert!(LabText::load("nowhere").is_err());
+}
+
+#[test]
+fn the_document_has_a_row_for_each_fault_and_each_checker() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/torture.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    for word in Fault::ALL.map(Fault::word).iter().chain(&Check::ALL.map(Check::word)) {
+        assert!(text.contains(&format!("\n| {word} | ")), "docs/torture.md has no row for {word}");
+    }
 }

@@ -4,6 +4,7 @@
 mod commands;
 mod readme;
 mod run;
+mod torture;
 mod traffic;
 mod why;
 mod workload;
