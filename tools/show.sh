@@ -9,8 +9,15 @@ cat <<'END'
 $ crosslane reproduce rosta    (eight FPGAs, three switches; every byte is compared)
 
 END
-"$crosslane" reproduce rosta
+reports=$(dirname "$crosslane")/../reports
+mkdir -p "$reports"
+reports=$(cd "$reports" && pwd)
+"$crosslane" reproduce rosta --report "$reports/rosta"
 
+cat <<END
+
+The same as a page, with plots and the load of every link: open $reports/rosta/index.html
+END
 cat <<'END'
 
 Where to go next: docs/reproductions/rosta.md   what each row is worth

@@ -78,6 +78,8 @@ All but `traffic` go through the driver, on labs whose endpoints have a DMA engi
     Validate(ValidateArguments),
     /// Random labs, workloads and faults by seed, through the driver
     Torture(TortureArguments),
+    /// Two runs that were printed with `--json`, side by side
+    Compare(CompareArguments),
     /// Completions for a shell
     #[command(after_help = "\
 Examples:
@@ -233,6 +235,9 @@ pub struct TrafficArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Write a page to look at into this folder: FOLDER/index.html.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report: Option<PathBuf>,
     /// Write a Perfetto trace of the run; not with a sweep.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,
@@ -248,6 +253,7 @@ Examples:
   crosslane reproduce                        the reproductions that there are
   crosslane reproduce rosta
   crosslane reproduce rosta --json > rosta.json
+  crosslane reproduce rosta --report rosta     then open rosta/index.html
 
 Each figure of the document stands beside the same measurement in the lab. A row is an input (a
 constant was taken from it), a fit (constants were fitted to it), predicted, or context (never a
@@ -265,6 +271,9 @@ pub struct ReproduceArguments {
     /// Everything random comes from this number.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Write a page to look at into this folder: FOLDER/index.html.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "name")]
+    pub report: Option<PathBuf>,
 }
 
 /// Arguments of `validate`.
@@ -284,6 +293,32 @@ pub struct ValidateArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of `compare`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bench p2p --lab rosta --size 64..1M --json > document.json
+  crosslane bench p2p --lab rosta:crosslane --size 64..1M --json > ours.json
+  crosslane compare document.json ours.json
+  crosslane compare document.json ours.json --report compared
+
+Figures that both runs have stand side by side, with what limits each run. A change is that of the
+second run against the first; what is worse by more than 1 % is marked.")]
+pub struct CompareArguments {
+    /// A run: what `bench` or `reproduce` has printed with `--json`.
+    #[arg(value_name = "A.json", value_hint = ValueHint::FilePath)]
+    pub first: PathBuf,
+    /// Another one.
+    #[arg(value_name = "B.json", value_hint = ValueHint::FilePath)]
+    pub second: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page to look at into this folder: FOLDER/index.html.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report: Option<PathBuf>,
 }
 
 /// What one nanosecond of a trace file stands for: the format knows no shorter time.

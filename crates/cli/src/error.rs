@@ -22,6 +22,12 @@ pub enum CommandError {
     /// A reproduction or a validation cannot be run.
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
+    /// Two runs cannot be compared; the sentence says why.
+    #[error("{0}")]
+    Compare(String),
+    /// A page cannot be written.
+    #[error(transparent)]
+    Report(#[from] crosslane_report::ReportError),
     /// The run had errors. They have been printed behind the results.
     #[error("the run had errors")]
     Run,

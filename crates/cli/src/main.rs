@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod compare_command;
 mod error;
 mod flow_argument;
 mod lab_command;
@@ -14,6 +15,7 @@ mod output;
 mod perfetto;
 mod progress;
 mod quantity;
+mod report_file;
 mod reproduce_command;
 mod size;
 mod table;
@@ -51,6 +53,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Reproduce(arguments) => reproduce_command::run(arguments),
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),
         Command::Torture(arguments) => torture_command::run(arguments),
+        Command::Compare(arguments) => compare_command::run(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "crosslane", &mut script);

@@ -13,6 +13,7 @@ use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::progress::Steps;
+use crate::report_file::{command_line, write_page};
 use crate::table::{Align, Table};
 
 /// Most columns of a paragraph.
@@ -34,7 +35,15 @@ pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     let reproduction = reproduce(name, arguments.seed, &steps);
     steps.finish();
     let reproduction = reproduction?;
-    if arguments.json { print_json(&reproduction.to_json()) } else { print(&page(&reproduction)) }
+    if arguments.json {
+        print_json(&reproduction.to_json())?;
+    } else {
+        print(&page(&reproduction))?;
+    }
+    match &arguments.report {
+        Some(folder) => write_page(&reproduction.page(&command_line())?, folder),
+        None => Ok(()),
+    }
 }
 
 fn list() -> Result<(), CommandError> {
@@ -55,6 +64,9 @@ fn page(reproduction: &Reproduction) -> String {
         }
         for paragraph in &experiment.text {
             page.push_str(&wrapped(paragraph));
+        }
+        for explained in &experiment.why {
+            page.push_str(&wrapped(&explained.sentence()));
         }
         page.push('\n');
     }

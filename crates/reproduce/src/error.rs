@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a reproduction or a validation could not be run.
 
+use crosslane_explain::ExplainError;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
@@ -40,6 +41,15 @@ pub enum ReproduceError {
         /// What went wrong.
         problem: String,
     },
+}
+
+impl From<ExplainError> for ReproduceError {
+    fn from(error: ExplainError) -> Self {
+        match error {
+            ExplainError::Lab(error) => Self::Lab(error),
+            other => Self::experiment("why not faster", other),
+        }
+    }
 }
 
 impl From<LabError> for ReproduceError {

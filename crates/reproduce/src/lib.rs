@@ -7,7 +7,9 @@
 
 pub mod comparison;
 mod error;
+pub mod explained;
 pub mod markdown;
+pub mod page;
 pub mod pciebench;
 pub mod published;
 pub mod reproduction;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::explained::Explained;
 use crate::rosta::{self, Experiment, Watch};
 use crate::table::{Align, Table};
 
@@ -67,7 +68,18 @@ impl Reproduction {
     /// The one object of `--json`.
     #[must_use]
     pub fn to_json(&self) -> Value {
+        let explained = (1..).zip(&self.experiments).flat_map(|(number, experiment)| {
+            let run = move |explained: &Explained| {
+                json!({
+                    "experiment": number,
+                    "run": explained.name,
+                    "explanation": explained.explanation,
+                })
+            };
+            experiment.why.iter().map(run)
+        });
         json!({
+            "why_not_faster": explained.collect::<Vec<Value>>(),
             "reproduction": self.name,
             "rows": self.rows().collect::<Vec<_>>(),
             "seed": self.seed,

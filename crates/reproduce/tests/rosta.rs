@@ -191,9 +191,70 @@ fn progress_knows_how_many_scenarios_there_are() {
 fn json_is_one_object() {
     let json = RUN.0.to_json();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["reproduction", "rows", "seed", "version"]);
+    assert_eq!(keys, ["reproduction", "rows", "seed", "version", "why_not_faster"]);
     assert_eq!(json["reproduction"], "rosta");
     assert_eq!(json["rows"].as_array().unwrap().len(), rows().len());
+}
+
+/// The limits that hold the runs whose name that is, as kinds, the bottleneck's first.
+fn limits(run: &str) -> Vec<Vec<String>> {
+    let json = RUN.0.to_json();
+    let mut explained = json["why_not_faster"].as_array().unwrap().iter();
+    let found = explained.find(|explained| explained["run"] == run);
+    let found = found.unwrap_or_else(|| panic!("{run} is not explained"));
+    let steps = found["explanation"]["steps"].as_array().unwrap();
+    let kinds = |step: &serde_json::Value| {
+        let limits = step["limits"].as_array().unwrap().iter();
+        limits.map(|limit| limit["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    steps.iter().map(kinds).collect()
+}
+
+#[test]
+fn what_the_document_says_of_its_limits_is_found() {
+    // One page is read for at a time: what its 1000 MiB/s was fitted with.
+    assert_eq!(limits("1 FPGA reads, document")[0], ["reading_descriptors"]);
+    // Its time goes into writing about a thousand descriptors with the processor.
+    assert_eq!(limits("payloads of 128 B, document")[0], ["processor"]);
+    assert_eq!(limits("payloads of 8 B, document")[0], ["max_payload"]);
+    // "100 % of the common channel", once nothing of the host's is in the way.
+    assert_eq!(limits("8 FPGAs write, our engine")[0], ["shared_link"]);
+    assert_eq!(limits("8 FPGAs read, our engine")[0], ["shared_link"]);
+    // The gain that the document measured with packets of 256 B.
+    assert_eq!(limits("case 1, MPS 128, document")[0], ["max_payload"]);
+    assert_eq!(limits("1 switch, document")[0], ["endpoint_latency"]);
+    assert_eq!(limits("3 switches, document")[1], ["switch_latency"]);
+}
+
+#[test]
+fn every_experiment_that_runs_is_explained_and_drawn() {
+    for (number, experiment) in (1..).zip(&RUN.0.experiments) {
+        // The first is a check of the data, the second is arithmetic.
+        assert_eq!(experiment.why.is_empty(), number <= 2, "{}", experiment.title);
+        assert_eq!(experiment.plots.is_empty(), number == 1, "{}", experiment.title);
+        for explained in &experiment.why {
+            let shares: f64 = explained
+                .explanation
+                .account
+                .iter()
+                .flat_map(|account| &account.uses)
+                .map(|part| part.share)
+                .sum();
+            let has_account = explained.explanation.account.is_some();
+            assert!(!has_account || (shares - 1.0).abs() < 1e-6, "{}: {shares}", explained.name);
+        }
+    }
+}
+
+#[test]
+fn the_page_has_every_figure_of_the_document() {
+    let page = RUN.0.page("crosslane reproduce rosta --report here").unwrap().to_html();
+    for row in rows().iter().filter(|row| !row.label.is_empty()) {
+        let label = row.label.rsplit_once(" of ").map_or(row.label.as_str(), |(label, _)| label);
+        assert!(page.contains(label), "{}", row.label);
+    }
+    assert!(page.contains("crosslane reproduce rosta --report here"));
+    assert!(page.contains("part.v7.requester.idle_clocks_per_tlp"));
 }
 
 #[test]

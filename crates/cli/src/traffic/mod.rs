@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::perfetto::traced;
 use crate::progress::Progress;
+use crate::report_file::write_bench_page;
 use crate::why::{Made, Why, explain_all};
 
 /// Errors that are printed beside deadlocks, which all are; further ones are counted.
@@ -65,10 +66,15 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     progress.finish();
     let outcomes = outcomes?;
     let whys = whys(arguments, &runs, &outcomes);
+    let document = json::document(lab.name(), arguments.seed, &outcomes, &whys);
     if arguments.json {
-        print_json(&json::document(lab.name(), arguments.seed, &outcomes, &whys))?;
+        print_json(&document)?;
     } else {
         print(&report::page(&outcomes, &whys))?;
+    }
+    if let Some(folder) = &arguments.report {
+        let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
+        write_bench_page(&document, &lab, loads, folder)?;
     }
     print_outcome_errors(&outcomes)
 }

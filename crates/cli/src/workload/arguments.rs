@@ -36,6 +36,9 @@ pub struct WorkloadArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Write a page to look at into this folder: FOLDER/index.html.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report: Option<PathBuf>,
     /// Write a Perfetto trace of the run; not with a sweep.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub trace: Option<PathBuf>,

@@ -24,6 +24,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::perfetto::traced;
 use crate::progress::Progress;
+use crate::report_file::write_bench_page;
 use crate::size::SizeRange;
 use crate::traffic::print_errors;
 use crate::why::{Made, Why, explain_all};
@@ -272,11 +273,16 @@ impl Bench<'_> {
         progress.finish();
         let outcomes = outcomes?;
         let whys = self.whys(&runs, &outcomes);
+        let document =
+            json::document(self.bench, self.lab.name(), self.common.seed, &outcomes, &whys);
         if self.common.json {
-            let name = self.lab.name();
-            print_json(&json::document(self.bench, name, self.common.seed, &outcomes, &whys))?;
+            print_json(&document)?;
         } else {
             print(&report::page(&outcomes, &whys))?;
+        }
+        if let Some(folder) = &self.common.report {
+            let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
+            write_bench_page(&document, self.lab, loads, folder)?;
         }
         let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
         print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))

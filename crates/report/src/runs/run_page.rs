@@ -83,7 +83,7 @@ fn summary(bench: &BenchDocument) -> String {
         let ns = latency.one_way.typical_ps as f64 / 1e3;
         sentences.push(format!("{}: {ns:.1} ns one way.", latency.name));
     }
-    if let Some(step) = last.why_not_faster.as_ref().and_then(|why| why.steps.first()) {
+    if let Some(step) = last.explanation().and_then(|why| why.steps.first()) {
         sentences.push(format!("What limits it: {}.", limits_words(step)));
     }
     sentences.join(" ")
@@ -185,7 +185,7 @@ fn why_section(bench: &BenchDocument) -> Option<Section> {
     let explained: Vec<(String, &ExplanationDocument)> = bench
         .scenarios
         .iter()
-        .filter_map(|one| Some((size_words(one), one.why_not_faster.as_ref()?)))
+        .filter_map(|one| Some((size_words(one), one.explanation()?)))
         .collect();
     let (last_size, last) = explained.last()?;
     let mut blocks = explanation_blocks(last_size, last);
@@ -287,7 +287,7 @@ fn rate_plot(bench: &BenchDocument, names: &[String]) -> Plot {
         });
         if names.len() == 1 {
             let kind = SeriesKind::Ceiling;
-            series.push(Series { name: "ceiling, less DLLPs".into(), kind, points: ceiling });
+            series.push(Series { name: "less DLLPs".into(), kind, points: ceiling });
         }
         let timer = by_size(bench, name, |flow| megabytes(flow.rate()));
         series.push(line(format!("{prefix}rate"), timer));

@@ -87,6 +87,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         text: Vec::new(),
         tables: vec![table],
         plots: vec![plot(context, &results)],
+        why: Vec::new(),
         rows,
     })
 }

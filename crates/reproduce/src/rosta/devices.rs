@@ -20,7 +20,7 @@ use crate::error::ReproduceError;
 use crate::table::{Align, Table};
 
 /// In which order devices join in, by number.
-const ORDER: [u32; 8] = [1, 5, 2, 6, 3, 7, 4, 8];
+pub(super) const ORDER: [u32; 8] = [1, 5, 2, 6, 3, 7, 4, 8];
 /// Lower end of the link that all share.
 const SHARED: &str = "rha25.up";
 /// Header of a write below 4 GiB, double words.
@@ -262,6 +262,7 @@ pub(super) fn run(
         text: vec![text(direction, spreads.into_iter().fold(0.0, f64::max))],
         tables: vec![table],
         plots: vec![plot(context, direction, &results)],
+        why: Vec::new(),
         rows,
     })
 }
@@ -298,7 +299,8 @@ fn plot(context: &Context<'_>, direction: Direction, results: &[Shares]) -> Plot
     ];
     for (name, (quantity, conditions, counts)) in points {
         let value = context.figures.value(quantity, conditions);
-        series.push(published(name, counts.map(|count| (f64::from(count), value))));
+        let name = format!("{name}, document's engine");
+        series.push(published(&name, counts.map(|count| (f64::from(count), value))));
     }
     rates(title, counts("FPGAs at once"), series)
 }

@@ -90,6 +90,9 @@ fn experiments(reproduction: &Reproduction) -> String {
         for paragraph in &experiment.text {
             let _ = writeln!(text, "{paragraph}\n");
         }
+        if !experiment.why.is_empty() {
+            let _ = writeln!(text, "Why not faster:\n\n{}", experiment.why_table().to_markdown());
+        }
     }
     text.truncate(text.trim_end().len());
     text.push('\n');

@@ -4,6 +4,7 @@
 use crosslane_report::Plot;
 
 use crate::comparison::Row;
+use crate::explained::{self, Explained};
 use crate::table::Table;
 
 /// One experiment of the document, run.
@@ -17,8 +18,18 @@ pub struct Experiment {
     pub tables: Vec<Table>,
     /// The same drawn, with the document's points.
     pub plots: Vec<Plot>,
+    /// Why its runs were not faster; empty until they have been explained.
+    pub why: Vec<Explained>,
     /// What was found, as rows.
     pub rows: Vec<Row>,
+}
+
+impl Experiment {
+    /// What limits each of its runs that were explained.
+    #[must_use]
+    pub fn why_table(&self) -> Table {
+        explained::table(&self.why)
+    }
 }
 
 /// Bytes per second as MiB/s.

@@ -72,6 +72,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         text: Vec::new(),
         tables: vec![table],
         plots: Vec::new(),
+        why: Vec::new(),
         rows,
     })
 }

@@ -14,23 +14,28 @@ use crate::error::ReproduceError;
 use crate::table::{Align, Table};
 
 /// Switches on the way, and the far end of a ping-pong that fpga1 begins.
-const WAYS: [(u32, u32); 2] = [(1, 2), (3, 5)];
+pub(super) const WAYS: [(u32, u32); 2] = [(1, 2), (3, 5)];
 /// Bytes of a message: one packet, as the document's timer stops with the first data.
 const MESSAGE_BYTES: u32 = 128;
 /// Round trips; all but the first find the same state.
 const ROUNDS: u64 = 100;
+
+/// How the ping-pong is played.
+pub(super) fn options(engine: Engine) -> LatencyOptions {
+    LatencyOptions {
+        message_bytes: MESSAGE_BYTES,
+        rounds: ROUNDS,
+        credits: engine == Engine::Own,
+        ..LatencyOptions::default()
+    }
+}
 
 fn measure(
     context: &Context<'_>,
     engine: Engine,
     (switches, far): (u32, u32),
 ) -> Result<RoundTrips, ReproduceError> {
-    let options = LatencyOptions {
-        message_bytes: MESSAGE_BYTES,
-        rounds: ROUNDS,
-        credits: engine == Engine::Own,
-        ..LatencyOptions::default()
-    };
+    let options = options(engine);
     let run = context.run(engine, &format!("latency, {switches} switches"), async |host| {
         latency(&host.open(1).await?, &host.open(far).await?, &options).await
     })?;
@@ -85,7 +90,7 @@ fn plot(context: &Context<'_>, results: &[RoundTrips]) -> Plot {
         series: vec![
             ours("document's engine", line(theirs)),
             ours("our engine", line(our)),
-            published("one way", of_document),
+            published("document's engine", of_document),
         ],
     }
 }
@@ -133,6 +138,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         text: Vec::new(),
         tables: vec![table],
         plots: vec![plot(context, &results)],
+        why: Vec::new(),
         rows,
     })
 }

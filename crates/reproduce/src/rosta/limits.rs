@@ -79,6 +79,7 @@ pub(super) fn run(figures: &Figures) -> Experiment {
         ],
         tables: vec![table],
         plots: vec![plot(figures)],
+        why: Vec::new(),
         rows,
     }
 }
@@ -97,7 +98,8 @@ fn plot(figures: &Figures) -> Plot {
             .push(ours(&format!("x{lanes}: the document's formula with SKP"), by(limit_with_skp)));
         let conditions = format!("x{lanes} Gen2; MPS 128; the document's formula with SKP");
         let value = figures.value("limit", &conditions);
-        series.push(published(&format!("x{lanes}"), [(128.0, value)]));
+        let name = format!("x{lanes}: the document's formula with SKP");
+        series.push(published(&name, [(128.0, value)]));
     }
     rates("What links of Gen2 can carry (Tables 1 and 2)", payloads(), series)
 }

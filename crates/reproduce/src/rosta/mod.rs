@@ -17,6 +17,7 @@ mod peers;
 mod plots;
 mod published;
 mod scene;
+mod why;
 
 use rayon::prelude::*;
 
@@ -27,8 +28,8 @@ pub use document::document;
 pub use experiment::Experiment;
 pub use scene::{Context, Watch};
 
-/// Scenarios that [`experiments`] runs.
-pub const SCENARIOS: u64 = 90;
+/// Scenarios that [`experiments`] runs, those that are explained among them.
+pub const SCENARIOS: u64 = 114;
 
 /// Every experiment, in order, each scenario in a lab of its own.
 ///
@@ -47,7 +48,12 @@ pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceEr
         latency::run,
         own::run,
     ];
-    runs.par_iter().map(|run| run(context)).collect()
+    let experiments: Result<Vec<Experiment>, _> = runs.par_iter().map(|run| run(context)).collect();
+    let mut experiments = experiments?;
+    for (number, explained) in why::explained(context)? {
+        experiments[number - 1].why.push(explained);
+    }
+    Ok(experiments)
 }
 
 /// The rows that are compared, and no others: for sweeps over the lab's constants.

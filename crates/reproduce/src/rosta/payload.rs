@@ -18,6 +18,8 @@ use crate::table::{Align, Table};
 
 /// Payloads of Fig. 3, bytes.
 const PAYLOADS_BYTES: [u32; 5] = [8, 16, 32, 64, 128];
+/// The smallest of them, bytes.
+pub(super) const SMALLEST_BYTES: u32 = PAYLOADS_BYTES[0];
 /// Header of a write below 4 GiB, bytes.
 const HEADER_BYTES: u32 = 12;
 /// Payload of the published rates, bytes.
@@ -155,6 +157,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         text: vec![loss_text(context)],
         tables: vec![rate_table, losses],
         plots: vec![plot],
+        why: Vec::new(),
         rows,
     })
 }
@@ -178,13 +181,13 @@ fn plot(context: &Context<'_>, results: &[Measured]) -> Plot {
     let by_application =
         of_document("ram_write_rate_application", "1 device; 4 MiB; MPS 128; descriptor table");
     let series = vec![
-        ceiling("limit by the document's formula", theory),
+        ceiling("the document's formula", theory),
         ours("our engine, timer", line(Way::Own, timer)),
         ours("document's engine, table, timer", line(Way::Table, timer)),
         ours("document's engine, ring, application", line(Way::Ring, application)),
         ours("document's engine, table, application", line(Way::Table, application)),
-        published("timer", by_timer),
-        published("application", by_application),
+        published("document's engine, table, timer", by_timer),
+        published("document's engine, table, application", by_application),
     ];
     rates("fpga1 writes 4 MiB to RAM (Fig. 3)", payloads(), series)
 }

@@ -28,10 +28,10 @@ const HEADER_DW: u32 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     name: &'static str,
-    pairs: &'static [(u32, u32)],
+    pub(super) pairs: &'static [(u32, u32)],
 }
 
-const ONE: Case = Case { name: "1", pairs: &[(1, 2)] };
+pub(super) const ONE: Case = Case { name: "1", pairs: &[(1, 2)] };
 /// From each of a board to the next: at 4, "in a circle".
 const SAME_BOARD: [Case; 4] = [
     ONE,
@@ -39,9 +39,9 @@ const SAME_BOARD: [Case; 4] = [
     Case { name: "3", pairs: &[(1, 2), (3, 4), (2, 3)] },
     Case { name: "4", pairs: &[(1, 2), (3, 4), (2, 3), (4, 1)] },
 ];
-const RING: Case =
+pub(super) const RING: Case =
     Case { name: "8.1", pairs: &[(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 1)] };
-const ACROSS: Case =
+pub(super) const ACROSS: Case =
     Case { name: "8.2", pairs: &[(1, 5), (2, 6), (3, 7), (4, 8), (5, 1), (6, 2), (7, 3), (8, 4)] };
 
 /// Average rate of the transfers by the engines' timers, bytes per second.
@@ -50,7 +50,7 @@ fn average(together: &Together) -> f64 {
 }
 
 /// The document's circuit starts its transfers at the command port; ours posts to a ring.
-fn options(context: &Context<'_>, engine: Engine) -> Options {
+pub(super) fn options(context: &Context<'_>, engine: Engine) -> Options {
     let options = Options { credits: engine == Engine::Own, ..context.registered(engine) };
     match engine {
         Engine::Document => Options { descriptors: DescriptorSource::CommandPort, ..options },
@@ -185,7 +185,7 @@ fn plot(context: &Context<'_>, cases: &[Case], results: &[Together]) -> Plot {
             .filter_map(|(at, case)| Some((at, published_at(*case, payload)?)))
             .map(|(at, (quantity, under))| (f64::from(at), context.figures.value(quantity, under)))
             .collect();
-        series.push(published(&format!("MPS {payload}"), points));
+        series.push(published(&format!("document's engine, MPS {payload}"), points));
     }
     let x = names("case", cases.iter().map(|case| case.name));
     rates("FPGA to FPGA, average of the transfers (Table 3, Fig. 7)", x, series)
@@ -245,6 +245,7 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         ],
         tables: vec![table],
         plots: vec![plot(context, &cases, &results)],
+        why: Vec::new(),
         rows,
     })
 }

@@ -133,6 +133,24 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// The lab with that engine.
+    pub(super) fn lab(&self, engine: Engine) -> &Lab {
+        match engine {
+            Engine::Document => &self.document,
+            Engine::Own => &self.own,
+        }
+    }
+
+    /// What all that is random comes from.
+    pub(super) fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// One more scenario has been run.
+    pub(super) fn watched(&self, scenario: &str, simulated: Picoseconds) {
+        self.watch.done(scenario, simulated);
+    }
+
     /// Rows that the document gives figures in.
     #[must_use]
     pub fn published_rows(&self) -> usize {
@@ -195,11 +213,7 @@ impl<'a> Context<'a> {
     ) -> Result<(Run<T>, Vec<ErrorRecord>), ReproduceError> {
         let scenario = format!("{scenario}{}", engine.condition());
         let failed = |problem: String| ReproduceError::experiment(&scenario, problem);
-        let lab = match engine {
-            Engine::Document => &self.document,
-            Engine::Own => &self.own,
-        };
-        let simulation = Simulation::new(lab.build_engines(self.seed)?);
+        let simulation = Simulation::new(self.lab(engine).build_engines(self.seed)?);
         simulation.set_time_limit(Some(TIME_LIMIT));
         let host = Host { simulation: &simulation, bus: simulation.bus(HostId(0)) };
         let value = simulation

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane compare`: two runs that were printed as JSON, side by side.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crosslane_report::runs::{Comparison, MAX_RUN_BYTES, Run};
+use crosslane_report::{Align as PlainAlign, Table as PlainTable};
+use serde_json::json;
+
+use crate::arguments::CompareArguments;
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::report_file::{command_line, write_page};
+use crate::table::{Align, Table};
+
+/// Lays two runs side by side.
+///
+/// # Errors
+/// A file that cannot be read or is no run, two runs without a figure in common, and an output
+/// that cannot be written.
+pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
+    let comparison = Comparison::of(read(&arguments.first)?, read(&arguments.second)?);
+    let names = names(&arguments.first, &arguments.second);
+    let names = [names[0].as_str(), names[1].as_str()];
+    if comparison.pairs.is_empty() {
+        let sentence = format!(
+            "{} and {} have no figure in common: {}; {}",
+            arguments.first.display(),
+            arguments.second.display(),
+            comparison.first.name(),
+            comparison.second.name()
+        );
+        return Err(CommandError::Compare(sentence));
+    }
+    if arguments.json {
+        print_json(&to_json(&comparison))?;
+    } else {
+        print(&page(&comparison, names))?;
+    }
+    match &arguments.report {
+        Some(folder) => write_page(&comparison.page(&command_line(), names), folder),
+        None => Ok(()),
+    }
+}
+
+fn read(path: &Path) -> Result<Run, CommandError> {
+    let failed = |problem: String| CommandError::Compare(format!("{}: {problem}", path.display()));
+    let file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let mut bytes = Vec::new();
+    let most = MAX_RUN_BYTES as u64 + 1;
+    file.take(most).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
+    Run::parse(&text).map_err(|error| failed(error.to_string()))
+}
+
+/// Names of the files without what they share: their stems, or A and B where these are equal.
+fn names(first: &Path, second: &Path) -> [String; 2] {
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    match (stem(first), stem(second)) {
+        (Some(first), Some(second)) if first != second => [first, second],
+        _ => ["A".to_owned(), "B".to_owned()],
+    }
+}
+
+/// A report's table as it is set on a terminal; cells to look at have a mark.
+pub fn printed(table: &PlainTable) -> Table {
+    let align = |align: PlainAlign| match align {
+        PlainAlign::Left => Align::Left,
+        PlainAlign::Right => Align::Right,
+    };
+    let columns: Vec<(&str, Align)> =
+        table.columns.iter().map(|column| (column.heading.as_str(), align(column.align))).collect();
+    let mut printed = Table::new(&columns);
+    for row in &table.rows {
+        let cell = |cell: &crosslane_report::Cell| {
+            if cell.is_bad { format!("{} !", cell.text) } else { cell.text.clone() }
+        };
+        printed.row(row.iter().map(cell).collect::<Vec<_>>());
+    }
+    printed
+}
+
+fn page(comparison: &Comparison, names: [&str; 2]) -> String {
+    let mut page = String::new();
+    for (name, run) in names.into_iter().zip([&comparison.first, &comparison.second]) {
+        let (version, seed) = run.origin();
+        let _ = writeln!(page, "{name}: {}, version {version}, seed {seed}", run.name());
+    }
+    let _ = writeln!(page, "\n{}", printed(&comparison.table(names)));
+    let bottlenecks = comparison.bottlenecks();
+    if !bottlenecks.is_empty() {
+        let _ = writeln!(page, "What limits each");
+        for (size, first, second) in bottlenecks {
+            let _ = if first == second {
+                writeln!(page, "{size}: {first}, in both")
+            } else {
+                writeln!(page, "{size}: {first}; {}: {second}", names[1])
+            };
+        }
+        page.push('\n');
+    }
+    let _ = writeln!(page, "{}", comparison.summary());
+    page
+}
+
+fn to_json(comparison: &Comparison) -> serde_json::Value {
+    let value = |value: &crosslane_report::runs::Value| {
+        json!({
+            "subject": value.subject,
+            "conditions": value.conditions,
+            "quantity": value.quantity,
+            "unit": value.unit,
+            "value": value.value,
+        })
+    };
+    let pair = |pair: &crosslane_report::runs::Pair| {
+        json!({
+            "subject": pair.first.subject,
+            "conditions": pair.first.conditions,
+            "quantity": pair.first.quantity,
+            "unit": pair.first.unit,
+            "first": pair.first.value,
+            "second": pair.second,
+            "change": pair.change(),
+        })
+    };
+    let bottleneck = |(size, first, second): &(String, String, String)| json!({ "size": size, "first": first, "second": second });
+    json!({
+        "first": comparison.first.name(),
+        "second": comparison.second.name(),
+        "figures": comparison.pairs.iter().map(pair).collect::<Vec<_>>(),
+        "only_first": comparison.only_first.iter().map(value).collect::<Vec<_>>(),
+        "only_second": comparison.only_second.iter().map(value).collect::<Vec<_>>(),
+        "bottlenecks": comparison.bottlenecks().iter().map(bottleneck).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A run of an experiment, explained.
+
+use crosslane_explain::{Better, Explanation, Step};
+use crosslane_report::Topology;
+
+use crate::table::{Align, Table};
+
+/// Why a run was not faster, and what the links did in it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explained {
+    /// Which run, in a few words.
+    pub name: String,
+    /// Why it was not faster.
+    pub explanation: Explanation,
+    /// The lab with the load of every link.
+    pub topology: Topology,
+}
+
+impl Explained {
+    /// A value of the figure that was to get better, in words: `1451.2 MiB/s`, `706 ns`.
+    fn words(&self, value: f64) -> String {
+        match self.explanation.figure.better {
+            Better::Higher => format!("{:.1} MiB/s", value / f64::from(1 << 20)),
+            Better::Lower => format!("{:.0} ns", value / 1e3),
+        }
+    }
+
+    /// The same as a row of [`table`], as a sentence.
+    #[must_use]
+    pub fn sentence(&self) -> String {
+        let Explanation { figure, steps, .. } = &self.explanation;
+        let at = match figure.better {
+            Better::Higher => "at the application",
+            Better::Lower => "one way",
+        };
+        let mut sentence = format!("{}: {} {at}", self.name, self.words(figure.value));
+        for (step, word) in steps.iter().zip(["limited by", "then by"]) {
+            let [limit, without] = self.step(Some(step));
+            sentence.push_str(&format!("; {word} {limit}: {without} without"));
+        }
+        if steps.is_empty() {
+            sentence.push_str("; nothing that can be lifted holds it");
+        }
+        sentence.push('.');
+        sentence
+    }
+
+    /// What a step lifts, and what that gives.
+    fn step(&self, step: Option<&Step>) -> [String; 2] {
+        let Some(step) = step else { return ["nothing that can be lifted".into(), String::new()] };
+        let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
+        [limits.join("; "), self.words(step.value)]
+    }
+}
+
+/// What limits each run, and what the next limit would be.
+#[must_use]
+pub fn table(runs: &[Explained]) -> Table {
+    let mut table = Table::new(&[
+        ("run", Align::Left),
+        ("figure", Align::Right),
+        ("what limits it", Align::Left),
+        ("without it", Align::Right),
+        ("then", Align::Left),
+        ("without that", Align::Right),
+    ]);
+    for run in runs {
+        let mut steps = run.explanation.steps.iter();
+        let (first, next) = (steps.next(), steps.next());
+        let [limit, without] = run.step(first);
+        let [then, without_both] =
+            if first.is_some() { run.step(next) } else { Default::default() };
+        let figure = run.words(run.explanation.figure.value);
+        table.row([run.name.clone(), figure, limit, without, then, without_both]);
+    }
+    table
+}

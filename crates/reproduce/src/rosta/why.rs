@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why the experiments were not faster: of each the runs that say most, made again without each
+//! thing that may hold them.
+
+use std::sync::Arc;
+
+use crosslane_bench::Options;
+use crosslane_explain::{FlowEnds, Job, NoProgress, WorkloadRun, explain};
+use rayon::prelude::*;
+
+use super::devices::ORDER;
+use super::scene::{Context, Engine};
+use super::{latency, own, payload, peers};
+use crate::error::ReproduceError;
+use crate::explained::Explained;
+use crate::page::topology;
+
+/// A run that is to be explained.
+struct Run {
+    /// Its experiment, by its number in the document's order, from 1.
+    experiment: usize,
+    name: String,
+    run: WorkloadRun,
+}
+
+/// Runs with one engine in its lab.
+struct Maker<'a> {
+    context: &'a Context<'a>,
+    engine: Engine,
+}
+
+impl Maker<'_> {
+    fn run(
+        &self,
+        job: Job,
+        flows: &[Vec<u32>],
+        mps: Option<u32>,
+    ) -> Result<WorkloadRun, ReproduceError> {
+        let lab = self.context.lab(self.engine);
+        let running = lab.build_engines(self.context.seed())?;
+        let ends = |numbers: &Vec<u32>| {
+            let names: Vec<String> = numbers.iter().map(|number| format!("fpga{number}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            FlowEnds::find(lab, &running, &names)
+        };
+        let flows = flows.iter().map(ends).collect::<Result<_, _>>()?;
+        let seed = self.context.seed();
+        let run = WorkloadRun::new(Arc::new(lab.clone()), job, flows);
+        Ok(WorkloadRun { seed, max_payload_bytes: mps, ..run })
+    }
+}
+
+/// The runs, by experiment.
+fn runs(context: &Context<'_>) -> Result<Vec<Run>, ReproduceError> {
+    let mut runs = Vec::new();
+    let one = || vec![vec![1]];
+    let all = || ORDER.iter().map(|number| vec![*number]).collect::<Vec<_>>();
+    for engine in Engine::ALL {
+        let maker = Maker { context, engine };
+        let options = context.options(engine);
+        let peer = peers::options(context, engine);
+        let pairs = |case: peers::Case| {
+            case.pairs.iter().map(|(from, to)| vec![*from, *to]).collect::<Vec<_>>()
+        };
+        let small = Options { payload_bytes: Some(payload::SMALLEST_BYTES), ..options };
+        let mut add = |experiment, name: &str, job, flows: &[Vec<u32>], mps| {
+            let name = format!("{name}, {}", engine.words());
+            let run = maker.run(job, flows, mps)?;
+            runs.push(Run { experiment, name, run });
+            Ok::<(), ReproduceError>(())
+        };
+        if engine == Engine::Document {
+            add(3, "payloads of 8 B", Job::Write(small), &one(), None)?;
+        }
+        add(3, "payloads of 128 B", Job::Write(options), &one(), None)?;
+        add(4, "8 FPGAs write", Job::Write(options), &all(), None)?;
+        add(5, "1 FPGA reads", Job::Read(options), &one(), None)?;
+        add(5, "8 FPGAs read", Job::Read(options), &all(), None)?;
+        let chain = vec![(1..=8).collect::<Vec<u32>>()];
+        add(6, "chain of 8", Job::Chain(context.registered(engine)), &chain, None)?;
+        add(7, "case 1, MPS 128", Job::Peer(peer), &pairs(peers::ONE), None)?;
+        add(7, "case 8.1, MPS 128", Job::Peer(peer), &pairs(peers::RING), None)?;
+        add(7, "case 8.2, MPS 128", Job::Peer(peer), &pairs(peers::ACROSS), None)?;
+        if engine == Engine::Own {
+            let small = own::small(context);
+            add(9, "writes of 4 KiB", Job::Write(small), &one(), None)?;
+            add(9, "reads of 4 KiB", Job::Read(small), &one(), None)?;
+            add(9, "FPGA to FPGA, 4 KiB", Job::Peer(small), &pairs(peers::ONE), None)?;
+        }
+        for (switches, far) in latency::WAYS {
+            let name = format!("{switches} switch{}", if switches == 1 { "" } else { "es" });
+            let job = Job::Latency(latency::options(engine));
+            add(8, &name, job, &[vec![1, far]], None)?;
+        }
+    }
+    Ok(runs)
+}
+
+/// Explains the runs; each comes with the number of its experiment.
+///
+/// # Errors
+/// A run that cannot be made, or goes wrong.
+pub(super) fn explained(context: &Context<'_>) -> Result<Vec<(usize, Explained)>, ReproduceError> {
+    let explain = |run: &Run| {
+        let outcome = run.run.run(&NoProgress, None)?;
+        let mut explanation = explain(&run.run, &|_| ())?;
+        explanation.account = outcome.account;
+        context.watched(&format!("why: {}", run.name), outcome.simulated);
+        let explained = Explained {
+            topology: topology(&run.run.lab, &run.name, &outcome.loads),
+            name: run.name.clone(),
+            explanation,
+        };
+        Ok((run.experiment, explained))
+    };
+    runs(context)?.par_iter().map(explain).collect()
+}
