@@ -376,6 +376,37 @@ fn a_link_that_goes_down_stops_the_channels() {
     }
 }
 
+/// A store that a link has lost leaves no descriptor, whichever of the four words it was.
+#[test]
+fn a_descriptor_of_a_table_is_used_whole() {
+    use crosslane_regs::table_descriptor as entry;
+    for lost in [entry::ADDRESS_LOW, entry::ADDRESS_HIGH, entry::LENGTH, entry::CONTROL] {
+        let parameters = EngineParameters { table_descriptors: 1, ..own() };
+        let mut bench = bench(&settings(), &[parameters]);
+        let at = c2h(0);
+        bench.start(at, DescriptorSource::Table);
+        bench.put_table(at, 0, DATA, 64, 0);
+        bench.write(at, channel::DOORBELL, 1);
+        bench.run(None);
+        assert_eq!(bench.read(at, channel::COMPLETED), 1);
+        bench.poke(DATA, &[0xee; 8192]);
+        let words = [
+            (entry::ADDRESS_LOW, DATA as u32 + 4096),
+            (entry::ADDRESS_HIGH, 0),
+            (entry::LENGTH, 64),
+            (entry::CONTROL, 0),
+        ];
+        let table = At(0, crosslane_regs::engine::C2H_TABLE.base);
+        for (offset, value) in words.into_iter().filter(|(offset, _)| *offset != lost) {
+            bench.write(table, offset, value);
+        }
+        bench.write(at, channel::DOORBELL, 2);
+        bench.run(None);
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+        assert_eq!(bench.peek(DATA, 8192), [0xee; 8192], "word {lost:#x} was lost");
+    }
+}
+
 /// Whatever happens to the stores of its successor, a table's descriptor is used once.
 #[test]
 fn a_descriptor_of_a_table_is_used_once() {

@@ -19,7 +19,7 @@ const LAST_BYTES: u64 = 4096;
 /// How long that may take: longer than two completion time-outs.
 const LAST_SPAN: Picoseconds = us(500_000);
 /// Tries of it where completion time-outs are short.
-const SLOW_TRIES: u32 = 20;
+const SLOW_TRIES: u32 = 100;
 
 /// Lets a chain come to rest, has it make its last transfer, and gives its channels back.
 pub(crate) async fn calm(world: &Rc<World>, chain: &mut Chain) {

@@ -224,7 +224,7 @@ impl Writer<'_> {
         self.constant("width", width);
         self.random("flight_ns", &[1, 5, 50]);
         if self.rng.u8(..5) == 0 {
-            self.random("bit_error_rate", &["1e-7", "1e-6", "1e-5", "5e-5"]);
+            self.random("bit_error_rate", &["1e-7", "1e-6", "1e-5", "2e-5"]);
             self.random("retrain_ns", &[500, 2_000]);
         }
     }

@@ -61,18 +61,14 @@ impl Descriptor {
     }
 }
 
-/// A descriptor of a table is used once. Stores of its successor that a link loses must not leave
-/// an old one in force.
-fn forget_table_entry(entry: &mut [u8]) {
-    let at = table_descriptor::LENGTH as usize;
-    entry[at..at + 4].fill(0);
-}
+/// Every word of a table's entry has been stored.
+pub(super) const ALL_STORED: u8 = 0xf;
 
 impl Engine {
     /// Forgets what is in a channel's table.
     pub(super) fn forget_table(&mut self, index: usize) {
         if let Some(table) = self.table_of(index) {
-            self.tables[table].chunks_exact_mut(TABLE_ENTRY_BYTES).for_each(forget_table_entry);
+            self.stored[table].fill(0);
         }
     }
 
@@ -207,12 +203,14 @@ impl Engine {
         let channel = &mut self.channels[index];
         let descriptor = channel.waiting.pop_front().unwrap_or_else(|| {
             let places = u32::from(self.parameters.table_descriptors);
-            let at = (channel.begun % places) as usize * TABLE_ENTRY_BYTES;
-            let table = table.map_or(&mut [][..], |table| &mut self.tables[table]);
-            let entry = &mut table[at..at + TABLE_ENTRY_BYTES];
-            let descriptor = Descriptor::from_table(entry);
-            forget_table_entry(entry);
-            descriptor
+            let entry = (channel.begun % places) as usize;
+            let at = entry * TABLE_ENTRY_BYTES;
+            let table = table.expect("a channel without a table takes nothing up from it");
+            let read = Descriptor::from_table(&self.tables[table][at..at + TABLE_ENTRY_BYTES]);
+            // It is used once, and only whole: stores that a link has lost must not leave an old
+            // one in force, nor a part of one.
+            let stored = std::mem::take(&mut self.stored[table][entry]);
+            if stored == ALL_STORED { read } else { Descriptor { bytes: 0, ..read } }
         });
         channel.begun = channel.begun.wrapping_add(1);
         (descriptor, Origin::Host)

@@ -89,6 +89,8 @@ pub struct Engine {
     msix: Msix,
     /// Descriptor tables of H2C channel 0 and C2H channel 0.
     tables: [Vec<u8>; 2],
+    /// Which words of each of their entries have been stored since it was taken up, one bit each.
+    stored: [Vec<u8>; 2],
     answers: VecDeque<Answer>,
     /// High word of the engine time, as it was when the low one was read.
     latched_time: u32,
@@ -140,6 +142,7 @@ impl Engine {
             user: User::default(),
             msix: Msix::default(),
             tables: [table(), table()],
+            stored: [(); 2].map(|()| vec![0; usize::from(p.table_descriptors)]),
             answers: VecDeque::new(),
             latched_time: 0,
             turn: 0,

@@ -10,7 +10,7 @@ use crosslane_regs::engine::{
 use crosslane_regs::{Array, Field, Memory};
 
 use super::channel::{Channel, Kind, Wait};
-use super::{Engine, status};
+use super::{Engine, TABLE_ENTRY_BYTES, status};
 
 /// A register's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -294,6 +294,8 @@ impl Engine {
             Place::Table(table, at) => {
                 if let Some(bytes) = self.tables[table].get_mut(at..at + 4) {
                     bytes.copy_from_slice(&value.to_le_bytes());
+                    let (entry, word) = (at / TABLE_ENTRY_BYTES, at % TABLE_ENTRY_BYTES / 4);
+                    self.stored[table][entry] |= 1 << word;
                 }
             }
             Place::Global(_) | Place::MsixPending(_) | Place::Nothing => {}
