@@ -16,7 +16,8 @@ reports=$(cd "$reports" && pwd)
 
 cat <<END
 
-The same as a page, with plots and the load of every link: open $reports/rosta/index.html
+The same as a page, with plots and the load of every link. Open it in a browser:
+  $reports/rosta/index.html
 END
 cat <<'END'
 

@@ -299,8 +299,8 @@ pub struct ValidateArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  crosslane bench p2p --lab rosta --size 64..1M --json > document.json
-  crosslane bench p2p --lab rosta:crosslane --size 64..1M --json > ours.json
+  crosslane bench p2p --lab rosta --size 4K..16K --json > document.json
+  crosslane bench p2p --lab rosta:crosslane --size 4K..16K --json > ours.json
   crosslane compare document.json ours.json
   crosslane compare document.json ours.json --report compared
 

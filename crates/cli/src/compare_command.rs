@@ -127,7 +127,8 @@ fn to_json(comparison: &Comparison) -> serde_json::Value {
             "change": pair.change(),
         })
     };
-    let bottleneck = |(size, first, second): &(String, String, String)| json!({ "size": size, "first": first, "second": second });
+    type Bottleneck = (String, String, String);
+    let bottleneck = |(size, first, second): &Bottleneck| json!({ "size": size, "first": first, "second": second });
     json!({
         "first": comparison.first.name(),
         "second": comparison.second.name(),

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 16] = [
+const PAGES: [&str; 17] = [
     "",
     "lab",
     "lab list",
@@ -24,6 +24,7 @@ const PAGES: [&str; 16] = [
     "bench traffic",
     "reproduce",
     "validate",
+    "compare",
     "completions",
 ];
 
@@ -74,18 +75,23 @@ fn the_examples_work() {
     for page in PAGES {
         let help = stdout_of(&format!("{page} --help"));
         let lines = help.lines().filter_map(|line| line.strip_prefix("  crosslane "));
-        // An example ends where its output goes, or where a remark begins.
-        let end = |line: &str| line.split(" >").next().unwrap().split("    ").next().unwrap().len();
+        // An example ends where a remark begins.
+        let end = |line: &str| line.split("    ").next().unwrap().len();
         examples.extend(lines.map(|line| line[..end(line)].to_owned()));
     }
     assert!(examples.len() >= 12, "{examples:?}");
     // The reproduction takes most of a minute; the crate `reproduce` runs it in its own tests.
     examples.retain(|example| !example.starts_with("reproduce rosta"));
     for example in examples {
-        let output = command(&example).current_dir(&folder).output().unwrap();
+        let (arguments, file) = example.split_once(" > ").unwrap_or((&example, ""));
+        let output = command(arguments).current_dir(&folder).output().unwrap();
         assert!(output.status.success(), "crosslane {example}: {output:?}");
+        // Into the user's home the completions do not go.
+        if !file.is_empty() && !file.starts_with('~') {
+            std::fs::write(folder.join(file), output.stdout).unwrap();
+        }
     }
-    for file in ["rosta.svg", "t.pftrace"] {
+    for file in ["rosta.svg", "t.pftrace", "compared/index.html"] {
         assert!(folder.join(file).exists(), "an example writes {file}");
     }
 }
@@ -257,11 +263,15 @@ fn the_show_runs_to_its_end() {
         .expect("bash runs the script");
     let stdout = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{stdout}");
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let report = stderr.trim_end().strip_prefix("report: ").expect("it says where the page is");
+    assert!(Path::new(report).is_file() && stdout.contains(report), "{report}\n{stdout}");
     for part in ["9. Our own engine", "\nFPGA to FPGA, case 8.2", "all within", "Where to go next"]
     {
         assert!(stdout.contains(part), "{part}");
     }
-    let longest = stdout.lines().map(|line| line.chars().count()).max();
+    // The page's path is as long as it is.
+    let lines = stdout.lines().filter(|line| !line.contains(report));
+    let longest = lines.map(|line| line.chars().count()).max();
     assert!(longest.is_some_and(|columns| columns <= 100), "{longest:?} columns");
 }

@@ -3,6 +3,7 @@
 
 mod commands;
 mod readme;
+mod reports;
 mod run;
 mod torture;
 mod traffic;

@@ -97,7 +97,7 @@ impl Comparison {
             return Vec::new();
         };
         let words = |scenario: &super::document::ScenarioDocument| {
-            let why = scenario.explanation()?;
+            let why = scenario.why_not_faster.as_ref()?;
             let Some(step) = why.steps.first() else { return Some("nothing".to_owned()) };
             let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
             Some(limits.join(" and "))

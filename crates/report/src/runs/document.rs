@@ -36,31 +36,7 @@ pub struct ScenarioDocument {
     #[serde(default)]
     pub errors: Vec<String>,
     /// Why it was not faster; none where nobody wanted to know.
-    pub why_not_faster: Option<WhyDocument>,
-}
-
-/// Why a scenario was not faster.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(untagged)]
-pub enum WhyDocument {
-    /// It was found.
-    Found(Box<ExplanationDocument>),
-    /// It cannot be said.
-    Unknown {
-        /// For which reason.
-        unknown: String,
-    },
-}
-
-impl ScenarioDocument {
-    /// Why it was not faster, where that was found.
-    #[must_use]
-    pub fn explanation(&self) -> Option<&ExplanationDocument> {
-        match &self.why_not_faster {
-            Some(WhyDocument::Found(explanation)) => Some(explanation),
-            _ => None,
-        }
-    }
+    pub why_not_faster: Option<ExplanationDocument>,
 }
 
 /// A flow. Some of its fields are of the workloads through the driver, some of generic traffic.

@@ -15,7 +15,7 @@ pub use document::{
     AccountDocument, BenchDocument, CeilingDocument, ExplanationDocument, FigureDocument,
     FlowDocument, HardwareDocument, LatencyDocument, LimitDocument, LinkDocument,
     ReproductionDocument, RowDocument, ScenarioDocument, StatisticsDocument, StepDocument,
-    TrialDocument, UseDocument, WhyDocument,
+    TrialDocument, UseDocument,
 };
 pub use run::{Better, MAX_RUN_BYTES, Run, RunError, RunKind, Value};
 pub use run_page::explanation_blocks;

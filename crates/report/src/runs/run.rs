@@ -136,8 +136,7 @@ impl Run {
                     return Err(RunError::Number { place, what: "rate", value });
                 }
             }
-            let accounts =
-                scenario.explanation().into_iter().filter_map(|why| why.account.as_ref());
+            let accounts = scenario.why_not_faster.iter().filter_map(|why| why.account.as_ref());
             for part in accounts.flat_map(|account| &account.uses) {
                 if !(0.0..=1.0).contains(&part.share) {
                     let place = format!("scenarios[{index}].why_not_faster.account");

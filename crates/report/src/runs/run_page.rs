@@ -83,7 +83,7 @@ fn summary(bench: &BenchDocument) -> String {
         let ns = latency.one_way.typical_ps as f64 / 1e3;
         sentences.push(format!("{}: {ns:.1} ns one way.", latency.name));
     }
-    if let Some(step) = last.explanation().and_then(|why| why.steps.first()) {
+    if let Some(step) = last.why_not_faster.as_ref().and_then(|why| why.steps.first()) {
         sentences.push(format!("What limits it: {}.", limits_words(step)));
     }
     sentences.join(" ")
@@ -185,7 +185,7 @@ fn why_section(bench: &BenchDocument) -> Option<Section> {
     let explained: Vec<(String, &ExplanationDocument)> = bench
         .scenarios
         .iter()
-        .filter_map(|one| Some((size_words(one), one.explanation()?)))
+        .filter_map(|one| Some((size_words(one), one.why_not_faster.as_ref()?)))
         .collect();
     let (last_size, last) = explained.last()?;
     let mut blocks = explanation_blocks(last_size, last);

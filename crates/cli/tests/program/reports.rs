@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--report` of benchmarks, and `compare`.
+
+use std::fs;
+use std::path::Path;
+
+use crate::run::{folder, run, run_as_written};
+
+/// Runs a benchmark with a report into `folder`, and gives its JSON and its page.
+#[track_caller]
+fn bench(arguments: &str, folder: &Path) -> (String, String) {
+    let run = run_as_written(&format!("bench {arguments} --json --report {}", folder.display()));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stderr.contains("index.html"), "{}", run.stderr);
+    (run.stdout, fs::read_to_string(folder.join("index.html")).unwrap())
+}
+
+#[test]
+fn a_benchmark_writes_a_page() {
+    let folder = folder("a_benchmark_writes_a_page");
+    let (_, page) = bench("p2p --lab rosta --size 4K..8K --iterations 16", &folder.join("p2p"));
+    for text in [
+        "Why not faster",
+        "260 ns after each descriptor of fpga1",
+        "fpga1 -&gt; fpga2",
+        "Load of every link, in the last run",
+        "rc47b",
+        "part.v7.requester.operation_gap_ns",
+        "fit",
+        "crosslane bench p2p --lab rosta --size 4K..8K",
+    ] {
+        assert!(page.contains(text), "{text} is not on the page");
+    }
+    let (_, page) =
+        bench("traffic --lab minimal --flow card0:host:write:4K --no-why", &folder.join("traffic"));
+    assert!(page.contains("card0 -&gt; host0, write") && !page.contains("Why not faster"));
+    let (_, page) = bench("latency --lab rosta --iterations 20", &folder.join("latency"));
+    assert!(page.contains("One way: half of a round trip"));
+}
+
+#[test]
+fn a_folder_that_cannot_be_is_an_error() {
+    let folder = folder("a_folder_that_cannot_be_is_an_error");
+    fs::write(folder.join("file"), "not a folder").unwrap();
+    let run = run(&format!(
+        "bench latency --lab rosta --iterations 2 --report {}",
+        folder.join("file").display()
+    ));
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("file"), "{}", run.stderr);
+}
+
+#[test]
+fn two_runs_are_laid_side_by_side() {
+    let folder = folder("two_runs_are_laid_side_by_side");
+    let mut files = Vec::new();
+    for (name, lab) in [("document", "rosta"), ("ours", "rosta:crosslane")] {
+        let arguments = format!("p2p --lab {lab} --size 4K..8K --iterations 16");
+        let (json, _) = bench(&arguments, &folder.join(name));
+        let file = folder.join(format!("{name}.json"));
+        fs::write(&file, json).unwrap();
+        files.push(file.display().to_string());
+    }
+    let both = run(&format!("compare {} {}", files[0], files[1]));
+    assert_eq!(both.code, 0, "{}", both.stderr);
+    assert!(both.stdout.contains("document  ") && both.stdout.contains("ours"), "{}", both.stdout);
+    let limits = both.stdout.split("What limits each\n").nth(1).unwrap_or_default();
+    assert!(limits.starts_with("4096 B: the datapath of fpga1"), "{}", both.stdout);
+    assert!(limits.contains("\n8192 B: Max_Payload_Size of 128 B"), "{}", both.stdout);
+    assert!(both.stdout.contains("0 worse by more than 1 %"), "{}", both.stdout);
+    let back = run(&format!("compare {} {}", files[1], files[0]));
+    assert!(back.stdout.contains("0 better by more than 1 %"), "{}", back.stdout);
+    let page = folder.join("both");
+    let json =
+        run(&format!("compare {} {} --json --report {}", files[0], files[1], page.display()));
+    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let figures = json["figures"].as_array().unwrap();
+    let rate = figures.iter().find(|figure| figure["quantity"] == "rate by timers").unwrap();
+    assert!(rate["change"].as_f64().unwrap() > 0.1, "{rate}");
+    assert!(fs::read_to_string(page.join("index.html")).unwrap().contains("Side by side"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused() {
+    let folder = folder("what_cannot_be_compared_is_refused");
+    let write = |name: &str, text: &str| {
+        fs::write(folder.join(name), text).unwrap();
+        folder.join(name).display().to_string()
+    };
+    let latency = run("bench latency --lab rosta --iterations 2 --json").stdout;
+    let traffic =
+        run("bench traffic --lab minimal --flow card0:host:write:4K --operations 4 --json").stdout;
+    let [latency, traffic] = [write("latency.json", &latency), write("traffic.json", &traffic)];
+    let broken = write("broken.json", "{\"bench\": ");
+    for (files, complaint) in [
+        (format!("{latency} {traffic}"), "no figure in common"),
+        (format!("{latency} {broken}"), "broken.json: line 1, column 10: this is no JSON"),
+        (format!("{latency} {latency}.not"), "latency.json.not: No such file"),
+    ] {
+        let run = run(&format!("compare {files}"));
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{files}");
+        assert!(run.stderr.contains(complaint), "{}", run.stderr);
+    }
+    assert_eq!(run(&format!("compare {latency}")).code, 2);
+}
