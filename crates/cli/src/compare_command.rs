@@ -127,14 +127,16 @@ fn to_json(comparison: &Comparison) -> serde_json::Value {
             "change": pair.change(),
         })
     };
-    type Bottleneck = (String, String, String);
-    let bottleneck = |(size, first, second): &Bottleneck| json!({ "size": size, "first": first, "second": second });
+    let mut bottlenecks = Vec::new();
+    for (size, first, second) in comparison.bottlenecks() {
+        bottlenecks.push(json!({ "size": size, "first": first, "second": second }));
+    }
     json!({
         "first": comparison.first.name(),
         "second": comparison.second.name(),
         "figures": comparison.pairs.iter().map(pair).collect::<Vec<_>>(),
         "only_first": comparison.only_first.iter().map(value).collect::<Vec<_>>(),
         "only_second": comparison.only_second.iter().map(value).collect::<Vec<_>>(),
-        "bottlenecks": comparison.bottlenecks().iter().map(bottleneck).collect::<Vec<_>>(),
+        "bottlenecks": bottlenecks,
     })
 }
