@@ -145,6 +145,15 @@ impl LimitKind {
         Self::Link,
     ];
 
+    /// Whether it is a time that everything takes on its way.
+    #[must_use]
+    pub const fn is_latency(self) -> bool {
+        matches!(
+            self,
+            Self::SwitchLatency | Self::EndpointLatency | Self::MemoryLatency | Self::Flight
+        )
+    }
+
     /// Whether it is a link that does all that its ports can.
     #[must_use]
     pub const fn is_link(self) -> bool {

@@ -22,7 +22,9 @@
 //!
 //! Where no limit gains alone, several may hold the run at the same rate. All are lifted, which
 //! has to gain [`CLEAR`]: many small gains are no bottleneck. Then each is put back alone, and
-//! those that take more than half of the gain away are the bottleneck together.
+//! those that take more than half of the gain away are the bottleneck together. Links and
+//! latencies are lifted with the others only where nothing comes of it else. The same is tried
+//! where a latency alone gains: whatever waits for two things gains a little from a shorter wait.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -31,7 +33,7 @@ use rayon::prelude::*;
 use crate::case::Case;
 use crate::error::ExplainError;
 use crate::explanation::{Better, Explanation, Figure, Step, Trial};
-use crate::limit::Limit;
+use crate::limit::{Limit, LimitKind};
 
 /// Least gain that counts, as a fraction. Beginning and end of a shortened run are some tenths of
 /// a percent of it, and so much may change with anything.
@@ -93,10 +95,7 @@ pub fn explain<C: Liftable>(
         if number == 0 {
             trials = sorted(&levers, &tried);
         }
-        let found = match bottleneck(before.better, &levers, &tried) {
-            Some(index) => Some(vec![index]),
-            None => search.together(&current, before, &levers)?,
-        };
+        let found = search.bottleneck(&current, before, &levers, &tried)?;
         let Some(found) = found else { break };
         current = without(&current, &levers, &found)?;
         let after = match found[..] {
@@ -232,44 +231,75 @@ impl Search<'_> {
         self.all(case, before, levers, &sets)
     }
 
-    /// The limits that hold a run together, where none gains alone: those each of which holds it
-    /// if it is the only one that is not lifted.
+    /// The limits that are named, if any hold the run: one, or several together.
+    fn bottleneck<C: Case>(
+        &self,
+        case: &C,
+        before: Figure,
+        levers: &[Lever<C>],
+        tried: &[Tried],
+    ) -> Result<Option<Vec<usize>>, ExplainError> {
+        let kind = |index: usize| levers[index].limit.kind;
+        let alone = bottleneck(before.better, levers, tried);
+        let least = match alone {
+            None => CLEAR,
+            // What two let wait gains a little from whatever is sooner.
+            Some(index) if before.better == Better::Higher && kind(index).is_latency() => {
+                tried[index].gain.max(CLEAR)
+            }
+            Some(index) => return Ok(Some(vec![index])),
+        };
+        // As with one limit: a faster link and a shorter way are the last things to be named.
+        let cures: [fn(LimitKind) -> bool; 3] =
+            [|kind| kind.is_link() || kind.is_latency(), LimitKind::is_latency, |_| false];
+        let sets = cures.iter().take(if alone.is_none() { 3 } else { 2 });
+        for is_cure in sets {
+            let set: Vec<usize> = (0..levers.len()).filter(|at| !is_cure(kind(*at))).collect();
+            if let Some(several) = self.together(case, before, levers, (&set, least))? {
+                return Ok(Some(several));
+            }
+        }
+        Ok(alone.map(|index| vec![index]))
+    }
+
+    /// The limits of some that hold a run together, where none of them gains alone: those each of
+    /// which holds it if it is the only one that is not lifted. All together have to gain so much.
     fn together<C: Case>(
         &self,
         case: &C,
         before: Figure,
         levers: &[Lever<C>],
+        (every, least): (&[usize], f64),
     ) -> Result<Option<Vec<usize>>, ExplainError> {
-        if levers.len() < 2 {
+        if every.len() < 2 {
             return Ok(None);
         }
-        let every: Vec<usize> = (0..levers.len()).collect();
-        let most = self.one(case, before, levers, &every)?.gain;
-        if most < CLEAR {
+        let most = self.one(case, before, levers, every)?.gain;
+        if most < least {
             return Ok(None);
         }
         let but = |left: &usize| every.iter().copied().filter(|index| index != left).collect();
         let sets: Vec<Vec<usize>> = every.iter().map(but).collect();
         let put_back = self.all(case, before, levers, &sets)?;
         let kept = most * KEPT_SHARE;
-        let holding = every.iter().copied().filter(|index| put_back[*index].gain < kept);
-        let holding: Vec<usize> = holding.collect();
+        let holding = every.iter().zip(&put_back).filter(|(_, tried)| tried.gain < kept);
+        let holding: Vec<usize> = holding.map(|(index, _)| *index).collect();
         if self.one(case, before, levers, &holding)?.gain >= kept {
             return Ok(Some(holding));
         }
-        self.least(case, before, levers, kept).map(Some)
+        self.least(case, before, levers, (every, kept)).map(Some)
     }
 
-    /// Limits that together gain so much, none of which can be left out. The least specific are
-    /// left out first.
+    /// Limits of some that together gain so much, none of which can be left out. The least specific
+    /// are left out first.
     fn least<C: Case>(
         &self,
         case: &C,
         before: Figure,
         levers: &[Lever<C>],
-        gain: f64,
+        (every, gain): (&[usize], f64),
     ) -> Result<Vec<usize>, ExplainError> {
-        let mut lifted: Vec<usize> = (0..levers.len()).collect();
+        let mut lifted = every.to_vec();
         let mut order = lifted.clone();
         order.sort_by_key(|index| std::cmp::Reverse(levers[*index].limit.kind));
         for left in order {

@@ -105,6 +105,17 @@ impl Asked for WorkloadRun {
         }
     }
 
+    /// A message of ping-pong is a power of two, or whole payloads.
+    fn can_have(&self, payload_bytes: u32) -> bool {
+        match &self.job {
+            Job::Latency(options) => {
+                let message = options.message_bytes;
+                message.is_power_of_two() || message.is_multiple_of(payload_bytes)
+            }
+            _ => true,
+        }
+    }
+
     fn ask_for_longest(&mut self) {
         if let Job::Latency(options) = &mut self.job {
             options.payload_bytes = None;
@@ -210,6 +221,10 @@ impl Asked for TrafficRun {
 
     fn asked_bytes(&self) -> Option<u32> {
         self.flows.iter().filter_map(|flow| flow.payload_bytes).min()
+    }
+
+    fn can_have(&self, _payload_bytes: u32) -> bool {
+        true
     }
 
     fn ask_for_longest(&mut self) {

@@ -21,6 +21,9 @@ pub(super) trait Asked: Case {
     /// Longest payload or read request that is asked for, bytes, if any is.
     fn asked_bytes(&self) -> Option<u32>;
 
+    /// Whether it can be made with payloads of so many bytes.
+    fn can_have(&self, payload_bytes: u32) -> bool;
+
     /// Asks for the longest that are allowed.
     fn ask_for_longest(&mut self);
 }
@@ -68,7 +71,7 @@ fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
     let cuts_completions = ways.transfers.iter().any(|transfer| {
         transfer.reads && set < best && completion_bytes(file, transfer).is_some_and(|it| it > set)
     });
-    if (writers.is_empty() || now >= best) && !cuts_completions {
+    if (writers.is_empty() || now >= best) && !cuts_completions || !case.can_have(best) {
         return None;
     }
     let mut endpoints: Vec<usize> = writers.iter().map(|(index, _)| *index).collect();

@@ -83,7 +83,9 @@ fn credits<'a>(
         number => number.to_string(),
     };
     let (header, data) = (count(have.header), count(have.data));
-    let words = format!("the {word} credits of {{}} ({header} headers, {data} x 16 B of data)");
+    let plural = if have.header == 1 { "" } else { "s" };
+    let words =
+        format!("the {word} credits of {{}} ({header} header{plural}, {data} x 16 B of data)");
     names.iter().filter(move |_| is_finite(have)).map(move |name| {
         let edit = move |file: &mut LabFile| {
             port.get_mut(file).receive_credits[class] = Credits::INFINITE;

@@ -40,7 +40,7 @@ fn non_posted_credits() {
         }))
     };
     let planted = Planted { case: run(1, 64), without: run(u32::MAX, u32::MAX), base: &READS };
-    let words = "the non-posted credits of host0.port1 (1 headers, 64 x 16 B of data)";
+    let words = "the non-posted credits of host0.port1 (1 header, 64 x 16 B of data)";
     planted.is_named(NonPostedCredits, "host0.port1", words);
 }
 
@@ -55,7 +55,7 @@ fn completion_credits() {
     };
     let base = explained(&run(256.0, 4096.0));
     let planted = Planted { case: run(1.0, 32.0), without: run(MANY, MANY), base: &base };
-    let words = "the completion credits of sw.up (1 headers, 32 x 16 B of data)";
+    let words = "the completion credits of sw.up (1 header, 32 x 16 B of data)";
     planted.is_named(CompletionCredits, "sw.up", words);
 }
 

@@ -4,7 +4,8 @@
 use crosslane_bench::{Options, Registration};
 use crosslane_driver::Notification as Learnt;
 use crosslane_explain::LimitKind::{
-    Datapath, MemoryWrite, Notification, Outstanding, Registration as Registering, SystemCall,
+    Datapath, MemoryWrite, Notification, Outstanding, ReadingDescriptors,
+    Registration as Registering, SystemCall,
 };
 use crosslane_explain::{Job, WorkloadRun};
 use crosslane_lab::Lab;
@@ -77,6 +78,22 @@ fn two_that_hold_a_run_alike_are_named_together() {
     named.sort_unstable();
     assert_eq!(named, [(MemoryWrite, "host0"), (Datapath, "card5")]);
     let without = crosslane_explain::Case::figure(&made(1e6, 16.0)).unwrap().value;
+    assert!((step.value / without - 1.0).abs() < 0.002, "{} and {without}", step.value);
+}
+
+/// Two transfers are posted and one of them is read for: shorter waits gain, but neither alone.
+#[test]
+fn two_that_let_a_run_wait_come_before_what_it_waits_for() {
+    let made = |count, outstanding| {
+        let lab = base_with(&[("part.card.engine.reading_descriptors", count)]);
+        through_driver(lab, Job::Read(transfers(1 << 12, outstanding)), &[&["card5"]])
+    };
+    let found = explained(&made(1.0, 2));
+    let step = &found.steps[0];
+    let named: Vec<_> = step.limits.iter().map(|limit| limit.kind).collect();
+    assert!(named.contains(&Outstanding) && named.contains(&ReadingDescriptors), "{found:#?}");
+    assert_eq!(named.len(), 2);
+    let without = crosslane_explain::Case::figure(&made(65_535.0, 64)).unwrap().value;
     assert!((step.value / without - 1.0).abs() < 0.002, "{} and {without}", step.value);
 }
 
