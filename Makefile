@@ -17,7 +17,7 @@ TORTURE_SEEDS ?= 20000
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report doc registers \
-	bench bench-document fuzz torture fmt readme architecture pciebench rosta clean
+	bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 
 torture: ## TORTURE_SEEDS random whole labs in which everything happens and goes wrong at once
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds 0..$(TORTURE_SEEDS)
+
+mutations: ## breaks the code on purpose, in a copy, and sees that the torture finds it
+	CARGO=$(CARGO) $(PYTHON) tools/mutations.py
 
 fmt: $(TOOLS) ## format the source
 	$(CARGO) fmt --all

@@ -152,7 +152,7 @@ impl Line {
                     || self.has_short_timeout()
             }
             // Its descriptor, a store into the engine's table, was lost.
-            TransferFault::BadDescriptor => self.explains(Fault::loses_writes),
+            TransferFault::BadDescriptor => self.has_table && self.explains(Fault::loses_writes),
             TransferFault::LinkDown { .. } | TransferFault::LinkLost => {
                 self.explains(|fault| matches!(fault, Fault::LinkDown | Fault::Removal))
             }

@@ -79,6 +79,8 @@ pub(crate) struct Line {
     pub pause: Picoseconds,
     pub far: Option<Far>,
     pub channel: Option<Channel<WatchedBus>>,
+    /// Whether its descriptors are stores into the engine.
+    pub has_table: bool,
     pub buffer: Option<Buffer<WatchedBus>>,
     /// Bytes of its buffer, and the longest transfer in words.
     pub buffer_bytes: u64,
@@ -124,6 +126,7 @@ impl Line {
             pause: Picoseconds::ZERO,
             far: None,
             channel: None,
+            has_table: false,
             buffer: None,
             buffer_bytes: [16 << 10, 64 << 10, 256 << 10][rng.usize(..3)],
             position: 0,
@@ -211,6 +214,7 @@ impl Line {
             match self.device.channel(self.key.0, self.key.1, options).await {
                 Ok(channel) => {
                     self.note(|| format!("open: {options:?}"));
+                    self.has_table = options.descriptors == DescriptorSource::Table;
                     self.channel = Some(channel);
                     (self.tickets, self.whole_bytes, self.all_known) = (0, 0, true);
                     self.proven = begun;
@@ -432,11 +436,12 @@ impl Line {
         if self.post(&transfers).await {
             outcomes.fill(Outcome::Unknown);
             if self.rng.u8(..10) == 0 {
-                self.drop_in_flight().await;
+                self.drop_in_flight(&parts).await;
             } else {
                 self.resolve(&transfers, &mut outcomes).await;
             }
         }
+        let levels: Vec<_> = transfers.iter().map(|transfer| transfer.level).collect();
         drop(transfers);
         self.settle().await;
         if self.is_over() {
@@ -444,6 +449,10 @@ impl Line {
         }
         self.mend();
         let lossy = self.world.has(self.touches, begun, Fault::loses_writes);
+        // A link that goes down completes nothing that it has swallowed.
+        if !self.world.has(self.touches, begun, Fault::swallows_unseen) {
+            self.verify_visible(&parts, &outcomes, &levels);
+        }
         self.verify(&parts, &outcomes, lossy).await;
         match self.rng.u8(..16) {
             0 => self.close().await,
@@ -453,14 +462,16 @@ impl Line {
         }
     }
 
-    async fn drop_in_flight(&mut self) {
+    async fn drop_in_flight(&mut self, parts: &[Range<u64>]) {
         self.world.count(Fault::Dropped);
         self.note(|| "dropped in flight".to_owned());
         let span = Picoseconds(self.rng.u64(..100_000_000));
         self.world.sleep(span).await;
         self.channel = None;
+        let free = self.take_back(parts);
         self.world.sleep(span).await;
         self.open().await;
+        self.check_free(&free);
     }
 
     /// Posts a batch. Says whether that has happened.

@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crosslane_driver::ChannelKind;
+use crosslane_driver::{ChannelKind, CompletionLevel};
 use crosslane_host::Bus;
 
 use crate::check::{Check, check};
@@ -12,6 +12,9 @@ use crate::fault::Fault;
 use crate::line::{Line, TRIES};
 use crate::scene::us;
 use crate::stream::{self, Word};
+
+/// Words of a stream: no seed moves so many. Garbled words mostly seem to be beyond.
+const LONGEST_STREAM: u32 = 1 << 26;
 
 impl Line {
     /// Looks at every byte of the buffer.
@@ -83,6 +86,57 @@ impl Line {
         read.is_ok_and(|check| check.errors == 0)
     }
 
+    /// The parts of a dropped channel that the driver lets one write again: those that no device
+    /// writes any more.
+    pub fn take_back(&self, parts: &[Range<u64>]) -> Vec<Range<u64>> {
+        let Some(buffer) = self.buffer.as_ref().filter(|_| self.key.0 == ChannelKind::C2h) else {
+            return Vec::new();
+        };
+        let is_free = |part: &&Range<u64>| {
+            buffer.write(part.start, &stream::guard(self.seed, part.end - part.start)).is_ok()
+        };
+        parts.iter().filter(is_free).cloned().collect()
+    }
+
+    /// Nothing was written there since.
+    pub fn check_free(&self, parts: &[Range<u64>]) {
+        let Some(buffer) = &self.buffer else { return };
+        for part in parts {
+            let mut bytes = vec![0; (part.end - part.start) as usize];
+            if buffer.read(part.start, &mut bytes).is_ok() {
+                self.all_guards(&bytes, 0..part.end - part.start);
+            }
+        }
+    }
+
+    /// What is complete and visible is wholly there, whatever a link has lost meanwhile.
+    pub fn verify_visible(
+        &self,
+        parts: &[Range<u64>],
+        outcomes: &[Outcome],
+        levels: &[CompletionLevel],
+    ) {
+        if self.key.0 != ChannelKind::C2h {
+            return;
+        }
+        let buffer = self.buffer.as_ref().expect("C2H has a buffer");
+        for ((part, outcome), level) in parts.iter().zip(outcomes).zip(levels) {
+            if *outcome != Outcome::Whole || *level != CompletionLevel::Visible {
+                continue;
+            }
+            let mut bytes = vec![0; (part.end - part.start) as usize];
+            buffer.read(part.start, &mut bytes).expect("nothing is in flight");
+            let words = stream::places(self.seed, &bytes);
+            let hole = words.iter().position(|word| *word == Word::Guard);
+            check!(
+                Check::Whole,
+                hole.is_none(),
+                "{}: {part:?} is complete and visible, and word {hole:?} is not there",
+                self.name()
+            );
+        }
+    }
+
     fn verify_written(&mut self, parts: &[Range<u64>], outcomes: &[Outcome], lossy: bool) {
         let buffer = self.buffer.clone().expect("C2H has a buffer");
         let mut bytes = vec![0; self.buffer_bytes as usize];
@@ -135,6 +189,8 @@ impl Line {
             let next = self.position;
             if place != next {
                 check!(Check::Data, place > next, "{name}: word {place} after {next}");
+                let is_of_it = place < LONGEST_STREAM;
+                check!(Check::Data, is_of_it, "{name}: word {place} is of no stream");
                 let may_jump = self.depends || lossy || !self.exact;
                 check!(Check::Data, may_jump, "{name}: word {place} where {next} was to be");
             }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs seeds and says of each red one which checker found what: `mutant [--twice] [--first]
+//! A..B|SEED...`. `tools/mutations.py` builds it in a tree in which something was broken on purpose.
+//!
+//! It prints `red SEED CHECKER: WHAT` for each seed that fails, and `end` once all are through.
+//! With `--first` it stops behind the first red ones.
+
+use std::ops::Range;
+use std::process::ExitCode;
+
+use crosslane_torture::{Setup, campaign, campaign_twice};
+
+/// Seeds between two looks at whether a red one has been found.
+const AT_A_TIME: u64 = 32;
+
+fn parse(word: &str) -> Option<Range<u64>> {
+    match word.split_once("..") {
+        Some((from, to)) => Some(from.parse().ok()?..to.parse().ok()?),
+        None => word.parse().ok().map(|seed: u64| seed..seed + 1),
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let has = |flag: &str| words.iter().any(|word| word == flag);
+    let (twice, first) = (has("--twice"), has("--first"));
+    let ranges = words.iter().filter(|word| !word.starts_with("--"));
+    let Some(ranges) = ranges.map(|word| parse(word)).collect::<Option<Vec<_>>>() else {
+        eprintln!("usage: mutant [--twice] [--first] A..B|SEED...");
+        return ExitCode::FAILURE;
+    };
+    let run = if twice { campaign_twice } else { campaign };
+    for range in ranges {
+        for from in range.clone().step_by(AT_A_TIME as usize) {
+            let to = range.end.min(from + AT_A_TIME);
+            let summary = run(from..to, &Setup::default(), &());
+            for failure in &summary.failures {
+                let (check, what) = (failure.violation.check, &failure.violation.what);
+                println!("red {} {check}: {}", failure.seed, what.replace('\n', " "));
+            }
+            if first && summary.failed > 0 {
+                println!("end");
+                return ExitCode::SUCCESS;
+            }
+        }
+    }
+    println!("end");
+    ExitCode::SUCCESS
+}
