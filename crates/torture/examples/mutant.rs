@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs seeds and says of each red one which checker found what: `mutant [--twice] [--first]
-//! A..B|SEED...`. `tools/mutations.py` builds it in a tree in which something was broken on purpose.
+//! A..B|SEED...`. `tools/mutations.py` builds it in a tree where something was broken on purpose.
 //!
 //! It prints `red SEED CHECKER: WHAT` for each seed that fails, and `end` once all are through.
 //! With `--first` it stops behind the first red ones.
