@@ -15,6 +15,9 @@ FUZZ_ITERATIONS := 1000000000000
 # Seeds of `make torture`: about 50 a second on each core.
 TORTURE_SEEDS ?= 20000
 
+# Pages that the program's tests have written, looked at in the browser as well where they are there.
+TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.html
+
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report doc registers \
 	bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta clean
@@ -45,7 +48,8 @@ check-tests: ## all tests: of the code, of the tree (tidy), of the README and of
 
 check-report: $(TOOLS) ## reports in a browser: needs chromium
 	$(CARGO) run --quiet --locked -p crosslane-report --example sample -- $(TARGET_DIR)/report-sample
-	$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
+	CROSSLANE_PAGES=$$(ls $(TESTED_PAGES) 2>/dev/null | paste -s -d :) \
+		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
