@@ -113,7 +113,7 @@ impl DevicePort<'_> {
     /// Frees the receive buffer of a TLP for which [`Consumed::Held`] was returned.
     pub fn release(&mut self, tlp: Received, header: &Header, data_credits: u32) {
         let now_ps = self.now_ps();
-        self.fabric.release(tlp.direction, now_ps, header.class(), data_credits);
+        self.fabric.let_go(tlp.direction, now_ps, header.class(), data_credits);
     }
 
     /// Longest payload in bytes that any port of the fabric supports: a device that builds more

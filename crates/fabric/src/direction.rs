@@ -328,16 +328,20 @@ impl Direction {
         self.eager && random.f64() >= (self.log_clean_bit * f64::from(bytes) * 8.0).exp()
     }
 
-    /// All credits are back and nothing waits: what must hold when the fabric is quiet.
+    /// All credits are back and nothing waits: what must hold when the fabric is quiet. Of a link
+    /// that is down the transmitter knows no credits until it comes up, and a device whose answers
+    /// have no way out keeps what it has received: there each used credit is that of a TLP which
+    /// the device has been given and holds.
     pub fn is_quiet(&self) -> bool {
         let credits = (0..3).all(|class| {
             let pool = &self.receiver.pools[class];
+            if self.is_down {
+                return pool.outstanding == pool.held;
+            }
             let capacity = pool.capacity;
-            let back = self.available[class] == capacity;
-            pool.outstanding == CreditCount::default()
-                && (back
-                    || self.is_down
-                    || capacity == CreditCount { header: UNLIMITED, data: UNLIMITED })
+            let back = self.available[class] == capacity
+                || capacity == CreditCount { header: UNLIMITED, data: UNLIMITED };
+            back && pool.outstanding == CreditCount::default()
         });
         credits && self.egress.is_empty() && self.replay.is_empty() && self.acked == self.sent
     }
@@ -451,5 +455,52 @@ impl Direction {
         let start = reverse.wire.free.max(WireTime::at(due));
         let end = start.plus_ticks(u64::from(reverse.dllp_time_bytes) * reverse.wire.byte_ticks);
         Some(end.ceil_ps() + reverse.flight_ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crosslane_pcie::link::{Generation, LinkRate, Width};
+
+    use super::*;
+    use crate::topology::{LinkId, Way};
+
+    fn direction() -> Direction {
+        let (generation, width) = (Generation::from_number(3), Width::new(4));
+        let rate = LinkRate { generation: generation.unwrap(), width: width.unwrap() };
+        Direction::new(DirectionSetup {
+            id: DirectionId { link: LinkId(0), way: Way::Down },
+            transmitting_node: 0,
+            receiving: (1, 1),
+            receiver_cuts_through: false,
+            receive_latency_ps: 0,
+            flight_ps: 0,
+            wire: Wire::new(rate, false),
+            bit_error_rate: 0.0,
+            capacity: [CreditCount { header: 4, data: 64 }; 3],
+            replay_capacity: 4096,
+            retrain_ps: 0,
+            sources: 1,
+            first_source_is_mixed: false,
+        })
+    }
+
+    /// Credits that nobody can account for are found on a link that is down, too.
+    #[test]
+    fn a_dead_link_may_owe_only_what_a_device_holds() {
+        let mut dead = direction();
+        assert!(dead.is_quiet());
+        dead.consume(Class::NonPosted, 0, 20);
+        dead.consume(Class::Posted, 4, 84);
+        dead.go_down();
+        dead.receiver.hold(Class::NonPosted, 0);
+        assert!(!dead.is_quiet(), "the write has leaked");
+        dead.receiver.hold(Class::Posted, 3);
+        assert!(!dead.is_quiet(), "a data credit has leaked");
+        dead.receiver.let_go(Class::Posted, 3);
+        dead.receiver.hold(Class::Posted, 4);
+        assert!(dead.is_quiet());
+        dead.receiver.let_go(Class::NonPosted, 0);
+        assert!(!dead.is_quiet(), "the read was let go of, and its credit has leaked");
     }
 }

@@ -487,7 +487,8 @@ impl Fabric {
     }
 
     /// Whether everything is back where it was: no packet left, all credits returned, no event
-    /// that is work. What is not, a sentence each.
+    /// that is work. What is not, a sentence each. Behind a link that is down a device may hold
+    /// what it has received and cannot answer; nothing else may be left there either.
     pub fn check_quiet(&mut self) -> Vec<String> {
         let mut left = Vec::new();
         if self.events.work() > 0 {

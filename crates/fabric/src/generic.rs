@@ -477,7 +477,7 @@ impl GenericEndpoint {
             });
         }
         if let Some((read, slot, ready_ps)) = self.completer.start_waiting(now_ps, port.random()) {
-            port.fabric.release(read.origin, now_ps, read.header.class(), 0);
+            port.fabric.let_go(read.origin, now_ps, read.header.class(), 0);
             port.timer(ready_ps, READ + slot);
         }
     }

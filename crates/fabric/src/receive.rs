@@ -154,13 +154,15 @@ impl Fabric {
         let packet = self.packets.get(index);
         let (class, data) = (packet.class(), packet.data_credits);
         let received = Received { index, direction };
+        self.directions[direction as usize].receiver.hold(class, data);
         let consumed = self.with_device(node, |device, port| device.receive(received, port));
         self.packets.remove(index);
-        let now_ps = self.events.now_ps();
-        match consumed {
-            Some(Consumed::At(time)) => self.release(direction, time.0, class, data),
-            Some(Consumed::Held) => {}
-            Some(Consumed::Now) | None => self.release(direction, now_ps, class, data),
-        }
+        let time_ps = match consumed {
+            Some(Consumed::At(time)) => time.0,
+            Some(Consumed::Held) => return,
+            Some(Consumed::Now) | None => self.events.now_ps(),
+        };
+        self.directions[direction as usize].receiver.let_go(class, data);
+        self.release(direction, time_ps, class, data);
     }
 }

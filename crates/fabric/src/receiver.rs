@@ -64,6 +64,8 @@ pub(crate) struct Pool {
     pub capacity: CreditCount,
     /// Used by TLPs in the buffer or on the wire.
     pub outstanding: CreditCount,
+    /// Those of them that are of TLPs which a device has been given and has not let go of.
+    pub held: CreditCount,
     /// Granted since the start, the advertisement included.
     pub granted: CreditCount,
     /// Free and not yet returned.
@@ -104,6 +106,7 @@ impl Receiver {
             pools: capacity.map(|capacity| Pool {
                 capacity,
                 outstanding: CreditCount::default(),
+                held: CreditCount::default(),
                 granted: capacity,
                 unreturned: Unreturned::default(),
             }),
@@ -124,6 +127,22 @@ impl Receiver {
         let outstanding = &mut self.pools[class.index()].outstanding;
         outstanding.header -= 1;
         outstanding.data -= u64::from(data);
+    }
+
+    /// A device is given a TLP, and lets go of its buffer when it likes.
+    #[inline]
+    pub fn hold(&mut self, class: Class, data: u32) {
+        let held = &mut self.pools[class.index()].held;
+        held.header += 1;
+        held.data += u64::from(data);
+    }
+
+    /// A device is done with a TLP that it was given.
+    #[inline]
+    pub fn let_go(&mut self, class: Class, data: u32) {
+        let held = &mut self.pools[class.index()].held;
+        held.header -= 1;
+        held.data -= u64::from(data);
     }
 
     /// Nothing is left to acknowledge or to return: the link went down, or has come up and tells
@@ -235,7 +254,7 @@ impl Receiver {
     /// if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
     fn note_release(&mut self, release: Release) -> Option<Dllp> {
         let class = release.class.index();
-        let Pool { capacity, outstanding, granted, unreturned } = &mut self.pools[class];
+        let Pool { capacity, outstanding, granted, unreturned, .. } = &mut self.pools[class];
         // What the transmitter cannot use: the buffer in use, and what it has not been told of.
         let header_taken = outstanding.header + u64::from(unreturned.tlps);
         let data_taken = outstanding.data + unreturned.data;

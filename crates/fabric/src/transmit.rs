@@ -239,6 +239,12 @@ impl Fabric {
         }
     }
 
+    /// Frees the receive buffer of a TLP that a device has held.
+    pub(crate) fn let_go(&mut self, direction: u32, time_ps: u64, class: Class, data: u32) {
+        self.directions[direction as usize].receiver.let_go(class, data);
+        self.release(direction, time_ps, class, data);
+    }
+
     /// Sends a TLP for the first time.
     fn send(&mut self, direction: u32, index: PacketIndex) {
         let now_ps = self.events.now_ps();

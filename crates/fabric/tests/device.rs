@@ -106,6 +106,75 @@ fn a_device_holds_sends_and_interrupts() {
     assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
 }
 
+/// Keeps the reads that it receives until it is told that its link takes something.
+#[derive(Default)]
+struct Keeper(Vec<(Received, Header)>);
+
+impl Device for Keeper {
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
+        self.0.push((tlp, port.header(tlp)));
+        Consumed::Held
+    }
+
+    fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
+        while let Some((tlp, read)) = self.0.pop() {
+            assert!(port.has_room());
+            let id = port.routing_id();
+            let answer = Header::completion_data(&read, id, read.address, 4, 4);
+            port.send(answer, |payload| payload.fill(7));
+            port.release(tlp, &read, 0);
+        }
+    }
+
+    fn timer(&mut self, _token: u32, _port: &mut DevicePort<'_>) {}
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A read that a device has received and not answered holds its credit. Behind a link that is
+/// down that is as it must be: the answer has no way out. With the link up it is missing.
+#[test]
+fn behind_a_link_that_is_down_a_device_may_hold_what_it_has_received() {
+    let settings = Settings { bar_bytes: 1 << 20, ..Settings::ideal(rate(2, 4), 128) };
+    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
+    let bars = [Some(bar), None, None, None, None, None];
+    for goes_down in [false, true] {
+        let device = Box::new(Keeper::default());
+        let mut stand = direct_device(&settings, Identity::default(), bars, device);
+        let (root, bar) = (stand.root, stand.bar(0));
+        let fabric = &mut stand.fabric;
+        fabric.host_load(root, 0, bar, 4, 1).unwrap();
+        fabric.host_timer(ns(10_000), 2);
+        assert!(fabric.run_until_host_event());
+        let mut events = Vec::new();
+        fabric.take_host_events(&mut events);
+        if goes_down {
+            fabric.take_link_down(LinkId(0), None);
+        }
+        assert!(fabric.run_until_host_event());
+        fabric.take_host_events(&mut events);
+        let timeout = COMPLETION_TIMEOUT;
+        let timed_out = LoadError::TimedOut { address: bar, bytes: 4, timeout };
+        assert_eq!(events.last(), Some(&HostEvent::Loaded { token: 1, result: Err(timed_out) }));
+        if !goes_down {
+            assert_eq!(
+                fabric.check_quiet(),
+                ["rp0 to ep0: credits, Acks or TLPs are missing".to_owned()]
+            );
+            continue;
+        }
+        assert_eq!(fabric.check_quiet(), Vec::<String>::new());
+        fabric.bring_link_up(LinkId(0));
+        fabric.host_timer(fabric.now() + ns(10_000), 3);
+        assert!(fabric.run_until_host_event());
+        assert_eq!(fabric.check_quiet(), Vec::<String>::new());
+        let last = fabric.errors().last().map(ToString::to_string).unwrap();
+        assert!(last.contains("CplD"), "the load has given up: {last}");
+    }
+}
+
 /// Work on a core is done one piece after the other, at the costs of the lab, and stores wait
 /// behind it.
 #[test]
