@@ -14,7 +14,7 @@
 //!    link, which is then the next step. This holds for rates; of a latency the largest gain
 //!    counts alone.
 //! 3. Of gains of a rate that are the same (within [`SAME_SHARE`] of the gain, or [`SAME`]) the
-//!    most specific limit is named, in the order of [`LimitKind`](crate::LimitKind). Often several
+//!    most specific limit is named, in the order of [`LimitKind`]. Often several
 //!    cures bring a run to the same next limit: reads that wait for tags gain as well from a memory
 //!    that answers at once. Settings come first, which can be set otherwise, then choices of the
 //!    program, parts of the requester, buffers and memories, and last what a run cannot be without:

@@ -231,7 +231,7 @@ impl Scene {
         if rng.bool() {
             simulation.with_fabric(|fabric| fabric.set_shuffle(true));
         }
-        let witness = Witness::watch(&simulation);
+        let witness = Witness::watch(&simulation, &lab);
         let bus = WatchedBus { bus: simulation.bus(HostId(0)), witness: witness.clone() };
         let functions = bus.functions().expect("a lab has its functions");
         // Those of another host are not this one's business.

@@ -12,7 +12,7 @@ use crosslane_host::{
     Bus, BusError, DmaMemory, FunctionInfo, HostWork, PageSize, RegisterAddress, Segment, Topology,
     TopologyError,
 };
-use crosslane_lab::{LabBus, LabMemory, Simulation};
+use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 
@@ -37,16 +37,29 @@ pub struct Witness {
     pub tlps: u64,
     /// Links between a root complex and what is below it.
     host_links: Vec<DirectionId>,
+    /// Links of endpoints, in the direction in which they send.
+    own_links: Vec<DirectionId>,
+    /// Completion time-outs of the engines.
+    timeouts: BTreeMap<RoutingId, Picoseconds>,
+    /// When a read left its engine's link last, by function, tag and address; it was pinned then.
+    sent: BTreeMap<(RoutingId, u16, u64), Picoseconds>,
 }
 
 /// A witness that the fabric and the buses tell.
 pub type Shared = Arc<Mutex<Witness>>;
 
 impl Witness {
-    /// Watches a lab from now on.
-    pub fn watch(simulation: &Simulation) -> Shared {
+    /// Watches a simulation of a lab from now on.
+    pub fn watch(simulation: &Simulation, lab: &Lab) -> Shared {
         let witness = Shared::default();
         let seen = Arc::clone(&witness);
+        let timeouts = lab.file().endpoints.iter().filter_map(|endpoint| {
+            let timeout = endpoint.part.engine?.completion_timeout;
+            let mut trees = simulation.hosts().iter().map(|host| &host.tree);
+            let function = trees.find_map(|tree| tree.find(&endpoint.name))?;
+            Some((function.routing_id, timeout))
+        });
+        let timeouts = timeouts.collect();
         simulation.with_fabric(|fabric| {
             let host = simulation_host(fabric);
             let mut state = seen.lock().unwrap();
@@ -55,6 +68,11 @@ impl Witness {
             let roots = ports.filter(|port| fabric.node(port.node).kind == NodeKind::RootComplex);
             let links = roots.filter_map(|port| port.link);
             state.host_links = links.map(|link| DirectionId { link, way: Way::Up }).collect();
+            let ports = fabric.ports().iter();
+            let own = ports.filter(|port| fabric.node(port.node).kind == NodeKind::Endpoint);
+            let links = own.filter_map(|port| port.link);
+            state.own_links = links.map(|link| DirectionId { link, way: Way::Up }).collect();
+            state.timeouts = timeouts;
             drop(state);
             fabric.set_trace(Box::new(move |record: &TraceRecord| {
                 seen.lock().unwrap().record(record);
@@ -82,9 +100,48 @@ impl Witness {
         ] {
             self.hash = (self.hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
         }
+        if !replay && self.own_links.contains(&record.direction) {
+            self.note_read(header, record.time);
+        }
         if !replay && self.host_links.contains(&record.direction) {
             self.check(header, record.time);
         }
+    }
+
+    /// What is still unpinned of a request's bytes: the first of them.
+    fn unpinned_at(&self, header: &Header) -> Option<u64> {
+        let (start, end) = (header.address.0, header.address.0 + u64::from(header.request_bytes()));
+        let id = header.requester;
+        let mut at = start;
+        while at < end {
+            match self.pinned.range((id, 0)..=(id, at)).next_back() {
+                Some((_, &piece_end)) if piece_end > at => at = piece_end,
+                _ => return Some(at),
+            }
+        }
+        None
+    }
+
+    /// A read that leaves its engine: it is remembered if its memory is pinned.
+    fn note_read(&mut self, header: &Header, time: Picoseconds) {
+        if header.kind == TlpKind::MemoryRead {
+            let key = (header.requester, header.tag.0, header.address.0);
+            if self.unpinned_at(header).is_none() {
+                self.sent.insert(key, time);
+            } else {
+                self.sent.remove(&key);
+            }
+        }
+    }
+
+    /// Whether this is a read that its engine has given up, and whose tag has rested since: it was
+    /// pinned when it left, and has been on its way for longer than both take. No driver can know
+    /// that it is still there, and its data go nowhere.
+    fn was_given_up(&self, header: &Header, time: Picoseconds) -> bool {
+        let key = (header.requester, header.tag.0, header.address.0);
+        let sent = self.sent.get(&key).filter(|_| header.kind == TlpKind::MemoryRead);
+        let timeout = self.timeouts.get(&header.requester);
+        sent.zip(timeout).is_some_and(|(sent, timeout)| time.since(*sent).0 > 2 * timeout.0)
     }
 
     fn check(&mut self, header: &Header, time: Picoseconds) {
@@ -96,23 +153,13 @@ impl Witness {
         if INTERRUPTS.contains(&start) || !in_memory || bytes == 0 {
             return;
         }
-        let mut at = start;
-        while at < start + bytes {
-            let id = header.requester;
-            let piece = self.pinned.range((id, 0)..=(id, at)).next_back();
-            match piece {
-                Some((_, &end)) if end > at => at = end,
-                _ => {
-                    if self.strays.len() < MOST_STRAYS {
-                        let kind = header.kind;
-                        self.strays.push(format!(
-                            "{time}: {kind:?} of {bytes} B at {start:#x} by {id}, which is not \
-                             pinned for it at {at:#x}"
-                        ));
-                    }
-                    return;
-                }
-            }
+        let Some(at) = self.unpinned_at(header) else { return };
+        if self.strays.len() < MOST_STRAYS && !self.was_given_up(header, time) {
+            let (kind, id) = (header.kind, header.requester);
+            self.strays.push(format!(
+                "{time}: {kind:?} of {bytes} B at {start:#x} by {id}, which is not pinned for it \
+                 at {at:#x}"
+            ));
         }
     }
 }

@@ -38,9 +38,10 @@ async fn work(device: &Device<WatchedBus>, kind: ChannelKind) -> Result<(), Driv
 
 /// Takes the link down for a moment while a channel is opened, posted to and restarted.
 fn flap(kind: ChannelKind, after: Picoseconds, span: Picoseconds) {
-    let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());
+    let lab = open("minimal").unwrap();
+    let simulation = Simulation::new(lab.build_engines(1).unwrap());
     simulation.set_time_limit(Some(Picoseconds::from_ns(10_000_000_000)));
-    let witness = Witness::watch(&simulation);
+    let witness = Witness::watch(&simulation, &lab);
     let bus = WatchedBus { bus: simulation.bus(HostId(0)), witness: witness.clone() };
     let link = simulation.with_fabric(|fabric| fabric.ports()[0].link.unwrap());
     let body = async {
