@@ -6,8 +6,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use crosslane_report::Table as PlainTable;
 use crosslane_report::runs::{Comparison, MAX_RUN_BYTES, Run};
-use crosslane_report::{Align as PlainAlign, Table as PlainTable};
 use serde_json::json;
 
 use crate::arguments::CompareArguments;
@@ -66,13 +66,9 @@ fn names(first: &Path, second: &Path) -> [String; 2] {
 }
 
 /// A report's table as it is set on a terminal; cells to look at have a mark.
-pub fn printed(table: &PlainTable) -> Table {
-    let align = |align: PlainAlign| match align {
-        PlainAlign::Left => Align::Left,
-        PlainAlign::Right => Align::Right,
-    };
+fn printed(table: &PlainTable) -> Table {
     let columns: Vec<(&str, Align)> =
-        table.columns.iter().map(|column| (column.heading.as_str(), align(column.align))).collect();
+        table.columns.iter().map(|column| (column.heading.as_str(), column.align)).collect();
     let mut printed = Table::new(&columns);
     for row in &table.rows {
         let cell = |cell: &crosslane_report::Cell| {

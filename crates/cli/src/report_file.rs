@@ -49,7 +49,7 @@ pub fn write_bench_page(
     loads: Option<&[DirectionLoad]>,
     folder: &Path,
 ) -> Result<(), CommandError> {
-    let run = Run::parse(&document.to_string())
+    let run = Run::of(document.clone())
         .unwrap_or_else(|error| panic!("the program reads what it prints: {error}"));
     let mut page = run.page(&command_line()).expect("a benchmark has a page");
     if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {

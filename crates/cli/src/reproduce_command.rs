@@ -78,13 +78,7 @@ fn page(reproduction: &Reproduction) -> String {
 
 /// A table as it is set on a terminal.
 fn printed(table: &plain::Table) -> Table {
-    let align = |align: plain::Align| match align {
-        plain::Align::Left => Align::Left,
-        plain::Align::Right => Align::Right,
-    };
-    let columns: Vec<(&str, Align)> =
-        table.columns.iter().map(|(heading, setting)| (*heading, align(*setting))).collect();
-    let mut printed = Table::new(&columns);
+    let mut printed = Table::new(&table.columns);
     for row in &table.rows {
         printed.row(row.clone());
     }

@@ -6,15 +6,7 @@ use std::fmt;
 use anstyle::Style;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement};
-
-/// How a column is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// Words.
-    Left,
-    /// Numbers.
-    Right,
-}
+pub use crosslane_report::Align;
 
 /// A table with one heading; as wide as it has to be.
 #[derive(Clone, Debug)]

@@ -133,12 +133,12 @@ fn lines(explanation: &Explanation) -> String {
         1 => "then: nothing else that was lifted made it faster\n",
         _ => "",
     });
-    let (what, run) = match explanation.figure.better {
-        Better::Higher => ("rates are those that the application sees", "shorter runs"),
-        Better::Lower => ("times are one way", "shorter runs"),
+    let what = match explanation.figure.better {
+        Better::Higher => "rates are those that the application sees",
+        Better::Lower => "times are one way",
     };
     let _ = match &explanation.shortened {
-        Some(how) => writeln!(text, "({what}, of {run}: {how})"),
+        Some(how) => writeln!(text, "({what}, of shorter runs: {how})"),
         None => writeln!(text, "({what})"),
     };
     text

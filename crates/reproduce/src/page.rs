@@ -17,13 +17,9 @@ use crate::table::{Align, Table};
 
 /// A table as it is on a page; cells that are `NO` are to be looked at.
 fn shown(title: &str, table: &Table) -> report::Table {
-    let align = |align: Align| match align {
-        Align::Left => report::Align::Left,
-        Align::Right => report::Align::Right,
-    };
     let columns = table.columns.iter();
     let columns = columns
-        .map(|(heading, set)| Column { heading: (*heading).to_owned(), align: align(*set) })
+        .map(|(heading, set)| Column { heading: (*heading).to_owned(), align: *set })
         .collect();
     let cell = |text: &String| Cell { text: text.clone(), is_bad: text == "NO" };
     let rows = table.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
@@ -90,7 +86,7 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
     let headings = ["constant", "value", "unit", "kind", "source"];
     let columns = headings.iter().enumerate().map(|(at, heading)| Column {
         heading: (*heading).to_owned(),
-        align: if at == 1 { report::Align::Right } else { report::Align::Left },
+        align: if at == 1 { Align::Right } else { Align::Left },
     });
     let mut seen = std::collections::BTreeSet::new();
     let all = labs.iter().flat_map(|lab| lab.constants());

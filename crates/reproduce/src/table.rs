@@ -3,14 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// How a column is set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
-    /// Words.
-    Left,
-    /// Numbers.
-    Right,
-}
+pub use crosslane_report::Align;
 
 /// Rows of cells under one heading.
 #[derive(Clone, Debug, PartialEq, Eq)]

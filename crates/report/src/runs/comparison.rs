@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Two runs side by side.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::run::{Better, Run, RunKind, Value};
 
@@ -73,18 +73,22 @@ impl Comparison {
     /// Lays two runs side by side.
     #[must_use]
     pub fn of(first: Run, second: Run) -> Self {
-        let mut others: BTreeMap<_, _> = keyed(second.values()).into_iter().collect();
+        let of_second = keyed(second.values());
+        let others: BTreeMap<&Key, f64> =
+            of_second.iter().map(|(key, value)| (key, value.value)).collect();
         let (mut pairs, mut only_first) = (Vec::new(), Vec::new());
+        let mut in_both = BTreeSet::new();
         for (key, value) in keyed(first.values()) {
-            match others.remove(&key) {
-                Some(other) => pairs.push(Pair { first: value, second: other.value }),
+            match others.get(&key) {
+                Some(other) => {
+                    pairs.push(Pair { first: value, second: *other });
+                    in_both.insert(key);
+                }
                 None => only_first.push(value),
             }
         }
-        let only_second = keyed(second.values())
-            .into_iter()
-            .filter_map(|(key, value)| others.remove(&key).map(|_| value))
-            .collect();
+        let only_second = of_second.into_iter().filter(|(key, _)| !in_both.contains(key));
+        let only_second = only_second.map(|(_, value)| value).collect();
         Self { first, second, pairs, only_first, only_second }
     }
 

@@ -112,6 +112,14 @@ impl Run {
             };
             RunError::Syntax { line, column, problem }
         })?;
+        Self::of(document)
+    }
+
+    /// The run of such a document.
+    ///
+    /// # Errors
+    /// What it is not, and where.
+    pub fn of(document: serde_json::Value) -> Result<Self, RunError> {
         let unknown = |error: serde_json::Error| RunError::Unknown { problem: error.to_string() };
         let kind = if document.get("reproduction").is_some() {
             RunKind::Reproduction(serde_json::from_value(document).map_err(unknown)?)
