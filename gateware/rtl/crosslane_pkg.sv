@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// What the modules of the engine say to each other. Read first: gateware/README.md.
+
+package crosslane_pkg;
+
+  // Kinds of TLP that the engine sends and takes.
+  typedef enum logic [1:0] {
+    MEMORY_READ     = 2'd0,
+    MEMORY_WRITE    = 2'd1,
+    COMPLETION      = 2'd2,  // without data
+    COMPLETION_DATA = 2'd3
+  } tlp_kind_e;
+
+  // A TLP's header, as it stands beside the first beat of the TLP.
+  typedef struct packed {
+    tlp_kind_e   kind;
+    logic [63:0] address;        // requests: bytes, bits 1:0 zero; completions: Lower Address in 6:0
+    logic [10:0] length_dw;      // 1 to 1024; a completion without data: 0
+    logic [3:0]  first_be;
+    logic [3:0]  last_be;        // 0 where length_dw is 1
+    logic [15:0] requester;
+    logic [9:0]  tag;
+    logic [2:0]  traffic_class;
+    logic [2:0]  attributes;     // {ID-based ordering, relaxed ordering, no snoop}
+    logic        poisoned;
+    logic [2:0]  status;         // completions, as on the wire: COMPLETION_*
+    logic [12:0] byte_count;     // completions: 1 to 4096 (a shim turns the wire's 0 into 4096)
+    logic [15:0] completer;
+    logic [2:0]  bar;            // received requests: the BAR that was hit; NO_BAR if none
+  } tlp_header_t;
+
+  localparam logic [2:0] NO_BAR = 3'd7;
+
+  // Completion status (PCIe 6.x 2.2.9.1).
+  localparam logic [2:0] STATUS_SUCCESSFUL = 3'd0;
+  localparam logic [2:0] STATUS_UNSUPPORTED_REQUEST = 3'd1;
+  localparam logic [2:0] STATUS_RETRY = 3'd2;
+  localparam logic [2:0] STATUS_COMPLETER_ABORT = 3'd4;
+
+  // Places in `attributes`.
+  localparam int unsigned NO_SNOOP = 0;
+  localparam int unsigned RELAXED_ORDERING = 1;
+
+  // What the function is set to; it changes only while little is going on.
+  typedef struct packed {
+    logic [15:0] routing_id;
+    logic [2:0]  max_payload;       // 128 << n bytes
+    logic [2:0]  max_read_request;  // 128 << n bytes
+    logic        bus_master;
+    logic        relaxed_ordering;  // Enable Relaxed Ordering
+    logic        extended_tags;     // tags of 8 bits; else of 5
+    logic        msix_enabled;      // and the function not masked
+    logic        link_up;
+  } function_t;
+
+  // Classes of TLP that the link takes now: at least one of the largest size. The engine looks at
+  // it when a TLP begins.
+  typedef struct packed {
+    logic posted;
+    logic nonposted;
+    logic completion;
+  } room_t;
+
+  // `error` in a channel's status register: registers/engine.rdl, channel_error_e.
+  typedef enum logic [3:0] {
+    ERROR_NONE                 = 4'd0,
+    ERROR_UNSUPPORTED_REQUEST  = 4'd1,
+    ERROR_COMPLETER_ABORT      = 4'd2,
+    ERROR_POISONED             = 4'd3,
+    ERROR_COMPLETION_TIMEOUT   = 4'd4,
+    ERROR_BAD_DESCRIPTOR       = 4'd5,
+    ERROR_NOT_BUS_MASTER       = 4'd6,
+    ERROR_MALFORMED_COMPLETION = 4'd7,
+    ERROR_LINK_DOWN            = 4'd8
+  } error_e;
+
+  typedef enum logic [1:0] {
+    STATE_IDLE    = 2'd0,
+    STATE_RUNNING = 2'd1,
+    STATE_STOPPED = 2'd2
+  } state_e;
+
+  typedef enum logic [1:0] {
+    SOURCE_TABLE        = 2'd0,
+    SOURCE_RING         = 2'd1,
+    SOURCE_COMMAND_PORT = 2'd2
+  } source_e;
+
+  // Kinds of channel.
+  typedef enum logic [1:0] {
+    KIND_H2C  = 2'd0,
+    KIND_C2H  = 2'd1,
+    KIND_PEER = 2'd2
+  } kind_e;
+
+  // A descriptor on its way to its channel, in order. One with an error stands for a fault that
+  // takes effect in its turn: the channel finishes what it has begun and stops with this error and
+  // this address. A descriptor of no bytes is a bad one whatever `error` says.
+  typedef struct packed {
+    error_e      error;
+    logic [63:0] address;
+    logic [63:0] card;          // address in the card's memory; 0 for streams
+    logic [31:0] bytes;
+    logic        await_credit;  // peer: complete when the credit counter covers it
+    logic        status;        // write the status block
+    logic        interrupt;     // send the interrupt
+    logic        command;       // of the user circuit: counts nowhere in the channel
+    logic        generated;     // of the ping-pong: its data are the generator's
+  } descriptor_t;
+
+  // What software has set in a channel's registers. Pulses last one clock.
+  typedef struct packed {
+    logic        run;
+    source_e     source;
+    logic        interrupt_enable;
+    logic        status_enable;
+    logic        relaxed_ordering;
+    logic        oversize;
+    logic        restart;          // pulse
+    logic [15:0] payload;          // bytes; 0: the most that is allowed
+    logic [15:0] vector;
+    logic [63:0] ring;
+    logic [31:0] ring_entries;
+    logic [31:0] doorbell;
+    logic [63:0] status_address;
+    logic        credit_written;   // pulse: the peer's count has come
+    logic [31:0] credit;           // with credit_written: what was written
+    logic [31:0] credit_window;
+    logic [31:0] aperture;
+  } channel_settings_t;
+
+  // What a channel's registers show. Each part has one owner, the others tie it to 0 and the
+  // engine joins them.
+  typedef struct packed {
+    state_e      state;
+    error_e      error;
+    logic [15:0] in_flight;        // reads that wait for an answer
+    logic [31:0] completed;
+    logic [31:0] stopped_at;
+    logic [63:0] error_address;
+    logic [63:0] bytes;
+    logic [31:0] tlps;
+    logic [31:0] fetched;
+    logic [63:0] first;            // clocks
+    logic [63:0] last;             // clocks
+    logic [31:0] idle_no_descriptor;
+    logic [31:0] idle_no_data;
+    logic [31:0] idle_no_tag;
+    logic [31:0] idle_link;
+    logic [31:0] idle_no_credit;
+    logic [31:0] credit;
+    logic [31:0] sent;
+  } channel_readings_t;
+
+  // What a channel asks the status writer for, and what it shows it.
+  typedef struct packed {
+    logic        status_due;       // level, until status_taken
+    logic        interrupt_due;    // level, until interrupt_taken
+  } due_t;
+
+  typedef struct packed {
+    logic enable;
+    logic drop_when_full;
+    logic return_credits;
+    logic check;
+    logic restart;                 // pulse
+    logic [63:0] credit_address;
+    logic [31:0] check_seed;
+  } lane_settings_t;
+
+  typedef struct packed {
+    logic        overflow;
+    logic [31:0] fill;
+    logic [31:0] received;
+    logic [31:0] drained;
+    logic [31:0] check_errors;
+    logic [31:0] check_first;
+    logic [63:0] first;
+    logic [63:0] last;
+  } lane_readings_t;
+
+  // The user circuit's registers, 0x2000 of BAR 0.
+  typedef struct packed {
+    logic [1:0]  c2h_source;
+    logic [1:0]  peer_source;
+    logic [3:0]  lane;
+    logic        interconnect_written;  // pulse
+    logic [31:0] generator_seed;
+    logic        generator_restart;     // pulse
+    logic        h2c_check;
+    logic        h2c_check_restart;     // pulse
+    logic [31:0] h2c_check_seed;
+    logic [63:0] command_address;
+    logic [31:0] command_bytes;
+    logic        command_start;         // pulse
+    logic        ping_start;            // pulse
+    logic [15:0] ping_rounds;
+  } user_settings_t;
+
+  typedef struct packed {
+    logic [31:0] h2c_check_errors;
+    logic [31:0] h2c_check_first;
+    logic        command_busy;
+    logic [31:0] command_done;
+    logic [31:0] ping_done;
+    logic [63:0] ping_sum;
+    logic [31:0] ping_least;
+    logic [31:0] ping_most;
+  } user_readings_t;
+
+  // The pattern of generator and checker: from one word to the next.
+  localparam logic [31:0] PATTERN_STEP = 32'h9e37_79b1;
+
+  // Bytes for a Max_Payload_Size or Max_Read_Request_Size field.
+  function automatic logic [12:0] size_bytes(input logic [2:0] field);
+    return 13'd128 << field;
+  endfunction
+
+  // Address and length in bytes of a request, from byte 0 of its first double word.
+  function automatic logic [3:0] first_enables(input logic [1:0] offset, input logic [12:0] bytes);
+    logic [3:0] upper;
+    upper = (13'(offset) + bytes >= 13'd4) ? 4'hf : (4'hf >> (3'd4 - 3'(offset) - bytes[2:0]));
+    return upper & (4'hf << offset);
+  endfunction
+
+  // Byte enables of the last double word, for a request of more than one.
+  function automatic logic [3:0] last_enables(input logic [1:0] offset, input logic [12:0] bytes);
+    logic [1:0] end_offset;
+    end_offset = offset + bytes[1:0];
+    return (end_offset == 2'd0) ? 4'hf : (4'hf >> (3'd4 - 3'(end_offset)));
+  endfunction
+
+  // Double words that a request touches.
+  function automatic logic [10:0] length_dw(input logic [1:0] offset, input logic [12:0] bytes);
+    logic [12:0] span;
+    span = bytes + 13'(offset) + 13'd3;
+    return span[12:2];
+  endfunction
+
+endpackage
