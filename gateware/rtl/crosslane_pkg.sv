@@ -103,8 +103,8 @@ package crosslane_pkg;
     logic [63:0] card;          // address in the card's memory; 0 for streams
     logic [31:0] bytes;
     logic        await_credit;  // peer: complete when the credit counter covers it
-    logic        status;        // write the status block
-    logic        interrupt;     // send the interrupt
+    logic        write_status;   // write the status block
+    logic        send_interrupt; // send the interrupt
     logic        command;       // of the user circuit: counts nowhere in the channel
     logic        generated;     // of the ping-pong: its data are the generator's
   } descriptor_t;
@@ -211,6 +211,11 @@ package crosslane_pkg;
 
   // The pattern of generator and checker: from one word to the next.
   localparam logic [31:0] PATTERN_STEP = 32'h9e37_79b1;
+
+  // Clocks from a write into a byte ring until a read may begin that sees it, and from a read's
+  // position to its data.
+  localparam int unsigned RING_WRITE_CLOCKS = 3;
+  localparam int unsigned RING_READ_CLOCKS = 3;
 
   // Bytes for a Max_Payload_Size or Max_Read_Request_Size field.
   function automatic logic [12:0] size_bytes(input logic [2:0] field);

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// A FIFO in distributed memory whose oldest entry is always to be seen.
+
+module crosslane_fifo #(
+    parameter int unsigned WIDTH = 32,
+    parameter int unsigned DEPTH = 16,  // a power of two, from 2
+    localparam int unsigned INDEX_BITS = $clog2(DEPTH)
+) (
+    input  logic                clk,
+    input  logic                rst,      // empties it
+    input  logic                s_valid,
+    output logic                s_ready,
+    input  logic [WIDTH-1:0]    s_data,
+    output logic                m_valid,
+    input  logic                m_ready,
+    output logic [WIDTH-1:0]    m_data,
+    output logic [INDEX_BITS:0] count
+);
+  (* ram_style = "distributed" *) logic [WIDTH-1:0] memory[DEPTH];
+  logic [INDEX_BITS:0] head, tail;
+
+  assign count = tail - head;
+  assign s_ready = !count[INDEX_BITS];
+  assign m_valid = tail != head;
+  assign m_data = memory[head[INDEX_BITS-1:0]];
+
+  always_ff @(posedge clk) begin
+    if (s_valid && s_ready) begin
+      memory[tail[INDEX_BITS-1:0]] <= s_data;
+      tail <= tail + 1'b1;
+    end
+    if (m_valid && m_ready) head <= head + 1'b1;
+    if (rst) begin
+      head <= '0;
+      tail <= '0;
+    end
+  end
+
+`ifndef SYNTHESIS
+  if (DEPTH != 1 << INDEX_BITS || DEPTH < 2) begin : g_depth
+    $error("DEPTH is a power of two, from 2");
+  end
+`endif
+endmodule
