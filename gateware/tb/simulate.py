@@ -64,8 +64,8 @@ def simulate(
     trace = bool(os.environ.get("GATEWARE_TRACE"))
     coverage = bool(os.environ.get("GATEWARE_COVERAGE"))
     arguments = ["-Wall", "--x-assign", "unique", "--x-initial", "unique", "--assert", "-O3"]
-    # Packages have constants that this module does not use.
-    arguments += ["-Wno-UNUSEDPARAM", "--timescale", "1ns/1ps"]
+    # Packages have constants that a module does not use, and modules have outputs.
+    arguments += ["-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "--timescale", "1ns/1ps"]
     if trace:
         arguments += ["--trace-fst", "--trace-structs"]
     if coverage:

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Where a channel's descriptors come from: a table in the engine, a ring in host memory that is
+// fetched from in batches ahead of need, or the command port of the user circuit. They leave in
+// order. What is wrong with their supply goes the same way, as a descriptor with an error, so that
+// it takes effect in its turn. docs/engine.md, "Descriptors".
+
+module crosslane_descriptors
+  import crosslane_pkg::*;
+#(
+    parameter bit          HAS_TABLE     = 1,
+    parameter bit          HAS_RING      = 1,
+    parameter bit          HAS_COMMAND   = 0,
+    parameter int unsigned TABLE_ENTRIES = 1024,  // a power of two, to 1024
+    parameter int unsigned BATCH         = 16,    // descriptors of a fetch, a power of two, to 128
+    parameter int unsigned MAX_READ      = 1024   // longest read that the engine asks for, bytes
+) (
+    input  logic              clk,
+    input  logic              rst,
+    // Much of what is there is for others.
+    // verilator lint_off UNUSEDSIGNAL
+    input  channel_settings_t settings,
+    input  function_t         function_i,
+    input  logic       [31:0] completed,        // of the channel, absolute
+    input  logic              stopped,          // the channel is stopped by an error
+    input  logic              reset_counters,
+    // Table: the entry is there TABLE_READ_CLOCKS after it is taken.
+    output logic              table_take,
+    output logic        [9:0] table_index,
+    input  logic      [127:0] table_entry,
+    input  logic              table_whole,
+    // Ring.
+    output logic              fetch_valid,
+    input  logic              fetch_ready,
+    output logic       [63:0] fetch_address,
+    output logic       [12:0] fetch_bytes,
+    output logic              fetch_forget,
+    input  logic              fetched_valid,
+    output logic              fetched_ready,
+    input  logic      [255:0] fetched_data,
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic              fetch_failed,
+    input  error_e            fetch_error,
+    input  logic       [63:0] fetch_error_address,
+    // Command port.
+    input  logic              command_valid,
+    output logic              command_ready,
+    input  descriptor_t       command_descriptor,
+    // To the channel.
+    output logic              descriptor_valid,
+    input  logic              descriptor_ready,
+    output descriptor_t       descriptor,
+    output logic              posted,           // something is there that it has not taken up
+    output logic       [31:0] fetched           // descriptors fetched from the ring, a counter
+);
+  localparam int unsigned DEPTH = 8;
+  localparam int unsigned RING_DESCRIPTOR_BYTES = 32;
+  localparam int unsigned MIN_RING_ENTRIES = 16;
+  localparam int unsigned MAX_RING_ENTRIES = 65536;
+  localparam int unsigned BATCH_BITS = $clog2(BATCH) + 1;
+  // Counts of descriptors ahead of the channel: at most two batches, or what the queue holds.
+  localparam int unsigned AHEAD_BITS = (BATCH_BITS + 1 > 4) ? BATCH_BITS + 1 : 4;
+
+  logic running, from_table, from_ring, from_command;
+  assign running = settings.run && !stopped;
+  assign from_table = HAS_TABLE && settings.source == SOURCE_TABLE;
+  assign from_ring = HAS_RING && settings.source == SOURCE_RING;
+  assign from_command = HAS_COMMAND && settings.source == SOURCE_COMMAND_PORT;
+
+  // --- Counts --------------------------------------------------------------------------------
+  logic [31:0] requested;             // asked for, absolute
+  logic [AHEAD_BITS-1:0] ahead;       // asked for and not taken up
+  logic [31:0] left;                  // posted and not asked for
+  logic take_up, ask_table, ask_ring;
+  logic [BATCH_BITS-1:0] asked;       // with ask_ring
+
+  assign left = settings.doorbell - requested;
+  assign take_up = descriptor_valid && descriptor_ready && !descriptor.command;
+
+  always_ff @(posedge clk) begin
+    if (ask_table) requested <= requested + 1'b1;
+    if (ask_ring) requested <= requested + 32'(asked);
+    ahead <= ahead + AHEAD_BITS'(ask_table) + (ask_ring ? AHEAD_BITS'(asked) : '0) -
+             AHEAD_BITS'(take_up && descriptor.error == ERROR_NONE);
+    if (rst || settings.restart) begin
+      requested <= '0;
+      ahead <= '0;
+    end
+  end
+
+  // --- What cannot be ------------------------------------------------------------------------
+  logic ring_fits, overposted, halted, fault_waits;
+  logic [31:0] open;
+  error_e fault_error;
+  logic [63:0] fault_address;
+  assign ring_fits = settings.ring_entries >= MIN_RING_ENTRIES &&
+                     settings.ring_entries <= MAX_RING_ENTRIES &&
+                     (settings.ring_entries & (settings.ring_entries - 1'b1)) == '0;
+  assign open = settings.doorbell - completed;
+
+  // Looked at a clock later than the doorbell is written, which costs nothing: nothing is asked for
+  // in the meantime.
+  logic [31:0] checked_doorbell;
+  logic is_checked;
+  always_ff @(posedge clk) begin
+    checked_doorbell <= settings.doorbell;
+    if (from_table) overposted <= open > 32'(TABLE_ENTRIES);
+    else if (from_ring) overposted <= !ring_fits || open > settings.ring_entries;
+    else overposted <= !from_command;
+    if (open == '0) overposted <= 1'b0;
+  end
+  assign is_checked = checked_doorbell == settings.doorbell;
+
+  logic fault_pushed, no_master;
+  always_ff @(posedge clk) begin
+    if (running && is_checked && overposted && !fault_waits) begin
+      fault_waits <= 1'b1;
+      fault_error <= ERROR_BAD_DESCRIPTOR;
+      fault_address <= settings.ring;
+    end
+    if (no_master && !fault_waits) begin
+      fault_waits <= 1'b1;
+      fault_error <= ERROR_NOT_BUS_MASTER;
+      fault_address <= fetch_address;
+    end
+    if (fetch_failed && !fault_waits) begin
+      fault_waits <= 1'b1;
+      fault_error <= fetch_error;
+      fault_address <= fetch_error_address;
+    end
+    if (rst || settings.restart || stopped) fault_waits <= 1'b0;
+    fault_pushed <= !(rst || settings.restart) && (fault_pushed || (push_fault && queue_ready));
+  end
+  assign halted = !running || fault_waits || fault_pushed || !is_checked || overposted;
+
+  // --- Table ---------------------------------------------------------------------------------
+  localparam int unsigned TABLE_READ_CLOCKS = 2;
+  logic [TABLE_READ_CLOCKS-1:0] table_coming;
+  descriptor_t table_descriptor;
+
+  assign ask_table = from_table && !halted && left != '0 && ahead < AHEAD_BITS'(DEPTH);
+  assign table_take = ask_table;
+  assign table_index = 10'(requested & (TABLE_ENTRIES - 1));
+  always_ff @(posedge clk) begin
+    table_coming <= {table_coming[TABLE_READ_CLOCKS-2:0], ask_table};
+    if (rst || settings.restart || stopped || !HAS_TABLE) table_coming <= '0;
+  end
+
+  always_comb begin
+    table_descriptor = '0;
+    table_descriptor.address = table_entry[63:0];
+    table_descriptor.bytes = table_whole ? table_entry[95:64] : '0;
+    {table_descriptor.await_credit, table_descriptor.write_status,
+     table_descriptor.send_interrupt} = table_entry[98:96];
+  end
+
+  // --- Ring ----------------------------------------------------------------------------------
+  logic [12:0] most;
+  logic [31:0] first, until_end;
+  logic [12:0] until_boundary;
+  logic [BATCH_BITS-1:0] wanted, fits;
+  logic [63:0] next_address;
+  logic fetch_waits;
+  logic [BATCH_BITS-1:0] fetch_descriptors;
+
+  assign most = (size_bytes(function_i.max_read_request) < 13'(MAX_READ)) ?
+                size_bytes(function_i.max_read_request) : 13'(MAX_READ);
+  assign first = requested & (settings.ring_entries - 1'b1);
+  assign until_end = settings.ring_entries - first;
+  assign next_address = {settings.ring[63:6], 6'd0} + 64'(first * RING_DESCRIPTOR_BYTES);
+  assign until_boundary = (most - (next_address[12:0] & (most - 13'd1))) >> 5;
+
+  always_comb begin
+    wanted = (left >= BATCH) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
+    fits = wanted;
+    if (until_end < 32'(fits)) fits = BATCH_BITS'(until_end);
+    if (until_boundary < 13'(fits)) fits = BATCH_BITS'(until_boundary);
+  end
+
+  // A fetch is worked out in one clock and offered in the next ones.
+  assign fetch_valid = fetch_waits && function_i.bus_master && !fault_waits && running;
+  assign ask_ring = fetch_valid && fetch_ready;
+  assign asked = fetch_descriptors;
+  assign no_master = fetch_waits && running && !function_i.bus_master;
+  assign fetch_bytes = 13'(fetch_descriptors) * 13'(RING_DESCRIPTOR_BYTES);
+
+  always_ff @(posedge clk) begin
+    if (!fetch_waits) begin
+      fetch_address <= next_address;
+      fetch_descriptors <= fits;
+      fetch_waits <= from_ring && !halted && left != '0 &&
+                     AHEAD_BITS'(ahead) + AHEAD_BITS'(wanted) <= AHEAD_BITS'(2 * BATCH);
+    end else if (fetch_ready || halted) begin
+      fetch_waits <= 1'b0;
+    end
+    if (rst || settings.restart || !HAS_RING) fetch_waits <= 1'b0;
+  end
+
+  // What is under way is given up when the channel stops, at a fault, and at a restart.
+  logic was_lost;
+  always_ff @(posedge clk) was_lost <= stopped || fault_waits;
+  assign fetch_forget = HAS_RING && (settings.restart || ((stopped || fault_waits) && !was_lost));
+
+  descriptor_t ring_descriptor;
+  always_comb begin
+    ring_descriptor = '0;
+    ring_descriptor.address = fetched_data[63:0];
+    ring_descriptor.card = fetched_data[127:64];
+    ring_descriptor.bytes = fetched_data[159:128];
+    {ring_descriptor.await_credit, ring_descriptor.write_status,
+     ring_descriptor.send_interrupt} = fetched_data[162:160];
+  end
+
+  // --- Queue ---------------------------------------------------------------------------------
+  logic queue_valid, queue_ready, push_table, push_ring, push_command, push_fault;
+  descriptor_t queue_descriptor, fault_descriptor;
+
+  always_comb begin
+    fault_descriptor = '0;
+    fault_descriptor.error = fault_error;
+    fault_descriptor.address = fault_address;
+  end
+
+  assign push_table = HAS_TABLE && table_coming[TABLE_READ_CLOCKS-1];
+  assign push_ring = HAS_RING && fetched_valid && !push_table;
+  assign push_command = from_command && command_valid && running && !push_table && !push_ring;
+  // Behind all that has come; what is still on its way is given up.
+  assign push_fault = fault_waits && table_coming == '0 && !push_ring;
+  assign queue_valid = push_table || push_ring || push_command || (push_fault && !fault_pushed);
+  assign fetched_ready = queue_ready && !push_table;
+  assign command_ready = queue_ready && push_command;
+
+  always_comb begin
+    if (push_table) queue_descriptor = table_descriptor;
+    else if (push_ring) queue_descriptor = ring_descriptor;
+    else if (push_command) queue_descriptor = command_descriptor;
+    else queue_descriptor = fault_descriptor;
+  end
+
+  crosslane_fifo #(
+      .WIDTH($bits(descriptor_t)),
+      .DEPTH(DEPTH)
+  ) queue (
+      .clk,
+      .rst(rst || settings.restart || stopped),
+      .s_valid(queue_valid),
+      .s_ready(queue_ready),
+      .s_data(queue_descriptor),
+      .m_valid(descriptor_valid),
+      .m_ready(descriptor_ready),
+      .m_data(descriptor),
+      .count()
+  );
+
+  assign posted = from_command ? (command_valid || descriptor_valid) :
+                  (left != '0 || ahead != '0);
+
+  always_ff @(posedge clk) begin
+    if (push_ring && queue_ready) fetched <= fetched + 1'b1;
+    if (rst || reset_counters) fetched <= '0;
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk) begin
+    if (!rst) begin
+      assert (!push_table || queue_ready)
+      else $error("a table's entry came and there was no room for it");
+    end
+  end
+`endif
+endmodule
