@@ -43,7 +43,7 @@ def sources(top: Path) -> list[Path]:
 def simulate(
     test_file: str,
     top: str,
-    parameters: dict[str, int] | None = None,
+    parameters: dict[str, int | str] | None = None,
     *,
     tests: str | None = None,
     top_file: Path | None = None,
