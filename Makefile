@@ -19,8 +19,8 @@ TORTURE_SEEDS ?= 20000
 TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-registers check-tests check-report doc registers \
-	bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta clean
+.PHONY: help run test check-format lint check-registers check-tests check-report check-gateware doc \
+	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,15 +29,16 @@ run: ## build, then run the reproduction of the eight-FPGA system and show its t
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-registers check-tests check-report doc ## everything that CI checks
+test: check-format lint check-registers check-tests check-report check-gateware doc ## everything that CI checks
 
 check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
 	$(VENV)/bin/ruff format --check --quiet
 
-lint: $(TOOLS) ## clippy and ruff, with warnings as errors
+lint: $(TOOLS) ## clippy, ruff, and Verilator and verible on the gateware, with warnings as errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(VENV)/bin/ruff check --quiet
+	$(VENV)/bin/python -B gateware/lint.py
 
 check-registers: $(TOOLS) ## whether what is generated is what the register maps say
 	$(VENV)/bin/python -B registers/generate.py --check
@@ -51,13 +52,19 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 	CROSSLANE_PAGES=$$(ls $(TESTED_PAGES) 2>/dev/null | paste -s -d :) \
 		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
+check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set
+	$(VENV)/bin/python -B -m pytest -q -n 2 -p no:cacheprovider gateware/tb
+
+test-gateware: $(TOOLS) ## the same with every width, size and seed
+	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 -p no:cacheprovider gateware/tb
+
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 
 registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers
 	$(VENV)/bin/python -B registers/generate.py
 
-$(TOOLS): registers/requirements.txt crates/report/browser/requirements.txt
+$(TOOLS): registers/requirements.txt crates/report/browser/requirements.txt gateware/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$^)
 	touch $@
@@ -82,6 +89,7 @@ mutations: ## breaks the code on purpose, in a copy, and sees that the torture f
 fmt: $(TOOLS) ## format the source
 	$(CARGO) fmt --all
 	$(VENV)/bin/ruff format --quiet
+	$(VENV)/bin/python -B gateware/lint.py --format
 
 readme: ## write the sample output in README.md anew
 	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme

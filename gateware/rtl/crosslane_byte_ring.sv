@@ -16,12 +16,12 @@ module crosslane_byte_ring #(
     // Write: lane 0 goes to write_position, the next lane to the next, those that are enabled.
     input  logic                     write_valid,
     input  logic [POSITION_BITS-1:0] write_position,
-    input  logic [DATA_BITS-1:0]     write_data,
-    input  logic [BYTES-1:0]         write_enable,
+    input  logic [    DATA_BITS-1:0] write_data,
+    input  logic [        BYTES-1:0] write_enable,
     // Read: the window that begins at read_position.
-    input  logic                     read_enable,    // the pipeline moves on
+    input  logic                     read_enable,     // the pipeline moves on
     input  logic [POSITION_BITS-1:0] read_position,
-    output logic [DATA_BITS-1:0]     read_data
+    output logic [    DATA_BITS-1:0] read_data
 );
   localparam int unsigned LANE_BITS = $clog2(BYTES);
   localparam int unsigned WORD_BITS = POSITION_BITS - LANE_BITS;
@@ -33,8 +33,7 @@ module crosslane_byte_ring #(
 
   // Moves lane n to lane n + amount, for the bits of amount from `from` on, `to` excluded.
   function automatic logic [DATA_BITS-1:0] rotate_up(input logic [DATA_BITS-1:0] data,
-                                                     input amount_t amount,
-                                                     input int unsigned from,
+                                                     input amount_t amount, input int unsigned from,
                                                      input int unsigned to);
     logic [DATA_BITS-1:0] turned;
     turned = data;
@@ -46,10 +45,9 @@ module crosslane_byte_ring #(
     return turned;
   endfunction
 
-  function automatic logic [BYTES-1:0] rotate_enables(input logic [BYTES-1:0] enables,
-                                                      input amount_t amount,
-                                                      input int unsigned from,
-                                                      input int unsigned to);
+  function automatic logic [BYTES-1:0] rotate_enables(
+      input logic [BYTES-1:0] enables, input amount_t amount, input int unsigned from,
+      input int unsigned to);
     logic [BYTES-1:0] turned;
     turned = enables;
     for (int unsigned level = 0; level < LANE_BITS; level++) begin
@@ -67,12 +65,14 @@ module crosslane_byte_ring #(
 
   always_ff @(posedge clk) begin
     write_data_1 <= rotate_up(write_data, write_position[LANE_BITS-1:0], 0, LOW_BITS);
-    write_enable_1 <= rotate_enables(write_valid ? write_enable : '0,
-                                     write_position[LANE_BITS-1:0], 0, LOW_BITS);
+    write_enable_1 <= rotate_enables(
+        write_valid ? write_enable : '0, write_position[LANE_BITS-1:0], 0, LOW_BITS
+    );
     write_position_1 <= write_position;
     write_data_2 <= rotate_up(write_data_1, write_position_1[LANE_BITS-1:0], LOW_BITS, LANE_BITS);
-    write_enable_2 <= rotate_enables(write_enable_1, write_position_1[LANE_BITS-1:0], LOW_BITS,
-                                     LANE_BITS);
+    write_enable_2 <= rotate_enables(
+        write_enable_1, write_position_1[LANE_BITS-1:0], LOW_BITS, LANE_BITS
+    );
     write_position_2 <= write_position_1;
     if (rst) begin
       write_enable_1 <= '0;
@@ -97,8 +97,7 @@ module crosslane_byte_ring #(
     // verilator lint_off CMPCONST
     assign write_at = (LANE_BITS'(bank) < write_position_2[LANE_BITS-1:0]) ?
                       write_next_word : write_word;
-    assign read_at = (LANE_BITS'(bank) < read_position[LANE_BITS-1:0]) ?
-                     read_next_word : read_word;
+    assign read_at = (LANE_BITS'(bank) < read_position[LANE_BITS-1:0]) ? read_next_word : read_word;
     // verilator lint_on CMPCONST
     always_ff @(posedge clk) begin
       if (write_enable_2[bank]) memory[write_at] <= write_data_2[8*bank+:8];

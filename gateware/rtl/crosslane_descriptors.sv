@@ -15,43 +15,43 @@ module crosslane_descriptors
     parameter int unsigned BATCH         = 16,    // descriptors of a fetch, a power of two, to 128
     parameter int unsigned MAX_READ      = 1024   // longest read that the engine asks for, bytes
 ) (
-    input  logic              clk,
-    input  logic              rst,
+    input logic clk,
+    input logic rst,
     // Much of what is there is for others.
     // verilator lint_off UNUSEDSIGNAL
-    input  channel_settings_t settings,
-    input  function_t         function_i,
-    input  logic       [31:0] completed,        // of the channel, absolute
-    input  logic              stopped,          // the channel is stopped by an error
-    input  logic              reset_counters,
+    input channel_settings_t settings,
+    input function_t function_i,
+    input logic [31:0] completed,  // of the channel, absolute
+    input logic stopped,  // the channel is stopped by an error
+    input logic reset_counters,
     // Table: the entry is there TABLE_READ_CLOCKS after it is taken.
-    output logic              table_take,
-    output logic        [9:0] table_index,
-    input  logic      [127:0] table_entry,
-    input  logic              table_whole,
+    output logic table_take,
+    output logic [9:0] table_index,
+    input logic [127:0] table_entry,
+    input logic table_whole,
     // Ring.
-    output logic              fetch_valid,
-    input  logic              fetch_ready,
-    output logic       [63:0] fetch_address,
-    output logic       [12:0] fetch_bytes,
-    output logic              fetch_forget,
-    input  logic              fetched_valid,
-    output logic              fetched_ready,
-    input  logic      [255:0] fetched_data,
+    output logic fetch_valid,
+    input logic fetch_ready,
+    output logic [63:0] fetch_address,
+    output logic [12:0] fetch_bytes,
+    output logic fetch_forget,
+    input logic fetched_valid,
+    output logic fetched_ready,
+    input logic [255:0] fetched_data,
     // verilator lint_on UNUSEDSIGNAL
-    input  logic              fetch_failed,
-    input  error_e            fetch_error,
-    input  logic       [63:0] fetch_error_address,
+    input logic fetch_failed,
+    input error_e fetch_error,
+    input logic [63:0] fetch_error_address,
     // Command port.
-    input  logic              command_valid,
-    output logic              command_ready,
-    input  descriptor_t       command_descriptor,
+    input logic command_valid,
+    output logic command_ready,
+    input descriptor_t command_descriptor,
     // To the channel.
-    output logic              descriptor_valid,
-    input  logic              descriptor_ready,
-    output descriptor_t       descriptor,
-    output logic              posted,           // something is there that it has not taken up
-    output logic       [31:0] fetched           // descriptors fetched from the ring, a counter
+    output logic descriptor_valid,
+    input logic descriptor_ready,
+    output descriptor_t descriptor,
+    output logic posted,  // something is there that it has not taken up
+    output logic [31:0] fetched  // descriptors fetched from the ring, a counter
 );
   localparam int unsigned DEPTH = 8;
   localparam int unsigned RING_DESCRIPTOR_BYTES = 32;
@@ -68,11 +68,11 @@ module crosslane_descriptors
   assign from_command = HAS_COMMAND && settings.source == SOURCE_COMMAND_PORT;
 
   // --- Counts --------------------------------------------------------------------------------
-  logic [31:0] requested;             // asked for, absolute
-  logic [AHEAD_BITS-1:0] ahead;       // asked for and not taken up
-  logic [31:0] left;                  // posted and not asked for
+  logic [          31:0] requested;  // asked for, absolute
+  logic [AHEAD_BITS-1:0] ahead;  // asked for and not taken up
+  logic [          31:0] left;  // posted and not asked for
   logic take_up, ask_table, ask_ring;
-  logic [BATCH_BITS-1:0] asked;       // with ask_ring
+  logic [BATCH_BITS-1:0] asked;  // with ask_ring
 
   assign left = settings.doorbell - requested;
   assign take_up = descriptor_valid && descriptor_ready && !descriptor.command;
@@ -114,18 +114,18 @@ module crosslane_descriptors
   logic fault_pushed, no_master;
   always_ff @(posedge clk) begin
     if (running && is_checked && overposted && !fault_waits) begin
-      fault_waits <= 1'b1;
-      fault_error <= ERROR_BAD_DESCRIPTOR;
+      fault_waits   <= 1'b1;
+      fault_error   <= ERROR_BAD_DESCRIPTOR;
       fault_address <= settings.ring;
     end
     if (no_master && !fault_waits) begin
-      fault_waits <= 1'b1;
-      fault_error <= ERROR_NOT_BUS_MASTER;
+      fault_waits   <= 1'b1;
+      fault_error   <= ERROR_NOT_BUS_MASTER;
       fault_address <= fetch_address;
     end
     if (fetch_failed && !fault_waits) begin
-      fault_waits <= 1'b1;
-      fault_error <= fetch_error;
+      fault_waits   <= 1'b1;
+      fault_error   <= fetch_error;
       fault_address <= fetch_error_address;
     end
     if (rst || settings.restart || stopped) fault_waits <= 1'b0;
@@ -138,8 +138,8 @@ module crosslane_descriptors
   logic [TABLE_READ_CLOCKS-1:0] table_coming;
   descriptor_t table_descriptor;
 
-  assign ask_table = from_table && !halted && left != '0 && ahead < AHEAD_BITS'(DEPTH);
-  assign table_take = ask_table;
+  assign ask_table   = from_table && !halted && left != '0 && ahead < AHEAD_BITS'(DEPTH);
+  assign table_take  = ask_table;
   assign table_index = 10'(requested & (TABLE_ENTRIES - 1));
   always_ff @(posedge clk) begin
     table_coming <= {table_coming[TABLE_READ_CLOCKS-2:0], ask_table};
@@ -163,8 +163,11 @@ module crosslane_descriptors
   logic fetch_waits;
   logic [BATCH_BITS-1:0] fetch_descriptors;
 
-  assign most = (size_bytes(function_i.max_read_request) < 13'(MAX_READ)) ?
-                size_bytes(function_i.max_read_request) : 13'(MAX_READ);
+  assign most = (size_bytes(
+      function_i.max_read_request
+  ) < 13'(MAX_READ)) ? size_bytes(
+      function_i.max_read_request
+  ) : 13'(MAX_READ);
   assign first = requested & (settings.ring_entries - 1'b1);
   assign until_end = settings.ring_entries - first;
   assign next_address = {settings.ring[63:6], 6'd0} + 64'(first * RING_DESCRIPTOR_BYTES);
@@ -172,7 +175,7 @@ module crosslane_descriptors
 
   always_comb begin
     wanted = (left >= BATCH) ? BATCH_BITS'(BATCH) : BATCH_BITS'(left);
-    fits = wanted;
+    fits   = wanted;
     if (until_end < 32'(fits)) fits = BATCH_BITS'(until_end);
     if (until_boundary < 13'(fits)) fits = BATCH_BITS'(until_boundary);
   end
@@ -252,8 +255,7 @@ module crosslane_descriptors
       .count()
   );
 
-  assign posted = from_command ? (command_valid || descriptor_valid) :
-                  (left != '0 || ahead != '0);
+  assign posted = from_command ? (command_valid || descriptor_valid) : (left != '0 || ahead != '0);
 
   always_ff @(posedge clk) begin
     if (push_ring && queue_ready) fetched <= fetched + 1'b1;

@@ -11,19 +11,19 @@ module crosslane_fifo #(
     input  logic                rst,      // empties it
     input  logic                s_valid,
     output logic                s_ready,
-    input  logic [WIDTH-1:0]    s_data,
+    input  logic [   WIDTH-1:0] s_data,
     output logic                m_valid,
     input  logic                m_ready,
-    output logic [WIDTH-1:0]    m_data,
+    output logic [   WIDTH-1:0] m_data,
     output logic [INDEX_BITS:0] count
 );
   (* ram_style = "distributed" *) logic [WIDTH-1:0] memory[DEPTH];
   logic [INDEX_BITS:0] head, tail;
 
-  assign count = tail - head;
+  assign count   = tail - head;
   assign s_ready = !count[INDEX_BITS];
   assign m_valid = tail != head;
-  assign m_data = memory[head[INDEX_BITS-1:0]];
+  assign m_data  = memory[head[INDEX_BITS-1:0]];
 
   always_ff @(posedge clk) begin
     if (s_valid && s_ready) begin

