@@ -24,7 +24,11 @@ def tool(name: str) -> str:
 
 def own_files() -> list[Path]:
     """Everything that is written by hand."""
-    files = [*RTL.rglob("*.sv"), *(GATEWARE / "tb").rglob("*.sv"), *(GATEWARE / "syn").rglob("*.sv")]
+    files = [
+        *RTL.rglob("*.sv"),
+        *(GATEWARE / "tb").rglob("*.sv"),
+        *(GATEWARE / "syn").rglob("*.sv"),
+    ]
     return sorted(path for path in files if GENERATED not in path.parents)
 
 
@@ -48,7 +52,7 @@ def check_style(files: list[Path]) -> bool:
 def check_module(path: Path) -> bool:
     """Whether Verilator has nothing to say about a module and what it stands on."""
     environment = {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
-    command = [str(VERILATOR_ROOT / "bin" / "verilator"), "--lint-only", *WARNINGS]
+    command = [str(VERILATOR_ROOT / "bin" / "verilator"), "--lint-only", "--quiet", *WARNINGS]
     command += ["--timescale", "1ns/1ps", "--top-module", path.stem, f"-I{RTL}"]
     command += [str(source) for source in sources(path)]
     return subprocess.run(command, env=environment).returncode == 0

@@ -88,8 +88,9 @@ class Model:
         assert (r.bytes, r.tlps) == (self.bytes, self.tlps)
         assert (r.first, r.last) == (self.first, self.last)
         for wait in WAITS:
-            assert getattr(r, "idle_link" if wait == "link" else f"idle_no_{wait}") == (
-                self.idle[wait]
+            assert (
+                getattr(r, "idle_link" if wait == "link" else f"idle_no_{wait}")
+                == (self.idle[wait])
             )
         assert r.in_flight == n.in_flight
         assert (r.fetched, r.credit, r.sent) == (0, 0, 0)
