@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Engine and reference user circuit behind one pair of TLP streams: what a demonstration board has
+// in it behind its shim, and what the lab runs in place of its model.
+
+module crosslane_card
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned H2C = 1,
+    parameter int unsigned C2H = 1,
+    parameter int unsigned PEER = 1,
+    parameter int unsigned LANES = 8,
+    parameter int unsigned TAGS = 64,
+    parameter int unsigned MAX_WRITE = 512,
+    parameter int unsigned MAX_READ = 1024,
+    parameter int unsigned STAGING_BYTES = 65536,
+    parameter int unsigned LANE_FIFO = 16384,
+    parameter int unsigned LANE_WINDOW = 524288,
+    parameter int unsigned TABLE_ENTRIES = 1024,
+    parameter int unsigned BATCH = 16,
+    parameter int unsigned VECTORS = 8,
+    parameter int unsigned CLOCK_PS = 4000,
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000
+) (
+    input logic clk,
+    input logic rst,
+    input function_t function_i,
+    input room_t room_i,
+    // Engine time. A simulation that leaves clocks out in which nothing happens sets it forward.
+    input logic time_set_valid,
+    input logic [63:0] time_set_value,
+    output logic [63:0] time_o,
+    output logic busy_o,
+    input logic s_rx_valid,
+    output logic s_rx_ready,
+    input tlp_header_t s_rx_header,
+    input logic s_rx_first,
+    input logic s_rx_last,
+    input logic [DATA_BITS-1:0] s_rx_data,
+    output logic m_tx_valid,
+    input logic m_tx_ready,
+    output tlp_header_t m_tx_header,
+    output logic m_tx_first,
+    output logic m_tx_last,
+    output logic [DATA_BITS-1:0] m_tx_data,
+    output logic poisoned_write,
+    output logic unexpected_completion,
+    output logic completion_timeout
+);
+  localparam int unsigned WRITERS = C2H + PEER;
+  localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1;
+
+  always_ff @(posedge clk) begin
+    time_o <= time_set_valid ? time_set_value : time_o + 1'b1;
+    if (rst) time_o <= '0;
+  end
+
+  user_settings_t user_settings;
+  user_readings_t user_readings;
+  logic [H2C-1:0][15:0] h2c_available;
+  logic [H2C-1:0] h2c_move, h2c_take;
+  logic [H2C-1:0][1:0] h2c_take_back;
+  logic [H2C-1:0][6:0] h2c_take_bytes;
+  logic [H2C-1:0][DATA_BITS-1:0] h2c_data;
+  logic [WRITERS-1:0][15:0] write_available;
+  logic [WRITERS-1:0] write_move, write_take, write_generated;
+  logic [WRITERS-1:0][1:0] write_take_back;
+  logic [WRITERS-1:0][6:0] write_take_bytes;
+  logic [WRITERS-1:0][DATA_BITS-1:0] write_data;
+  logic [LANE_PLACES-1:0] lane_kept;
+  logic [3:0] lane_select, received_lane;
+  logic [15:0] lane_available;
+  logic lane_move, lane_take, received_valid;
+  logic [1:0] lane_take_back;
+  logic [6:0] lane_take_bytes;
+  logic [DATA_BITS-1:0] lane_data;
+  logic [12:0] received_bytes;
+  logic command_valid, command_ready, command_done, message_begun, peer_stopped;
+  descriptor_t command_descriptor;
+
+  crosslane_engine #(
+      .DATA_BITS(DATA_BITS),
+      .H2C(H2C),
+      .C2H(C2H),
+      .PEER(PEER),
+      .LANES(LANES),
+      .TAGS(TAGS),
+      .MAX_WRITE(MAX_WRITE),
+      .MAX_READ(MAX_READ),
+      .STAGING_BYTES(STAGING_BYTES),
+      .LANE_FIFO(LANE_FIFO),
+      .LANE_WINDOW(LANE_WINDOW),
+      .TABLE_ENTRIES(TABLE_ENTRIES),
+      .BATCH(BATCH),
+      .VECTORS(VECTORS),
+      .CLOCK_PS(CLOCK_PS),
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+  ) engine (
+      .*,
+      .time_i(time_o),
+      .busy  (busy_o)
+  );
+
+  crosslane_user #(
+      .DATA_BITS(DATA_BITS),
+      .H2C(H2C),
+      .C2H(C2H),
+      .PEER(PEER),
+      .LANES(LANES)
+  ) user (
+      .*,
+      .time_i(time_o)
+  );
+
+endmodule
