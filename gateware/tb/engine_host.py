@@ -40,12 +40,23 @@ def pattern(seed: int, first_byte: int, count: int) -> bytes:
 class Bus(Protocol):
     """A way to the engine and to host memory."""
 
-    async def read32(self, offset: int) -> int: ...
-    async def write32(self, offset: int, value: int) -> None: ...
-    async def wait(self, clocks: int) -> None: ...
-    def load(self, address: int, count: int) -> bytes: ...
-    def store(self, address: int, data: bytes) -> None: ...
-    def allocate(self, count: int, alignment: int) -> int: ...
+    async def read32(self, offset: int) -> int:
+        """Reads a register of BAR 0."""
+
+    async def write32(self, offset: int, value: int) -> None:
+        """Writes a register of BAR 0."""
+
+    async def wait(self, clocks: int) -> None:
+        """Lets clocks go by."""
+
+    def load(self, address: int, count: int) -> bytes:
+        """Bytes of host memory."""
+
+    def store(self, address: int, data: bytes) -> None:
+        """Puts bytes into host memory."""
+
+    def allocate(self, count: int, alignment: int) -> int:
+        """Bus address of host memory that nobody has yet."""
 
 
 @dataclass
