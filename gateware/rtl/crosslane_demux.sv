@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Where the TLPs that come in go. One register that all four ways share: a TLP that its way does
+// not take holds up what is behind it, as the ordering rules want it of posted requests and
+// completions.
+//
+//   way         what
+//   lane        writes that hit BAR 1
+//   window      all that hits BAR 2
+//   completion  completions
+//   request     all else: BAR 0, reads of BAR 1, what no BAR claims (to be refused)
+//
+// Poisoned writes have no effect. A lane and a window have to hear of theirs, so these go on; all
+// others are dropped here.
+
+module crosslane_demux
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned DATA_BITS  = 256,
+    parameter bit          HAS_LANES  = 1,
+    parameter bit          HAS_WINDOW = 0
+) (
+    input logic clk,
+    input logic rst,
+    input logic s_rx_valid,
+    output logic s_rx_ready,
+    input tlp_header_t s_rx_header,
+    input logic s_rx_first,
+    input logic s_rx_last,
+    input logic [DATA_BITS-1:0] s_rx_data,
+    output logic m_request_valid,
+    input logic m_request_ready,
+    output tlp_header_t m_request_header,
+    output logic m_request_first,
+    output logic m_request_last,
+    output logic [DATA_BITS-1:0] m_request_data,
+    output logic m_lane_valid,
+    input logic m_lane_ready,
+    output tlp_header_t m_lane_header,
+    output logic m_lane_first,
+    output logic m_lane_last,
+    output logic [DATA_BITS-1:0] m_lane_data,
+    output logic m_window_valid,
+    input logic m_window_ready,
+    output tlp_header_t m_window_header,
+    output logic m_window_first,
+    output logic m_window_last,
+    output logic [DATA_BITS-1:0] m_window_data,
+    output logic m_completion_valid,
+    input logic m_completion_ready,
+    output tlp_header_t m_completion_header,
+    output logic m_completion_first,
+    output logic m_completion_last,
+    output logic [DATA_BITS-1:0] m_completion_data,
+    output logic poisoned_write  // pulse: a memory write came poisoned
+);
+  localparam logic [2:0] LANES_BAR = 3'd1;
+  localparam logic [2:0] WINDOW_BAR = 3'd2;
+
+  typedef enum logic [2:0] {
+    TO_NOWHERE,
+    TO_REQUEST,
+    TO_LANE,
+    TO_WINDOW,
+    TO_COMPLETION
+  } way_e;
+
+  // --- The way of the TLP ----------------------------------------------------------------------
+  way_e way, first_way, begun_way;  // of the beat; of its header; of the TLP that goes on
+  logic is_write, is_completion;
+
+  assign is_write = s_rx_header.kind == MEMORY_WRITE;
+  assign is_completion = s_rx_header.kind == COMPLETION || s_rx_header.kind == COMPLETION_DATA;
+
+  always_comb begin
+    first_way = TO_REQUEST;
+    if (is_completion) first_way = TO_COMPLETION;
+    else if (HAS_LANES && is_write && s_rx_header.bar == LANES_BAR) first_way = TO_LANE;
+    else if (HAS_WINDOW && s_rx_header.bar == WINDOW_BAR) first_way = TO_WINDOW;
+    else if (is_write && s_rx_header.poisoned) first_way = TO_NOWHERE;
+  end
+  assign way = s_rx_first ? first_way : begun_way;
+
+  // --- The register ----------------------------------------------------------------------------
+  logic [TO_COMPLETION:TO_REQUEST] valid;  // at most one
+  logic first, last;
+  tlp_header_t header;
+  logic [DATA_BITS-1:0] data;
+
+  assign s_rx_ready = valid == '0 || (m_request_valid && m_request_ready) ||
+                      (m_lane_valid && m_lane_ready) || (m_window_valid && m_window_ready) ||
+                      (m_completion_valid && m_completion_ready);
+
+  always_ff @(posedge clk) begin
+    if (s_rx_ready) begin
+      valid <= '0;
+      if (s_rx_valid && way != TO_NOWHERE) valid[way] <= 1'b1;
+      header <= s_rx_header;
+      first  <= s_rx_first;
+      last   <= s_rx_last;
+      data   <= s_rx_data;
+      if (s_rx_valid) begun_way <= way;
+    end
+    poisoned_write <= s_rx_valid && s_rx_ready && s_rx_first && is_write && s_rx_header.poisoned;
+    if (rst) begin
+      valid <= '0;
+      poisoned_write <= 1'b0;
+    end
+  end
+
+  assign m_request_valid = valid[TO_REQUEST];
+  assign m_request_header = header;
+  assign m_request_first = first;
+  assign m_request_last = last;
+  assign m_request_data = data;
+
+  assign m_lane_valid = HAS_LANES && valid[TO_LANE];
+  assign m_lane_header = header;
+  assign m_lane_first = first;
+  assign m_lane_last = last;
+  assign m_lane_data = data;
+
+  assign m_window_valid = HAS_WINDOW && valid[TO_WINDOW];
+  assign m_window_header = header;
+  assign m_window_first = first;
+  assign m_window_last = last;
+  assign m_window_data = data;
+
+  assign m_completion_valid = valid[TO_COMPLETION];
+  assign m_completion_header = header;
+  assign m_completion_first = first;
+  assign m_completion_last = last;
+  assign m_completion_data = data;
+endmodule

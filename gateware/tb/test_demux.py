@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_demux: each TLP goes its way, whole, in order and at the full rate."""
+
+import itertools
+import os
+import random
+
+import cocotb
+import pytest
+from packed import CONSTANTS
+from simulate import simulate
+from stream_bench import Bench, Sink, Source, Tlp, double_words
+
+READ, WRITE = CONSTANTS["MEMORY_READ"], CONSTANTS["MEMORY_WRITE"]
+COMPLETION, COMPLETION_DATA = CONSTANTS["COMPLETION"], CONSTANTS["COMPLETION_DATA"]
+NO_BAR = 7
+HAS_LANES = int(os.environ.get("HAS_LANES", "1"))
+HAS_WINDOW = int(os.environ.get("HAS_WINDOW", "1"))
+WAYS = ("m_request", "m_lane", "m_window", "m_completion")
+
+
+def way_of(header):
+    """The stream that a TLP has to come out of; none if it is dropped."""
+    if header["kind"] in (COMPLETION, COMPLETION_DATA):
+        return "m_completion"
+    if HAS_LANES and header["bar"] == 1 and header["kind"] == WRITE:
+        return "m_lane"
+    if HAS_WINDOW and header["bar"] == 2:
+        return "m_window"
+    if header["kind"] == WRITE and header["poisoned"]:
+        return None
+    return "m_request"
+
+
+def random_tlp(seed, poison=0.1):
+    kind = seed.choice([READ, WRITE, WRITE, COMPLETION, COMPLETION_DATA, COMPLETION_DATA])
+    length = 0 if kind == COMPLETION else seed.choice([1, 2, 3, 4, 7, 8, 16, 31, 64])
+    header = {
+        "kind": kind,
+        "address": seed.getrandbits(62) << 2,
+        "length_dw": length,
+        "first_be": seed.getrandbits(4),
+        "last_be": seed.getrandbits(4),
+        "requester": seed.getrandbits(16),
+        "tag": seed.getrandbits(10),
+        "traffic_class": seed.getrandbits(3),
+        "attributes": seed.getrandbits(3),
+        "poisoned": int(seed.random() < poison),
+        "status": seed.getrandbits(3),
+        "byte_count": seed.randrange(1, 4097),
+        "completer": seed.getrandbits(16),
+        "bar": seed.choice([0, 1, 2, NO_BAR]),
+    }
+    has_data = kind in (WRITE, COMPLETION_DATA)
+    return Tlp(header, double_words(seed, length) if has_data else b"")
+
+
+class Poison:
+    """Counts the pulses of poisoned_write."""
+
+    def __init__(self, dut):
+        self.dut, self.count = dut, 0
+
+    def drive(self):
+        """Nothing."""
+
+    def sample(self, clock):
+        """Looks at a clock."""
+        self.count += int(self.dut.poisoned_write.value)
+
+
+async def pass_all(dut, seed, tlps, pause_in, pause_out):
+    """Sends TLPs through and checks what comes out."""
+    source = Source(dut, "s_rx", seed, pause_in)
+    sinks = {way: Sink(dut, way, seed, pause_out) for way in WAYS}
+    poison = Poison(dut)
+    bench = Bench(dut, [source, *sinks.values(), poison])
+    await bench.reset()
+    for tlp in tlps:
+        source.send(tlp)
+    wanted = {way: [tlp for tlp in tlps if way_of(tlp.header) == way] for way in WAYS}
+    await bench.until(lambda: len(source.sent) == len(tlps), 40000)
+    await bench.step(200 if pause_out else 3)
+    taken = []
+    for way in WAYS:
+        found = sinks[way].taken
+        assert [(t.header, t.payload) for t in found] == [
+            (t.header, t.payload) for t in wanted[way]
+        ], way
+        taken += [(t.first_clock, t.last_clock) for t in found]
+    # One at a time, none before the one ahead of it.
+    taken.sort()
+    assert all(before[1] < after[0] for before, after in itertools.pairwise(taken))
+    poisoned = sum(t.header["poisoned"] for t in tlps if t.header["kind"] == WRITE)
+    assert poison.count == poisoned
+    return source, sinks, bench
+
+
+@cocotb.test()
+async def each_goes_its_way(dut):
+    seed = random.Random(int(os.environ.get("SEED", "1")))
+    tlps = [random_tlp(seed) for _ in range(400)]
+    await pass_all(dut, seed, tlps, 0.3, 0.4)
+    assert {way_of(t.header) for t in tlps} >= {None, "m_request", "m_completion"}
+
+
+@cocotb.test()
+async def at_the_full_rate(dut):
+    """A beat each clock, whatever comes behind what; a beat is there the clock after it came."""
+    seed = random.Random(2)
+    tlps = [random_tlp(seed, poison=0.0) for _ in range(300)]
+    source, sinks, _ = await pass_all(dut, seed, tlps, 0.0, 0.0)
+    beats = sum(len(tlp.beats(source.data_bits)) for tlp in tlps)
+    clocks = source.sent[-1].last_clock - source.sent[0].first_clock + 1
+    assert clocks == beats
+    outs = sorted(t.first_clock for sink in sinks.values() for t in sink.taken)
+    assert [t.first_clock + 1 for t in source.sent] == outs
+
+
+@cocotb.test()
+async def what_is_not_taken_holds_up_what_is_behind(dut):
+    seed = random.Random(3)
+    source = Source(dut, "s_rx", seed)
+    sinks = {way: Sink(dut, way, seed) for way in WAYS}
+    bench = Bench(dut, [source, *sinks.values()])
+    await bench.reset()
+    header = {"kind": WRITE, "bar": 0, "length_dw": 1, "first_be": 15}
+    sinks["m_request"].pause = 1.0
+    source.send(Tlp(header, b"held"))
+    source.send(Tlp({"kind": COMPLETION, "byte_count": 4}))
+    await bench.step(30)
+    assert not sinks["m_completion"].taken and len(source.sent) == 1
+    sinks["m_request"].pause = 0.0
+    await bench.step(4)
+    assert len(sinks["m_completion"].taken) == 1 and len(sinks["m_request"].taken) == 1
+
+
+CASES = [(64, 1, 1), (256, 1, 0), (512, 1, 1), (128, 0, 0)]
+
+
+@pytest.mark.parametrize("data_bits,lanes,window", CASES)
+def test_demux(data_bits, lanes, window):
+    parameters = {"DATA_BITS": data_bits, "HAS_LANES": lanes, "HAS_WINDOW": window}
+    environment = {"HAS_LANES": str(lanes), "HAS_WINDOW": str(window)}
+    simulate(__file__, "crosslane_demux", parameters, environment=environment)
