@@ -197,8 +197,8 @@ module crosslane_engine
   logic [1:0] table_whole;
   logic [4:0] msix_vector;
   logic [63:0] msix_address;
-  logic [31:0] msix_data, msix_pending;
-  logic msix_masked;
+  logic [31:0] msix_data, msix_masked, msix_pending;
+  logic msix_ready;
 
   crosslane_registers #(
       .DATA_BITS(DATA_BITS),
@@ -244,6 +244,7 @@ module crosslane_engine
       .table_entry,
       .table_whole,
       .msix_vector,
+      .msix_ready,
       .msix_address,
       .msix_data,
       .msix_masked,
@@ -265,6 +266,7 @@ module crosslane_engine
       .status_taken,
       .interrupt_taken,
       .msix_vector,
+      .msix_ready,
       .msix_address,
       .msix_data,
       .msix_masked,
