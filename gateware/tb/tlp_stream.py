@@ -19,8 +19,10 @@ HEADER_FIELDS = {name for name, _ in STRUCTS["tlp_header_t"]}
 
 @dataclass
 class Tlp:
-    """A TLP: the fields of `tlp_header_t` by name (those left out are 0), and its payload, whole
-    double words."""
+    """A TLP: the fields of `tlp_header_t` by name (those left out are 0), and its payload.
+
+    The payload is whole double words.
+    """
 
     header: dict[str, int]
     payload: bytes = b""
@@ -29,6 +31,7 @@ class Tlp:
     last_clock: int = field(default=0, compare=False)
 
     def __getattr__(self, name: str) -> int:
+        """A field of the header."""
         if name in HEADER_FIELDS:
             return self.header.get(name, 0)
         raise AttributeError(name)
@@ -149,8 +152,11 @@ class TlpSource:
 
 
 class TlpSink:
-    """Takes the stream `prefix` of a module; what has come whole is handed to `taken`, if given,
-    and kept in `tlps` else. `pause` is the probability of a clock without ready."""
+    """Takes the stream `prefix` of a module.
+
+    What has come whole is handed to `taken`, if given, and kept in `tlps` else. `pause` is the
+    probability of a clock without ready.
+    """
 
     def __init__(self, dut, prefix: str, clocks: Clocks, taken=None, seed: int = 2):
         self.tlps: deque[Tlp] = deque()

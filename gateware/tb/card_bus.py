@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A host on the TLP streams of crosslane_card: registers, memory that answers, and interrupts."""
+
+import random
+from collections import deque
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from packed import pack
+from tlp_stream import (
+    COMPLETION,
+    COMPLETION_DATA,
+    MEMORY_READ,
+    MEMORY_WRITE,
+    Clocks,
+    Tlp,
+    TlpSink,
+    TlpSource,
+    memory_read,
+    memory_write,
+)
+
+CARD_ID = 0x0100
+HOST_ID = 0x0000
+# Host memory that tests use, and where MSI messages go.
+MEMORY_BASE = 0x1_0000_0000
+MEMORY_BYTES = 1 << 22
+MESSAGE_ADDRESS = 0xFEE0_0000
+
+
+class CardBus:
+    """Resets the card and is its host.
+
+    Reads of memory are answered after `latency` clocks, give or take half of it, completions of
+    different reads in any order (`shuffled`), cut at `boundary` and the payload size. `spoil`, if
+    set, is called with each read: what it returns instead of None is how the answer is spoilt:
+    "unsupported_request", "completer_abort", "poisoned", "nothing".
+    """
+
+    def __init__(self, dut, seed: int = 1):
+        self.dut = dut
+        self.random = random.Random(seed)
+        self.memory = bytearray(MEMORY_BYTES)
+        self.function = {"routing_id": CARD_ID, "max_payload": 1, "max_read_request": 2}
+        self.function |= {"bus_master": 1, "extended_tags": 1, "msix_enabled": 1, "link_up": 1}
+        self.latency = 60
+        self.boundary = 64
+        self.shuffled = True
+        self.spoil = None
+        self.messages: list[int] = []  # data of the interrupts
+        self.writes: list[Tlp] = []  # all that the card has written
+        self.reads: list[Tlp] = []
+        self.others: list[Tlp] = []  # requests to other places than memory
+        self._next_free = 0
+        self._answers: dict[int, Tlp] = {}
+        self._tag = 0
+        # For each read: (clock, pieces of its answer).
+        self._waiting: deque = deque()
+
+    async def start(self):
+        """Clock, reset, streams."""
+        dut = self.dut
+        Clock(dut.clk, 4, unit="ns").start()
+        self.clocks = Clocks(dut.clk)
+        self.source = TlpSource(dut, "s_rx", self.clocks)
+        self.sink = TlpSink(dut, "m_tx", self.clocks, taken=self._take)
+        self.set_function()
+        self.set_room()
+        dut.time_set_valid.value = 0
+        dut.time_set_value.value = 0
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 3)
+        dut.rst.value = 0
+        await RisingEdge(dut.clk)
+        cocotb.start_soon(self._answer())
+
+    def set_function(self, **values: int):
+        """Changes what the function is set to."""
+        self.function |= values
+        self.dut.function_i.value = pack("function_t", **self.function)
+
+    def set_room(self, posted: int = 1, nonposted: int = 1, completion: int = 1):
+        """Says which classes of TLP the link takes."""
+        room = pack("room_t", posted=posted, nonposted=nonposted, completion=completion)
+        self.dut.room_i.value = room
+
+    # --- The Bus of engine_host ------------------------------------------------------------
+
+    async def write32(self, offset: int, value: int) -> None:
+        """Writes a register: posted."""
+        data = value.to_bytes(4, "little")
+        self.source.queue.append(memory_write(offset, data, requester=HOST_ID, bar=0))
+
+    async def read32(self, offset: int) -> int:
+        """Reads a register."""
+        answer = await self.request(memory_read(offset, 4, self._next_tag(), bar=0))
+        assert answer.kind == COMPLETION_DATA, "a register read was refused"
+        return int.from_bytes(answer.payload, "little")
+
+    async def wait(self, clocks: int) -> None:
+        """Lets clocks go by."""
+        await ClockCycles(self.dut.clk, clocks)
+
+    def load(self, address: int, count: int) -> bytes:
+        """Bytes of host memory."""
+        at = address - MEMORY_BASE
+        assert 0 <= at <= at + count <= MEMORY_BYTES, f"{address:#x} is not memory"
+        return bytes(self.memory[at : at + count])
+
+    def store(self, address: int, data: bytes) -> None:
+        """Puts bytes into host memory."""
+        at = address - MEMORY_BASE
+        assert 0 <= at <= at + len(data) <= MEMORY_BYTES, f"{address:#x} is not memory"
+        self.memory[at : at + len(data)] = data
+
+    def allocate(self, count: int, alignment: int) -> int:
+        """Bus address of host memory that nobody has yet."""
+        at = -(-self._next_free // alignment) * alignment
+        self._next_free = at + count
+        assert self._next_free <= MEMORY_BYTES
+        return MEMORY_BASE + at
+
+    # --- Requests to the card --------------------------------------------------------------
+
+    def _next_tag(self) -> int:
+        self._tag = (self._tag + 1) % 256
+        return self._tag
+
+    async def request(self, tlp: Tlp, clocks: int = 2000) -> Tlp:
+        """Sends a read and waits for its (single) completion."""
+        self.source.queue.append(tlp)
+        self._answers.pop(tlp.tag, None)
+        for _ in range(clocks):
+            if tlp.tag in self._answers:
+                return self._answers.pop(tlp.tag)
+            await RisingEdge(self.dut.clk)
+        raise AssertionError(f"no completion for a read of {tlp.address:#x}")
+
+    # --- Requests of the card --------------------------------------------------------------
+
+    def _take(self, tlp: Tlp):
+        if tlp.kind == MEMORY_WRITE:
+            self._take_write(tlp)
+        elif tlp.kind == MEMORY_READ:
+            self.reads.append(tlp)
+            spread = self.random.randint(-self.latency // 2, self.latency // 2)
+            due = self.clocks.now + self.latency + (spread if self.shuffled else 0)
+            self._waiting.append((due, self._answers_for(tlp)))
+        else:
+            self._answers[tlp.tag] = tlp
+
+    def _take_write(self, tlp: Tlp):
+        self.writes.append(tlp)
+        if tlp.address == MESSAGE_ADDRESS:
+            self.messages.append(int.from_bytes(tlp.payload, "little"))
+            return
+        if not MEMORY_BASE <= tlp.address < MEMORY_BASE + MEMORY_BYTES:
+            self.others.append(tlp)
+            return
+        self.check_request(tlp)
+        at = tlp.address - MEMORY_BASE
+        last = tlp.length_dw - 1
+        for number in range(tlp.length_dw):
+            mask = tlp.first_be if number == 0 else tlp.last_be if number == last else 0xF
+            for byte in range(4):
+                if mask >> byte & 1:
+                    self.memory[at + number * 4 + byte] = tlp.payload[number * 4 + byte]
+
+    def check_request(self, tlp: Tlp):
+        """What the specification asks of every request (PCIe 6.x 2.2.5, 2.2.7)."""
+        assert tlp.requester == CARD_ID
+        assert 1 <= tlp.length_dw <= 1024
+        assert (tlp.last_be == 0) == (tlp.length_dw == 1)
+        assert tlp.first_be != 0
+        assert tlp.address % 4096 + tlp.length_dw * 4 <= 4096, "a request crosses 4 KiB"
+        size = "max_payload" if tlp.kind == MEMORY_WRITE else "max_read_request"
+        assert tlp.length_dw * 4 <= 128 << self.function[size], f"{tlp.length_dw} DW"
+
+    def _answers_for(self, tlp: Tlp) -> deque:
+        """The completions of a read, in order."""
+        self.check_request(tlp)
+        how = self.spoil(tlp) if self.spoil else None
+        refused = {"unsupported_request": 1, "completer_abort": 4}
+        fields = {name: getattr(tlp, name) for name in ["requester", "tag", "traffic_class"]}
+        fields |= {"attributes": tlp.attributes, "completer": HOST_ID}
+        first_gap = (tlp.first_be & -tlp.first_be).bit_length() - 1
+        last_be = tlp.last_be or tlp.first_be
+        count = tlp.length_dw * 4 - first_gap - (4 - last_be.bit_length())
+        address = tlp.address + first_gap
+        if how == "nothing":
+            return deque()
+        if how in refused:
+            status = refused[how]
+            header = {"kind": COMPLETION, "status": status, "byte_count": count, **fields}
+            return deque([Tlp(header)])
+        pieces = deque()
+        end = address + count
+        while address < end:
+            stop = self._cut(address, end)
+            base, top = address & ~3, -(-stop // 4) * 4
+            data = self.load(base, top - base)
+            header = {"kind": COMPLETION_DATA, "address": address & 0x7F, **fields}
+            header |= {"length_dw": len(data) // 4, "byte_count": end - address}
+            header["poisoned"] = int(how == "poisoned" and stop == end)
+            pieces.append(Tlp(header, data))
+            address = stop
+        return pieces
+
+    def _cut(self, address: int, end: int) -> int:
+        """Where the completion that begins at `address` ends."""
+        size = 128 << self.function["max_payload"]
+        most = (address // self.boundary) * self.boundary + size
+        stop = self.random.randrange(1, size // self.boundary + 1) * self.boundary
+        stop = min((address // self.boundary) * self.boundary + stop, most)
+        return min(stop, end)
+
+    async def _answer(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            if len(self.source.queue) > 2:
+                continue
+            ready = [one for one in self._waiting if one[0] <= self.clocks.now]
+            if not ready:
+                continue
+            one = self.random.choice(ready) if self.shuffled else ready[0]
+            if one[1]:
+                self.source.queue.append(one[1].popleft())
+            if not one[1]:
+                self._waiting.remove(one)

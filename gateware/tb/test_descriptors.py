@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_descriptors: from ring, table and command port to the channel, in order and once."""
+
+import random
+import struct
+from collections import deque
+
+import cocotb
+import pytest
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+from packed import CONSTANTS, pack, unpack
+from simulate import simulate
+
+BATCH = 8
+TABLE_ENTRIES = 64
+RING = 0x12_3456_7000
+TABLE_READ_CLOCKS = 2
+
+
+class Bench:
+    """The host, the memory and the channel around the module; `clock` runs one clock."""
+
+    def __init__(self, dut, seed):
+        self.dut = dut
+        self.random = random.Random(seed)
+        self.settings = {"run": 1, "source": CONSTANTS["SOURCE_RING"], "ring": RING}
+        self.settings |= {"ring_entries": 32}
+        self.function = {"max_read_request": 2, "bus_master": 1}
+        self.posted = deque()  # what the channel has not taken, of the host's
+        self.taken = []
+        self.fetches = deque()  # (address, descriptors, clocks until they come)
+        self.entries = {}  # ring memory
+        self.table = {}
+        self.table_pipe = deque([None] * (TABLE_READ_CLOCKS - 1))
+        self.now = 0
+        self.completed = 0
+        self.eager = 0.7  # how often the channel takes one
+        self.fetch_clocks = 30
+        self.fail_next = False
+        self.asked = 0
+
+    async def start(self):
+        dut = self.dut
+        Clock(dut.clk, 4, unit="ns").start()
+        for name in ["stopped", "reset_counters", "table_entry", "table_whole", "fetch_ready"]:
+            getattr(dut, name).value = 0
+        for name in ["fetched_valid", "fetched_data", "fetch_failed", "fetch_error"]:
+            getattr(dut, name).value = 0
+        for name in ["fetch_error_address", "command_valid", "command_descriptor"]:
+            getattr(dut, name).value = 0
+        dut.descriptor_ready.value = 0
+        dut.completed.value = 0
+        self.apply()
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+
+    def apply(self, **pulses):
+        """Puts the settings on the port."""
+        self.dut.settings.value = pack("channel_settings_t", **self.settings, **pulses)
+        self.dut.function_i.value = pack("function_t", **self.function)
+
+    def post(self, count):
+        """Lays down descriptors and rings the doorbell."""
+        for _ in range(count):
+            number = self.settings.get("doorbell", 0)
+            words = [self.random.getrandbits(32) for _ in range(5)]
+            words[4] = self.random.getrandbits(16)
+            entry = (words[0] | words[1] << 32, words[2] | words[3] << 32, words[4], number % 8)
+            if self.settings["source"] == CONSTANTS["SOURCE_RING"]:
+                place = number % self.settings["ring_entries"]
+                self.entries[RING + 32 * place] = struct.pack("<QQII8x", *entry)
+            else:
+                self.table[number % TABLE_ENTRIES] = (entry[0] | entry[2] << 64 | entry[3] << 96, 1)
+                entry = (entry[0], 0, entry[2], entry[3])
+            self.posted.append(entry)
+            self.settings["doorbell"] = (number + 1) & 0xFFFFFFFF
+        self.apply()
+
+    async def clock(self):
+        """One clock: what the module has asked for and shown is taken in."""
+        dut = self.dut
+        await RisingEdge(dut.clk)
+        self.now += 1
+        if dut.descriptor_valid.value and dut.descriptor_ready.value:
+            self.taken.append((self.now, unpack("descriptor_t", dut.descriptor.value)))
+        if dut.fetch_valid.value and dut.fetch_ready.value:
+            self.take_fetch(int(dut.fetch_address.value), int(dut.fetch_bytes.value))
+        if dut.fetched_valid.value and dut.fetched_ready.value:
+            self.fetches[0][0].popleft()
+            if not self.fetches[0][0]:
+                self.fetches.popleft()
+        if dut.fetch_forget.value:
+            self.fetches.clear()
+        coming = self.table_pipe.popleft()
+        dut.table_entry.value, dut.table_whole.value = coming or (self.random.getrandbits(128), 0)
+        entry = self.table.get(int(dut.table_index.value)) if dut.table_take.value else None
+        self.table_pipe.append(entry)
+        dut.descriptor_ready.value = self.random.random() < self.eager
+        dut.fetch_ready.value = self.random.random() < 0.6
+        self.offer_fetched()
+
+    def take_fetch(self, address, count):
+        assert count % 32 == 0 and 0 < count <= 32 * BATCH
+        most = min(1024, 128 << self.function["max_read_request"])
+        assert address // most == (address + count - 1) // most, "a fetch crosses its boundary"
+        ahead = self.asked - len(self.taken)
+        assert ahead + count // 32 <= 2 * BATCH, "more than two batches ahead"
+        self.asked += count // 32
+        places = deque(range(address, address + count, 32))
+        clocks = self.now + self.random.randint(1, self.fetch_clocks)
+        self.fetches.append((places, clocks))
+
+    def offer_fetched(self):
+        dut = self.dut
+        dut.fetch_failed.value = 0
+        valid = bool(self.fetches) and self.fetches[0][1] <= self.now
+        if valid and self.fail_next:
+            dut.fetch_failed.value = 1
+            dut.fetch_error.value = CONSTANTS["ERROR_POISONED"]
+            dut.fetch_error_address.value = self.fetches[0][0][0]
+            self.fail_next = False
+            self.fetches.clear()
+            valid = False
+        dut.fetched_valid.value = valid
+        if valid:
+            entry = self.entries[self.fetches[0][0][0]]
+            dut.fetched_data.value = int.from_bytes(entry, "little")
+
+    def check_taken(self):
+        """Whether all that came is what was posted, in order."""
+        for (_, d), (address, card, count, control) in zip(self.taken, self.posted, strict=True):
+            assert (d.address, d.card, d.bytes) == (address, card, count)
+            assert (d.send_interrupt, d.write_status, d.await_credit) == (
+                control & 1,
+                control >> 1 & 1,
+                control >> 2 & 1,
+            )
+            assert d.error == 0
+
+
+@cocotb.test()
+async def a_ring_is_worked_off_in_order(dut):
+    bench = Bench(dut, 1)
+    await bench.start()
+    for clock in range(6000):
+        bench.completed = len(bench.taken)
+        dut.completed.value = bench.completed
+        room = 32 - (bench.settings.get("doorbell", 0) - bench.completed)
+        if room and bench.random.random() < 0.05:
+            bench.post(bench.random.randint(1, room))
+        if clock % 1000 == 0:
+            bench.function["max_read_request"] = bench.random.randrange(4)
+            bench.eager = bench.random.choice([0.1, 0.7, 1.0])
+        await bench.clock()
+    for _ in range(800):
+        dut.completed.value = len(bench.taken)
+        bench.eager = 1.0
+        await bench.clock()
+    assert len(bench.taken) > 500
+    bench.check_taken()
+    assert int(dut.fetched.value) == len(bench.taken)
+    assert dut.posted.value == 0
+
+
+@cocotb.test()
+async def a_ring_gives_a_descriptor_each_clock(dut):
+    bench = Bench(dut, 2)
+    await bench.start()
+    bench.fetch_clocks = 1
+    bench.eager = 0.0
+    bench.post(2 * BATCH)
+    for _ in range(60):
+        await bench.clock()
+    bench.eager = 1.0
+    for _ in range(40):
+        await bench.clock()
+    bench.check_taken()
+    clocks = [at for at, _ in bench.taken]
+    assert clocks[-1] - clocks[0] == 2 * BATCH - 1
+
+
+@cocotb.test()
+async def a_table_gives_a_descriptor_each_clock_from_the_fourth_on(dut):
+    bench = Bench(dut, 3)
+    bench.settings["source"] = CONSTANTS["SOURCE_TABLE"]
+    bench.eager = 1.0
+    await bench.start()
+    for _ in range(5):
+        await bench.clock()
+    rung = bench.now
+    bench.post(TABLE_ENTRIES)
+    for _ in range(TABLE_ENTRIES + 20):
+        await bench.clock()
+    bench.check_taken()
+    clocks = [at for at, _ in bench.taken]
+    assert clocks[-1] - clocks[0] == TABLE_ENTRIES - 1
+    # Doorbell seen, entry asked for, two clocks of table, queue.
+    assert clocks[0] - rung <= 6, clocks[0] - rung
+
+
+@cocotb.test()
+async def an_entry_that_is_not_whole_has_no_bytes(dut):
+    bench = Bench(dut, 4)
+    bench.settings["source"] = CONSTANTS["SOURCE_TABLE"]
+    await bench.start()
+    bench.post(3)
+    bench.table[1] = (bench.table[1][0], 0)
+    for _ in range(40):
+        await bench.clock()
+    assert [d.bytes == 0 for _, d in bench.taken] == [False, True, False]
+
+
+async def faults(bench, clocks=400):
+    """The errors that reach the channel, after this time."""
+    for _ in range(clocks):
+        await bench.clock()
+    return [(d.error, d.address) for _, d in bench.taken if d.error]
+
+
+@cocotb.test()
+async def what_cannot_be_posted_is_a_fault_behind_what_was_fetched(dut):
+    for settings, posted in [
+        ({"ring_entries": 24}, 3),
+        ({"ring_entries": 8}, 3),
+        ({"ring_entries": 1 << 17}, 3),
+        ({"ring_entries": 0}, 1),
+        ({"ring_entries": 16}, 17),
+        ({"source": 3}, 1),
+    ]:
+        bench = Bench(dut, 5)
+        await bench.start()
+        bench.apply(restart=1)
+        await bench.clock()
+        bench.settings |= settings
+        bench.settings["doorbell"] = posted
+        bench.apply()
+        assert await faults(bench) == [(CONSTANTS["ERROR_BAD_DESCRIPTOR"], RING)], settings
+        # Nothing comes behind it, and a restart makes good.
+        assert bench.taken[-1][1].error
+        bench.apply(restart=1)
+        await bench.clock()
+        bench.taken.clear()
+        bench.settings |= {"ring_entries": 32, "source": CONSTANTS["SOURCE_RING"], "doorbell": 0}
+        bench.asked = 0
+        bench.post(5)
+        assert await faults(bench) == []
+        bench.check_taken()
+
+
+@cocotb.test()
+async def a_fetch_that_fails_is_a_fault_in_its_turn(dut):
+    bench = Bench(dut, 6)
+    await bench.start()
+    bench.post(BATCH)
+    for _ in range(100):
+        await bench.clock()
+    assert len(bench.taken) == BATCH
+    bench.fail_next = True
+    bench.post(BATCH)
+    place = RING + 32 * BATCH
+    assert await faults(bench) == [(CONSTANTS["ERROR_POISONED"], place)]
+
+
+@cocotb.test()
+async def without_bus_master_a_fetch_is_a_fault(dut):
+    bench = Bench(dut, 7)
+    bench.function["bus_master"] = 0
+    await bench.start()
+    bench.post(2)
+    assert await faults(bench) == [(CONSTANTS["ERROR_NOT_BUS_MASTER"], RING)]
+    assert bench.asked == 0
+
+
+@cocotb.test()
+async def commands_reach_the_channel_and_are_counted_nowhere(dut):
+    bench = Bench(dut, 8)
+    bench.settings["source"] = CONSTANTS["SOURCE_COMMAND_PORT"]
+    await bench.start()
+    for number in range(20):
+        fields = {"address": number * 64, "bytes": 64, "command": 1, "generated": number % 2}
+        dut.command_descriptor.value = pack("descriptor_t", **fields)
+        dut.command_valid.value = 1
+        await bench.clock()
+        while not dut.command_ready.value:
+            await bench.clock()
+        dut.command_valid.value = 0
+    for _ in range(20):
+        await bench.clock()
+    assert {d.address for _, d in bench.taken} == {64 * n for n in range(20)}
+    assert int(dut.fetched.value) == 0
+
+
+@pytest.mark.parametrize("max_read", [1024])
+def test_descriptors(max_read):
+    parameters = {"HAS_COMMAND": 1, "BATCH": BATCH, "TABLE_ENTRIES": TABLE_ENTRIES}
+    simulate(__file__, "crosslane_descriptors", {**parameters, "MAX_READ": max_read})
