@@ -131,7 +131,9 @@ module crosslane_channel_state
   localparam int unsigned REASONS = 5;
   localparam logic [REASONS-1:0] COUNTED =
       (KIND == KIND_H2C) ? 5'b01101 : (KIND == KIND_C2H) ? 5'b01011 : 5'b11011;
+  // verilator lint_off UNUSEDSIGNAL
   logic [REASONS-1:0] waits;
+  // verilator lint_on UNUSEDSIGNAL
   logic [REASONS-1:0][31:0] idle;
 
   assign waits = {wait_credit, wait_link, wait_tag, wait_data, wait_descriptor};

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// An AXI-Stream of bytes into a byte ring, offered as a feed: what a user circuit gives a writer.
+// The bytes of a beat are those of the lanes from 0 on that s_tkeep names, at least one; beats are
+// packed without holes. gateware/README.md, "Feed".
+
+module crosslane_stream_in
+  import crosslane_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS  = 256,
+    parameter  int unsigned SIZE_BYTES = 16384,         // of the ring: a power of two, to 65536
+    localparam int unsigned BYTES      = DATA_BITS / 8
+) (
+    input  logic                 clk,
+    input  logic                 rst,              // empties the ring
+    // AXI-Stream.
+    input  logic [DATA_BITS-1:0] s_tdata,
+    input  logic [    BYTES-1:0] s_tkeep,
+    input  logic                 s_tvalid,
+    output logic                 s_tready,
+    // Feed.
+    output logic [         15:0] feed_available,
+    input  logic                 feed_move,
+    input  logic                 feed_take,
+    input  logic [          1:0] feed_take_back,
+    input  logic [          6:0] feed_take_bytes,
+    output logic [DATA_BITS-1:0] feed_data
+);
+  localparam int unsigned POSITION_BITS = $clog2(SIZE_BYTES);
+  localparam int unsigned COUNT_BITS = $clog2(BYTES) + 1;
+
+  // --- Into the ring -------------------------------------------------------------------------
+  // The highest lane that is kept tells how many there are.
+  logic [COUNT_BITS-1:0] kept;
+  always_comb begin
+    kept = '0;
+    for (int unsigned lane = 0; lane < BYTES; lane++) begin
+      if (s_tkeep[lane]) kept = COUNT_BITS'(lane + 1);
+    end
+  end
+
+  logic [POSITION_BITS-1:0] tail, head;
+  logic [POSITION_BITS:0] fill;  // in the ring, or on its way there
+  logic [           16:0] filled;
+  logic                   put;
+  logic [6:0] put_bytes, taken_bytes;
+  // What was put in, until a read sees it.
+  logic [COUNT_BITS-1:0] arriving[RING_WRITE_CLOCKS-1];
+
+  assign put = s_tvalid && s_tready;
+  assign put_bytes = put ? 7'(kept) : 7'd0;
+  assign taken_bytes = (feed_move && feed_take) ? feed_take_bytes : 7'd0;
+  assign filled = 17'(fill) + 17'(put_bytes) - 17'(taken_bytes);
+
+  always_ff @(posedge clk) begin
+    fill <= filled[POSITION_BITS:0];
+    // Room for one beat beyond that of the next clock.
+    s_tready <= filled <= 17'(SIZE_BYTES - 2 * BYTES);
+    tail <= tail + POSITION_BITS'(put_bytes);
+    arriving[0] <= put_bytes[COUNT_BITS-1:0];
+    for (int unsigned n = 1; n < RING_WRITE_CLOCKS - 1; n++) arriving[n] <= arriving[n-1];
+    if (rst) begin
+      fill <= '0;
+      s_tready <= 1'b0;
+      tail <= '0;
+      for (int unsigned n = 0; n < RING_WRITE_CLOCKS - 1; n++) arriving[n] <= '0;
+    end
+  end
+
+  // --- Out of it -----------------------------------------------------------------------------
+  always_ff @(posedge clk) begin
+    feed_available <= feed_available + 16'(arriving[RING_WRITE_CLOCKS-2]) - 16'(taken_bytes);
+    head <= head + POSITION_BITS'(taken_bytes);
+    if (rst) begin
+      feed_available <= '0;
+      head <= '0;
+    end
+  end
+
+  crosslane_byte_ring #(
+      .DATA_BITS (DATA_BITS),
+      .SIZE_BYTES(SIZE_BYTES)
+  ) ring (
+      .clk,
+      .rst,
+      .write_valid(put),
+      .write_position(tail),
+      .write_data(s_tdata),
+      .write_enable(s_tkeep),
+      .read_enable(feed_move),
+      .read_position(head - POSITION_BITS'(feed_take_back)),
+      .read_data(feed_data)
+  );
+
+`ifndef SYNTHESIS
+  if (SIZE_BYTES > 65536 || SIZE_BYTES < 4 * BYTES) begin : g_size
+    $error("SIZE_BYTES is at least four beats, at most 65536");
+  end
+  always_ff @(posedge clk) begin
+    if (!rst && put) begin
+      assert (s_tkeep != '0 && (s_tkeep & (s_tkeep + 1'b1)) == '0)
+      else $error("s_tkeep names lanes from 0 on");
+    end
+    if (!rst && feed_move && feed_take) begin
+      assert (16'(feed_take_bytes) <= feed_available)
+      else $error("more is taken than is there");
+    end
+  end
+`endif
+endmodule
