@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_card: the whole engine and its user circuit, as a driver sees them."""
+
+import os
+import random
+
+import cocotb
+import pytest
+from card_bus import MESSAGE_ADDRESS, CardBus
+from engine_host import (
+    AWAIT_CREDIT,
+    INTERRUPT,
+    SOURCE_COMMAND,
+    SOURCE_TABLE,
+    STATUS,
+    STREAM_GENERATOR,
+    STREAM_H2C,
+    STREAM_LANE,
+    Channel,
+    Descriptor,
+    get_user,
+    pattern,
+    set_user,
+    set_vector,
+)
+from register_map import OFFSETS
+from register_map import field as put
+from simulate import simulate
+from tlp_stream import COMPLETION, memory_read, memory_write
+
+# Bus address of the card's BAR 1, as far as peers are concerned.
+LANES_BASE = 0x2_0000_0000
+LANE_WINDOW = 1 << 19
+
+
+async def started(dut, seed=1):
+    """A card after reset."""
+    bus = CardBus(dut, seed)
+    await bus.start()
+    return bus
+
+
+async def routed(bus, c2h=STREAM_GENERATOR, peer=STREAM_GENERATOR, lane=0):
+    """Sets the crossbar."""
+    value = put("user.interconnect", c2h_source=c2h, peer_source=peer, lane=lane)
+    await set_user(bus, "interconnect", value)
+
+
+def pieces(seed, total, largest):
+    """Lengths that add up to a total."""
+    while total > 0:
+        length = min(total, seed.randint(1, largest))
+        yield length
+        total -= length
+
+
+@cocotb.test()
+async def the_registers_say_what_it_is(dut):
+    bus = await started(dut)
+    assert await bus.read32(OFFSETS["global.id"]) == 0x584C4E45
+    assert await bus.read32(OFFSETS["global.version"]) == 0x0001_0000
+    counts = await bus.read32(OFFSETS["global.counts"])
+    assert counts == put("global.counts", h2c=1, c2h=1, peer=1, lanes=8, vectors=8)
+    in_force = put("global.in_force", max_payload=256, max_read_request=512)
+    assert await bus.read32(OFFSETS["global.in_force"]) == in_force
+    before = await bus.read32(OFFSETS["global.time_low"])
+    await bus.wait(100)
+    assert 100 <= await bus.read32(OFFSETS["global.time_low"]) - before <= 140
+
+
+@cocotb.test()
+async def c2h_writes_the_pattern_anywhere(dut):
+    bus = await started(dut, 2)
+    channel = Channel(bus, "c2h[0]")
+    await channel.open()
+    await set_user(bus, "generator_seed", 77)
+    place = bus.allocate(1 << 18, 4096)
+    at, offset = place, 0
+    spans = []
+    for length in pieces(bus.random, 60_000, 4000):
+        gap = bus.random.randrange(80)
+        at += gap
+        spans.append((at, length, offset))
+        at += length
+        offset += length
+    while spans:
+        part, spans = spans[:40], spans[40:]
+        await channel.post([Descriptor(a, n, STATUS) for a, n, _ in part])
+        block = await channel.completed()
+        assert (block.completed, block.error) == (channel.posted, "none")
+        for a, n, first in part:
+            assert bus.load(a, n) == pattern(77, first, n), f"{n} B at {a:#x}"
+    assert await channel.get64("bytes") == offset
+    assert bus.sink.gaps == 0
+
+
+@cocotb.test()
+async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
+    bus = await started(dut, 3)
+    channel = Channel(bus, "h2c[0]")
+    await channel.open()
+    await set_user(bus, "h2c_check_seed", 5)
+    await routed(bus)
+    await set_user(bus, "h2c_check", put("user.h2c_check", enable=1, restart=1))
+    place = bus.allocate(1 << 18, 4096)
+    at, offset, batch = place, 0, []
+    bus.source.pause = 0.1
+    bus.sink.pause = 0.1
+    for length in pieces(bus.random, 60_000, 5000):
+        at += bus.random.randrange(80)
+        bus.store(at, pattern(5, offset, length))
+        batch.append(Descriptor(at, length, STATUS))
+        at += length
+        offset += length
+        if len(batch) == 30:
+            await channel.post(batch)
+            batch = []
+            assert (await channel.completed()).error == "none"
+    await channel.post(batch)
+    block = await channel.completed()
+    assert (block.completed, block.error) == (channel.posted, "none")
+    await bus.wait(200)
+    assert await get_user(bus, "h2c_check_errors") == 0
+    assert await channel.get64("bytes") == offset
+    # The checker sees what is wrong: one byte.
+    bus.store(place, pattern(5, offset, 4096))
+    await set_user(bus, "h2c_check", put("user.h2c_check", enable=1, restart=1))
+    await set_user(bus, "h2c_check_seed", 5)
+    wrong = bytearray(pattern(5, 0, 4096))
+    wrong[1001] ^= 1
+    bus.store(place, bytes(wrong))
+    rest = (-offset) % 4
+    await channel.post([Descriptor(place, 4096 + 0 * rest)])
+    await channel.completed()
+    await bus.wait(200)
+    if offset % 4 == 0:
+        assert await get_user(bus, "h2c_check_errors") == 1
+        assert await get_user(bus, "h2c_check_first") == 250
+
+
+@cocotb.test()
+async def what_is_read_is_written_again(dut):
+    bus = await started(dut, 4)
+    await routed(bus, c2h=STREAM_H2C)
+    reader, writer = Channel(bus, "h2c[0]"), Channel(bus, "c2h[0]")
+    await reader.open()
+    await writer.open()
+    total = 50_000
+    data = bus.random.randbytes(total)
+    source, target = bus.allocate(total + 4096, 4096), bus.allocate(total + 4096, 4096)
+    source, target = source + 3, target + 9
+    bus.store(source, data)
+    at, reads = source, []
+    for length in pieces(bus.random, total, 2500):
+        reads.append(Descriptor(at, length, STATUS))
+        at += length
+    at, writes = target, []
+    for length in pieces(bus.random, total, 2500):
+        writes.append(Descriptor(at, length, STATUS))
+        at += length
+    assert max(len(reads), len(writes)) <= 64
+    await writer.post(writes)
+    await reader.post(reads)
+    assert (await reader.completed()).error == "none"
+    assert (await writer.completed()).error == "none"
+    assert bus.load(target, total) == data
+
+
+@cocotb.test()
+async def tables_work_like_rings(dut):
+    bus = await started(dut, 5)
+    await routed(bus, c2h=STREAM_H2C)
+    reader = Channel(bus, "h2c[0]", source=SOURCE_TABLE)
+    writer = Channel(bus, "c2h[0]", source=SOURCE_TABLE)
+    await reader.open()
+    await writer.open()
+    source, target = bus.allocate(8192, 4096), bus.allocate(8192, 4096)
+    data = bus.random.randbytes(8192)
+    bus.store(source, data)
+    await writer.post([Descriptor(target + n * 1024, 1024) for n in range(8)])
+    await reader.post([Descriptor(source + n * 2048, 2048) for n in range(4)])
+    assert (await reader.completed()).completed == 4
+    assert (await writer.completed()).completed == 8
+    assert bus.load(target, 8192) == data
+    # An entry is used once.
+    await writer.set("doorbell", 9)
+    assert (await writer.reached(9)).error == "bad_descriptor"
+
+
+@cocotb.test()
+async def interrupts_come_behind_their_status_block(dut):
+    bus = await started(dut, 6)
+    channel = Channel(bus, "c2h[0]")
+    await channel.open(interrupt_enable=1)
+    await channel.set("vector", 3)
+    await set_vector(bus, 3, MESSAGE_ADDRESS, 0xBEEF)
+    place = bus.allocate(4096, 4096)
+    await channel.post([Descriptor(place, 256, STATUS | INTERRUPT)])
+    await channel.completed()
+    await bus.wait(50)
+    assert bus.messages == [0xBEEF]
+    kinds = [w.address for w in bus.writes]
+    assert kinds.index(channel.status_block) < kinds.index(MESSAGE_ADDRESS)
+    assert kinds.index(place) < kinds.index(channel.status_block)
+    # A masked one waits.
+    await set_vector(bus, 3, MESSAGE_ADDRESS, 0xBEEF, masked=1)
+    await channel.post([Descriptor(place, 256, STATUS | INTERRUPT)])
+    await channel.completed()
+    await bus.wait(100)
+    assert bus.messages == [0xBEEF]
+    assert await bus.read32(0x1800) == 1 << 3
+    await set_vector(bus, 3, MESSAGE_ADDRESS, 0xBEEF)
+    await bus.wait(100)
+    assert bus.messages == [0xBEEF] * 2
+
+
+def loop_back(bus):
+    """Writes to the lanes' bus addresses come back to this card."""
+
+    def forward():
+        while bus.others:
+            tlp = bus.others.pop(0)
+            tlp.header["bar"] = 1
+            bus.source.queue.append(tlp)
+
+    async def run():
+        while True:
+            await bus.wait(1)
+            forward()
+
+    cocotb.start_soon(run())
+
+
+async def open_lane(bus, lane, credit_register=None):
+    """Switches a lane on."""
+    base = f"lanes[{lane}]"
+    await bus.write32(OFFSETS[f"{base}.control"], put(f"{base}.control", restart=1))
+    if credit_register is not None:
+        await bus.write32(OFFSETS[f"{base}.credit_low"], credit_register & 0xFFFFFFFF)
+        await bus.write32(OFFSETS[f"{base}.credit_high"], credit_register >> 32)
+    returns = int(credit_register is not None)
+    value = put(f"{base}.control", enable=1, return_credits=returns)
+    await bus.write32(OFFSETS[f"{base}.control"], value)
+
+
+@cocotb.test()
+async def a_peer_gets_what_the_generator_makes_within_its_credits(dut):
+    bus = await started(dut, 7)
+    loop_back(bus)
+    await routed(bus, c2h=STREAM_LANE, peer=STREAM_GENERATOR, lane=2)
+    await set_user(bus, "generator_seed", 9)
+    # Credits come back as writes to BAR 0 of this card: the test's host hands them on.
+    credit_register = 0x3_0000_0000 + OFFSETS["peer[0].credit"]
+    await open_lane(bus, 2, credit_register)
+
+    async def hand_on_credits():
+        seen = 0
+        while True:
+            await bus.wait(1)
+            for tlp in bus.writes[seen:]:
+                if tlp.address == credit_register:
+                    bus.source.queue.append(
+                        memory_write(OFFSETS["peer[0].credit"], tlp.payload, bar=0)
+                    )
+            seen = len(bus.writes)
+
+    cocotb.start_soon(hand_on_credits())
+    sender, receiver = Channel(bus, "peer[0]"), Channel(bus, "c2h[0]")
+    await sender.open()
+    await sender.set("credit_window", 4096)
+    await sender.set("aperture", 8192)
+    await receiver.open()
+    total = 40_000
+    target = bus.allocate(total, 4096)
+    await receiver.post([Descriptor(target, total)])
+    bus.others.clear()
+    base = LANES_BASE + 2 * LANE_WINDOW
+    await sender.post([Descriptor(base, total, STATUS | AWAIT_CREDIT)])
+    assert (await sender.completed(40000)).error == "none"
+    assert (await receiver.completed()).error == "none"
+    assert bus.load(target, total) == pattern(9, 0, total)
+    sent = [w.address - base for w in bus.writes if base <= w.address < base + LANE_WINDOW]
+    assert max(sent) < 8192
+    assert await sender.get("sent") == await sender.get("credit") == total
+    assert await bus.read32(OFFSETS["lanes[2].status"]) == 0
+
+
+@cocotb.test()
+async def ping_pong_times_its_rounds(dut):
+    bus = await started(dut, 8)
+    loop_back(bus)
+    await routed(bus, c2h=STREAM_GENERATOR, peer=STREAM_GENERATOR, lane=1)
+    await open_lane(bus, 1)
+    sender = Channel(bus, "peer[0]", source=SOURCE_COMMAND)
+    await sender.open()
+    await set_user(bus, "command_low", (LANES_BASE + LANE_WINDOW) & 0xFFFFFFFF)
+    await set_user(bus, "command_high", (LANES_BASE + LANE_WINDOW) >> 32)
+    await set_user(bus, "command_bytes", 64)
+    await set_user(bus, "ping", put("user.ping", start=1, rounds=20))
+    await bus.wait(2000)
+    assert await get_user(bus, "ping_done") == 20
+    least, most = await get_user(bus, "ping_least"), await get_user(bus, "ping_most")
+    total = await get_user(bus, "ping_sum_low")
+    assert 0 < least <= total / 20 <= most < 60
+    # A command on its own.
+    await set_user(bus, "command", 1)
+    await bus.wait(200)
+    assert await get_user(bus, "command_done") == 1
+
+
+@cocotb.test()
+async def errors_stop_the_channel_and_restart_makes_good(dut):
+    bus = await started(dut, 9)
+    channel = Channel(bus, "h2c[0]")
+    place = bus.allocate(1 << 16, 4096)
+    bad = place + 3 * 512
+    for how in ["unsupported_request", "completer_abort", "poisoned", "nothing"]:
+        await channel.open()
+        bus.spoil = lambda tlp, how=how: how if tlp.address == bad else None
+        await channel.post([Descriptor(place, 1024), Descriptor(place + 1024, 2048)])
+        block = await channel.completed(40000)
+        error = "completion_timeout" if how == "nothing" else how
+        assert block.error == error, f"{how}: {block}"
+        assert block.completed == 1
+        # Poison comes with the last completion of the read.
+        if how != "poisoned":
+            assert (block.stopped_at, block.error_address) == (512, bad)
+        bus.spoil = None
+        await channel.open()
+        await channel.post([Descriptor(place, 4096), Descriptor(place + 8192, 4096)])
+        block = await channel.completed()
+        assert (block.error, block.completed) == ("none", 2), f"after {how}"
+
+
+@cocotb.test()
+async def bad_descriptors_and_no_master(dut):
+    bus = await started(dut, 10)
+    place = bus.allocate(1 << 16, 4096)
+    for name in ["h2c[0]", "c2h[0]", "peer[0]"]:
+        channel = Channel(bus, name)
+        await channel.open()
+        await channel.post([Descriptor(place, 300), Descriptor(place + 4, 0), Descriptor(place, 4)])
+        block = await channel.completed()
+        assert (block.error, block.completed, block.stopped_at) == ("bad_descriptor", 1, 0)
+        assert block.error_address == place + 4
+        await channel.open()
+        bus.set_function(bus_master=0)
+        await channel.post([Descriptor(place, 64)])
+        await bus.wait(200)
+        status = await channel.get("status")
+        assert status & 3 == 2 and status >> 4 & 15 == 6, f"{name}: {status:#x}"
+        bus.set_function(bus_master=1)
+
+
+@cocotb.test()
+async def what_no_register_answers_is_refused(dut):
+    bus = await started(dut, 11)
+    answer = await bus.request(memory_read(0, 8, 1, bar=0))
+    assert (answer.kind, answer.status) == (COMPLETION, 4)
+    answer = await bus.request(memory_read(2, 2, 2, bar=0))
+    assert (answer.kind, answer.status) == (COMPLETION, 4)
+    answer = await bus.request(memory_read(0, 4, 3, bar=5))
+    assert (answer.kind, answer.status) == (COMPLETION, 1)
+    answer = await bus.request(memory_read(0, 0, 4, bar=0))
+    assert answer.status == 0
+
+
+@cocotb.test()
+async def a_link_that_goes_down_stops_what_was_at_work(dut):
+    bus = await started(dut, 12)
+    place = bus.allocate(1 << 16, 4096)
+    busy, idle = Channel(bus, "c2h[0]"), Channel(bus, "h2c[0]")
+    await busy.open()
+    await idle.open()
+    await busy.post([Descriptor(place, 65000)])
+    await bus.wait(60)
+    bus.set_function(link_up=0)
+    bus.set_room(0, 0, 0)
+    await bus.wait(10)
+    bus.set_room()
+    bus.set_function(link_up=1)
+    await bus.wait(100)
+    assert await busy.get("status") & 0xFF == 2 | 8 << 4
+    assert await idle.get("status") & 0xFF == 1
+    await busy.open()
+    await busy.post([Descriptor(place, 65000)])
+    assert (await busy.completed()).error == "none"
+
+
+@cocotb.test()
+async def everything_at_once_with_back_pressure(dut):
+    bus = await started(dut, int(os.environ.get("SEED", "13")))
+    seed = random.Random(13)
+    await routed(bus, c2h=STREAM_H2C, peer=STREAM_GENERATOR)
+    bus.source.pause, bus.sink.pause = 0.2, 0.3
+    channels = {name: Channel(bus, name) for name in ["h2c[0]", "c2h[0]", "peer[0]"]}
+    for channel in channels.values():
+        await channel.open()
+    await set_user(bus, "generator_seed", 1234)
+    total = 30_000
+    data = seed.randbytes(total)
+    source, target = bus.allocate(total, 64), bus.allocate(total, 64)
+    peer = bus.allocate(total, 64)
+    bus.store(source, data)
+    for name, base in [("h2c[0]", source), ("c2h[0]", target), ("peer[0]", peer)]:
+        at, descriptors = base, []
+        for length in pieces(seed, total, 1800):
+            descriptors.append(Descriptor(at, length))
+            at += length
+        await channels[name].post(descriptors[:60])
+        channels[name].rest = descriptors[60:]
+    for channel in channels.values():
+        assert (await channel.completed(60000)).error == "none"
+    moved = await channels["c2h[0]"].get64("bytes")
+    assert bus.load(target, moved) == data[:moved]
+    moved = await channels["peer[0]"].get64("bytes")
+    assert bus.load(peer, moved) == pattern(1234, 0, moved)
+    assert bus.sink.gaps == 0
+
+
+CARD = {"TAGS": 32, "STAGING_BYTES": 32768, "LANE_FIFO": 8192, "TIMEOUT_CLOCKS": 3000}
+
+
+@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+def test_card(data_bits):
+    simulate(__file__, "crosslane_card", {"DATA_BITS": data_bits, **CARD})
