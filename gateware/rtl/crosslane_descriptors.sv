@@ -72,6 +72,7 @@ module crosslane_descriptors
   logic [AHEAD_BITS-1:0] ahead;  // asked for and not taken up
   logic [          31:0] left;  // posted and not asked for
   logic take_up, ask_table, ask_ring;
+  logic queue_valid, queue_ready, push_table, push_ring, push_command, push_fault;
   logic [BATCH_BITS-1:0] asked;  // with ask_ring
 
   assign left = settings.doorbell - requested;
@@ -215,7 +216,6 @@ module crosslane_descriptors
   end
 
   // --- Queue ---------------------------------------------------------------------------------
-  logic queue_valid, queue_ready, push_table, push_ring, push_command, push_fault;
   descriptor_t queue_descriptor, fault_descriptor;
 
   always_comb begin

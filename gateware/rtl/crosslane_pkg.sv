@@ -72,7 +72,8 @@ package crosslane_pkg;
     ERROR_BAD_DESCRIPTOR       = 4'd5,
     ERROR_NOT_BUS_MASTER       = 4'd6,
     ERROR_MALFORMED_COMPLETION = 4'd7,
-    ERROR_LINK_DOWN            = 4'd8
+    ERROR_LINK_DOWN            = 4'd8,
+    ERROR_CARD_MEMORY          = 4'd9
   } error_e;
 
   typedef enum logic [1:0] {
