@@ -29,7 +29,7 @@ module crosslane_memory_read
     output logic [15:0] feed_available,
     input logic feed_move,
     input logic feed_take,
-    input logic [1:0] feed_take_back,
+    input logic [5:0] feed_take_back,
     input logic [6:0] feed_take_bytes,
     output logic [DATA_BITS-1:0] feed_data,
     output logic failed,
@@ -150,7 +150,7 @@ module crosslane_memory_read
   assign writes = m_axi_rvalid && place_valid && !draining && !failed && !m_axi_rresp[1];
 
   // Bytes are offered once a read of the ring sees them.
-  logic [RING_WRITE_CLOCKS-1:0][LANE_BITS:0] arriving;
+  logic [RING_WRITE_CLOCKS-2:0][LANE_BITS:0] arriving;
   count_t offered;
 
   always_ff @(posedge clk) begin
@@ -160,7 +160,7 @@ module crosslane_memory_read
     end
     if (writes) write_position <= write_position + POSITION_BITS'(beat_bytes);
     arriving <= {
-      arriving[RING_WRITE_CLOCKS-2:0], writes ? (LANE_BITS + 1)'(beat_bytes) : (LANE_BITS + 1)'(0)
+      arriving[RING_WRITE_CLOCKS-3:0], writes ? (LANE_BITS + 1)'(beat_bytes) : (LANE_BITS + 1)'(0)
     };
     if (m_axi_rvalid && m_axi_rresp[1] && !draining) failed <= 1'b1;
     if (rst) is_first <= 1'b1;
@@ -178,7 +178,7 @@ module crosslane_memory_read
   assign feed_available = 16'(offered);
 
   always_ff @(posedge clk) begin
-    offered <= offered + count_t'(arriving[RING_WRITE_CLOCKS-1]) -
+    offered <= offered + count_t'(arriving[RING_WRITE_CLOCKS-2]) -
         (takes_bytes ? count_t'(feed_take_bytes) : '0);
     room <= room - (begins ? count_t'(burst_bytes) : '0) +
         (takes_bytes ? count_t'(feed_take_bytes) : '0);

@@ -17,7 +17,7 @@ module crosslane_stream_out
     input  logic [         15:0] feed_available,
     output logic                 feed_move,
     output logic                 feed_take,
-    output logic [          1:0] feed_take_back,
+    output logic [          5:0] feed_take_back,
     output logic [          6:0] feed_take_bytes,
     input  logic [DATA_BITS-1:0] feed_data,
     // AXI-Stream.
@@ -36,7 +36,7 @@ module crosslane_stream_out
   assign full = feed_available[15:LANE_BITS] != '0;
   assign feed_move = !m_tvalid || m_tready;
   assign feed_take = feed_move && (full || (flush && feed_available != '0));
-  assign feed_take_back = 2'd0;
+  assign feed_take_back = 6'd0;
   assign feed_take_bytes = full ? 7'(BYTES) : 7'(feed_available[LANE_BITS-1:0]);
 
   always_ff @(posedge clk) begin

@@ -33,8 +33,8 @@ class CardBus:
     """Resets the card and is its host.
 
     Reads of memory are answered after `latency` clocks, give or take half of it, completions of
-    different reads in any order (`shuffled`), cut at `boundary` and the payload size. `spoil`, if
-    set, is called with each read: what it returns instead of None is how the answer is spoilt:
+    different reads in any order (`shuffled`), cut at `boundary` and the payload size, or all of
+    `completion_bytes`. `spoil`, if set, is called with each read: what it returns instead of None is how the answer is spoilt:
     "unsupported_request", "completer_abort", "poisoned", "nothing".
     """
 
@@ -46,6 +46,7 @@ class CardBus:
         self.function |= {"bus_master": 1, "extended_tags": 1, "msix_enabled": 1, "link_up": 1}
         self.latency = 60
         self.boundary = 64
+        self.completion_bytes = None  # length of completions; none: any
         self.shuffled = True
         self.spoil = None
         self.messages: list[int] = []  # data of the interrupts
@@ -211,6 +212,8 @@ class CardBus:
         """Where the completion that begins at `address` ends."""
         size = 128 << self.function["max_payload"]
         most = (address // self.boundary) * self.boundary + size
+        if self.completion_bytes:
+            return min((address // self.completion_bytes + 1) * self.completion_bytes, end)
         stop = self.random.randrange(1, size // self.boundary + 1) * self.boundary
         stop = min((address // self.boundary) * self.boundary + stop, most)
         return min(stop, end)
@@ -218,13 +221,12 @@ class CardBus:
     async def _answer(self):
         while True:
             await RisingEdge(self.dut.clk)
-            if len(self.source.queue) > 2:
-                continue
-            ready = [one for one in self._waiting if one[0] <= self.clocks.now]
-            if not ready:
-                continue
-            one = self.random.choice(ready) if self.shuffled else ready[0]
-            if one[1]:
-                self.source.queue.append(one[1].popleft())
-            if not one[1]:
-                self._waiting.remove(one)
+            while len(self.source.queue) < 4:
+                ready = [one for one in self._waiting if one[0] <= self.clocks.now]
+                if not ready:
+                    break
+                one = self.random.choice(ready) if self.shuffled else ready[0]
+                if one[1]:
+                    self.source.queue.append(one[1].popleft())
+                if not one[1]:
+                    self._waiting.remove(one)

