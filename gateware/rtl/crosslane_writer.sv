@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// A channel that writes: descriptors and a stream's bytes to memory write TLPs. For C2H and for
+// peer channels; those keep to the receiver's credits.
+//
+//   descriptor -> crosslane_write_chunks -> FIFO -> beats -> RING_READ_CLOCKS stages -> m_write
+//                                                    |  take         data ^
+//                                                    +------> feed -------+
+//
+// The header goes along with the feed's read pipeline, and all of it moves on when the output is
+// free. A TLP is begun when the stream has all of it and the credits cover it. A fault goes the
+// same way as a TLP, so that it takes effect in its turn, with what is complete then.
+//
+// A TLP of which a beat has been taken on m_write is finished whatever happens. One that is offered
+// only is withdrawn when the channel is restarted or the link is lost: nothing of it comes after.
+
+module crosslane_writer
+  import crosslane_pkg::*;
+#(
+    parameter kind_e       KIND      = KIND_C2H,
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned MAX_WRITE = 1024       // longest payload, bytes
+) (
+    input  logic                              clk,
+    input  logic                              rst,
+    input  channel_settings_t                 settings,
+    input  function_t                         function_i,
+    input  logic              [         63:0] time_i,
+    input  logic                              reset_counters,
+    // Descriptors, and whether some are posted that have not come.
+    input  logic                              descriptor_valid,
+    output logic                              descriptor_ready,
+    input  descriptor_t                       descriptor,
+    input  logic                              posted,
+    // Feed.
+    input  logic              [         15:0] feed_available,
+    output logic                              feed_move,
+    output logic                              feed_take,
+    output logic              [          1:0] feed_take_back,
+    output logic              [          6:0] feed_take_bytes,
+    input  logic              [DATA_BITS-1:0] feed_data,
+    output logic                              feed_generated,    // of the generator, whatever feeds
+    // Commands of the user circuit.
+    output logic                              command_done,      // pulse: handed on
+    output logic                              message_begun,     // pulse: first TLP of a message
+    // TLPs.
+    output logic                              m_write_valid,
+    input  logic                              m_write_ready,
+    output tlp_header_t                       m_write_header,
+    output logic                              m_write_first,
+    output logic                              m_write_last,
+    output logic              [DATA_BITS-1:0] m_write_data,
+    // Status.
+    input  logic                              status_taken,
+    input  logic                              interrupt_taken,
+    output due_t                              due,
+    output channel_readings_t                 readings,
+    output logic                              stopped
+);
+  localparam bit IS_PEER = KIND == KIND_PEER;
+  localparam int unsigned LANE_BITS = $clog2(DATA_BITS / 8);
+  localparam int unsigned BEAT_BITS = 12 - LANE_BITS;
+  localparam int unsigned OUT = RING_READ_CLOCKS - 1;
+  // Descriptors of a peer channel that are taken up and not complete.
+  localparam int unsigned OPEN = 64;
+  localparam int unsigned CHUNK_BITS = $bits(write_chunk_t) - (IS_PEER ? 0 : WRITE_CHUNK_PEER_BITS);
+
+  logic running, busy, fault_valid;
+  // After a restart: what was begun before is finished, or withdrawn.
+  logic abandon;
+  // The link went down under work: the channel stops before the next TLP.
+  logic link_lost, link_was_up, worked;
+  // What is at the output is offered only, and withdrawn.
+  logic drop;
+
+  // --- Chunks: what each TLP is --------------------------------------------------------------
+  logic chunk_valid, chunk_ready, head_valid, head_taken, too_many_open;
+  // C2H has no use for what is a peer's.
+  // verilator lint_off UNUSEDSIGNAL
+  write_chunk_t                  chunk;
+  // verilator lint_on UNUSEDSIGNAL
+  write_chunk_t                  head;
+  logic         [CHUNK_BITS-1:0] head_bits;
+  logic                          started;  // the head's first beat has been made
+
+  crosslane_write_chunks #(
+      .KIND(KIND),
+      .MAX_WRITE(MAX_WRITE)
+  ) chunks (
+      .clk,
+      .rst,
+      .flush  (fault_valid || settings.restart),
+      .take_up(running && !abandon && !link_lost && !too_many_open),
+      .settings,
+      .function_i,
+      .descriptor,
+      .descriptor_valid,
+      .descriptor_ready,
+      .m_valid(chunk_valid),
+      .m_ready(chunk_ready),
+      .m_chunk(chunk)
+  );
+
+  // verilator lint_off PINCONNECTEMPTY
+  crosslane_fifo #(
+      .WIDTH(CHUNK_BITS),
+      .DEPTH(4)
+  ) queue (
+      .clk,
+      .rst(rst || fault_valid || (abandon && (drop || !started))),
+      .s_valid(chunk_valid),
+      .s_ready(chunk_ready),
+      .s_data(chunk[CHUNK_BITS-1:0]),
+      .m_valid(head_valid),
+      .m_ready(head_taken),
+      .m_data(head_bits),
+      .count()
+  );
+  // verilator lint_on PINCONNECTEMPTY
+  assign head = write_chunk_t'(head_bits);
+
+  // --- Beats ---------------------------------------------------------------------------------
+  typedef struct packed {
+    logic         first;
+    logic         last;
+    logic         in_turn;  // a fault that waits for all before it to be complete
+    write_chunk_t chunk;
+  } stage_t;
+
+  logic [BEAT_BITS-1:0] beats_left, beats;  // of the TLP, behind this one
+  logic [LANE_BITS-1:0] lanes;  // of this beat, less 1
+  logic last_beat, is_covered, fits, move, go, refused, halted;
+  // Stages beside the feed's.
+  stage_t stage[RING_READ_CLOCKS];
+  stage_t out;
+  logic [RING_READ_CLOCKS-1:0] stage_valid;
+  logic taken;
+
+  assign beats = started ? beats_left : head.extent[11:LANE_BITS];
+  assign last_beat = beats == '0;
+  assign lanes = last_beat ? head.extent[LANE_BITS-1:0] : '1;
+  // Before the first beat: all of the TLP is there. After: what is there can have gone only if
+  // its source was restarted, and then the beat's data are what they are.
+  assign is_covered = feed_available > (started ? 16'(lanes) : 16'(head.rest));
+  assign refused = !started && (head.fault || link_lost || !function_i.bus_master);
+  assign go = move && head_valid && !halted && (started || link_lost
+      || (running && !abandon && (head.fault || (is_covered && fits))));
+  assign head_taken = go && last_beat;
+
+  assign feed_move = move;
+  assign feed_take = go && is_covered && !refused;
+  assign feed_take_back = started ? 2'd0 : head.address[1:0];
+  assign feed_take_bytes = 7'(lanes) + 7'd1 - 7'(feed_take_back);
+  assign feed_generated = IS_PEER && head_valid && head.generated;
+
+  always_ff @(posedge clk) begin
+    if (go) begin
+      started <= !last_beat && !refused;
+      beats_left <= beats - 1'b1;
+      if (refused) halted <= 1'b1;
+    end
+    if (move) begin
+      stage_valid <= {stage_valid[OUT-1:0], go};
+      stage[0].first <= !started;
+      stage[0].last <= last_beat;
+      stage[0].in_turn <= head.fault;
+      stage[0].chunk <= head;
+      stage[0].chunk.fault <= refused;
+      if (!head.fault) stage[0].chunk.error <= ERROR_NOT_BUS_MASTER;
+      for (int unsigned n = 1; n < RING_READ_CLOCKS; n++) stage[n] <= stage[n-1];
+    end
+    if (rst || fault_valid || (abandon && drop)) begin
+      started <= 1'b0;
+      stage_valid <= '0;
+    end
+    if (rst || fault_valid || settings.restart) halted <= 1'b0;
+  end
+
+  // --- Out -----------------------------------------------------------------------------------
+  assign out = stage[OUT];
+  assign drop = stage_valid[OUT] && out.first && (abandon || link_lost);
+  assign m_write_valid = stage_valid[OUT] && !out.chunk.fault && !drop;
+  assign move = !stage_valid[OUT] || (m_write_valid && m_write_ready);
+  assign taken = m_write_valid && m_write_ready;
+  assign m_write_first = out.first;
+  assign m_write_last = out.last;
+  assign m_write_data = feed_data;
+
+  logic is_single;
+  logic [3:0] end_enables;
+  assign is_single   = out.chunk.extent[11:2] == '0;
+  assign end_enables = 4'hf >> (2'd3 - out.chunk.extent[1:0]);
+
+  always_comb begin
+    m_write_header = '0;
+    m_write_header.kind = MEMORY_WRITE;
+    m_write_header.address = {out.chunk.address[63:2], 2'b00};
+    m_write_header.length_dw = 11'(out.chunk.extent[11:2]) + 11'd1;
+    m_write_header.first_be = (4'hf << out.chunk.address[1:0]) & (is_single ? end_enables : 4'hf);
+    m_write_header.last_be = is_single ? 4'h0 : end_enables;
+    m_write_header.requester = function_i.routing_id;
+    m_write_header.attributes[RELAXED_ORDERING] =
+        settings.relaxed_ordering && function_i.relaxed_ordering;
+    m_write_header.bar = NO_BAR;
+  end
+
+  // --- A TLP has been handed on --------------------------------------------------------------
+  logic done_valid, done_counts, done_host;  // counts: it was not begun before a restart
+  logic [31:0] moved, moved_with;  // of the descriptor; with this TLP
+  logic [12:0] done_bytes;
+  // verilator lint_off UNUSEDSIGNAL
+  write_chunk_t done;
+  // verilator lint_on UNUSEDSIGNAL
+
+  assign done_bytes = 13'(done.rest) + 13'd1;
+  assign done_host  = done_valid && done_counts && !(IS_PEER && done.command);
+  assign moved_with = moved + 32'(done_bytes);
+
+  always_ff @(posedge clk) begin
+    done_valid <= taken && out.last && !rst;
+    done_counts <= !abandon && !settings.restart;
+    done <= out.chunk;
+    if (done_host) moved <= moved_with;
+    if (rst || settings.restart || (done_host && done.ends)) moved <= '0;
+  end
+
+  assign command_done = IS_PEER && done_valid && done_counts && done.ends && done.command
+                     && !done.generated;
+  assign message_begun = IS_PEER && taken && out.first && out.chunk.begins && out.chunk.generated;
+
+  // --- Complete, and credits -----------------------------------------------------------------
+  logic waiting, complete_valid, complete_status, complete_interrupt, settles;
+  logic [31:0] shown_moved, credit, sent;
+
+  if (IS_PEER) begin : g_peer
+    logic waiting_awaits;
+    logic [31:0] waiting_bytes;
+    logic [$clog2(OPEN):0] open;
+    logic taken_up;
+
+    crosslane_peer_credit #(
+        .DEPTH(OPEN)
+    ) credits (
+        .clk,
+        .rst,
+        .forget(fault_valid),
+        .settings,
+        .credit,
+        .next_sent(head.sent),
+        .next_fits(fits),
+        .sent_valid(done_host && done.ends),
+        .sent(done.sent),
+        .sent_bytes(moved_with),
+        .sent_awaits(done.await_credit),
+        .sent_status(done.write_status),
+        .sent_interrupt(done.send_interrupt),
+        .waiting,
+        .waiting_awaits,
+        .waiting_bytes,
+        .complete_valid,
+        .complete_status,
+        .complete_interrupt
+    );
+    assign shown_moved = waiting ? waiting_bytes : moved;
+    assign settles = waiting && !waiting_awaits;
+    assign too_many_open = open[$clog2(OPEN)];
+    assign taken_up = descriptor_valid && descriptor_ready && !descriptor.command;
+
+    always_ff @(posedge clk) begin
+      if (taken_up != complete_valid) open <= taken_up ? open + 1'b1 : open - 1'b1;
+      if (done_valid && done_counts) sent <= done.sent;
+      if (rst || fault_valid || settings.restart) open <= '0;
+      if (rst || settings.restart) sent <= '0;
+    end
+  end else begin : g_c2h
+    assign fits = 1'b1;
+    assign waiting = 1'b0;
+    assign settles = 1'b0;
+    assign complete_valid = done_host && done.ends;
+    assign complete_status = done.write_status;
+    assign complete_interrupt = done.send_interrupt;
+    assign shown_moved = moved;
+    assign too_many_open = 1'b0;
+    assign credit = '0;
+    assign sent = '0;
+  end
+
+  // --- Faults, restart -----------------------------------------------------------------------
+  logic is_empty, turn_fault, link_fault;
+
+  assign is_empty = stage_valid == '0 && !head_valid && !chunk_valid;
+  assign link_fault = link_lost && !abandon && !done_valid && (drop || is_empty);
+  assign turn_fault = stage_valid[OUT] && out.chunk.fault && running && !link_lost && !abandon
+                   && !done_valid && !(out.in_turn && waiting);
+  // What is complete now counts: it is counted first.
+  assign fault_valid = (link_fault || turn_fault) && !complete_valid;
+
+  always_ff @(posedge clk) begin
+    link_was_up <= function_i.link_up;
+    if (descriptor_valid && descriptor_ready && !descriptor.command) worked <= 1'b1;
+    if (link_was_up && !function_i.link_up && running && (posted || worked || !is_empty)) begin
+      link_lost <= 1'b1;
+    end
+    if (abandon && (drop || (!started && stage_valid == '0))) abandon <= 1'b0;
+    if (settings.restart) abandon <= 1'b1;
+    if (rst || fault_valid || settings.restart) link_lost <= 1'b0;
+    if (rst || settings.restart) worked <= 1'b0;
+    if (rst) abandon <= 1'b0;
+  end
+
+  // --- State ---------------------------------------------------------------------------------
+  channel_readings_t state_readings;
+  logic waits;
+
+  assign busy = started || done_valid || settles
+      || (stage_valid != '0 && !(stage_valid[OUT] && out.chunk.fault));
+  assign waits = running && head_valid && !started && !head.fault;
+
+  crosslane_channel_state #(
+      .KIND(KIND)
+  ) state (
+      .clk,
+      .rst,
+      .settings,
+      .time_i,
+      .reset_counters,
+      .status_taken,
+      .interrupt_taken,
+      .due,
+      .complete_valid,
+      .complete_status,
+      .complete_interrupt,
+      .fault_valid,
+      .fault_error(link_fault ? ERROR_LINK_DOWN : out.chunk.error),
+      .fault_address(is_empty ? 64'd0 : out.chunk.address),
+      .fault_moved(shown_moved),
+      .moved(shown_moved),
+      .in_flight('0),
+      .busy,
+      .tlp_begun(taken && out.first),
+      .moved_valid(done_valid),
+      .moved_bytes(done_bytes),
+      .last_event(taken && out.last),
+      .wait_descriptor(running && !head_valid && !chunk_valid && !descriptor_valid),
+      .wait_data(waits && fits && !is_covered),
+      .wait_tag(1'b0),
+      .wait_link(running && m_write_valid && !m_write_ready),
+      .wait_credit(waits && !fits),
+      .running,
+      .stopped,
+      .readings(state_readings)
+  );
+
+  always_comb begin
+    readings = state_readings;
+    readings.credit = credit;
+    readings.sent = sent;
+  end
+
+endmodule

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A writer stepped clock by clock: descriptors and a stream go in, TLPs are kept and looked at."""
+
+import os
+import random
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, ReadOnly
+from packed import CONSTANTS, pack, unpack
+
+C2H, PEER = CONSTANTS["KIND_C2H"], CONSTANTS["KIND_PEER"]
+IDLE, RUNNING, STOPPED = 0, 1, 2
+
+
+def floor_power(value: int) -> int:
+    """The largest power of two that is not larger."""
+    return 1 << (value.bit_length() - 1)
+
+
+@dataclass
+class Descriptor:
+    """What a test asks for; a fault has an error."""
+
+    address: int
+    bytes: int
+    error: int = 0
+    write_status: int = 0
+    send_interrupt: int = 0
+    await_credit: int = 0
+    command: int = 0
+    generated: int = 0
+    card: int = 0
+    # Clocks in which it was first offered, and taken up.
+    offered: int = field(default=-1, compare=False)
+    taken: int = field(default=-1, compare=False)
+
+    def vector(self) -> int:
+        """As on the port."""
+        fields = {k: v for k, v in vars(self).items() if k not in ("offered", "taken")}
+        return pack("descriptor_t", **fields)
+
+
+@dataclass
+class Tlp:
+    """A write that was handed on: its bytes are those whose enables are set."""
+
+    address: int
+    data: bytes
+    header: SimpleNamespace
+    offered: int  # clock in which its first beat stood on the port
+    first: int
+    last: int = -1
+    beats: int = 0
+
+
+class WriterBench:
+    """The writer and its stream, a clock at a time."""
+
+    def __init__(self, dut, kind):
+        self.dut, self.kind = dut, kind
+        self.lanes = len(dut.s_tkeep)
+        self.max_write = int(os.environ.get("MAX_WRITE", "1024"))
+        self.seed = random.Random(int(os.environ.get("SEED", "1")))
+        self.settings = {"run": 1, "status_enable": 1, "interrupt_enable": 1}
+        self.function = {
+            "routing_id": 0x1234, "max_payload": 1, "bus_master": 1, "link_up": 1,
+        }  # fmt: skip
+        self.clock = 0
+        self.queue: list[Descriptor] = []  # to be offered
+        self.offers = False
+        self.taken_up: list[Descriptor] = []
+        self.posted = 0
+        self.stream = bytearray()  # all that went into the ring
+        self.taken = 0  # bytes of it that the writer took
+        self.stream_limit = None  # how much may go in, in all
+        self.beat = None
+        self.source = self.sink = self.supply = 1.0
+        self.tlps: list[Tlp] = []
+        self.open: Tlp | None = None
+        self.held = None
+        self.withdrawn = 0
+        self.may_withdraw = False
+        self.pulses = {"command_done": 0, "message_begun": 0}
+        self.dues = {"status_due": 0, "interrupt_due": 0}
+        self.takes_due = True
+
+    async def start(self):
+        """Clock and reset."""
+        dut = self.dut
+        Clock(dut.clk, 4, unit="ns").start()
+        for name in ("settings", "s_tvalid", "descriptor_valid", "posted", "m_write_ready",
+                     "status_taken", "interrupt_taken", "reset_counters", "time_i",
+                     "function_i"):  # fmt: skip
+            getattr(dut, name).value = 0
+        dut.rst.value = 1
+        await FallingEdge(dut.clk)
+        await FallingEdge(dut.clk)
+        dut.rst.value = 0
+        await self.steps(4)
+
+    def most(self) -> int:
+        """Longest payload as the channel is set."""
+        own = self.max_write
+        set_to = self.settings.get("payload", 0)
+        most = own if set_to == 0 else min(own, max(4, floor_power(set_to)))
+        if not self.settings.get("oversize"):
+            most = min(most, 128 << self.function["max_payload"])
+        if self.kind == PEER:
+            for name in ("credit_window", "aperture"):
+                if self.settings.get(name, 0) >= 4:
+                    most = min(most, floor_power(self.settings[name]))
+        return most
+
+    def plan(self, descriptor: Descriptor) -> list[tuple[int, int]]:
+        """Address and bytes of a descriptor's TLPs."""
+        parts, built = [], 0
+        most, aperture = self.most(), self.settings.get("aperture", 0)
+        while built < descriptor.bytes:
+            address = descriptor.address + built
+            if self.kind == PEER and aperture >= 4:
+                within = floor_power(aperture) - 1
+                address = descriptor.address & ~within | address & within
+            part = min(descriptor.bytes - built, most - address % most)
+            parts.append((address % 2**64, part))
+            built += part
+        return parts
+
+    def beats_of(self, descriptor: Descriptor) -> int:
+        """Beats that alignment forces for a descriptor."""
+        return sum(-(-(at % 4 + size) // self.lanes) for at, size in self.plan(descriptor))
+
+    @property
+    def readings(self):
+        """What the registers show now."""
+        return unpack("channel_readings_t", self.dut.readings.value)
+
+    async def steps(self, count, **pulses):
+        """So many clocks; pulses in the first of them."""
+        for _ in range(count):
+            await self.step(**pulses)
+            pulses = {}
+
+    async def step(self, **pulses):
+        """One clock. `pulses`: of the settings."""
+        dut, seed = self.dut, self.seed
+        # Stream.
+        room = 2**40 if self.stream_limit is None else self.stream_limit - len(self.stream)
+        if self.beat is None and room > 0 and seed.random() < self.source:
+            self.beat = seed.randbytes(min(room, self.lanes))
+        dut.s_tvalid.value = self.beat is not None
+        if self.beat is not None:
+            dut.s_tdata.value = int.from_bytes(self.beat, "little")
+            dut.s_tkeep.value = (1 << len(self.beat)) - 1
+        # Descriptors.
+        if not self.offers and self.queue and seed.random() < self.supply:
+            self.offers = True
+            self.queue[0].offered = self.clock
+        dut.descriptor_valid.value = self.offers
+        if self.offers:
+            dut.descriptor.value = self.queue[0].vector()
+        dut.posted.value = self.posted or bool(self.queue)
+        # Settings, and the rest.
+        ready = seed.random() < self.sink
+        dut.m_write_ready.value = ready
+        dut.settings.value = pack("channel_settings_t", **self.settings, **pulses)
+        dut.function_i.value = pack("function_t", **self.function)
+        dut.time_i.value = self.clock
+        for name, taken in (("status_due", "status_taken"), ("interrupt_due", "interrupt_taken")):
+            is_due = getattr(unpack("due_t", dut.due.value), name) if self.clock > 3 else 0
+            takes = bool(is_due) and self.takes_due
+            getattr(dut, taken).value = takes
+            self.dues[name] += takes
+        await ReadOnly()
+        if self.beat is not None and int(dut.s_tready.value):
+            self.stream += self.beat
+            self.beat = None
+        if self.offers and int(dut.descriptor_ready.value):
+            self.queue[0].taken = self.clock
+            self.taken_up.append(self.queue.pop(0))
+            self.offers = False
+        self.look(ready)
+        if int(dut.feed_move.value) and int(dut.feed_take.value):
+            self.taken += int(dut.feed_take_bytes.value)
+        for name in self.pulses:
+            self.pulses[name] += int(getattr(dut, name).value)
+        self.clock += 1
+        await FallingEdge(dut.clk)
+
+    def look(self, ready):
+        """At the TLP stream."""
+        dut = self.dut
+        if not int(dut.m_write_valid.value):
+            assert self.open is None, "a pause within a TLP"
+            if self.held is not None:
+                assert self.may_withdraw, "a TLP was withdrawn"
+                self.withdrawn += 1
+            self.held = None
+            return
+        beat = tuple(int(getattr(dut, f"m_write_{n}").value) for n in ("first", "last", "data"))
+        header = int(dut.m_write_header.value)
+        now = (header if beat[0] else None, beat)
+        if self.held is None:
+            self.held_since = self.clock
+        else:
+            assert now == self.held, "a beat changed before it was taken"
+        self.held = None if ready else now
+        if not ready:
+            return
+        first, last, data = beat
+        assert bool(first) == (self.open is None)
+        if first:
+            fields = unpack("tlp_header_t", header)
+            self.open = Tlp(fields.address, b"", fields, self.held_since, self.clock)
+        tlp = self.open
+        tlp.data += data.to_bytes(self.lanes, "little")
+        tlp.beats += 1
+        if last:
+            tlp.last = self.clock
+            self.finish(tlp)
+            self.open = None
+
+    def finish(self, tlp):
+        """A TLP is whole: its header, and the bytes that its enables name."""
+        h = tlp.header
+        count = h.length_dw * 4
+        assert tlp.beats == -(-count // self.lanes)
+        enables = [h.first_be] + [0xF] * (h.length_dw - 2) + [h.last_be] * (h.length_dw > 1)
+        assert h.length_dw > 1 or h.last_be == 0
+        lanes = [n for n in range(count) if enables[n // 4] >> n % 4 & 1]
+        assert lanes == list(range(lanes[0], lanes[-1] + 1)), "a hole in the enables"
+        tlp.address += lanes[0]
+        tlp.data = tlp.data[lanes[0] : lanes[-1] + 1]
+        assert tlp.address // 4096 == (tlp.address + len(tlp.data) - 1) // 4096
+        assert h.kind == CONSTANTS["MEMORY_WRITE"]
+        assert h.requester == self.function["routing_id"]
+        relaxed = self.settings.get("relaxed_ordering", 0)
+        assert h.attributes == (relaxed & self.function.get("relaxed_ordering", 0)) << 1
+        assert (h.traffic_class, h.poisoned, h.tag) == (0, 0, 0)
+        self.tlps.append(tlp)
+
+    def post(self, *descriptors):
+        """More to be offered."""
+        self.queue += descriptors
+
+    async def until(self, condition, most=20_000):
+        """Steps until it holds."""
+        end = self.clock + most
+        while not condition():
+            assert self.clock < end, f"not after {most} clocks"
+            await self.step()
+
+    async def restart(self, **settings):
+        """Restart, and run again. The stream goes on."""
+        self.may_withdraw = True
+        self.settings["run"] = 0
+        await self.step(restart=1)
+        self.queue.clear()
+        self.offers = False
+        self.taken_up.clear()
+        self.settings.update(settings)
+        await self.steps(3)
+        self.may_withdraw = False
+        self.settings["run"] = 1
+
+    def check_tlps(self, descriptors, tlps=None, at=0):
+        """The TLPs are those of the descriptors, and their data the stream's from `at` on."""
+        tlps = self.tlps if tlps is None else tlps
+        expected = [part for d in descriptors for part in self.plan(d)]
+        assert [(t.address, len(t.data)) for t in tlps] == expected
+        for tlp in tlps:
+            assert tlp.data == self.stream[at : at + len(tlp.data)], hex(tlp.address)
+            at += len(tlp.data)
+        return at
