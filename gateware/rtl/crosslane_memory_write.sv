@@ -91,9 +91,10 @@ module crosslane_memory_write
   // --- Bursts: up to an aligned block of BURST_BYTES, begun when all of its bytes are there ------
   logic [ADDRESS_BITS-1:0] card;
   logic [31:0] left;
-  burst_t until_block, burst_bytes;
+  burst_t until_block, whole_bytes, burst_bytes;
   logic [15:0] spoken_for;  // bytes that are needed for bursts begun, this one included
-  logic begins, fits;
+  logic begins, fits, cut_short;
+  logic fault_waits;  // a read has failed: told when all that came before it is confirmed
   logic dropping;  // a burst was begun that the channel gave up: it goes on without any byte enabled
   logic [$clog2(OUTSTANDING):0] open_count;
   logic address_ready, sizes_ready;
@@ -105,7 +106,10 @@ module crosslane_memory_write
 
   assign job_ready = left == '0;
   assign until_block = burst_t'(BURST_BYTES) - burst_t'(card[$clog2(BURST_BYTES)-1:0]);
-  assign burst_bytes = (left < 32'(until_block)) ? burst_t'(left) : until_block;
+  assign whole_bytes = (left < 32'(until_block)) ? burst_t'(left) : until_block;
+  // Behind a read that failed nothing comes: what is there goes as it is.
+  assign cut_short = fault_waits && !beat_valid && 16'(whole_bytes) > feed_available;
+  assign burst_bytes = cut_short ? burst_t'(feed_available) : whole_bytes;
   assign spoken_for = 16'(burst_bytes) + 16'(beat_left);
 
   // --- Beats -------------------------------------------------------------------------------------
@@ -114,7 +118,7 @@ module crosslane_memory_write
   assign beat_room = (LANE_BITS + 1)'(BYTES) - (LANE_BITS + 1)'(beat_offset);
   assign beat_last = beat_left <= burst_t'(beat_room);
   assign beat_bytes = beat_last ? (LANE_BITS + 1)'(beat_left) : beat_room;
-  assign fits = spoken_for <= feed_available && left != '0;
+  assign fits = spoken_for <= feed_available && burst_bytes != '0;
   // The next burst begins behind the last beat of the one before, without an idle clock.
   assign begins = fits && address_ready && sizes_ready && !forget && !dropping &&
       (!beat_valid || (beat_last && move));
@@ -211,9 +215,9 @@ module crosslane_memory_write
   assign is_bad = m_axi_bvalid && m_axi_bresp[1];
   assign busy = open_count != '0;
 
-  // Bytes that have arrived and are not confirmed: a failed read is told when there are none.
+  // Bytes that have arrived and are not confirmed.
   logic [31:0] unconfirmed;
-  logic fault_waits, is_stopping;
+  logic is_stopping;
   error_e fault_error;
   logic [63:0] fault_address;
 
