@@ -36,9 +36,10 @@ module crosslane_writer
     input  logic              [         15:0] feed_available,
     output logic                              feed_move,
     output logic                              feed_take,
-    output logic              [          1:0] feed_take_back,
+    output logic              [          5:0] feed_take_back,
     output logic              [          6:0] feed_take_bytes,
     input  logic              [DATA_BITS-1:0] feed_data,
+    input  logic                              feed_failed,       // level: no more comes into the feed
     output logic                              feed_generated,    // of the generator, whatever feeds
     // Commands of the user circuit.
     output logic                              command_done,      // pulse: handed on
@@ -129,7 +130,7 @@ module crosslane_writer
 
   logic [BEAT_BITS-1:0] beats_left, beats;  // of the TLP, behind this one
   logic [LANE_BITS-1:0] lanes;  // of this beat, less 1
-  logic last_beat, is_covered, fits, move, go, refused, halted;
+  logic last_beat, is_covered, starved, fits, move, go, refused, halted;
   // Stages beside the feed's.
   stage_t stage[RING_READ_CLOCKS];
   stage_t out;
@@ -142,14 +143,15 @@ module crosslane_writer
   // Before the first beat: all of the TLP is there. After: what is there can have gone only if
   // its source was restarted, and then the beat's data are what they are.
   assign is_covered = feed_available > (started ? 16'(lanes) : 16'(head.rest));
-  assign refused = !started && (head.fault || link_lost || !function_i.bus_master);
+  assign starved = feed_failed && !is_covered;
+  assign refused = !started && (head.fault || link_lost || !function_i.bus_master || starved);
   assign go = move && head_valid && !halted && (started || link_lost
-      || (running && !abandon && (head.fault || (is_covered && fits))));
+      || (running && !abandon && (head.fault || (is_covered && fits) || starved)));
   assign head_taken = go && last_beat;
 
   assign feed_move = move;
   assign feed_take = go && is_covered && !refused;
-  assign feed_take_back = started ? 2'd0 : head.address[1:0];
+  assign feed_take_back = started ? 6'd0 : 6'(head.address[1:0]);
   assign feed_take_bytes = 7'(lanes) + 7'd1 - 7'(feed_take_back);
   assign feed_generated = IS_PEER && head_valid && head.generated;
 
@@ -166,7 +168,9 @@ module crosslane_writer
       stage[0].in_turn <= head.fault;
       stage[0].chunk <= head;
       stage[0].chunk.fault <= refused;
-      if (!head.fault) stage[0].chunk.error <= ERROR_NOT_BUS_MASTER;
+      if (!head.fault) begin
+        stage[0].chunk.error <= function_i.bus_master ? ERROR_CARD_MEMORY : ERROR_NOT_BUS_MASTER;
+      end
       for (int unsigned n = 1; n < RING_READ_CLOCKS; n++) stage[n] <= stage[n-1];
     end
     if (rst || fault_valid || (abandon && drop)) begin

@@ -27,7 +27,7 @@ module writer_on_stream
     output logic              [         15:0] feed_available,
     output logic                              feed_move,
     output logic                              feed_take,
-    output logic              [          1:0] feed_take_back,
+    output logic              [          5:0] feed_take_back,
     output logic              [          6:0] feed_take_bytes,
     output logic                              feed_generated,
     output logic                              command_done,
@@ -58,7 +58,8 @@ module writer_on_stream
       .DATA_BITS(DATA_BITS),
       .MAX_WRITE(MAX_WRITE)
   ) writer (
-      .*
+      .*,
+      .feed_failed(1'b0)
   );
 
 endmodule
