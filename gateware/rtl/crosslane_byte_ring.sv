@@ -3,11 +3,14 @@
 // A ring of bytes in block memory: takes up to BYTES bytes a clock at any byte position, and gives
 // any window of BYTES bytes, without a clock lost to alignment. There is a bank for each byte
 // lane; lane n of a window that begins at a position lies in bank (position + n) modulo BYTES.
+// It may be divided into RINGS rings of one size: a position's highest bits say which, and windows
+// go round within it.
 // Timing: crosslane_pkg, RING_WRITE_CLOCKS and RING_READ_CLOCKS.
 
 module crosslane_byte_ring #(
     parameter  int unsigned DATA_BITS     = 256,
-    parameter  int unsigned SIZE_BYTES    = 65536,              // a power of two
+    parameter  int unsigned SIZE_BYTES    = 65536,              // of all rings; a power of two
+    parameter  int unsigned RINGS         = 1,                  // a power of two
     localparam int unsigned BYTES         = DATA_BITS / 8,
     localparam int unsigned POSITION_BITS = $clog2(SIZE_BYTES)
 ) (
@@ -26,6 +29,8 @@ module crosslane_byte_ring #(
   localparam int unsigned LANE_BITS = $clog2(BYTES);
   localparam int unsigned WORD_BITS = POSITION_BITS - LANE_BITS;
   localparam int unsigned DEPTH = SIZE_BYTES / BYTES;
+  // Bits of a word's number that count within its ring.
+  localparam logic [WORD_BITS-1:0] WITHIN = WORD_BITS'(DEPTH / RINGS - 1);
   // Rotations are split between two clocks.
   localparam int unsigned LOW_BITS = LANE_BITS / 2;
 
@@ -58,6 +63,10 @@ module crosslane_byte_ring #(
     return turned;
   endfunction
 
+  function automatic logic [WORD_BITS-1:0] next_word(input logic [WORD_BITS-1:0] word);
+    return (word & ~WITHIN) | ((word + 1'b1) & WITHIN);
+  endfunction
+
   // --- Write ---------------------------------------------------------------------------------
   logic [DATA_BITS-1:0] write_data_1, write_data_2;
   logic [BYTES-1:0] write_enable_1, write_enable_2;
@@ -82,9 +91,9 @@ module crosslane_byte_ring #(
 
   logic [WORD_BITS-1:0] write_word, write_next_word, read_word, read_next_word;
   assign write_word = write_position_2[POSITION_BITS-1:LANE_BITS];
-  assign write_next_word = write_word + 1'b1;
+  assign write_next_word = next_word(write_word);
   assign read_word = read_position[POSITION_BITS-1:LANE_BITS];
-  assign read_next_word = read_word + 1'b1;
+  assign read_next_word = next_word(read_word);
 
   // --- Banks ---------------------------------------------------------------------------------
   logic [DATA_BITS-1:0] banks;
@@ -121,8 +130,10 @@ module crosslane_byte_ring #(
   end
 
 `ifndef SYNTHESIS
-  if (SIZE_BYTES != 1 << POSITION_BITS || SIZE_BYTES < 2 * BYTES) begin : g_size
-    $error("SIZE_BYTES is a power of two, and two beats or more");
+  if (SIZE_BYTES != 1 << POSITION_BITS || SIZE_BYTES < 2 * BYTES * RINGS || RINGS != 1 << $clog2(
+          RINGS
+      )) begin : g_size
+    $error("SIZE_BYTES and RINGS are powers of two, and a ring has two beats or more");
   end
 `endif
 endmodule

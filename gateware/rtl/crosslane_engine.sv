@@ -528,6 +528,7 @@ module crosslane_engine
   assign message_begun = PEER > 0 && begun[WRITERS-PEER_PLACES];
 
   // --- Receive lanes -----------------------------------------------------------------------------
+  logic lanes_busy;
   if (LANES > 0) begin : g_lanes
     crosslane_lanes #(
         .DATA_BITS(DATA_BITS),
@@ -559,6 +560,7 @@ module crosslane_engine
         .received_valid,
         .received_lane,
         .received_bytes,
+        .busy(lanes_busy),
         .m_credit_valid(source_valid[CREDITS]),
         .m_credit_ready(source_ready[CREDITS]),
         .m_credit_header(source_header[CREDITS]),
@@ -574,6 +576,7 @@ module crosslane_engine
     assign received_valid = 1'b0;
     assign received_lane = '0;
     assign received_bytes = '0;
+    assign lanes_busy = 1'b0;
     assign source_valid[CREDITS] = 1'b0;
     assign source_header[CREDITS] = '0;
     assign source_first[CREDITS] = 1'b0;
@@ -587,6 +590,7 @@ module crosslane_engine
     assign working[n] = due[n] != '0 || (settings[n].run && !stopped[n] &&
         (posted[n] || descriptor_valid[n])) || readings[n].in_flight != '0;
   end
-  assign busy = s_rx_valid || m_tx_valid || answer_valid || source_valid != '0 || working != '0;
+  assign busy = s_rx_valid || m_tx_valid || answer_valid || source_valid != '0 || working != '0 ||
+      lanes_busy;
 
 endmodule

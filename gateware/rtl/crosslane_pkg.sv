@@ -233,6 +233,16 @@ package crosslane_pkg;
   // The pattern of generator and checker: from one word to the next.
   localparam logic [31:0] PATTERN_STEP = 32'h9e37_79b1;
 
+  // PATTERN_STEP times a number of words up to 16, as a table.
+  function automatic logic [31:0] pattern_steps(input logic [4:0] words);
+    logic [31:0] steps;
+    steps = '0;
+    for (int unsigned n = 1; n <= 16; n++) begin
+      if (words == 5'(n)) steps |= 32'(n) * PATTERN_STEP;
+    end
+    return steps;
+  endfunction
+
   // Clocks from a write into a byte ring until a read may begin that sees it, and from a read's
   // position to its data.
   localparam int unsigned RING_WRITE_CLOCKS = 3;

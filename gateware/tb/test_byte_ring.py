@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_byte_ring: any position, any number of bytes, a beat each clock."""
+"""crosslane_byte_ring: any position, any number of bytes, a beat each clock; several rings, too."""
 
 import os
 import random
@@ -18,6 +18,11 @@ READ_CLOCKS = 3
 @cocotb.test()
 async def windows_show_what_was_written(dut):
     lanes = len(dut.write_enable)
+    ring = SIZE_BYTES // int(os.environ["RINGS"])
+
+    def place_of(position, lane):
+        return position // ring * ring + (position + lane) % ring
+
     seed = random.Random(int(os.environ.get("SEED", "1")))
     Clock(dut.clk, 4, unit="ns").start()
     dut.rst.value = 1
@@ -46,7 +51,7 @@ async def windows_show_what_was_written(dut):
         if valid:
             for lane in range(lanes):
                 if enable >> lane & 1:
-                    place = (position + lane) % SIZE_BYTES
+                    place = place_of(position, lane)
                     writes.append((clock + WRITE_CLOCKS, place, data[lane]))
                     touched.add(place)
         move = seed.random() < 0.7
@@ -54,7 +59,7 @@ async def windows_show_what_was_written(dut):
         dut.read_enable.value = move
         dut.read_position.value = start
         if move:
-            places = [(start + lane) % SIZE_BYTES for lane in range(lanes)]
+            places = [place_of(start, lane) for lane in range(lanes)]
             # What is on its way may show or not.
             pipeline.append([None if p in touched else memory[p] for p in places])
         await FallingEdge(dut.clk)
@@ -66,6 +71,9 @@ async def windows_show_what_was_written(dut):
     assert windows > 1000 * lanes
 
 
+@pytest.mark.parametrize("rings", [1, 4])
 @pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
-def test_byte_ring(data_bits):
-    simulate(__file__, "crosslane_byte_ring", {"DATA_BITS": data_bits, "SIZE_BYTES": SIZE_BYTES})
+def test_byte_ring(data_bits, rings):
+    parameters = {"DATA_BITS": data_bits, "SIZE_BYTES": SIZE_BYTES, "RINGS": rings}
+    environment = {"RINGS": str(rings)}
+    simulate(__file__, "crosslane_byte_ring", parameters, environment=environment)

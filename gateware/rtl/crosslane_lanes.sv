@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Receive lanes: writes into BAR 1, as they come, at the full rate.
+//
+//             +-> ring of the lane (one memory) --+--> feed, of feed_lane
+//   s_lane ---+                                   |
+//             +-> checker, shared <---------------+  what is left in a lane that is not kept
+//                    any take out ---> crosslane_lane_credits ---> m_credit
+//
+// A lane that is kept has its data go into its ring, where the feed takes them. One that is not is
+// compared with the pattern, if its check is on, and dropped; what it still holds from the time
+// before goes that way first, in the clocks in which the feed takes nothing.
+
+module crosslane_lanes
+  import crosslane_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS    = 256,
+    parameter  int unsigned LANES        = 8,             // 1 to 16
+    parameter  int unsigned LANE_FIFO    = 16384,         // bytes; a power of two
+    parameter  int unsigned WINDOW_BYTES = 65536,         // of BAR 1, each lane; a power of two
+    localparam int unsigned BYTES        = DATA_BITS / 8
+) (
+    input  logic                           clk,
+    input  logic                           rst,
+    // Writes into BAR 1.
+    input  logic                           s_lane_valid,
+    output logic                           s_lane_ready,
+    input  tlp_header_t                    s_lane_header,
+    input  logic                           s_lane_first,
+    input  logic                           s_lane_last,
+    input  logic           [DATA_BITS-1:0] s_lane_data,
+    // Registers.
+    input  lane_settings_t [    LANES-1:0] lane_settings,
+    output lane_readings_t [    LANES-1:0] lane_readings,
+    input  function_t                      function_i,
+    input  logic           [         63:0] time_i,           // clocks
+    input  logic                           reset_counters,   // pulse
+    // User circuit: lanes whose data go into their ring, and the lane that the feed gives.
+    input  logic           [    LANES-1:0] kept,
+    input  logic           [          3:0] feed_lane,
+    output logic           [         15:0] feed_available,
+    input  logic                           feed_move,
+    input  logic                           feed_take,
+    input  logic           [          1:0] feed_take_back,
+    input  logic           [          6:0] feed_take_bytes,
+    output logic           [DATA_BITS-1:0] feed_data,
+    // A TLP has been taken in: pulse.
+    output logic                           received_valid,
+    output logic           [          3:0] received_lane,
+    output logic           [         12:0] received_bytes,
+    // Something goes on that does not wait for the input, the feed or the output.
+    output logic                           busy,
+    // Credit writes.
+    output logic                           m_credit_valid,
+    input  logic                           m_credit_ready,
+    output tlp_header_t                    m_credit_header,
+    output logic                           m_credit_first,
+    output logic                           m_credit_last,
+    output logic           [DATA_BITS-1:0] m_credit_data
+);
+  localparam int unsigned WORDS = DATA_BITS / 32;
+  localparam int unsigned COUNT_BITS = $clog2(WORDS + 1);
+  localparam int unsigned LANE_BITS = (LANES == 1) ? 1 : $clog2(LANES);
+  localparam int unsigned RINGS = 1 << $clog2(LANES);
+  localparam int unsigned FIFO_BITS = $clog2(LANE_FIFO);
+  localparam int unsigned POSITION_BITS = $clog2(RINGS * LANE_FIFO);
+
+  typedef logic [LANE_BITS-1:0] lane_t;
+  typedef logic [FIFO_BITS:0] fill_t;  // positions have a bit more than the ring has
+
+  // --- Input ---------------------------------------------------------------------------------
+  logic beat_valid, beat_ready, beat_first, beat_last;
+  logic [DATA_BITS-1:0] beat_data;
+  lane_t beat_lane;
+  logic beat_absent, beat_bad;
+  logic [12:0] beat_tlp_bytes;  // of the TLP
+  logic [COUNT_BITS-1:0] beat_words;
+
+  crosslane_lane_input #(
+      .DATA_BITS   (DATA_BITS),
+      .LANES       (LANES),
+      .WINDOW_BYTES(WINDOW_BYTES)
+  ) input_stage (
+      .clk,
+      .rst,
+      .s_lane_valid,
+      .s_lane_ready,
+      .s_lane_header,
+      .s_lane_first,
+      .s_lane_last,
+      .s_lane_data,
+      .beat_valid,
+      .beat_ready,
+      .beat_first,
+      .beat_last,
+      .beat_data,
+      .beat_lane,
+      .beat_absent,
+      .beat_bad,
+      .beat_tlp_bytes,
+      .beat_words
+  );
+
+  // --- What becomes of a TLP -----------------------------------------------------------------
+  // Positions count bytes since the lane's restart: written; written and to be read; taken out.
+  fill_t [LANES-1:0] written, readable, taken;
+
+  typedef enum logic [1:0] {
+    STORE,  // into the ring
+    PASS,   // to the checker
+    DROP
+  } fate_e;
+
+  fate_e fate, first_fate, fate_before;
+  fill_t beat_written, beat_held;
+  logic beat_kept, loses, waits;
+  logic beat_taken, stored, passed;
+  logic [6:0] beat_bytes;
+  // What is drained of a lane is on its way to the checker; at the checker.
+  logic drain_under_way, drain_checked;
+  lane_t drain_lane;
+
+  assign beat_written = written[beat_lane];
+  assign beat_held = beat_written - taken[beat_lane];
+  assign beat_kept = kept[beat_lane];
+  assign beat_bytes = 7'({beat_words, 2'b00});
+
+  always_comb begin
+    logic fits, is_long;
+    fits = 32'(beat_held) + 32'(beat_tlp_bytes) <= LANE_FIFO;
+    is_long = 32'(beat_tlp_bytes) > LANE_FIFO;
+    first_fate = STORE;
+    loses = 1'b0;
+    waits = 1'b0;
+    if (beat_absent) begin
+      first_fate = DROP;
+    end else if (beat_bad || !lane_settings[beat_lane].enable) begin
+      first_fate = DROP;
+      loses = 1'b1;
+    end else if (beat_kept || beat_held != '0) begin
+      // One that is longer than the ring would wait for ever.
+      if (!fits && beat_kept && (lane_settings[beat_lane].drop_when_full || is_long)) begin
+        first_fate = DROP;
+        loses = 1'b1;
+      end else begin
+        waits = !fits;
+      end
+    end else begin
+      first_fate = PASS;
+      waits = drain_under_way && drain_lane == beat_lane;
+    end
+  end
+
+  assign fate = beat_first ? first_fate : fate_before;
+  assign beat_ready = !(beat_first && waits) && !(fate == PASS && drain_checked);
+  assign beat_taken = beat_valid && beat_ready;
+  assign stored = beat_taken && fate == STORE;
+  assign passed = beat_taken && fate == PASS;
+
+  always_ff @(posedge clk) begin
+    if (beat_taken) fate_before <= fate;
+    // The rest of a TLP that the restart has found under way is lost with its beginning.
+    if (lane_settings[beat_lane].restart && !beat_absent && (beat_taken || !beat_first)) begin
+      fate_before <= DROP;
+    end
+  end
+
+  // --- What is taken out ---------------------------------------------------------------------
+  // A beat of the feed, or else of a lane that is drained. The ring's read pipeline moves when the
+  // feed's consumer says so, or when there is nothing of the consumer in it.
+  fill_t [LANES-1:0] fill;
+  logic feed_exists, feed_covered, read_move, out_valid;
+  lane_t feed_index, out_lane;
+  logic [6:0] out_bytes, drain_bytes;
+  logic [RING_READ_CLOCKS-1:0] in_pipe_feed, in_pipe_drain;
+  logic [RING_READ_CLOCKS-1:0][COUNT_BITS-1:0] in_pipe_words;
+  logic draining, drain_take, moved;
+  fill_t drain_fill, feed_fill;
+  logic [FIFO_BITS-1:0] read_offset;
+
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_fill
+    assign fill[lane] = readable[lane] - taken[lane];
+  end
+
+  assign feed_index = lane_t'(feed_lane);
+  assign feed_exists = 5'(feed_lane) < 5'(LANES);
+  assign feed_fill = fill[feed_index];
+  // More than what was available cannot be taken: a consumer may do that when the lane has been
+  // restarted under its feet.
+  assign feed_covered = feed_take && feed_exists && feed_fill >= fill_t'(feed_take_bytes);
+  assign read_move = feed_move || in_pipe_feed == '0;
+
+  always_comb begin
+    feed_available = 16'(feed_fill);
+    if (32'(feed_fill) > 32'hffff) feed_available = 16'hffff;
+    if (!feed_exists || !kept[feed_index]) feed_available = '0;
+  end
+
+  // Whole words; what is no word at the end goes unchecked.
+  assign drain_fill = fill[drain_lane];
+  assign drain_take = draining && read_move && !feed_take && !kept[drain_lane] &&
+      (drain_fill >= fill_t'(4) ||
+       (drain_fill != '0 && readable[drain_lane] == written[drain_lane]));
+  always_comb begin
+    if (drain_fill >= fill_t'(BYTES)) drain_bytes = 7'(BYTES);
+    else if (drain_fill >= fill_t'(4)) drain_bytes = {5'(drain_fill >> 2), 2'b00};
+    else drain_bytes = 7'(drain_fill);
+  end
+
+  assign out_valid = feed_covered || drain_take;
+  assign out_lane = feed_take ? feed_index : drain_lane;
+  assign out_bytes = feed_take ? feed_take_bytes : drain_bytes;
+  assign read_offset = FIFO_BITS'(taken[out_lane]) - FIFO_BITS'(feed_take ? feed_take_back : 2'd0);
+  assign drain_under_way = in_pipe_drain != '0;
+  assign drain_checked = in_pipe_drain[RING_READ_CLOCKS-1] && moved;
+
+  always_ff @(posedge clk) begin
+    moved <= read_move;
+    if (read_move) begin
+      in_pipe_feed  <= {in_pipe_feed[RING_READ_CLOCKS-2:0], feed_take};
+      in_pipe_drain <= {in_pipe_drain[RING_READ_CLOCKS-2:0], drain_take};
+      in_pipe_words <= {in_pipe_words[RING_READ_CLOCKS-2:0], COUNT_BITS'(drain_bytes >> 2)};
+    end
+    if (!draining || ((taken[drain_lane] == written[drain_lane] || kept[drain_lane]) &&
+                      !drain_under_way)) begin
+      draining <= 1'b0;
+      for (int unsigned n = 0; n < LANES; n++) begin
+        if (!kept[n] && taken[n] != written[n]) begin
+          draining   <= 1'b1;
+          drain_lane <= lane_t'(n);
+        end
+      end
+    end
+    if (rst) begin
+      draining <= 1'b0;
+      in_pipe_feed <= '0;
+      in_pipe_drain <= '0;
+    end
+  end
+
+  // --- Positions -----------------------------------------------------------------------------
+  // A beat may be read RING_WRITE_CLOCKS after it is written.
+  logic  [RING_WRITE_CLOCKS-2:0] landing;
+  lane_t [RING_WRITE_CLOCKS-2:0] landing_lane;
+  fill_t [RING_WRITE_CLOCKS-2:0] landing_written;
+
+  always_ff @(posedge clk) begin
+    if (stored) written[beat_lane] <= beat_written + fill_t'(beat_bytes);
+    landing <= {landing[RING_WRITE_CLOCKS-3:0], stored};
+    landing_lane <= {landing_lane[RING_WRITE_CLOCKS-3:0], beat_lane};
+    landing_written <= {landing_written[RING_WRITE_CLOCKS-3:0], beat_written + fill_t'(beat_bytes)};
+    if (landing[RING_WRITE_CLOCKS-2]) begin
+      readable[landing_lane[RING_WRITE_CLOCKS-2]] <= landing_written[RING_WRITE_CLOCKS-2];
+    end
+    if (out_valid) taken[out_lane] <= taken[out_lane] + fill_t'(out_bytes);
+    for (int unsigned n = 0; n < LANES; n++) begin
+      if (rst || lane_settings[n].restart) begin
+        written[n]  <= '0;
+        readable[n] <= '0;
+        taken[n]    <= '0;
+        // Beats that are on their way to the ring are forgotten.
+        for (int unsigned stage = 1; stage < RING_WRITE_CLOCKS - 1; stage++) begin
+          if (landing_lane[stage-1] == lane_t'(n)) landing[stage] <= 1'b0;
+        end
+        if (beat_lane == lane_t'(n)) landing[0] <= 1'b0;
+      end
+    end
+    if (rst) landing <= '0;
+  end
+
+  // --- Ring ----------------------------------------------------------------------------------
+  logic [POSITION_BITS-1:0] write_position, read_position;
+  logic [BYTES-1:0] write_enable;
+
+  if (RINGS == 1) begin : g_ring_position
+    assign write_position = beat_written[FIFO_BITS-1:0];
+    assign read_position  = read_offset;
+  end else begin : g_ring_position
+    assign write_position = {beat_lane, beat_written[FIFO_BITS-1:0]};
+    assign read_position  = {out_lane, read_offset};
+  end
+
+  for (genvar byte_lane = 0; byte_lane < BYTES; byte_lane++) begin : g_write_enable
+    assign write_enable[byte_lane] = COUNT_BITS'(byte_lane / 4) < beat_words;
+  end
+
+  crosslane_byte_ring #(
+      .DATA_BITS (DATA_BITS),
+      .SIZE_BYTES(RINGS * LANE_FIFO),
+      .RINGS     (RINGS)
+  ) ring (
+      .clk,
+      .rst,
+      .write_valid(stored),
+      .write_position,
+      .write_data (beat_data),
+      .write_enable,
+      .read_enable(read_move),
+      .read_position,
+      .read_data  (feed_data)
+  );
+
+  // --- Checker -------------------------------------------------------------------------------
+  logic [LANES-1:0] check, restart;
+  logic [LANES-1:0][31:0] seed, errors, first_error;
+
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_check
+    assign check[lane] = lane_settings[lane].check;
+    assign restart[lane] = lane_settings[lane].restart;
+    assign seed[lane] = lane_settings[lane].check_seed;
+  end
+
+  crosslane_checker #(
+      .DATA_BITS(DATA_BITS),
+      .STREAMS  (LANES)
+  ) checker_of_lanes (
+      .clk,
+      .rst,
+      .enable(check),
+      .restart,
+      .seed,
+      .valid (drain_checked || passed),
+      .stream(drain_checked ? drain_lane : beat_lane),
+      .words (drain_checked ? in_pipe_words[RING_READ_CLOCKS-1] : beat_words),
+      .data  (drain_checked ? feed_data : beat_data),
+      .errors,
+      .first (first_error)
+  );
+
+  // --- Credits -------------------------------------------------------------------------------
+  logic [LANES-1:0][31:0] drained;
+  logic [LANES-1:0] empty;
+  logic credit_pending;
+
+  assign busy = beat_valid || landing != '0 || draining || credit_pending;
+
+  for (genvar lane = 0; lane < LANES; lane++) begin : g_empty
+    assign empty[lane] = taken[lane] == written[lane];
+  end
+
+  crosslane_lane_credits #(
+      .DATA_BITS(DATA_BITS),
+      .LANES    (LANES),
+      .LANE_FIFO(LANE_FIFO)
+  ) credits (
+      .clk,
+      .rst,
+      .lane_settings,
+      .function_i,
+      .empty,
+      .taken_valid (out_valid),
+      .taken_lane  (out_lane),
+      .taken_bytes (out_bytes),
+      .passed_valid(passed),
+      .passed_lane (beat_lane),
+      .passed_bytes(beat_bytes),
+      .drained,
+      .pending     (credit_pending),
+      .m_credit_valid,
+      .m_credit_ready,
+      .m_credit_header,
+      .m_credit_first,
+      .m_credit_last,
+      .m_credit_data
+  );
+
+  // --- What the registers show ---------------------------------------------------------------
+  crosslane_lane_counters #(
+      .LANES    (LANES),
+      .FILL_BITS(FIFO_BITS + 1)
+  ) counters (
+      .clk,
+      .rst,
+      .restart,
+      .reset_counters,
+      .time_i,
+      .lane(beat_lane),
+      .beat_valid(stored || passed),
+      .beat_bytes,
+      .beat_last,
+      .lost(beat_taken && beat_first && loses),
+      .fill,
+      .drained,
+      .errors,
+      .first_error,
+      .lane_readings
+  );
+
+  always_ff @(posedge clk) begin
+    received_valid <= (stored || passed) && beat_last && !rst;
+    received_lane  <= 4'(beat_lane);
+    received_bytes <= beat_tlp_bytes;
+  end
+
+`ifndef SYNTHESIS
+  if (LANES < 1 || LANES > 16 || LANE_FIFO != 1 << FIFO_BITS) begin : g_parameters
+    $error("1 to 16 LANES; LANE_FIFO is a power of two");
+  end
+`endif
+endmodule
