@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// What leaves when: answers first, then the sources in turn, a TLP each. What waits for room of its
+// class holds up no other. The output is registered; TLPs follow each other without an idle clock.
+//
+// A source may withdraw a TLP of which no beat has been taken (crosslane_writer). `room` is looked
+// at in the clock in which a TLP's first beat is taken into the output register; the TLP before it
+// may just have left that, so a shim keeps room for one more than it says.
+
+module crosslane_arbiter
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned SOURCES   = 5
+) (
+    input  logic                                       clk,
+    input  logic                                       rst,
+    input  room_t                                      room_i,
+    // Answers.
+    input  logic                                       s_answer_valid,
+    output logic                                       s_answer_ready,
+    input  tlp_header_t                                s_answer_header,
+    input  logic                                       s_answer_first,
+    input  logic                                       s_answer_last,
+    input  logic        [DATA_BITS-1:0]                s_answer_data,
+    // Sources, in the order of their turn.
+    input  logic        [  SOURCES-1:0]                s_valid,
+    output logic        [  SOURCES-1:0]                s_ready,
+    input  tlp_header_t [  SOURCES-1:0]                s_header,
+    input  logic        [  SOURCES-1:0]                s_first,
+    input  logic        [  SOURCES-1:0]                s_last,
+    input  logic        [  SOURCES-1:0][DATA_BITS-1:0] s_data,
+    // To the link.
+    output logic                                       m_tx_valid,
+    input  logic                                       m_tx_ready,
+    output tlp_header_t                                m_tx_header,
+    output logic                                       m_tx_first,
+    output logic                                       m_tx_last,
+    output logic        [DATA_BITS-1:0]                m_tx_data
+);
+  // Place 0 is the answers', the sources are behind it.
+  localparam int unsigned PLACES = SOURCES + 1;
+  typedef logic [PLACES-1:0] places_t;
+
+  // Whether the link has room for a TLP of this kind.
+  function automatic logic has_room(input tlp_kind_e kind, input room_t room);
+    unique case (kind)
+      MEMORY_READ: return room.nonposted;
+      MEMORY_WRITE: return room.posted;
+      default: return room.completion;
+    endcase
+  endfunction
+
+  // --- Who is next ---------------------------------------------------------------------------
+  places_t valid, last, ready, chosen, holder;
+  logic is_free, is_within;  // within a TLP, which is the holder's
+  logic [SOURCES-1:0] can, behind, can_behind, among, next;
+
+  assign valid = {s_valid, s_answer_valid};
+  assign last  = {s_last, s_answer_last};
+
+  always_comb begin
+    for (int unsigned n = 0; n < SOURCES; n++) begin
+      can[n] = s_valid[n] && has_room(s_header[n].kind, room_i);
+    end
+  end
+
+  // From the turn on, else from the first on; of those the first.
+  assign can_behind = can & behind;
+  assign among = (can_behind != '0) ? can_behind : can;
+  assign next = among & (~among + 1'b1);
+
+  always_comb begin
+    if (is_within) begin
+      chosen = holder;
+    end else if (s_answer_valid && room_i.completion) begin
+      chosen = places_t'(1);
+    end else begin
+      chosen = {next, 1'b0};
+    end
+  end
+
+  assign is_free = !m_tx_valid || m_tx_ready;
+  assign ready = is_free ? chosen : '0;
+  assign {s_ready, s_answer_ready} = ready;
+
+  logic moves, ends;
+  assign moves = |(valid & chosen) && is_free;
+  assign ends  = |(last & chosen);
+
+  always_ff @(posedge clk) begin
+    if (moves) begin
+      is_within <= !ends;
+      holder <= chosen;
+      // The turn goes to those behind the one that is served; with the last of them, to all.
+      if (!is_within && !chosen[0]) behind <= ~(next | (next - 1'b1));
+    end
+    if (rst) begin
+      is_within <= 1'b0;
+      behind <= '1;
+    end
+  end
+
+  // --- Out -----------------------------------------------------------------------------------
+  // Gates and one large OR: what a source ties to 0 costs nothing.
+  tlp_header_t header;
+  logic [DATA_BITS-1:0] data;
+
+  always_comb begin
+    header = chosen[0] ? s_answer_header : '0;
+    data   = chosen[0] ? s_answer_data : '0;
+    for (int unsigned n = 0; n < SOURCES; n++) begin
+      if (chosen[n+1]) begin
+        header |= s_header[n];
+        data |= s_data[n];
+      end
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    if (is_free) begin
+      m_tx_valid  <= |(valid & chosen);
+      m_tx_first  <= !is_within;
+      m_tx_last   <= ends;
+      m_tx_header <= header;
+      m_tx_data   <= data;
+    end
+    if (rst) m_tx_valid <= 1'b0;
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk) begin
+    if (!rst) begin
+      if (is_within && is_free) begin
+        assert (|(valid & holder))
+        else $error("a pause within a TLP");
+      end
+      if (moves) begin
+        assert (|({s_first, s_answer_first} & chosen) == !is_within)
+        else $error("first");
+      end
+    end
+  end
+`endif
+endmodule
