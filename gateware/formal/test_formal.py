@@ -20,6 +20,7 @@ BUILD = GATEWARE / "build" / "formal"
 # Module, clocks from reset that are looked at, clocks of the induction.
 PROOFS = [
     ("fifo", 12, 4),
+    ("peer_credit", 5, 2),
 ]
 
 
