@@ -21,6 +21,7 @@ BUILD = GATEWARE / "build" / "formal"
 PROOFS = [
     ("fifo", 12, 4),
     ("peer_credit", 5, 2),
+    ("arbiter", 10, 3),
 ]
 
 
