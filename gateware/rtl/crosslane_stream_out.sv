@@ -45,7 +45,11 @@ module crosslane_stream_out
       lanes[0] <= full ? '1 : feed_available[LANE_BITS-1:0] - 1'b1;
       for (int unsigned n = 1; n < RING_READ_CLOCKS; n++) lanes[n] <= lanes[n-1];
     end
-    if (rst) valid <= '0;
+    if (rst) begin
+      valid <= '0;
+      // Registers, not a shift register in memory, whose output comes late in the clock.
+      lanes[1] <= '0;
+    end
   end
 
   assign m_tvalid = valid[RING_READ_CLOCKS-1];

@@ -21,42 +21,42 @@ module crosslane_writer
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned MAX_WRITE = 1024       // longest payload, bytes
 ) (
-    input  logic                              clk,
-    input  logic                              rst,
-    input  channel_settings_t                 settings,
-    input  function_t                         function_i,
-    input  logic              [         63:0] time_i,
-    input  logic                              reset_counters,
+    input logic clk,
+    input logic rst,
+    input channel_settings_t settings,
+    input function_t function_i,
+    input logic [63:0] time_i,
+    input logic reset_counters,
     // Descriptors, and whether some are posted that have not come.
-    input  logic                              descriptor_valid,
-    output logic                              descriptor_ready,
-    input  descriptor_t                       descriptor,
-    input  logic                              posted,
+    input logic descriptor_valid,
+    output logic descriptor_ready,
+    input descriptor_t descriptor,
+    input logic posted,
     // Feed.
-    input  logic              [         15:0] feed_available,
-    output logic                              feed_move,
-    output logic                              feed_take,
-    output logic              [          5:0] feed_take_back,
-    output logic              [          6:0] feed_take_bytes,
-    input  logic              [DATA_BITS-1:0] feed_data,
-    input  logic                              feed_failed,       // level: no more comes into the feed
-    output logic                              feed_generated,    // of the generator, whatever feeds
+    input logic [15:0] feed_available,
+    output logic feed_move,
+    output logic feed_take,
+    output logic [5:0] feed_take_back,
+    output logic [6:0] feed_take_bytes,
+    input logic [DATA_BITS-1:0] feed_data,
+    input logic feed_failed,  // level: no more comes into the feed
+    output logic feed_generated,  // of the generator, whatever feeds
     // Commands of the user circuit.
-    output logic                              command_done,      // pulse: handed on
-    output logic                              message_begun,     // pulse: first TLP of a message
+    output logic command_done,  // pulse: handed on
+    output logic message_begun,  // pulse: first TLP of a message
     // TLPs.
-    output logic                              m_write_valid,
-    input  logic                              m_write_ready,
-    output tlp_header_t                       m_write_header,
-    output logic                              m_write_first,
-    output logic                              m_write_last,
-    output logic              [DATA_BITS-1:0] m_write_data,
+    output logic m_write_valid,
+    input logic m_write_ready,
+    output tlp_header_t m_write_header,
+    output logic m_write_first,
+    output logic m_write_last,
+    output logic [DATA_BITS-1:0] m_write_data,
     // Status.
-    input  logic                              status_taken,
-    input  logic                              interrupt_taken,
-    output due_t                              due,
-    output channel_readings_t                 readings,
-    output logic                              stopped
+    input logic status_taken,
+    input logic interrupt_taken,
+    output due_t due,
+    output channel_readings_t readings,
+    output logic stopped
 );
   localparam bit IS_PEER = KIND == KIND_PEER;
   localparam int unsigned LANE_BITS = $clog2(DATA_BITS / 8);
@@ -173,6 +173,8 @@ module crosslane_writer
       end
       for (int unsigned n = 1; n < RING_READ_CLOCKS; n++) stage[n] <= stage[n-1];
     end
+    // Registers, not a shift register in memory, whose output comes late in the clock.
+    if (rst) stage[1] <= '0;
     if (rst || fault_valid || (abandon && drop)) begin
       started <= 1'b0;
       stage_valid <= '0;

@@ -92,7 +92,7 @@ class WriterBench:
         Clock(dut.clk, 4, unit="ns").start()
         for name in ("settings", "s_tvalid", "descriptor_valid", "posted", "m_write_ready",
                      "status_taken", "interrupt_taken", "reset_counters", "time_i",
-                     "function_i"):  # fmt: skip
+                     "function_i", "feed_failed"):  # fmt: skip
             getattr(dut, name).value = 0
         dut.rst.value = 1
         await FallingEdge(dut.clk)

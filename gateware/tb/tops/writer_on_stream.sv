@@ -29,6 +29,7 @@ module writer_on_stream
     output logic                              feed_take,
     output logic              [          5:0] feed_take_back,
     output logic              [          6:0] feed_take_bytes,
+    input  logic                              feed_failed,
     output logic                              feed_generated,
     output logic                              command_done,
     output logic                              message_begun,
@@ -58,8 +59,7 @@ module writer_on_stream
       .DATA_BITS(DATA_BITS),
       .MAX_WRITE(MAX_WRITE)
   ) writer (
-      .*,
-      .feed_failed(1'b0)
+      .*
   );
 
 endmodule
