@@ -1,0 +1,889 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_shim_us against cocotbext-pcie's model of the UltraScale+ hard block: its four streams by
+themselves (every field, order, rate), and the whole of it below a root complex."""
+
+import itertools
+import os
+import random
+from fractions import Fraction
+
+import cocotb
+import pytest
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, FallingEdge, RisingEdge, with_timeout
+from cocotbext.axi import AxiStreamBus
+from cocotbext.pcie.core import RootComplex
+from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
+from cocotbext.pcie.core.utils import PcieId
+from cocotbext.pcie.xilinx.us import UltraScalePlusPcieDevice
+from cocotbext.pcie.xilinx.us.interface import CcSink, CqSource, RcSource, RqSink
+from cocotbext.pcie.xilinx.us.tlp import ErrorCode, Tlp_us
+from packed import pack, unpack
+from simulate import simulate
+from tlp_stream import (
+    COMPLETION,
+    COMPLETION_DATA,
+    MEMORY_READ,
+    MEMORY_WRITE,
+    NO_BAR,
+    Clocks,
+    Tlp,
+    TlpSink,
+    TlpSource,
+    memory_read,
+    memory_write,
+)
+
+DATA_BITS = int(os.environ.get("DATA_BITS", "256"))
+LANES = DATA_BITS // 32
+CQ_TLPS, CC_TLPS, RQ_TLPS, RC_TLPS = (
+    int(n) for n in os.environ.get("TLPS_PER_BEAT", "1 1 1 1").split()
+)
+SEED = int(os.environ.get("SEED", "1"))
+WRITES = (TlpType.MEM_WRITE, TlpType.MEM_WRITE_64)
+# Double words of payload: what just fits a beat or does not, and the usual payloads.
+LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 20, 28, 29, 32, 33, 64]
+RATE_LENGTHS = [1, 9, 16, 17, 32, 64, 128, 256]
+
+INPUTS = {
+    "pcie_rq_seq_num0": 0,
+    "pcie_rq_seq_num_vld0": 0,
+    "pcie_rq_seq_num1": 0,
+    "pcie_rq_seq_num_vld1": 0,
+    "user_lnk_up": 1,
+    "cfg_bus_number": 5,
+    "cfg_max_payload": 1,
+    "cfg_max_read_req": 2,
+    "cfg_function_status": 7,
+    "cfg_interrupt_msix_enable": 1,
+    "cfg_interrupt_msix_mask": 0,
+    "cfg_mgmt_read_data": 0,
+    "cfg_mgmt_read_write_done": 0,
+    "cfg_flr_in_process": 0,
+    "cfg_fc_ph": 0,
+    "cfg_fc_pd": 0,
+    "cfg_fc_nph": 0,
+    "cfg_fc_cplh": 0,
+    "cfg_fc_cpld": 0,
+}
+
+
+def mend_enables(source):
+    """With straddling the model puts the byte enables at the nibble of the segment; PG213 says that
+    the first nibble belongs to the first TLP that begins in the beat."""
+    drive = source._drive
+
+    async def mended(beat):
+        if DATA_BITS == 512 and beat.tuser >> 80 & 3 == 1 and beat.tuser >> 82 & 3 == 2:
+            enables = beat.tuser & 0xFFFF
+            beat.tuser = beat.tuser & ~0xFFFF | (enables & 0xF0F0) >> 4
+        await drive(beat)
+
+    source._drive = mended
+
+
+class HardBlock:
+    """The streams of the hard block without what is behind them."""
+
+    def __init__(self, dut, has_engine=True):
+        self.dut = dut
+        self.clocks = Clocks(dut.clk)
+        bus = AxiStreamBus.from_prefix
+        self.cq = CqSource(bus(dut, "m_axis_cq"), dut.clk, dut.rst, segments=CQ_TLPS)
+        self.rc = RcSource(bus(dut, "m_axis_rc"), dut.clk, dut.rst, segments=RC_TLPS)
+        self.rq = RqSink(bus(dut, "s_axis_rq"), dut.clk, dut.rst, segments=RQ_TLPS)
+        self.cc = CcSink(bus(dut, "s_axis_cc"), dut.clk, dut.rst, segments=CC_TLPS)
+        if CQ_TLPS == 2:
+            mend_enables(self.cq)
+        dut.s_tx_valid.value = 0
+        dut.m_rx_ready.value = 0
+        if has_engine:
+            self.rx = TlpSink(dut, "m_rx", self.clocks, seed=SEED)
+            self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)
+
+    async def reset(self):
+        """Begins: all that is no stream at rest, credits without limit."""
+        for name, value in INPUTS.items():
+            getattr(self.dut, name).value = value
+        Clock(self.dut.clk, 4, unit="ns").start()
+        self.dut.rst.value = 1
+        await ClockCycles(self.dut.clk, 3)
+        self.dut.rst.value = 0
+        await ClockCycles(self.dut.clk, 3)
+
+    def pause(self, seed, how_often):
+        """Pauses on every stream."""
+        for part in [self.cq, self.rc, self.rq, self.cc]:
+            part.set_pause_generator(
+                (seed.random() < how_often for _ in itertools.count()) if how_often else None
+            )
+        self.rx.pause = how_often
+
+
+async def until(dut, condition, limit=20000):
+    """Goes on until the condition holds."""
+    for _ in range(limit):
+        if condition():
+            return
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"not within {limit} clocks")
+
+
+def received_request(seed):
+    """A request as the hard block hands it on, and what the engine is to get."""
+    kind = seed.choice(["write", "write", "write", "read", "other"])
+    length = seed.choice(LENGTHS)
+    tlp = Tlp_us()
+    tlp.address = seed.getrandbits(62) << 2
+    if kind == "write":
+        tlp.fmt_type = TlpType.MEM_WRITE_64
+        tlp.data = bytearray(seed.randbytes(4 * length))
+    elif kind == "read":
+        tlp.fmt_type = TlpType.MEM_READ_64
+        length = seed.choice([1, 2, 1024])
+    else:
+        tlp.fmt_type = seed.choice([TlpType.FETCH_ADD_64, TlpType.IO_READ, TlpType.IO_WRITE])
+        length = 1
+        if tlp.fmt_type != TlpType.IO_READ:
+            tlp.data = bytearray(seed.randbytes(4))
+    tlp.length = length
+    tlp.first_be = seed.choice([0xF, 0xC, 0x3, 0x0 if kind == "read" and length == 1 else 0x8])
+    tlp.last_be = seed.choice([0xF, 0x1]) if length > 1 else 0
+    tlp.requester_id = PcieId.from_int(seed.getrandbits(16))
+    tlp.tag = seed.getrandbits(8)
+    tlp.tc = TlpTc(seed.getrandbits(3))
+    tlp.attr = TlpAttr(seed.getrandbits(3))
+    tlp.bar_id = seed.choice([0, 1, 2, 6])
+    tlp.bar_aperture = seed.getrandbits(6)
+    tlp.completer_id = PcieId(0, 0, seed.getrandbits(3))
+    tlp.discontinue = kind == "write" and seed.random() < 0.1
+    expected = Tlp(
+        {
+            "kind": MEMORY_WRITE if kind == "write" else MEMORY_READ,
+            "address": tlp.address,
+            "length_dw": length,
+            "first_be": tlp.first_be,
+            "last_be": tlp.last_be,
+            "requester": int(tlp.requester_id),
+            "tag": tlp.tag,
+            "traffic_class": int(tlp.tc),
+            "attributes": int(tlp.attr),
+            "poisoned": int(tlp.discontinue),
+            "status": 0,
+            "byte_count": 0,
+            "completer": tlp.completer_id.function,
+            "bar": tlp.bar_id if tlp.bar_id < 6 and kind != "other" else NO_BAR,
+        },
+        bytes(tlp.data) if kind == "write" else b"",
+    )
+    return tlp, expected
+
+
+def received_completion(seed, length=None):
+    """A completion as the hard block hands it on, and what the engine is to get: nothing of one
+    that the hard block has made up."""
+    tlp = Tlp_us()
+    if length is None:
+        length = seed.choice([0, *LENGTHS])
+    tlp.fmt_type = TlpType.CPL_DATA if length else TlpType.CPL
+    tlp.length = length
+    tlp.data = bytearray(seed.randbytes(4 * length))
+    tlp.lower_address = seed.getrandbits(10) << 2
+    tlp.byte_count = seed.choice([4 * length, 4096]) if length else seed.choice([4, 4096])
+    tlp.status = CplStatus.SC if length else seed.choice([CplStatus.UR, CplStatus.CA, CplStatus.CRS])
+    tlp.error_code = seed.choice([ErrorCode.NORMAL_TERMINATION, ErrorCode.INVALID_TAG])
+    if not length and seed.random() < 0.3:
+        tlp.error_code = seed.choice([ErrorCode.TIMEOUT, ErrorCode.FLR])
+    tlp.ep = bool(length) and seed.random() < 0.1
+    tlp.requester_id = PcieId.from_int(seed.getrandbits(16))
+    tlp.completer_id = PcieId.from_int(seed.getrandbits(16))
+    tlp.tag = seed.getrandbits(8)
+    tlp.tc = TlpTc(seed.getrandbits(3))
+    tlp.attr = TlpAttr(seed.getrandbits(3))
+    tlp.request_completed = seed.random() < 0.5
+    tlp.discontinue = bool(length) and RC_TLPS == 1 and seed.random() < 0.1
+    expected = Tlp(
+        {
+            "kind": COMPLETION_DATA if length else COMPLETION,
+            "address": tlp.lower_address & 0x7F,
+            "length_dw": length,
+            "first_be": 0,
+            "last_be": 0,
+            "requester": int(tlp.requester_id),
+            "tag": tlp.tag,
+            "traffic_class": int(tlp.tc),
+            "attributes": int(tlp.attr),
+            "poisoned": int(tlp.ep or tlp.discontinue),
+            "status": int(tlp.status),
+            "byte_count": tlp.byte_count,
+            "completer": int(tlp.completer_id),
+            "bar": NO_BAR,
+        },
+        bytes(tlp.data),
+    )
+    return tlp, None if tlp.error_code >= 8 else expected
+
+
+def same(found, expected):
+    """Compares two lists of TLPs, field by field."""
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        differ = {
+            name: (value, one.header[name])
+            for name, value in other.header.items()
+            if one.header[name] != value
+        }
+        assert not differ, f"TLP {number}: expected, found: {differ}"
+        assert one.payload == other.payload, f"TLP {number}: payload"
+
+
+@cocotb.test()
+@cocotb.parametrize(how_often=[0.0, 0.5])
+async def what_comes_is_handed_on(dut, how_often):
+    """Every field and every byte, from both streams, in the order of each."""
+    seed = random.Random(SEED)
+    block = HardBlock(dut)
+    await block.reset()
+    block.pause(seed, how_often)
+    requests, completions = [], []
+    for _ in range(80):
+        if seed.random() < 0.5:
+            tlp, expected = received_request(seed)
+            block.cq.send_nowait(tlp.pack_us_cq())
+            requests.append(expected)
+        else:
+            tlp, expected = received_completion(seed)
+            block.rc.send_nowait(tlp.pack_us_rc())
+            if expected is not None:
+                completions.append(expected)
+    await until(dut, lambda: len(block.rx.tlps) >= len(requests) + len(completions))
+    await ClockCycles(dut.clk, 50)
+    found = list(block.rx.tlps)
+    found_requests = [tlp for tlp in found if tlp.is_request]
+    if CQ_TLPS == 2:
+        # A beat's flag stands for both TLPs in it: a neighbour may be poisoned as well.
+        for one, other in zip(found_requests, requests, strict=True):
+            assert one.poisoned >= other.poisoned
+            one.header["poisoned"] = other.poisoned
+    same(found_requests, requests)
+    same([tlp for tlp in found if not tlp.is_request], completions)
+
+
+@cocotb.test()
+async def a_completion_passes_no_request_before_it(dut):
+    """What the hard block hands on at RC after it has handed on requests at CQ comes out after
+    them."""
+    seed = random.Random(SEED + 5)
+    block = HardBlock(dut)
+    await block.reset()
+    order = []
+    for round_number in range(60):
+        block.rx.pause = seed.choice([0.0, 0.5, 0.9])
+        for _ in range(seed.randrange(1, 4)):
+            tlp, expected = received_request(seed)
+            tlp.discontinue = False
+            expected.header["poisoned"] = 0
+            block.cq.send_nowait(tlp.pack_us_cq())
+            order.append(expected)
+        # Until CQ has taken the last beat (the source needs some clocks to begin).
+        await ClockCycles(dut.clk, 3)
+        await until(dut, lambda: block.cq.idle() and not dut.m_axis_cq_tvalid.value)
+        tlp, expected = received_completion(seed, seed.choice(LENGTHS[:8]))
+        tlp.discontinue = False
+        expected.header["poisoned"] = int(tlp.ep)
+        block.rc.send_nowait(tlp.pack_us_rc())
+        order.append(expected)
+        await ClockCycles(dut.clk, 3)
+        await until(dut, lambda: block.rc.idle() and not dut.m_axis_rc_tvalid.value)
+        # A later request may pass; here it waits.
+        await until(dut, lambda n=len(order): len(block.rx.tlps) == n)
+        del round_number
+    await until(dut, lambda: len(block.rx.tlps) >= len(order))
+    same(list(block.rx.tlps), order)
+
+
+def sent_tlp(seed):
+    """A TLP of the engine."""
+    kind = seed.choice([MEMORY_READ, MEMORY_WRITE, MEMORY_WRITE, COMPLETION, COMPLETION_DATA])
+    length = seed.choice(LENGTHS)
+    if kind == MEMORY_READ:
+        length = seed.choice([1, 2, 128, 1024])
+    elif kind == COMPLETION:
+        length = 0
+    elif kind == COMPLETION_DATA:
+        length = seed.choice([1, 1, *LENGTHS])
+    request = kind in (MEMORY_READ, MEMORY_WRITE)
+    header = {
+        "kind": kind,
+        "address": seed.getrandbits(62) << 2 if request else seed.getrandbits(7),
+        "length_dw": length,
+        "first_be": seed.choice([0xF, 0x8, 0x6]) if request else 0,
+        "last_be": 0 if length == 1 or not request else seed.choice([0xF, 0x3]),
+        "requester": seed.getrandbits(16),
+        "tag": seed.getrandbits(8),
+        "traffic_class": seed.getrandbits(3),
+        "attributes": seed.getrandbits(3),
+        "poisoned": int(seed.random() < 0.1),
+        "status": 0 if request else seed.choice([0, 1, 4]),
+        "byte_count": 0 if request else seed.choice([1, 4, 4096]),
+        "completer": 0 if request else seed.getrandbits(16),
+    }
+    data = kind in (MEMORY_WRITE, COMPLETION_DATA)
+    return Tlp(header, seed.randbytes(4 * length) if data else b"")
+
+
+def request_matches(frame, tlp):
+    """Compares a frame of RQ with what the engine has sent."""
+    # The model's class knows nothing of locked or wide requests; it unpacks the descriptor.
+    found = Tlp_us.unpack_us_rq(frame)
+    write = tlp.kind == MEMORY_WRITE
+    assert found.fmt_type in (WRITES if write else (TlpType.MEM_READ, TlpType.MEM_READ_64))
+    assert found.address == tlp.address
+    assert found.length == tlp.length_dw
+    assert (found.first_be, found.last_be) == (tlp.first_be, tlp.last_be)
+    assert int(found.requester_id) == tlp.requester
+    assert found.tag == tlp.tag
+    assert (int(found.tc), int(found.attr)) == (tlp.traffic_class, tlp.attributes)
+    assert found.ep == bool(tlp.poisoned)
+    assert not found.discontinue and not found.requester_id_enable
+    assert bytes(found.data) == tlp.payload
+    assert len(frame.data) == 4 + len(tlp.payload) // 4
+
+
+def completion_matches(frame, tlp):
+    """Compares a frame of CC with what the engine has sent."""
+    found = Tlp_us.unpack_us_cc(frame)
+    assert found.lower_address == tlp.address
+    assert found.length == tlp.length_dw
+    assert found.byte_count == tlp.byte_count
+    assert int(found.status) == tlp.status
+    assert int(found.requester_id) == tlp.requester
+    assert int(found.completer_id) == tlp.completer
+    assert found.tag == tlp.tag
+    assert (int(found.tc), int(found.attr)) == (tlp.traffic_class, tlp.attributes)
+    assert found.ep == bool(tlp.poisoned)
+    assert not found.discontinue and not found.completer_id_enable
+    assert bytes(found.data) == tlp.payload
+    assert len(frame.data) == 3 + len(tlp.payload) // 4
+
+
+class Numbers:
+    """Gives the sequence numbers of requests back, some clocks after they have left RQ."""
+
+    def __init__(self, block, seed, delay):
+        self.block, self.seed, self.delay = block, seed, delay
+        self.taken = []
+        self.waiting = []  # (clock, number)
+        self.writes_back = 0
+        cocotb.start_soon(self._run())
+
+    async def _run(self):
+        dut = self.block.dut
+        while True:
+            await RisingEdge(dut.clk)
+            now = self.block.clocks.now
+            while not self.block.rq.empty():
+                frame = self.block.rq.recv_nowait()
+                self.taken.append(frame)
+                delay = self.seed.randrange(*self.delay)
+                earliest = self.waiting[-1][0] if self.waiting else 0
+                self.waiting.append((max(now + delay, earliest), frame.seq_num))
+            for port in (0, 1):
+                valid = getattr(dut, f"pcie_rq_seq_num_vld{port}")
+                valid.value = 0
+                if (port == 0 or DATA_BITS == 512) and self.waiting and self.waiting[0][0] <= now:
+                    number = self.waiting.pop(0)[1]
+                    getattr(dut, f"pcie_rq_seq_num{port}").value = number
+                    valid.value = 1
+                    self.writes_back += number >> 5
+
+
+@cocotb.test()
+@cocotb.parametrize(how_often=[0.0, 0.5], delay=[(1, 4), (30, 60)])
+async def what_is_sent_arrives(dut, how_often, delay):
+    """Every field and every byte, in the order of each stream; and no completion is on CC before
+    the numbers of all writes before it are back, but one with relaxed ordering."""
+    seed = random.Random(SEED + 2)
+    block = HardBlock(dut)
+    await block.reset()
+    block.pause(seed, how_often)
+    numbers = Numbers(block, seed, delay)
+    sent = [sent_tlp(seed) for _ in range(80)]
+    block.tx.queue.extend(sent)
+    requests = [tlp for tlp in sent if tlp.is_request]
+    completions = []
+    writes = 0
+    for tlp in sent:
+        writes += tlp.kind == MEMORY_WRITE
+        if not tlp.is_request:
+            completions.append((tlp, 0 if tlp.attributes & 2 else writes))
+    found = []
+    early = 0
+
+    def collect():
+        nonlocal early
+        while not block.cc.empty():
+            frame = block.cc.recv_nowait()
+            tlp, ahead = completions[len(found)]
+            # A number is seen by the shim in the clock in which it stands at its port.
+            assert numbers.writes_back >= ahead, f"completion {len(found)} passes a write"
+            early += tlp.attributes & 2 != 0 and numbers.writes_back < ahead
+            found.append(frame)
+        return len(found) == len(completions) and len(numbers.taken) == len(requests)
+
+    await until(dut, collect)
+    for frame, tlp in zip(numbers.taken, requests, strict=True):
+        request_matches(frame, tlp)
+    for frame, (tlp, _) in zip(found, completions, strict=True):
+        completion_matches(frame, tlp)
+
+
+def clocks_needed(descriptor, payload, tlps_per_beat):
+    """Clocks a TLP: what the interface needs, and what the engine's stream needs."""
+    segment = LANES // tlps_per_beat
+    segments = -(-(descriptor + payload) // segment)
+    return Fraction(segments * segment, LANES), max(1, -(-payload // LANES))
+
+
+def assert_rate(what, count, clocks, descriptor, payload, tlps_per_beat):
+    """At least 99 % of what interface and stream can carry."""
+    interface, stream = clocks_needed(descriptor, payload, tlps_per_beat)
+    bound = count * max(interface, stream)
+    print(f"RATE {what} {DATA_BITS} {tlps_per_beat} {payload * 4} {float(bound):.0f} {clocks}")
+    assert clocks * 99 <= bound * 100 + 200, (
+        f"{what} {payload} DW: {clocks} clocks, the interface needs {float(bound):.0f}"
+    )
+
+
+@cocotb.test()
+async def the_rate_is_the_interfaces(dut):
+    """Each stream by itself, without a pause."""
+    seed = random.Random(SEED + 3)
+    block = HardBlock(dut)
+    await block.reset()
+    Numbers(block, seed, (4, 8))
+    for payload in RATE_LENGTHS:
+        count = max(17, 300 // max(2, payload // LANES))
+        for what in ["rc", "cq", "rq", "cc"]:
+            block.rx.tlps.clear()
+            tlps = []
+            for _ in range(count):
+                data = seed.randbytes(4 * payload)
+                if what == "rc":
+                    tlp, _ = received_completion(seed, payload)
+                    block.rc.send_nowait(tlp.pack_us_rc())
+                elif what == "cq":
+                    tlp = Tlp_us()
+                    tlp.fmt_type = TlpType.MEM_WRITE_64
+                    tlp.set_addr_be_data(0x1000, data)
+                    block.cq.send_nowait(tlp.pack_us_cq())
+                elif what == "rq":
+                    tlps.append(memory_write(0x4000, data))
+                else:
+                    header = {"kind": COMPLETION_DATA, "length_dw": payload, "byte_count": 4}
+                    tlps.append(Tlp(header, data))
+            block.tx.queue.extend(tlps)
+            if tlps:
+                taken = []
+
+                def collect(taken=taken):
+                    while not block.cc.empty():
+                        taken.append(block.cc.recv_nowait())
+                    return block.tx.is_idle
+
+                await until(dut, collect)
+                await ClockCycles(dut.clk, 40)
+                clocks = tlps[-1].first_clock - tlps[0].first_clock
+                assert_rate(what, count - 1, clocks, 4 if what == "rq" else 3, payload,
+                            RQ_TLPS if what == "rq" else CC_TLPS)
+            else:
+                await until(dut, lambda n=count: len(block.rx.tlps) == n)
+                clocks = block.rx.tlps[-1].first_clock - block.rx.tlps[0].first_clock
+                assert_rate(what, count - 1, clocks, 3 if what == "rc" else 4, payload,
+                            RC_TLPS if what == "rc" else CQ_TLPS)
+
+
+@cocotb.test()
+async def requests_and_completions_take_turns(dut):
+    """With both receive streams full neither waits for more than the other's TLP."""
+    seed = random.Random(SEED + 4)
+    block = HardBlock(dut)
+    await block.reset()
+    for _ in range(50):
+        tlp = Tlp_us()
+        tlp.fmt_type = TlpType.MEM_WRITE_64
+        tlp.set_addr_be_data(0x1000, seed.randbytes(64))
+        block.cq.send_nowait(tlp.pack_us_cq())
+        tlp, _ = received_completion(seed, 16)
+        block.rc.send_nowait(tlp.pack_us_rc())
+    await until(dut, lambda: len(block.rx.tlps) == 100)
+    kinds = [tlp.is_request for tlp in block.rx.tlps][10:-10]
+    longest = max(len(list(group)) for _, group in itertools.groupby(kinds))
+    assert longest <= 4, f"{longest} of one stream in a row"
+
+
+async def clocks_between(dut, begin, end):
+    """Clocks from the one that sees `begin` valid to the one that sees `end` valid."""
+    await until(dut, lambda: getattr(dut, begin).value)
+    clocks = 0
+    while not getattr(dut, end).value:
+        await RisingEdge(dut.clk)
+        clocks += 1
+    return clocks
+
+
+@cocotb.test()
+async def latency(dut):
+    """From the clock that takes the first beat to the one that offers the first beat."""
+    seed = random.Random(SEED)
+    block = HardBlock(dut)
+    await block.reset()
+    for what in ["cq", "rc", "rq", "cc"]:
+        await ClockCycles(dut.clk, 20)
+        begin, end = f"m_axis_{what}_tvalid", "m_rx_valid"
+        if what == "cq":
+            tlp = Tlp_us()
+            tlp.fmt_type = TlpType.MEM_WRITE_64
+            tlp.set_addr_be_data(0x1000, seed.randbytes(4))
+            block.cq.send_nowait(tlp.pack_us_cq())
+            # At 64 bits the descriptor takes two beats.
+            expected = 3 + (LANES == 2)
+        elif what == "rc":
+            block.rc.send_nowait(received_completion(seed, 1)[0].pack_us_rc())
+            expected = 3 + (LANES == 2)
+        else:
+            begin, end = "s_tx_valid", f"s_axis_{what}_tvalid"
+            header = {"kind": COMPLETION, "byte_count": 4}
+            block.tx.queue.append(
+                memory_write(0x4000, bytes(4)) if what == "rq" else Tlp(header)
+            )
+            # With straddling a short TLP waits a clock for another one.
+            expected = 1 + ((RQ_TLPS if what == "rq" else CC_TLPS) == 2)
+            if what == "cc":
+                # It waits for the number of the write: the numbers come back by hand.
+                dut.pcie_rq_seq_num0.value = 0x20
+                dut.pcie_rq_seq_num_vld0.value = 1
+        clocks = await with_timeout(clocks_between(dut, begin, end), 1, "us")
+        print(f"LATENCY {what} {DATA_BITS} {clocks}")
+        assert clocks == expected, f"{what}: {clocks} clocks"
+
+
+def room(dut):
+    """The classes that are open."""
+    return vars(unpack("room_t", int(dut.room.value)))
+
+
+@cocotb.test()
+async def room_follows_the_credits(dut):
+    """A class is open while there are credits for a TLP of the largest size."""
+    block = HardBlock(dut)
+    await block.reset()
+    # At first the hard block is asked for the limits: 0 is without end.
+    limits = {"ph": 8, "pd": 64, "nph": 4, "cplh": 0, "cpld": 0}
+
+    async def show(values):
+        for name, value in values.items():
+            getattr(dut, f"cfg_fc_{name}").value = value
+        await ClockCycles(dut.clk, 4)
+
+    dut.user_lnk_up.value = 0
+    await ClockCycles(dut.clk, 4)
+    assert room(dut) == {"posted": 0, "nonposted": 0, "completion": 0}
+    dut.user_lnk_up.value = 1
+    await show(limits)
+    assert int(dut.cfg_fc_sel.value) == 0b101
+    await until(dut, lambda: int(dut.cfg_fc_sel.value) == 0b100, 40)
+    await ClockCycles(dut.clk, 40)
+    # MPS is 256 bytes: 16 credits of data.
+    for ph, pd, nph, open_ in [
+        (1, 16, 1, (1, 1, 1)),
+        (1, 15, 1, (0, 1, 1)),
+        (0, 64, 1, (0, 1, 1)),
+        (8, 64, 0, (1, 0, 1)),
+        (0, 0, 0, (0, 0, 1)),
+    ]:
+        await show({"ph": ph, "pd": pd, "nph": nph, "cplh": 0, "cpld": 0})
+        assert tuple(room(dut)[n] for n in ("posted", "nonposted", "completion")) == open_
+    # What is on its way to the link is counted in.
+    await show({"ph": 2, "pd": 32, "nph": 2})
+    assert room(dut)["posted"] and room(dut)["nonposted"]
+    block.tx.queue.append(memory_write(0x4000, bytes(64)))
+    block.tx.queue.append(memory_write(0x5000, bytes(64)))
+    await ClockCycles(dut.clk, 30)
+    assert not room(dut)["posted"] and room(dut)["nonposted"]
+    block.tx.queue.extend(memory_read(0x4000, 64, tag) for tag in range(2))
+    await ClockCycles(dut.clk, 30)
+    assert not room(dut)["nonposted"]
+    Numbers(block, random.Random(1), (1, 2))
+    await ClockCycles(dut.clk, 30)
+    assert room(dut) == {"posted": 1, "nonposted": 1, "completion": 1}
+
+
+@cocotb.test()
+async def numbers_run_out(dut):
+    """Without numbers coming back 31 writes and 31 reads go out, and no more; without Bus Master
+    Enable a completion waits for none of them."""
+    block = HardBlock(dut)
+    await block.reset()
+    block.tx.queue.extend(memory_write(0x4000, bytes(4)) for _ in range(40))
+    await ClockCycles(dut.clk, 300)
+    assert block.rq.count() == 31
+    dut.cfg_function_status.value = 3
+    numbers = Numbers(block, random.Random(1), (1, 2))
+    await until(dut, lambda: len(numbers.taken) == 40, 300)
+    await ClockCycles(dut.clk, 20)
+    numbers.delay = (100000, 100001)
+    block.tx.queue.append(memory_write(0x4000, bytes(4)))
+    block.tx.queue.append(Tlp({"kind": COMPLETION, "byte_count": 4}))
+    await until(dut, lambda: block.cc.count() == 1, 100)
+
+
+async def send_by_hand(dut, tlp, beats=None):
+    """Puts the first so many beats of a TLP on the engine's stream."""
+    size = DATA_BITS // 8
+    count = max(1, -(-len(tlp.payload) // size))
+    for beat in range(count if beats is None else beats):
+        dut.s_tx_valid.value = 1
+        dut.s_tx_first.value = beat == 0
+        dut.s_tx_last.value = beat == count - 1
+        dut.s_tx_header.value = pack("tlp_header_t", **tlp.header) if beat == 0 else 0
+        piece = tlp.payload[beat * size : (beat + 1) * size]
+        dut.s_tx_data.value = int.from_bytes(piece, "little")
+        await RisingEdge(dut.clk)
+        await until(dut, lambda: dut.s_tx_ready.value, 200)
+    dut.s_tx_valid.value = 0
+
+
+@cocotb.test()
+@cocotb.parametrize(beats=[0, 1, 2, 5], kind=[MEMORY_WRITE, COMPLETION_DATA])
+async def function_level_reset(dut, beats, kind):
+    """The engine is reset in the middle of what it sends and takes: what had begun to leave is ended
+    and marked, what comes meanwhile is lost, and afterwards all is well."""
+    seed = random.Random(SEED + beats)
+    block = HardBlock(dut, has_engine=False)
+    await block.reset()
+    numbers = Numbers(block, seed, (1, 4))
+    lanes = 16 * LANES
+    for _ in range(3):
+        tlp = Tlp_us()
+        tlp.fmt_type = TlpType.MEM_WRITE_64
+        tlp.set_addr_be_data(0x1000, seed.randbytes(4 * lanes))
+        block.cq.send_nowait(tlp.pack_us_cq())
+    header = {"kind": kind, "address": 0, "length_dw": lanes, "first_be": 15, "last_be": 15}
+    long = Tlp(header, seed.randbytes(4 * lanes))
+    if beats:
+        await send_by_hand(dut, long, beats)
+    else:
+        await ClockCycles(dut.clk, 10)
+    # A few beats of what comes are taken, then nothing: an engine that hangs.
+    for _ in range(seed.randrange(1, 20)):
+        dut.m_rx_ready.value = 1
+        await RisingEdge(dut.clk)
+    dut.m_rx_ready.value = 0
+    dut.cfg_flr_in_process.value = 1
+    await until(dut, lambda: dut.engine_rst.value, 10)
+    await until(dut, lambda: dut.cfg_flr_done.value, 400)
+    assert dut.engine_rst.value
+    dut.cfg_flr_in_process.value = 0
+    await until(dut, lambda: not dut.engine_rst.value, 10)
+    # What comes now is whole: the sink looks for a beginning.
+    rx = TlpSink(dut, "m_rx", block.clocks, seed=SEED)
+    await ClockCycles(dut.clk, 100)
+    assert not dut.engine_rst.value, "one reset"
+    ended = numbers.taken if kind == MEMORY_WRITE else [block.cc.recv_nowait()] if beats else []
+    assert len(ended) == (beats > 0)
+    for frame in ended:
+        assert frame.discontinue and len(frame.data) == lanes + (4 if kind == MEMORY_WRITE else 3)
+    # Both directions again.
+    rx.tlps.clear()
+    rx.pause = 0.2
+    tlp, expected = received_request(seed)
+    tlp.discontinue = expected.header["poisoned"] = 0
+    block.cq.send_nowait(tlp.pack_us_cq())
+    numbers.taken.clear()
+    write = memory_write(0x8000, seed.randbytes(100))
+    await send_by_hand(dut, write)
+    answer = Tlp({"kind": COMPLETION_DATA, "length_dw": 1, "byte_count": 4}, seed.randbytes(4))
+    await send_by_hand(dut, answer)
+    await until(dut, lambda: block.cc.count() and numbers.taken and rx.tlps, 400)
+    same(list(rx.tlps), [expected])
+    request_matches(numbers.taken[0], write)
+    completion_matches(block.cc.recv_nowait(), answer)
+
+
+class Engine:
+    """A memory behind BAR 0, and reads of host memory: what an engine would do, in Python."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.clocks = Clocks(dut.clk)
+        self.memory = bytearray(65536)
+        self.reads = {}  # tag: (where its data begin, data, bytes still to come)
+        self.rx = TlpSink(dut, "m_rx", self.clocks, self.take, seed=SEED)
+        self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)
+
+    def take(self, tlp):
+        """Serves a TLP."""
+        at = tlp.address & 0xFFFF
+        if tlp.kind == MEMORY_WRITE:
+            assert tlp.bar == 0
+            for n, byte in enumerate(tlp.payload):
+                dw = n // 4
+                enables = tlp.first_be if dw == 0 else 0xF
+                if dw == tlp.length_dw - 1 and dw:
+                    enables = tlp.last_be
+                if enables >> n % 4 & 1:
+                    self.memory[at + n] = byte
+        elif tlp.kind == MEMORY_READ:
+            assert tlp.bar == 0 and tlp.length_dw <= 64
+            first = (tlp.first_be & -tlp.first_be).bit_length() - 1 if tlp.first_be else 0
+            last = tlp.last_be or tlp.first_be
+            end = tlp.length_dw * 4 - (4 - last.bit_length() if last else 3)
+            fields = {n: tlp.header[n] for n in ("requester", "tag", "traffic_class", "attributes")}
+            self.tx.queue.append(
+                Tlp(
+                    {
+                        "kind": COMPLETION_DATA,
+                        "address": (at + first) & 0x7F,
+                        "length_dw": tlp.length_dw,
+                        "byte_count": max(1, end - first),
+                        **fields,
+                    },
+                    bytes(self.memory[at : at + 4 * tlp.length_dw]),
+                )
+            )
+        else:
+            assert tlp.status == 0 and not tlp.poisoned
+            data, left = self.reads[tlp.tag]
+            begin = tlp.address & 3
+            part = tlp.payload[begin : begin + left]
+            assert tlp.byte_count == left
+            data.extend(part)
+            self.reads[tlp.tag] = (data, left - len(part))
+
+
+@cocotb.test()
+async def below_a_root_complex(dut):
+    """The whole model: enumeration, BAR accesses from the host, reads and writes of host memory, all
+    at once; the function's settings and the credits come out of the model."""
+    seed = random.Random(SEED + 7)
+    for name, value in INPUTS.items():
+        getattr(dut, name).value = value
+    buses = {
+        f"{n}_bus": AxiStreamBus.from_prefix(dut, f"{'s' if n in ('rq', 'cc') else 'm'}_axis_{n}")
+        for n in ["rq", "rc", "cq", "cc"]
+    }
+    signals = {
+        name: getattr(dut, name)
+        for name in [
+            *(n for n in INPUTS if n != "cfg_flr_in_process"),
+            "cfg_fc_sel",
+            "pcie_cq_np_req",
+            "cfg_mgmt_addr",
+            "cfg_mgmt_function_number",
+            "cfg_mgmt_read",
+            "cfg_mgmt_write",
+            "cfg_mgmt_write_data",
+            "cfg_mgmt_byte_enable",
+            "cfg_mgmt_debug_access",
+        ]
+    }
+    root = RootComplex()
+    device = UltraScalePlusPcieDevice(
+        cq_straddle=CQ_TLPS == 2,
+        cc_straddle=CC_TLPS == 2,
+        rq_straddle=RQ_TLPS == 2,
+        rc_straddle=RC_TLPS >= 2,
+        rc_4tlp_straddle=RC_TLPS == 4,
+        max_payload_size=1024,
+        enable_extended_tag=True,
+        pf0_msix_enable=True,
+        pf0_msix_table_size=7,
+        user_clk=dut.clk,
+        user_reset=dut.rst,
+        **buses,
+        **signals,
+    )
+    if CQ_TLPS == 2:
+        mend_enables(device.cq_source)
+    root.make_port().connect(device)
+    device.functions[0].configure_bar(0, 65536)
+    root.max_payload_size = 1
+    root.max_read_request_size = 2
+    await with_timeout(FallingEdge(dut.rst), 10, "us")
+    engine = Engine(dut)
+    await ClockCycles(dut.clk, 50)
+    settings = unpack("function_t", int(dut.function_o.value))
+    assert settings.link_up and not settings.bus_master
+    await with_timeout(root.enumerate(), 500, "us")
+    found = root.find_device(device.functions[0].pcie_id)
+    await found.enable_device()
+    await found.set_master()
+    await ClockCycles(dut.clk, 50)
+    settings = unpack("function_t", int(dut.function_o.value))
+    assert settings.bus_master and settings.extended_tags and settings.max_payload == 1
+    assert settings.max_read_request == 2
+    assert settings.routing_id == int(device.functions[0].pcie_id)
+    assert settings.relaxed_ordering == device.functions[0].pcie_cap.enable_relaxed_ordering
+    assert room(dut) == {"posted": 1, "nonposted": 1, "completion": 1}
+    engine.rx.pause = 0.2
+
+    region = root.mem_pool.alloc_region(65536)
+    base = region.get_absolute_address(0)
+    bar = found.bar_window[0]
+    expected = bytearray(65536)
+    region[0:65536] = bytes(expected)
+    requester = int(device.functions[0].pcie_id)
+
+    async def host():
+        shadow = bytearray(4096)
+        for _ in range(40):
+            at, count = seed.randrange(3000), seed.randrange(1, 200)
+            data = seed.randbytes(count)
+            await bar.write(at, data)
+            shadow[at : at + count] = data
+            at, count = seed.randrange(3000), seed.randrange(1, 120)
+            assert await bar.read(at, count) == bytes(shadow[at : at + count]), "BAR read"
+
+    task = cocotb.start_soon(host())
+    for _ in range(60):
+        at = seed.randrange(200) * 256 + seed.randrange(128)
+        data = seed.randbytes(seed.choice([1, 3, 4, 64, 128, 120]))
+        engine.tx.queue.append(memory_write(base + at, data, requester=requester))
+        expected[at : at + len(data)] = data
+    await until(dut, lambda: engine.tx.is_idle)
+    await ClockCycles(dut.clk, 300)
+    assert region[0:65536] == bytes(expected), "host memory"
+    wanted = {}
+    for tag in range(32):
+        at = seed.randrange(64) * 1024 + seed.randrange(500)
+        count = seed.choice([1, 4, 64, 512, 500])
+        engine.reads[tag] = (bytearray(), count)
+        wanted[tag] = bytes(expected[at : at + count])
+        engine.tx.queue.append(memory_read(base + at, count, tag, requester=requester))
+    await until(dut, lambda: all(left == 0 for _, left in engine.reads.values()))
+    for tag, data in wanted.items():
+        assert bytes(engine.reads[tag][0]) == data, f"read {tag}"
+    await with_timeout(task, 500, "us")
+
+
+CONFIGURATIONS = [
+    (64, "1 1 1 1"),
+    (128, "1 1 1 1"),
+    (256, "1 1 1 1"),
+    (256, "1 1 1 2"),
+    (512, "1 1 1 1"),
+    (512, "2 2 2 2"),
+    (512, "2 2 2 4"),
+]
+
+
+@pytest.mark.parametrize(("data_bits", "tlps_per_beat"), CONFIGURATIONS)
+def test_shim_us(data_bits, tlps_per_beat):
+    cq, cc, rq, rc = (int(n) for n in tlps_per_beat.split())
+    simulate(
+        __file__,
+        "crosslane_shim_us",
+        {"DATA_BITS": data_bits, "CQ_TLPS": cq, "CC_TLPS": cc, "RQ_TLPS": rq, "RC_TLPS": rc},
+        environment={"DATA_BITS": str(data_bits), "TLPS_PER_BEAT": tlps_per_beat},
+        tests=os.environ.get("ONLY"),
+    )
