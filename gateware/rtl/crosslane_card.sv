@@ -51,6 +51,9 @@ module crosslane_card
   localparam int unsigned WRITERS = C2H + PEER;
   localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1;
 
+  logic engine_busy, user_busy;
+  assign busy_o = engine_busy || user_busy;
+
   always_ff @(posedge clk) begin
     time_o <= time_set_valid ? time_set_value : time_o + 1'b1;
     if (rst) time_o <= '0;
@@ -99,7 +102,7 @@ module crosslane_card
   ) engine (
       .*,
       .time_i(time_o),
-      .busy  (busy_o)
+      .busy  (engine_busy)
   );
 
   crosslane_user #(

@@ -41,7 +41,7 @@ module crosslane_lanes
     output logic           [         15:0] feed_available,
     input  logic                           feed_move,
     input  logic                           feed_take,
-    input  logic           [          1:0] feed_take_back,
+    input  logic           [          5:0] feed_take_back,
     input  logic           [          6:0] feed_take_bytes,
     output logic           [DATA_BITS-1:0] feed_data,
     // A TLP has been taken in: pulse.
@@ -210,7 +210,7 @@ module crosslane_lanes
   assign out_valid = feed_covered || drain_take;
   assign out_lane = feed_take ? feed_index : drain_lane;
   assign out_bytes = feed_take ? feed_take_bytes : drain_bytes;
-  assign read_offset = FIFO_BITS'(taken[out_lane]) - FIFO_BITS'(feed_take ? feed_take_back : 2'd0);
+  assign read_offset = FIFO_BITS'(taken[out_lane]) - FIFO_BITS'(feed_take ? feed_take_back : 6'd0);
   assign drain_under_way = in_pipe_drain != '0;
   assign drain_checked = in_pipe_drain[RING_READ_CLOCKS-1] && moved;
 

@@ -184,22 +184,30 @@ package crosslane_pkg;
   // A write TLP that is to be sent, or a fault whose turn has come. What peer channels alone need
   // stands first: the others leave it out.
   typedef struct packed {
-    logic [31:0] sent;             // the channel's count of bytes at the end of this TLP
-    logic        begins;           // the descriptor's first
+    logic [31:0] sent;            // the channel's count of bytes at the end of this TLP
+    logic        begins;          // the descriptor's first
     logic        await_credit;
     logic        command;
     logic        generated;
-    logic        ends;             // the descriptor's last
+    logic        ends;            // the descriptor's last
     logic        write_status;
     logic        send_interrupt;
-    logic        fault;            // no TLP: the channel stops here
+    logic        fault;           // no TLP: the channel stops here
     error_e      error;
-    logic [63:0] address;          // of the first byte
-    logic [11:0] rest;             // bytes less 1
-    logic [11:0] extent;           // the same, from byte 0 of the first double word
+    logic [63:0] address;         // of the first byte
+    logic [11:0] rest;            // bytes less 1
+    logic [11:0] extent;          // the same, from byte 0 of the first double word
   } write_chunk_t;
 
   localparam int unsigned WRITE_CHUNK_PEER_BITS = 36;
+
+  // What feeds a write channel: registers/engine.rdl, stream_source_e.
+  typedef enum logic [1:0] {
+    STREAM_GENERATOR = 2'd0,
+    STREAM_H2C       = 2'd1,
+    STREAM_LANE      = 2'd2,
+    STREAM_NOTHING   = 2'd3
+  } stream_e;
 
   // The user circuit's registers, 0x2000 of BAR 0.
   typedef struct packed {

@@ -146,7 +146,7 @@ class Lanes:
         take = move and self.hungry and available > 0 and self.random.random() < self.takes
         entry = None
         if take:
-            back = 0 if self.whole_beats else self.random.randrange(4)
+            back = 0 if self.whole_beats else self.random.randrange(self.bytes)
             most = min(self.bytes - back, available)
             count = most if self.whole_beats else self.random.randint(1, most)
             at = self.taken[lane]
