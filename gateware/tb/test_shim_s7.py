@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_shim_s7: TLPs in band as cocotbext-pcie packs and unpacks them, on streams driven here."""
+
+import os
+import random
+
+import cocotb
+import pytest
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
+from cocotbext.pcie.core.tlp import Tlp as WireTlp
+from cocotbext.pcie.core.utils import PcieId
+from packed import unpack
+from simulate import simulate
+from tlp_stream import (
+    COMPLETION,
+    COMPLETION_DATA,
+    MEMORY_READ,
+    MEMORY_WRITE,
+    NO_BAR,
+    Clocks,
+    Tlp,
+    TlpSink,
+    TlpSource,
+    memory_write,
+)
+
+DATA_BITS = int(os.environ.get("DATA_BITS", "64"))
+LANES = DATA_BITS // 32
+SEED = int(os.environ.get("SEED", "1"))
+LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33]
+INPUTS = {
+    "m_axis_rx_tvalid": 0,
+    "tx_buf_av": 20,
+    "user_lnk_up": 1,
+    "cfg_bus_number": 3,
+    "cfg_device_number": 2,
+    "cfg_function_number": 1,
+    "cfg_command": 0x6,
+    "cfg_dcommand": 0x2130,
+    "cfg_interrupt_msixenable": 1,
+    "cfg_interrupt_msixfm": 0,
+    "cfg_received_func_lvl_rst": 0,
+    "fc_ph": 0,
+    "fc_pd": 0,
+    "fc_nph": 0,
+    "fc_cplh": 0,
+    "fc_cpld": 0,
+    "s_tx_valid": 0,
+    "m_rx_ready": 0,
+}
+
+
+def double_words(packet):
+    """A packed TLP as numbers on the interface: the first byte is on top."""
+    return [int.from_bytes(packet[n : n + 4], "big") for n in range(0, len(packet), 4)]
+
+
+class HardBlock:
+    """The two streams of the hard block."""
+
+    def __init__(self, dut):
+        self.dut = dut
+        self.clocks = Clocks(dut.clk)
+        self.seed = random.Random(SEED)
+        self.pause = 0.0
+        self.to_engine = []  # (TLP, BARs hit, poisoned beside it)
+        self.sent = []
+        self.discontinued = []
+        self.beats = 0
+        for name, value in INPUTS.items():
+            getattr(dut, name).value = value
+
+    async def begin(self, has_engine=True):
+        """Resets and starts the streams."""
+        dut = self.dut
+        Clock(dut.clk, 4, unit="ns").start()
+        dut.rst.value = 1
+        await ClockCycles(dut.clk, 3)
+        dut.rst.value = 0
+        if has_engine:
+            self.rx = TlpSink(dut, "m_rx", self.clocks, seed=SEED)
+            self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)
+        await ClockCycles(dut.clk, 3)
+        cocotb.start_soon(self._receive())
+        cocotb.start_soon(self._transmit())
+
+    def _beats(self):
+        """Beats of what waits: (lanes, start lane or None, end lane or None, bars, poisoned). At 128
+        bits a TLP may begin in the middle of the beat in which another ends, if it is there."""
+        while self.to_engine:
+            lanes, start, end = [], 0, None
+            tlp, bars, poisoned = self.to_engine.pop(0)
+            words = double_words(tlp.pack())
+            while True:
+                room = LANES - len(lanes)
+                lanes += words[:room]
+                words = words[room:]
+                if words:
+                    yield lanes, start, end, bars, poisoned
+                    lanes, start, end = [], None, None
+                    continue
+                end = len(lanes) - 1
+                straddles = LANES == 4 and end < 2 and start is None and self.to_engine
+                if not straddles or self.seed.random() < self.pause:
+                    yield lanes, start, end, bars, poisoned
+                    break
+                lanes += [self.seed.getrandbits(32)] * (2 - len(lanes))
+                tlp, bars, poisoned = self.to_engine.pop(0)
+                words = double_words(tlp.pack())
+                start = 2
+
+    async def _receive(self):
+        dut = self.dut
+        while True:
+            for lanes, start, end, bars, poisoned in self._beats():
+                while self.seed.random() < self.pause:
+                    dut.m_axis_rx_tvalid.value = 0
+                    await RisingEdge(dut.clk)
+                padded = lanes + [self.seed.getrandbits(32) for _ in range(LANES - len(lanes))]
+                dut.m_axis_rx_tdata.value = sum(w << 32 * n for n, w in enumerate(padded))
+                user = poisoned << 1 | bars << 2
+                if LANES == 4:
+                    if start is not None:
+                        user |= 1 << 14 | start * 4 << 10
+                    if end is not None:
+                        user |= 1 << 21 | (end * 4 + 3) << 17
+                dut.m_axis_rx_tuser.value = user
+                dut.m_axis_rx_tlast.value = end is not None and not (LANES == 4 and start == 2)
+                dut.m_axis_rx_tkeep.value = (1 << 4 * len(lanes)) - 1
+                dut.m_axis_rx_tvalid.value = 1
+                await RisingEdge(dut.clk)
+                while not dut.m_axis_rx_tready.value:
+                    await RisingEdge(dut.clk)
+            dut.m_axis_rx_tvalid.value = 0
+            await RisingEdge(dut.clk)
+
+    async def _transmit(self):
+        dut = self.dut
+        packet, bad = b"", 0
+        while True:
+            dut.s_axis_tx_tready.value = self.seed.random() >= self.pause
+            await RisingEdge(dut.clk)
+            if not (dut.s_axis_tx_tvalid.value and dut.s_axis_tx_tready.value):
+                continue
+            self.beats += 1
+            data, keep = int(dut.s_axis_tx_tdata.value), int(dut.s_axis_tx_tkeep.value)
+            for lane in range(LANES):
+                enables = keep >> 4 * lane & 15
+                assert enables in (0, 15)
+                if enables:
+                    packet += (data >> 32 * lane & 0xFFFFFFFF).to_bytes(4, "big")
+            assert keep & keep + 1 == 0, "lanes from the first on"
+            bad |= int(dut.s_axis_tx_tuser.value) >> 3
+            if dut.s_axis_tx_tlast.value:
+                (self.discontinued if bad else self.sent).append(packet)
+                packet, bad = b"", 0
+            else:
+                assert keep == (1 << 4 * LANES) - 1
+
+
+async def until(dut, condition, limit=20000):
+    """Goes on until the condition holds."""
+    for _ in range(limit):
+        if condition():
+            return
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"not within {limit} clocks")
+
+
+def any_tlp(seed, *, received):
+    """A TLP on the wire and in the engine's stream; for the engine's own a third kind less."""
+    kinds = ["write", "write", "read", "completion", "data", "data"]
+    kind = seed.choice([*kinds, "other", "message"] if received else kinds)
+    wire = WireTlp()
+    high = seed.random() < 0.5
+    length = seed.choice(LENGTHS)
+    if kind == "write":
+        wire.fmt_type = TlpType.MEM_WRITE_64 if high else TlpType.MEM_WRITE
+    elif kind == "read":
+        wire.fmt_type = TlpType.MEM_READ_64 if high else TlpType.MEM_READ
+        length = seed.choice([1, 2, 128, 1024])
+    elif kind == "other":
+        high = False
+        wire.fmt_type = seed.choice([TlpType.IO_READ, TlpType.IO_WRITE])
+        length = 1
+    elif kind == "completion":
+        wire.fmt_type, length = TlpType.CPL, 0
+    elif kind == "data":
+        wire.fmt_type = TlpType.CPL_DATA
+    has_data = kind in ("write", "data")
+    completion = kind in ("completion", "data")
+    wire.length = length
+    wire.tag = seed.getrandbits(10)
+    wire.tc = TlpTc(seed.getrandbits(3))
+    wire.attr = TlpAttr(seed.getrandbits(3))
+    wire.ep = has_data and seed.random() < 0.1
+    wire.requester_id = PcieId.from_int(seed.getrandbits(16))
+    header = {"tag": wire.tag, "traffic_class": int(wire.tc), "attributes": int(wire.attr)}
+    bars, bar = 0, NO_BAR
+    if completion:
+        wire.completer_id = PcieId.from_int(seed.getrandbits(16))
+        wire.status = CplStatus.SC if has_data else seed.choice([CplStatus.UR, CplStatus.CA])
+        wire.lower_address = seed.getrandbits(7)
+        wire.byte_count = seed.choice([1, 4, 64, 4096])
+        header |= {
+            "completer": int(wire.completer_id),
+            "status": int(wire.status),
+            "address": wire.lower_address,
+            "byte_count": wire.byte_count,
+        }
+    else:
+        wire.address = (seed.getrandbits(30) << 2) + (seed.randrange(1, 1 << 32) << 32) * high
+        wire.first_be = seed.choice([0xF, 0x8, 0x6, 0])
+        wire.last_be = 0 if length == 1 else seed.choice([0xF, 0x3])
+        bar = seed.choice([0, 1, 2, 5])
+        bars = 1 << bar
+        header |= {"first_be": wire.first_be, "last_be": wire.last_be, "address": wire.address}
+        if kind == "other":
+            bar = NO_BAR
+    payload = seed.randbytes(4 * length) if has_data else b""
+    wire.data = bytearray(payload)
+    if kind == "other" and wire.fmt_type == TlpType.IO_WRITE:
+        wire.data = bytearray(seed.randbytes(4))
+    if kind == "message":
+        # A message with data: four double words of header, no address that matters.
+        wire.fmt_type, wire.address = TlpType.MEM_WRITE_64, 1 << 40
+        wire.data = bytearray(seed.randbytes(4 * length))
+        whole = wire.pack()
+        wire.pack = lambda: bytes([whole[0] | 0x10]) + bytes(whole[1:])
+    kinds = {"data": COMPLETION_DATA, "completion": COMPLETION, "write": MEMORY_WRITE}
+    header |= {
+        "kind": kinds.get(kind, MEMORY_READ),
+        "length_dw": length,
+        "requester": int(wire.requester_id),
+        "poisoned": int(wire.ep),
+        "bar": bar if received else 0,
+    }
+    return wire, bars, None if kind == "message" else Tlp(header, payload)
+
+
+@cocotb.test()
+@cocotb.parametrize(pause=[0.0, 0.5])
+async def what_comes_is_handed_on(dut, pause):
+    """Headers of 3 and 4 double words, every field and byte, in order."""
+    seed = random.Random(SEED)
+    block = HardBlock(dut)
+    await block.begin()
+    block.pause = block.rx.pause = pause
+    expected = []
+    for _ in range(300):
+        wire, bars, tlp = any_tlp(seed, received=True)
+        # The poison beside the stream, with the header's or without.
+        beside = seed.random() < 0.05
+        block.to_engine.append((wire, bars, int(beside)))
+        if tlp is not None:
+            tlp.header["poisoned"] |= int(beside)
+            expected.append(tlp)
+    await until(dut, lambda: len(block.rx.tlps) >= len(expected))
+    await ClockCycles(dut.clk, 20)
+    for number, (one, other) in enumerate(zip(block.rx.tlps, expected, strict=True)):
+        for name, value in other.header.items():
+            if name == "bar" and other.kind in (COMPLETION, COMPLETION_DATA):
+                value = NO_BAR
+            assert one.header[name] == value, f"TLP {number}: {name} of {other.header}"
+        assert one.payload == other.payload, f"TLP {number}: payload"
+
+
+@cocotb.test()
+@cocotb.parametrize(pause=[0.0, 0.5])
+async def what_is_sent_arrives(dut, pause):
+    """Every TLP as cocotbext-pcie packs it, byte by byte, in the order of the stream."""
+    seed = random.Random(SEED + 2)
+    block = HardBlock(dut)
+    await block.begin()
+    block.pause = pause
+    wires = []
+    for _ in range(300):
+        wire, _, tlp = any_tlp(seed, received=False)
+        wires.append(bytes(wire.pack()))
+        block.tx.queue.append(tlp)
+    await until(dut, lambda: len(block.sent) >= len(wires))
+    for number, (one, other) in enumerate(zip(block.sent, wires, strict=True)):
+        assert one == other, f"TLP {number}: {one[:16].hex()} is not {other[:16].hex()}"
+
+
+@cocotb.test()
+async def the_rate_is_the_interfaces(dut):
+    """At least 99 % of what the interface can carry, each way, by header and payload."""
+    seed = random.Random(SEED + 3)
+    block = HardBlock(dut)
+    await block.begin()
+    for payload in [1, 2, 3, 4, 16, 32, 64, 128]:
+        for header, address in [(3, 0x1000), (4, 1 << 40)]:
+            count = 40
+            data = seed.randbytes(4 * payload)
+            block.rx.tlps.clear()
+            for _ in range(count):
+                wire = WireTlp()
+                wire.fmt_type = TlpType.MEM_WRITE if header == 3 else TlpType.MEM_WRITE_64
+                wire.set_addr_be_data(address, data)
+                block.to_engine.append((wire, 1, 0))
+            await until(dut, lambda: len(block.rx.tlps) == count)  # noqa: B023
+            clocks = block.rx.tlps[-1].first_clock - block.rx.tlps[0].first_clock
+            # Received TLPs begin at each half of 128 bits, sent ones at each beat.
+            half = 2
+            bound = -(-(header + payload) // half) * half * (count - 1) / LANES
+            print(f"RATE rx {DATA_BITS} {header} {payload * 4} {bound:.0f} {clocks}")
+            assert clocks * 99 <= bound * 100 + 200, f"rx {header} + {payload}: {clocks}"
+            tlps = [memory_write(address, data) for _ in range(count)]
+            block.tx.queue.extend(tlps)
+            await until(dut, lambda: block.tx.is_idle)
+            await ClockCycles(dut.clk, 20)
+            clocks = tlps[-1].first_clock - tlps[0].first_clock
+            bound = -(-(header + payload) // LANES) * (count - 1)
+            print(f"RATE tx {DATA_BITS} {header} {payload * 4} {bound} {clocks}")
+            assert clocks * 99 <= bound * 100 + 200, f"tx {header} + {payload}: {clocks}"
+
+
+@cocotb.test()
+async def settings_and_room(dut):
+    """The function's settings; a class of TLP is open while there are credits and a buffer."""
+    block = HardBlock(dut)
+    for name, value in {"fc_ph": 4, "fc_pd": 64, "fc_nph": 4}.items():
+        getattr(dut, name).value = value
+    await block.begin()
+    settings = vars(unpack("function_t", int(dut.function_o.value)))
+    assert settings == {
+        "routing_id": 0x0311,
+        "max_payload": 1,
+        "max_read_request": 2,
+        "bus_master": 1,
+        "relaxed_ordering": 1,
+        "extended_tags": 1,
+        "msix_enabled": 1,
+        "link_up": 1,
+    }
+    await until(dut, lambda: int(dut.fc_sel.value) == 0b100, 40)
+    await ClockCycles(dut.clk, 40)
+    for ph, pd, nph, buffers, open_ in [
+        (1, 16, 1, 20, 0b111),
+        (1, 15, 1, 20, 0b011),
+        (0, 64, 0, 20, 0b001),
+        (4, 64, 4, 1, 0b000),
+    ]:
+        dut.fc_ph.value, dut.fc_pd.value, dut.fc_nph.value = ph, pd, nph
+        dut.tx_buf_av.value = buffers
+        await ClockCycles(dut.clk, 4)
+        assert int(dut.room.value) == open_
+
+
+@cocotb.test()
+async def function_level_reset(dut):
+    """A TLP that has begun to leave is ended and marked; what comes meanwhile is lost whole."""
+    seed = random.Random(SEED)
+    block = HardBlock(dut)
+    await block.begin(has_engine=False)
+    for _ in range(4):
+        wire = WireTlp()
+        wire.fmt_type = TlpType.MEM_WRITE
+        wire.set_addr_be_data(0x1000, seed.randbytes(128))
+        block.to_engine.append((wire, 1, 0))
+    from packed import pack
+
+    dut.s_tx_header.value = pack(
+        "tlp_header_t", kind=MEMORY_WRITE, address=0x1000, length_dw=32, first_be=15, last_be=15
+    )
+    dut.s_tx_valid.value, dut.s_tx_first.value, dut.s_tx_last.value = 1, 1, 0
+    await RisingEdge(dut.clk)
+    await until(dut, lambda: dut.s_tx_ready.value, 20)
+    dut.s_tx_valid.value = 0
+    dut.m_rx_ready.value = 1
+    await ClockCycles(dut.clk, 5)
+    dut.m_rx_ready.value = 0
+    dut.cfg_received_func_lvl_rst.value = 1
+    await RisingEdge(dut.clk)
+    dut.cfg_received_func_lvl_rst.value = 0
+    await until(dut, lambda: dut.engine_rst.value, 5)
+    await until(dut, lambda: not dut.engine_rst.value, 400)
+    rx = TlpSink(dut, "m_rx", block.clocks, seed=SEED)
+    await ClockCycles(dut.clk, 200)
+    assert [len(packet) for packet in block.discontinued] == [140]
+    rx.tlps.clear()
+    wire, bars, tlp = any_tlp(seed, received=True)
+    while tlp is None:
+        wire, bars, tlp = any_tlp(seed, received=True)
+    block.to_engine.append((wire, bars, 0))
+    await until(dut, lambda: rx.tlps, 400)
+    assert rx.tlps[0].payload == tlp.payload
+
+
+@pytest.mark.parametrize("data_bits", [64, 128])
+def test_shim_s7(data_bits):
+    simulate(
+        __file__,
+        "crosslane_shim_s7",
+        {"DATA_BITS": data_bits},
+        environment={"DATA_BITS": str(data_bits)},
+        tests=os.environ.get("ONLY"),
+    )
