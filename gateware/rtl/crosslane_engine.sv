@@ -370,7 +370,7 @@ module crosslane_engine
 
   // --- Reads -----------------------------------------------------------------------------------
   logic [H2C-1:0] read_valid, read_ready, read_relaxed, arrived_valid, failed_valid, forget, clear;
-  logic [H2C-1:0] read_blocked;
+  logic [H2C-1:0] read_blocked, data_came;
   logic [H2C-1:0][63:0] read_address, failed_address;
   logic [H2C-1:0][12:0] read_bytes, arrived_bytes;
   error_e [H2C-1:0] failed_error;
@@ -409,7 +409,8 @@ module crosslane_engine
         .forget(forget[n]),
         .clear(clear[n]),
         .in_flight(in_flight[n]),
-        .read_blocked(read_blocked[n])
+        .read_blocked(read_blocked[n]),
+        .data_came(data_came[n])
     );
     assign source_first[FIRST_CHANNEL+n] = 1'b1;
     assign source_last[FIRST_CHANNEL+n]  = 1'b1;
@@ -447,6 +448,7 @@ module crosslane_engine
       .clear,
       .in_flight,
       .read_blocked,
+      .data_came,
       .feed_available(h2c_available),
       .feed_move(h2c_move),
       .feed_take(h2c_take),

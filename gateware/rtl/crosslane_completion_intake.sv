@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Where completions come in: one register stage, in which the header is worked out as far as it
+// goes without the tag table. Between TLPs other events of tags are let in, in the same order as
+// all else behind this; `hold` makes room for one.
+
+module crosslane_completion_intake
+  import crosslane_pkg::*;
+  import crosslane_reads_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS = 256,
+    parameter  int unsigned TAG_BITS  = 6,
+    localparam int unsigned LANE_BITS = $clog2(DATA_BITS / 8)
+) (
+    input  logic                        clk,
+    input  logic                        rst,
+    // Of it: routing_id.
+    // verilator lint_off UNUSEDSIGNAL
+    input  function_t                   function_i,
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic                        s_valid,
+    output logic                        s_ready,
+    // Attributes, traffic class and completer may be anything.
+    // verilator lint_off UNUSEDSIGNAL
+    input  tlp_header_t                 s_header,
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic                        s_first,
+    input  logic                        s_last,
+    input  logic        [DATA_BITS-1:0] s_data,
+    // Other events.
+    input  logic                        hold,
+    output logic                        inject_ready,      // the event of this clock goes in
+    input  logic                        inject_valid,
+    input  tag_event_e                  inject_event,
+    input  logic        [ TAG_BITS-1:0] inject_tag,
+    // A clock later: events ...
+    output logic                        event_valid,
+    output tag_event_e                  event_kind,
+    output logic        [          9:0] event_tag,         // of a completion: as it is on the wire
+    output completion_t                 event_completion,
+    // ... and beats. An event that is no completion is a beat by itself, without data. What tells
+    // which lanes hold data of the completion stands beside all of its beats.
+    output logic                        beat_valid,
+    output logic                        beat_first,
+    output logic                        beat_last,
+    output logic        [DATA_BITS-1:0] beat_data,
+    output logic        [          1:0] beat_skip,         // lanes before the first byte
+    output logic        [LANE_BITS-1:0] beat_end           // lanes of the last beat; 0: all
+);
+  logic between, take;  // between TLPs
+
+  assign s_ready = !(between && hold);
+  assign take = s_valid && s_ready;
+  assign inject_ready = between && !take;
+
+  completion_t completion;
+  logic [12:0] span, needed;
+  logic [1:0] offset;
+
+  assign offset = s_header.address[1:0];
+  assign span   = {s_header.length_dw, 2'b00} - 13'(offset);
+  // Double words that the byte count needs from here on.
+  assign needed = (s_header.byte_count + 13'(offset) + 13'd3) >> 2;
+
+  always_comb begin
+    completion.ours = s_header.requester == function_i.routing_id;
+    case (s_header.status)
+      STATUS_SUCCESSFUL: completion.refusal = ERROR_NONE;
+      STATUS_COMPLETER_ABORT: completion.refusal = ERROR_COMPLETER_ABORT;
+      // Only configuration requests are answered like this.
+      STATUS_RETRY: completion.refusal = ERROR_MALFORMED_COMPLETION;
+      // What is reserved counts as Unsupported Request (PCIe 6.x 2.3.2).
+      default: completion.refusal = ERROR_UNSUPPORTED_REQUEST;
+    endcase
+    completion.ends = 13'(s_header.length_dw) == needed;
+    // One that is not the last ends at a read completion boundary; the smallest is 64 B
+    // (PCIe 6.x 2.3.1.1).
+    completion.well_formed = s_header.kind == COMPLETION_DATA && s_header.length_dw != '0 &&
+        (completion.ends || (13'(s_header.length_dw) < needed &&
+                             s_header.address[5:2] + s_header.length_dw[3:0] == 4'd0));
+    completion.poisoned = s_header.poisoned;
+    completion.count = s_header.byte_count;
+    completion.rest = completion.ends ? '0 : s_header.byte_count - span;
+    completion.back = s_header.byte_count + 13'(offset);
+    completion.low = s_header.address[6:0];
+    completion.next_low = {s_header.address[6:2] + s_header.length_dw[4:0], 2'b00};
+  end
+
+  always_ff @(posedge clk) begin
+    if (take) between <= s_last;
+    event_valid <= (take && s_first) || (inject_ready && inject_valid);
+    beat_valid  <= take || (inject_ready && inject_valid);
+    beat_first  <= !take || s_first;
+    beat_last   <= !take || s_last;
+    beat_data   <= s_data;
+    if (take && s_first) begin
+      event_kind <= EVENT_COMPLETION;
+      event_tag <= s_header.tag;
+      event_completion <= completion;
+      beat_skip <= offset;
+      beat_end <= LANE_BITS'(completion.ends ? 13'(offset) + s_header.byte_count :
+                                               {s_header.length_dw, 2'b00});
+    end else if (!take) begin
+      event_kind <= inject_event;
+      event_tag  <= 10'(inject_tag);
+    end
+    if (rst) begin
+      between <= 1'b1;
+      event_valid <= 1'b0;
+      beat_valid <= 1'b0;
+    end
+  end
+
+`ifndef SYNTHESIS
+  always_ff @(posedge clk) begin
+    if (!rst && take) begin
+      assert (s_first == between)
+      else $error("a completion begins within another, or goes on without a beginning");
+    end
+  end
+`endif
+endmodule

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// An H2C channel: descriptors to read requests, cut at multiples of the longest read, and what has
+// arrived to descriptors that are complete. Several descriptors are under way at once; any byte
+// address and length. docs/engine.md, "Errors and restart", for what stops it and how.
+
+module crosslane_h2c
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned MAX_READ = 1024,  // bytes, a power of two, 128 to 4096
+    parameter int unsigned READING  = 64     // descriptors under way, a power of two
+) (
+    input  logic                     clk,
+    input  logic                     rst,
+    // Much of what is there is for others.
+    // verilator lint_off UNUSEDSIGNAL
+    input  channel_settings_t        settings,
+    input  function_t                function_i,
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic              [63:0] time_i,            // clocks
+    input  logic                     reset_counters,    // pulse
+    // Descriptors.
+    input  logic                     descriptor_valid,
+    output logic                     descriptor_ready,
+    // verilator lint_off UNUSEDSIGNAL
+    input  descriptor_t              descriptor,
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic                     posted,            // the host has something for the channel
+    // Status writer.
+    input  logic                     status_taken,
+    input  logic                     interrupt_taken,
+    output due_t                     due,
+    output channel_readings_t        readings,
+    output logic                     stopped,
+    // crosslane_reads.
+    output logic                     read_valid,
+    input  logic                     read_ready,
+    output logic              [63:0] read_address,
+    output logic              [12:0] read_bytes,
+    output logic                     read_relaxed,
+    input  logic                     read_blocked,
+    input  logic                     data_came,
+    input  logic                     arrived_valid,
+    input  logic              [12:0] arrived_bytes,
+    input  logic                     failed_valid,
+    input  error_e                   failed_error,
+    input  logic              [63:0] failed_address,
+    output logic                     forget,
+    output logic                     clear,
+    input  logic              [15:0] in_flight
+);
+  localparam int unsigned POOL_BITS = 17;  // all that a staging ring holds
+  localparam logic [11:0] OWN_MASK = 12'(MAX_READ - 1);
+
+  logic running, restart;
+  assign restart = settings.restart;
+  assign clear   = restart;
+
+  // --- Longest read: the bits of an address below it -------------------------------------------
+  logic [11:0] wanted_mask, allowed_mask, mask;
+
+  always_comb begin
+    // The largest power of two in what was set, at least a double word.
+    for (int unsigned n = 0; n < 12; n++) wanted_mask[n] = (settings.payload >> (n + 1)) != '0;
+    wanted_mask[1:0] = '1;
+    if (settings.payload == '0) wanted_mask = '1;
+    allowed_mask = settings.oversize ? '1 : 12'(size_bytes(function_i.max_read_request) - 1'b1);
+  end
+  always_ff @(posedge clk) mask <= wanted_mask & allowed_mask & OWN_MASK;
+
+  // --- Descriptors that are taken up, and their reads ------------------------------------------
+  logic current_valid, ends, is_good, take_up, reading_ready, can_take_up;
+  logic [63:0] address;
+  logic [31:0] last, next_last;  // bytes that are left, less one
+  logic [11:0] gap;  // bytes up to the next multiple of the longest read, less one
+  logic halting, stopping;
+  error_e halting_error, stopping_error, descriptor_error;
+
+  assign gap = ~address[11:0] & mask;
+  assign {ends, next_last} = {1'b0, last} - 33'(gap) - 33'd1;
+  assign read_valid = current_valid && running && function_i.bus_master && !stopping &&
+                      !failed_valid;
+  assign read_address = address;
+  assign read_bytes = 13'(ends ? last[11:0] : gap) + 13'd1;
+  assign read_relaxed = settings.relaxed_ordering;
+
+  always_comb begin
+    descriptor_error = descriptor.error;
+    if (descriptor.error == ERROR_NONE) begin
+      if (descriptor.bytes == '0) descriptor_error = ERROR_BAD_DESCRIPTOR;
+      else if (!function_i.bus_master) descriptor_error = ERROR_NOT_BUS_MASTER;
+    end
+  end
+  assign is_good = descriptor_error == ERROR_NONE;
+  assign can_take_up = running && !halting && !stopping && !failed_valid && reading_ready &&
+                       (!current_valid || (read_valid && read_ready && ends));
+  assign take_up = descriptor_valid && can_take_up && is_good;
+  // A bad one stays where it is until all before it is done: its address is needed then.
+  assign descriptor_ready = can_take_up && is_good;
+
+  always_ff @(posedge clk) begin
+    if (read_valid && read_ready) begin
+      address <= {address[63:12], address[11:0] | mask} + 1'b1;
+      last <= next_last;
+      if (ends) current_valid <= 1'b0;
+    end
+    if (take_up) begin
+      current_valid <= 1'b1;
+      address <= descriptor.address;
+      last <= descriptor.bytes - 1'b1;
+    end
+    if (rst || restart || stopped) current_valid <= 1'b0;
+  end
+
+  // --- What has arrived ------------------------------------------------------------------------
+  logic reading_valid, complete, head_status, head_interrupt;
+  logic [31:0] head_bytes, moved, sum;
+  logic [POOL_BITS-1:0] pool;  // bytes that have arrived and are not in `moved`
+
+  crosslane_fifo #(
+      .WIDTH(34),
+      .DEPTH(READING)
+  ) reading (
+      .clk,
+      .rst(rst || restart || stopped),
+      .s_valid(take_up),
+      .s_ready(reading_ready),
+      .s_data({descriptor.bytes, descriptor.write_status, descriptor.send_interrupt}),
+      .m_valid(reading_valid),
+      .m_ready(complete),
+      .m_data({head_bytes, head_status, head_interrupt}),
+      .count()
+  );
+
+  assign sum = moved + 32'(pool);
+  assign complete = reading_valid && sum >= head_bytes && !stopped;
+
+  always_ff @(posedge clk) begin
+    moved <= complete ? '0 : sum;
+    pool <= (arrived_valid ? POOL_BITS'(arrived_bytes) : '0) +
+            (complete ? POOL_BITS'(sum - head_bytes) : '0);
+    if (rst || restart || stopped) begin
+      moved <= '0;
+      pool  <= '0;
+    end
+  end
+
+  // --- Faults ----------------------------------------------------------------------------------
+  // In its turn: of a descriptor, when all before it is done; of a read, when all before it has
+  // arrived. At once, then what is under way is given up first: link down, no bus master.
+  logic link_was_up, has_work, link_falls, settled, fault_valid;
+  error_e fault_error;
+  logic [63:0] fault_address;
+
+  assign has_work = posted || current_valid || reading_valid || readings.completed != '0;
+  assign link_falls = link_was_up && !function_i.link_up && has_work;
+  // What is told in the clock of `forget` still counts.
+  assign settled = !complete && !forget;
+
+  always_comb begin
+    fault_valid   = 1'b0;
+    fault_error   = halting_error;
+    fault_address = descriptor.address;
+    if (stopping) begin
+      fault_valid   = settled && pool == '0;
+      fault_error   = stopping_error;
+      fault_address = current_valid ? address : '0;
+    end else if (failed_valid) begin
+      fault_valid   = settled && pool == '0 && !stopped;
+      fault_error   = failed_error;
+      fault_address = failed_address;
+    end else if (halting) begin
+      fault_valid = !current_valid && !reading_valid && running;
+    end
+  end
+
+  always_ff @(posedge clk) begin
+    link_was_up <= function_i.link_up;
+    forget <= 1'b0;
+    if (descriptor_valid && can_take_up && !is_good) begin
+      halting <= 1'b1;
+      halting_error <= descriptor_error;
+    end
+    if (running && !stopping && !fault_valid) begin
+      if (link_falls) begin
+        stopping <= 1'b1;
+        stopping_error <= ERROR_LINK_DOWN;
+        forget <= 1'b1;
+      end else if (current_valid && !function_i.bus_master) begin
+        stopping <= 1'b1;
+        stopping_error <= ERROR_NOT_BUS_MASTER;
+        forget <= 1'b1;
+      end
+    end
+    if (fault_valid && !stopping) forget <= 1'b1;
+    if (fault_valid) begin
+      halting  <= 1'b0;
+      stopping <= 1'b0;
+    end
+    if (rst || restart) begin
+      halting  <= 1'b0;
+      stopping <= 1'b0;
+      forget   <= 1'b0;
+    end
+    if (rst) link_was_up <= 1'b0;
+  end
+
+  // --- State and counters ----------------------------------------------------------------------
+  crosslane_channel_state #(
+      .KIND(KIND_H2C)
+  ) state (
+      .clk,
+      .rst,
+      .settings,
+      .time_i,
+      .reset_counters,
+      .status_taken,
+      .interrupt_taken,
+      .due,
+      .complete_valid(complete),
+      .complete_status(head_status),
+      .complete_interrupt(head_interrupt),
+      .fault_valid,
+      .fault_error,
+      .fault_address,
+      .fault_moved(reading_valid ? moved : '0),
+      .moved,
+      .in_flight,
+      .busy(in_flight != '0 || reading_valid),
+      .tlp_begun(read_valid && read_ready),
+      .moved_valid(arrived_valid),
+      .moved_bytes(arrived_bytes),
+      .last_event(data_came),
+      .wait_descriptor(running && !current_valid && !descriptor_valid),
+      .wait_data(1'b0),
+      .wait_tag(running && ((current_valid && read_blocked) ||
+                            (!current_valid && descriptor_valid && !reading_ready))),
+      .wait_link(read_valid && !read_ready && !read_blocked),
+      .wait_credit(1'b0),
+      .running,
+      .stopped,
+      .readings
+  );
+
+`ifndef SYNTHESIS
+  if (MAX_READ < 128 || MAX_READ > 4096 || MAX_READ != 1 << $clog2(MAX_READ)) begin : g_max_read
+    $error("MAX_READ is a power of two from 128 to 4096");
+  end
+`endif
+endmodule

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Takes the beats of completions to their places, and tells the requesters what has come of their
+// reads once it can be read there: the answer to an event is told behind the event's last beat.
+// Two register stages: what is written, and the answer.
+
+module crosslane_placement
+  import crosslane_reads_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS     = 256,
+    parameter  int unsigned TAG_BITS      = 7,
+    parameter  int unsigned H2C_BITS      = 1,
+    parameter  int unsigned POSITION_BITS = 16,
+    localparam int unsigned BYTES         = DATA_BITS / 8,
+    localparam int unsigned LANE_BITS     = $clog2(BYTES)
+) (
+    input  logic                        clk,
+    input  logic                        rst,
+    // From the intake.
+    input  logic                        beat_valid,
+    input  logic                        beat_first,
+    input  logic                        beat_last,
+    input  logic    [    DATA_BITS-1:0] beat_data,
+    input  logic    [              1:0] beat_skip,
+    input  logic    [    LANE_BITS-1:0] beat_end,
+    // From the tag table, beside the first beat.
+    input  logic    [     TAG_BITS-1:0] tag,
+    input  logic                        tag_parity,
+    input  logic                        is_fetch,
+    input  logic    [     H2C_BITS-1:0] channel,
+    input  logic                        placed,
+    input  logic    [POSITION_BITS-1:0] place,
+    input  logic                        answer_valid,
+    input  logic    [              2:0] answer_error,
+    input  logic                        answer_whole,
+    input  logic    [             12:0] answer_missing,
+    input  logic    [             12:0] answer_bytes,
+    // What is written, and whose tag it is.
+    output logic                        write_valid,
+    output logic                        write_is_fetch,
+    output logic    [     H2C_BITS-1:0] write_channel,
+    output logic    [     TAG_BITS-1:0] write_tag,
+    output logic    [POSITION_BITS-1:0] write_position,
+    output logic    [    DATA_BITS-1:0] write_data,
+    output logic    [        BYTES-1:0] write_enable,
+    output logic                        write_last,      // the last of a completion's
+    // A clock later: what is known of a tag's read.
+    output logic                        known_valid,
+    output logic    [     TAG_BITS-1:0] known_tag,
+    output logic                        known_parity,
+    output answer_t                     known_answer
+);
+  logic is_placed, is_answer, is_last, parity;
+  logic [2:0] error;
+  logic whole;
+  logic [12:0] missing, bytes;
+  logic [BYTES-1:0] from_first, to_last;
+
+  // The lanes before the first byte of the completion, and behind the last one, are not its own.
+  always_comb begin
+    from_first = '1;
+    if (beat_first) from_first = '1 << beat_skip;
+    for (int unsigned lane = 0; lane < BYTES; lane++) begin
+      to_last[lane] = !beat_last || beat_end == '0 || LANE_BITS'(lane) < beat_end;
+    end
+  end
+
+  assign write_last = write_valid && is_last;
+
+  always_ff @(posedge clk) begin
+    if (beat_valid && beat_first) begin
+      is_placed <= placed;
+      is_answer <= answer_valid;
+      write_is_fetch <= is_fetch;
+      write_channel <= channel;
+      write_tag <= tag;
+      parity <= tag_parity;
+      error <= answer_error;
+      whole <= answer_whole;
+      missing <= answer_missing;
+      bytes <= answer_bytes;
+    end
+    if (beat_valid) begin
+      write_position <= beat_first ? place : write_position + POSITION_BITS'(BYTES);
+      write_data <= beat_data;
+      write_enable <= from_first & to_last;
+    end
+    write_valid <= beat_valid && (beat_first ? placed : is_placed);
+    is_last <= beat_valid && beat_last;
+    known_valid <= is_last && is_answer;
+    known_tag <= write_tag;
+    known_parity <= parity;
+    known_answer <= '{error: error, whole: whole, good: bytes - missing};
+    if (rst) begin
+      write_valid <= 1'b0;
+      is_last <= 1'b0;
+      known_valid <= 1'b0;
+    end
+  end
+
+endmodule

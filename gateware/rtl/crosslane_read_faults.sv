@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Where a read failed: the addresses of all reads, in block memory since they are needed only then,
+// and the address of the byte that could not be read, for one requester at a time. An H2C channel's
+// fault is shown until it has forgotten its reads, a fetcher's for a clock.
+
+module crosslane_read_faults
+  import crosslane_pkg::*;
+#(
+    parameter  int unsigned H2C        = 1,
+    parameter  int unsigned FETCHERS   = 3,
+    parameter  int unsigned TAG_BITS   = 7,
+    localparam int unsigned REQUESTERS = H2C + FETCHERS
+) (
+    input  logic                    clk,
+    input  logic                    rst,
+    // A read begins.
+    input  logic                    begin_valid,
+    input  logic   [  TAG_BITS-1:0] begin_tag,
+    input  logic   [          63:0] begin_address,
+    // Requesters whose oldest read has failed: H2C channels, fetchers behind them.
+    input  logic   [REQUESTERS-1:0] failed,
+    output logic   [REQUESTERS-1:0] failed_ready,   // taken; what follows is of this clock
+    input  logic   [  TAG_BITS-1:0] failed_tag,
+    input  logic   [           2:0] failed_error,
+    input  logic   [          12:0] failed_good,    // bytes of it that have come
+    input  logic   [REQUESTERS-1:0] forget,
+    // The fault.
+    output logic   [REQUESTERS-1:0] fault_valid,
+    output error_e                  fault_error,
+    output logic   [          63:0] fault_address
+);
+  typedef enum logic [1:0] {
+    IDLE,
+    LOOK_UP,
+    ADD,
+    SHOW
+  } step_e;
+
+  (* ram_style = "block" *) logic [63:0] addresses[1 << TAG_BITS];
+  logic [63:0] address;
+  logic [TAG_BITS-1:0] tag;
+  logic [12:0] good;
+  logic [REQUESTERS-1:0] requester;
+  step_e step;
+
+  always_ff @(posedge clk) begin
+    if (begin_valid) addresses[begin_tag] <= begin_address;
+    address <= addresses[tag];
+  end
+
+  // The lowest first.
+  assign failed_ready = (step == IDLE) ? failed & (~failed + 1'b1) : '0;
+  assign fault_valid  = (step == SHOW) ? requester : '0;
+
+  always_ff @(posedge clk) begin
+    unique case (step)
+      IDLE: begin
+        tag <= failed_tag;
+        good <= failed_good;
+        fault_error <= error_e'({1'b0, failed_error});
+        requester <= failed_ready;
+        if (failed != '0) step <= LOOK_UP;
+      end
+      LOOK_UP: step <= ADD;
+      ADD: begin
+        fault_address <= address + 64'(good);
+        step <= SHOW;
+      end
+      SHOW: if (requester >> H2C != '0) step <= IDLE;
+    endcase
+    if (rst || (step != IDLE && (requester & forget) != '0)) step <= IDLE;
+    if (step == IDLE && (failed_ready & forget) != '0) step <= IDLE;
+  end
+
+endmodule

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The reads of one H2C channel in the order of its stream, and the staging ring that is the
+// stream's FIFO. A read reserves its bytes at the ring's next place; as the oldest read's answers
+// become known its bytes are offered, also in the middle of it. What is given up is told to the tag
+// table read by read, and its place in the ring is free again.
+
+module crosslane_read_order
+  import crosslane_pkg::*;
+  import crosslane_reads_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS     = 256,
+    parameter  int unsigned TAGS          = 64,
+    parameter  int unsigned TAG_BITS      = 7,
+    parameter  int unsigned USE_BITS      = 1,
+    parameter  int unsigned MAX_READ      = 1024,
+    parameter  int unsigned STAGING_BYTES = 65536,
+    localparam int unsigned BYTES         = DATA_BITS / 8,
+    localparam int unsigned POSITION_BITS = $clog2(STAGING_BYTES)
+) (
+    input  logic                        clk,
+    input  logic                        rst,
+    // A read begins; its bytes end at next_end.
+    output logic                        has_room,
+    input  logic                        begin_valid,
+    input  logic    [             12:0] begin_bytes,
+    input  logic    [     TAG_BITS-1:0] begin_tag,
+    input  logic    [     USE_BITS-1:0] begin_use,
+    output logic    [POSITION_BITS-1:0] begin_end,
+    // What is known of reads.
+    input  logic                        known_valid,
+    input  logic    [     TAG_BITS-1:0] known_tag,
+    input  logic                        known_parity,
+    input  answer_t                     known_answer,
+    // To the channel. What it is told in the clock of `forget` still counts.
+    output logic                        arrived_valid,
+    output logic    [             12:0] arrived_bytes,
+    input  logic                        forget,
+    input  logic                        clear,            // with what is offered
+    output logic                        giving_up,
+    // The oldest read has come to an end: its tag is free. Or nothing more of it can be used.
+    output logic                        done_valid,
+    input  logic                        done_ready,
+    output logic                        failed,
+    output logic    [     TAG_BITS-1:0] oldest_tag,
+    output logic    [     USE_BITS-1:0] oldest_use,
+    output logic    [              2:0] failed_error,
+    output logic    [             12:0] failed_good,
+    output logic                        give_up_valid,
+    input  logic                        give_up_ready,
+    // Data.
+    input  logic                        write_valid,
+    input  logic    [POSITION_BITS-1:0] write_position,
+    input  logic    [    DATA_BITS-1:0] write_data,
+    input  logic    [        BYTES-1:0] write_enable,
+    output logic    [             15:0] feed_available,
+    input  logic                        feed_move,
+    input  logic                        feed_take,
+    input  logic    [              1:0] feed_take_back,
+    input  logic    [              6:0] feed_take_bytes,
+    output logic    [    DATA_BITS-1:0] feed_data
+);
+  localparam int unsigned ENTRIES = 1 << TAG_BITS;
+  localparam int unsigned DEPTH_BITS = (TAGS > 1) ? $clog2(TAGS) : 1;
+  localparam int unsigned ANSWER_BITS = 1 + $bits(answer_t);
+  // The longest TLP that a consumer may wait for.
+  localparam int unsigned MAX_TLP = 1024;
+
+  // --- Order -----------------------------------------------------------------------------------
+  (* ram_style = "distributed" *) logic [USE_BITS+TAG_BITS-1:0] waiting[1 << DEPTH_BITS];
+  (* ram_style = "distributed" *) logic [ANSWER_BITS-1:0] answers[ENTRIES];
+  logic [DEPTH_BITS:0] head, tail;
+  logic has_oldest, is_done, is_known, parity;
+  logic [USE_BITS+TAG_BITS-1:0] oldest;
+  answer_t answer;
+
+  assign {oldest_use, oldest_tag} = oldest;
+  assign {parity, answer} = answers[oldest_tag];
+  assign is_known = has_oldest && parity == oldest_use[0] && !giving_up;
+  assign done_valid = is_known && answer.whole;
+  assign is_done = (done_valid && done_ready) || (give_up_valid && give_up_ready);
+  assign failed = is_known && answer.error != '0;
+  assign failed_error = answer.error;
+  assign failed_good = answer.good;
+  assign give_up_valid = giving_up && has_oldest;
+
+  always_ff @(posedge clk) begin
+    if (known_valid) answers[known_tag] <= {known_parity, known_answer};
+    if (begin_valid) begin
+      waiting[tail[DEPTH_BITS-1:0]] <= {begin_use, begin_tag};
+      tail <= tail + 1'b1;
+    end
+    if (!has_oldest || is_done) begin
+      has_oldest <= head != tail;
+      oldest <= waiting[head[DEPTH_BITS-1:0]];
+      if (head != tail) head <= head + 1'b1;
+    end
+    if (forget || clear) giving_up <= 1'b1;
+    else if (!has_oldest && head == tail) giving_up <= 1'b0;
+    if (rst) begin
+      has_oldest <= 1'b0;
+      head <= '0;
+      tail <= '0;
+      giving_up <= 1'b0;
+    end
+  end
+
+  // --- What has arrived, and the places in the ring --------------------------------------------
+  logic [12:0] told, news;  // bytes of the oldest read that the channel knows of; that it does not
+  logic [POSITION_BITS-1:0] reserved, taken;
+  logic [POSITION_BITS:0] available, next_available, used;  // bytes
+  logic [6:0] take_bytes;
+
+  assign news = (is_known && !forget && !clear) ? answer.good - told : '0;
+  assign take_bytes = (feed_move && feed_take) ? feed_take_bytes : '0;
+  assign next_available = clear ? '0 :
+                          available + (POSITION_BITS + 1)'(news) - (POSITION_BITS + 1)'(take_bytes);
+  assign feed_available = 16'(available);
+  assign begin_end = reserved + POSITION_BITS'(begin_bytes);
+  // One place less than there are: so the number of bytes that are offered fits its port.
+  assign has_room = !giving_up && used < (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);
+
+  always_ff @(posedge clk) begin
+    arrived_valid <= news != '0;
+    arrived_bytes <= news;
+    if (is_done) told <= '0;
+    else if (is_known) told <= answer.good;
+    available <= next_available;
+    taken <= taken + POSITION_BITS'(take_bytes);
+    if (giving_up) begin
+      reserved <= taken + POSITION_BITS'(available);
+      used <= next_available;
+    end else begin
+      if (begin_valid) reserved <= begin_end;
+      used <= used + (begin_valid ? (POSITION_BITS + 1)'(begin_bytes) : '0) -
+              (POSITION_BITS + 1)'(take_bytes);
+    end
+    if (rst) begin
+      arrived_valid <= 1'b0;
+      told <= '0;
+      available <= '0;
+      taken <= '0;
+      reserved <= '0;
+      used <= '0;
+    end
+  end
+
+  crosslane_byte_ring #(
+      .DATA_BITS (DATA_BITS),
+      .SIZE_BYTES(STAGING_BYTES)
+  ) ring (
+      .clk,
+      .rst,
+      .write_valid,
+      .write_position,
+      .write_data,
+      .write_enable,
+      .read_enable(feed_move),
+      .read_position(taken - POSITION_BITS'(feed_take_back)),
+      .read_data(feed_data)
+  );
+
+`ifndef SYNTHESIS
+  if (STAGING_BYTES > 65536 || STAGING_BYTES < 2 * MAX_READ + MAX_TLP) begin : g_staging
+    $error("STAGING_BYTES: at most 65536, room for two reads and what a consumer waits for");
+  end
+  always_ff @(posedge clk) begin
+    if (!rst) begin
+      assert ((POSITION_BITS + 1)'(take_bytes) <= available)
+      else $error("more is taken off the feed than is there");
+      assert (used >= available)
+      else $error("more is offered than is in use");
+    end
+  end
+`endif
+endmodule

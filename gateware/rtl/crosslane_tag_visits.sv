@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The events of tags that no completion brings: after reset each is set up; then those that their
+// requester gives up are told, and each is visited in turn to see whether its time is up. They take
+// the clocks in which no completion begins. Where there is none, completions are held back for a
+// clock now and then.
+
+module crosslane_tag_visits
+  import crosslane_reads_pkg::*;
+#(
+    parameter int unsigned TAG_BITS = 7
+) (
+    input  logic                      clk,
+    input  logic                      rst,
+    output logic                      initialising,
+    // A tag that is given up.
+    input  logic                      give_up_valid,
+    output logic                      give_up_ready,
+    input  logic       [TAG_BITS-1:0] give_up_tag,
+    // To the intake.
+    output logic                      hold,
+    input  logic                      inject_ready,
+    output logic                      inject_valid,
+    output tag_event_e                inject_event,
+    output logic       [TAG_BITS-1:0] inject_tag
+);
+  // Clocks that an event waits for a completion to leave it one.
+  localparam int unsigned VISIT_PATIENCE_BITS = 8;
+  localparam int unsigned GIVE_UP_PATIENCE_BITS = 4;
+
+  logic [TAG_BITS-1:0] next;
+  logic [VISIT_PATIENCE_BITS-1:0] waited;
+
+  assign inject_valid = 1'b1;
+  assign give_up_ready = inject_ready && !initialising;
+  assign inject_tag = (give_up_valid && !initialising) ? give_up_tag : next;
+
+  always_comb begin
+    if (initialising) inject_event = EVENT_INITIALISE;
+    else if (give_up_valid) inject_event = EVENT_GIVE_UP;
+    else inject_event = EVENT_VISIT;
+  end
+
+  always_ff @(posedge clk) begin
+    if (inject_ready && (initialising || !give_up_valid)) begin
+      next <= next + 1'b1;
+      if (next == '1) initialising <= 1'b0;
+    end
+    waited <= inject_ready ? '0 : waited + 1'b1;
+    if (inject_ready) hold <= initialising && next != '1;
+    else if (waited == '1) hold <= 1'b1;
+    else if (give_up_valid && waited[GIVE_UP_PATIENCE_BITS-1:0] == '1) hold <= 1'b1;
+    if (rst) begin
+      initialising <= 1'b1;
+      next <= '0;
+      waited <= '0;
+      hold <= 1'b1;
+    end
+  end
+
+endmodule

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Whose turn it is: the first that wants it, from the place behind the one that had it last.
+
+module crosslane_turn #(
+    parameter  int unsigned COUNT      = 4,
+    localparam int unsigned INDEX_BITS = (COUNT > 1) ? $clog2(COUNT) : 1
+) (
+    input  logic                  clk,
+    input  logic                  rst,
+    input  logic [     COUNT-1:0] valid,
+    input  logic                  taken,   // the one that is chosen has its turn
+    output logic [     COUNT-1:0] chosen,
+    output logic [INDEX_BITS-1:0] index    // of chosen; 0 if there is none
+);
+  if (COUNT == 1) begin : g_one
+    assign chosen = valid;
+    assign index  = '0;
+    logic unused;
+    assign unused = &{1'b0, clk, rst, taken};
+  end else begin : g_many
+    // Those that stand behind the one that had it last.
+    logic [COUNT-1:0] behind, first;
+    assign first  = ((valid & behind) != '0) ? valid & behind : valid;
+    assign chosen = first & (~first + 1'b1);
+    always_comb begin
+      index = '0;
+      for (int unsigned n = 0; n < COUNT; n++) begin
+        if (chosen[n]) index = index | INDEX_BITS'(n);
+      end
+    end
+    always_ff @(posedge clk) begin
+      if (taken) behind <= ~(chosen | (chosen - 1'b1));
+      if (rst) behind <= '0;
+    end
+  end
+endmodule

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What stands around crosslane_reads in tests, one clock at a time: a completer behind its requests,
+consumers of its feeds, fetchers. The test calls `clock` and looks at what has come of it."""
+
+import random
+from collections import deque
+
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+from completer import Completer
+from packed import pack, unpack, width
+from tlp_stream import Tlp
+
+ROUTING_ID = 0x0100
+READ_CLOCKS = 3
+FEED_WIDTHS = {"move": 1, "take": 1, "take_back": 2, "take_bytes": 7}
+HEADER_BITS = width("tlp_header_t")
+_MEMORY = random.Random(99).randbytes(1 << 16)
+
+
+def load(address: int, count: int) -> bytes:
+    """Host memory: what lies at an address is the same in all tests, and differs from page to
+    page."""
+    at = (address + (address >> 16) * 7) % (1 << 16)
+    return (_MEMORY[at:] + _MEMORY)[:count] if at + count > 1 << 16 else _MEMORY[at : at + count]
+
+
+class Consumer:
+    """Takes a feed: bytes, as they come, into `data`. `rate` is the probability that the pipeline
+    moves, `most` what it takes at once, `any_size` whether it takes odd pieces."""
+
+    def __init__(self, lanes: int, seed: random.Random):
+        self.lanes = lanes
+        self.rate = 1.0
+        self.any_size = False
+        self.data = bytearray()
+        self.first_clock = self.last_clock = 0
+        self._seed = seed
+        self._pipeline: deque = deque()
+        self.took = 0  # bytes taken in this clock
+        self.move = False
+
+    def reset(self) -> None:
+        """Forgets what it has taken."""
+        self._pipeline.clear()
+        self.data.clear()
+
+    def sample(self, data: int, now: int) -> None:
+        """After a clock: what was on the feed in it."""
+        if self.move and len(self._pipeline) > READ_CLOCKS:
+            beat = self._pipeline.popleft()
+            if beat is not None:
+                back, count = beat
+                lanes = data.to_bytes(self.lanes, "little")
+                self.data += lanes[back : back + count]
+                self.first_clock = self.first_clock or now
+                self.last_clock = now
+
+    def drive(self, available: int) -> tuple[int, int, int, int]:
+        """For the next clock: move, take, take_back, take_bytes."""
+        self.move = self._seed.random() < self.rate
+        if not self.move:
+            return 0, self._seed.randrange(2), self._seed.randrange(4), self._seed.randrange(8)
+        if available == 0:
+            self._pipeline.append(None)
+            return 1, 0, 0, 0
+        back, count = 0, min(available, self.lanes)
+        if self.any_size:
+            back = self._seed.randrange(4)
+            count = self._seed.randint(1, min(available, self.lanes - back))
+        self._pipeline.append((back, count))
+        return 1, 1, back, count
+
+
+class ReadBench:
+    """The ports of crosslane_reads but those to the channels."""
+
+    def __init__(self, dut, seed: int, h2c: int = 1):
+        self.dut = dut
+        self.now = 0
+        self.seed = random.Random(seed)
+        self.h2c = h2c
+        self.lanes = len(dut.s_completion_data) // 8
+        self.completer = Completer(load, seed)
+        self.consumers = [Consumer(self.lanes, self.seed) for _ in range(h2c)]
+        self.requests: list[Tlp] = []  # as they were taken, oldest first
+        self.fetches: list[Tlp] = []
+        self.ready = 1.0  # probability that a request is taken
+        self.pause = 0.0  # probability of a pause before a beat of a completion
+        self.counts = {"unexpected": 0, "timed_out": 0, "refused": 0}
+        self.beats = 0
+        self.first_beat = self.last_beat = 0
+        self.held_back = 0
+        self.function = {
+            "routing_id": ROUTING_ID,
+            "max_payload": 2,
+            "max_read_request": 5,
+            "bus_master": 1,
+            "relaxed_ordering": 1,
+            "extended_tags": 1,
+            "link_up": 1,
+        }
+        self.cleared = 0  # feeds that were emptied in the clock that ends, a bit each
+        self._beats: deque = deque()
+        self._beat = None
+        self.extra: deque[Tlp] = deque()  # completions that go before those of the completer
+
+    async def start(self) -> None:
+        """Resets for one clock."""
+        dut = self.dut
+        Clock(dut.clk, 4, unit="ns").start()
+        dut.s_completion_valid.value = 0
+        dut.s_completion_header.value = 0
+        dut.s_completion_first.value = 0
+        dut.s_completion_last.value = 0
+        dut.s_completion_data.value = 0
+        dut.m_h2c_ready.value = 0
+        for name in FEED_WIDTHS:
+            getattr(dut, f"feed_{name}").value = 0
+        dut.time_i.value = 0
+        self.set_function()
+        dut.rst.value = 1
+        await RisingEdge(dut.clk)
+        dut.rst.value = 0
+
+    def set_function(self, **values: int) -> None:
+        """Sets fields of what the function is set to."""
+        self.function.update(values)
+        self.dut.function_i.value = pack("function_t", **self.function)
+
+    def request_taken(self, tlp: Tlp) -> None:
+        """A request has left."""
+        self.completer.take(tlp, self.now)
+
+    async def clock(self) -> None:
+        """Lets a clock go by: looks at what stands on the ports in it, then drives the next."""
+        dut = self.dut
+        await RisingEdge(dut.clk)
+        self.now += 1
+        dut.time_i.value = self.now
+        self._sample_requests()
+        for name in self.counts:
+            self.counts[name] += int(getattr(dut, name).value)
+        self._drive_completion()
+        self._drive_feeds()
+
+    def _sample_requests(self) -> None:
+        dut = self.dut
+        valid, ready = int(dut.m_h2c_valid.value), int(dut.m_h2c_ready.value)
+        if valid & ready:
+            headers = int(dut.m_h2c_header.value)
+            for h in range(self.h2c):
+                if valid & ready & 1 << h:
+                    header = headers >> h * HEADER_BITS & ((1 << HEADER_BITS) - 1)
+                    tlp = Tlp(vars(unpack("tlp_header_t", header)), first_clock=self.now)
+                    self.requests.append(tlp)
+                    self.request_taken(tlp)
+        if self.ready == 1.0:
+            dut.m_h2c_ready.value = (1 << self.h2c) - 1
+        else:
+            dut.m_h2c_ready.value = sum(
+                (self.seed.random() < self.ready) << h for h in range(self.h2c)
+            )
+
+    def _drive_completion(self) -> None:
+        dut = self.dut
+        if self._beat is not None:
+            if not dut.s_completion_ready.value:
+                self.held_back += 1
+                return
+            self.beats += 1
+            self.first_beat = self.first_beat or self.now
+            self.last_beat = self.now
+            self._beat = None
+        if not self._beats:
+            tlp = self.extra.popleft() if self.extra else self.completer.next(self.now)
+            if tlp is not None:
+                self._beats.extend(self._split(tlp))
+        if not self._beats or (self.pause and self.seed.random() < self.pause):
+            dut.s_completion_valid.value = 0
+            return
+        self._beat = header, first, last, data = self._beats.popleft()
+        dut.s_completion_valid.value = 1
+        dut.s_completion_header.value = header
+        dut.s_completion_first.value = first
+        dut.s_completion_last.value = last
+        dut.s_completion_data.value = data
+
+    def _split(self, tlp: Tlp):
+        header = pack("tlp_header_t", **tlp.header)
+        count = max(1, (len(tlp.payload) + self.lanes - 1) // self.lanes)
+        for n in range(count):
+            piece = tlp.payload[n * self.lanes : (n + 1) * self.lanes]
+            # Beside the other beats stands nothing that means anything.
+            shown = header if n == 0 else self.seed.getrandbits(HEADER_BITS)
+            yield shown, n == 0, n == count - 1, int.from_bytes(piece, "little")
+
+    def _drive_feeds(self) -> None:
+        dut = self.dut
+        available = int(dut.feed_available.value)
+        data = int(dut.feed_data.value)
+        bits = self.lanes * 8
+        fields = dict.fromkeys(FEED_WIDTHS, 0)
+        for h, consumer in enumerate(self.consumers):
+            consumer.sample(data >> h * bits & ((1 << bits) - 1), self.now)
+            left = (available >> 16 * h & 0xFFFF) - consumer.took
+            if self.cleared >> h & 1:
+                left = 0
+            values = consumer.drive(left)
+            consumer.took = values[3] if values[0] and values[1] else 0
+            for (name, size), value in zip(FEED_WIDTHS.items(), values, strict=True):
+                fields[name] |= value << size * h
+        for name, value in fields.items():
+            getattr(dut, f"feed_{name}").value = value
+        self.cleared = 0
+
+    def drop_answers(self) -> None:
+        """Nothing that is still to come comes."""
+        self.completer.answers.clear()
+        self._beats.clear()
+        self._beat = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no completion is to come."""
+        return not (self.completer.answers or self._beats or self._beat or self.extra)
+
+
+async def run(bench: ReadBench, until, clocks: int = 20000, what: str = "the end") -> None:
+    """Lets clocks go by until `until()` holds."""
+    for _ in range(clocks):
+        if until():
+            return
+        await bench.clock()
+    raise AssertionError(f"clock {bench.now}: {what} has not come in {clocks} clocks")
+
+
+async def clocks(bench: ReadBench, count: int) -> None:
+    """Lets clocks go by."""
+    for _ in range(count):
+        await bench.clock()

@@ -1,0 +1,567 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_reads: tags, completions in any order to their places, time-outs, order, fetches."""
+
+import os
+import random
+from collections import deque
+
+import cocotb
+import pytest
+from completer import Fault, bytes_of
+from packed import CONSTANTS, unpack
+from read_bench import HEADER_BITS, ReadBench, clocks, load, run
+from simulate import simulate
+from tlp_stream import Tlp, enables
+
+ERRORS = {value: name for name, value in CONSTANTS.items() if name.startswith("ERROR_")}
+
+
+class Reads(ReadBench):
+    """crosslane_reads with its channels and fetchers."""
+
+    def __init__(self, dut, seed: int):
+        self.fetchers = len(dut.fetch_valid) if int(dut.FETCHERS.value) else 0
+        super().__init__(dut, seed, len(dut.read_valid))
+        self.tags = int(dut.TAGS.value)
+        self.batch = int(dut.BATCH.value)
+        self.timeout = int(dut.TIMEOUT_CLOCKS.value)
+        self.to_read: list[deque] = [deque() for _ in range(self.h2c)]
+        self.expected = [bytearray() for _ in range(self.h2c)]
+        self.arrived = [0] * self.h2c
+        self.failed = [None] * self.h2c  # (error, address)
+        self.issue = 1.0  # probability that a read is offered
+        self.accepted: list[int] = []  # clocks
+        self.to_fetch: list[deque] = [deque() for _ in range(self.fetchers)]
+        self.fetched: list[list[bytes]] = [[] for _ in range(self.fetchers)]
+        self.fetch_faults: list[list] = [[] for _ in range(self.fetchers)]
+        self.room = [2 * self.batch] * self.fetchers
+        self.wants = 1.0  # probability that a fetched descriptor is taken
+        self.forget = self.clear = self.fetch_forget = 0  # for the next clock
+
+    async def start(self):
+        dut = self.dut
+        for name in ["read_valid", "forget", "clear", "fetch_valid", "fetch_forget"]:
+            getattr(dut, name).value = 0
+        for name in ["read_address", "read_bytes", "read_relaxed", "fetch_address", "fetch_bytes"]:
+            getattr(dut, name).value = 0
+        dut.fetched_ready.value = 0
+        dut.m_fetch_ready.value = 0
+        await super().start()
+
+    def read(self, channel: int, address: int, count: int) -> None:
+        """Puts a read into a channel's line."""
+        self.to_read[channel].append((address, count))
+        self.expected[channel] += load(address, count)
+
+    async def clock(self):
+        await super().clock()
+        self._channels()
+        if self.fetchers:
+            self._fetchers()
+
+    def _channels(self):
+        dut = self.dut
+        valid, ready = int(dut.read_valid.value), int(dut.read_ready.value)
+        arrived, counts = int(dut.arrived_valid.value), int(dut.arrived_bytes.value)
+        failed = int(dut.failed_valid.value)
+        for h in range(self.h2c):
+            if valid & ready & 1 << h:
+                # Unless the test has just taken it back.
+                if self.to_read[h]:
+                    self.to_read[h].popleft()
+                self.accepted.append(self.now)
+            if arrived & 1 << h:
+                self.arrived[h] += counts >> 13 * h & 0x1FFF
+            if failed & 1 << h:
+                error = int(dut.failed_error.value) >> 4 * h & 0xF
+                address = int(dut.failed_address.value) >> 64 * h & ((1 << 64) - 1)
+                self.failed[h] = (ERRORS[error], address)
+        valid = address = count = 0
+        for h, line in enumerate(self.to_read):
+            if line and (self.issue == 1.0 or self.seed.random() < self.issue):
+                valid |= 1 << h
+                address |= line[0][0] << 64 * h
+                count |= line[0][1] << 13 * h
+        dut.read_valid.value = valid
+        dut.read_address.value = address
+        dut.read_bytes.value = count
+        dut.forget.value = self.forget
+        dut.clear.value = self.clear
+        dut.fetch_forget.value = self.fetch_forget
+        self.cleared = self.clear
+        self.forget = self.clear = self.fetch_forget = 0
+
+    def _fetchers(self):
+        dut = self.dut
+        valid, ready = int(dut.fetch_valid.value), int(dut.fetch_ready.value)
+        shown, wanted = int(dut.fetched_valid.value), int(dut.fetched_ready.value)
+        failed = int(dut.fetch_failed.value)
+        data = int(dut.fetched_data.value)
+        if int(dut.m_fetch_valid.value) and int(dut.m_fetch_ready.value):
+            tlp = Tlp(vars(unpack("tlp_header_t", int(dut.m_fetch_header.value))))
+            self.fetches.append(tlp)
+            self.request_taken(tlp)
+        for f in range(self.fetchers):
+            if valid & ready & 1 << f:
+                if self.to_fetch[f]:
+                    self.room[f] -= self.to_fetch[f].popleft()[1] // 32
+            if shown & wanted & 1 << f:
+                entry = data >> 256 * f & ((1 << 256) - 1)
+                self.fetched[f].append(entry.to_bytes(32, "little"))
+                self.room[f] += 1
+            if failed & 1 << f:
+                error = int(dut.fetch_error.value) >> 4 * f & 0xF
+                address = int(dut.fetch_error_address.value) >> 64 * f & ((1 << 64) - 1)
+                self.fetch_faults[f].append((ERRORS[error], address, len(self.fetched[f])))
+        valid = address = count = 0
+        for f, line in enumerate(self.to_fetch):
+            if line and self.room[f] >= line[0][1] // 32 and self.seed.random() < self.issue:
+                valid |= 1 << f
+                address |= line[0][0] << 64 * f
+                count |= line[0][1] << 13 * f
+        dut.fetch_valid.value = valid
+        dut.fetch_address.value = address
+        dut.fetch_bytes.value = count
+        dut.fetched_ready.value = sum(
+            (self.seed.random() < self.wants) << f for f in range(self.fetchers)
+        )
+        dut.m_fetch_ready.value = self.seed.random() < self.ready
+
+    def request_taken(self, tlp):
+        address, count = bytes_of(tlp)
+        first, last, length = enables(address, count)
+        assert (tlp.first_be, tlp.last_be, tlp.length_dw) == (first, last, length)
+        assert tlp.requester == self.function["routing_id"]
+        busy = {answer.request.tag for answer in self.completer.answers}
+        assert tlp.tag not in busy, f"tag {tlp.tag} is used twice"
+        super().request_taken(tlp)
+
+    def in_flight(self, channel: int = 0) -> int:
+        """What the channel's register says."""
+        return int(self.dut.in_flight.value) >> 16 * channel & 0xFFFF
+
+    def is_done(self) -> bool:
+        """Whether all that was asked for is there."""
+        return all(
+            len(consumer.data) >= len(expected)
+            for consumer, expected in zip(self.consumers, self.expected, strict=True)
+        )
+
+    def check(self) -> None:
+        """What was taken off the feeds is what is in memory."""
+        for h, consumer in enumerate(self.consumers):
+            taken, expected = bytes(consumer.data), bytes(self.expected[h])
+            if taken != expected:
+                at = next((i for i, (a, b) in enumerate(zip(taken, expected)) if a != b), -1)
+                raise AssertionError(
+                    f"channel {h}: {len(taken)} of {len(expected)} bytes, first wrong at {at}"
+                )
+
+
+async def bench(dut) -> Reads:
+    """A bench after reset."""
+    reads = Reads(dut, int(os.environ.get("SEED", "1")))
+    await reads.start()
+    return reads
+
+
+def random_read(seed: random.Random, most: int) -> tuple[int, int]:
+    """A read that crosses no 4 KiB boundary."""
+    address = seed.randrange(1 << 40)
+    if seed.random() < 0.3:
+        address &= ~0x3F
+    count = seed.choice([1, 2, 3, 4, 5, 64, 256, most, seed.randint(1, most)])
+    return address, min(count, most, 4096 - address % 4096)
+
+
+@cocotb.test()
+async def random_reads_arrive_in_order(dut):
+    b = await bench(dut)
+    b.completer.latency = (5, 120)
+    for phase, (boundary, payload, pause) in enumerate(
+        [(64, 128, 0.0), (128, 256, 0.3), (64, 512, 0.1), (128, 1024, 0.0)]
+    ):
+        b.completer.boundary, b.completer.max_payload = boundary, payload
+        b.pause, b.ready, b.issue = pause, 1 - pause, 1 - pause
+        b.wants = 1 - pause
+        for consumer in b.consumers:
+            consumer.rate = [1.0, 0.6][phase % 2]
+            consumer.any_size = phase % 2 == 1
+        for h in range(b.h2c):
+            for _ in range(40):
+                b.read(h, *random_read(b.seed, int(dut.MAX_READ.value)))
+        wanted = [[] for _ in range(b.fetchers)]
+        for f in range(b.fetchers):
+            b.fetched[f].clear()
+            for _ in range(12):
+                address = b.seed.randrange(1 << 40) & ~0x1F
+                count = min(b.seed.randint(1, b.batch) * 32, 4096 - address % 4096)
+                b.to_fetch[f].append((address, count))
+                wanted[f] += [load(address + at, 32) for at in range(0, count, 32)]
+        await run(b, lambda: b.is_done() and not any(b.to_fetch) and b.is_quiet, 60000)
+        await clocks(b, 40)
+        b.check()
+        assert b.fetched == wanted
+        assert [b.in_flight(h) for h in range(b.h2c)] == [0] * b.h2c
+        assert b.arrived == [len(expected) for expected in b.expected]
+    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
+    # The same tag does not look the same when it is used again.
+    turns = 256 // number_of_tags(dut)
+    assert len({tlp.tag for tlp in b.requests}) >= min(b.tags * turns, len(b.requests) // 2)
+
+
+async def measure(b: Reads, reads: list[tuple[int, int]], completion_bytes: int):
+    """Full rate of the completions in random order, then of the feed; then of both at once."""
+    b.completer.max_payload = completion_bytes
+    b.completer.split = "most"
+    consumer = b.consumers[0]
+    for shuffled in [True, False]:
+        b.completer.shuffled = shuffled
+        b.completer.latency = (500, 500)
+        b.beats = b.first_beat = consumer.first_clock = 0
+        before = len(consumer.data)
+        for address, count in reads:
+            b.read(0, address, count)
+        if shuffled:
+            consumer.rate = 0.0
+            await run(b, lambda: b.arrived[0] == len(b.expected[0]), 60000)
+            consumer.rate = 1.0
+        await run(b, b.is_done, 60000)
+        b.check()
+        span = b.last_beat - b.first_beat + 1
+        assert b.beats >= 0.99 * span, f"{b.beats} beats in {span} clocks, {b.held_back} held back"
+        feed_span = consumer.last_clock - consumer.first_clock + 1
+        taken = len(consumer.data) - before
+        if shuffled:
+            assert taken >= 0.99 * feed_span * b.lanes, f"{taken} B in {feed_span} clocks"
+        else:
+            # Only the way through the ring is left, and what is left of an unaligned completion.
+            late = consumer.last_clock - b.last_beat
+            assert late <= 9 + completion_bytes // b.lanes, f"{late} clocks behind the last beat"
+
+
+def back_to_back(count: int, size: int, address: int) -> list[tuple[int, int]]:
+    """Reads one behind the other."""
+    return [(address + n * size, size) for n in range(count)]
+
+
+@cocotb.test()
+async def aligned_completions_use_the_whole_datapath(dut):
+    b = await bench(dut)
+    await clocks(b, 300)
+    for payload in [64, 256]:
+        await measure(b, back_to_back(60, 512, 0x10000), payload)
+        assert b.beats * b.lanes == 60 * 512
+
+
+@cocotb.test()
+async def unaligned_completions_take_their_beats_only(dut):
+    b = await bench(dut)
+    await clocks(b, 300)
+    reads = [(0x10000 + n * 4096 + b.seed.randrange(3000), 509) for n in range(60)]
+    await measure(b, reads, 256)
+
+
+@cocotb.test()
+async def small_reads_begin_every_clock(dut):
+    b = await bench(dut)
+    await clocks(b, 300)
+    b.completer.latency = (4, 9)
+    for n in range(400):
+        b.read(0, n * 64 + n % 5, 4)  # a beat at every width
+    await run(b, b.is_done)
+    b.check()
+    taken = b.accepted
+    # As many as there are tags at once, and one a clock as long as answers keep up.
+    assert taken[b.tags - 1] - taken[0] == b.tags - 1
+    assert taken[-1] - taken[0] <= 400 * 1.02, f"{taken[-1] - taken[0]} clocks for 400 reads"
+
+
+FAULTS = {
+    Fault.UNSUPPORTED: "ERROR_UNSUPPORTED_REQUEST",
+    Fault.ABORT: "ERROR_COMPLETER_ABORT",
+    Fault.RETRY: "ERROR_MALFORMED_COMPLETION",
+    Fault.POISON: "ERROR_POISONED",
+    Fault.SILENCE: "ERROR_COMPLETION_TIMEOUT",
+    Fault.MISSING: "ERROR_MALFORMED_COMPLETION",
+    Fault.DOUBLED: "ERROR_MALFORMED_COMPLETION",
+    Fault.BYTE_COUNT: "ERROR_MALFORMED_COMPLETION",
+    Fault.LOWER_ADDRESS: "ERROR_MALFORMED_COMPLETION",
+    Fault.LENGTH: "ERROR_MALFORMED_COMPLETION",
+    Fault.UNALIGNED: "ERROR_MALFORMED_COMPLETION",
+    Fault.REQUESTER: "ERROR_MALFORMED_COMPLETION",
+}
+
+
+@cocotb.test()
+async def every_fault_is_told_in_its_turn(dut):
+    b = await bench(dut)
+    b.completer.boundary = 64
+    b.completer.split = "least"
+    for fault, name in FAULTS.items():
+        for number in [0, 1]:
+            # A read of three completions, with the fault in one, among good ones.
+            base = b.seed.randrange(1 << 20) << 12
+            reads = [(base + n * 256 + 37, 180) for n in range(8)]
+            bad = b.seed.randrange(8)
+            where = (fault, number)
+            b.completer.fault = lambda address, count, at=reads[bad][0], where=where: (
+                where if address == at else (Fault.NONE, 0)
+            )
+            before = len(b.expected[0])
+            for read in reads:
+                b.read(0, *read)
+            good = 180 * bad + (64 - 37 if number else 0)
+            if fault is Fault.DOUBLED:
+                good += 27 if number == 0 else 64
+            # The next one comes instead, and does not fit.
+            error, address = name, reads[bad][0] + good - 180 * bad
+            await run(b, lambda: b.failed[0] is not None, 8000, f"{fault}, {number}")
+            assert b.failed[0] == (error, address), f"{fault}, {number}: {b.failed[0]}"
+            assert b.arrived[0] == before + good
+            await clocks(b, b.seed.randrange(30))
+            assert b.arrived[0] == before + good
+            b.forget = 1
+            await clocks(b, 2)
+            b.failed[0] = None
+            del b.expected[0][before + good :]
+            # What is still on its way is dropped; new reads do not wait for it.
+            b.to_read[0].clear()
+            b.read(0, base + 0x800, 333)
+            await run(b, b.is_done, 4000, "what was read afterwards")
+            b.check()
+            await run(b, lambda: b.is_quiet, 4000)
+            await clocks(b, 20)
+            assert b.failed[0] is None
+            assert b.in_flight() == 0
+    times = sum(1 for fault in FAULTS if fault in (Fault.SILENCE,)) * 2
+    assert b.counts["timed_out"] == times
+    assert b.counts["refused"] >= 2 * len(FAULTS) - times
+    # Those for somebody else, and the rest of what was refused.
+    assert b.counts["unexpected"] >= 2
+    # All tags come back.
+    await clocks(b, 4 * b.timeout)
+    b.completer.fault = lambda address, count: (Fault.NONE, 0)
+    b.completer.latency = (300, 300)
+    count = len(b.requests)
+    for n in range(b.tags):
+        b.read(0, 0x100000 + n * 64, 64)
+    await clocks(b, 2 * b.tags + 20)
+    assert len(b.requests) == count + b.tags
+    await run(b, b.is_done)
+    b.check()
+
+
+@cocotb.test()
+async def a_late_answer_finds_its_tag_resting(dut):
+    b = await bench(dut)
+    b.completer.latency = (10, 10)
+    b.completer.late_clocks = b.timeout * 3 // 2
+    b.completer.fault = lambda address, count: (
+        Fault.LATE if address == 0x5000 else Fault.NONE,
+        0,
+    )
+    b.read(0, 0x5000, 64)
+    asked = b.now
+    await run(b, lambda: b.failed[0] is not None)
+    assert b.failed[0] == ("ERROR_COMPLETION_TIMEOUT", 0x5000)
+    assert b.timeout <= b.now - asked <= b.timeout * 1.02 + 150
+    late_tag = b.requests[0].tag
+    b.expected[0].clear()
+    b.forget = 1
+    await clocks(b, 2)
+    b.failed[0] = None
+    # All other tags go round, but not this one.
+    late = [answer for answer in b.completer.answers if answer.request.tag == late_tag]
+    while late[0] in b.completer.answers:
+        b.read(0, b.seed.randrange(1 << 30) * 64, 64)
+        await clocks(b, 8)
+    places = 256 // (256 // number_of_tags(dut))
+    used = {tlp.tag % places for tlp in b.requests[1:]}
+    assert len(used) == b.tags - 1 and late_tag % places not in used
+    assert b.counts == {"unexpected": 0, "timed_out": 1, "refused": 0}
+    await clocks(b, 2 * b.timeout)
+    for n in range(2 * b.tags):
+        b.read(0, 0x9000 + n * 64, 64)
+    await run(b, b.is_done)
+    b.check()
+    assert late_tag % places in {tlp.tag % places for tlp in b.requests[-2 * b.tags :]}
+
+
+def number_of_tags(dut) -> int:
+    """Tags in all, a power of two."""
+    tags = int(dut.TAGS.value) + 4 * int(dut.FETCHERS.value)
+    return max(8, 1 << (tags - 1).bit_length())
+
+
+@cocotb.test()
+async def strays_are_counted_and_dropped(dut):
+    b = await bench(dut)
+    b.completer.split = "most"
+    b.completer.max_payload = 512
+    await clocks(b, 300)
+    b.read(0, 0x4000, 256)
+    await run(b, b.is_done)
+    header = dict(kind=CONSTANTS["COMPLETION_DATA"], address=0, length_dw=64, byte_count=256)
+    header.update(requester=0x0100, tag=b.requests[0].tag)
+    # Again; for a tag that was never used; for the next use of this one; of more than eight bits.
+    places = number_of_tags(dut)
+    tags = [header["tag"], header["tag"] + 1, (header["tag"] + places) % 256, 256]
+    for tag in tags:
+        b.extra.append(Tlp({**header, "tag": tag}, bytes(256)))
+    await run(b, lambda: b.is_quiet)
+    await clocks(b, 5)
+    assert b.counts["unexpected"] == 4
+    b.read(0, 0x4100, 256)
+    await run(b, b.is_done)
+    b.check()
+
+
+@cocotb.test()
+async def what_is_given_up_is_gone(dut):
+    """Forgets and clears at any moment, with answers on their way."""
+    b = await bench(dut)
+    b.completer.latency = (5, 200)
+    b.pause = 0.1
+    for _ in range(60):
+        for h in range(b.h2c):
+            for _ in range(b.seed.randrange(20)):
+                b.read(h, *random_read(b.seed, int(dut.MAX_READ.value)))
+        await clocks(b, b.seed.randrange(160))
+        h = b.seed.randrange(b.h2c)
+        clear = b.seed.random() < 0.5
+        b.to_read[h].clear()
+        await clocks(b, 1)
+        setattr(b, "clear" if clear else "forget", 1 << h)
+        await clocks(b, 2)
+        b.to_read[h].clear()
+        if clear:
+            # What was on its way out of the ring is still good.
+            await clocks(b, 1)
+            consumer = b.consumers[h]
+            taken = bytes(consumer.data)
+            assert taken == bytes(b.expected[h][: len(taken)])
+            await clocks(b, 6)
+            taken = bytes(consumer.data)
+            assert taken == bytes(b.expected[h][: len(taken)])
+            consumer.data.clear()
+            b.arrived[h] = 0
+            b.expected[h].clear()
+        else:
+            del b.expected[h][b.arrived[h] :]
+    await run(b, lambda: b.is_done() and b.is_quiet)
+    await clocks(b, 20)
+    b.check()
+    assert [b.in_flight(h) for h in range(b.h2c)] == [0] * b.h2c
+    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
+
+
+@cocotb.test()
+async def a_reset_leaves_nothing_behind(dut):
+    b = await bench(dut)
+    b.completer.latency = (20, 60)
+    for _ in range(6):
+        for n in range(30):
+            b.read(0, *random_read(b.seed, 256))
+        await clocks(b, b.seed.randrange(200, 500))
+        b.dut.rst.value = 1
+        b.dut.read_valid.value = 0
+        b.to_read[0].clear()
+        b.cleared = (1 << b.h2c) - 1
+        await clocks(b, 1)
+        b.dut.rst.value = 0
+        b.dut.s_completion_valid.value = 0
+        b.drop_answers()
+        for consumer in b.consumers:
+            consumer.reset()
+        b.expected[0].clear()
+        b.read(0, 0x1234, 777 if int(dut.MAX_READ.value) > 777 else 100)
+        await run(b, b.is_done)
+        b.check()
+        assert b.in_flight() == 0
+
+
+@cocotb.test()
+async def without_extended_tags_five_bits_are_used(dut):
+    b = await bench(dut)
+    for n in range(2 * b.tags):
+        b.read(0, n * 64, 64)
+    await run(b, b.is_done)
+    before = len(b.requests)
+    b.set_function(extended_tags=0)
+    for n in range(100):
+        b.read(0, 0x8000 + n * 64, 64)
+    await run(b, b.is_done)
+    b.check()
+    used = {tlp.tag for tlp in b.requests[before:]}
+    low = min(32 - 4 * int(dut.FETCHERS.value), b.tags)
+    assert max(used) < 32 and len(used) == low
+    assert b.counts["unexpected"] == 0
+
+
+@cocotb.test()
+async def a_failed_fetch_is_told_behind_those_before(dut):
+    b = await bench(dut)
+    if not b.fetchers:
+        return
+    for f in range(b.fetchers):
+        for fault in [Fault.UNSUPPORTED, Fault.POISON, Fault.SILENCE]:
+            b.fetched[f].clear()
+            base = b.seed.randrange(1 << 20) << 12
+            batch = b.batch * 32
+            b.completer.fault = lambda address, count, at=base + batch, fault=fault: (
+                (fault, 0) if address == at else (Fault.NONE, 0)
+            )
+            b.wants = 0.1
+            b.to_fetch[f].extend([(base, batch), (base + batch, batch)])
+            await run(b, lambda: b.fetch_faults[f], 5000)
+            assert b.fetch_faults[f] == [(FAULTS[fault], base + batch, b.batch)]
+            assert b.fetched[f] == [load(base + n * 32, 32) for n in range(b.batch)]
+            # Nothing is fetched until it is forgotten.
+            b.room[f] = b.batch
+            b.to_fetch[f].append((base, 32))
+            await clocks(b, 30)
+            assert len(b.fetched[f]) == b.batch
+            b.fetch_forget = 1 << f
+            b.wants = 1.0
+            await run(b, lambda: len(b.fetched[f]) > b.batch)
+            assert b.fetched[f][b.batch :] == [load(base, 32)]
+            b.fetch_faults[f].clear()
+            await run(b, lambda: b.is_quiet)
+            b.room[f] = 2 * b.batch
+    # Given up at any moment.
+    b.completer.fault = lambda address, count: (Fault.NONE, 0)
+    for _ in range(40):
+        f = b.seed.randrange(b.fetchers)
+        address = b.seed.randrange(1 << 20) << 12
+        b.to_fetch[f].append((address, 32 * b.batch))
+        await clocks(b, b.seed.randrange(60))
+        b.to_fetch[f].clear()
+        await clocks(b, 1)
+        b.fetch_forget = 1 << f
+        b.wants = 0.0
+        await clocks(b, 3)
+        b.wants = 1.0
+        b.fetched[f].clear()
+        b.room[f] = 2 * b.batch
+        b.to_fetch[f].append((address ^ 4096, 64))
+        await run(b, lambda: len(b.fetched[f]) >= 2)
+        assert b.fetched[f] == [load((address ^ 4096) + n * 32, 32) for n in range(2)]
+    assert b.counts["unexpected"] == 0
+
+
+SEVERAL = "random_reads|every_fault|strays|given_up|reset|extended|fetch|late"
+
+
+@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+def test_reads(data_bits):
+    parameters = {"DATA_BITS": data_bits, "H2C": 1, "FETCHERS": 0, "TAGS": 64, "MAX_READ": 512}
+    parameters |= {"STAGING_BYTES": 65536, "TIMEOUT_CLOCKS": 5000}
+    simulate(__file__, "crosslane_reads", parameters)
+
+
+@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+def test_reads_of_several(data_bits):
+    parameters = {"DATA_BITS": data_bits, "H2C": 2, "FETCHERS": 3, "TAGS": 12, "BATCH": 8}
+    parameters |= {"MAX_READ": 4096, "STAGING_BYTES": 16384, "TIMEOUT_CLOCKS": 600}
+    simulate(__file__, "crosslane_reads", parameters, tests=SEVERAL)
