@@ -17,9 +17,12 @@ const MAX_TAGS: u64 = 1024;
 pub struct EngineParameters {
     /// One clock of the engine, 1 ps to 1 us.
     pub clock: Picoseconds,
-    /// Bytes per clock of its stream to the link core, 1 to 1024: header and payload of a TLP go
-    /// through it.
+    /// Bytes per clock of its stream to the link core, 1 to 1024: payloads go through it, and
+    /// headers where `header_on_datapath` says so.
     pub datapath_bytes: u32,
+    /// Whether headers take a part of the datapath's clocks. Else they go beside it, and a TLP
+    /// takes the clocks of its payload, at least one.
+    pub header_on_datapath: bool,
     /// Clocks after each TLP in which nothing is sent, up to 1024.
     pub idle_clocks_per_tlp: u32,
     /// Time after a descriptor's last TLP before its channel begins the next, up to 1 s.
@@ -37,6 +40,14 @@ pub struct EngineParameters {
     pub completion_timeout: Picoseconds,
     /// From a register read at the registers to its completion, up to 1 s.
     pub register_latency: Picoseconds,
+    /// Clocks from a descriptor that is there to its first TLP, where its channel has nothing else
+    /// to do meanwhile; up to 1024.
+    pub request_latency_clocks: u32,
+    /// Clocks from the doorbell to the fetch of what it posts, up to 1024.
+    pub fetch_latency_clocks: u32,
+    /// Clocks that data take through a lane or the staging memory, from their arrival to a TLP that
+    /// carries them; up to 1024.
+    pub stream_latency_clocks: u32,
     /// H2C channels, 1 to 4.
     pub h2c_channels: u8,
     /// C2H channels, 1 to 4.
@@ -47,8 +58,10 @@ pub struct EngineParameters {
     pub lanes: u8,
     /// Bytes of each lane's FIFO, a power of two from `max_write_bytes` to 16 MiB.
     pub lane_fifo_bytes: u32,
-    /// Bytes of the FIFO behind each H2C channel, the same.
-    pub stream_fifo_bytes: u32,
+    /// Bytes of the ring of each H2C channel in which answers are put together and wait for who
+    /// takes them, a power of two, at least the longest read and the longest write together, up to
+    /// 16 MiB.
+    pub staging_bytes: u32,
     /// Descriptors of each table in the engine, a power of two, up to 1024.
     pub table_descriptors: u16,
     /// Descriptors that one fetch from a ring asks for at most, a power of two, 1 to 128.
@@ -86,6 +99,11 @@ const SECOND: u64 = 1_000_000 * US;
 const MAX_FIFO_BYTES: u64 = 16 << 20;
 
 impl EngineParameters {
+    /// So many clocks.
+    pub(crate) fn clocks_ps(&self, clocks: u32) -> u64 {
+        u64::from(clocks) * self.clock.0
+    }
+
     /// Channels of all kinds.
     pub(crate) fn channels(&self) -> u16 {
         u16::from(self.h2c_channels) + u16::from(self.c2h_channels) + u16::from(self.peer_channels)
@@ -111,6 +129,13 @@ impl EngineParameters {
         within("descriptor_gap (ps)", self.descriptor_gap.0, 0, SECOND)?;
         within("completion_timeout (ps)", self.completion_timeout.0, 1_000, 100 * SECOND)?;
         within("register_latency (ps)", self.register_latency.0, 0, SECOND)?;
+        for (name, clocks) in [
+            ("request_latency_clocks", self.request_latency_clocks),
+            ("fetch_latency_clocks", self.fetch_latency_clocks),
+            ("stream_latency_clocks", self.stream_latency_clocks),
+        ] {
+            within(name, u64::from(clocks), 0, 1024)?;
+        }
         within("h2c_channels", u64::from(self.h2c_channels), 1, 4)?;
         within("c2h_channels", u64::from(self.c2h_channels), 1, 4)?;
         within("peer_channels", u64::from(self.peer_channels), 1, 4)?;
@@ -124,7 +149,10 @@ impl EngineParameters {
         // A write is built once all of its bytes are there.
         let (least, most) = (u64::from(self.max_write_bytes), MAX_FIFO_BYTES);
         power("lane_fifo_bytes", u64::from(self.lane_fifo_bytes), least, most)?;
-        power("stream_fifo_bytes", u64::from(self.stream_fifo_bytes), least, most)?;
+        // A read is sent when all of it has room, and data are taken once a write is whole: what is
+        // left of a stream that is too short for that must not keep the next read out.
+        let least = least + u64::from(self.max_read_bytes);
+        power("staging_bytes", u64::from(self.staging_bytes), least, most)?;
         power("table_descriptors", u64::from(self.table_descriptors), 1, 1024)?;
         power("fetch_batch", u64::from(self.fetch_batch), 1, 128)
     }

@@ -191,12 +191,12 @@ fn a_tag_that_timed_out_rests() {
 /// Descriptors that cannot be, and rings that cannot be.
 #[test]
 fn a_bad_descriptor_stops_the_channel_behind_the_good_ones() {
-    for (address, bytes) in [(DATA, 0), (DATA, 6), (DATA + 2, 8)] {
+    for address in [DATA, DATA + 3] {
         for at in [h2c(0), c2h(0), peer(0)] {
             let mut bench = bench(&settings(), &[own()]);
             bench.put_ring(at, 0, DATA, 4096, 0);
             bench.put_ring(at, 1, DATA, 4096, 0);
-            bench.put_ring(at, 2, address, bytes, 0);
+            bench.put_ring(at, 2, address, 0, 0);
             bench.put_ring(at, 3, DATA, 4096, 0);
             bench.start_ring(at, 16);
             bench.write(at, channel::DOORBELL, 4);

@@ -74,7 +74,12 @@ fn h2c_goes_round_into_c2h() {
         let mut parameters = own();
         parameters.tags = [1, 2, 7, 64][random.usize(..4)];
         parameters.reading_descriptors = [1, 3, 64][random.usize(..3)];
+        parameters.header_on_datapath = random.bool();
+        parameters.stream_latency_clocks = [0, 9][random.usize(..2)];
+        parameters.request_latency_clocks = [0, 7][random.usize(..2)];
         parameters.max_read_bytes = [128, 512, 4096][random.usize(..3)];
+        let least = parameters.max_read_bytes + parameters.max_write_bytes;
+        parameters.staging_bytes = [least.next_power_of_two(), 65536][random.usize(..2)];
         // Shuffled completions of a long read may wait long for each other.
         parameters.completion_timeout = ns(10_000_000);
         settings.max_read_request = [128, 512, 4096][random.usize(..3)];
@@ -84,13 +89,14 @@ fn h2c_goes_round_into_c2h() {
         let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
         bench.write(user(0), user_regs::INTERCONNECT, source);
         let mut total = 0;
+        let target = DATA + 0x80_0000 + random.u64(0..4096);
         for number in 0..COUNT {
-            let bytes = random.u32(1..3000) * 4;
+            let bytes = random.u32(1..12_000);
             // Sources lie apart, targets side by side.
-            let from = DATA + u64::from(number) * 0x4000 + 4 * random.u64(0..1000);
-            bench.poke_pattern(from, 5, total / 4, u64::from(bytes));
+            let from = DATA + u64::from(number) * 0x4000 + random.u64(0..4000);
+            bench.poke(from, &pattern_from(5, total, u64::from(bytes)));
             bench.put_table(h2c(0), number, from, bytes, STATUS_WRITE);
-            bench.put_table(c2h(0), number, DATA + 0x80_0004 + total, bytes, STATUS_WRITE);
+            bench.put_table(c2h(0), number, target + total, bytes, STATUS_WRITE);
             total += u64::from(bytes);
         }
         bench.start(h2c(0), DescriptorSource::Table);
@@ -98,8 +104,8 @@ fn h2c_goes_round_into_c2h() {
         bench.write(c2h(0), channel::DOORBELL, COUNT);
         bench.write(h2c(0), channel::DOORBELL, COUNT);
         assert_eq!(bench.run(None), RunEnd::Quiet, "seed {seed}");
-        let back = bench.peek(DATA + 0x80_0004, total as usize);
-        let right = pattern(5, 0, total);
+        let back = bench.peek(target, total as usize);
+        let right = pattern_from(5, 0, total);
         let wrong = back.iter().zip(&right).position(|(got, expected)| got != expected);
         assert_eq!(wrong, None, "seed {seed}, {parameters:?}");
         for at in [h2c(0), c2h(0)] {
@@ -127,7 +133,7 @@ fn status_is_never_ahead_of_data() {
         let at = c2h(0);
         let mut ends = vec![0_u64];
         for number in 0..COUNT {
-            let bytes = random.u32(1..600) * 4;
+            let bytes = random.u32(1..2400);
             let bits = if number + 1 == COUNT || random.bool() { STATUS_WRITE } else { 0 };
             bench.put_ring(at, number, DATA + ends[number as usize], bytes, bits);
             ends.push(ends[number as usize] + u64::from(bytes));
@@ -147,7 +153,7 @@ fn status_is_never_ahead_of_data() {
             sequence = word(&block, status_block::SEQUENCE);
             seen = word(&block, status_block::COMPLETED);
             let bytes = ends[seen as usize];
-            assert!(bench.peek(DATA, bytes as usize) == pattern(0, 0, bytes), "seed {seed}");
+            assert!(bench.peek(DATA, bytes as usize) == pattern_from(0, 0, bytes), "seed {seed}");
         }
         bench.assert_quiet();
     }

@@ -111,24 +111,25 @@ impl<B: Bus> Shared<B> {
     ) -> Result<(), DriverError> {
         let place = self.place((ChannelKind::Peer, number));
         let refused = |problem| Err(DriverError::Refused { place, problem });
-        if bytes == 0 || !bytes.is_multiple_of(4) || !address.0.is_multiple_of(4) {
-            return refused(format!(
-                "{bytes} B at {address}: whole words are moved, so address and length are \
-                 multiples of 4, and the length is not 0"
-            ));
+        if bytes == 0 {
+            return refused(format!("0 B at {address}"));
         }
         let Some(last) = address.0.checked_add(bytes - 1) else {
             return refused(format!("{bytes} B at {address} reach beyond 64 bits"));
         };
         if let Some(connection) = self.connection(number) {
-            // Addresses go round in the lane, so any length fits.
-            if connection.contains(address) {
-                return Ok(());
+            let lane = connection.place();
+            if !connection.contains(address) {
+                return refused(format!("{address} is not in {lane}, which it is connected to"));
             }
-            return refused(format!(
-                "{address} is not in {}, which it is connected to",
-                connection.place()
-            ));
+            if !bytes.is_multiple_of(4) || !address.0.is_multiple_of(4) {
+                return refused(format!(
+                    "{bytes} B at {address}, in {lane}: a lane takes whole double words, so both \
+                     are multiples of 4"
+                ));
+            }
+            // Addresses go round in the lane, so any length fits.
+            return Ok(());
         }
         let bars = self.functions.iter().flat_map(|info| info.bars.iter().map(move |b| (info, b)));
         for (info, bar) in bars {

@@ -168,7 +168,8 @@ impl<B: Bus> User<B> {
     /// [`CommandPort`](crate::DescriptorSource::CommandPort).
     ///
     /// # Errors
-    /// A length of 0 or not of whole words, a command that is still running, or no answer.
+    /// A length of 0, or one that is not of whole double words into a lane that the channel is
+    /// connected to, a command that is still running, or no answer.
     pub async fn command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
         self.set_command(address, bytes).await?;
         let done = self.read(user::COMMAND_DONE).await?;

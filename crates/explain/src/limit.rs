@@ -74,8 +74,8 @@ pub enum LimitKind {
     ReplayBuffer,
     /// The FIFO of a lane, which is the window of its sender; lifted: 1 MiB.
     PeerWindow,
-    /// The FIFO between the channels of an engine; lifted: 1 MiB.
-    StreamFifo,
+    /// The memory of a reading channel, where answers wait for who takes them; lifted: 1 MiB.
+    Staging,
     /// Time of the processor's own stores and loads; lifted: none.
     Processor,
     /// Acks and UpdateFCs on the way of the data; lifted: they take no time.
@@ -132,7 +132,7 @@ impl LimitKind {
         Self::CompletionCredits,
         Self::ReplayBuffer,
         Self::PeerWindow,
-        Self::StreamFifo,
+        Self::Staging,
         Self::Processor,
         Self::Dllps,
         Self::Datapath,

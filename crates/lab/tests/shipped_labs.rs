@@ -76,11 +76,13 @@ fn an_engine_has_the_constants_of_its_requester() {
     assert_eq!((document.clock.0, document.datapath_bytes), (4_000, 8));
     assert_eq!((document.idle_clocks_per_tlp, document.descriptor_gap.0), (1, 260_000));
     assert_eq!((document.tags, document.reading_descriptors), (32, 1));
-    assert_eq!((document.lane_fifo_bytes, document.stream_fifo_bytes), (4096, 4096));
+    assert_eq!((document.lane_fifo_bytes, document.staging_bytes), (4096, 8192));
+    assert!(document.header_on_datapath);
     let own = engine("rosta:crosslane").unwrap();
     assert_eq!((own.idle_clocks_per_tlp, own.descriptor_gap.0), (0, 0));
     assert_eq!((own.tags, own.max_read_bytes, own.lanes), (64, 1024, document.lanes));
-    assert_eq!(own.lane_fifo_bytes, 16_384);
+    assert_eq!((own.lane_fifo_bytes, own.staging_bytes), (16_384, 65_536));
+    assert!(!own.header_on_datapath);
     let set = loaded("rosta").with_constant("part.v7.engine.reading_descriptors", 3.0).unwrap();
     assert_eq!(set.file().endpoints[0].part.engine.unwrap().reading_descriptors, 3);
 }

@@ -303,7 +303,7 @@ pub mod user {
         pub const ADDRESS: Field = Field { shift: 0, width: 32 };
     }
 
-    /// Bytes to write, a multiple of 4.
+    /// Bytes to write, not 0.
     pub const COMMAND_BYTES: u32 = 0x28;
     /// Fields of `command_bytes`.
     pub mod command_bytes {
@@ -1028,7 +1028,7 @@ pub enum ChannelError {
     Poisoned = 3,
     /// A read got no answer in time.
     CompletionTimeout = 4,
-    /// Length zero, or length or address no multiple of 4.
+    /// Length zero, or a ring or table that cannot be.
     BadDescriptor = 5,
     /// Bus Master Enable is clear.
     NotBusMaster = 6,

@@ -5,7 +5,7 @@
 /// Bytes of the whole.
 pub const BYTES: u32 = 0x20;
 
-/// Bus address, bits 31:0; a multiple of 4.
+/// Bus address, bits 31:0.
 pub const ADDRESS_LOW: u32 = 0x0;
 /// Fields of `address_low`.
 pub mod address_low {
@@ -45,7 +45,7 @@ pub mod card_high {
     pub const ADDRESS: Field = Field { shift: 0, width: 32 };
 }
 
-/// Bytes to move, a multiple of 4, not 0.
+/// Bytes to move, not 0.
 pub const LENGTH: u32 = 0x10;
 /// Fields of `length`.
 pub mod length {

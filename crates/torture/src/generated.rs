@@ -202,17 +202,20 @@ impl Writer<'_> {
         self.random("register_latency_ns", &[0, 20, 100]);
         self.constant("lanes", lanes);
         let least = payload_bytes.max(512);
-        for key in ["lane_fifo_bytes", "stream_fifo_bytes"] {
-            let times = self.pick(&[1, 2, 8, 32]);
-            self.constant(key, least * times);
-        }
+        let times = self.pick(&[1, 2, 8, 32]);
+        self.constant("lane_fifo_bytes", least * times);
+        // Holds the longest read and the longest write.
+        let times = self.pick(&[1, 2, 8, 32]);
+        self.constant("staging_bytes", (least * times).max(8192));
+        // Both kinds, without a draw of their own.
+        self.constant("header_on_datapath", lanes != 4);
         self.sizes("engine");
     }
 
-    /// What an engine's part has in one table, but for the FIFOs, which depend on its port.
+    /// What an engine's part has in one table, but for the memories, which depend on its port.
     fn sizes(&mut self, wanted: &str) {
         for (table, key, values) in ENGINE_SIZES {
-            if table == wanted && !key.ends_with("_fifo_bytes") {
+            if table == wanted && !matches!(key, "lane_fifo_bytes" | "staging_bytes") {
                 self.random(key, values);
             }
         }

@@ -93,7 +93,7 @@ pub(crate) const ENGINE_SIZES: [(&str, &str, &[u32]); 11] = [
     ("engine", "c2h_channels", &[1, 2]),
     ("engine", "peer_channels", &[1, 2]),
     ("engine", "lane_fifo_bytes", &[512, 1024, 4096, 16_384]),
-    ("engine", "stream_fifo_bytes", &[512, 1024, 4096, 16_384]),
+    ("engine", "staging_bytes", &[8192, 16_384, 32_768, 65_536]),
     ("engine", "fetch_batch", &[1, 4, 8, 16, 64]),
     ("engine", "table_descriptors", &[32, 64, 1024]),
     ("engine", "reading_descriptors", &[1, 2, 64]),

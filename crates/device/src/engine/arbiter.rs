@@ -5,7 +5,7 @@
 
 use crosslane_fabric::{DevicePort, ErrorKind, IdleReason};
 use crosslane_pcie::tlp::{Class, Header};
-use crosslane_regs::engine::ChannelError;
+use crosslane_regs::engine::{ChannelError, DescriptorSource};
 
 use super::channel::{Fault, Kind, Wait};
 use super::{Engine, STEP};
@@ -125,13 +125,14 @@ impl Engine {
         let Some(current) = &channel.current else {
             return match self.has_descriptor(index) {
                 true if self.reads_enough(index) => Next::Wait(Wait::Tag),
+                true if self.begins_ps(index) > port.now_ps() => Next::Wait(Wait::Descriptor),
                 true => Next::Nothing,
                 false if self.is_posted(index) => Next::Wait(Wait::Descriptor),
                 false => Next::Wait(Wait::Post),
             };
         };
         let wait = match channel.kind {
-            Kind::H2c => self.read_waits(),
+            Kind::H2c => self.read_waits(index, current),
             Kind::C2h | Kind::Peer => self.write_waits(index, current, port),
         };
         wait.map_or(Next::Tlp, Next::Wait)
@@ -167,13 +168,33 @@ impl Engine {
     /// The next time at which something can be sent for no other reason than that it has come.
     fn next_time_ps(&self, now_ps: u64) -> u64 {
         let answer_ps = self.answers.front().map_or(u64::MAX, |answer| answer.ready_ps);
-        let gaps = self.channels.iter().enumerate().filter(|(index, channel)| {
-            let waits = channel.is_running() && channel.current.is_none();
-            waits && channel.gap_until_ps > now_ps && self.has_descriptor(*index)
-        });
-        let gap_ps = gaps.map(|(_, channel)| channel.gap_until_ps).min().unwrap_or(u64::MAX);
+        let channels = (0..self.channels.len()).map(|index| self.next_channel_ps(index, now_ps));
         let credit_ps = if self.function.bus_master { self.next_credit_ps() } else { u64::MAX };
-        answer_ps.min(gap_ps).min(credit_ps)
+        answer_ps.min(credit_ps).min(channels.min().unwrap_or(u64::MAX))
+    }
+
+    /// The next time at which a channel may begin a descriptor or a fetch, or take data, for no
+    /// other reason than that it has come.
+    fn next_channel_ps(&self, index: usize, now_ps: u64) -> u64 {
+        let channel = &self.channels[index];
+        if !channel.is_running() {
+            return u64::MAX;
+        }
+        let later = |time_ps: u64| if time_ps > now_ps { time_ps } else { u64::MAX };
+        let own_ps = match &channel.current {
+            Some(current) => self.next_data_ps(index, current, now_ps),
+            None if self.has_descriptor(index) => {
+                // There is no gap before a command.
+                let is_command = channel.source() == Some(DescriptorSource::CommandPort);
+                let gap_ps = if is_command { 0 } else { channel.gap_until_ps };
+                later(gap_ps.max(self.begins_ps(index)))
+            }
+            None => u64::MAX,
+        };
+        if self.parameters.fetch_latency_clocks > 0 && self.next_fetch(index).is_some() {
+            return own_ps.min(later(self.fetches_ps(index)));
+        }
+        own_ps
     }
 
     fn arm(&mut self, pause: Pause, port: &mut DevicePort<'_>) {
@@ -193,8 +214,9 @@ impl Engine {
     /// Occupies the datapath with a TLP. Returns when it has been handed on whole.
     pub(super) fn occupy(&mut self, header: &Header, now_ps: u64) -> u64 {
         let p = &self.parameters;
-        let bytes = header.header_dw() * 4 + header.payload_bytes();
-        let clocks = u64::from(bytes.div_ceil(p.datapath_bytes));
+        let header_bytes = if p.header_on_datapath { header.header_dw() * 4 } else { 0 };
+        let bytes = header_bytes + header.payload_bytes();
+        let clocks = u64::from(bytes.div_ceil(p.datapath_bytes).max(1));
         let whole_ps = now_ps + clocks * p.clock.0;
         self.engine_free_ps = whole_ps + u64::from(p.idle_clocks_per_tlp) * p.clock.0;
         whole_ps

@@ -134,8 +134,10 @@ pub(super) struct Channel {
     pub requested: u32,
     /// Descriptors taken up, absolute.
     pub begun: u32,
-    /// Fetched and not taken up: up to two batches.
-    pub waiting: VecDeque<Descriptor>,
+    /// Absolute number of the first descriptor that the doorbell has posted last, and when.
+    posted_last: (u32, u64),
+    /// Fetched and not taken up, and since when each is there: up to two batches.
+    pub waiting: VecDeque<(Descriptor, u64)>,
     /// Tags of descriptor fetches, in order.
     pub fetches: VecDeque<u16>,
     pub current: Option<Current>,
@@ -143,6 +145,8 @@ pub(super) struct Channel {
     pub gap_until_ps: u64,
     /// Tags of data reads, in the order of the stream.
     pub reads: VecDeque<u16>,
+    /// Bytes of them that have not gone into the stream.
+    pub unread_bytes: u32,
     pub reading: VecDeque<Reading>,
     pub awaiting: VecDeque<Awaiting>,
     /// Takes effect when all before it is done.
@@ -150,8 +154,8 @@ pub(super) struct Channel {
     pub status_due: bool,
     pub interrupt_due: bool,
     pub sequence: u32,
-    /// Number of the next word of the generated stream.
-    pub word: u64,
+    /// Number of the next byte of the generated stream.
+    pub generated: u64,
     wait: Option<Wait>,
     wait_since_ps: u64,
 }
@@ -180,18 +184,20 @@ impl Channel {
             counters: Counters::default(),
             requested: 0,
             begun: 0,
+            posted_last: (0, 0),
             waiting: VecDeque::new(),
             fetches: VecDeque::new(),
             current: None,
             gap_until_ps: 0,
             reads: VecDeque::new(),
+            unread_bytes: 0,
             reading: VecDeque::new(),
             awaiting: VecDeque::new(),
             fault: None,
             status_due: false,
             interrupt_due: false,
             sequence: 0,
-            word: 0,
+            generated: 0,
             wait: None,
             wait_since_ps: 0,
         }
@@ -213,6 +219,18 @@ impl Channel {
     /// Descriptors posted and not taken up.
     pub fn posted(&self) -> u32 {
         self.doorbell.wrapping_sub(self.begun)
+    }
+
+    /// The doorbell is rung.
+    pub fn post(&mut self, doorbell: u32, now_ps: u64) {
+        self.posted_last = (self.doorbell, now_ps);
+        self.doorbell = doorbell;
+    }
+
+    /// Since when a descriptor that is posted has been so, as far as that may matter.
+    pub fn posted_ps(&self, number: u32) -> u64 {
+        let (first, since_ps) = self.posted_last;
+        if (number.wrapping_sub(first) as i32) < 0 { 0 } else { since_ps }
     }
 
     /// Whether nothing that it has begun is left.
@@ -299,6 +317,7 @@ impl Channel {
         self.fetches.clear();
         self.current = None;
         self.reads.clear();
+        self.unread_bytes = 0;
         self.reading.clear();
         self.awaiting.clear();
         self.fault = None;
@@ -308,6 +327,7 @@ impl Channel {
     pub fn restart(&mut self) {
         self.forget();
         (self.doorbell, self.requested, self.begun, self.completed) = (0, 0, 0, 0);
+        self.posted_last = (0, 0);
         (self.credit, self.sent, self.sequence, self.stopped_at) = (0, 0, 0, 0);
         (self.error, self.error_address, self.gap_until_ps) = (ChannelError::None, 0, 0);
         (self.status_due, self.interrupt_due) = (false, false);

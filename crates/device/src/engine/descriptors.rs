@@ -16,12 +16,11 @@ const RING_ENTRIES: std::ops::RangeInclusive<u32> = 16..=65536;
 const RING_ALIGNMENT: u64 = 64;
 /// Batches that are fetched or waiting at most.
 const BATCHES_AHEAD: u32 = 2;
-/// Descriptors of a peer channel that are sent and wait for credit at most: as many as a table
-/// may have.
-const MAX_AWAITING: usize = 1024;
+/// Descriptors of a peer channel that are sent and wait for credit at most.
+const MAX_AWAITING: usize = 64;
 
 /// A fetch that can be sent.
-struct Fetch {
+pub(super) struct Fetch {
     address: u64,
     descriptors: u32,
 }
@@ -57,7 +56,7 @@ impl Descriptor {
     }
 
     fn is_good(&self) -> bool {
-        self.bytes != 0 && self.bytes.is_multiple_of(4) && self.address.is_multiple_of(4)
+        self.bytes != 0
     }
 }
 
@@ -107,6 +106,25 @@ impl Engine {
             Some(DescriptorSource::CommandPort) => self.command_waits(index),
             None => false,
         }
+    }
+
+    /// From when on a channel may take up its next descriptor: since it is there, and the time that
+    /// it takes to its first TLP. There is one.
+    pub(super) fn begins_ps(&self, index: usize) -> u64 {
+        let channel = &self.channels[index];
+        let since_ps = match channel.source() {
+            Some(DescriptorSource::Ring) => channel.waiting.front().map_or(0, |(_, since)| *since),
+            Some(DescriptorSource::CommandPort) => self.command_since_ps(),
+            Some(DescriptorSource::Table) | None => channel.posted_ps(channel.begun),
+        };
+        since_ps + self.parameters.clocks_ps(self.parameters.request_latency_clocks)
+    }
+
+    /// From when on a channel may fetch what is posted.
+    pub(super) fn fetches_ps(&self, index: usize) -> u64 {
+        let channel = &self.channels[index];
+        let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
+        channel.posted_ps(channel.requested) + latency_ps
     }
 
     /// Whether the host has posted a descriptor that the channel has not taken up, whether or not
@@ -165,6 +183,7 @@ impl Engine {
             || is_full
             || (from_host && channel.gap_until_ps > now_ps)
             || !self.has_descriptor(index)
+            || self.begins_ps(index) > now_ps
         {
             return;
         }
@@ -201,7 +220,8 @@ impl Engine {
         }
         let table = self.table_of(index);
         let channel = &mut self.channels[index];
-        let descriptor = channel.waiting.pop_front().unwrap_or_else(|| {
+        let fetched = channel.waiting.pop_front().map(|(descriptor, _)| descriptor);
+        let descriptor = fetched.unwrap_or_else(|| {
             let places = u32::from(self.parameters.table_descriptors);
             let entry = (channel.begun % places) as usize;
             let at = entry * TABLE_ENTRY_BYTES;
@@ -248,7 +268,7 @@ impl Engine {
     // --- Rings ---------------------------------------------------------------------------
 
     /// The fetch that a channel should send now, if any: a whole batch, or all that is posted.
-    fn next_fetch(&self, index: usize) -> Option<Fetch> {
+    pub(super) fn next_fetch(&self, index: usize) -> Option<Fetch> {
         let channel = &self.channels[index];
         if !channel.is_running()
             || channel.fault.is_some()
@@ -287,6 +307,9 @@ impl Engine {
         for ahead in 0..count {
             let index = (self.fetch_turn + ahead) % count;
             let Some(fetch) = self.next_fetch(index) else { continue };
+            if self.fetches_ps(index) > port.now_ps() {
+                continue;
+            }
             if !self.function.bus_master {
                 port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
                 let (error, address) = (ChannelError::NotBusMaster, fetch.address);
@@ -313,7 +336,7 @@ impl Engine {
     }
 
     /// Takes over the descriptors that have come, in order.
-    pub(super) fn take_descriptors(&mut self, index: usize) {
+    pub(super) fn take_descriptors(&mut self, index: usize, now_ps: u64) {
         while let Some(tag) = self.channels[index].fetches.front().copied() {
             let slot = *self.tags.get(tag);
             let channel = &mut self.channels[index];
@@ -331,7 +354,7 @@ impl Engine {
             }
             let entries = self.tags.data(tag, 0).chunks_exact(ring_descriptor::BYTES as usize);
             let before = channel.waiting.len();
-            channel.waiting.extend(entries.map(Descriptor::from_ring));
+            channel.waiting.extend(entries.map(|entry| (Descriptor::from_ring(entry), now_ps)));
             let fetched = (channel.waiting.len() - before) as u32;
             channel.counters.fetched = channel.counters.fetched.wrapping_add(fetched);
             channel.fetches.pop_front();

@@ -1,17 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A FIFO of bytes of fixed size.
 
+use std::collections::VecDeque;
+
 /// A ring of bytes.
 pub(super) struct Fifo {
     bytes: Box<[u8]>,
     /// Place of the oldest byte.
     head: usize,
     length: usize,
+    /// Time that bytes take through it, ps.
+    latency_ps: u64,
+    /// The newest bytes, which may not be taken yet: from when on, and how many.
+    fresh: VecDeque<(u64, usize)>,
 }
 
 impl Fifo {
-    pub fn new(capacity_bytes: u32) -> Self {
-        Self { bytes: vec![0; capacity_bytes as usize].into(), head: 0, length: 0 }
+    pub fn new(capacity_bytes: u32, latency_ps: u64) -> Self {
+        Self {
+            bytes: vec![0; capacity_bytes as usize].into(),
+            head: 0,
+            length: 0,
+            latency_ps,
+            fresh: VecDeque::new(),
+        }
+    }
+
+    /// Bytes in it that may be taken now.
+    pub fn ready(&self, now_ps: u64) -> u32 {
+        let fresh = self.fresh.iter().rev().take_while(|(from_ps, _)| *from_ps > now_ps);
+        (self.length - fresh.map(|(_, bytes)| bytes).sum::<usize>()) as u32
+    }
+
+    /// When the next of its bytes may be taken that may not be taken yet; `u64::MAX` for none.
+    pub fn next_ready_ps(&self, now_ps: u64) -> u64 {
+        let times = self.fresh.iter().map(|(from_ps, _)| *from_ps);
+        times.filter(|from_ps| *from_ps > now_ps).min().unwrap_or(u64::MAX)
     }
 
     /// Bytes in it.
@@ -31,11 +55,18 @@ impl Fifo {
 
     pub fn clear(&mut self) {
         (self.head, self.length) = (0, 0);
+        self.fresh.clear();
     }
 
     /// Appends bytes; there is room for them.
-    pub fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8], now_ps: u64) {
         assert!(bytes.len() <= self.room() as usize, "the FIFO has room for what is put into it");
+        if self.latency_ps > 0 {
+            while self.fresh.front().is_some_and(|(from_ps, _)| *from_ps <= now_ps) {
+                self.fresh.pop_front();
+            }
+            self.fresh.push_back((now_ps + self.latency_ps, bytes.len()));
+        }
         let at = (self.head + self.length) % self.bytes.len();
         let first = bytes.len().min(self.bytes.len() - at);
         self.bytes[at..at + first].copy_from_slice(&bytes[..first]);
@@ -69,12 +100,12 @@ mod tests {
 
     #[test]
     fn bytes_go_round_in_order() {
-        let mut fifo = Fifo::new(16);
+        let mut fifo = Fifo::new(16, 0);
         let (mut next_in, mut next_out) = (0_u8, 0_u8);
         for length in [5, 11, 3, 16, 1, 7, 9, 16, 2] {
             let bytes: Vec<u8> = (0..length).map(|n| next_in.wrapping_add(n)).collect();
             next_in = next_in.wrapping_add(length);
-            fifo.push(&bytes);
+            fifo.push(&bytes, 0);
             let mut out = vec![0; usize::from(length)];
             if length % 2 == 0 {
                 fifo.drain(|piece| {
@@ -90,5 +121,18 @@ mod tests {
             next_out = next_out.wrapping_add(length);
         }
         assert_eq!((fifo.length(), fifo.room(), next_in), (0, 16, next_out));
+    }
+
+    #[test]
+    fn bytes_take_their_time() {
+        let mut fifo = Fifo::new(16, 100);
+        fifo.push(&[1; 3], 10);
+        fifo.push(&[2; 5], 60);
+        assert_eq!([10, 109, 110, 159, 160].map(|now_ps| fifo.ready(now_ps)), [0, 0, 3, 3, 8]);
+        assert_eq!([10, 110, 160].map(|now_ps| fifo.next_ready_ps(now_ps)), [110, 160, u64::MAX]);
+        fifo.pop(&mut [0; 3]);
+        assert_eq!((fifo.ready(110), fifo.length()), (0, 5));
+        fifo.push(&[3], 300);
+        assert_eq!((fifo.ready(399), fifo.ready(400)), (5, 6));
     }
 }

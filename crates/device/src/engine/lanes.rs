@@ -3,7 +3,7 @@
 //! full lane may hold up everything that comes behind.
 
 use crosslane_fabric::{DevicePort, Received};
-use crosslane_pcie::tlp::{Class, Header};
+use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::lane::control;
 
@@ -44,12 +44,12 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn new(fifo_bytes: u32) -> Self {
+    pub fn new(fifo_bytes: u32, latency_ps: u64) -> Self {
         Self {
             control: 0,
             overflow: false,
             credit_address: 0,
-            fifo: Fifo::new(fifo_bytes),
+            fifo: Fifo::new(fifo_bytes, latency_ps),
             received: 0,
             drained: 0,
             returned: 0,
@@ -110,11 +110,10 @@ impl Lane {
 }
 
 impl Engine {
-    /// Whether a TLP must stay behind those that wait for a lane: all but what the ordering rules
-    /// let pass (PCIe 6.x 2.4.1: completions with relaxed ordering).
-    pub(super) fn must_wait_behind_stalled(&self, header: &Header) -> bool {
-        let may_pass = header.class() == Class::Completion && header.attributes.relaxed_ordering;
-        !self.stalled.is_empty() && !may_pass
+    /// Whether a TLP must stay behind others that wait for a lane. Completions with relaxed ordering
+    /// might pass them (PCIe 6.x 2.4.1) and do not: what comes in is one queue.
+    pub(super) fn must_wait_behind_stalled(&self) -> bool {
+        !self.stalled.is_empty()
     }
 
     pub(super) fn stall(&mut self, stalled: Stalled) {
@@ -170,7 +169,7 @@ impl Engine {
         lane.first_ps.get_or_insert(now_ps);
         lane.last_ps = now_ps;
         if is_routed {
-            lane.fifo.push(payload);
+            lane.fifo.push(payload, now_ps);
             self.wake = true;
         } else {
             lane.checker.check(payload);

@@ -126,6 +126,7 @@ impl Engine {
         let channels = kinds.into_iter().flat_map(|(kind, count)| {
             (0..usize::from(count)).map(move |number| Channel::new(kind, number))
         });
+        let stream_latency_ps = p.clocks_ps(p.stream_latency_clocks);
         let table = || vec![0; usize::from(p.table_descriptors) * TABLE_ENTRY_BYTES];
         Self {
             function: Function {
@@ -135,8 +136,8 @@ impl Engine {
             },
             channels: channels.collect(),
             tags: Tags::new(p),
-            stream: Fifo::new(p.stream_fifo_bytes),
-            lanes: (0..p.lanes).map(|_| Lane::new(p.lane_fifo_bytes)).collect(),
+            stream: Fifo::new(p.staging_bytes, stream_latency_ps),
+            lanes: (0..p.lanes).map(|_| Lane::new(p.lane_fifo_bytes, stream_latency_ps)).collect(),
             stalled: VecDeque::new(),
             spare: Vec::new(),
             user: User::default(),
@@ -260,7 +261,7 @@ impl Device for Engine {
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.clear();
         payload.extend_from_slice(port.payload(tlp));
-        let consumed = if self.must_wait_behind_stalled(&header) {
+        let consumed = if self.must_wait_behind_stalled() {
             self.stall(Stalled { tlp, header, data_credits, payload });
             Consumed::Held
         } else {

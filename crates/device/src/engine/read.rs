@@ -7,7 +7,7 @@ use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::channel::control;
 
-use super::channel::{Fault, Kind, Wait};
+use super::channel::{Current, Fault, Kind, Wait};
 use super::tags::Answered;
 use super::write::floor_power;
 use super::{Engine, TIMEOUT};
@@ -27,21 +27,34 @@ impl Engine {
         wanted.min(own).min(allowed)
     }
 
+    /// Bytes that an H2C channel's next read is to ask for.
+    fn next_read_bytes(&self, index: usize, current: &Current) -> u32 {
+        let most = u64::from(self.read_limit_bytes(index));
+        let address = current.descriptor.address.wrapping_add(u64::from(current.built));
+        let left = u64::from(current.descriptor.bytes - current.built);
+        // The limit is a power of two up to 4096: no read crosses a 4 KiB boundary.
+        left.min(most - address % most) as u32
+    }
+
     /// Why an H2C channel cannot send a read now, if so. It has a descriptor.
-    pub(super) fn read_waits(&self) -> Option<Wait> {
-        (!self.tags.has_free()).then_some(Wait::Tag)
+    pub(super) fn read_waits(&self, index: usize, current: &Current) -> Option<Wait> {
+        let channel = &self.channels[index];
+        // Room in the staging memory is reserved until the data have been taken.
+        let untaken = if channel.number == 0 { self.stream.length() } else { 0 };
+        let reserved = channel.unread_bytes + untaken + self.next_read_bytes(index, current);
+        let fits = reserved <= self.parameters.staging_bytes;
+        (!fits || !self.tags.has_free()).then_some(Wait::Tag)
     }
 
     /// Sends the next read of an H2C channel.
     pub(super) fn build_read(&mut self, index: usize, port: &mut DevicePort<'_>) {
-        let most = u64::from(self.read_limit_bytes(index));
-        let channel = &mut self.channels[index];
-        let Some(current) = &mut channel.current else { return };
+        let Some(mut current) = self.channels[index].current else { return };
+        let bytes = self.next_read_bytes(index, &current);
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
-        let left = u64::from(current.descriptor.bytes - current.built);
-        // The limit is a power of two up to 4096: no read crosses a 4 KiB boundary.
-        let bytes = left.min(most - address % most) as u32;
         current.built += bytes;
+        let channel = &mut self.channels[index];
+        channel.current = Some(current);
+        channel.unread_bytes += bytes;
         let ends = current.built == current.descriptor.bytes;
         let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
         let now_ps = port.now_ps();
@@ -127,7 +140,7 @@ impl Engine {
 
     /// Passes on what has come for a channel: descriptors, and data in order.
     pub(super) fn advance_reads(&mut self, index: usize, now_ps: u64) {
-        self.take_descriptors(index);
+        self.take_descriptors(index, now_ps);
         self.deliver(index, now_ps);
     }
 
@@ -137,8 +150,8 @@ impl Engine {
         channel.number == 0 && self.user.feeds(StreamSource::H2c)
     }
 
-    /// Moves data from the staging memory into the stream, as far as they have come in order and
-    /// the stream has room.
+    /// Data that have come in order are in the stream from now on: their tags are free, and their
+    /// descriptors complete, whether or not anyone takes them.
     pub(super) fn deliver(&mut self, index: usize, now_ps: u64) {
         if self.channels[index].kind != Kind::H2c {
             return;
@@ -148,19 +161,14 @@ impl Engine {
         while let Some(tag) = self.channels[index].reads.front().copied() {
             let slot = *self.tags.get(tag);
             let data = self.tags.data(tag, slot.delivered);
-            let room = if is_routed { self.stream.room() as usize } else { usize::MAX };
-            let bytes = data.len().min(room);
+            let bytes = data.len() as u32;
             if is_routed {
-                self.stream.push(&data[..bytes]);
+                self.stream.push(data, now_ps);
             } else if is_checked {
-                self.user.h2c_check.check(&data[..bytes]);
+                self.user.h2c_check.check(data);
             }
-            let all_good = bytes == data.len();
-            self.tags.get_mut(tag).delivered += bytes as u32;
-            self.note_delivered(index, bytes as u32);
-            if !all_good {
-                return;
-            }
+            self.tags.get_mut(tag).delivered += bytes;
+            self.note_delivered(index, bytes);
             if let Some(error) = slot.error {
                 let address = slot.address.wrapping_add(u64::from(slot.good));
                 self.stop(index, Fault { error, address }, now_ps);
@@ -178,6 +186,7 @@ impl Engine {
     fn note_delivered(&mut self, index: usize, bytes: u32) {
         let channel = &mut self.channels[index];
         channel.counters.bytes += u64::from(bytes);
+        channel.unread_bytes -= bytes;
         let mut left = bytes;
         while left > 0 {
             let Some(front) = channel.reading.front_mut() else { return };

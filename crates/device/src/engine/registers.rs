@@ -314,7 +314,7 @@ impl Engine {
             }
             user::GENERATOR_SEED => {
                 user.generator_seed = value;
-                self.channels.iter_mut().for_each(|c| c.word = 0);
+                self.channels.iter_mut().for_each(|c| c.generated = 0);
             }
             user::H2C_CHECK => {
                 user.h2c_check.enabled = user::h2c_check::ENABLE.get(value) != 0;
@@ -326,9 +326,9 @@ impl Engine {
             user::COMMAND_LOW => set_low(&mut user.command_address, value),
             user::COMMAND_HIGH => set_high(&mut user.command_address, value),
             user::COMMAND_BYTES => user.command_bytes = value,
-            user::COMMAND if user::command::START.get(value) != 0 => user.start_command(),
+            user::COMMAND if user::command::START.get(value) != 0 => user.start_command(now_ps),
             user::PING if user::ping::START.get(value) != 0 => {
-                user.start_ping(user::ping::ROUNDS.get(value));
+                user.start_ping(user::ping::ROUNDS.get(value), now_ps);
             }
             _ => {}
         }
@@ -344,7 +344,7 @@ impl Engine {
             channel::RING_LOW => set_low(&mut c.ring, value),
             channel::RING_HIGH => set_high(&mut c.ring, value),
             channel::RING_ENTRIES => c.ring_entries = value,
-            channel::DOORBELL if !c.is_stopped() => c.doorbell = value,
+            channel::DOORBELL if !c.is_stopped() => c.post(value, now_ps),
             channel::STATUS_LOW => set_low(&mut c.status_address, value),
             channel::STATUS_HIGH => set_high(&mut c.status_address, value),
             _ if kind != Kind::Peer => {}

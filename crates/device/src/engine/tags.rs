@@ -70,13 +70,17 @@ pub(super) enum Answered {
     Taken,
 }
 
-/// All tags: those for data first, then each channel's for descriptors.
+/// All tags: each channel's for descriptors first, then those for data.
 pub(super) struct Tags {
     tags: Vec<Tag>,
     /// Free tags for data. The one that was used least lately comes first.
     free: VecDeque<u16>,
-    data_tags: u16,
-    /// How often the numbers of all tags go into those of the wire.
+    /// Tags for descriptors: the first ones.
+    fetch_tags: u16,
+    /// How many numbers on the wire go with one use of all tags: a power of two, so that a tag is
+    /// told from its number by a part of its bits.
+    numbers: u16,
+    /// How often that goes into what the wire has.
     turns: u16,
     read_bytes: usize,
     fetch_bytes: usize,
@@ -85,21 +89,25 @@ pub(super) struct Tags {
 
 impl Tags {
     pub fn new(p: &EngineParameters) -> Self {
-        let fetch_tags = usize::from(p.channels() * FETCH_TAGS);
+        let fetch_tags = p.channels() * FETCH_TAGS;
         let read_bytes = p.max_read_bytes as usize;
         let fetch_bytes = usize::from(p.fetch_batch) * ring_descriptor::BYTES as usize;
-        let count = usize::from(p.tags) + fetch_tags;
-        let turns = (EXTENDED_TAGS / count as u16).max(1);
+        let count = fetch_tags + p.tags;
+        let numbers = count.next_power_of_two();
+        let turns = (EXTENDED_TAGS / numbers).max(1);
+        let staging_bytes =
+            usize::from(fetch_tags) * fetch_bytes + usize::from(p.tags) * read_bytes;
         // The first turn is 0.
         let unused = Tag { turn: turns - 1, ..Tag::default() };
         Self {
             turns,
-            tags: vec![unused; count],
-            free: (0..p.tags).collect(),
-            data_tags: p.tags,
+            numbers,
+            tags: vec![unused; usize::from(count)],
+            free: (fetch_tags..count).collect(),
+            fetch_tags,
             read_bytes,
             fetch_bytes,
-            staging: vec![0; usize::from(p.tags) * read_bytes + fetch_tags * fetch_bytes],
+            staging: vec![0; staging_bytes],
         }
     }
 
@@ -117,25 +125,26 @@ impl Tags {
 
     /// Whether a tag is one for data.
     pub fn is_for_data(&self, tag: u16) -> bool {
-        tag < self.data_tags
+        tag >= self.fetch_tags
     }
 
     /// A free tag of a channel's own, for descriptors.
     pub fn free_fetch_tag(&self, channel: usize) -> Option<u16> {
-        let first = self.data_tags + channel as u16 * FETCH_TAGS;
+        let first = channel as u16 * FETCH_TAGS;
         (first..first + FETCH_TAGS).find(|tag| self.get(*tag).state == State::Free)
     }
 
     /// A tag as its request carries it: with how often it was used, as far as eight bits go. What
     /// comes twice for one read is then not taken for the answer of the next.
     pub fn on_the_wire(&self, tag: u16) -> WireTag {
-        WireTag(tag + self.get(tag).turn * self.tags.len() as u16)
+        WireTag(tag + self.get(tag).turn * self.numbers)
     }
 
     /// The tag of a completion, if the read that has it now is the one that it answers.
     pub fn of_completion(&self, header: &Header) -> Option<u16> {
-        let tag = header.tag.0 % self.tags.len() as u16;
-        (self.on_the_wire(tag) == header.tag).then_some(tag)
+        let tag = header.tag.0 % self.numbers;
+        let is_one = usize::from(tag) < self.tags.len();
+        (is_one && self.on_the_wire(tag) == header.tag).then_some(tag)
     }
 
     /// Takes a tag for a read of data; there is one.
@@ -163,7 +172,7 @@ impl Tags {
     /// Gives a tag back whose answer is complete and has been taken.
     pub fn give_back(&mut self, tag: u16) {
         self.get_mut(tag).state = State::Free;
-        if tag < self.data_tags {
+        if self.is_for_data(tag) {
             self.free.push_back(tag);
         }
     }
@@ -186,9 +195,7 @@ impl Tags {
 
     /// Tags that cannot be taken now.
     pub fn in_use(&self) -> usize {
-        let fetch = self.tags.iter().skip(usize::from(self.data_tags));
-        let fetching = fetch.filter(|tag| tag.state != State::Free).count();
-        usize::from(self.data_tags) - self.free.len() + fetching
+        self.tags.iter().filter(|tag| tag.state != State::Free).count()
     }
 
     /// Reads that wait for answers, given up or not.
@@ -205,11 +212,11 @@ impl Tags {
 
     /// Where the bytes of a tag begin in the staging memory.
     fn place(&self, tag: u16) -> usize {
-        let (tag, data_tags) = (usize::from(tag), usize::from(self.data_tags));
-        if tag < data_tags {
-            tag * self.read_bytes
+        let (tag, fetch_tags) = (usize::from(tag), usize::from(self.fetch_tags));
+        if tag < fetch_tags {
+            tag * self.fetch_bytes
         } else {
-            data_tags * self.read_bytes + (tag - data_tags) * self.fetch_bytes
+            fetch_tags * self.fetch_bytes + (tag - fetch_tags) * self.read_bytes
         }
     }
 
@@ -229,11 +236,12 @@ impl Tags {
             State::Waiting | State::Orphan => {}
         }
         let wrong = fault_of(slot, header);
+        let (skip, bytes) = part_of(slot, header);
         let ends = match wrong {
             Some(ChannelError::MalformedCompletion) => false,
             Some(ChannelError::UnsupportedRequest | ChannelError::CompleterAbort) => true,
             _ => {
-                slot.received += header.payload_bytes();
+                slot.received += bytes;
                 slot.received == slot.bytes
             }
         };
@@ -255,7 +263,8 @@ impl Tags {
         }
         if is_good {
             let end = self.place(tag) + self.get(tag).good as usize;
-            self.staging[end - payload.len()..end].copy_from_slice(payload);
+            let data = &payload[skip as usize..(skip + bytes) as usize];
+            self.staging[end - data.len()..end].copy_from_slice(data);
         }
         Answered::Taken
     }
@@ -269,8 +278,8 @@ impl Tags {
         timeout_ps: u64,
         mut expired: impl FnMut(u16, &Tag),
     ) -> Option<u64> {
-        let count = self.tags.len() as u16;
-        for number in 0..count {
+        let numbers = self.numbers;
+        for number in 0..self.tags.len() as u16 {
             let slot = self.get_mut(number);
             if slot.deadline_ps > now_ps {
                 continue;
@@ -279,7 +288,7 @@ impl Tags {
                 State::Waiting | State::Orphan => {
                     if slot.state == State::Waiting {
                         slot.error.get_or_insert(ChannelError::CompletionTimeout);
-                        expired(number + slot.turn * count, slot);
+                        expired(number + slot.turn * numbers, slot);
                     }
                     slot.state = State::Quarantine;
                     slot.deadline_ps = now_ps + timeout_ps;
@@ -298,6 +307,14 @@ impl Tags {
     }
 }
 
+/// What a completion carries of a read, all being well: bytes before it in the payload's first
+/// double word, and its own.
+fn part_of(tag: &Tag, header: &Header) -> (u32, u32) {
+    let skip = tag.address.wrapping_add(u64::from(tag.received)) as u32 & 3;
+    let left = tag.bytes - tag.received;
+    (skip, header.payload_bytes().saturating_sub(skip).min(left))
+}
+
 /// What is wrong with a completion for a read (PCIe 6.x 2.3.2; in order within a read: 2.4.1).
 fn fault_of(tag: &Tag, header: &Header) -> Option<ChannelError> {
     match header.status {
@@ -310,15 +327,17 @@ fn fault_of(tag: &Tag, header: &Header) -> Option<ChannelError> {
     // 0 stands for 4096.
     let count = if header.byte_count == 0 { 4096 } else { u32::from(header.byte_count) };
     let left = tag.bytes - tag.received;
-    let payload = header.payload_bytes();
+    let (skip, bytes) = part_of(tag, header);
     let address = tag.address.wrapping_add(u64::from(tag.received));
     let fits = header.kind == TlpKind::CompletionData
         && count == left
-        && (1..=left).contains(&payload)
+        && header.payload_bytes() > 0
+        // Not a double word more than what is left takes.
+        && header.payload_bytes() == (skip + bytes).next_multiple_of(4)
         && header.address.0 & 0x7f == address & 0x7f;
     // A completion that is not the last ends at a read completion boundary.
-    let end = address.wrapping_add(u64::from(payload));
-    if !fits || (payload < left && end % READ_COMPLETION_BOUNDARY_BYTES != 0) {
+    let end = address.wrapping_add(u64::from(bytes));
+    if !fits || (bytes < left && end % READ_COMPLETION_BOUNDARY_BYTES != 0) {
         return Some(ChannelError::MalformedCompletion);
     }
     header.poisoned.then_some(ChannelError::Poisoned)

@@ -46,6 +46,8 @@ pub(super) struct User {
     pub command_bytes: u32,
     /// A command that waits for the peer channel.
     command: Option<Descriptor>,
+    /// Since when it, or a message, is to be sent.
+    command_since_ps: u64,
     /// From the start of a command to its end.
     pub is_busy: bool,
     pub command_done: u32,
@@ -93,15 +95,17 @@ impl User {
     }
 
     /// `command.start`. One that comes while another is worked off has no effect.
-    pub fn start_command(&mut self) {
+    pub fn start_command(&mut self, now_ps: u64) {
         if !self.is_busy {
             self.is_busy = true;
+            self.command_since_ps = now_ps;
             self.command = Some(self.command_descriptor());
         }
     }
 
     /// `ping.start`.
-    pub fn start_ping(&mut self, rounds: u32) {
+    pub fn start_ping(&mut self, rounds: u32, now_ps: u64) {
+        self.command_since_ps = now_ps;
         self.ping = Ping { rounds_left: rounds, is_ready: rounds > 0, ..Ping::default() };
     }
 }
@@ -111,6 +115,11 @@ impl Engine {
     pub(super) fn command_waits(&self, index: usize) -> bool {
         index == self.index(Kind::Peer, 0)
             && (self.user.command.is_some() || self.user.ping.is_ready)
+    }
+
+    /// Since when the command port has something.
+    pub(super) fn command_since_ps(&self) -> u64 {
+        self.user.command_since_ps
     }
 
     /// What the command port has.
@@ -166,6 +175,7 @@ impl Engine {
         }
         ping.returned += u64::from(bytes);
         if ping.returned >= message_bytes {
+            self.user.command_since_ps = now_ps;
             ping.begun_clocks = None;
             ping.done += 1;
             ping.rounds_left -= 1;
@@ -185,6 +195,5 @@ impl Engine {
             let (stream, checker) = (&mut self.stream, &mut self.user.h2c_check);
             stream.drain(|piece| checker.check(piece));
         }
-        self.deliver(0, now_ps);
     }
 }

@@ -59,13 +59,25 @@ impl Engine {
         left.min(most - address % most) as u32
     }
 
-    /// Bytes in the stream that feeds a write channel.
-    fn available_bytes(&self, feed: Feed) -> u32 {
+    /// Bytes that a write channel can take from what feeds it.
+    fn available_bytes(&self, feed: Feed, now_ps: u64) -> u32 {
         match feed {
             Feed::Generator => u32::MAX,
-            Feed::Stream => self.stream.length(),
-            Feed::Lane(lane) => self.lanes[lane].fifo.length(),
+            Feed::Stream => self.stream.ready(now_ps),
+            Feed::Lane(lane) => self.lanes[lane].fifo.ready(now_ps),
             Feed::Nothing => 0,
+        }
+    }
+
+    /// When the next data of what feeds a channel may be taken; `u64::MAX` for none that are there.
+    pub(super) fn next_data_ps(&self, index: usize, current: &Current, now_ps: u64) -> u64 {
+        if self.channels[index].kind == Kind::H2c {
+            return u64::MAX;
+        }
+        match self.feed_of(index, current) {
+            Feed::Stream => self.stream.next_ready_ps(now_ps),
+            Feed::Lane(lane) => self.lanes[lane].fifo.next_ready_ps(now_ps),
+            Feed::Generator | Feed::Nothing => u64::MAX,
         }
     }
 
@@ -93,7 +105,7 @@ impl Engine {
                 return Some(Wait::Credit);
             }
         }
-        let available = self.available_bytes(self.feed_of(index, current));
+        let available = self.available_bytes(self.feed_of(index, current), port.now_ps());
         (available < bytes).then_some(Wait::Data)
     }
 
@@ -111,19 +123,27 @@ impl Engine {
         let whole_ps = self.occupy(&header, now_ps);
         let (channel, stream) = (&self.channels[index], &mut self.stream);
         let lanes = &mut self.lanes;
-        let (seed, word) = (self.user.generator_seed, channel.word);
-        port.send(header, |payload| match feed {
-            Feed::Generator => pattern::fill(seed, word, payload),
-            Feed::Stream => stream.pop(payload),
-            Feed::Lane(lane) => lanes[lane].take_out(payload, now_ps),
-            Feed::Nothing => {}
+        let (seed, generated) = (self.user.generator_seed, channel.generated);
+        let skip = (address & 3) as usize;
+        port.send(header, |payload| {
+            // Bytes that are not enabled.
+            let (before, rest) = payload.split_at_mut(skip);
+            let (data, behind) = rest.split_at_mut(bytes as usize);
+            before.fill(0);
+            behind.fill(0);
+            match feed {
+                Feed::Generator => pattern::fill(seed, generated, data),
+                Feed::Stream => stream.pop(data),
+                Feed::Lane(lane) => lanes[lane].take_out(data, now_ps),
+                Feed::Nothing => {}
+            }
         });
         if current.origin == Origin::Ping && current.built == 0 {
             self.ping_begun(now_ps);
         }
         let channel = &mut self.channels[index];
         if feed == Feed::Generator {
-            channel.word += u64::from(bytes / 4);
+            channel.generated += u64::from(bytes);
         }
         channel.sent = channel.sent.wrapping_add(bytes);
         channel.counters.bytes += u64::from(bytes);
@@ -133,11 +153,8 @@ impl Engine {
         if current.built == current.descriptor.bytes {
             self.written(index, current);
         }
-        match feed {
-            // There is room for what waits in the staging memory.
-            Feed::Stream => self.deliver(0, now_ps),
-            Feed::Lane(_) => self.take_stalled(port),
-            Feed::Generator | Feed::Nothing => {}
+        if let Feed::Lane(_) = feed {
+            self.take_stalled(port);
         }
     }
 }

@@ -33,6 +33,7 @@ pub fn own() -> EngineParameters {
     EngineParameters {
         clock: ns(4),
         datapath_bytes: 8,
+        header_on_datapath: true,
         idle_clocks_per_tlp: 0,
         descriptor_gap: Picoseconds::ZERO,
         tags: 64,
@@ -41,12 +42,15 @@ pub fn own() -> EngineParameters {
         reading_descriptors: 64,
         completion_timeout: ns(50_000),
         register_latency: ns(20),
+        request_latency_clocks: 0,
+        fetch_latency_clocks: 0,
+        stream_latency_clocks: 0,
         h2c_channels: 1,
         c2h_channels: 1,
         peer_channels: 1,
         lanes: 8,
         lane_fifo_bytes: 16384,
-        stream_fifo_bytes: 16384,
+        staging_bytes: 65536,
         table_descriptors: 1024,
         fetch_batch: 16,
     }
@@ -393,6 +397,12 @@ pub fn pattern(seed: u32, first: u64, bytes: u64) -> Vec<u8> {
     let words =
         (first..first + bytes / 4).map(|n| seed.wrapping_add((n as u32).wrapping_mul(STEP)));
     words.flat_map(u32::to_le_bytes).collect()
+}
+
+/// Bytes of the generator's pattern from any byte on.
+pub fn pattern_from(seed: u32, byte: u64, bytes: u64) -> Vec<u8> {
+    let words = pattern(seed, byte / 4, (bytes + 8) & !3);
+    words[(byte % 4) as usize..][..bytes as usize].to_vec()
 }
 
 impl Bench {

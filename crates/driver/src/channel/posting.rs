@@ -63,10 +63,10 @@ impl<B: Bus> Channel<B> {
         if let Err(error) = self.ring_doorbell().await {
             if self.statistics.doorbells == doorbells {
                 self.retract(tickets.len());
-            } else {
-                self.stop_unanswered(error.clone());
+                return Err(error);
             }
-            return Err(error);
+            // The engine has been told of a part: they are posted, and each has failed.
+            self.stop_unanswered(error);
         }
         self.statistics.descriptors += count as u64;
         Ok(tickets)
@@ -128,11 +128,8 @@ impl<B: Bus> Channel<B> {
                     return Err(self.refused("the buffer is registered for another device".into()));
                 }
                 let (start, bytes) = (part.start, transfer.target.bytes());
-                if bytes == 0 || !bytes.is_multiple_of(4) || !start.is_multiple_of(4) {
-                    return Err(self.refused(format!(
-                        "{bytes} B at byte {start} of a buffer: whole words are moved, so both are \
-                         multiples of 4, and the length is not 0"
-                    )));
+                if bytes == 0 {
+                    return Err(self.refused(format!("0 B at byte {start} of a buffer")));
                 }
                 Some(buffer.claim(part.clone(), kind == ChannelKind::C2h)?)
             }

@@ -24,7 +24,7 @@ use crate::shared::{Abandoned, ChannelKey, OpenChannel};
 
 /// Descriptors of a ring (register `ring_entries`).
 const RING_ENTRIES: std::ops::RangeInclusive<u32> = 16..=65_536;
-/// The engine moves whole words.
+/// A TLP carries whole double words.
 const LEAST_PAYLOAD_BYTES: u32 = 4;
 /// What a payload size is the size of.
 const READS: &str = "read requests";

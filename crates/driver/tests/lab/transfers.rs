@@ -76,6 +76,46 @@ fn the_generator_and_the_checker_agree_with_memory() {
     });
 }
 
+/// Transfers are bytes: each begins and ends anywhere, and nothing beside it is touched.
+#[test]
+fn any_bytes_go_out_and_come_back() {
+    for lab in ["rosta", "rosta:crosslane"] {
+        run_on(lab, ["fpga1"], async |[device]| {
+            let size = 40 * PAGE;
+            let (out, back) = (filled(&device, size, 7).await, empty(&device, size).await);
+            let all = pattern(7, 0, size);
+            for options in every_way() {
+                device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
+                let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
+                let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
+                // Where it begins, how long it is, and where it goes.
+                for (from, bytes, to) in [
+                    (0, 1, 3),
+                    (3, 2, 4095),
+                    (4093, 7, 130),
+                    (1, 4096, 2),
+                    (2, 127, 5),
+                    (5, 3 * PAGE + 1, 4094),
+                    (4095, 30 * PAGE - 3, 1),
+                ] {
+                    back.write(0, &vec![0xa5; size as usize]).unwrap();
+                    let written = c2h.post(&[part(&back, to, to + bytes, VISIBLE)]).await.unwrap();
+                    let read = h2c.post(&[part(&out, from, from + bytes, VISIBLE)]).await.unwrap();
+                    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes);
+                    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes);
+                    let mut expected = vec![0xa5; size as usize];
+                    expected[to as usize..(to + bytes) as usize]
+                        .copy_from_slice(&all[from as usize..(from + bytes) as usize]);
+                    let place = format!("{bytes} B from {from} to {to}, {options:?}");
+                    assert!(contents(&back) == expected, "{place}");
+                }
+                h2c.close().await.unwrap();
+                c2h.close().await.unwrap();
+            }
+        });
+    }
+}
+
 #[test]
 fn thousands_of_transfers_go_round_a_small_ring() {
     run_on("rosta:crosslane", ["fpga1"], async |[device]| {

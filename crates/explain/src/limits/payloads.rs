@@ -7,7 +7,7 @@ use crosslane_lab::LabFile;
 
 use super::list;
 use super::memories::completion_bytes;
-use super::requesters::edit_both;
+use super::requesters::{edit_both, least_staging_bytes};
 use super::ways::{PortInfo, Requester, Transfer, Ways};
 use crate::case::Case;
 use crate::limit::{Limit, LimitKind};
@@ -98,7 +98,7 @@ fn max_payload<C: Asked + 'static>(case: &C, ways: &Ways) -> Option<Lever<C>> {
                     longer(&mut p.max_write_bytes);
                     // A write is built once all of it is there.
                     longer(&mut p.lane_fifo_bytes);
-                    longer(&mut p.stream_fifo_bytes);
+                    p.staging_bytes = p.staging_bytes.max(least_staging_bytes(p));
                 });
             }
         })?;

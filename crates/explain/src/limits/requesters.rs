@@ -106,7 +106,7 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
             spots.extend(operation_gaps(file, index, reads));
         }
     }
-    spots.extend(fifos(file, ways));
+    spots.extend(staging(file, ways));
     spots
 }
 
@@ -164,7 +164,8 @@ fn reads_in_flight(index: usize, name: &str, pace: &Pace) -> Vec<Spot> {
         };
         let lifted = format!("{most} tags");
         spots.push(Spot::new(LimitKind::Tags, name, words, lifted, move |file| {
-            edit_both(file, index, |p| p.tags = most, |p| p.tags = most);
+            let engine = |p: &mut EngineParameters| hold_reads(p, |p| p.tags = most);
+            edit_both(file, index, |p| p.tags = most, engine);
             // Beyond 5 bits they have to be enabled.
             edit_part(file, index, |part| part.port.capability.extended_tags = true);
         }));
@@ -175,13 +176,29 @@ fn reads_in_flight(index: usize, name: &str, pace: &Pace) -> Vec<Spot> {
         let lifted = size_words(LONGEST_READ_BYTES.into());
         spots.push(Spot::new(LimitKind::ReadLength, name, words, lifted, move |file| {
             let longest = LONGEST_READ_BYTES;
-            edit_both(file, index, |p| p.max_read_bytes = longest, |p| p.max_read_bytes = longest);
+            let engine = |p: &mut EngineParameters| hold_reads(p, |p| p.max_read_bytes = longest);
+            edit_both(file, index, |p| p.max_read_bytes = longest, engine);
             for host in &mut file.hosts {
                 host.max_read_request_bytes = longest;
             }
         }));
     }
     spots
+}
+
+/// Gives an engine more or longer reads. One whose staging memory held a longest read of every tag
+/// gets one that still does.
+fn hold_reads(engine: &mut EngineParameters, change: impl FnOnce(&mut EngineParameters)) {
+    let read_bytes = |p: &EngineParameters| u32::from(p.tags) * p.max_read_bytes;
+    let held_all = engine.staging_bytes >= read_bytes(engine);
+    change(engine);
+    let bytes = if held_all { read_bytes(engine).next_power_of_two() } else { 0 };
+    engine.staging_bytes = engine.staging_bytes.max(bytes).max(least_staging_bytes(engine));
+}
+
+/// The least staging memory that an engine can have: a longest read and a longest write.
+pub(super) fn least_staging_bytes(engine: &EngineParameters) -> u32 {
+    (engine.max_read_bytes + engine.max_write_bytes).next_power_of_two()
 }
 
 /// What a generic requester spends from one operation to the next.
@@ -207,19 +224,21 @@ fn operation_gaps(file: &LabFile, index: usize, reads: bool) -> Option<Spot> {
     }))
 }
 
-/// FIFOs between the channels of a chain of engines.
-fn fifos(file: &LabFile, ways: &Ways) -> Vec<Spot> {
+/// The staging memory of engines that read: where another channel takes the data, or where it holds
+/// less than the reads that there are tags for.
+fn staging(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     let mut spots = Vec::new();
-    for transfer in ways.transfers.iter().filter(|transfer| transfer.feed == Feed::Stream) {
-        let Some(index) = transfer.requester.endpoint() else { continue };
-        let endpoint = &file.endpoints[index];
-        let bytes = endpoint.part.engine.map_or(u32::MAX, |engine| engine.stream_fifo_bytes);
-        if bytes < LARGE_FIFO_BYTES {
-            let words =
-                format!("the FIFO of {} behind the reads of {{}}", size_words(bytes.into()));
-            let (kind, lifted) = (LimitKind::StreamFifo, size_words(LARGE_FIFO_BYTES.into()));
+    for (index, endpoint) in file.endpoints.iter().enumerate() {
+        let Some(engine) = endpoint.part.engine else { continue };
+        let mut own = ways.transfers.iter().filter(|it| it.requester == Requester::Engine(index));
+        let is_taken = own.clone().any(|it| it.feed == Feed::Stream);
+        let is_short = engine.staging_bytes < u32::from(engine.tags) * engine.max_read_bytes;
+        let bytes = engine.staging_bytes;
+        if bytes < LARGE_FIFO_BYTES && (is_taken || is_short && own.any(|it| it.reads)) {
+            let words = format!("the staging memory of {} of {{}}", size_words(bytes.into()));
+            let (kind, lifted) = (LimitKind::Staging, size_words(LARGE_FIFO_BYTES.into()));
             spots.push(Spot::new(kind, &endpoint.name, words, lifted, move |file| {
-                edit_both(file, index, |_| (), |p| p.stream_fifo_bytes = LARGE_FIFO_BYTES);
+                edit_both(file, index, |_| (), |p| p.staging_bytes = LARGE_FIFO_BYTES);
             }));
         }
     }

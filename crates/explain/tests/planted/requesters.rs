@@ -3,7 +3,7 @@
 
 use crosslane_explain::LimitKind::{
     Datapath, DescriptorFetch, DescriptorGap, IdleClocks, PeerWindow, ReadLength,
-    ReadingDescriptors, SlowReader, Tags,
+    ReadingDescriptors, SlowReader, Staging, Tags,
 };
 use crosslane_explain::{Job, WorkloadRun};
 use crosslane_lab::Lab;
@@ -36,6 +36,14 @@ fn reads_that_are_short_by_design() {
     let planted = Planted { case: run(128.0, 512), without: run(4096.0, 4096), base: &READS };
     let words = "reads of 128 B, the longest that card5 can ask for";
     planted.is_named(ReadLength, "card5", words);
+}
+
+/// Less memory than the tags could fill.
+#[test]
+fn staging() {
+    let run = |bytes| reads(base_with(&[("part.card.engine.staging_bytes", bytes)]));
+    let planted = Planted { case: run(2048.0), without: run(1_048_576.0), base: &READS };
+    planted.is_named(Staging, "card5", "the staging memory of 2 KiB of card5");
 }
 
 #[test]

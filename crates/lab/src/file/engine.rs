@@ -12,15 +12,19 @@ use crosslane_pcie::units::Picoseconds;
 use super::table::Table;
 use crate::error::LabError;
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 14] = [
+    "header_on_datapath",
     "reading_descriptors",
     "register_latency_ns",
+    "request_latency_clocks",
+    "fetch_latency_clocks",
+    "stream_latency_clocks",
     "h2c_channels",
     "c2h_channels",
     "peer_channels",
     "lanes",
     "lane_fifo_bytes",
-    "stream_fifo_bytes",
+    "staging_bytes",
     "table_descriptors",
     "fetch_batch",
 ];
@@ -35,6 +39,8 @@ const CHANNELS: RangeInclusive<u64> = 1..=4;
 const LANES: RangeInclusive<u64> = 1..=16;
 /// Sizes of FIFOs, bytes: from the least payload to 16 MiB, more than any chip has.
 const FIFO_BYTES: RangeInclusive<u64> = 128..=1 << 24;
+/// Clocks from one thing to the next: more than any engine takes.
+const LATENCY_CLOCKS: RangeInclusive<u64> = 0..=1024;
 /// Descriptors of a table: 16 B each, 16 KiB of BAR0.
 const TABLE_DESCRIPTORS: RangeInclusive<u64> = 1..=1024;
 /// Descriptors of one fetch: 32 B each, so that one read request of 4 KiB is enough.
@@ -60,9 +66,14 @@ pub(super) fn read(
             format!("{lane_fifo_bytes} B do not hold a payload of its port, {payload_bytes} B");
         return Err(table.bad("lane_fifo_bytes", problem));
     }
+    // Left out: none.
+    let latency = |key| -> Result<u32, LabError> {
+        Ok(table.optional_whole(key, LATENCY_CLOCKS)?.unwrap_or(0) as u32)
+    };
     let parameters = EngineParameters {
         clock,
         datapath_bytes: endpoint.requester.datapath_bytes,
+        header_on_datapath: table.needed_truth("header_on_datapath")?,
         idle_clocks_per_tlp: endpoint.requester.idle_clocks_per_tlp,
         descriptor_gap: endpoint.requester.operation_gap,
         tags: endpoint.requester.tags,
@@ -71,12 +82,15 @@ pub(super) fn read(
         reading_descriptors: table.whole("reading_descriptors", 1..=u16::MAX.into())? as u16,
         completion_timeout: endpoint.requester.completion_timeout,
         register_latency: table.ns("register_latency_ns")?,
+        request_latency_clocks: latency("request_latency_clocks")?,
+        fetch_latency_clocks: latency("fetch_latency_clocks")?,
+        stream_latency_clocks: latency("stream_latency_clocks")?,
         h2c_channels: table.whole("h2c_channels", CHANNELS)? as u8,
         c2h_channels: table.whole("c2h_channels", CHANNELS)? as u8,
         peer_channels: table.whole("peer_channels", CHANNELS)? as u8,
         lanes: lanes as u8,
         lane_fifo_bytes,
-        stream_fifo_bytes: table.power_of_two("stream_fifo_bytes", FIFO_BYTES)? as u32,
+        staging_bytes: table.power_of_two("staging_bytes", FIFO_BYTES)? as u32,
         table_descriptors: table.power_of_two("table_descriptors", TABLE_DESCRIPTORS)? as u16,
         fetch_batch: table.power_of_two("fetch_batch", FETCH_BATCH)? as u16,
     };
