@@ -110,8 +110,8 @@ impl Lane {
 }
 
 impl Engine {
-    /// Whether a TLP must stay behind others that wait for a lane. Completions with relaxed ordering
-    /// might pass them (PCIe 6.x 2.4.1) and do not: what comes in is one queue.
+    /// Whether a TLP must stay behind others that wait for a lane. Completions with relaxed
+    /// ordering might pass them (PCIe 6.x 2.4.1) and do not: what comes in is one queue.
     pub(super) fn must_wait_behind_stalled(&self) -> bool {
         !self.stalled.is_empty()
     }
