@@ -61,7 +61,7 @@ test-gateware: $(TOOLS) ## the same with every width, size and seed
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 
-registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers
+registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers, register blocks
 	$(VENV)/bin/python -B registers/generate.py
 
 $(TOOLS): registers/requirements.txt crates/report/browser/requirements.txt gateware/requirements.txt

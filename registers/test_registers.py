@@ -26,7 +26,7 @@ class Copy(unittest.TestCase):
         self.maps.mkdir()
         for path in (TREE / "registers").glob("*.rdl"):
             shutil.copy(path, self.maps)
-        for part in (generate.RUST_FOLDER, generate.C_FOLDER):
+        for part in (generate.RUST_FOLDER, generate.C_FOLDER, generate.BLOCK_FOLDER):
             shutil.copytree(TREE / part, self.tree / part)
 
     def edit(self, file: str, old: str, new: str) -> None:
@@ -54,6 +54,11 @@ class Copy(unittest.TestCase):
             said.splitlines(),
             [
                 "crates/regs/src/engine.rs: is not what registers/ says",
+                "gateware/rtl/generated/crosslane_channel_block.sv: is not what registers/ says",
+                "gateware/rtl/generated/crosslane_channel_block_pkg.sv: is not what "
+                "registers/ says",
+                "gateware/rtl/generated/crosslane_peer_block.sv: is not what registers/ says",
+                "gateware/rtl/generated/crosslane_peer_block_pkg.sv: is not what registers/ says",
                 "registers/generated/engine.h: is not what registers/ says",
                 "error: run `make registers` and commit what it writes",
             ],

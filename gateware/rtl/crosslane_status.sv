@@ -169,7 +169,7 @@ module crosslane_status
   always_ff @(posedge clk) begin
     if (m_status_ready) begin
       beat <= beat + 1'b1;
-      data <= data >> DATA_BITS;
+      data <= data >> (DATA_BITS % BLOCK_BITS);
       if (m_status_last) m_status_valid <= 1'b0;
     end
     if (sends_block || sends_message) begin

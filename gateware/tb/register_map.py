@@ -15,6 +15,8 @@ SOURCE = Path(__file__).resolve().parent.parent.parent / "registers" / "engine.r
 OFFSETS: dict[str, int] = {}
 # Of each register: low bit and width of its fields.
 FIELDS: dict[str, dict[str, tuple[int, int]]] = {}
+# Of each register: the bits that hold what software has written.
+WRITABLE: dict[str, int] = {}
 
 
 def _read_map() -> None:
@@ -26,6 +28,13 @@ def _read_map() -> None:
             path = node.get_path().removeprefix("engine.")
             OFFSETS[path] = node.absolute_address
             FIELDS[path] = {part.inst_name: (part.low, part.width) for part in node.fields()}
+            WRITABLE[path] = sum(
+                ((1 << part.width) - 1) << part.low
+                for part in node.fields()
+                if part.is_sw_writable
+                and not part.is_hw_writable
+                and not part.get_property("singlepulse")
+            )
 
 
 _read_map()

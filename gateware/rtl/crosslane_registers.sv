@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// BAR 0: registers/engine.rdl. Accesses go to the blocks of registers, one for each channel and
+// lane, one for the user circuit and one for all the engine, to the descriptor tables and to the
+// MSI-X table. What a read finds is joined by OR: what is not meant shows 0.
+
+module crosslane_registers
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned H2C = 1,
+    parameter int unsigned C2H = 1,
+    parameter int unsigned PEER = 1,
+    parameter int unsigned LANES = 8,
+    parameter int unsigned TAGS = 64,
+    parameter int unsigned MAX_WRITE = 512,  // bytes
+    parameter int unsigned MAX_READ = 1024,  // bytes
+    parameter int unsigned LANE_FIFO = 16384,  // bytes
+    parameter int unsigned LANE_WINDOW = 524288,  // bytes
+    parameter int unsigned CLOCK_PS = 4000,
+    parameter int unsigned TABLE_ENTRIES = 1024,  // of each table; 0: no tables
+    parameter int unsigned FETCH_BATCH = 16,
+    parameter int unsigned VECTORS = 8,  // of MSI-X, 0 to 31; 0: no table of them
+    // The core alone: no registers of the user circuit, and of a channel's those that it needs with
+    // descriptors from a port.
+    parameter bit BARE = 0,
+    localparam int unsigned CHANNELS = H2C + C2H + PEER,
+    localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1
+) (
+    input logic clk,
+    input logic rst,
+    input function_t function_i,
+    input logic [63:0] time_i,
+    input logic s_request_valid,
+    output logic s_request_ready,
+    input tlp_header_t s_request_header,
+    input logic s_request_first,
+    input logic s_request_last,
+    input logic [DATA_BITS-1:0] s_request_data,
+    output logic m_answer_valid,
+    input logic m_answer_ready,
+    output tlp_header_t m_answer_header,
+    output logic m_answer_first,
+    output logic m_answer_last,
+    output logic [DATA_BITS-1:0] m_answer_data,
+    output channel_settings_t [CHANNELS-1:0] settings,
+    input channel_readings_t [CHANNELS-1:0] readings,
+    output lane_settings_t [LANE_PLACES-1:0] lane_settings,
+    // What a build does not have shows nothing.
+    // verilator lint_off UNUSEDSIGNAL
+    input lane_readings_t [LANE_PLACES-1:0] lane_readings,
+    input user_readings_t user_readings,
+    input logic [31:0] msix_pending,
+    input logic [1:0] table_take,
+    input logic [1:0][9:0] table_index,
+    input logic [4:0] msix_vector,
+    // verilator lint_on UNUSEDSIGNAL
+    output user_settings_t user_settings,
+    output logic reset_counters,
+    // Descriptor tables of H2C 0 and of C2H 0: an entry two clocks after it is taken.
+    output logic [1:0][127:0] table_entry,
+    output logic [1:0] table_whole,
+    // MSI-X table: address and data of msix_vector, in the same clock, where msix_ready is set.
+    output logic msix_ready,
+    output logic [63:0] msix_address,
+    output logic [31:0] msix_data,
+    output logic [31:0] msix_masked  // of each vector
+);
+  // --- Accesses --------------------------------------------------------------------------------
+  logic access_valid, access_write, access_wait;
+  logic [15:2] access_address;
+  logic [31:0] access_data, read_data, block_data, next_block_data;
+
+  crosslane_register_access #(
+      .DATA_BITS(DATA_BITS),
+      .HAS_LANES(LANES > 0)
+  ) access (
+      .clk,
+      .rst,
+      .function_i,
+      .s_request_valid,
+      .s_request_ready,
+      .s_request_header,
+      .s_request_first,
+      .s_request_last,
+      .s_request_data,
+      .m_answer_valid,
+      .m_answer_ready,
+      .m_answer_header,
+      .m_answer_first,
+      .m_answer_last,
+      .m_answer_data,
+      .access_valid,
+      .access_write,
+      .access_address,
+      .access_data,
+      .access_wait,
+      .read_data
+  );
+
+  // What is where; byte addresses of registers/engine.rdl.
+  localparam logic [15:0] GLOBAL = 16'h0000;  // 64 bytes
+  localparam logic [15:0] MSIX_TABLE = 16'h1000;  // 512 bytes
+  localparam logic [15:0] MSIX_PENDING = 16'h1800;
+  localparam logic [15:0] USER = 16'h2000;  // 128 bytes
+  localparam logic [15:0] CHANNEL_FILES = 16'h3000;  // 3 kinds x 4 channels x 256 bytes
+  localparam logic [15:0] LANE_FILES = 16'h4000;  // 16 lanes x 64 bytes
+  localparam logic [15:0] TABLES = 16'h8000;  // 2 tables x 16 KiB
+
+  logic is_moving;  // the access takes place in this clock
+  assign is_moving = access_valid && !access_wait;
+
+  // --- The engine ------------------------------------------------------------------------------
+  crosslane_global_block_pkg::engine__in_t global_in;
+  crosslane_global_block_pkg::engine__out_t global_out;
+  logic is_global;
+  logic [31:0] global_data;
+  assign is_global = access_address[15:6] == GLOBAL[15:6];
+
+  crosslane_global_block global_registers (
+      .clk,
+      .rst,
+      .s_cpuif_req(is_moving && is_global),
+      .s_cpuif_req_is_wr(access_write),
+      .s_cpuif_addr({GLOBAL[15:6], access_address[5:2], 2'b00}),
+      .s_cpuif_wr_data(access_data),
+      .s_cpuif_wr_biten('1),
+      .s_cpuif_req_stall_wr(),
+      .s_cpuif_req_stall_rd(),
+      .s_cpuif_rd_ack(),
+      .s_cpuif_rd_err(),
+      .s_cpuif_rd_data(global_data),
+      .s_cpuif_wr_ack(),
+      .s_cpuif_wr_err(),
+      .hwif_in(global_in),
+      .hwif_out(global_out)
+  );
+  assign reset_counters = global_out.global_.control.reset_counters.value;
+
+  always_comb begin
+    global_in.global_.counts.h2c.next = 4'(H2C);
+    global_in.global_.counts.c2h.next = 4'(C2H);
+    global_in.global_.counts.peer.next = 4'(PEER);
+    global_in.global_.counts.lanes.next = 5'(LANES);
+    global_in.global_.counts.vectors.next = 5'(VECTORS);
+    global_in.global_.sizes.tags.next = 11'(TAGS);
+    global_in.global_.sizes.table_entries.next = 12'(TABLE_ENTRIES);
+    global_in.global_.max_write.bytes.next = 16'(MAX_WRITE);
+    global_in.global_.max_read.bytes.next = 16'(MAX_READ);
+    global_in.global_.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;
+    global_in.global_.lane_window.bytes.next = (LANES > 0) ? LANE_WINDOW : '0;
+    global_in.global_.clock.picoseconds.next = CLOCK_PS;
+    global_in.global_.time_low.clocks.next = time_i[31:0];
+    global_in.global_.time_high.clocks.next = time_i[63:32];
+    global_in.global_.time_high.clocks.we = global_out.global_.time_low.clocks.swacc;
+    global_in.global_.in_force.max_payload.next = 16'(size_bytes(function_i.max_payload));
+    global_in.global_.in_force.max_read_request.next = 16'(size_bytes(function_i.max_read_request));
+    global_in.global_.fetch_batch.value.next = 16'(FETCH_BATCH);
+  end
+
+  // --- Channels --------------------------------------------------------------------------------
+  logic is_channels;
+  logic [CHANNELS-1:0] is_channel;
+  logic [CHANNELS-1:0][31:0] channel_data;
+  assign is_channels = access_address[15:12] == CHANNEL_FILES[15:12];
+
+  for (genvar n = 0; n < CHANNELS; n++) begin : g_channel
+    localparam kind_e KIND = (n < H2C) ? KIND_H2C : (n < H2C + C2H) ? KIND_C2H : KIND_PEER;
+    localparam int unsigned FIRST = (n < H2C) ? 0 : (n < H2C + C2H) ? H2C : H2C + C2H;
+    assign is_channel[n] = is_channels && access_address[11:8] == {KIND, 2'(n - FIRST)};
+
+    crosslane_channel_registers #(
+        .KIND(KIND),
+        .IS_BARE(BARE)
+    ) registers (
+        .clk,
+        .rst,
+        .access_valid(is_moving && is_channel[n]),
+        .access_write,
+        .access_address(access_address[7:2]),
+        .access_data,
+        .read_data(channel_data[n]),
+        .settings(settings[n]),
+        .readings(readings[n])
+    );
+  end
+
+  // --- Lanes -----------------------------------------------------------------------------------
+  logic is_lanes;
+  logic [LANE_PLACES-1:0] is_lane;
+  logic [LANE_PLACES-1:0][31:0] lane_data;
+  assign is_lanes = access_address[15:10] == LANE_FILES[15:10];
+
+  for (genvar n = 0; n < LANE_PLACES; n++) begin : g_lane
+    assign is_lane[n] = LANES > 0 && is_lanes && access_address[9:6] == 4'(n);
+    if (LANES > 0) begin : g_registers
+      crosslane_lane_registers registers (
+          .clk,
+          .rst,
+          .access_valid(is_moving && is_lane[n]),
+          .access_write,
+          .access_address(access_address[5:2]),
+          .access_data,
+          .read_data(lane_data[n]),
+          .settings(lane_settings[n]),
+          .readings(lane_readings[n])
+      );
+    end else begin : g_none
+      assign lane_data[n] = '0;
+      assign lane_settings[n] = '0;
+    end
+  end
+
+  // --- User circuit ----------------------------------------------------------------------------
+  logic is_user;
+  logic [31:0] user_data;
+  if (!BARE) begin : g_user
+    assign is_user = access_address[15:7] == USER[15:7];
+    crosslane_user_registers registers (
+        .clk,
+        .rst,
+        .access_valid(is_moving && is_user),
+        .access_write,
+        .access_address({USER[15:7], access_address[6:2]}),
+        .access_data,
+        .read_data(user_data),
+        .settings(user_settings),
+        .readings(user_readings)
+    );
+  end else begin : g_no_user
+    assign is_user = 1'b0;
+    assign user_data = '0;
+    assign user_settings = '0;
+  end
+
+  // --- Descriptor tables -----------------------------------------------------------------------
+  logic [1:0] table_wait;
+  logic [1:0][31:0] table_data;
+
+  for (genvar n = 0; n < 2; n++) begin : g_table
+    localparam logic [15:8] CONTROL = CHANNEL_FILES[15:8] + 8'(4 * n);  // of that channel
+    if (TABLE_ENTRIES > 0) begin : g_entries
+      logic is_table, store_waits, is_forgetting, is_restart, restart;
+      // With settings.restart.
+      always_ff @(posedge clk) restart <= is_restart && is_moving && !rst;
+      assign is_table = access_address[15:14] == {TABLES[15], 1'(n)};
+      assign is_restart = access_valid && access_write && access_data[31] &&
+                          access_address == {CONTROL, 6'd0};
+      assign table_wait[n] = store_waits || (is_restart && is_forgetting);
+      crosslane_descriptor_table #(
+          .ENTRIES(TABLE_ENTRIES)
+      ) entries (
+          .clk,
+          .rst,
+          .restart,
+          .is_forgetting,
+          .access_valid(access_valid && is_table),
+          .access_write,
+          .access_index(access_address[13:4]),
+          .access_word(access_address[3:2]),
+          .access_data,
+          .access_wait(store_waits),
+          .read_data(table_data[n]),
+          .take(table_take[n]),
+          .take_index(table_index[n]),
+          .entry(table_entry[n]),
+          .whole(table_whole[n])
+      );
+    end else begin : g_none
+      assign table_wait[n]  = 1'b0;
+      assign table_data[n]  = '0;
+      assign table_entry[n] = '0;
+      assign table_whole[n] = 1'b0;
+    end
+  end
+  assign access_wait = table_wait != '0;
+
+  // --- MSI-X table and pending bits --------------------------------------------------------------
+  logic [31:0] msix_read;
+  if (VECTORS > 0) begin : g_msix
+    (* ram_style = "distributed" *)logic [31:0] lows [32];
+    (* ram_style = "distributed" *)logic [31:0] highs[32];
+    (* ram_style = "distributed" *)logic [31:0] datas[32];
+    logic is_table, is_pending;
+    logic [4:0] entry, shown;
+    assign is_table = access_address[15:9] == MSIX_TABLE[15:9];
+    assign is_pending = access_address == MSIX_PENDING[15:2];
+    assign entry = access_address[8:4];
+    // One port to read at: an access has it first.
+    assign msix_ready = !(access_valid && !access_write && is_table);
+    assign shown = msix_ready ? msix_vector : entry;
+    assign msix_address = {highs[shown], lows[shown]};
+    assign msix_data = datas[shown];
+
+    always_ff @(posedge clk) begin
+      if (is_moving && access_write && is_table) begin
+        unique case (access_address[3:2])
+          2'd0: lows[entry] <= access_data;
+          2'd1: highs[entry] <= access_data;
+          2'd2: datas[entry] <= access_data;
+          default: msix_masked[entry] <= access_data[0];
+        endcase
+      end
+      // An entry that no vector has stays masked.
+      for (int n = 0; n < 32; n++) if (rst || n >= VECTORS) msix_masked[n] <= 1'b1;
+    end
+
+    always_comb begin
+      msix_read = is_pending ? msix_pending : '0;
+      if (is_table) begin
+        unique case (access_address[3:2])
+          2'd0: msix_read = lows[shown];
+          2'd1: msix_read = highs[shown];
+          2'd2: msix_read = datas[shown];
+          default: msix_read = 32'(msix_masked[entry]);
+        endcase
+      end
+    end
+
+`ifndef SYNTHESIS
+    initial begin
+      for (int n = 0; n < 32; n++) begin
+        lows[n]  = '0;
+        highs[n] = '0;
+        datas[n] = '0;
+      end
+    end
+`endif
+  end else begin : g_no_msix
+    assign msix_ready   = 1'b1;
+    assign msix_address = '0;
+    assign msix_data    = '0;
+    assign msix_masked  = '1;
+    assign msix_read    = '0;
+  end
+
+  // --- What a read finds -----------------------------------------------------------------------
+  always_comb begin
+    next_block_data = msix_read;
+    if (is_global) next_block_data |= global_data;
+    if (is_user) next_block_data |= user_data;
+    for (int n = 0; n < CHANNELS; n++) if (is_channel[n]) next_block_data |= channel_data[n];
+    for (int n = 0; n < LANE_PLACES; n++) if (is_lane[n]) next_block_data |= lane_data[n];
+  end
+  always_ff @(posedge clk) block_data <= next_block_data;
+  assign read_data = block_data | table_data[0] | table_data[1];
+
+`ifndef SYNTHESIS
+  if (VECTORS > 31 || LANES > 16 || H2C < 1 || H2C > 4 || C2H > 4 || PEER > 4) begin : g_parameters
+    $error("to 31 vectors, 16 lanes, 4 channels of each kind, an H2C channel at least");
+  end
+`endif
+endmodule
