@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""crosslane_window against an AXI4 memory: writes, reads and their completions, errors, rates."""
+
+import logging
+import os
+import random
+from pathlib import Path
+
+import cocotb
+import pytest
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import AxiBus, AxiRam
+from packed import CONSTANTS, pack
+from simulate import simulate
+from stream_bench import Bench, Sink, Source, Tlp
+
+TOP = Path(__file__).resolve().parent / "tops" / "window_on_memory.sv"
+MEMORY_BYTES = 1 << 16
+WINDOW = 0x4_0000_0000
+MOST = 1024
+COMPLETER = 0x0100
+COMPLETER_ABORT = 4
+
+
+class Window:
+    """The module between TLP streams and a memory, and what the memory should hold."""
+
+    def __init__(self, dut, seed, max_payload=1):
+        self.dut = dut
+        self.random = random.Random(int(os.environ.get("SEED", "1")) * 1000 + seed)
+        self.source = Source(dut, "s_window", self.random)
+        self.sink = Sink(dut, "m_answer", self.random, gapless=True)
+        self.bench = Bench(dut, [self.source, self.sink])
+        self.max_payload = max_payload
+        self.memory = bytearray(self.random.randbytes(MEMORY_BYTES))
+        self.tag = 0
+        self.expected = []  # (header fields, payload or None where any)
+        self.beats = []  # clocks of W beats
+        self.failures = 0
+
+    def drive_function(self):
+        """What the function is set to."""
+        self.dut.function_i.value = pack(
+            "function_t", max_payload=self.max_payload, routing_id=COMPLETER
+        )
+
+    async def start(self):
+        """Memory, clock and reset."""
+        dut = self.dut
+        self.drive_function()
+        self.ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=MEMORY_BYTES)
+        self.ram.write(0, bytes(self.memory))
+        await self.bench.reset(3)
+        await self.bench.step(3)
+        cocotb.start_soon(self.watch())
+
+    async def watch(self):
+        """Counts beats into the memory and writes that it has refused."""
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            if int(dut.m_axi_wvalid.value) and int(dut.m_axi_wready.value):
+                self.beats.append(self.bench.clock)
+            self.failures += int(dut.write_failed.value)
+
+    def pauses(self, chance):
+        """How often the memory and the streams refuse and pause."""
+
+        def generator():
+            while True:
+                yield self.random.random() < chance
+
+        ram = self.ram
+        channels = [
+            ram.write_if.aw_channel,
+            ram.write_if.w_channel,
+            ram.write_if.b_channel,
+            ram.read_if.ar_channel,
+            ram.read_if.r_channel,
+        ]
+        for channel in channels:
+            channel.set_pause_generator(generator())
+        self.source.pause = self.sink.pause = chance
+
+    def request(self, kind, at, words, first, last, payload=b"", **changes):
+        """A request TLP for `words` double words at byte `at` of the memory."""
+        fields = dict(
+            kind=CONSTANTS[kind],
+            address=WINDOW + at,
+            length_dw=words,
+            first_be=first,
+            last_be=last,
+            bar=2,
+            requester=0x0208,
+            tag=self.tag,
+            traffic_class=self.tag % 8,
+            attributes=self.tag % 5,
+        )
+        self.tag = (self.tag + 1) % 256
+        tlp = Tlp({**fields, **changes}, payload)
+        self.source.send(tlp)
+        return tlp
+
+    def write(self, at, payload, first=15, last=15, **changes):
+        """Queues a write, and does it in the expected memory."""
+        words = len(payload) // 4
+        if words == 1:
+            last = 0
+        tlp = self.request("MEMORY_WRITE", at, words, first, last, payload, **changes)
+        if changes.get("poisoned"):
+            return tlp
+        for word in range(words):
+            enables = 15
+            if word == words - 1:
+                enables = last
+            if word == 0:
+                enables = first
+            for n in range(4):
+                if enables >> n & 1:
+                    self.memory[at + 4 * word + n] = payload[4 * word + n]
+        return tlp
+
+    def read(self, at, words, first=15, last=15, aborts=False):
+        """Queues a read, and what it is to be answered with."""
+        if words == 1:
+            last = 0
+        tlp = self.request("MEMORY_READ", at, words, first, last)
+        bits = [n for n in range(4) if first >> n & 1] or [0]
+        skipped = bits[0]
+        end = (last if words > 1 else first).bit_length() or 1
+        left = 4 * words - skipped - (4 - end)
+        most = min(128 << self.max_payload, MOST)
+        address = at
+        while address < at + 4 * words:
+            size = min(most - address % most, at + 4 * words - address)
+            header = dict(
+                kind=CONSTANTS["COMPLETION" if aborts else "COMPLETION_DATA"],
+                status=COMPLETER_ABORT if aborts else 0,
+                address=(address & 0x7F) + skipped,
+                length_dw=0 if aborts else size // 4,
+                byte_count=left,
+                requester=0x0208,
+                completer=COMPLETER,
+                tag=tlp.header["tag"],
+                traffic_class=tlp.header["traffic_class"],
+                attributes=tlp.header["attributes"],
+                poisoned=0,
+            )
+            data = b"" if aborts else bytes(self.memory[address : address + size])
+            self.expected.append((header, data))
+            if aborts:
+                break
+            left -= size - skipped
+            skipped = 0
+            address += size
+        return tlp
+
+    async def finish(self, limit=20000):
+        """All is in the memory, all is answered, as it should be."""
+        await self.bench.until(
+            lambda: not self.source.queue and len(self.sink.taken) >= len(self.expected), limit
+        )
+        await self.bench.step(60)
+        assert len(self.sink.taken) == len(self.expected)
+        for tlp, (header, payload) in zip(self.sink.taken, self.expected, strict=True):
+            shown = {name: tlp.header[name] for name in header}
+            assert shown == header, [
+                (n, shown[n], header[n]) for n in header if shown[n] != header[n]
+            ]
+            assert tlp.payload == payload
+        assert self.ram.read(0, MEMORY_BYTES) == bytes(self.memory)
+        self.expected.clear()
+        self.sink.taken.clear()
+
+
+def send_random(w):
+    """Some reads and writes. A write may overtake a read, so none touches what is being read."""
+    asked = set()
+    for _ in range(15):
+        words = w.random.choice([1, 1, 2, 3, w.random.randrange(1, 129)])
+        at = w.random.randrange(0, 8192, 4)
+        words = min(words, (4096 - at % 4096) // 4)
+        first = w.random.choice([15, 15, 14, 8, 1, 6, 0 if words == 1 else 12])
+        last = w.random.choice([15, 15, 1, 3, 7])
+        places = set(range(at // 4, at // 4 + words))
+        if w.random.random() < 0.6 and not places & asked:
+            poisoned = int(w.random.random() < 0.1)
+            w.write(at, w.random.randbytes(4 * words), first, last, poisoned=poisoned)
+        else:
+            w.read(at, words, first, last)
+            asked |= places
+
+
+@cocotb.test()
+async def any_place_length_and_enables(dut):
+    w = Window(dut, 0, max_payload=1)
+    await w.start()
+    for chance in [0, 0.3, 0.6]:
+        w.pauses(chance)
+        for _ in range(8):
+            send_random(w)
+            await w.finish()
+
+
+@cocotb.test()
+async def a_read_sees_the_writes_before_it(dut):
+    w = Window(dut, 4)
+    await w.start()
+    for n in range(20):
+        w.pauses(n % 4 * 0.2)
+        w.write(4 * n, w.random.randbytes(4 * (n + 1)))
+        w.read(0, 64)
+        await w.finish()
+
+
+@cocotb.test()
+async def completions_are_split(dut):
+    """At multiples of the payload size, which are multiples of the read completion boundary."""
+    w = Window(dut, 1)
+    await w.start()
+    for max_payload in [0, 3, 5]:
+        w.max_payload = max_payload
+        w.drive_function()
+        w.pauses(0)
+        for at, words in [(0, 1024), (4, 1023), (4092, 1), (60, 2), (124, 66), (8192 - 256, 64)]:
+            w.read(at, words)
+        await w.finish()
+        w.pauses(0.2)
+        for _ in range(12):
+            at = w.random.randrange(0, 4096, 4)
+            w.read(at, w.random.randrange(1, (4096 - at) // 4 + 1))
+        await w.finish()
+
+
+@cocotb.test()
+async def a_beat_each_clock(dut):
+    w = Window(dut, 2, max_payload=1)
+    await w.start()
+    size = w.source.data_bits // 8
+    # Writes, back to back.
+    tlps = [w.write(256 * n, w.random.randbytes(256)) for n in range(24)]
+    await w.finish()
+    beats = 24 * 256 // size
+    assert w.beats[-1] - w.beats[0] + 1 == len(w.beats) == beats
+    assert tlps[-1].last_clock - tlps[0].first_clock + 1 == beats
+    # Small ones: one a clock, as long as the memory answers as fast.
+    tlps = [w.write(size * n, w.random.randbytes(4)) for n in range(16)]
+    await w.finish()
+    assert tlps[-1].last_clock - tlps[0].first_clock + 1 == 16
+    # Reads.
+    for n in range(8):
+        w.read(4096 * (n % 4), 1024)
+    await w.bench.until(lambda: len(w.sink.taken) == len(w.expected), 20000)
+    first, last = w.sink.taken[0], w.sink.taken[-1]
+    clocks = last.last_clock - first.first_clock + 1
+    beats = 8 * 4096 // size
+    # The memory of the test makes a pause of its own after each burst.
+    assert clocks <= beats + 3 * len(w.expected), (clocks, beats)
+    await w.finish()
+
+
+@cocotb.test()
+async def errors_of_the_memory_abort(dut):
+    w = Window(dut, 3, max_payload=0)
+    await w.start()
+    good = w.ram.read_if._read
+
+    async def refused(*_, **__):
+        raise IndexError("no such address")
+
+    w.read(0, 32)
+    await w.finish()
+    # The memory's model says so itself.
+    logging.getLogger("cocotb.window_on_memory.m_axi").setLevel(logging.ERROR)
+    w.ram.read_if._read = refused
+    for words in [1, 32, 200]:
+        w.read(64, words, aborts=True)
+    await w.finish()
+    w.ram.read_if._read = good
+    for words in [200, 1]:
+        w.read(64, words)
+    await w.finish()
+    # A write cannot be answered, but it is told.
+    assert w.failures == 0
+    good = w.ram.write_if._write
+    w.ram.write_if._write = refused
+    w.write(0, bytes(w.memory[:4]))
+    await w.finish()
+    w.ram.write_if._write = good
+    assert w.failures == 1
+
+
+SHAPES = [64, 256]
+if os.environ.get("GATEWARE_ALL"):
+    SHAPES = [64, 128, 256, 512]
+
+
+@pytest.mark.parametrize("data_bits", SHAPES)
+def test_window(data_bits):
+    parameters = {"DATA_BITS": data_bits, "ADDRESS_BITS": 16}
+    simulate(__file__, "window_on_memory", parameters, top_file=TOP)
