@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// A card behind the UltraScale+ integrated block for PCI Express: engine, reference user circuit and
+// shim. Its ports have the names of the hard block's; a board's top joins them and gives the clock.
+
+module crosslane_card_us
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    // What the hard block is set to: TLPs that may begin in one beat (README.md).
+    parameter int unsigned CQ_TLPS = 1,
+    parameter int unsigned CC_TLPS = 1,
+    parameter int unsigned RQ_TLPS = 1,
+    parameter int unsigned RC_TLPS = 1,
+    // The card: crosslane_card.
+    parameter int unsigned H2C = 1,
+    parameter int unsigned C2H = 1,
+    parameter int unsigned PEER = 1,
+    parameter int unsigned LANES_RECEIVED = 8,
+    parameter int unsigned TAGS = 64,
+    parameter int unsigned MAX_WRITE = 512,
+    parameter int unsigned MAX_READ = 1024,
+    parameter int unsigned STAGING_BYTES = 65536,
+    parameter int unsigned LANE_FIFO = 16384,
+    parameter int unsigned LANE_WINDOW = 524288,
+    parameter int unsigned TABLE_ENTRIES = 1024,
+    parameter int unsigned BATCH = 16,
+    parameter int unsigned CLOCK_PS = 4000,
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    localparam int unsigned LANES = DATA_BITS / 32,
+    localparam bit WIDE = DATA_BITS == 512,
+    localparam int unsigned CQ_USER_BITS = WIDE ? 183 : 88,
+    localparam int unsigned CC_USER_BITS = WIDE ? 81 : 33,
+    localparam int unsigned RQ_USER_BITS = WIDE ? 137 : 62,
+    localparam int unsigned RC_USER_BITS = WIDE ? 161 : 75
+) (
+    input logic clk,  // user_clk
+    input logic rst,  // user_reset
+
+    input  logic                    m_axis_cq_tvalid,
+    output logic                    m_axis_cq_tready,
+    input  logic [   DATA_BITS-1:0] m_axis_cq_tdata,
+    input  logic [       LANES-1:0] m_axis_cq_tkeep,
+    input  logic                    m_axis_cq_tlast,
+    input  logic [CQ_USER_BITS-1:0] m_axis_cq_tuser,
+    output logic [             1:0] pcie_cq_np_req,
+
+    input  logic                    m_axis_rc_tvalid,
+    output logic                    m_axis_rc_tready,
+    input  logic [   DATA_BITS-1:0] m_axis_rc_tdata,
+    input  logic [       LANES-1:0] m_axis_rc_tkeep,
+    input  logic                    m_axis_rc_tlast,
+    input  logic [RC_USER_BITS-1:0] m_axis_rc_tuser,
+    // verilator lint_on UNUSEDSIGNAL
+
+    output logic                    s_axis_rq_tvalid,
+    input  logic                    s_axis_rq_tready,
+    output logic [   DATA_BITS-1:0] s_axis_rq_tdata,
+    output logic [       LANES-1:0] s_axis_rq_tkeep,
+    output logic                    s_axis_rq_tlast,
+    output logic [RQ_USER_BITS-1:0] s_axis_rq_tuser,
+    input  logic [             5:0] pcie_rq_seq_num0,
+    input  logic                    pcie_rq_seq_num_vld0,
+    input  logic [             5:0] pcie_rq_seq_num1,
+    input  logic                    pcie_rq_seq_num_vld1,
+
+    output logic                    s_axis_cc_tvalid,
+    input  logic                    s_axis_cc_tready,
+    output logic [   DATA_BITS-1:0] s_axis_cc_tdata,
+    output logic [       LANES-1:0] s_axis_cc_tkeep,
+    output logic                    s_axis_cc_tlast,
+    output logic [CC_USER_BITS-1:0] s_axis_cc_tuser,
+
+    input  logic        user_lnk_up,
+    input  logic [ 7:0] cfg_bus_number,
+    input  logic [ 1:0] cfg_max_payload,
+    input  logic [ 2:0] cfg_max_read_req,
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic [15:0] cfg_function_status,        // of function 0 Bus Master Enable is used
+    input  logic [ 3:0] cfg_interrupt_msix_enable,  // here and below: function 0 is the engine
+    input  logic [ 3:0] cfg_interrupt_msix_mask,
+    input  logic [ 3:0] cfg_flr_in_process,
+    // verilator lint_on UNUSEDSIGNAL
+    output logic [ 3:0] cfg_flr_done,
+    output logic [ 9:0] cfg_mgmt_addr,
+    output logic [ 7:0] cfg_mgmt_function_number,
+    output logic        cfg_mgmt_read,
+    output logic        cfg_mgmt_write,
+    output logic [31:0] cfg_mgmt_write_data,
+    output logic [ 3:0] cfg_mgmt_byte_enable,
+    output logic        cfg_mgmt_debug_access,
+    input  logic [31:0] cfg_mgmt_read_data,
+    input  logic        cfg_mgmt_read_write_done,
+    input  logic [ 7:0] cfg_fc_ph,
+    input  logic [11:0] cfg_fc_pd,
+    input  logic [ 7:0] cfg_fc_nph,
+    input  logic [ 7:0] cfg_fc_cplh,
+    input  logic [11:0] cfg_fc_cpld,
+    output logic [ 2:0] cfg_fc_sel
+);
+  logic engine_rst;
+  function_t core_function, function_i;
+  room_t room;
+  logic rx_valid, rx_ready, rx_first, rx_last, rx_discontinued;
+  tlp_header_t rx_header, tx_header;
+  logic [DATA_BITS-1:0] rx_data, tx_data;
+  logic tx_valid, tx_ready, tx_first, tx_last;
+
+  crosslane_shim_us #(
+      .DATA_BITS(DATA_BITS),
+      .CQ_TLPS  (CQ_TLPS),
+      .CC_TLPS  (CC_TLPS),
+      .RQ_TLPS  (RQ_TLPS),
+      .RC_TLPS  (RC_TLPS)
+  ) shim (
+      .*,
+      .function_o(core_function),
+      .m_rx_valid(rx_valid),
+      .m_rx_ready(rx_ready),
+      .m_rx_header(rx_header),
+      .m_rx_first(rx_first),
+      .m_rx_last(rx_last),
+      .m_rx_discontinued(rx_discontinued),
+      .m_rx_data(rx_data),
+      .s_tx_valid(tx_valid),
+      .s_tx_ready(tx_ready),
+      .s_tx_header(tx_header),
+      .s_tx_first(tx_first),
+      .s_tx_last(tx_last),
+      .s_tx_data(tx_data)
+  );
+
+  // The hard block takes back what it has begun to deliver when its own memory fails. Nobody can tell
+  // then which data are good: all channels that are at work stop, as where the link goes down.
+  always_comb begin
+    function_i = core_function;
+    function_i.link_up = core_function.link_up && !(rx_valid && rx_discontinued);
+  end
+
+  crosslane_card #(
+      .DATA_BITS(DATA_BITS),
+      .H2C(H2C),
+      .C2H(C2H),
+      .PEER(PEER),
+      .LANES(LANES_RECEIVED),
+      .TAGS(TAGS),
+      .MAX_WRITE(MAX_WRITE),
+      .MAX_READ(MAX_READ),
+      .STAGING_BYTES(STAGING_BYTES),
+      .LANE_FIFO(LANE_FIFO),
+      .LANE_WINDOW(LANE_WINDOW),
+      .TABLE_ENTRIES(TABLE_ENTRIES),
+      .BATCH(BATCH),
+      .CLOCK_PS(CLOCK_PS),
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+  ) card (
+      .clk,
+      .rst(engine_rst),
+      .function_i,
+      .room_i(room),
+      .time_set_valid(1'b0),
+      .time_set_value('0),
+      .time_o(),
+      .busy_o(),
+      .s_rx_valid(rx_valid),
+      .s_rx_ready(rx_ready),
+      .s_rx_header(rx_header),
+      .s_rx_first(rx_first),
+      .s_rx_last(rx_last),
+      .s_rx_data(rx_data),
+      .m_tx_valid(tx_valid),
+      .m_tx_ready(tx_ready),
+      .m_tx_header(tx_header),
+      .m_tx_first(tx_first),
+      .m_tx_last(tx_last),
+      .m_tx_data(tx_data),
+      .poisoned_write(),
+      .unexpected_completion(),
+      .completion_timeout()
+  );
+
+endmodule
