@@ -297,8 +297,11 @@ module crosslane_engine
     // Tables belong to the first channels of H2C and of C2H.
     localparam bit HAS_TABLE = TABLE_ENTRIES > 0 && (n == 0 || n == H2C);
     localparam bit IS_FIRST_PEER = PEER > 0 && n == H2C + C2H;
+    // Channels that have no table leave these open.
+    // verilator lint_off UNUSEDSIGNAL
     logic own_table_take;
     logic [9:0] own_table_index;
+    // verilator lint_on UNUSEDSIGNAL
     logic [127:0] own_table_entry;
     logic own_table_whole;
 
@@ -375,7 +378,7 @@ module crosslane_engine
   logic [H2C-1:0][12:0] read_bytes, arrived_bytes;
   error_e [H2C-1:0] failed_error;
   logic [H2C-1:0][15:0] in_flight;
-  logic refused;
+  logic [H2C-1:0] data_came;
 
   for (genvar n = 0; n < H2C; n++) begin : g_h2c
     crosslane_h2c #(
@@ -480,7 +483,7 @@ module crosslane_engine
       .s_completion_data(completion_data),
       .unexpected(unexpected_completion),
       .timed_out(completion_timeout),
-      .refused
+      .refused()
   );
 
   // --- Writes ----------------------------------------------------------------------------------

@@ -34,8 +34,8 @@ class CardBus:
 
     Reads of memory are answered after `latency` clocks, give or take half of it, completions of
     different reads in any order (`shuffled`), cut at `boundary` and the payload size, or all of
-    `completion_bytes`. `spoil`, if set, is called with each read: what it returns instead of None is how the answer is spoilt:
-    "unsupported_request", "completer_abort", "poisoned", "nothing".
+    `completion_bytes`. `spoil`, if set, is called with each read: what it returns instead of None
+    is how the answer is spoilt: "unsupported_request", "completer_abort", "poisoned", "nothing".
     """
 
     def __init__(self, dut, seed: int = 1):
@@ -73,8 +73,9 @@ class CardBus:
         dut.rst.value = 1
         await ClockCycles(dut.clk, 3)
         dut.rst.value = 0
-        await RisingEdge(dut.clk)
         cocotb.start_soon(self._answer())
+        # Descriptor tables are swept after a reset; a restart waits for the end of it.
+        await ClockCycles(dut.clk, 80)
 
     def set_function(self, **values: int):
         """Changes what the function is set to."""

@@ -123,19 +123,15 @@ async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
     assert await get_user(bus, "h2c_check_errors") == 0
     assert await channel.get64("bytes") == offset
     # The checker sees what is wrong: one byte.
-    bus.store(place, pattern(5, offset, 4096))
     await set_user(bus, "h2c_check", put("user.h2c_check", enable=1, restart=1))
-    await set_user(bus, "h2c_check_seed", 5)
     wrong = bytearray(pattern(5, 0, 4096))
     wrong[1001] ^= 1
     bus.store(place, bytes(wrong))
-    rest = (-offset) % 4
-    await channel.post([Descriptor(place, 4096 + 0 * rest)])
+    await channel.post([Descriptor(place, 4096)])
     await channel.completed()
     await bus.wait(200)
-    if offset % 4 == 0:
-        assert await get_user(bus, "h2c_check_errors") == 1
-        assert await get_user(bus, "h2c_check_first") == 250
+    assert await get_user(bus, "h2c_check_errors") == 1
+    assert await get_user(bus, "h2c_check_first") == 250
 
 
 @cocotb.test()
@@ -419,6 +415,7 @@ async def everything_at_once_with_back_pressure(dut):
 
 
 CARD = {"TAGS": 32, "STAGING_BYTES": 32768, "LANE_FIFO": 8192, "TIMEOUT_CLOCKS": 3000}
+CARD |= {"TABLE_ENTRIES": 64}
 
 
 @pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
