@@ -79,8 +79,6 @@ module crosslane_card
   logic [6:0] lane_take_bytes;
   logic [DATA_BITS-1:0] lane_data;
   logic [12:0] received_bytes;
-  logic engine_busy, user_busy;
-  assign busy_o = engine_busy || user_busy;
   logic command_valid, command_ready, command_done, message_begun, peer_stopped;
   descriptor_t command_descriptor;
 

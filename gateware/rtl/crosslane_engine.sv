@@ -378,7 +378,6 @@ module crosslane_engine
   logic [H2C-1:0][12:0] read_bytes, arrived_bytes;
   error_e [H2C-1:0] failed_error;
   logic [H2C-1:0][15:0] in_flight;
-  logic [H2C-1:0] data_came;
 
   for (genvar n = 0; n < H2C; n++) begin : g_h2c
     crosslane_h2c #(

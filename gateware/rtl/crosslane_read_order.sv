@@ -56,7 +56,7 @@ module crosslane_read_order
     output logic    [             15:0] feed_available,
     input  logic                        feed_move,
     input  logic                        feed_take,
-    input  logic    [              1:0] feed_take_back,
+    input  logic    [              5:0] feed_take_back,
     input  logic    [              6:0] feed_take_bytes,
     output logic    [    DATA_BITS-1:0] feed_data
 );

@@ -56,7 +56,7 @@ module crosslane_reads
     output logic        [         H2C-1:0][         15:0] feed_available,
     input  logic        [         H2C-1:0]                feed_move,
     input  logic        [         H2C-1:0]                feed_take,
-    input  logic        [         H2C-1:0][          1:0] feed_take_back,
+    input  logic        [         H2C-1:0][          5:0] feed_take_back,
     input  logic        [         H2C-1:0][          6:0] feed_take_bytes,
     output logic        [         H2C-1:0][DATA_BITS-1:0] feed_data,
     // Fetchers. Without any these ports are of one, and idle.
