@@ -5,6 +5,7 @@ import random
 from collections import deque
 
 import cocotb
+import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from packed import pack
@@ -20,6 +21,15 @@ from tlp_stream import (
     memory_read,
     memory_write,
 )
+
+# What the card is built with in tests: one build for all of them.
+CARD = {"TAGS": 64, "STAGING_BYTES": 65536, "LANE_FIFO": 8192, "MAX_WRITE": 1024}
+CARD |= {"TABLE_ENTRIES": 64, "TIMEOUT_CLOCKS": 3000}
+# One build serves several files: those of one width go to one worker.
+WIDTHS = [
+    pytest.param(bits, marks=pytest.mark.xdist_group(f"card-{bits}"))
+    for bits in (64, 128, 256, 512)
+]
 
 CARD_ID = 0x0100
 HOST_ID = 0x0000

@@ -6,7 +6,7 @@ import random
 
 import cocotb
 import pytest
-from card_bus import MESSAGE_ADDRESS, CardBus
+from card_bus import CARD, MESSAGE_ADDRESS, WIDTHS, CardBus
 from engine_host import (
     AWAIT_CREDIT,
     INTERRUPT,
@@ -415,10 +415,6 @@ async def everything_at_once_with_back_pressure(dut):
     assert bus.sink.gaps == 0
 
 
-CARD = {"TAGS": 32, "STAGING_BYTES": 32768, "LANE_FIFO": 8192, "TIMEOUT_CLOCKS": 3000}
-CARD |= {"TABLE_ENTRIES": 64}
-
-
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+@pytest.mark.parametrize("data_bits", WIDTHS)
 def test_card(data_bits):
     simulate(__file__, "crosslane_card", {"DATA_BITS": data_bits, **CARD})
