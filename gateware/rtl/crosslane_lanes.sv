@@ -272,11 +272,12 @@ module crosslane_lanes
   logic [POSITION_BITS-1:0] write_position, read_position;
   logic [BYTES-1:0] write_enable;
 
+  // Whole double words are written: that the lowest bits are 0 spares the ring a good part.
   if (RINGS == 1) begin : g_ring_position
-    assign write_position = beat_written[FIFO_BITS-1:0];
+    assign write_position = {beat_written[FIFO_BITS-1:2], 2'b00};
     assign read_position  = read_offset;
   end else begin : g_ring_position
-    assign write_position = {beat_lane, beat_written[FIFO_BITS-1:0]};
+    assign write_position = {beat_lane, beat_written[FIFO_BITS-1:2], 2'b00};
     assign read_position  = {out_lane, read_offset};
   end
 

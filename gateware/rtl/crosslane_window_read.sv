@@ -150,7 +150,7 @@ module crosslane_window_read
   // Of each burst: words before the first that is wanted, and words that are.
   logic [SHIFT_BITS-1:0] skip;
   logic [10:0] burst_wanted;
-  logic [POSITION_BITS-1:0] part_begin, beat_begin;
+  logic [POSITION_BITS-1:0] part_begin, beat_begin, beat_position;
   logic beat_first, failed_before, fails;
   logic [BYTES-1:0] wanted;
   logic arrives;
@@ -200,7 +200,7 @@ module crosslane_window_read
     end
   end
 
-  logic [POSITION_BITS-1:0] beat_position, read_position;
+  logic [POSITION_BITS-1:0] read_position;
   logic move;
   assign beat_position = beat_first ? part_begin - POSITION_BITS'({skip, 2'b00}) : beat_begin;
 
