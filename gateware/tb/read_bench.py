@@ -19,10 +19,16 @@ _MEMORY = random.Random(99).randbytes(1 << 16)
 
 
 def load(address: int, count: int) -> bytes:
-    """Host memory: what lies at an address is the same in all tests, and differs from page to
-    page."""
-    at = (address + (address >> 16) * 7) % (1 << 16)
-    return (_MEMORY[at:] + _MEMORY)[:count] if at + count > 1 << 16 else _MEMORY[at : at + count]
+    """Host memory: what lies at an address is the same in all tests, and differs from one 64 KiB
+    to the next."""
+    size, data = len(_MEMORY), b""
+    while len(data) < count:
+        at = address + len(data)
+        start = at % size
+        turned = (start + at // size * 7) % size
+        most = min(count - len(data), size - start, size - turned)
+        data += _MEMORY[turned : turned + most]
+    return data
 
 
 class Consumer:

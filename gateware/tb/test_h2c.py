@@ -92,7 +92,10 @@ class H2c(ReadBench):
     def check(self) -> None:
         """What was taken off the feed is what is in memory."""
         taken = bytes(self.consumers[0].data)
-        assert taken == bytes(self.expected), f"{len(taken)} of {len(self.expected)} bytes"
+        wrong = [at for at, pair in enumerate(zip(taken, self.expected)) if pair[0] != pair[1]]
+        assert taken == bytes(self.expected), (
+            f"{len(taken)} of {len(self.expected)} bytes, wrong from {wrong[:1]} to {wrong[-1:]}"
+        )
 
     async def all_done(self, limit: int = 20000) -> None:
         """Waits for all that is posted."""
