@@ -21,7 +21,7 @@ BAR_ADDRESS = {0: 0x12_4000_0000, 1: 0x12_8000_0000, NO_BAR: 0x5_0000_0000}
 
 BUILD = {
     "DATA_BITS": 64,
-    "H2C": 2,
+    "H2C": 1,
     "C2H": 1,
     "PEER": 1,
     "LANES": 2,

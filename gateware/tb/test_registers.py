@@ -506,12 +506,12 @@ async def reset_forgets(dut):
 
 
 NONE = ("LANES", "TABLE_ENTRIES", "VECTORS")
-CASES = [{}, {"DATA_BITS": 256, "H2C": 1, "PEER": 0, "BARE": 1} | dict.fromkeys(NONE, 0)]
+CASES = [{}, {"DATA_BITS": 256, "H2C": 2, "PEER": 0, "BARE": 1} | dict.fromkeys(NONE, 0)]
 if os.environ.get("GATEWARE_ALL"):
     CASES += [
         {"DATA_BITS": 128, "H2C": 4, "C2H": 4, "PEER": 4, "LANES": 16, "VECTORS": 31},
         {"DATA_BITS": 256, "H2C": 1, "PEER": 0, "LANES": 0, "TABLE_ENTRIES": 1024},
-        {"DATA_BITS": 512, "LANES": 1, "TABLE_ENTRIES": 32, "VECTORS": 4},
+        {"DATA_BITS": 512, "H2C": 2, "LANES": 1, "TABLE_ENTRIES": 32, "VECTORS": 4},
     ]
 
 
