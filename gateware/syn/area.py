@@ -30,6 +30,7 @@ class Configuration:
     parameters: dict[str, int] = field(default_factory=dict)
 
     def __hash__(self) -> int:
+        """By its name."""
         return hash(self.name)
 
 

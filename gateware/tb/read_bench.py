@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""What stands around crosslane_reads in tests, one clock at a time: a completer behind its requests,
-consumers of its feeds, fetchers. The test calls `clock` and looks at what has come of it."""
+"""What stands around crosslane_reads in tests, one clock at a time.
+
+A completer behind its requests, consumers of its feeds, fetchers. The test calls `clock` and
+looks at what has come of it.
+"""
 
 import random
 from collections import deque

@@ -72,13 +72,11 @@ class Names:
     """The ports of one card: those of the test's top with its prefix."""
 
     def __init__(self, dut, prefix):
-        self._dut, self._prefix = dut, prefix
-        # What a bus asks a module for, beside its signals.
-        self._name = f"{dut._name}.{prefix}"
+        self.dut, self.prefix = dut, prefix
 
     def __getattr__(self, name):
         """A port."""
-        return getattr(self._dut, f"{self._prefix}_{name}")
+        return getattr(self.dut, f"{self.prefix}_{name}")
 
 
 def hard_block(ports):
@@ -86,7 +84,7 @@ def hard_block(ports):
     for name in ["cfg_flr_in_process"]:
         getattr(ports, name).value = 0
     buses = {
-        f"{name}_bus": AxiStreamBus.from_prefix(ports, f"{side}_axis_{name}")
+        f"{name}_bus": AxiStreamBus.from_prefix(ports.dut, f"{ports.prefix}_{side}_axis_{name}")
         for name, side in BUSES.items()
     }
     device = UltraScalePlusPcieDevice(

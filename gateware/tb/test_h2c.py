@@ -92,7 +92,11 @@ class H2c(ReadBench):
     def check(self) -> None:
         """What was taken off the feed is what is in memory."""
         taken = bytes(self.consumers[0].data)
-        wrong = [at for at, pair in enumerate(zip(taken, self.expected)) if pair[0] != pair[1]]
+        wrong = [
+            at
+            for at, pair in enumerate(zip(taken, self.expected, strict=False))
+            if pair[0] != pair[1]
+        ]
         assert taken == bytes(self.expected), (
             f"{len(taken)} of {len(self.expected)} bytes, wrong from {wrong[:1]} to {wrong[-1:]}"
         )
@@ -340,7 +344,7 @@ async def restarts_at_any_moment(dut):
     b = await bench(dut)
     b.completer.latency = (5, 200)
     for _ in range(40):
-        for n in range(b.seed.randrange(1, 20)):
+        for _n in range(b.seed.randrange(1, 20)):
             b.post(b.seed.randrange(1 << 36), b.seed.choice([1, 70, 900]))
         await clocks(b, b.seed.randrange(150))
         await b.restart()

@@ -150,7 +150,7 @@ async def bytes_come_from_their_card_addresses(dut, how_often):
 
     async def collect():
         while True:
-            got.extend((await bench.sink.read()))
+            got.extend(await bench.sink.read())
 
     cocotb.start_soon(collect())
     for card, count in jobs:

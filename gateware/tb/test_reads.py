@@ -9,7 +9,7 @@ import cocotb
 import pytest
 from completer import Fault, bytes_of
 from packed import CONSTANTS, unpack
-from read_bench import HEADER_BITS, ReadBench, clocks, load, run
+from read_bench import ReadBench, clocks, load, run
 from simulate import simulate
 from tlp_stream import Tlp, enables
 
@@ -102,9 +102,8 @@ class Reads(ReadBench):
             self.fetches.append(tlp)
             self.request_taken(tlp)
         for f in range(self.fetchers):
-            if valid & ready & 1 << f:
-                if self.to_fetch[f]:
-                    self.room[f] -= self.to_fetch[f].popleft()[1] // 32
+            if valid & ready & 1 << f and self.to_fetch[f]:
+                self.room[f] -= self.to_fetch[f].popleft()[1] // 32
             if shown & wanted & 1 << f:
                 entry = data >> 256 * f & ((1 << 256) - 1)
                 self.fetched[f].append(entry.to_bytes(32, "little"))
@@ -152,7 +151,9 @@ class Reads(ReadBench):
         for h, consumer in enumerate(self.consumers):
             taken, expected = bytes(consumer.data), bytes(self.expected[h])
             if taken != expected:
-                at = next((i for i, (a, b) in enumerate(zip(taken, expected)) if a != b), -1)
+                at = next(
+                    (i for i, (a, b) in enumerate(zip(taken, expected, strict=False)) if a != b), -1
+                )
                 raise AssertionError(
                     f"channel {h}: {len(taken)} of {len(expected)} bytes, first wrong at {at}"
                 )
@@ -461,7 +462,7 @@ async def a_reset_leaves_nothing_behind(dut):
     b = await bench(dut)
     b.completer.latency = (20, 60)
     for _ in range(6):
-        for n in range(30):
+        for _n in range(30):
             b.read(0, *random_read(b.seed, 256))
         await clocks(b, b.seed.randrange(200, 500))
         b.dut.rst.value = 1

@@ -302,7 +302,7 @@ async def the_rate_is_the_interfaces(dut):
                 wire.fmt_type = TlpType.MEM_WRITE if header == 3 else TlpType.MEM_WRITE_64
                 wire.set_addr_be_data(address, data)
                 block.to_engine.append((wire, 1, 0))
-            await until(dut, lambda: len(block.rx.tlps) == count)  # noqa: B023
+            await until(dut, lambda: len(block.rx.tlps) == count)
             clocks = block.rx.tlps[-1].first_clock - block.rx.tlps[0].first_clock
             # Received TLPs begin at each half of 128 bits, sent ones at each beat.
             half = 2

@@ -417,7 +417,7 @@ async def link_goes_down_as_descriptors_complete(dut):
         r = bench.readings
         assert r.error == LINK_DOWN
         # What was complete, and all of what was not.
-        assert r.stopped_at == (sizes + [0])[r.completed]
+        assert r.stopped_at == ([*sizes, 0])[r.completed]
 
 
 @cocotb.test(skip=KIND != PEER)

@@ -100,7 +100,7 @@ module crosslane_card_us
 );
   logic engine_rst;
   function_t core_function, function_i;
-  room_t room;
+  room_t link_room;
   logic rx_valid, rx_ready, rx_first, rx_last, rx_discontinued;
   tlp_header_t rx_header, tx_header;
   logic [DATA_BITS-1:0] rx_data, tx_data;
@@ -115,6 +115,7 @@ module crosslane_card_us
   ) shim (
       .*,
       .function_o(core_function),
+      .room(link_room),
       .m_rx_valid(rx_valid),
       .m_rx_ready(rx_ready),
       .m_rx_header(rx_header),
@@ -157,7 +158,7 @@ module crosslane_card_us
       .clk,
       .rst(engine_rst),
       .function_i,
-      .room_i(room),
+      .room_i(link_room),
       .time_set_valid(1'b0),
       .time_set_value('0),
       .time_o(),

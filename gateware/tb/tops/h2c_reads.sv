@@ -30,7 +30,7 @@ module h2c_reads
     output logic              [         15:0] feed_available,
     input  logic                              feed_move,
     input  logic                              feed_take,
-    input  logic              [          1:0] feed_take_back,
+    input  logic              [          5:0] feed_take_back,
     input  logic              [          6:0] feed_take_bytes,
     output logic              [DATA_BITS-1:0] feed_data,
     output logic                              m_h2c_valid,

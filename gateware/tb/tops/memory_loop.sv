@@ -3,6 +3,8 @@
 // crosslane_memory_write behind a ring that a test fills, and crosslane_memory_read before a stream
 // that it reads; both on one AXI4 bus, the memory of the test.
 
+// Parts of what a bus has are of no use here.
+// verilator lint_off UNUSEDSIGNAL
 module memory_loop
   import crosslane_pkg::*;
 #(

@@ -27,8 +27,8 @@ module crosslane_tag_lists
     output logic [     USE_BITS-1:0] data_use,
     // Fetchers that have a free tag, and the next tag of one.
     output logic [FETCHER_COUNT-1:0] fetch_valid,
-    input  logic                     fetch_take,
     // verilator lint_off UNUSEDSIGNAL
+    input  logic                     fetch_take,
     input  logic [ FETCHER_BITS-1:0] fetcher,
     // verilator lint_on UNUSEDSIGNAL
     output logic [     TAG_BITS-1:0] fetch_tag,

@@ -60,6 +60,7 @@ module crosslane_reads
     input  logic        [         H2C-1:0][          6:0] feed_take_bytes,
     output logic        [         H2C-1:0][DATA_BITS-1:0] feed_data,
     // Fetchers. Without any these ports are of one, and idle.
+    // verilator lint_off UNUSEDSIGNAL
     input  logic        [FETCH_PLACES-1:0]                fetch_valid,
     output logic        [FETCH_PLACES-1:0]                fetch_ready,
     input  logic        [FETCH_PLACES-1:0][         63:0] fetch_address,
@@ -70,6 +71,7 @@ module crosslane_reads
     output logic        [FETCH_PLACES-1:0][        255:0] fetched_data,
     output logic        [FETCH_PLACES-1:0]                fetch_failed,         // pulse
     output error_e      [FETCH_PLACES-1:0]                fetch_error,
+    // verilator lint_on UNUSEDSIGNAL
     output logic        [FETCH_PLACES-1:0][         63:0] fetch_error_address,
     // Requests.
     output logic        [         H2C-1:0]                m_h2c_valid,
@@ -321,7 +323,11 @@ module crosslane_reads
 
   logic write_valid, write_is_fetch, write_last, known_valid, known_parity;
   logic [H2C_BITS-1:0] write_channel;
-  logic [TAG_BITS-1:0] write_tag, known_tag;
+  logic [TAG_BITS-1:0] known_tag;
+  // Of use to fetches alone.
+  // verilator lint_off UNUSEDSIGNAL
+  logic [TAG_BITS-1:0] write_tag;
+  // verilator lint_on UNUSEDSIGNAL
   logic [POSITION_BITS-1:0] write_position;
   logic [DATA_BITS-1:0] write_data;
   logic [BYTES-1:0] write_enable;

@@ -271,12 +271,12 @@ module crosslane_engine
       .msix_data,
       .msix_masked,
       .msix_pending,
-      .m_status_valid(source_valid[STATUS]),
-      .m_status_ready(source_ready[STATUS]),
+      .m_status_valid (source_valid[STATUS]),
+      .m_status_ready (source_ready[STATUS]),
       .m_status_header(source_header[STATUS]),
-      .m_status_first(source_first[STATUS]),
-      .m_status_last(source_last[STATUS]),
-      .m_status_data(source_data[STATUS])
+      .m_status_first (source_first[STATUS]),
+      .m_status_last  (source_last[STATUS]),
+      .m_status_data  (source_data[STATUS])
   );
 
   // --- Descriptors of each channel -------------------------------------------------------------
@@ -306,10 +306,10 @@ module crosslane_engine
     logic own_table_whole;
 
     if (n == 0 || n == H2C) begin : g_table
-      assign table_take[n!=0] = own_table_take;
+      assign table_take[n!=0]  = own_table_take;
       assign table_index[n!=0] = own_table_index;
-      assign own_table_entry = table_entry[n!=0];
-      assign own_table_whole = table_whole[n!=0];
+      assign own_table_entry   = table_entry[n!=0];
+      assign own_table_whole   = table_whole[n!=0];
     end else begin : g_no_table
       assign own_table_entry = '0;
       assign own_table_whole = 1'b0;

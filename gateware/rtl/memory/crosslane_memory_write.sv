@@ -95,7 +95,7 @@ module crosslane_memory_write
   logic [15:0] spoken_for;  // bytes that are needed for bursts begun, this one included
   logic begins, fits, cut_short;
   logic fault_waits;  // a read has failed: told when all that came before it is confirmed
-  logic dropping;  // a burst was begun that the channel gave up: it goes on without any byte enabled
+  logic dropping;  // a burst that the channel gave up goes on without any byte enabled
   logic [$clog2(OUTSTANDING):0] open_count;
   logic address_ready, sizes_ready;
 
