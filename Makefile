@@ -58,6 +58,12 @@ check-gateware: $(TOOLS) ## the gateware against an independent bus model: the b
 test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware/tb gateware/formal
 
+rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
+	$(CARGO) build --release --locked -p crosslane-cli --features rtl
+
+test-cosim: $(TOOLS) ## co-simulation: a verilated circuit on the fabric
+	CROSSLANE_RTL_CARDS=none $(CARGO) test --locked -p crosslane-cosim --features stand-in
+
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 

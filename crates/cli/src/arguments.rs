@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 use clap_complete::Shell;
 
+use crate::engine_argument::EngineArguments;
 use crate::flow_argument::FlowArgument;
 use crate::torture_command::TortureArguments;
 use crate::workload::arguments::{
@@ -265,6 +266,9 @@ pub struct ReproduceArguments {
     /// List the reproductions.
     #[arg(long, conflicts_with_all = ["name", "json"])]
     pub list: bool,
+    /// What this project's own engines are.
+    #[command(flatten)]
+    pub engines: EngineArguments,
     /// Print JSON.
     #[arg(long, requires = "name")]
     pub json: bool,

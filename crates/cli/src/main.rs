@@ -7,6 +7,7 @@
 
 mod arguments;
 mod compare_command;
+mod engine_argument;
 mod error;
 mod flow_argument;
 mod lab_command;

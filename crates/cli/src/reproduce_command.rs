@@ -2,9 +2,10 @@
 //! `crosslane reproduce` and `crosslane validate`: published figures beside the lab's.
 
 use std::fmt::Write as _;
+use std::time::Instant;
 
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::reproduction::{Reproduction, reproduce, reproducible};
+use crosslane_reproduce::reproduction::{Reproduction, reproduce_with, reproducible};
 use crosslane_reproduce::rosta::{SCENARIOS, Watch};
 use crosslane_reproduce::table as plain;
 use crosslane_reproduce::validation::{CHANGE, SETS, Validation, numbers, validate};
@@ -32,9 +33,12 @@ impl Watch for Steps {
 pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     let Some(name) = &arguments.name else { return list() };
     let steps = Steps::new(SCENARIOS, "scenarios");
-    let reproduction = reproduce(name, arguments.seed, &steps);
+    let begun = Instant::now();
+    let engines = arguments.engines.kind()?;
+    let reproduction = reproduce_with(name, arguments.seed, engines, &steps);
     steps.finish();
     let reproduction = reproduction?;
+    arguments.engines.print_speed(begun);
     if arguments.json {
         print_json(&reproduction.to_json())?;
     } else {

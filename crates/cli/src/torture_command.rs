@@ -8,13 +8,18 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use clap::{Args, ValueHint};
+use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torture::{Check, Fault, LabText, Setup, Summary, Watch, campaign, lab_of};
 
+use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::progress::Steps;
 use crate::table::{Align, Table};
+
+/// Lab of the gateware where none is named.
+const RTL_LAB: &str = "rosta:crosslane";
 
 /// Arguments of `torture`.
 #[derive(Args, Debug)]
@@ -39,6 +44,9 @@ pub struct TortureArguments {
     /// Run every seed in this lab, as it is [default: each seed makes its own].
     #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath)]
     pub lab: Option<String>,
+    /// What the engines are; the gateware has a lab of its own where `--lab` names none.
+    #[command(flatten)]
+    pub engines: EngineArguments,
     /// Say on standard error what happens in each seed, one seed after the other; of a single
     /// seed, the lab file too.
     #[arg(long)]
@@ -84,8 +92,10 @@ impl Watch for Steps {
 /// A lab that cannot be loaded, a file that cannot be written, or a seed that fails.
 pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     let seeds = arguments.seeds.clone();
-    let mut setup = Setup::default();
-    if let Some(lab) = &arguments.lab {
+    let mut setup = Setup { engines: arguments.engines.kind()?, ..Setup::default() };
+    // The gateware is there for labs as they are shipped, not as a seed changes them.
+    let of_rtl = (setup.engines == EngineKind::Rtl).then(|| RTL_LAB.to_owned());
+    if let Some(lab) = arguments.lab.as_ref().or(of_rtl.as_ref()) {
         let lab = LabText::load(lab)?;
         let has_engine =
             |endpoint: &crosslane_lab::file::EndpointInstance| endpoint.part.engine.is_some();
@@ -113,6 +123,7 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     let steps = Steps::new(seeds.end - seeds.start, "seeds");
     let summary = campaign(seeds.clone(), &setup, &steps);
     steps.finish();
+    arguments.engines.print_speed(begun);
     if arguments.json {
         print_json(&to_json(&seeds, &summary))?;
     } else {

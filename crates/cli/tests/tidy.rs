@@ -17,8 +17,11 @@ const IGNORED_FOLDERS: [&str; 7] =
 /// Folders whose files are generated: as long as what they are generated from makes them.
 const GENERATED_FOLDERS: [&str; 2] = ["crates/regs/src/", "registers/generated/"];
 /// Endings of files that are read as text.
-const TEXT_ENDINGS: [&str; 14] =
-    ["rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "h", "md", "csv", "snap", "css", "js"];
+const TEXT_ENDINGS: [&str; 15] = [
+    "rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "cpp", "h", "md", "csv", "snap", "css", "js",
+];
+/// Crates that have unsafe code, and so their own copy of the workspace's lints.
+const UNSAFE_CRATES: [&str; 1] = ["crates/cosim/Cargo.toml"];
 
 /// A text file of the tree: its path from the root, and what it says.
 struct TextFile {

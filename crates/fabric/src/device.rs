@@ -168,6 +168,17 @@ impl DevicePort<'_> {
         self.send_for(header, 0, 0, 0, fill);
     }
 
+    /// As [`send`](Self::send), for a TLP whose beginning left the device at `begun_ps`: the port's
+    /// transmit latency counts from then, and what is left of it until the whole TLP is there is
+    /// all that it still takes.
+    pub fn send_begun(&mut self, header: Header, begun_ps: u64, fill: impl FnOnce(&mut [u8])) {
+        let latency_ps = self.fabric.port_states[self.port as usize].transmit_latency_ps;
+        let mut packet = Packet::new(header, self.node);
+        packet.ready_ps = self.now_ps().max(begun_ps + latency_ps);
+        let index = self.fabric.inject(packet, fill);
+        self.fabric.enqueue(self.direction, 0, index);
+    }
+
     pub(crate) fn send_for(
         &mut self,
         header: Header,

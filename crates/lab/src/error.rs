@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crosslane_cosim::CosimError;
 use crosslane_fabric::BuildError;
 use miette::{Diagnostic, LabeledSpan, SourceCode};
 use thiserror::Error;
@@ -87,6 +88,14 @@ pub enum Problem {
         suggestion: Option<String>,
         /// Every key that exists there.
         known: Vec<&'static str>,
+    },
+    /// The gateware cannot be the engine of an endpoint.
+    #[error("the engine of {name}: {source}")]
+    Gateware {
+        /// The endpoint.
+        name: String,
+        /// Why not.
+        source: CosimError,
     },
     /// A key that must be there.
     #[error("{table} needs the key {key}")]
@@ -236,6 +245,7 @@ impl Problem {
             Self::Enumeration { .. } => "enumeration",
             Self::NoSuchLab { .. } => "no-such-lab",
             Self::Unreadable { .. } => "unreadable",
+            Self::Gateware { .. } => "gateware",
         }
     }
 }

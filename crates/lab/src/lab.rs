@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::ops::Range;
+use std::path::Path;
 
 use crosslane_fabric::{Fabric, NodeId, NodeKind, PortId};
 use crosslane_pcie::units::HostId;
 
+use crate::engines::{EngineKind, Engines};
 use crate::enumerate::{HostTree, Policy, enumerate};
 use crate::error::{LabError, Problem};
 use crate::file::constant::Constant;
@@ -26,6 +28,7 @@ pub struct Lab {
     variant: Option<String>,
     replaced: BTreeMap<String, f64>,
     file: LabFile,
+    engines: Engines,
 }
 
 impl Lab {
@@ -63,7 +66,8 @@ impl Lab {
     ) -> Result<Self, LabError> {
         let file = LabFile::parse(origin, text, variant.as_deref(), &replaced)?;
         wiring::check(&file)?;
-        Ok(Self { origin: origin.to_owned(), variant, replaced, file })
+        let engines = Engines::default();
+        Ok(Self { origin: origin.to_owned(), variant, replaced, file, engines })
     }
 
     /// The same lab with the constants of one of its variants.
@@ -72,7 +76,8 @@ impl Lab {
     /// Where it has no such variant.
     pub fn with_variant(&self, name: &str) -> Result<Self, LabError> {
         let replaced = self.replaced.clone();
-        Self::parsed(&self.origin, self.file.text(), Some(name.to_owned()), replaced)
+        let lab = Self::parsed(&self.origin, self.file.text(), Some(name.to_owned()), replaced)?;
+        Ok(Self { engines: self.engines.clone(), ..lab })
     }
 
     /// The same lab with one constant set to another number (in the unit of its key): for
@@ -83,7 +88,24 @@ impl Lab {
     pub fn with_constant(&self, path: &str, value: f64) -> Result<Self, LabError> {
         let mut replaced = self.replaced.clone();
         replaced.insert(path.to_owned(), value);
-        Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)
+        let lab = Self::parsed(&self.origin, self.file.text(), self.variant.clone(), replaced)?;
+        Ok(Self { engines: self.engines.clone(), ..lab })
+    }
+
+    /// The same lab with engines of this kind. Whether the gateware is there, and for all of its
+    /// engines, is seen when the lab is built.
+    #[must_use]
+    pub fn with_engines(mut self, kind: EngineKind) -> Self {
+        self.engines.kind = kind;
+        self
+    }
+
+    /// The same lab, whose gateware writes what happens in it into files: `file` with the name of
+    /// the endpoint before its ending. They begin anew with each fabric that is built.
+    #[must_use]
+    pub fn with_rtl_trace(mut self, file: &Path) -> Self {
+        self.engines.trace = Some(file.to_owned());
+        self
     }
 
     /// The same lab with what `edit` has changed: hosts, switches, endpoints and links with their
@@ -148,7 +170,7 @@ impl Lab {
     }
 
     fn build_with(&self, seed: u64, endpoints: Endpoints) -> Result<RunningLab, LabError> {
-        let mut fabric = wiring::build(&self.file, seed, endpoints)?;
+        let mut fabric = wiring::build(&self.file, &self.engines, seed, endpoints)?;
         let mut hosts = Vec::new();
         for (id, host) in (0_u16..).zip(&self.file.hosts) {
             hosts.push(self.start(&mut fabric, HostId(id), host)?);

@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod engines;
 pub mod enumerate;
 pub mod error;
 pub mod executor;
@@ -21,6 +22,7 @@ mod lab;
 mod shipped;
 mod wiring;
 
+pub use engines::EngineKind;
 pub use error::{LabError, Place, Problem};
 pub use executor::{LabBus, LabMemory, MemoryInUse, Simulation, Stuck, Task, WhyStuck};
 pub use file::LabFile;

@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crosslane_cosim::CosimError;
 use crosslane_device::Engine;
 use crosslane_fabric::{BuildError, Fabric, FabricBuilder, NodeId, PortId};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
 
+use crate::engines::Engines;
 use crate::error::{LabError, Problem, nearest};
 use crate::file::{EndpointInstance, LabFile, LinkInstance};
 
@@ -71,9 +73,14 @@ pub(crate) enum Endpoints {
 ///
 /// # Errors
 /// As [`check`], and what the fabric refuses.
-pub(crate) fn build(lab: &LabFile, seed: u64, endpoints: Endpoints) -> Result<Fabric, LabError> {
+pub(crate) fn build(
+    lab: &LabFile,
+    engines: &Engines,
+    seed: u64,
+    endpoints: Endpoints,
+) -> Result<Fabric, LabError> {
     let wiring = Wiring::new(lab)?;
-    wiring.builder(seed, endpoints).build().map_err(|error| wiring.explain(error))
+    wiring.builder(seed, endpoints, engines)?.build().map_err(|error| wiring.explain(error))
 }
 
 impl<'a> Wiring<'a> {
@@ -221,7 +228,12 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    fn builder(&self, seed: u64, kind: Endpoints) -> FabricBuilder {
+    fn builder(
+        &self,
+        seed: u64,
+        kind: Endpoints,
+        engines: &Engines,
+    ) -> Result<FabricBuilder, LabError> {
         let lab = self.lab;
         let mut builder = FabricBuilder::new(seed);
         let hosts: Vec<NodeId> = (0_u16..)
@@ -245,8 +257,13 @@ impl<'a> Wiring<'a> {
         let endpoints: Vec<PortId> = lab
             .endpoints
             .iter()
-            .map(|endpoint| add_endpoint(&mut builder, endpoint, kind))
-            .collect();
+            .map(|endpoint| {
+                add_endpoint(&mut builder, endpoint, kind, engines).map_err(|source| {
+                    let problem = Problem::Gateware { name: endpoint.name.clone(), source };
+                    lab.error(endpoint.span.clone(), &endpoint.name, problem)
+                })
+            })
+            .collect::<Result<_, _>>()?;
         for (link, wire) in lab.links.iter().zip(&self.wires) {
             let upper = match wire.upper {
                 Named::Host(index) => {
@@ -267,7 +284,7 @@ impl<'a> Wiring<'a> {
             };
             builder.link(&link_name(&wire.port, &link.lower), upper, lower, link.parameters);
         }
-        builder
+        Ok(builder)
     }
 
     /// Gives what the fabric refuses its place in the lab file.
@@ -312,19 +329,20 @@ fn add_endpoint(
     builder: &mut FabricBuilder,
     endpoint: &EndpointInstance,
     kind: Endpoints,
-) -> PortId {
+    engines: &Engines,
+) -> Result<PortId, CosimError> {
     let (name, part) = (&endpoint.name, &endpoint.part);
-    match (kind, part.engine) {
+    Ok(match (kind, part.engine) {
         (Endpoints::Generic, _) | (Endpoints::Engines, None) => {
             builder.endpoint(name, part.parameters.clone(), part.port.clone()).1
         }
         (Endpoints::Engines, Some(engine)) => {
             let (identity, bars) = (part.parameters.identity, part.parameters.bars);
             let msix = Some(Engine::msix_request());
-            let device = Box::new(Engine::new(engine));
+            let device = engines.make(endpoint, engine)?;
             builder.endpoint_with_device(name, identity, bars, msix, part.port.clone(), device).1
         }
-    }
+    })
 }
 
 /// Name of the port by which a node hangs on its link: that of an endpoint is the endpoint's.

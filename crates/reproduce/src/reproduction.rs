@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Reproductions by name, and what each prints.
 
+use crosslane_lab::EngineKind;
 use serde_json::{Value, json};
 
 use crate::comparison::Row;
@@ -45,12 +46,26 @@ pub struct Reproduction {
 /// # Errors
 /// A name that there is not, or an experiment that does not run as it should.
 pub fn reproduce(name: &str, seed: u64, watch: &dyn Watch) -> Result<Reproduction, ReproduceError> {
+    reproduce_with(name, seed, EngineKind::Model, watch)
+}
+
+/// The same, where this project's own engines are of some kind. Those of documents are models, and
+/// so are those that are looked at for what limits a run.
+///
+/// # Errors
+/// As [`reproduce`], and where there is no such engine.
+pub fn reproduce_with(
+    name: &str,
+    seed: u64,
+    own: EngineKind,
+    watch: &dyn Watch,
+) -> Result<Reproduction, ReproduceError> {
     let Some(found) = REPRODUCIBLE.iter().find(|known| known.name == name) else {
         let known = REPRODUCIBLE.map(|known| known.name).join(", ");
         let what = "reproduction";
         return Err(ReproduceError::Unknown { what, name: name.to_owned(), known });
     };
-    let experiments = rosta::experiments(&rosta::Context::new(seed, watch)?)?;
+    let experiments = rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?;
     Ok(Reproduction { name: found.name, experiments, seed })
 }
 

@@ -3,6 +3,7 @@
 
 use std::rc::Rc;
 
+use crosslane_cosim::Card;
 use crosslane_device::Engine;
 use crosslane_driver::{Device, DriverError};
 use crosslane_fabric::ErrorKind;
@@ -170,8 +171,11 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World) {
             continue;
         }
         let node = simulation.find(&engine.name).expect("it is a node of the lab");
-        let tags = simulation
-            .with_fabric(|fabric| fabric.device_as::<Engine>(node).map(|e| e.tags_in_use()));
+        let tags = simulation.with_fabric(|fabric| match fabric.device_as::<Engine>(node) {
+            Some(engine) => Some(engine.tags_in_use()),
+            // Of the gateware what it does at its pins is seen.
+            None => fabric.device_as::<Card>(node).map(|card| card.reads_waiting()),
+        });
         check!(Check::Tags, tags == Some(0), "{}: {tags:?} tags are in use", engine.name);
     }
     let left = simulation.with_fabric(|fabric| fabric.check_quiet());

@@ -224,6 +224,7 @@ impl Scene {
         let text = lab_text(seed, setup);
         let mut rng = stream(seed, Stream::Fabric);
         let lab = text.lab().unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+        let lab = lab.with_engines(setup.engines);
         let running = lab.build_engines(rng.u64(..));
         let running = running.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
         let simulation = Rc::new(Simulation::new(running));

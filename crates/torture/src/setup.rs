@@ -4,6 +4,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crosslane_lab::EngineKind;
+
 use crate::lab_text::LabText;
 
 /// Takes a line about what happens in a seed.
@@ -14,6 +16,8 @@ pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Setup {
     /// The lab of every seed; none: each seed makes its own.
     pub lab: Option<LabText>,
+    /// What its engines are.
+    pub engines: EngineKind,
     /// Is told of everything that is done and of how it ended.
     pub note: Option<Note>,
 }

@@ -42,7 +42,7 @@ fn a_lab_that_was_written_down_is_treated_as_the_seed_s_own_was() {
         let lab = lab_of(seed, &Setup::default());
         written += u32::from(lab.variant.is_none());
         let own = run_seed(seed, &Setup::default()).unwrap();
-        let setup = Setup { lab: Some(lab), note: None };
+        let setup = Setup { lab: Some(lab), ..Setup::default() };
         assert_eq!(run_seed(seed, &setup).unwrap(), own, "seed {seed}");
     }
     assert!(written > 6);
@@ -51,7 +51,7 @@ fn a_lab_that_was_written_down_is_treated_as_the_seed_s_own_was() {
 #[test]
 fn a_lab_can_be_asked_for() {
     for name in ["rosta", "rosta:crosslane", "minimal"] {
-        let setup = Setup { lab: Some(LabText::load(name).unwrap()), note: None };
+        let setup = Setup { lab: Some(LabText::load(name).unwrap()), ..Setup::default() };
         let summary = campaign(0..20, &setup, &());
         assert_none_failed(&summary);
         assert!(summary.words > 20_000, "{name}: {summary:?}");

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint, value_parser};
 
 use crate::arguments::{MAX_OPERATIONS, TraceUnit, parse_register_size};
+use crate::engine_argument::EngineArguments;
 use crate::size::{SizeRange, parse_size};
 
 /// Most transfers that are posted at once: a quarter of the largest ring.
@@ -21,6 +22,13 @@ pub struct WorkloadArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
     #[arg(long, value_hint = ValueHint::AnyPath)]
     pub lab: String,
+    /// Which engines.
+    #[command(flatten)]
+    pub engines: EngineArguments,
+    /// Write what happens in the gateware into FST files: FILE, with the name of the endpoint
+    /// before its ending.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub trace_fst: Option<PathBuf>,
     /// Bytes of one write TLP or read request; see below.
     #[arg(long, value_name = "N", value_parser = parse_payload)]
     pub payload: Option<u32>,

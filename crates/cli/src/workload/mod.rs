@@ -8,6 +8,7 @@ mod json;
 mod report;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use crosslane_bench::{LatencyOptions, Options};
 use crosslane_driver::{DescriptorSource, Notification};
@@ -16,10 +17,11 @@ use crosslane_explain::{
     default_operations,
 };
 use crosslane_host::PageSize;
-use crosslane_lab::{Lab, RunningLab};
+use crosslane_lab::{EngineKind, Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
 use rayon::prelude::*;
 
+use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::perfetto::traced;
@@ -57,8 +59,7 @@ const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ns(10_000_000);
 /// A lab or an end that cannot be, an output that cannot be written, and [`CommandError::Run`]
 /// where anything went wrong in a run.
 pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
-    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
-    let running = lab.build_engines(arguments.common.seed)?;
+    let (lab, running) = load(&arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
     let WriteArguments { from, to, many, .. } = arguments;
     let ends = cards.with_host(("--to", "--from"), to.as_deref(), from.as_deref(), many.flows)?;
@@ -75,8 +76,7 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
-    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
-    let running = lab.build_engines(arguments.common.seed)?;
+    let (lab, running) = load(&arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
     let ReadArguments { from, to, many, .. } = arguments;
     let ends = cards.with_host(("--from", "--to"), from.as_deref(), to.as_deref(), many.flows)?;
@@ -92,8 +92,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
-    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
-    let running = lab.build_engines(arguments.common.seed)?;
+    let (lab, running) = load(&arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
     let PeerArguments { from, to, many, .. } = arguments;
     let ends = cards.pairs(from.as_deref(), to.as_deref(), many.flows)?;
@@ -113,8 +112,7 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
-    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
-    let running = lab.build_engines(arguments.common.seed)?;
+    let (lab, running) = load(&arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
     let ends = cards.pairs(arguments.from.as_deref(), arguments.to.as_deref(), 1)?;
     let jobs = jobs(&arguments.size, |size| {
@@ -139,8 +137,7 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
-    let lab = Arc::new(Lab::load(&arguments.common.lab)?);
-    let running = lab.build_engines(arguments.common.seed)?;
+    let (lab, running) = load(&arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
     let ends = [cards.row(arguments.from.as_deref(), arguments.to.as_deref())?];
     let jobs = jobs(&arguments.transfer.size, |size| {
@@ -150,6 +147,21 @@ pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
         Ok(Job::Chain(host_options(options, arguments.memory)?))
     })?;
     Bench { bench: "chain", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
+}
+
+/// The lab, and one like it that runs, to name its links.
+fn load(common: &WorkloadArguments) -> Result<(Arc<Lab>, RunningLab), CommandError> {
+    let kind = common.engines.kind()?;
+    let mut lab = Lab::load(&common.lab)?;
+    let running = lab.build_engines(common.seed)?;
+    lab = lab.with_engines(kind);
+    if let Some(file) = &common.trace_fst {
+        if kind != EngineKind::Rtl {
+            return Err(usage("--trace-fst is of the gateware: --engine rtl".into()));
+        }
+        lab = lab.with_rtl_trace(file);
+    }
+    Ok((Arc::new(lab), running))
 }
 
 fn usage(sentence: String) -> CommandError {
@@ -261,6 +273,7 @@ impl Bench<'_> {
         }
         let bytes = runs.iter().map(WorkloadRun::total_bytes);
         let progress = Progress::new(bytes.fold(0, u64::saturating_add));
+        let begun = Instant::now();
         let outcomes: Result<Vec<WorkloadOutcome>, ExplainError> = match &self.common.trace {
             Some(path) => {
                 traced(path, self.lab.name(), self.common.trace_unit, running, |trace| {
@@ -272,6 +285,7 @@ impl Bench<'_> {
         };
         progress.finish();
         let outcomes = outcomes?;
+        self.common.engines.print_speed(begun);
         let whys = self.whys(&runs, &outcomes);
         let document =
             json::document(self.bench, self.lab.name(), self.common.seed, &outcomes, &whys);
@@ -289,7 +303,8 @@ impl Bench<'_> {
     }
 
     fn whys(&self, runs: &[WorkloadRun], outcomes: &[WorkloadOutcome]) -> Vec<Why> {
-        if self.common.no_why {
+        // What limits a run is looked for by changing engines: that takes the model.
+        if self.common.no_why || self.common.engines.engine == EngineWord::Rtl {
             return vec![Why::LeftOut; runs.len()];
         }
         let made = runs.iter().zip(outcomes).map(|(case, outcome)| Made {

