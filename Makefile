@@ -20,7 +20,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report check-gateware doc \
-	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta clean
+	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta rtl test-cosim clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

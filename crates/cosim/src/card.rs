@@ -31,6 +31,10 @@ const RESET_CLOCKS: u64 = 8;
 /// waits before it returns its credits.
 const QUIET_CLOCKS: u64 = 1024;
 
+/// A card that is not busy is clocked for so long after the last TLP: a register access is on its
+/// way for some clocks without that being seen.
+const LINGER_CLOCKS: u64 = 64;
+
 /// A BAR: base address and size.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
@@ -434,7 +438,7 @@ impl Device for Card {
         }
         self.timer = None;
         self.clock(number, port);
-        if self.has_work() || self.quiet_clocks < 4 {
+        if self.has_work() || self.quiet_clocks < LINGER_CLOCKS {
             self.set_timer(number + 1, self.quiet_clocks < QUIET_CLOCKS, port);
         }
     }
