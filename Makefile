@@ -20,7 +20,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report check-gateware doc \
-	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta rtl test-cosim clean
+	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta rtl test-cosim test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,12 @@ rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engi
 
 test-cosim: $(TOOLS) ## co-simulation: a verilated circuit on the fabric
 	CROSSLANE_RTL_CARDS=none $(CARGO) test --locked -p crosslane-cosim --features stand-in
+
+test-rtl: $(TOOLS) ## the driver's tests and a storm, on the gateware
+	CROSSLANE_ENGINE=rtl CROSSLANE_RTL_CARDS=gen2x4 $(CARGO) test --locked \
+		-p crosslane-driver -p crosslane-lab --features crosslane-lab/rtl --test lab
+	CROSSLANE_RTL_CARDS=gen2x4 $(CARGO) run --locked -p crosslane-cli --features rtl -- \
+		torture --engine rtl --seeds 0..100
 
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items

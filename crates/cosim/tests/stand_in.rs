@@ -11,7 +11,6 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use fabric_support::{Settings, ns, rate};
 
 #[path = "../../fabric/tests/support/mod.rs"]
-#[allow(dead_code)]
 mod fabric_support;
 
 const HOST: HostId = HostId(0);
@@ -132,7 +131,7 @@ fn time_is_kept_over_clocks_that_are_not_run() {
         assert!((before..=after).contains(&seen), "{seen} is not in {before}..={after}");
     }
     let clocks = bench.clocks();
-    assert!(clocks.run < 200, "{clocks:?}");
+    assert!(clocks.run < 1000, "{clocks:?}");
     assert!(clocks.passed > 1_250_000, "{clocks:?}");
 }
 

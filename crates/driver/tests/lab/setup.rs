@@ -8,7 +8,7 @@ use crosslane_driver::{
     Notification, Target, Transfer, User,
 };
 use crosslane_host::{Bus, PageSize, Topology};
-use crosslane_lab::{LabBus, Simulation, open};
+use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::config::registers;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
@@ -19,9 +19,16 @@ pub const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
 }
 
-/// A lab with engines: `rosta`, or `rosta:crosslane`.
+/// A lab with engines: `rosta`, or `rosta:crosslane`. With `CROSSLANE_ENGINE=rtl` the latter's are
+/// the gateware, where that is built (`make test-rtl`).
 pub fn simulation(lab: &str) -> Simulation {
-    let simulation = Simulation::new(open(lab).unwrap().build_engines(1).unwrap());
+    let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");
+    let kind = match lab {
+        "rosta:crosslane" if is_rtl => EngineKind::Rtl,
+        _ => EngineKind::Model,
+    };
+    let lab = open(lab).unwrap().with_engines(kind);
+    let simulation = Simulation::new(lab.build_engines(1).unwrap());
     // What a test waits for longer than that will not come.
     simulation.set_time_limit(Some(us(10_000_000)));
     simulation
