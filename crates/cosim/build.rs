@@ -107,8 +107,8 @@ mod rtl {
                 PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim())
             }
             _ => panic!(
-                "the feature `rtl` needs Verilator: `make rtl` gets it, or set CROSSLANE_VERILATOR to \
-                 the folder that has its `bin` and `include`"
+                "the feature `rtl` needs Verilator: `make rtl` gets it, or set \
+                 CROSSLANE_VERILATOR to the folder that has its `bin` and `include`"
             ),
         }
     }

@@ -15,7 +15,8 @@ const MAX_COLUMNS: usize = 100;
 const IGNORED_FOLDERS: [&str; 7] =
     [".git", "target", ".cache", ".venv", "fuzz-corpus", "node_modules", "shared"];
 /// Folders whose files are generated: as long as what they are generated from makes them.
-const GENERATED_FOLDERS: [&str; 2] = ["crates/regs/src/", "registers/generated/"];
+const GENERATED_FOLDERS: [&str; 3] =
+    ["crates/regs/src/", "registers/generated/", "gateware/rtl/generated/"];
 /// Endings of files that are read as text.
 const TEXT_ENDINGS: [&str; 15] = [
     "rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "cpp", "h", "md", "csv", "snap", "css", "js",
