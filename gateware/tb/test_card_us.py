@@ -263,6 +263,8 @@ async def messages_go_there_and_back(dut):
         channel = Channel(card, "peer[0]", source=SOURCE_COMMAND)
         await channel.open()
         await channel.set("aperture", 4096)
+        # A TLP is built once all of it is there: the echo goes in messages, too.
+        await channel.set("payload", size)
         await set_user(card, "command_low", other.lanes_base & 0xFFFFFFFF)
         await set_user(card, "command_high", other.lanes_base >> 32)
         await set_user(card, "command_bytes", count)
