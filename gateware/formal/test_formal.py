@@ -22,6 +22,8 @@ PROOFS = [
     ("fifo", 12, 4),
     ("peer_credit", 5, 2),
     ("arbiter", 10, 3),
+    ("tag_lists", 8, 3),
+    ("tag_table", 6, 2),
 ]
 
 

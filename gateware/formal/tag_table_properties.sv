@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// crosslane_tag_table: each use of a tag ends with the tag being freed once, and not before its
+// requester is done with it, whatever completions come: none, too many, bad ones, of other uses,
+// and whenever its time is up. One tag is followed, any one. Its requester takes a tag that is free
+// and is done with it once, as crosslane_reads sees to.
+
+module tag_table_properties
+  import crosslane_pkg::*;
+  import crosslane_reads_pkg::*;
+#(
+    parameter int unsigned TAG_BITS = 2,
+    parameter int unsigned USE_BITS = 6
+) (
+    input logic                       clk,
+    input logic                       rst,
+    input function_t                  function_i,
+    input logic        [         5:0] tick,
+    input logic                       begin_valid,
+    input logic        [TAG_BITS-1:0] begin_tag,
+    input logic        [USE_BITS-1:0] begin_use,
+    input logic        [        12:0] begin_bytes,
+    input logic        [         6:0] begin_low,
+    input logic                       event_valid,
+    input tag_event_e                 event_kind,
+    input logic        [         9:0] event_tag,
+    input completion_t                event_completion,
+    input logic                       giving_up,
+    input logic        [TAG_BITS-1:0] followed
+);
+  localparam int unsigned POSITION_BITS = 8;
+  // As in crosslane_tag_table: what stands below `number` in read_t, and the states.
+  localparam int unsigned BELOW_NUMBER = POSITION_BITS + 13 + 7 + 6 + 1;
+  localparam logic [2:0] ANSWERED = 3'd0;
+  localparam logic [2:0] WAITING = 3'd1;
+  localparam logic [2:0] ORPHAN = 3'd2;
+  localparam logic [2:0] RESTING = 3'd3;
+  localparam logic [2:0] RESTING_IN_LINE = 3'd4;
+
+  logic [TAG_BITS-1:0] tag, followed_before;
+  logic [USE_BITS-1:0] tag_use, last_use;
+  logic is_fetch, channel, placed, answer_valid, answer_whole, no_longer_waits, freed;
+  logic unexpected, timed_out, refused;
+  logic [POSITION_BITS-1:0] place;
+  logic [2:0] answer_error;
+  logic [12:0] answer_missing, answer_bytes;
+  logic is_reset = 1'b0;
+
+  crosslane_tag_table #(
+      .FETCHERS(0),
+      .H2C(1),
+      .USED_TAGS(1 << TAG_BITS),
+      .TAG_BITS(TAG_BITS),
+      .USE_BITS(USE_BITS),
+      .POSITION_BITS(POSITION_BITS),
+      .TICK_BITS(6),
+      .TIMEOUT_TICKS(5)
+  ) dut (
+      .clk,
+      .function_i,
+      .tick,
+      .begin_valid,
+      .begin_tag,
+      .begin_use,
+      .begin_end('0),
+      .begin_bytes,
+      .begin_low,
+      .begin_channel(1'b0),
+      .event_valid,
+      .event_kind,
+      .event_tag,
+      .event_completion,
+      .giving_up,
+      .tag,
+      .tag_use,
+      .is_fetch,
+      .channel,
+      .placed,
+      .place,
+      .answer_valid,
+      .answer_error,
+      .answer_whole,
+      .answer_missing,
+      .answer_bytes,
+      .no_longer_waits,
+      .freed,
+      .unexpected,
+      .timed_out,
+      .refused
+  );
+
+  // The followed tag: is it set up, used, and is its requester done with it.
+  logic is_prepared, is_known, is_used, is_done, is_ours, begins, gives_up;
+  logic [2:0] state;
+  logic [USE_BITS-1:0] number;
+  assign is_ours = event_valid && tag == followed;
+  assign begins = begin_valid && begin_tag == followed;
+  assign gives_up = is_ours && event_kind == EVENT_GIVE_UP;
+  assign number = dut.reads[followed][BELOW_NUMBER+:USE_BITS];
+  assign state = (dut.conditions[followed][5] == number[0]) ? dut.conditions[followed][4:2] :
+      WAITING;
+
+  always_ff @(posedge clk) begin
+    is_reset <= 1'b1;
+    followed_before <= followed;
+    if (begins) is_prepared <= 1'b1;
+    if (is_ours && event_kind == EVENT_INITIALISE) is_known <= 1'b1;
+    if (begins && is_known) begin
+      is_used <= 1'b1;
+      is_done <= 1'b0;
+      last_use <= begin_use;
+    end else begin
+      if (gives_up) is_done <= 1'b1;
+      if (is_ours && freed) is_used <= 1'b0;
+    end
+    if (rst) begin
+      is_prepared <= 1'b0;
+      is_known <= 1'b0;
+      is_used  <= 1'b0;
+      is_done  <= 1'b0;
+    end
+  end
+
+  always_comb begin
+    if (!is_reset) begin
+      assume (rst);
+    end else if (!rst) begin
+      assume (followed == followed_before);
+      // A tag is set up once, with a read that stands for none; nothing else happens before.
+      if (!is_known) begin
+        assume (!is_ours || (event_kind == EVENT_INITIALISE && is_prepared));
+        assume (!begins || (!is_prepared && begin_use == '1));
+        if (is_prepared) assert (number == '1);
+      end else begin
+        assume (!is_ours || event_kind != EVENT_INITIALISE);
+        // Only what is free is taken, its use is the next one, and nobody is done with it twice.
+        assume (!begins || (!is_used && begin_use == number + 1'b1));
+        assume (!gives_up || (is_used && !is_done));
+
+        if (is_used && !is_done) begin
+          assert (state == WAITING || state == ANSWERED || state == RESTING_IN_LINE);
+        end
+        // It is on its way to be freed: by the last answer, or by its time.
+        if (is_used && is_done) assert (state == ORPHAN || state == RESTING);
+        if (!is_used) assert (state == ANSWERED);
+        if (is_ours && freed) assert (is_used && (is_done || gives_up));
+        // Data are placed, and answers told, of a read that waits.
+        if (is_ours && placed) assert (is_used && !is_done);
+      end
+    end
+  end
+endmodule
