@@ -16,7 +16,7 @@ from tlp_stream import Tlp
 
 ROUTING_ID = 0x0100
 READ_CLOCKS = 3
-FEED_WIDTHS = {"move": 1, "take": 1, "take_back": 2, "take_bytes": 7}
+FEED_WIDTHS = {"move": 1, "take": 1, "take_back": 6, "take_bytes": 7}
 HEADER_BITS = width("tlp_header_t")
 _MEMORY = random.Random(99).randbytes(1 << 16)
 
@@ -69,13 +69,13 @@ class Consumer:
         """For the next clock: move, take, take_back, take_bytes."""
         self.move = self._seed.random() < self.rate
         if not self.move:
-            return 0, self._seed.randrange(2), self._seed.randrange(4), self._seed.randrange(8)
+            return 0, self._seed.randrange(2), self._seed.randrange(8), self._seed.randrange(8)
         if available == 0:
             self._pipeline.append(None)
             return 1, 0, 0, 0
         back, count = 0, min(available, self.lanes)
         if self.any_size:
-            back = self._seed.randrange(4)
+            back = self._seed.randrange(self.lanes)
             count = self._seed.randint(1, min(available, self.lanes - back))
         self._pipeline.append((back, count))
         return 1, 1, back, count
