@@ -26,10 +26,11 @@ use crate::pins::{self, FunctionSettings, Inputs, NO_BAR, Outputs};
 const EDGE: u32 = 0;
 /// Clocks of reset at the beginning of time.
 const RESET_CLOCKS: u64 = 8;
-/// After so many clocks in which no TLP has moved, the simulation does not go on for the card's
-/// sake alone: what it waits for has to come from elsewhere, or is a time-out. Longer than a lane
-/// waits before it returns its credits.
-const QUIET_CLOCKS: u64 = 1024;
+/// A card that has work is clocked for so long after the last TLP. What it waits for then comes
+/// from elsewhere, or is the time-out of a read: it sleeps until either. Longer than a lane waits
+/// before it returns its credits, and than a table takes to be forgotten. Its counters of idle
+/// clocks stand still in its sleep.
+const QUIET_CLOCKS: u64 = 4096;
 
 /// A card that is not busy is clocked for so long after the last TLP: a register access is on its
 /// way for some clocks without that being seen.
@@ -74,6 +75,8 @@ struct Outgoing {
 struct Read {
     tag: u16,
     bytes: u32,
+    /// When it no longer waits, whatever has come.
+    until_ps: u64,
 }
 
 /// Clocks of a card.
@@ -184,10 +187,10 @@ impl Card {
         self.model.trace_to(file)
     }
 
-    /// Reads that wait for answers.
+    /// Reads that wait for answers at some time: those that no answer has ended, nor the time-out.
     #[must_use]
-    pub fn reads_waiting(&self) -> usize {
-        self.reads.len()
+    pub fn reads_waiting(&self, now: Picoseconds) -> usize {
+        self.reads.iter().filter(|read| read.until_ps > now.0).count()
     }
 
     /// Clocks up to now.
@@ -333,7 +336,9 @@ impl Card {
         let Some(Outgoing { header, mut payload, begun_ps }) = self.outgoing.take() else { return };
         payload.resize(header.payload_bytes() as usize, 0);
         if header.kind == TlpKind::MemoryRead {
-            self.reads.push_back(Read { tag: header.tag.0, bytes: header.request_bytes() });
+            let (tag, bytes) = (header.tag.0, header.request_bytes());
+            let until_ps = now_ps + self.timeout.0;
+            self.reads.push_back(Read { tag, bytes, until_ps });
         }
         // The first beat leaves at the end of its clock.
         port.send_begun(header, begun_ps + self.clock_ps, |place| place.copy_from_slice(&payload));
@@ -373,6 +378,8 @@ impl Card {
     /// Whether there is something to clock the card for.
     fn has_work(&self) -> bool {
         self.outputs.busy != 0
+            // It works on what it has taken in.
+            || self.outputs.rx_ready == 0
             || self.outputs.tx_valid != 0
             || self.outgoing.is_some()
             || !self.incoming.is_empty()
@@ -436,10 +443,20 @@ impl Device for Card {
         if self.timer.is_none_or(|(set, _)| set != number) || number < self.next_clock {
             return;
         }
-        self.timer = None;
+        if self.timer.take().is_some_and(|(_, is_awaited)| !is_awaited) {
+            // A read has waited for as long as it may: time to see to that.
+            self.quiet_clocks = 0;
+        }
         self.clock(number, port);
-        if self.has_work() || self.quiet_clocks < LINGER_CLOCKS {
-            self.set_timer(number + 1, self.quiet_clocks < QUIET_CLOCKS, port);
+        let most = if self.has_work() { QUIET_CLOCKS } else { LINGER_CLOCKS };
+        if self.quiet_clocks < most {
+            self.set_timer(number + 1, true, port);
+            return;
+        }
+        let now_ps = port.now_ps();
+        self.reads.retain(|read| read.until_ps > now_ps);
+        if let Some(until_ps) = self.reads.iter().map(|read| read.until_ps).min() {
+            self.set_timer(until_ps.div_ceil(self.clock_ps).max(number + 1), false, port);
         }
     }
 

@@ -171,10 +171,11 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World) {
             continue;
         }
         let node = simulation.find(&engine.name).expect("it is a node of the lab");
+        let now = simulation.now();
         let tags = simulation.with_fabric(|fabric| match fabric.device_as::<Engine>(node) {
             Some(engine) => Some(engine.tags_in_use()),
             // Of the gateware what it does at its pins is seen.
-            None => fabric.device_as::<Card>(node).map(|card| card.reads_waiting()),
+            None => fabric.device_as::<Card>(node).map(|card| card.reads_waiting(now)),
         });
         check!(Check::Tags, tags == Some(0), "{}: {tags:?} tags are in use", engine.name);
     }
