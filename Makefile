@@ -20,7 +20,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report check-gateware doc \
-	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture pciebench rosta rtl test-cosim test-rtl clean
+	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench rosta rtl test-cosim test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ check-gateware: $(TOOLS) ## the gateware against an independent bus model: the b
 
 test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware/tb gateware/formal
+
+area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gateware-area.md anew
+	$(VENV)/bin/python -B gateware/syn/area.py
+
+check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and that page is true
+	$(VENV)/bin/python -B gateware/syn/area.py --check
 
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl

@@ -112,7 +112,9 @@ CONFIGURATIONS = [
         for width in BARE_LIMITS
     ),
     *(
-        Configuration(f"bare core and C2H's ring, {width} bit", "bare_on_ring", {"DATA_BITS": width})
+        Configuration(
+            f"bare core and C2H's ring, {width} bit", "bare_on_ring", {"DATA_BITS": width}
+        )
         for width in BARE_LIMITS
     ),
     *(
@@ -268,45 +270,47 @@ TEXT = """\
 # The area of the gateware
 
 Written by `make area`; `make check-area` synthesises the rows that have a limit and fails where one
-is exceeded or this page says something else. This is synthesis by {version}, not a placed design:
-no carry or multiplexer cell is counted, nor an inverter (yosys leaves these as cells of their own), and
-no two small LUTs are put into one site. Each configuration is made by
+is exceeded or this page says something else. This is synthesis by {version}, not a placed
+design: carry and multiplexer cells are not counted, nor inverters (yosys leaves these as cells of
+their own), and no two small LUTs are put into one site. Each configuration is made by
 
 ```
 {command}
 ```
 
-in `gateware/`, with the parameters as `-G NAME=VALUE`, the other parameters as they stand in the module.
+in `gateware/`, with the parameters as `-G NAME=VALUE`; the others are as they stand in the module.
 *LUT* is those used as logic and those used as memory together; the limits are for this sum.
 
 ## What each row contains
 
-* **bare core**: reads and writes for descriptors from a port (`crosslane_bare`): demultiplexer of what
-  comes, registers, one H2C channel with 64 reads in flight, completions in any order, completion timers and
-  its staging ring of 64 KiB, one C2H channel, arbiter. Data go out of a feed and come from a feed: each of
-  them asks for any byte position. The staging ring turns bytes twice, where they are written and where they
-  are read; what feeds C2H is outside. With 256 tags: the same with as many as the other engine has. With
-  C2H's ring: the same and a ring of 16 KiB before C2H (`crosslane_stream_in`), so that AXI-Stream goes in.
+* **bare core** (`crosslane_bare`): reads and writes for descriptors from a port. Demultiplexer of
+  what comes, registers, one H2C channel with 64 reads in flight, completions in any order,
+  completion timers and a staging ring of 64 KiB, one C2H channel, arbiter. Data go out of a feed
+  and come from a feed. The staging ring turns bytes twice, where they are written and where they
+  are read; what feeds C2H is outside. *256 tags*: the same with 256 reads in flight. *C2H's ring*:
+  with 64, and a ring of 16 KiB before C2H (`crosslane_stream_in`), which takes AXI-Stream.
 * **ring engine 1+1**: one channel each way with descriptor rings in host memory, status blocks,
-  MSI-X, counters and time stamps (`crosslane_engine`, without peer, lanes and tables). Memory-mapped mode
-  adds descriptors that name an address in the card's memory.
-* **with peer, 8 lanes and tables**: all of `crosslane_engine`.
+  MSI-X, counters and time stamps (`crosslane_engine` without peer, lanes and tables).
+  Memory-mapped mode adds descriptors that name an address in the card's memory.
+* **with peer, 8 lanes and tables**: all of `crosslane_engine`, as its parameters stand.
 * **shims**: from the TLP streams to a vendor's block, beside any of the others.
 
 ## Beside the best open engine
 
-The same count for verilog-pcie, measured with the same tool: write engine, read engine with
-256 tags, register master and their RAM.
+verilog-pcie, counted in the same way by the same tool, without `muxpack`: the sum of its write
+engine, read engine (256 tags), register master and RAM.
 
 | | LUT | FF | BRAM36 |
 | --- | ---: | ---: | ---: |
 | 64 bit | 2,752 | 2,386 | 4 |
 | 256 bit | 6,066 | 4,408 | 8 |
 
-It too takes descriptors from a port, and has no completion timer and no relaxed ordering. Its register
-master drives AXI-Lite and has no registers behind it; the bare core has the registers themselves. Both turn
-bytes twice, it once in each engine, the bare core both times in the ring that it reads into; to turn
-those that it writes is one more, which the rows with C2H's ring show.
+It takes descriptors from a port, as the bare core does, and has no completion timer and no relaxed
+ordering. Three things to know before the figures are put side by side. The limits are for the bare
+core with 64 tags; the rows with 256 have as many as the other engine. Its register master is a bus
+master, with no registers behind it; the bare core has the registers themselves. Its two engines
+turn bytes once each; the bare core turns twice what is read and leaves it to its user to turn what
+is written. With C2H's ring it turns twice on both sides, which costs more than the sum above.
 
 ## Figures
 
