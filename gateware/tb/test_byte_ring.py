@@ -8,7 +8,7 @@ import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, RisingEdge
-from simulate import simulate
+from simulate import simulate, widths
 
 SIZE_BYTES = 1024
 WRITE_CLOCKS = 3
@@ -72,7 +72,7 @@ async def windows_show_what_was_written(dut):
 
 
 @pytest.mark.parametrize("rings", [1, 4])
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+@pytest.mark.parametrize("data_bits", widths(64, 512))
 def test_byte_ring(data_bits, rings):
     parameters = {"DATA_BITS": data_bits, "SIZE_BYTES": SIZE_BYTES, "RINGS": rings}
     environment = {"RINGS": str(rings)}

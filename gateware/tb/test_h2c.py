@@ -10,7 +10,7 @@ import pytest
 from completer import Fault, bytes_of
 from packed import CONSTANTS, pack, unpack
 from read_bench import ReadBench, clocks, load, run
-from simulate import simulate
+from simulate import simulate, widths
 
 ERRORS = {value: name for name, value in CONSTANTS.items() if name.startswith("ERROR_")}
 STOPPED = CONSTANTS["STATE_STOPPED"]
@@ -373,7 +373,7 @@ async def a_channel_that_does_not_run_goes_on_later(dut):
     assert b.readings.completed == 20
 
 
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+@pytest.mark.parametrize("data_bits", widths(64, 512))
 def test_h2c(data_bits):
     max_read = {64: 512, 128: 1024, 256: 4096, 512: 4096}[data_bits]
     parameters = {"DATA_BITS": data_bits, "MAX_READ": max_read, "TIMEOUT_CLOCKS": 6000}

@@ -18,7 +18,7 @@ from cocotbext.axi import (
     AxiStreamSink,
     AxiStreamSource,
 )
-from simulate import simulate
+from simulate import simulate, widths
 
 TOP = Path(__file__).resolve().parent / "tops" / "memory_loop.sv"
 MEMORY_BYTES = 1 << 20
@@ -244,7 +244,7 @@ async def a_read_of_the_memory_that_fails_offers_nothing_more(dut):
     assert bytes(bench.sink.read_nowait()) == bytes(bench.ram.read(77, 500))
 
 
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+@pytest.mark.parametrize("data_bits", widths(128, 512))
 def test_memory(data_bits):
     simulate(__file__, "memory_loop", {"DATA_BITS": data_bits}, top_file=TOP)
 

@@ -10,7 +10,7 @@ import pytest
 from completer import Fault, bytes_of
 from packed import CONSTANTS, unpack
 from read_bench import ReadBench, clocks, load, run
-from simulate import simulate
+from simulate import simulate, widths
 from tlp_stream import Tlp, enables
 
 ERRORS = {value: name for name, value in CONSTANTS.items() if name.startswith("ERROR_")}
@@ -554,14 +554,14 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
 SEVERAL = "random_reads|every_fault|strays|given_up|reset|extended|fetch|late"
 
 
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+@pytest.mark.parametrize("data_bits", widths(128, 256))
 def test_reads(data_bits):
     parameters = {"DATA_BITS": data_bits, "H2C": 1, "FETCHERS": 0, "TAGS": 64, "MAX_READ": 512}
     parameters |= {"STAGING_BYTES": 65536, "TIMEOUT_CLOCKS": 5000}
     simulate(__file__, "crosslane_reads", parameters)
 
 
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+@pytest.mark.parametrize("data_bits", widths(256))
 def test_reads_of_several(data_bits):
     parameters = {"DATA_BITS": data_bits, "H2C": 2, "FETCHERS": 3, "TAGS": 12, "BATCH": 8}
     # All tags' data take less time than the time-out.

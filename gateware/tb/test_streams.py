@@ -10,7 +10,7 @@ import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly
-from simulate import simulate
+from simulate import simulate, widths
 
 TOP = Path(__file__).resolve().parent / "tops" / "stream_loop.sv"
 SIZE_BYTES = 2048
@@ -134,7 +134,7 @@ async def a_beat_each_clock(dut):
     assert loop.received == loop.sent
 
 
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512])
+@pytest.mark.parametrize("data_bits", widths(64, 512))
 def test_streams(data_bits):
     parameters = {"DATA_BITS": data_bits, "SIZE_BYTES": SIZE_BYTES}
     simulate(__file__, "stream_loop", parameters, top_file=TOP)

@@ -10,7 +10,7 @@ from pathlib import Path
 import cocotb
 import pytest
 from packed import CONSTANTS
-from simulate import simulate
+from simulate import simulate, widths
 from writer_bench import C2H, IDLE, PEER, RUNNING, STOPPED, Descriptor, WriterBench
 
 TOP = Path(__file__).resolve().parent / "tops" / "writer_on_stream.sv"
@@ -540,7 +540,7 @@ async def commands_count_nowhere(dut):
 
 @pytest.mark.parametrize(
     ("kind", "data_bits"),
-    [(C2H, 64), (C2H, 128), (C2H, 256), (C2H, 512), (PEER, 64), (PEER, 512)],
+    [*((C2H, bits) for bits in widths(64, 512)), *((PEER, bits) for bits in widths(256))],
 )
 def test_writer(kind, data_bits):
     parameters = {"KIND": f"2'd{kind}", "DATA_BITS": data_bits, "MAX_WRITE": 1024}

@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The hard block around crosslane_shim_us in tests: its streams, and what goes in and out."""
+
+import itertools
+import os
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from cocotbext.axi import AxiStreamBus
+from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
+from cocotbext.pcie.core.utils import PcieId
+from cocotbext.pcie.xilinx.us.interface import CcSink, CqSource, RcSource, RqSink
+from cocotbext.pcie.xilinx.us.tlp import ErrorCode, Tlp_us
+from tlp_stream import (
+    COMPLETION,
+    COMPLETION_DATA,
+    MEMORY_READ,
+    MEMORY_WRITE,
+    NO_BAR,
+    Clocks,
+    Tlp,
+    TlpSink,
+    TlpSource,
+)
+
+DATA_BITS = int(os.environ.get("DATA_BITS", "256"))
+LANES = DATA_BITS // 32
+CQ_TLPS, CC_TLPS, RQ_TLPS, RC_TLPS = (
+    int(n) for n in os.environ.get("TLPS_PER_BEAT", "1 1 1 1").split()
+)
+SEED = int(os.environ.get("SEED", "1"))
+WRITES = (TlpType.MEM_WRITE, TlpType.MEM_WRITE_64)
+# Double words of payload: what just fits a beat or does not, and the usual payloads.
+LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 14, 15, 16, 17, 20, 28, 29, 32, 33, 64]
+RATE_LENGTHS = [1, 9, 16, 17, 32, 64, 128, 256]
+
+INPUTS = {
+    "pcie_rq_seq_num0": 0,
+    "pcie_rq_seq_num_vld0": 0,
+    "pcie_rq_seq_num1": 0,
+    "pcie_rq_seq_num_vld1": 0,
+    "user_lnk_up": 1,
+    "cfg_bus_number": 5,
+    "cfg_max_payload": 1,
+    "cfg_max_read_req": 2,
+    "cfg_function_status": 7,
+    "cfg_interrupt_msix_enable": 1,
+    "cfg_interrupt_msix_mask": 0,
+    "cfg_mgmt_read_data": 0,
+    "cfg_mgmt_read_write_done": 0,
+    "cfg_flr_in_process": 0,
+    "cfg_fc_ph": 0,
+    "cfg_fc_pd": 0,
+    "cfg_fc_nph": 0,
+    "cfg_fc_cplh": 0,
+    "cfg_fc_cpld": 0,
+}
+
+
+def mend_enables(source):
+    """With straddling the model puts the byte enables at the nibble of the segment; PG213 says that
+    the first nibble belongs to the first TLP that begins in the beat.
+    """
+    drive = source._drive
+
+    async def mended(beat):
+        if DATA_BITS == 512 and beat.tuser >> 80 & 3 == 1 and beat.tuser >> 82 & 3 == 2:
+            enables = beat.tuser & 0xFFFF
+            beat.tuser = beat.tuser & ~0xFFFF | (enables & 0xF0F0) >> 4
+        await drive(beat)
+
+    source._drive = mended
+
+
+class HardBlock:
+    """The streams of the hard block without what is behind them."""
+
+    def __init__(self, dut, has_engine=True):
+        self.dut = dut
+        self.clocks = Clocks(dut.clk)
+        bus = AxiStreamBus.from_prefix
+        self.cq = CqSource(bus(dut, "m_axis_cq"), dut.clk, dut.rst, segments=CQ_TLPS)
+        self.rc = RcSource(bus(dut, "m_axis_rc"), dut.clk, dut.rst, segments=RC_TLPS)
+        self.rq = RqSink(bus(dut, "s_axis_rq"), dut.clk, dut.rst, segments=RQ_TLPS)
+        self.cc = CcSink(bus(dut, "s_axis_cc"), dut.clk, dut.rst, segments=CC_TLPS)
+        if CQ_TLPS == 2:
+            mend_enables(self.cq)
+        dut.s_tx_valid.value = 0
+        dut.m_rx_ready.value = 0
+        if has_engine:
+            self.rx = TlpSink(dut, "m_rx", self.clocks, seed=SEED)
+            self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)
+
+    async def reset(self):
+        """Begins: all that is no stream at rest, credits without limit."""
+        for name, value in INPUTS.items():
+            getattr(self.dut, name).value = value
+        Clock(self.dut.clk, 4, unit="ns").start()
+        self.dut.rst.value = 1
+        await ClockCycles(self.dut.clk, 3)
+        self.dut.rst.value = 0
+        await ClockCycles(self.dut.clk, 3)
+
+    def pause(self, seed, how_often):
+        """Pauses on every stream."""
+        for part in [self.cq, self.rc, self.rq, self.cc]:
+            part.set_pause_generator(
+                (seed.random() < how_often for _ in itertools.count()) if how_often else None
+            )
+        self.rx.pause = how_often
+
+
+async def until(dut, condition, limit=20000):
+    """Goes on until the condition holds."""
+    for _ in range(limit):
+        if condition():
+            return
+        await RisingEdge(dut.clk)
+    raise AssertionError(f"not within {limit} clocks")
+
+
+def received_request(seed):
+    """A request as the hard block hands it on, and what the engine is to get."""
+    kind = seed.choice(["write", "write", "write", "read", "other"])
+    length = seed.choice(LENGTHS)
+    tlp = Tlp_us()
+    tlp.address = seed.getrandbits(62) << 2
+    if kind == "write":
+        tlp.fmt_type = TlpType.MEM_WRITE_64
+        tlp.data = bytearray(seed.randbytes(4 * length))
+    elif kind == "read":
+        tlp.fmt_type = TlpType.MEM_READ_64
+        length = seed.choice([1, 2, 1024])
+    else:
+        tlp.fmt_type = seed.choice([TlpType.FETCH_ADD_64, TlpType.IO_READ, TlpType.IO_WRITE])
+        length = 1
+        if tlp.fmt_type != TlpType.IO_READ:
+            tlp.data = bytearray(seed.randbytes(4))
+    tlp.length = length
+    tlp.first_be = seed.choice([0xF, 0xC, 0x3, 0x0 if kind == "read" and length == 1 else 0x8])
+    tlp.last_be = seed.choice([0xF, 0x1]) if length > 1 else 0
+    tlp.requester_id = PcieId.from_int(seed.getrandbits(16))
+    tlp.tag = seed.getrandbits(8)
+    tlp.tc = TlpTc(seed.getrandbits(3))
+    tlp.attr = TlpAttr(seed.getrandbits(3))
+    tlp.bar_id = seed.choice([0, 1, 2, 6])
+    tlp.bar_aperture = seed.getrandbits(6)
+    tlp.completer_id = PcieId(0, 0, seed.getrandbits(3))
+    tlp.discontinue = kind == "write" and seed.random() < 0.1
+    expected = Tlp(
+        {
+            "kind": MEMORY_WRITE if kind == "write" else MEMORY_READ,
+            "address": tlp.address,
+            "length_dw": length,
+            "first_be": tlp.first_be,
+            "last_be": tlp.last_be,
+            "requester": int(tlp.requester_id),
+            "tag": tlp.tag,
+            "traffic_class": int(tlp.tc),
+            "attributes": int(tlp.attr),
+            "poisoned": int(tlp.discontinue),
+            "status": 0,
+            "byte_count": 0,
+            "completer": tlp.completer_id.function,
+            "bar": tlp.bar_id if tlp.bar_id < 6 and kind != "other" else NO_BAR,
+        },
+        bytes(tlp.data) if kind == "write" else b"",
+    )
+    return tlp, expected
+
+
+def received_completion(seed, length=None):
+    """A completion as the hard block hands it on, and what the engine is to get: nothing of one
+    that the hard block has made up.
+    """
+    tlp = Tlp_us()
+    if length is None:
+        length = seed.choice([0, *LENGTHS])
+    tlp.fmt_type = TlpType.CPL_DATA if length else TlpType.CPL
+    tlp.length = length
+    tlp.data = bytearray(seed.randbytes(4 * length))
+    tlp.lower_address = seed.getrandbits(10) << 2
+    tlp.byte_count = seed.choice([4 * length, 4096]) if length else seed.choice([4, 4096])
+    tlp.status = (
+        CplStatus.SC if length else seed.choice([CplStatus.UR, CplStatus.CA, CplStatus.CRS])
+    )
+    tlp.error_code = seed.choice([ErrorCode.NORMAL_TERMINATION, ErrorCode.INVALID_TAG])
+    if not length and seed.random() < 0.3:
+        tlp.error_code = seed.choice([ErrorCode.TIMEOUT, ErrorCode.FLR])
+    tlp.ep = bool(length) and seed.random() < 0.1
+    tlp.requester_id = PcieId.from_int(seed.getrandbits(16))
+    tlp.completer_id = PcieId.from_int(seed.getrandbits(16))
+    tlp.tag = seed.getrandbits(8)
+    tlp.tc = TlpTc(seed.getrandbits(3))
+    tlp.attr = TlpAttr(seed.getrandbits(3))
+    tlp.request_completed = seed.random() < 0.5
+    tlp.discontinue = bool(length) and RC_TLPS == 1 and seed.random() < 0.1
+    expected = Tlp(
+        {
+            "kind": COMPLETION_DATA if length else COMPLETION,
+            "address": tlp.lower_address & 0x7F,
+            "length_dw": length,
+            "first_be": 0,
+            "last_be": 0,
+            "requester": int(tlp.requester_id),
+            "tag": tlp.tag,
+            "traffic_class": int(tlp.tc),
+            "attributes": int(tlp.attr),
+            "poisoned": int(tlp.ep or tlp.discontinue),
+            "status": int(tlp.status),
+            "byte_count": tlp.byte_count,
+            "completer": int(tlp.completer_id),
+            "bar": NO_BAR,
+        },
+        bytes(tlp.data),
+    )
+    return tlp, None if tlp.error_code >= 8 else expected
+
+
+def same(found, expected):
+    """Compares two lists of TLPs, field by field."""
+    for number, (one, other) in enumerate(zip(found, expected, strict=True)):
+        differ = {
+            name: (value, one.header[name])
+            for name, value in other.header.items()
+            if one.header[name] != value
+        }
+        assert not differ, f"TLP {number}: expected, found: {differ}"
+        assert one.payload == other.payload, f"TLP {number}: payload"
+
+
+def sent_tlp(seed):
+    """A TLP of the engine."""
+    kind = seed.choice([MEMORY_READ, MEMORY_WRITE, MEMORY_WRITE, COMPLETION, COMPLETION_DATA])
+    length = seed.choice(LENGTHS)
+    if kind == MEMORY_READ:
+        length = seed.choice([1, 2, 128, 1024])
+    elif kind == COMPLETION:
+        length = 0
+    elif kind == COMPLETION_DATA:
+        length = seed.choice([1, 1, *LENGTHS])
+    request = kind in (MEMORY_READ, MEMORY_WRITE)
+    header = {
+        "kind": kind,
+        "address": seed.getrandbits(62) << 2 if request else seed.getrandbits(7),
+        "length_dw": length,
+        "first_be": seed.choice([0xF, 0x8, 0x6]) if request else 0,
+        "last_be": 0 if length == 1 or not request else seed.choice([0xF, 0x3]),
+        "requester": seed.getrandbits(16),
+        "tag": seed.getrandbits(8),
+        "traffic_class": seed.getrandbits(3),
+        "attributes": seed.getrandbits(3),
+        "poisoned": int(seed.random() < 0.1),
+        "status": 0 if request else seed.choice([0, 1, 4]),
+        "byte_count": 0 if request else seed.choice([1, 4, 4096]),
+        "completer": 0 if request else seed.getrandbits(16),
+    }
+    data = kind in (MEMORY_WRITE, COMPLETION_DATA)
+    return Tlp(header, seed.randbytes(4 * length) if data else b"")
+
+
+def request_matches(frame, tlp):
+    """Compares a frame of RQ with what the engine has sent."""
+    # The model's class knows nothing of locked or wide requests; it unpacks the descriptor.
+    found = Tlp_us.unpack_us_rq(frame)
+    write = tlp.kind == MEMORY_WRITE
+    assert found.fmt_type in (WRITES if write else (TlpType.MEM_READ, TlpType.MEM_READ_64))
+    assert found.address == tlp.address
+    assert found.length == tlp.length_dw
+    assert (found.first_be, found.last_be) == (tlp.first_be, tlp.last_be)
+    assert int(found.requester_id) == tlp.requester
+    assert found.tag == tlp.tag
+    assert (int(found.tc), int(found.attr)) == (tlp.traffic_class, tlp.attributes)
+    assert found.ep == bool(tlp.poisoned)
+    assert not found.discontinue and not found.requester_id_enable
+    assert bytes(found.data) == tlp.payload
+    assert len(frame.data) == 4 + len(tlp.payload) // 4
+
+
+def completion_matches(frame, tlp):
+    """Compares a frame of CC with what the engine has sent."""
+    found = Tlp_us.unpack_us_cc(frame)
+    assert found.lower_address == tlp.address
+    assert found.length == tlp.length_dw
+    assert found.byte_count == tlp.byte_count
+    assert int(found.status) == tlp.status
+    assert int(found.requester_id) == tlp.requester
+    assert int(found.completer_id) == tlp.completer
+    assert found.tag == tlp.tag
+    assert (int(found.tc), int(found.attr)) == (tlp.traffic_class, tlp.attributes)
+    assert found.ep == bool(tlp.poisoned)
+    assert not found.discontinue and not found.completer_id_enable
+    assert bytes(found.data) == tlp.payload
+    assert len(frame.data) == 3 + len(tlp.payload) // 4
+
+
+class Numbers:
+    """Gives the sequence numbers of requests back, some clocks after they have left RQ."""
+
+    def __init__(self, block, seed, delay):
+        self.block, self.seed, self.delay = block, seed, delay
+        self.taken = []
+        self.waiting = []  # (clock, number)
+        self.writes_back = 0
+        cocotb.start_soon(self._run())
+
+    async def _run(self):
+        dut = self.block.dut
+        while True:
+            await RisingEdge(dut.clk)
+            now = self.block.clocks.now
+            while not self.block.rq.empty():
+                frame = self.block.rq.recv_nowait()
+                self.taken.append(frame)
+                delay = self.seed.randrange(*self.delay)
+                earliest = self.waiting[-1][0] if self.waiting else 0
+                self.waiting.append((max(now + delay, earliest), frame.seq_num))
+            for port in (0, 1):
+                valid = getattr(dut, f"pcie_rq_seq_num_vld{port}")
+                valid.value = 0
+                if (port == 0 or DATA_BITS == 512) and self.waiting and self.waiting[0][0] <= now:
+                    number = self.waiting.pop(0)[1]
+                    getattr(dut, f"pcie_rq_seq_num{port}").value = number
+                    valid.value = 1
+                    self.writes_back += number >> 5
