@@ -264,6 +264,34 @@ async def a_fetch_that_fails_is_a_fault_in_its_turn(dut):
 
 
 @cocotb.test()
+async def what_has_come_before_a_fault_is_worked_off(dut):
+    for how in ["too many", "no master"]:
+        bench = Bench(dut, 9)
+        await bench.start()
+        bench.apply(restart=1)
+        await bench.clock()
+        bench.eager = 0.0
+        bench.post(2 * BATCH)
+        for _ in range(200):
+            await bench.clock()
+        if how == "too many":
+            bench.settings["doorbell"] = 200
+            error, address = "ERROR_BAD_DESCRIPTOR", RING
+        else:
+            bench.function["bus_master"] = 0
+            error, address = "ERROR_NOT_BUS_MASTER", RING + 32 * 2 * BATCH
+            bench.post(1)
+            bench.posted.pop()
+        bench.apply()
+        for _ in range(20):
+            await bench.clock()
+        bench.eager = 1.0
+        assert await faults(bench) == [(CONSTANTS[error], address)], how
+        del bench.taken[-1]
+        bench.check_taken()
+
+
+@cocotb.test()
 async def without_bus_master_a_fetch_is_a_fault(dut):
     bench = Bench(dut, 7)
     bench.function["bus_master"] = 0

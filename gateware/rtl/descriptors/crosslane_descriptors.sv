@@ -200,10 +200,11 @@ module crosslane_descriptors
     if (rst || settings.restart || !HAS_RING) fetch_waits <= 1'b0;
   end
 
-  // What is under way is given up when the channel stops, at a fault, and at a restart.
+  // What is under way is given up when the channel stops, when a fault takes its turn, and at a
+  // restart. What has come before a fault is worked off.
   logic was_lost;
-  always_ff @(posedge clk) was_lost <= stopped || fault_waits;
-  assign fetch_forget = HAS_RING && (settings.restart || ((stopped || fault_waits) && !was_lost));
+  always_ff @(posedge clk) was_lost <= stopped || fault_pushed;
+  assign fetch_forget = HAS_RING && (settings.restart || ((stopped || fault_pushed) && !was_lost));
 
   descriptor_t ring_descriptor;
   always_comb begin
