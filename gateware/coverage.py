@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Which lines and bits of the gateware its tests reach: writes docs/gateware-coverage.md.
+
+Runs the tests of `tb/` at one width, each in a process of its own, with Verilator's line and toggle
+coverage, and joins what they have counted. `--resume` takes what an earlier run has left in
+`build/coverage/`; `--only TEXT` takes the tests whose name has this in it, and prints instead of
+writing. Why something is not reached is in `coverage_reasons.toml`.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GATEWARE = Path(__file__).resolve().parent
+ROOT = GATEWARE.parent
+RTL = GATEWARE / "rtl"
+BUILD = GATEWARE / "build"
+DATA = BUILD / "coverage"
+DOCUMENT = ROOT / "docs" / "gateware-coverage.md"
+REASONS = GATEWARE / "coverage_reasons.toml"
+# The narrowest: it is built soonest, and a TLP has most beats.
+WIDTH = "64"
+PYTEST = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+NO_REASON = "not looked into"
+
+
+# --- Running the tests ---------------------------------------------------------------------------
+def chosen_tests(only: str | None) -> list[str]:
+    """The tests of one width, as pytest names them; all of a test that has no width."""
+    command = [*PYTEST, "--collect-only", str(GATEWARE / "tb")]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    of_function: dict[str, list[str]] = defaultdict(list)
+    for name in re.findall(r"^\S+\.py::.*$", shown, re.MULTILINE):
+        of_function[name.split("[")[0]].append(name)
+    chosen = []
+    for names in of_function.values():
+        wide = [n for n in names if WIDTH in re.split(r"[\[\]\- ]", n)]
+        chosen += wide or names
+    return [name for name in chosen if not only or only in name]
+
+
+def data_file(test: str) -> Path:
+    """Where the data of a test are kept."""
+    return DATA / (re.sub(r"\W+", "_", test.split("::")[1]).strip("_") + ".dat")
+
+
+def run(test: str) -> bool:
+    """Runs a test and keeps its data; whether it has passed."""
+    for old in BUILD.glob("*/coverage.dat"):
+        old.unlink()
+    environment = {**os.environ, "GATEWARE_COVERAGE": "1"}
+    began = time.monotonic()
+    done = subprocess.run([*PYTEST, test], cwd=ROOT, env=environment, capture_output=True, text=True)
+    passed = done.returncode == 0
+    print(f"{test}: {'passed' if passed else 'FAILED'}, {time.monotonic() - began:.0f} s", flush=True)
+    if not passed:
+        print(done.stdout[-3000:], flush=True)
+        return False
+    # The program of a build writes this as it ends, into the build's folder.
+    DATA.mkdir(parents=True, exist_ok=True)
+    (written,) = BUILD.glob("*/coverage.dat")
+    written.rename(data_file(test))
+    return True
+
+
+# --- What has been counted -----------------------------------------------------------------------
+@dataclass
+class Counts:
+    """Of one file: how often each line and each change of a bit was reached."""
+
+    # Line: reached by all of its blocks and branches, or not.
+    lines: dict[int, bool] = field(default_factory=dict)
+    # Signal with bit and direction: whether it was seen.
+    toggles: dict[str, bool] = field(default_factory=dict)
+
+    def __iadd__(self, other: "Counts") -> "Counts":
+        """Adds another file's counts, for totals."""
+        base = len(self.lines)
+        self.lines |= {base + n: hit for n, hit in enumerate(other.lines.values())}
+        base = len(self.toggles)
+        self.toggles |= {str(base + n): hit for n, hit in enumerate(other.toggles.values())}
+        return self
+
+
+def numbers(ranges: str) -> list[int]:
+    """Line numbers of `3-5,8`."""
+    found: list[int] = []
+    for part in ranges.split(","):
+        first, _, last = part.partition("-")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def read(files: list[Path]) -> dict[Path, Counts]:
+    """The joined counts of all files of `rtl/`.
+
+    A record is `C 'name^Bvalue^Aname^Bvalue...' count`: f file, l line, n column, t kind, o what it
+    is of, S its lines.
+    """
+    points: dict[tuple, int] = defaultdict(int)
+    for file in files:
+        for record in file.read_text().splitlines():
+            if not record.startswith("C "):
+                continue
+            text, count = record[3:].rsplit("' ", 1)
+            fields = dict(part.split("\x02", 1) for part in text.split("\x01") if "\x02" in part)
+            if not Path(fields["f"]).is_relative_to(RTL):
+                continue
+            lines = fields.get("S") or fields["l"]
+            key = (fields["f"], fields["t"], fields["l"], fields["n"], fields["o"], lines)
+            points[key] += int(count)
+    counts: dict[Path, Counts] = defaultdict(Counts)
+    for (name, kind, _, _, what, lines), count in points.items():
+        of_file = counts[Path(name)]
+        if kind == "toggle":
+            of_file.toggles[what] = of_file.toggles.get(what, False) or count > 0
+        else:
+            for line in numbers(lines):
+                of_file.lines[line] = of_file.lines.get(line, True) and count > 0
+    return dict(sorted(counts.items()))
+
+
+# --- The document --------------------------------------------------------------------------------
+@dataclass
+class Reason:
+    """Why what matches is not reached."""
+
+    text: str
+    module: re.Pattern
+    # Of a line: its source. Of a bit: its name, as `header.address[40]`.
+    line: re.Pattern | None
+    signal: re.Pattern | None
+
+
+def reasons() -> list[Reason]:
+    """In their order: the first that matches holds."""
+    found = []
+    for entry in tomllib.loads(REASONS.read_text())["reason"]:
+        line, signal = entry.get("line"), entry.get("signal")
+        found.append(
+            Reason(
+                entry["text"],
+                re.compile(entry.get("module", ".*")),
+                re.compile(line) if line else None,
+                re.compile(signal) if signal else None,
+            )
+        )
+    return found
+
+
+def share(hits: list[bool]) -> str:
+    """As `95.0 % of 200`."""
+    if not hits:
+        return "none"
+    return f"{100 * sum(hits) / len(hits):.1f} % of {len(hits):,}"
+
+
+def uncovered_lines(counts: dict[Path, Counts], known: list[Reason]) -> dict[str, list[str]]:
+    """By reason: each line that is not reached, with its source."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path, of_file in counts.items():
+        source = path.read_text().splitlines()
+        for number in sorted(n for n, hit in of_file.lines.items() if not hit):
+            text = source[number - 1].strip()
+            why = next(
+                (r.text for r in known if r.line and r.module.fullmatch(path.stem)
+                 and r.line.search(text)),
+                NO_REASON,
+            )
+            found[why].append(f"{path.relative_to(RTL)}:{number}: `{text}`")
+    return found
+
+
+def ranges(found: set[int]) -> str:
+    """Bits as `63:40, 1`."""
+    parts, bits = [], sorted(found, reverse=True)
+    while bits:
+        top = low = bits.pop(0)
+        while bits and bits[0] == low - 1:
+            low = bits.pop(0)
+        parts.append(f"{top}:{low}" if top != low else str(top))
+    return ", ".join(parts)
+
+
+def uncovered_bits(
+    counts: dict[Path, Counts], known: list[Reason]
+) -> tuple[dict[str, int], dict[str, dict[str, list[str]]]]:
+    """By reason: how many changes were not seen, and of which signals of which module."""
+    number: dict[str, int] = defaultdict(int)
+    bits: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    for path, of_file in counts.items():
+        for name, hit in of_file.toggles.items():
+            if hit:
+                continue
+            bit = name.rsplit(":", 1)[0]
+            why = next(
+                (r.text for r in known if r.signal and r.module.fullmatch(path.stem)
+                 and r.signal.search(bit)),
+                NO_REASON,
+            )
+            number[why] += 1
+            signal, _, index = bit.rpartition("[")
+            places = bits[why, path.stem, signal or bit]
+            if signal:
+                places.add(int(index.rstrip("]")))
+    signals: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for (why, module, signal), places in bits.items():
+        signals[why][module].append(f"{signal}[{ranges(places)}]" if places else signal)
+    return number, signals
+
+
+def table(counts: dict[Path, Counts]) -> list[str]:
+    """A row for each module, one for each folder and the total of what is written by hand."""
+    rows = ["| module | lines | changes of bits |", "| --- | ---: | ---: |"]
+    total, generated = Counts(), Counts()
+    for path, of_file in counts.items():
+        if path.parent.name == "generated":
+            generated += of_file
+            continue
+        total += of_file
+        rows.append(
+            f"| {path.relative_to(RTL).with_suffix('')} | {share(list(of_file.lines.values()))} "
+            f"| {share(list(of_file.toggles.values()))} |"
+        )
+    for name, of_all in [("all of these", total), ("generated register blocks", generated)]:
+        rows.append(
+            f"| **{name}** | **{share(list(of_all.lines.values()))}** "
+            f"| **{share(list(of_all.toggles.values()))}** |"
+        )
+    return rows
+
+
+def document(counts: dict[Path, Counts], tests: list[str]) -> str:
+    """All of it."""
+    known = reasons()
+    own = {path: c for path, c in counts.items() if path.parent.name != "generated"}
+    without = sorted({p for p in RTL.rglob("*.sv") if "generated" not in p.parts} - set(own))
+    text = [
+        "# Coverage of the gateware's tests",
+        "",
+        "Written by `make gateware-coverage` (gateware/coverage.py): line and toggle coverage as",
+        f"Verilator counts them, in builds of {WIDTH} bits, from the tests listed below. A line is",
+        "covered when all blocks and branches that begin in it, also the `else` that is not written,",
+        "have run; a bit has two changes, up and down. Joined over all instances of a module.",
+        "",
+        *table(counts),
+        "",
+    ]
+    if without:
+        names = ", ".join(f"`{p.stem}`" for p in without)
+        text += [f"Nothing is counted in (packages of types, or not in these tests): {names}.", ""]
+    text += ["## Lines that no test reaches", ""]
+    for why, lines in sorted(uncovered_lines(own, known).items(), key=lambda e: e[0] == NO_REASON):
+        text += [f"**{why}** ({len(lines)})", "", *(f"* {line}" for line in lines), ""]
+    text += ["## Bits that do not change", ""]
+    number, signals = uncovered_bits(own, known)
+    text += ["| reason | changes not seen |", "| --- | ---: |"]
+    text += [f"| {why} | {n:,} |" for why, n in sorted(number.items(), key=lambda e: -e[1])]
+    text += [""]
+    for why, modules in sorted(signals.items(), key=lambda e: e[0] == NO_REASON):
+        text += [f"**{why}**", ""]
+        text += [f"* `{module}`: {', '.join(names)}" for module, names in modules.items()] + [""]
+    text += ["## Tests", "", *(f"* `{test.split('::')[1]}`" for test in tests), ""]
+    return "\n".join(text)
+
+
+def main() -> int:
+    """Runs what is asked for, then writes or prints."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--only")
+    arguments = parser.parse_args()
+    tests = chosen_tests(arguments.only)
+    kept = [t for t in tests if arguments.resume and data_file(t).exists()]
+    failed = [t for t in tests if t not in kept and not run(t)]
+    counts = read([data_file(t) for t in tests if t not in failed])
+    if arguments.only:
+        print(document(counts, tests))
+    elif not failed:
+        DOCUMENT.write_text(document(counts, tests))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
