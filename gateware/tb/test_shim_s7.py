@@ -57,6 +57,10 @@ def double_words(packet):
     return [int.from_bytes(packet[n : n + 4], "big") for n in range(0, len(packet), 4)]
 
 
+# Clocks through the shim. At 64 bits a header takes two beats.
+LATENCY = {"rx": 3 + (LANES == 2), "tx": 1}
+
+
 class HardBlock:
     """The two streams of the hard block."""
 
@@ -317,6 +321,33 @@ async def the_rate_is_the_interfaces(dut):
             bound = -(-(header + payload) // LANES) * (count - 1)
             print(f"RATE tx {DATA_BITS} {header} {payload * 4} {bound} {clocks}")
             assert clocks * 99 <= bound * 100 + 100, f"tx {header} + {payload}: {clocks}"
+
+
+@cocotb.test()
+async def latency(dut):
+    """From the clock that takes a TLP's first beat to the one that offers its first beat."""
+    block = HardBlock(dut)
+    await block.begin()
+    for header, address in [(3, 0x1000), (4, 1 << 40)]:
+        wire = WireTlp()
+        wire.fmt_type = TlpType.MEM_WRITE if header == 3 else TlpType.MEM_WRITE_64
+        wire.set_addr_be_data(address, bytes(64))
+        for way in ["rx", "tx"]:
+            await ClockCycles(dut.clk, 20)
+            if way == "rx":
+                block.to_engine.append((wire, 1, 0))
+                taken, offered = "m_axis_rx_tvalid", "m_rx_valid"
+            else:
+                block.tx.queue.append(memory_write(address, bytes(64)))
+                taken, offered = "s_tx_valid", "s_axis_tx_tvalid"
+            await until(dut, lambda taken=taken: getattr(dut, taken).value)
+            clocks = 0
+            while not getattr(dut, offered).value:
+                await RisingEdge(dut.clk)
+                clocks += 1
+            print(f"LATENCY {way} {DATA_BITS} {header} {clocks}")
+            assert clocks == LATENCY[way], f"{way}, {header}: {clocks} clocks"
+            await until(dut, lambda: block.tx.is_idle)
 
 
 @cocotb.test()
