@@ -20,7 +20,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report check-gateware doc \
-	registers test-gateware bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench rosta rtl test-cosim test-rtl clean
+	registers test-gateware gateware-coverage bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench rosta rtl test-cosim test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,10 +53,13 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
 check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set
-	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware/tb gateware/formal
+	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware
 
 test-gateware: $(TOOLS) ## the same with every width, size and seed
-	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware/tb gateware/formal
+	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware
+
+gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage.md anew
+	$(VENV)/bin/python -B gateware/coverage.py
 
 area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gateware-area.md anew
 	$(VENV)/bin/python -B gateware/syn/area.py

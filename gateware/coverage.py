@@ -30,23 +30,42 @@ WIDTH = "64"
 PYTEST = [sys.executable, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
 # Two whole cards below a switch: what is in them is in test_card and test_shim_us already.
 LEFT_OUT = {"test_card_us"}
+# The bounded set has each kind of channel at a width of its own.
+OF_EVERY_KIND = {"test_writer"}
 NO_REASON = "not looked into"
 
 
 # --- Running the tests ---------------------------------------------------------------------------
-def chosen_tests(only: str | None) -> list[str]:
-    """The tests of one width, as pytest names them; all of a test that has no width."""
+def collected(everything: bool) -> dict[str, list[str]]:
+    """Names of tests by function: the bounded set, or everything."""
     command = [*PYTEST, "--collect-only", str(GATEWARE / "tb")]
-    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    environment = {name: value for name, value in os.environ.items() if name != "GATEWARE_ALL"}
+    environment |= {"GATEWARE_ALL": "1"} if everything else {}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
     of_function: dict[str, list[str]] = defaultdict(list)
-    for name in re.findall(r"^\S+\.py::.*$", shown, re.MULTILINE):
+    for name in re.findall(r"^\S+\.py::.*$", done.stdout, re.MULTILINE):
         of_function[name.split("[")[0]].append(name)
+    return of_function
+
+
+def chosen_tests(only: str | None) -> list[str]:
+    """The tests of one width, as pytest names them: of the bounded set if it has that width. All of
+    the bounded set if a test has no width.
+    """
+
+    def wide(names: list[str]) -> list[str]:
+        return [name for name in names if WIDTH in re.split(r"[\[\]\- ]", name)]
+
+    bounded, everything = collected(False), collected(True)
     chosen = []
-    for function, names in of_function.items():
-        if function.split("::")[1] in LEFT_OUT:
+    for function, names in everything.items():
+        name = function.split("::")[1]
+        if name in LEFT_OUT:
             continue
-        wide = [n for n in names if WIDTH in re.split(r"[\[\]\- ]", n)]
-        chosen += wide or names
+        few = [] if name in OF_EVERY_KIND else wide(bounded[function])
+        chosen += few or wide(names) or bounded[function]
     # The whole card takes longest to build: last.
     chosen.sort(key=lambda name: "test_card" in name or "test_rates" in name)
     return [name for name in chosen if not only or only in name]
@@ -61,7 +80,7 @@ def run(test: str) -> bool:
     """Runs a test and keeps its data; whether it has passed."""
     for old in BUILD.glob("*/coverage.dat"):
         old.unlink()
-    environment = {**os.environ, "GATEWARE_COVERAGE": "1"}
+    environment = {**os.environ, "GATEWARE_COVERAGE": "1", "GATEWARE_ALL": "1"}
     began = time.monotonic()
     done = subprocess.run(
         [*PYTEST, test], cwd=ROOT, env=environment, capture_output=True, text=True
@@ -263,8 +282,8 @@ def document(counts: dict[Path, Counts], tests: list[str]) -> str:
         "",
         "Written by `make gateware-coverage` (gateware/coverage.py): line and toggle coverage as",
         f"Verilator counts them, in builds of {WIDTH} bits, from the tests listed below. A line is",
-        "covered when all blocks and branches that begin in it, also the `else` that is not written,",
-        "have run; a bit has two changes, up and down. Joined over all instances of a module.",
+        "covered when all blocks and branches that begin in it have run, also an `else` that is",
+        "not written; a bit has two changes, up and down. Joined over all instances of a module.",
         "",
         *table(counts),
         "",
