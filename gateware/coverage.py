@@ -66,8 +66,8 @@ def chosen_tests(only: str | None) -> list[str]:
             continue
         few = [] if name in OF_EVERY_KIND else wide(bounded[function])
         chosen += few or wide(names) or bounded[function]
-    # The whole card takes longest to build: last.
-    chosen.sort(key=lambda name: "test_card" in name or "test_rates" in name)
+    # The whole card has most of all in it: first.
+    chosen.sort(key=lambda name: "test_card" not in name and "test_rates" not in name)
     return [name for name in chosen if not only or only in name]
 
 
@@ -241,10 +241,10 @@ def uncovered_bits(
                 NO_REASON,
             )
             number[why] += 1
-            signal, _, index = bit.rpartition("[")
-            places = bits[why, path.stem, signal or bit]
-            if signal:
-                places.add(int(index.rstrip("]")))
+            signal, index = re.fullmatch(r"(.*?)(?:\[(\d+)\])?", bit).groups()
+            places = bits[why, path.stem, signal]
+            if index:
+                places.add(int(index))
     signals: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for (why, module, signal), places in bits.items():
         signals[why][module].append(f"{signal}[{ranges(places)}]" if places else signal)
@@ -284,6 +284,7 @@ def document(counts: dict[Path, Counts], tests: list[str]) -> str:
         f"Verilator counts them, in builds of {WIDTH} bits, from the tests listed below. A line is",
         "covered when all blocks and branches that begin in it have run, also an `else` that is",
         "not written; a bit has two changes, up and down. Joined over all instances of a module.",
+        "Reasons are given to groups, by patterns of names (gateware/coverage_reasons.toml).",
         "",
         *table(counts),
         "",
@@ -296,12 +297,14 @@ def document(counts: dict[Path, Counts], tests: list[str]) -> str:
         text += [f"**{why}** ({len(lines)})", "", *(f"* {line}" for line in lines), ""]
     text += ["## Bits that do not change", ""]
     number, signals = uncovered_bits(own, known)
-    text += ["| reason | changes not seen |", "| --- | ---: |"]
-    text += [f"| {why} | {n:,} |" for why, n in sorted(number.items(), key=lambda e: -e[1])]
+    text += ["| reason | changes not seen | in |", "| --- | ---: | --- |"]
+    for why, n in sorted(number.items(), key=lambda entry: -entry[1]):
+        modules = ", ".join(module.removeprefix("crosslane_") for module in signals[why])
+        text += [f"| {why} | {n:,} | {modules} |"]
+    text += ["", f"Those that are {NO_REASON}:", ""]
+    for module, names in signals[NO_REASON].items():
+        text += [f"* `{module}`: {', '.join(names)}"]
     text += [""]
-    for why, modules in sorted(signals.items(), key=lambda e: e[0] == NO_REASON):
-        text += [f"**{why}**", ""]
-        text += [f"* `{module}`: {', '.join(names)}" for module, names in modules.items()] + [""]
     text += ["## Tests", "", *(f"* `{test.split('::')[1]}`" for test in tests), ""]
     return "\n".join(text)
 
@@ -311,9 +314,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--resume", action="store_true")
     parser.add_argument("--only")
+    parser.add_argument("--collected", action="store_true")
     arguments = parser.parse_args()
     tests = chosen_tests(arguments.only)
-    kept = [t for t in tests if arguments.resume and data_file(t).exists()]
+    takes_kept = arguments.resume or arguments.collected
+    kept = [t for t in tests if takes_kept and data_file(t).exists()]
+    if arguments.collected:
+        tests = kept
     failed = [t for t in tests if t not in kept and not run(t)]
     counts = read([data_file(t) for t in tests if t not in failed])
     if arguments.only:
