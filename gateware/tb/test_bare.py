@@ -15,7 +15,7 @@ from engine_host import ERRORS, STATE_IDLE, STATE_RUNNING, STATE_STOPPED
 from packed import pack
 from register_map import OFFSETS, fields_of
 from register_map import field as put
-from simulate import GATEWARE, simulate
+from simulate import GATEWARE, simulate, widths
 
 
 class Port:
@@ -245,7 +245,7 @@ async def latency_and_rate(dut):
     assert clocks == total // size, "an idle clock between TLPs"
 
 
-@pytest.mark.parametrize("data_bits", [64, 256])
+@pytest.mark.parametrize("data_bits", widths(64, 256))
 def test_bare(data_bits):
     top = GATEWARE / "tb" / "tops" / "bare_loop.sv"
     simulate(__file__, "bare_loop", {"DATA_BITS": data_bits}, top_file=top)
