@@ -219,6 +219,28 @@ async def errors_stop_a_channel_until_it_is_restarted(dut):
 
 
 @cocotb.test()
+async def nothing_leaves_without_room(dut):
+    core = await started(dut, 6)
+    bus = core.bus
+    place = bus.allocate(1 << 14, 4096)
+    bus.set_room(nonposted=0)
+    core.ports["h2c"].queue.append((place, 3000))
+    await bus.wait(60)
+    assert not bus.reads
+    # Neither holds up the other, nor an answer.
+    bus.set_room(posted=0)
+    core.ports["c2h"].queue.append((place + 8192, 3000))
+    await core.completed("h2c", 1)
+    await bus.wait(60)
+    assert not bus.writes
+    assert await core.get("h2c", "completed") == 1
+    bus.set_room()
+    await core.completed("c2h", 1)
+    await bus.wait(20)
+    assert bus.load(place + 8192, 3000) == bus.load(place, 3000)
+
+
+@cocotb.test()
 async def latency_and_rate(dut):
     core = await started(dut, 5)
     bus, size = core.bus, len(dut.m_tx_data) // 8
