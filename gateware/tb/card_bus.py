@@ -25,7 +25,7 @@ from tlp_stream import (
 # What the card is built with in tests: one build for all of them.
 CARD = {"TAGS": 64, "STAGING_BYTES": 65536, "LANE_FIFO": 8192, "MAX_WRITE": 1024}
 # What all tags carry takes 4096 clocks at 64 bits, and a shuffled read may be the last of it.
-CARD |= {"TABLE_ENTRIES": 64, "TIMEOUT_CLOCKS": 6000}
+CARD |= {"TABLE_ENTRIES": 64, "TIMEOUT_CLOCKS": 8000}
 # One build serves several files: those of one width go to one worker.
 WIDTHS = [
     pytest.param(bits, marks=pytest.mark.xdist_group(f"card-{bits}"))
@@ -87,6 +87,18 @@ class CardBus:
         cocotb.start_soon(self._answer())
         # Descriptor tables are swept after a reset; a restart waits for the end of it.
         await ClockCycles(dut.clk, 80)
+
+    async def reset(self):
+        """Function-level reset, between two TLPs of those that come, as a shim sees to."""
+        self.source.is_held = True
+        while not self.source.is_between:
+            await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 1
+        await ClockCycles(self.dut.clk, 1)
+        self.dut.rst.value = 0
+        self.sink.forget()
+        self.source.is_held = False
+        await ClockCycles(self.dut.clk, 80)
 
     def set_function(self, **values: int):
         """Changes what the function is set to."""

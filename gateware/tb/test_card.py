@@ -385,6 +385,39 @@ async def a_link_that_goes_down_stops_what_was_at_work(dut):
 
 
 @cocotb.test()
+async def a_reset_in_the_middle_leaves_nothing_behind(dut):
+    """What a function-level reset does; answers to reads from before it come and are dropped."""
+    bus = await started(dut, 14)
+    place, other = bus.allocate(1 << 16, 4096), bus.allocate(1 << 16, 4096)
+    data = bus.random.randbytes(30_000)
+    for clocks in [90, 160, 333]:
+        reader, writer = Channel(bus, "h2c[0]"), Channel(bus, "c2h[0]")
+        await routed(bus, c2h=STREAM_H2C)
+        await reader.open()
+        await writer.open()
+        await reader.post([Descriptor(place, 60_000)])
+        await writer.post([Descriptor(other, 60_000)])
+        await bus.wait(clocks)
+        await bus.reset()
+        assert await reader.get("status") == await writer.get("status") == 0
+        assert await reader.get("doorbell") == 0
+        # Answers that still come find nobody.
+        await bus.wait(2 * bus.latency + 5000)
+        sent = len(bus.writes)
+        await bus.wait(100)
+        assert len(bus.writes) == sent
+        bus.store(place, data)
+        await routed(bus, c2h=STREAM_H2C)
+        await reader.open()
+        await writer.open()
+        await writer.post([Descriptor(other, len(data))])
+        await reader.post([Descriptor(place, len(data))])
+        assert (await reader.completed()).error == "none"
+        assert (await writer.completed()).error == "none"
+        assert bus.load(other, len(data)) == data
+
+
+@cocotb.test()
 async def everything_at_once_with_back_pressure(dut):
     bus = await started(dut, int(os.environ.get("SEED", "13")))
     seed = random.Random(13)

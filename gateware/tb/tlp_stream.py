@@ -97,6 +97,8 @@ class TlpSource:
     def __init__(self, dut, prefix: str, clocks: Clocks, seed: int = 1):
         self.queue: deque[Tlp] = deque()
         self.pause = 0.0
+        # Begins no further TLP.
+        self.is_held = False
         self._clocks = clocks
         self._seed = random.Random(seed)
         self._clk = dut.clk
@@ -130,7 +132,7 @@ class TlpSource:
                 beat = None
             if beat is not None:
                 continue
-            if not self._beats and self.queue:
+            if not self._beats and self.queue and not self.is_held:
                 self._beats.extend(self._split(self.queue.popleft()))
             if not self._beats or self._seed.random() < self.pause:
                 s["valid"].value = 0
@@ -144,6 +146,11 @@ class TlpSource:
             # Beside the other beats stands nothing that means anything.
             header = pack("tlp_header_t", **tlp.header) if first else 0
             s["header"].value = header
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no TLP is partway."""
+        return not self._beats and not self._signals["valid"].value
 
     @property
     def is_idle(self) -> bool:
@@ -165,6 +172,7 @@ class TlpSink:
         # Whether valid has fallen within a TLP.
         self.gaps = 0
         self.arrived = Event()
+        self._is_forgotten = False
         self._taken = taken
         self._clocks = clocks
         self._seed = random.Random(seed)
@@ -177,12 +185,20 @@ class TlpSink:
         self._signals["ready"].value = 0
         cocotb.start_soon(self._run())
 
+    def forget(self):
+        """Forgets a TLP of which a part has come: the module is reset."""
+        self._is_forgotten = True
+
     async def _run(self):
         s = self._signals
         tlp = None
         pieces = []
         while True:
             await RisingEdge(self._clk)
+            if self._is_forgotten:
+                self._is_forgotten = False
+                tlp = None
+                continue
             if s["valid"].value and s["ready"].value:
                 self.beats += 1
                 if s["first"].value:
