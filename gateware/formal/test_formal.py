@@ -5,6 +5,7 @@
 that does not hold fails here with its place, and the counterexample is in `build/formal/`.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,11 @@ PROOFS = [
 
 def run(name: str, *arguments: str) -> str:
     """Output of a program beside this Python; it must succeed."""
-    command = [str(Path(sys.executable).parent / name), *arguments]
-    done = subprocess.run(command, cwd=GATEWARE, capture_output=True, text=True)
+    binaries = Path(sys.executable).parent
+    # The solver is looked for on the path.
+    environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    command = [str(binaries / name), *arguments]
+    done = subprocess.run(command, cwd=GATEWARE, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
     return done.stdout
 
