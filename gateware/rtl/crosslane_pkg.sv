@@ -118,6 +118,7 @@ package crosslane_pkg;
     logic        status_enable;
     logic        relaxed_ordering;
     logic        oversize;
+    logic        card_memory;       // data are the card's memory's, not a stream's
     logic        restart;           // pulse
     logic [15:0] payload;           // bytes; 0: the most that is allowed
     logic [15:0] vector;

@@ -27,6 +27,7 @@ ERRORS = [
     "not_bus_master",
     "malformed_completion",
     "link_down",
+    "card_memory",
 ]
 
 

@@ -55,6 +55,9 @@ pub enum TransferFault {
     /// A link between the engine and its host went down: what was on its way may be lost, though
     /// the link may be up again.
     LinkLost,
+    /// The card's memory refused a write or a read. The address is the memory's for H2C, and for
+    /// C2H that of the write that could not be made.
+    CardMemory,
     /// A link on the way is down.
     LinkDown {
         /// Name of the port at its upper end.
@@ -98,6 +101,7 @@ impl TransferFault {
             Some(ChannelError::NotBusMaster) => Self::NotBusMaster,
             Some(ChannelError::MalformedCompletion) => Self::MalformedCompletion,
             Some(ChannelError::LinkDown) => Self::LinkLost,
+            Some(ChannelError::CardMemory) => Self::CardMemory,
             Some(ChannelError::None) | None => Self::UnknownError { code },
         }
     }
@@ -113,6 +117,7 @@ impl TransferFault {
             Self::BadDescriptor => "the engine refused the descriptor".to_owned(),
             Self::NotBusMaster => "Bus Master Enable is clear".to_owned(),
             Self::LinkLost => "a link between the engine and its host went down".to_owned(),
+            Self::CardMemory => "the card's memory refused it".to_owned(),
             Self::LinkDown { port } => format!("the link below {port} is down"),
             Self::Detected { ports } => format!("refused on the way ({})", ports.join(", ")),
             Self::Deadline { deadline, detected } if detected.is_empty() => {

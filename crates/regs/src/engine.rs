@@ -102,6 +102,9 @@ pub mod global {
 
         /// Descriptors of each table. Bits 27:16.
         pub const TABLE_ENTRIES: Field = Field { shift: 16, width: 12 };
+
+        /// The first H2C and the first C2H channel reach the card's memory. Bit 31.
+        pub const CARD_MEMORY: Field = Field { shift: 31, width: 1 };
     }
 
     /// Longest payload that it can build, bytes. Read-only.
@@ -436,6 +439,11 @@ pub mod channel {
 
         /// Build payloads of payload.bytes even beyond Max_Payload_Size: for tests. Bit 6.
         pub const OVERSIZE: Field = Field { shift: 6, width: 1 };
+
+        /// The descriptors' card addresses are meant: data go to the card's memory or come from it,
+        /// not to or from a stream. Of the first H2C and the first C2H channel, where the engine
+        /// has it; to be changed only right behind a restart. Bit 7.
+        pub const CARD_MEMORY: Field = Field { shift: 7, width: 1 };
 
         /// Forget all descriptors, counts and the error; the channel is idle with run clear. Bit
         /// 31. A 1 acts once and reads as 0.
@@ -1036,6 +1044,8 @@ pub enum ChannelError {
     MalformedCompletion = 7,
     /// The link went down: what was on its way is lost.
     LinkDown = 8,
+    /// The card's memory refused a write or a read.
+    CardMemory = 9,
 }
 
 impl ChannelError {
@@ -1051,6 +1061,7 @@ impl ChannelError {
             6 => Some(Self::NotBusMaster),
             7 => Some(Self::MalformedCompletion),
             8 => Some(Self::LinkDown),
+            9 => Some(Self::CardMemory),
             _ => None,
         }
     }

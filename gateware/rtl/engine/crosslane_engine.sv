@@ -22,6 +22,11 @@ module crosslane_engine
     parameter int unsigned VECTORS = 8,  // of MSI-X
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,  // of completions: 50 ms
+    parameter bit MEMORY = 0,  // the first H2C and C2H channels reach the card's memory
+    parameter int unsigned MEMORY_BITS = 40,  // of its addresses
+    parameter bit WINDOW = 0,  // BAR 2 is a window into the card's memory
+    parameter int unsigned WINDOW_BITS = 20,  // of its addresses
+    localparam int unsigned BYTES = DATA_BITS / 8,
     localparam int unsigned CHANNELS = H2C + C2H + PEER,
     localparam int unsigned WRITERS = C2H + PEER,
     localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1,
@@ -64,7 +69,9 @@ module crosslane_engine
     output logic [WRITERS-1:0][6:0] write_take_bytes,
     input logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
     output logic [WRITERS-1:0] write_generated,
-    // What the lanes hold: one feed for the lane that is named, this side provides.
+    // What the lanes hold: one feed for the lane that is named, this side provides. An engine that
+    // has none looks at nothing here.
+    // verilator lint_off UNUSEDSIGNAL
     input logic [LANE_PLACES-1:0] lane_kept,
     input logic [3:0] lane_select,
     output logic [15:0] lane_available,
@@ -73,6 +80,7 @@ module crosslane_engine
     input logic [5:0] lane_take_back,
     input logic [6:0] lane_take_bytes,
     output logic [DATA_BITS-1:0] lane_data,
+    // verilator lint_on UNUSEDSIGNAL
     output logic received_valid,  // a TLP has come into a lane
     output logic [3:0] received_lane,
     output logic [12:0] received_bytes,
@@ -83,16 +91,76 @@ module crosslane_engine
     output logic command_done,
     output logic message_begun,
     output logic peer_stopped,  // stopped or restarted: its commands are forgotten
+    // The card's memory, AXI4 with one ID each way: from H2C 0 and for C2H 0, and for BAR 2. An
+    // engine that has none of it looks at nothing here.
+    // verilator lint_off UNUSEDSIGNAL
+    output logic m_memory_awvalid,
+    input logic m_memory_awready,
+    output logic [MEMORY_BITS-1:0] m_memory_awaddr,
+    output logic [7:0] m_memory_awlen,
+    output logic [2:0] m_memory_awsize,
+    output logic [1:0] m_memory_awburst,
+    output logic m_memory_wvalid,
+    input logic m_memory_wready,
+    output logic [DATA_BITS-1:0] m_memory_wdata,
+    output logic [BYTES-1:0] m_memory_wstrb,
+    output logic m_memory_wlast,
+    input logic m_memory_bvalid,
+    output logic m_memory_bready,
+    input logic [1:0] m_memory_bresp,
+    output logic m_memory_arvalid,
+    input logic m_memory_arready,
+    output logic [MEMORY_BITS-1:0] m_memory_araddr,
+    output logic [7:0] m_memory_arlen,
+    output logic [2:0] m_memory_arsize,
+    output logic [1:0] m_memory_arburst,
+    input logic m_memory_rvalid,
+    output logic m_memory_rready,
+    input logic [DATA_BITS-1:0] m_memory_rdata,
+    input logic [1:0] m_memory_rresp,
+    input logic m_memory_rlast,
+    output logic m_window_awvalid,
+    input logic m_window_awready,
+    output logic [WINDOW_BITS-1:0] m_window_awaddr,
+    output logic [7:0] m_window_awlen,
+    output logic [2:0] m_window_awsize,
+    output logic [1:0] m_window_awburst,
+    output logic m_window_wvalid,
+    input logic m_window_wready,
+    output logic [DATA_BITS-1:0] m_window_wdata,
+    output logic [BYTES-1:0] m_window_wstrb,
+    output logic m_window_wlast,
+    input logic m_window_bvalid,
+    output logic m_window_bready,
+    input logic [1:0] m_window_bresp,
+    output logic m_window_arvalid,
+    input logic m_window_arready,
+    output logic [WINDOW_BITS-1:0] m_window_araddr,
+    output logic [7:0] m_window_arlen,
+    output logic [2:0] m_window_arsize,
+    output logic [1:0] m_window_arburst,
+    input logic m_window_rvalid,
+    output logic m_window_rready,
+    input logic [DATA_BITS-1:0] m_window_rdata,
+    input logic [1:0] m_window_rresp,
+    input logic m_window_rlast,
+    // verilator lint_on UNUSEDSIGNAL
+    output logic window_failed,  // pulse: the memory refused a write of BAR 2
     // Errors that the function's own registers tell of; pulses.
     output logic poisoned_write,
     output logic unexpected_completion,
     output logic completion_timeout,
     output logic busy  // something is under way, or would be if the link let it
 );
+  localparam logic [1:0] INCREMENTING = 2'b01;  // AXI4's kind of burst
+
   // --- Registers -----------------------------------------------------------------------------
   channel_settings_t [CHANNELS-1:0] settings;
   channel_readings_t [CHANNELS-1:0] readings;
+  // Without lanes nobody looks at theirs.
+  // verilator lint_off UNUSEDSIGNAL
   lane_settings_t [LANE_PLACES-1:0] lane_settings;
+  // verilator lint_on UNUSEDSIGNAL
   lane_readings_t [LANE_PLACES-1:0] lane_readings;
   due_t [CHANNELS-1:0] due;
   logic [CHANNELS-1:0] status_taken, interrupt_taken, stopped;
@@ -102,17 +170,26 @@ module crosslane_engine
   logic request_valid, request_ready, request_first, request_last;
   tlp_header_t request_header;
   logic [DATA_BITS-1:0] request_data;
+  // Without lanes nothing looks at what would go there.
+  // verilator lint_off UNUSEDSIGNAL
   logic lane_write_valid, lane_write_ready, lane_write_first, lane_write_last;
   tlp_header_t lane_write_header;
   logic [DATA_BITS-1:0] lane_write_data;
+  // verilator lint_on UNUSEDSIGNAL
   logic completion_valid, completion_ready, completion_first, completion_last;
   tlp_header_t completion_header;
   logic [DATA_BITS-1:0] completion_data;
+  // Without a window nothing looks at what would go there.
+  // verilator lint_off UNUSEDSIGNAL
+  logic window_valid, window_ready, window_first, window_last;
+  tlp_header_t window_header;
+  logic [DATA_BITS-1:0] window_data;
+  // verilator lint_on UNUSEDSIGNAL
 
   crosslane_demux #(
       .DATA_BITS (DATA_BITS),
       .HAS_LANES (LANES > 0),
-      .HAS_WINDOW(0)
+      .HAS_WINDOW(WINDOW)
   ) demux (
       .clk,
       .rst,
@@ -134,12 +211,12 @@ module crosslane_engine
       .m_lane_first(lane_write_first),
       .m_lane_last(lane_write_last),
       .m_lane_data(lane_write_data),
-      .m_window_valid(),
-      .m_window_ready(1'b1),
-      .m_window_header(),
-      .m_window_first(),
-      .m_window_last(),
-      .m_window_data(),
+      .m_window_valid(window_valid),
+      .m_window_ready(window_ready),
+      .m_window_header(window_header),
+      .m_window_first(window_first),
+      .m_window_last(window_last),
+      .m_window_data(window_data),
       .m_completion_valid(completion_valid),
       .m_completion_ready(completion_ready),
       .m_completion_header(completion_header),
@@ -190,6 +267,108 @@ module crosslane_engine
       .m_tx_data
   );
 
+  // --- Window into the card's memory -------------------------------------------------------------
+  logic register_valid, register_ready, register_first, register_last;
+  tlp_header_t register_header;
+  logic [DATA_BITS-1:0] register_data;
+
+  if (WINDOW) begin : g_window
+    logic read_valid, read_ready, read_first, read_last;
+    tlp_header_t read_header;
+    logic [DATA_BITS-1:0] read_data;
+
+    crosslane_window #(
+        .DATA_BITS(DATA_BITS),
+        .ADDRESS_BITS(WINDOW_BITS)
+    ) window (
+        .clk,
+        .rst,
+        .function_i,
+        .s_window_valid(window_valid),
+        .s_window_ready(window_ready),
+        .s_window_header(window_header),
+        .s_window_first(window_first),
+        .s_window_last(window_last),
+        .s_window_data(window_data),
+        .m_answer_valid(read_valid),
+        .m_answer_ready(read_ready),
+        .m_answer_header(read_header),
+        .m_answer_first(read_first),
+        .m_answer_last(read_last),
+        .m_answer_data(read_data),
+        .write_failed(window_failed),
+        .m_axi_awvalid(m_window_awvalid),
+        .m_axi_awready(m_window_awready),
+        .m_axi_awaddr(m_window_awaddr),
+        .m_axi_awlen(m_window_awlen),
+        .m_axi_awsize(m_window_awsize),
+        .m_axi_awburst(m_window_awburst),
+        .m_axi_wvalid(m_window_wvalid),
+        .m_axi_wready(m_window_wready),
+        .m_axi_wdata(m_window_wdata),
+        .m_axi_wstrb(m_window_wstrb),
+        .m_axi_wlast(m_window_wlast),
+        .m_axi_bvalid(m_window_bvalid),
+        .m_axi_bready(m_window_bready),
+        .m_axi_bresp(m_window_bresp),
+        .m_axi_arvalid(m_window_arvalid),
+        .m_axi_arready(m_window_arready),
+        .m_axi_araddr(m_window_araddr),
+        .m_axi_arlen(m_window_arlen),
+        .m_axi_arsize(m_window_arsize),
+        .m_axi_arburst(m_window_arburst),
+        .m_axi_rvalid(m_window_rvalid),
+        .m_axi_rready(m_window_rready),
+        .m_axi_rdata(m_window_rdata),
+        .m_axi_rresp(m_window_rresp),
+        .m_axi_rlast(m_window_rlast)
+    );
+
+    crosslane_answers #(
+        .DATA_BITS(DATA_BITS)
+    ) answers (
+        .clk,
+        .rst,
+        .s_valid ({read_valid, register_valid}),
+        .s_ready ({read_ready, register_ready}),
+        .s_header({read_header, register_header}),
+        .s_first ({read_first, register_first}),
+        .s_last  ({read_last, register_last}),
+        .s_data  ({read_data, register_data}),
+        .m_valid (answer_valid),
+        .m_ready (answer_ready),
+        .m_header(answer_header),
+        .m_first (answer_first),
+        .m_last  (answer_last),
+        .m_data  (answer_data)
+    );
+  end else begin : g_no_window
+    assign answer_valid = register_valid;
+    assign register_ready = answer_ready;
+    assign answer_header = register_header;
+    assign answer_first = register_first;
+    assign answer_last = register_last;
+    assign answer_data = register_data;
+    assign window_ready = 1'b1;
+    assign window_failed = 1'b0;
+    assign m_window_awvalid = '0;
+    assign m_window_awaddr = '0;
+    assign m_window_awlen = '0;
+    assign m_window_awsize = '0;
+    assign m_window_awburst = '0;
+    assign m_window_wvalid = '0;
+    assign m_window_wdata = '0;
+    assign m_window_wstrb = '0;
+    assign m_window_wlast = '0;
+    assign m_window_bready = '0;
+    assign m_window_arvalid = '0;
+    assign m_window_araddr = '0;
+    assign m_window_arlen = '0;
+    assign m_window_arsize = '0;
+    assign m_window_arburst = '0;
+    assign m_window_rready = '0;
+  end
+
   // --- Registers, status blocks and interrupts -------------------------------------------------
   logic [1:0] table_take;
   logic [1:0][9:0] table_index;
@@ -214,6 +393,7 @@ module crosslane_engine
       .CLOCK_PS(CLOCK_PS),
       .TABLE_ENTRIES(TABLE_ENTRIES),
       .FETCH_BATCH(BATCH),
+      .MEMORY(MEMORY),
       .VECTORS(VECTORS)
   ) registers (
       .clk,
@@ -226,12 +406,12 @@ module crosslane_engine
       .s_request_first(request_first),
       .s_request_last(request_last),
       .s_request_data(request_data),
-      .m_answer_valid(answer_valid),
-      .m_answer_ready(answer_ready),
-      .m_answer_header(answer_header),
-      .m_answer_first(answer_first),
-      .m_answer_last(answer_last),
-      .m_answer_data(answer_data),
+      .m_answer_valid(register_valid),
+      .m_answer_ready(register_ready),
+      .m_answer_header(register_header),
+      .m_answer_first(register_first),
+      .m_answer_last(register_last),
+      .m_answer_data(register_data),
       .settings,
       .readings,
       .lane_settings,
@@ -291,7 +471,10 @@ module crosslane_engine
   descriptor_t       [CHANNELS-1:0]       descriptor;
   logic              [CHANNELS-1:0][31:0] fetched;
   channel_readings_t [CHANNELS-1:0]       channel_readings;
+  // Only the first peer channel has commands.
+  // verilator lint_off UNUSEDSIGNAL
   logic              [CHANNELS-1:0]       takes_command;
+  // verilator lint_on UNUSEDSIGNAL
 
   for (genvar n = 0; n < CHANNELS; n++) begin : g_descriptors
     // Tables belong to the first channels of H2C and of C2H.
@@ -379,7 +562,85 @@ module crosslane_engine
   error_e [H2C-1:0] failed_error;
   logic [H2C-1:0][15:0] in_flight;
 
+  // The same as the channels see it, and the feeds of the reads: with the card's memory between.
+  logic [H2C-1:0] h2c_descriptor_valid, h2c_descriptor_ready, moved_valid, halted_valid;
+  logic   [H2C-1:0][12:0] moved_bytes;
+  error_e [H2C-1:0]       halted_error;
+  logic   [H2C-1:0][63:0] halted_address;
+  logic   [H2C-1:0][15:0] staged_available;
+  logic [H2C-1:0] staged_move, staged_take;
+  logic [H2C-1:0][5:0] staged_take_back;
+  logic [H2C-1:0][6:0] staged_take_bytes;
+  logic memory_busy;
+
   for (genvar n = 0; n < H2C; n++) begin : g_h2c
+    if (MEMORY && n == 0) begin : g_memory
+      crosslane_memory_h2c #(
+          .DATA_BITS(DATA_BITS),
+          .ADDRESS_BITS(MEMORY_BITS)
+      ) memory (
+          .clk,
+          .rst,
+          .enable(settings[n].card_memory),
+          .forget(forget[n] || clear[n]),
+          .s_descriptor_valid(descriptor_valid[n]),
+          .s_descriptor_ready(descriptor_ready[n]),
+          .s_descriptor_card(descriptor[n].card),
+          .s_descriptor_bytes(descriptor[n].bytes),
+          .m_descriptor_valid(h2c_descriptor_valid[n]),
+          .m_descriptor_ready(h2c_descriptor_ready[n]),
+          .s_arrived_valid(arrived_valid[n]),
+          .s_arrived_bytes(arrived_bytes[n]),
+          .s_failed_valid(failed_valid[n]),
+          .s_failed_error(failed_error[n]),
+          .s_failed_address(failed_address[n]),
+          .m_arrived_valid(moved_valid[n]),
+          .m_arrived_bytes(moved_bytes[n]),
+          .m_failed_valid(halted_valid[n]),
+          .m_failed_error(halted_error[n]),
+          .m_failed_address(halted_address[n]),
+          .s_feed_available(staged_available[n]),
+          .s_feed_move(staged_move[n]),
+          .s_feed_take(staged_take[n]),
+          .s_feed_take_back(staged_take_back[n]),
+          .s_feed_take_bytes(staged_take_bytes[n]),
+          .s_feed_data(h2c_data[n]),
+          .m_feed_available(h2c_available[n]),
+          .m_feed_move(h2c_move[n]),
+          .m_feed_take(h2c_take[n]),
+          .m_feed_take_back(h2c_take_back[n]),
+          .m_feed_take_bytes(h2c_take_bytes[n]),
+          .busy(memory_busy),
+          .m_axi_awvalid(m_memory_awvalid),
+          .m_axi_awready(m_memory_awready),
+          .m_axi_awaddr(m_memory_awaddr),
+          .m_axi_awlen(m_memory_awlen),
+          .m_axi_wvalid(m_memory_wvalid),
+          .m_axi_wready(m_memory_wready),
+          .m_axi_wdata(m_memory_wdata),
+          .m_axi_wstrb(m_memory_wstrb),
+          .m_axi_wlast(m_memory_wlast),
+          .m_axi_bvalid(m_memory_bvalid),
+          .m_axi_bready(m_memory_bready),
+          .m_axi_bresp(m_memory_bresp)
+      );
+      assign m_memory_awsize  = 3'($clog2(BYTES));
+      assign m_memory_awburst = INCREMENTING;
+    end else begin : g_stream
+      assign h2c_descriptor_valid[n] = descriptor_valid[n];
+      assign descriptor_ready[n] = h2c_descriptor_ready[n];
+      assign moved_valid[n] = arrived_valid[n];
+      assign moved_bytes[n] = arrived_bytes[n];
+      assign halted_valid[n] = failed_valid[n];
+      assign halted_error[n] = failed_error[n];
+      assign halted_address[n] = failed_address[n];
+      assign h2c_available[n] = staged_available[n];
+      assign staged_move[n] = h2c_move[n];
+      assign staged_take[n] = h2c_take[n];
+      assign staged_take_back[n] = h2c_take_back[n];
+      assign staged_take_bytes[n] = h2c_take_bytes[n];
+    end
+
     crosslane_h2c #(
         .MAX_READ(MAX_READ)
     ) h2c (
@@ -389,8 +650,8 @@ module crosslane_engine
         .function_i,
         .time_i,
         .reset_counters,
-        .descriptor_valid(descriptor_valid[n]),
-        .descriptor_ready(descriptor_ready[n]),
+        .descriptor_valid(h2c_descriptor_valid[n]),
+        .descriptor_ready(h2c_descriptor_ready[n]),
         .descriptor(descriptor[n]),
         .posted(posted[n]),
         .status_taken(status_taken[n]),
@@ -403,11 +664,11 @@ module crosslane_engine
         .read_address(read_address[n]),
         .read_bytes(read_bytes[n]),
         .read_relaxed(read_relaxed[n]),
-        .arrived_valid(arrived_valid[n]),
-        .arrived_bytes(arrived_bytes[n]),
-        .failed_valid(failed_valid[n]),
-        .failed_error(failed_error[n]),
-        .failed_address(failed_address[n]),
+        .arrived_valid(moved_valid[n]),
+        .arrived_bytes(moved_bytes[n]),
+        .failed_valid(halted_valid[n]),
+        .failed_error(halted_error[n]),
+        .failed_address(halted_address[n]),
         .forget(forget[n]),
         .clear(clear[n]),
         .in_flight(in_flight[n]),
@@ -417,6 +678,19 @@ module crosslane_engine
     assign source_first[FIRST_CHANNEL+n] = 1'b1;
     assign source_last[FIRST_CHANNEL+n]  = 1'b1;
     assign source_data[FIRST_CHANNEL+n]  = '0;
+  end
+  if (!MEMORY) begin : g_no_memory_write
+    assign memory_busy = 1'b0;
+    assign m_memory_awvalid = '0;
+    assign m_memory_awaddr = '0;
+    assign m_memory_awlen = '0;
+    assign m_memory_awsize = '0;
+    assign m_memory_awburst = '0;
+    assign m_memory_wvalid = '0;
+    assign m_memory_wdata = '0;
+    assign m_memory_wstrb = '0;
+    assign m_memory_wlast = '0;
+    assign m_memory_bready = '0;
   end
   assign source_first[FETCHES] = 1'b1;
   assign source_last[FETCHES]  = 1'b1;
@@ -451,11 +725,11 @@ module crosslane_engine
       .in_flight,
       .read_blocked,
       .data_came,
-      .feed_available(h2c_available),
-      .feed_move(h2c_move),
-      .feed_take(h2c_take),
-      .feed_take_back(h2c_take_back),
-      .feed_take_bytes(h2c_take_bytes),
+      .feed_available(staged_available),
+      .feed_move(staged_move),
+      .feed_take(staged_take),
+      .feed_take_back(staged_take_back),
+      .feed_take_bytes(staged_take_bytes),
       .feed_data(h2c_data),
       .fetch_valid,
       .fetch_ready,
@@ -487,9 +761,65 @@ module crosslane_engine
 
   // --- Writes ----------------------------------------------------------------------------------
   logic [WRITERS-1:0] done, begun;
+  // Descriptors and feeds as the channels see them: with the card's memory between.
+  logic [WRITERS-1:0] writer_descriptor_valid, writer_descriptor_ready, writer_posted;
+  descriptor_t [WRITERS-1:0] writer_descriptor;
+  logic [WRITERS-1:0][15:0] writer_available;
+  logic [WRITERS-1:0] writer_take, writer_failed;
+  logic [WRITERS-1:0][DATA_BITS-1:0] writer_data;
 
   for (genvar n = 0; n < WRITERS; n++) begin : g_writer
     localparam int unsigned CHANNEL = H2C + n;
+    if (MEMORY && n == 0) begin : g_memory
+      crosslane_memory_c2h #(
+          .DATA_BITS(DATA_BITS),
+          .ADDRESS_BITS(MEMORY_BITS)
+      ) memory (
+          .clk,
+          .rst,
+          .enable(settings[CHANNEL].card_memory),
+          .forget(settings[CHANNEL].restart || stopped[CHANNEL]),
+          .s_descriptor_valid(descriptor_valid[CHANNEL]),
+          .s_descriptor_ready(descriptor_ready[CHANNEL]),
+          .s_descriptor(descriptor[CHANNEL]),
+          .m_descriptor_valid(writer_descriptor_valid[n]),
+          .m_descriptor_ready(writer_descriptor_ready[n]),
+          .m_descriptor(writer_descriptor[n]),
+          .s_feed_available(write_available[n]),
+          .s_feed_take(write_take[n]),
+          .s_feed_data(write_data[n]),
+          .m_feed_available(writer_available[n]),
+          .m_feed_move(write_move[n]),
+          .m_feed_take(writer_take[n]),
+          .m_feed_take_back(write_take_back[n]),
+          .m_feed_take_bytes(write_take_bytes[n]),
+          .m_feed_data(writer_data[n]),
+          .m_feed_failed(writer_failed[n]),
+          .m_axi_arvalid(m_memory_arvalid),
+          .m_axi_arready(m_memory_arready),
+          .m_axi_araddr(m_memory_araddr),
+          .m_axi_arlen(m_memory_arlen),
+          .m_axi_rvalid(m_memory_rvalid),
+          .m_axi_rready(m_memory_rready),
+          .m_axi_rdata(m_memory_rdata),
+          .m_axi_rresp(m_memory_rresp),
+          .m_axi_rlast(m_memory_rlast)
+      );
+      assign m_memory_arsize  = 3'($clog2(BYTES));
+      assign m_memory_arburst = INCREMENTING;
+      // What is on its way to the channel through the memory's queue is posted still.
+      assign writer_posted[n] = posted[CHANNEL] || writer_descriptor_valid[n];
+    end else begin : g_stream
+      assign writer_descriptor_valid[n] = descriptor_valid[CHANNEL];
+      assign descriptor_ready[CHANNEL] = writer_descriptor_ready[n];
+      assign writer_descriptor[n] = descriptor[CHANNEL];
+      assign writer_posted[n] = posted[CHANNEL];
+      assign writer_available[n] = write_available[n];
+      assign write_take[n] = writer_take[n];
+      assign writer_data[n] = write_data[n];
+      assign writer_failed[n] = 1'b0;
+    end
+
     crosslane_writer #(
         .KIND(n < C2H ? KIND_C2H : KIND_PEER),
         .DATA_BITS(DATA_BITS),
@@ -501,22 +831,22 @@ module crosslane_engine
         .function_i,
         .time_i,
         .reset_counters,
-        .descriptor_valid(descriptor_valid[CHANNEL]),
-        .descriptor_ready(descriptor_ready[CHANNEL]),
-        .descriptor(descriptor[CHANNEL]),
-        .posted(posted[CHANNEL]),
+        .descriptor_valid(writer_descriptor_valid[n]),
+        .descriptor_ready(writer_descriptor_ready[n]),
+        .descriptor(writer_descriptor[n]),
+        .posted(writer_posted[n]),
         .status_taken(status_taken[CHANNEL]),
         .interrupt_taken(interrupt_taken[CHANNEL]),
         .due(due[CHANNEL]),
         .readings(channel_readings[CHANNEL]),
         .stopped(stopped[CHANNEL]),
-        .feed_available(write_available[n]),
+        .feed_available(writer_available[n]),
         .feed_move(write_move[n]),
-        .feed_take(write_take[n]),
+        .feed_take(writer_take[n]),
         .feed_take_back(write_take_back[n]),
         .feed_take_bytes(write_take_bytes[n]),
-        .feed_data(write_data[n]),
-        .feed_failed(1'b0),
+        .feed_data(writer_data[n]),
+        .feed_failed(writer_failed[n]),
         .feed_generated(write_generated[n]),
         .command_done(done[n]),
         .message_begun(begun[n]),
@@ -527,6 +857,14 @@ module crosslane_engine
         .m_write_last(source_last[FIRST_CHANNEL+CHANNEL]),
         .m_write_data(source_data[FIRST_CHANNEL+CHANNEL])
     );
+  end
+  if (!MEMORY) begin : g_no_memory_read
+    assign m_memory_arvalid = '0;
+    assign m_memory_araddr  = '0;
+    assign m_memory_arlen   = '0;
+    assign m_memory_arsize  = '0;
+    assign m_memory_arburst = '0;
+    assign m_memory_rready  = '0;
   end
   assign command_done  = PEER > 0 && done[WRITERS-PEER_PLACES];
   assign message_begun = PEER > 0 && begun[WRITERS-PEER_PLACES];
@@ -591,10 +929,17 @@ module crosslane_engine
   // --- Whether anything goes on --------------------------------------------------------------------
   logic [CHANNELS-1:0] working;
   for (genvar n = 0; n < CHANNELS; n++) begin : g_working
+    // What stands before a writer is posted still.
+    logic is_posted;
+    if (n < H2C) begin : g_h2c
+      assign is_posted = posted[n];
+    end else begin : g_writer
+      assign is_posted = writer_posted[n-H2C];
+    end
     assign working[n] = due[n] != '0 || (settings[n].run && !stopped[n] &&
-        (posted[n] || descriptor_valid[n])) || readings[n].in_flight != '0;
+        (is_posted || descriptor_valid[n])) || readings[n].in_flight != '0;
   end
   assign busy = s_rx_valid || m_tx_valid || answer_valid || source_valid != '0 || working != '0 ||
-      lanes_busy;
+      lanes_busy || memory_busy;
 
 endmodule

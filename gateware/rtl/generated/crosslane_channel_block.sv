@@ -185,6 +185,10 @@ module crosslane_channel_block (
                 struct {
                     logic next;
                     logic load_next;
+                } card_memory;
+                struct {
+                    logic next;
+                    logic load_next;
                 } restart;
             } control;
             struct {
@@ -278,6 +282,9 @@ module crosslane_channel_block (
                 struct {
                     logic value;
                 } oversize;
+                struct {
+                    logic value;
+                } card_memory;
                 struct {
                     logic value;
                 } restart;
@@ -482,6 +489,29 @@ module crosslane_channel_block (
         end
     end
     assign hwif_out.channel.control.oversize.value = field_storage.channel.control.oversize.value;
+    // Field: crosslane_channel_block.channel.control.card_memory
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.channel.control.card_memory.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.channel.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.channel.control.card_memory.value & ~decoded_wr_biten[7:7]) | (decoded_wr_data[7:7] & decoded_wr_biten[7:7]);
+            load_next_c = '1;
+        end
+        field_combo.channel.control.card_memory.next = next_c;
+        field_combo.channel.control.card_memory.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            field_storage.channel.control.card_memory.value <= 1'h0;
+        end else begin
+            if(field_combo.channel.control.card_memory.load_next) begin
+                field_storage.channel.control.card_memory.value <= field_combo.channel.control.card_memory.next;
+            end
+        end
+    end
+    assign hwif_out.channel.control.card_memory.value = field_storage.channel.control.card_memory.value;
     // Field: crosslane_channel_block.channel.control.restart
     always_comb begin
         automatic logic [0:0] next_c;
@@ -792,6 +822,7 @@ module crosslane_channel_block (
             readback_data_var[4] = field_storage.channel.control.status_enable.value;
             readback_data_var[5] = field_storage.channel.control.relaxed_ordering.value;
             readback_data_var[6] = field_storage.channel.control.oversize.value;
+            readback_data_var[7] = field_storage.channel.control.card_memory.value;
             readback_data_var[31] = field_storage.channel.control.restart.value;
         end
         if(rd_mux_addr == 8'h4) begin

@@ -247,6 +247,10 @@ package crosslane_channel_block_pkg;
 
     typedef struct {
         logic value;
+    } channel__control__card_memory__out_t;
+
+    typedef struct {
+        logic value;
     } channel__control__restart__out_t;
 
     typedef struct {
@@ -256,6 +260,7 @@ package crosslane_channel_block_pkg;
         channel__control__status_enable__out_t status_enable;
         channel__control__relaxed_ordering__out_t relaxed_ordering;
         channel__control__oversize__out_t oversize;
+        channel__control__card_memory__out_t card_memory;
         channel__control__restart__out_t restart;
     } channel__control__out_t;
 
@@ -387,7 +392,8 @@ package crosslane_channel_block_pkg;
         channel_error_e__bad_descriptor = 'h5,
         channel_error_e__not_bus_master = 'h6,
         channel_error_e__malformed_completion = 'h7,
-        channel_error_e__link_down = 'h8
+        channel_error_e__link_down = 'h8,
+        channel_error_e__card_memory = 'h9
     } channel_error_e_e;
 endpackage
 // verilator lint_on UNUSEDSIGNAL

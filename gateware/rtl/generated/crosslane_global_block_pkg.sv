@@ -51,8 +51,13 @@ package crosslane_global_block_pkg;
     } engine_HAS_USER_f_HAS_REST_f__global__sizes__table_entries__in_t;
 
     typedef struct {
+        logic next;
+    } engine_HAS_USER_f_HAS_REST_f__global__sizes__card_memory__in_t;
+
+    typedef struct {
         engine_HAS_USER_f_HAS_REST_f__global__sizes__tags__in_t tags;
         engine_HAS_USER_f_HAS_REST_f__global__sizes__table_entries__in_t table_entries;
+        engine_HAS_USER_f_HAS_REST_f__global__sizes__card_memory__in_t card_memory;
     } engine_HAS_USER_f_HAS_REST_f__global__sizes__in_t;
 
     typedef struct {

@@ -433,7 +433,8 @@ package crosslane_peer_block_pkg;
         channel_error_e__bad_descriptor = 'h5,
         channel_error_e__not_bus_master = 'h6,
         channel_error_e__malformed_completion = 'h7,
-        channel_error_e__link_down = 'h8
+        channel_error_e__link_down = 'h8,
+        channel_error_e__card_memory = 'h9
     } channel_error_e_e;
 endpackage
 // verilator lint_on UNUSEDSIGNAL

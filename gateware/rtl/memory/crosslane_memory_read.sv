@@ -32,7 +32,7 @@ module crosslane_memory_read
     input logic [5:0] feed_take_back,
     input logic [6:0] feed_take_bytes,
     output logic [DATA_BITS-1:0] feed_data,
-    output logic failed,
+    output logic failed,  // until `forget`: no more comes than what is offered
     // AXI4. All reads have one ID, so data come in order.
     output logic m_axi_arvalid,
     input logic m_axi_arready,
@@ -62,7 +62,7 @@ module crosslane_memory_read
   logic [31:0] left;
 
   assign takes = s_descriptor_valid && s_descriptor_ready;
-  assign s_descriptor_ready = left == '0 && queue_ready && !draining;
+  assign s_descriptor_ready = left == '0 && queue_ready && !draining && !forget;
 
   crosslane_fifo #(
       .WIDTH($bits(descriptor_t)),
@@ -81,14 +81,14 @@ module crosslane_memory_read
 
   // --- Bursts: up to an aligned block of BURST_BYTES, when there is room for all of it --------------
   burst_t until_block, burst_bytes, span;
-  logic begins, address_ready, places_ready;
+  logic begins, address_ready, places_ready, has_failed;
   count_t room;  // bytes of the ring that nothing is reserved for
 
   assign until_block = burst_t'(BURST_BYTES) - burst_t'(card[$clog2(BURST_BYTES)-1:0]);
   assign burst_bytes = (left < 32'(until_block)) ? burst_t'(left) : until_block;
   assign span = burst_bytes + burst_t'(card[LANE_BITS-1:0]) - 1'b1;
   assign begins = left != '0 && count_t'(burst_bytes) <= room && address_ready && places_ready &&
-      !draining && !forget && !failed;
+      !draining && !forget && !has_failed;
 
   always_ff @(posedge clk) begin
     if (takes && s_descriptor.error == ERROR_NONE) begin
@@ -147,11 +147,12 @@ module crosslane_memory_read
   assign beat_room = burst_t'(BYTES) - burst_t'(beat_offset);
   assign beat_bytes = (beat_left < beat_room) ? beat_left : beat_room;
   assign beat_enable = ~({BYTES{1'b1}} << beat_bytes) << beat_offset;
-  assign writes = m_axi_rvalid && place_valid && !draining && !failed && !m_axi_rresp[1];
+  assign writes = m_axi_rvalid && place_valid && !draining && !has_failed && !m_axi_rresp[1];
 
   // Bytes are offered once a read of the ring sees them.
   logic [RING_WRITE_CLOCKS-2:0][LANE_BITS:0] arriving;
   count_t offered;
+  assign failed = has_failed && arriving == '0;
 
   always_ff @(posedge clk) begin
     if (m_axi_rvalid) begin
@@ -162,12 +163,12 @@ module crosslane_memory_read
     arriving <= {
       arriving[RING_WRITE_CLOCKS-3:0], writes ? (LANE_BITS + 1)'(beat_bytes) : (LANE_BITS + 1)'(0)
     };
-    if (m_axi_rvalid && m_axi_rresp[1] && !draining) failed <= 1'b1;
+    if (m_axi_rvalid && m_axi_rresp[1] && !draining) has_failed <= 1'b1;
     if (rst) is_first <= 1'b1;
     if (rst || forget) begin
       write_position <= '0;
       arriving <= '0;
-      failed <= 1'b0;
+      has_failed <= 1'b0;
     end
   end
 

@@ -33,7 +33,7 @@ module crosslane_memory_write
     // To the channel.
     output logic                      written_valid,
     output logic   [            12:0] written_bytes,
-    output logic                      stop_valid,
+    output logic                      stop_valid,        // until `forget`
     output error_e                    stop_error,
     output logic   [            63:0] stop_address,
     output logic                      busy,              // bursts are on their way
@@ -95,6 +95,7 @@ module crosslane_memory_write
   logic [15:0] spoken_for;  // bytes that are needed for bursts begun, this one included
   logic begins, fits, cut_short;
   logic fault_waits;  // a read has failed: told when all that came before it is confirmed
+  logic is_stopping;  // no answer counts, and nothing begins, until all that was begun is answered
   logic dropping;  // a burst that the channel gave up goes on without any byte enabled
   logic [$clog2(OUTSTANDING):0] open_count;
   logic address_ready, sizes_ready;
@@ -120,7 +121,7 @@ module crosslane_memory_write
   assign beat_bytes = beat_last ? (LANE_BITS + 1)'(beat_left) : beat_room;
   assign fits = spoken_for <= feed_available && burst_bytes != '0;
   // The next burst begins behind the last beat of the one before, without an idle clock.
-  assign begins = fits && address_ready && sizes_ready && !forget && !dropping &&
+  assign begins = fits && address_ready && sizes_ready && !forget && !dropping && !is_stopping &&
       (!beat_valid || (beat_last && move));
 
   assign feed_move = move;
@@ -217,7 +218,6 @@ module crosslane_memory_write
 
   // Bytes that have arrived and are not confirmed.
   logic [31:0] unconfirmed;
-  logic is_stopping;
   error_e fault_error;
   logic [63:0] fault_address;
 
@@ -227,7 +227,6 @@ module crosslane_memory_write
   always_ff @(posedge clk) begin
     unconfirmed <= unconfirmed + (arrived_valid ? 32'(arrived_bytes) : '0) -
         (written_valid ? 32'(written_bytes) : '0);
-    stop_valid <= 1'b0;
     if (failed_valid && !fault_waits) begin
       fault_waits   <= 1'b1;
       fault_error   <= failed_error;

@@ -214,6 +214,7 @@ module crosslane_channel_registers
       settings.status_enable = out.channel.control.status_enable.value;
       settings.relaxed_ordering = out.channel.control.relaxed_ordering.value;
       settings.oversize = out.channel.control.oversize.value;
+      settings.card_memory = out.channel.control.card_memory.value;
       settings.restart = restart;
       settings.payload = out.channel.payload.bytes.value;
       settings.vector = out.channel.vector.value.value;

@@ -20,6 +20,7 @@ module crosslane_registers
     parameter int unsigned CLOCK_PS = 4000,
     parameter int unsigned TABLE_ENTRIES = 1024,  // of each table; 0: no tables
     parameter int unsigned FETCH_BATCH = 16,
+    parameter bit MEMORY = 0,  // the first channels reach the card's memory
     parameter int unsigned VECTORS = 8,  // of MSI-X, 0 to 31; 0: no table of them
     // The core alone: no registers of the user circuit, and of a channel's those that it needs with
     // descriptors from a port.
@@ -145,6 +146,7 @@ module crosslane_registers
     global_in.global_.counts.vectors.next = 5'(VECTORS);
     global_in.global_.sizes.tags.next = 11'(TAGS);
     global_in.global_.sizes.table_entries.next = 12'(TABLE_ENTRIES);
+    global_in.global_.sizes.card_memory.next = MEMORY;
     global_in.global_.max_write.bytes.next = 16'(MAX_WRITE);
     global_in.global_.max_read.bytes.next = 16'(MAX_READ);
     global_in.global_.lane_fifo.bytes.next = (LANES > 0) ? LANE_FIFO : '0;

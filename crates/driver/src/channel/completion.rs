@@ -339,6 +339,7 @@ const fn names_address(fault: &TransferFault) -> bool {
             | TransferFault::MalformedCompletion
             | TransferFault::BadDescriptor
             | TransferFault::NotBusMaster
+            | TransferFault::CardMemory
     )
 }
 

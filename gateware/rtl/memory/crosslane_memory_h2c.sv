@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Between crosslane_reads and an H2C channel: what has been read goes into the card's memory where
+// `enable` is set, else to the stream, as if this were not there. The channel hears of bytes when
+// they are in the memory. `enable` changes only while the channel has nothing.
+
+module crosslane_memory_h2c
+  import crosslane_pkg::*;
+#(
+    parameter  int unsigned DATA_BITS    = 256,
+    parameter  int unsigned ADDRESS_BITS = 40,
+    localparam int unsigned BYTES        = DATA_BITS / 8
+) (
+    input  logic                      clk,
+    input  logic                      rst,
+    input  logic                      enable,
+    input  logic                      forget,              // the channel stops or restarts
+    // Descriptors: the channel takes one up when it is taken note of here.
+    input  logic                      s_descriptor_valid,
+    output logic                      s_descriptor_ready,
+    input  logic   [            63:0] s_descriptor_card,
+    input  logic   [            31:0] s_descriptor_bytes,
+    output logic                      m_descriptor_valid,
+    input  logic                      m_descriptor_ready,
+    // What has arrived: of the reads, and for the channel.
+    input  logic                      s_arrived_valid,
+    input  logic   [            12:0] s_arrived_bytes,
+    input  logic                      s_failed_valid,
+    input  error_e                    s_failed_error,
+    input  logic   [            63:0] s_failed_address,
+    output logic                      m_arrived_valid,
+    output logic   [            12:0] m_arrived_bytes,
+    output logic                      m_failed_valid,
+    output error_e                    m_failed_error,
+    output logic   [            63:0] m_failed_address,
+    // Feeds: of the reads, and to the stream.
+    input  logic   [            15:0] s_feed_available,
+    output logic                      s_feed_move,
+    output logic                      s_feed_take,
+    output logic   [             5:0] s_feed_take_back,
+    output logic   [             6:0] s_feed_take_bytes,
+    input  logic   [   DATA_BITS-1:0] s_feed_data,
+    output logic   [            15:0] m_feed_available,
+    input  logic                      m_feed_move,
+    input  logic                      m_feed_take,
+    input  logic   [             5:0] m_feed_take_back,
+    input  logic   [             6:0] m_feed_take_bytes,
+    output logic                      busy,
+    // AXI4.
+    output logic                      m_axi_awvalid,
+    input  logic                      m_axi_awready,
+    output logic   [ADDRESS_BITS-1:0] m_axi_awaddr,
+    output logic   [             7:0] m_axi_awlen,
+    output logic                      m_axi_wvalid,
+    input  logic                      m_axi_wready,
+    output logic   [   DATA_BITS-1:0] m_axi_wdata,
+    output logic   [       BYTES-1:0] m_axi_wstrb,
+    output logic                      m_axi_wlast,
+    input  logic                      m_axi_bvalid,
+    output logic                      m_axi_bready,
+    input  logic   [             1:0] m_axi_bresp
+);
+  logic jobs_ready, written_valid, stop_valid, write_move, write_take;
+  logic [12:0] written_bytes;
+  logic [5:0] write_take_back;
+  logic [6:0] write_take_bytes;
+  error_e stop_error;
+  logic [63:0] stop_address;
+
+  assign m_descriptor_valid = s_descriptor_valid && (!enable || jobs_ready);
+  assign s_descriptor_ready = m_descriptor_ready && (!enable || jobs_ready);
+
+  assign m_arrived_valid = enable ? written_valid : s_arrived_valid;
+  assign m_arrived_bytes = enable ? written_bytes : s_arrived_bytes;
+  assign m_failed_valid = enable ? stop_valid : s_failed_valid;
+  assign m_failed_error = enable ? stop_error : s_failed_error;
+  assign m_failed_address = enable ? stop_address : s_failed_address;
+
+  assign m_feed_available = enable ? '0 : s_feed_available;
+  assign s_feed_move = enable ? write_move : m_feed_move;
+  assign s_feed_take = enable ? write_take : m_feed_take;
+  assign s_feed_take_back = enable ? write_take_back : m_feed_take_back;
+  assign s_feed_take_bytes = enable ? write_take_bytes : m_feed_take_bytes;
+
+  crosslane_memory_write #(
+      .DATA_BITS(DATA_BITS),
+      .ADDRESS_BITS(ADDRESS_BITS)
+  ) write (
+      .clk,
+      .rst,
+      .forget,
+      .descriptor_valid(s_descriptor_valid && m_descriptor_ready && enable),
+      .descriptor_ready(jobs_ready),
+      .descriptor_card(s_descriptor_card),
+      .descriptor_bytes(s_descriptor_bytes),
+      .arrived_valid(s_arrived_valid && enable),
+      .arrived_bytes(s_arrived_bytes),
+      .failed_valid(s_failed_valid && enable),
+      .failed_error(s_failed_error),
+      .failed_address(s_failed_address),
+      .written_valid,
+      .written_bytes,
+      .stop_valid,
+      .stop_error,
+      .stop_address,
+      .busy,
+      .feed_available(s_feed_available),
+      .feed_move(write_move),
+      .feed_take(write_take),
+      .feed_take_back(write_take_back),
+      .feed_take_bytes(write_take_bytes),
+      .feed_data(s_feed_data),
+      .m_axi_awvalid,
+      .m_axi_awready,
+      .m_axi_awaddr,
+      .m_axi_awlen,
+      .m_axi_wvalid,
+      .m_axi_wready,
+      .m_axi_wdata,
+      .m_axi_wstrb,
+      .m_axi_wlast,
+      .m_axi_bvalid,
+      .m_axi_bready,
+      .m_axi_bresp
+  );
+endmodule
