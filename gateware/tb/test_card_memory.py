@@ -15,7 +15,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 from engine_host import STATE_STOPPED, STATUS, Channel, Descriptor
 from register_map import OFFSETS, fields_of
-from simulate import GATEWARE, simulate
+from simulate import GATEWARE, simulate, widths
 from tlp_stream import COMPLETION, COMPLETION_DATA, memory_read, memory_write
 
 TOP = GATEWARE / "tb" / "tops" / "card_memory.sv"
@@ -487,10 +487,7 @@ async def c2h_owns_the_datapath(dut):
     assert clocks * 99 <= 100 * BEATS, f"{clocks} clocks for {BEATS} beats"
 
 
-ALL = os.environ.get("GATEWARE_ALL")
-
-
-@pytest.mark.parametrize("data_bits", [64, 128, 256, 512] if ALL else [256])
+@pytest.mark.parametrize("data_bits", widths(256))
 def test_card_memory(data_bits):
     environment = {"DATA_BITS": str(data_bits)}
     parameters = {"DATA_BITS": data_bits}
