@@ -54,13 +54,17 @@ class Bench:
 
     async def watch(self):
         dut = self.dut
+        stops_before = False
         while True:
             await RisingEdge(dut.clk)
             self.now += 1
             if dut.written_valid.value:
                 self.written += int(dut.written_bytes.value)
-            if dut.stop_valid.value:
+            # Told until `forget`.
+            stops = bool(dut.stop_valid.value)
+            if stops and not stops_before:
                 self.stops.append((int(dut.stop_error.value), int(dut.stop_address.value)))
+            stops_before = stops
             if dut.m_axi_wvalid.value and dut.m_axi_wready.value:
                 self.beats.append(self.now)
 
