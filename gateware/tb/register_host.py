@@ -9,6 +9,7 @@ import random
 
 from packed import CONSTANTS, pack, unpack, width
 from register_map import C2H_TABLE, H2C_TABLE, MSIX_PENDING, MSIX_TABLE, OFFSETS, WRITABLE
+from register_map import field as put
 from stream_bench import Bench, Sink, Source, Tlp
 
 READ, WRITE = CONSTANTS["MEMORY_READ"], CONSTANTS["MEMORY_WRITE"]
@@ -248,6 +249,9 @@ class Model:
         if register == "doorbell" and self.readings(name)["state"] == STOPPED:
             return
         self.held[name] = value & WRITABLE[name]
+        if BARE and name.endswith("].control"):
+            # The bare core has no memory behind its channels.
+            self.held[name] &= ~put(name, card_memory=1)
         if place in CHANNELS and register == "control" and value >> 31:
             self.held[name] &= ~1
             self.held[f"{place}.doorbell"] = 0
