@@ -75,7 +75,7 @@ test-cosim: $(TOOLS) ## co-simulation: a verilated circuit on the fabric
 
 test-rtl: $(TOOLS) ## the driver's tests and a storm, on the gateware
 	CROSSLANE_ENGINE=rtl CROSSLANE_RTL_CARDS=gen2x4 $(CARGO) test --locked \
-		-p crosslane-driver -p crosslane-lab --features crosslane-lab/rtl --test lab
+		-p crosslane-driver -p crosslane-lab --features crosslane-lab/rtl --test lab --test same_tlps
 	CROSSLANE_RTL_CARDS=gen2x4 $(CARGO) run --locked -p crosslane-cli --features rtl -- \
 		torture --engine rtl --seeds 0..100
 

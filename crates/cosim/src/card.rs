@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_fabric::trace::HeaderLine;
-use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
+use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Intake, Received};
 use crosslane_pcie::config::{ConfigSpace, MsixRequest};
 use crosslane_pcie::tlp::{Class, Header, TlpKind};
 use crosslane_pcie::units::Picoseconds;
@@ -426,6 +426,10 @@ impl Device for Card {
         });
         self.wake(port);
         Consumed::Held
+    }
+
+    fn intake(&self) -> Option<Intake> {
+        Some(Intake { beat_bytes: self.beat_bytes as u32, clock_ps: self.clock_ps })
     }
 
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {

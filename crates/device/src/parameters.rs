@@ -43,6 +43,9 @@ pub struct EngineParameters {
     /// Clocks from a descriptor that is there to its first TLP, where its channel has nothing else
     /// to do meanwhile; up to 1024.
     pub request_latency_clocks: u32,
+    /// Clocks that this takes more where the TLP is a write, whose payload is put together; up to
+    /// 1024.
+    pub write_latency_clocks: u32,
     /// Clocks from the doorbell to the fetch of what it posts, up to 1024.
     pub fetch_latency_clocks: u32,
     /// Clocks that data take through a lane or the staging memory, from their arrival to a TLP that
@@ -131,6 +134,7 @@ impl EngineParameters {
         within("register_latency (ps)", self.register_latency.0, 0, SECOND)?;
         for (name, clocks) in [
             ("request_latency_clocks", self.request_latency_clocks),
+            ("write_latency_clocks", self.write_latency_clocks),
             ("fetch_latency_clocks", self.fetch_latency_clocks),
             ("stream_latency_clocks", self.stream_latency_clocks),
         ] {

@@ -34,10 +34,36 @@ pub struct Received {
     pub(crate) direction: u32,
 }
 
+/// How a device takes a TLP in, where that takes clocks: a beat a clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Intake {
+    /// Payload of a beat, bytes. A TLP has one beat at least.
+    pub beat_bytes: u32,
+    /// Length of a clock, ps.
+    pub clock_ps: u64,
+}
+
+impl Intake {
+    /// The device has a TLP as soon as it is there.
+    pub(crate) const AT_ONCE: Self = Self { beat_bytes: u32::MAX, clock_ps: 0 };
+
+    /// Time that a TLP takes, ps.
+    pub(crate) fn time_ps(self, payload_bytes: u32) -> u64 {
+        u64::from(payload_bytes.div_ceil(self.beat_bytes).max(1)) * self.clock_ps
+    }
+}
+
 /// An endpoint's behaviour. Calls come in the order of simulated time.
 pub trait Device: Any + Send {
     /// A TLP has reached the logic of the device, clean and in order.
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed;
+
+    /// A device that takes TLPs in a beat a clock says so here. The port's receive latency ends with
+    /// a TLP's last beat: [`receive`](Self::receive) comes so much earlier that its first beat can
+    /// be taken in then, but not before the TLP has come whole.
+    fn intake(&self) -> Option<Intake> {
+        None
+    }
 
     /// A TLP of this device has taken the wire: there is more room in its queue. Or its
     /// configuration space has been written, which may allow what was not allowed before.

@@ -16,6 +16,7 @@ use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::tlp::Class;
 
 use crate::counters::{IdleReason, LinkCounters};
+use crate::device::Intake;
 use crate::egress::{Egress, Room};
 use crate::injection::Disturbance;
 use crate::packet::PacketIndex;
@@ -51,6 +52,9 @@ pub(crate) struct Direction {
     pub receiver_cuts_through: bool,
     /// From the last byte in to the logic of the receiving node.
     pub receive_latency_ps: u64,
+    /// How the device behind the receiver takes TLPs in, and when it got the last one.
+    pub intake: Intake,
+    pub last_arrival_ps: u64,
     pub flight_ps: u64,
     pub wire: Wire,
     /// Time of the Pick that is scheduled; `u64::MAX` for none.
@@ -113,6 +117,7 @@ pub(crate) struct DirectionSetup {
     pub receiving: (u32, u32),
     pub receiver_cuts_through: bool,
     pub receive_latency_ps: u64,
+    pub intake: Intake,
     pub flight_ps: u64,
     pub wire: Wire,
     pub bit_error_rate: f64,
@@ -132,6 +137,8 @@ impl Direction {
             receiving_node: setup.receiving.1,
             receiver_cuts_through: setup.receiver_cuts_through,
             receive_latency_ps: setup.receive_latency_ps,
+            intake: setup.intake,
+            last_arrival_ps: 0,
             flight_ps: setup.flight_ps,
             wire: setup.wire,
             pick_ps: u64::MAX,
@@ -474,6 +481,7 @@ mod tests {
             receiving: (1, 1),
             receiver_cuts_through: false,
             receive_latency_ps: 0,
+            intake: Intake::AT_ONCE,
             flight_ps: 0,
             wire: Wire::new(rate, false),
             bit_error_rate: 0.0,

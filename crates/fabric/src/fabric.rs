@@ -8,7 +8,7 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use crate::checks::OrderingChecker;
 use crate::counters::LinkCounters;
-use crate::device::{Device, DevicePort, bar_offset_bytes};
+use crate::device::{Device, DevicePort, Intake, bar_offset_bytes};
 use crate::direction::{Direction, DirectionSetup};
 use crate::errors::ErrorRecord;
 use crate::events::{Event, EventKind, Events};
@@ -154,12 +154,17 @@ impl Fabric {
         });
         let replay = self.ports[from.0 as usize].parameters.replay_buffer_bytes;
         let receive_latency = receiver.receive_latency.0;
+        let intake = match &self.node_states[node_of(to) as usize] {
+            NodeState::Endpoint(Some(device)) => device.intake(),
+            _ => None,
+        };
         Direction::new(DirectionSetup {
             id,
             transmitting_node: node_of(from),
             receiving: (to.0, node_of(to)),
             receiver_cuts_through: receiving_switch == Some(Forwarding::CutThrough),
             receive_latency_ps: if receiving_switch.is_some() { 0 } else { receive_latency },
+            intake: intake.unwrap_or(Intake::AT_ONCE),
             flight_ps: link.parameters.flight.0,
             wire: Wire::new(link.parameters.rate, link.parameters.skp),
             bit_error_rate: link.parameters.bit_error_rate,

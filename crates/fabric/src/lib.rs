@@ -45,7 +45,7 @@ mod wire;
 pub use configuration::NO_FUNCTION;
 pub use counters::{IdleReason, LinkCounters};
 pub use cpu::{CoreWork, INTERRUPT_ADDRESSES, Interrupt};
-pub use device::{Consumed, Device, DevicePort, Received, bar_offset_bytes};
+pub use device::{Consumed, Device, DevicePort, Intake, Received, bar_offset_bytes};
 pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 pub use fabric::{Fabric, RunEnd};
 pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};

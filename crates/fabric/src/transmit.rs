@@ -351,7 +351,12 @@ impl Fabric {
             let head = PREFIX_BYTES + u64::from(packet.header.header_dw() * 4);
             start.plus_ticks(head * state.wire.byte_ticks).ceil_ps() + state.flight_ps
         } else {
-            tail_ps + state.receive_latency_ps
+            let taken_ps = state.intake.time_ps(packet.header.payload_bytes());
+            // A short one does not come before a long one ahead of it.
+            let lead_ps = taken_ps.min(state.receive_latency_ps);
+            let arrive_ps = tail_ps + state.receive_latency_ps - lead_ps;
+            state.last_arrival_ps = arrive_ps.max(state.last_arrival_ps);
+            state.last_arrival_ps
         };
         let mut link = pair(&mut self.directions, direction);
         let reception = link.receive(sequence, wire_bytes, corrupt, tail_ps);

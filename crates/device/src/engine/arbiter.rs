@@ -170,7 +170,8 @@ impl Engine {
         let answer_ps = self.answers.front().map_or(u64::MAX, |answer| answer.ready_ps);
         let channels = (0..self.channels.len()).map(|index| self.next_channel_ps(index, now_ps));
         let credit_ps = if self.function.bus_master { self.next_credit_ps() } else { u64::MAX };
-        answer_ps.min(credit_ps).min(channels.min().unwrap_or(u64::MAX))
+        let status_ps = self.next_status_ps(now_ps);
+        answer_ps.min(credit_ps).min(status_ps).min(channels.min().unwrap_or(u64::MAX))
     }
 
     /// The next time at which a channel may begin a descriptor or a fetch, or take data, for no

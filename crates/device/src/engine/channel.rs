@@ -153,6 +153,8 @@ pub(super) struct Channel {
     pub fault: Option<Fault>,
     pub status_due: bool,
     pub interrupt_due: bool,
+    /// Neither is sent before this time: the data that they tell of are still on their way.
+    pub status_from_ps: u64,
     pub sequence: u32,
     /// Number of the next byte of the generated stream.
     pub generated: u64,
@@ -196,6 +198,7 @@ impl Channel {
             fault: None,
             status_due: false,
             interrupt_due: false,
+            status_from_ps: 0,
             sequence: 0,
             generated: 0,
             wait: None,

@@ -117,7 +117,9 @@ impl Engine {
             Some(DescriptorSource::CommandPort) => self.command_since_ps(),
             Some(DescriptorSource::Table) | None => channel.posted_ps(channel.begun),
         };
-        since_ps + self.parameters.clocks_ps(self.parameters.request_latency_clocks)
+        let p = &self.parameters;
+        let write_clocks = if channel.kind == Kind::H2c { 0 } else { p.write_latency_clocks };
+        since_ps + p.clocks_ps(p.request_latency_clocks + write_clocks)
     }
 
     /// From when on a channel may fetch what is posted.

@@ -168,7 +168,7 @@ impl Engine {
                 self.user.h2c_check.check(data);
             }
             self.tags.get_mut(tag).delivered += bytes;
-            self.note_delivered(index, bytes);
+            self.note_delivered(index, bytes, now_ps);
             if let Some(error) = slot.error {
                 let address = slot.address.wrapping_add(u64::from(slot.good));
                 self.stop(index, Fault { error, address }, now_ps);
@@ -183,10 +183,15 @@ impl Engine {
     }
 
     /// Counts delivered bytes; descriptors that are delivered whole are complete.
-    fn note_delivered(&mut self, index: usize, bytes: u32) {
+    fn note_delivered(&mut self, index: usize, bytes: u32, now_ps: u64) {
         let channel = &mut self.channels[index];
         channel.counters.bytes += u64::from(bytes);
         channel.unread_bytes -= bytes;
+        // What falls due with them waits for them, and for no more that come meanwhile.
+        let from_ps = now_ps + self.parameters.clocks_ps(self.parameters.stream_latency_clocks);
+        if !channel.status_due && !channel.interrupt_due {
+            channel.status_from_ps = from_ps;
+        }
         let mut left = bytes;
         while left > 0 {
             let Some(front) = channel.reading.front_mut() else { return };

@@ -95,16 +95,17 @@ impl Engine {
             self.send(header, port, |payload| payload.copy_from_slice(&data.to_le_bytes()));
             return true;
         }
-        let count = self.channels.len();
+        let (count, now_ps) = (self.channels.len(), port.now_ps());
         for ahead in 0..count {
             let index = (self.status_turn + ahead) % count;
-            if self.channels[index].status_due {
+            if self.channels[index].status_due && self.channels[index].status_from_ps <= now_ps {
                 self.status_turn = index + 1;
                 self.send_status(index, port);
                 self.request_interrupt(index);
                 return true;
             }
-            if self.request_interrupt(index)
+            if self.channels[index].status_from_ps <= now_ps
+                && self.request_interrupt(index)
                 && let Some((address, data)) = self.msix.take()
             {
                 let header = Header::memory_write(port.routing_id(), BusAddress(address), 4);
@@ -113,6 +114,13 @@ impl Engine {
             }
         }
         false
+    }
+
+    /// When the next status block or interrupt may be sent that waits for its time.
+    pub(super) fn next_status_ps(&self, now_ps: u64) -> u64 {
+        let due = self.channels.iter().filter(|it| it.status_due || it.interrupt_due);
+        let times = due.map(|it| it.status_from_ps).filter(|from_ps| *from_ps > now_ps);
+        times.min().unwrap_or(u64::MAX)
     }
 
     /// Notes the interrupt of a channel whose status block has been sent.

@@ -77,6 +77,8 @@ pub(super) struct Tags {
     free: VecDeque<u16>,
     /// Tags for descriptors: the first ones.
     fetch_tags: u16,
+    /// Which of its own each channel has used last.
+    fetch_turns: Vec<u16>,
     /// How many numbers on the wire go with one use of all tags: a power of two, so that a tag is
     /// told from its number by a part of its bits.
     numbers: u16,
@@ -105,6 +107,7 @@ impl Tags {
             tags: vec![unused; usize::from(count)],
             free: (fetch_tags..count).collect(),
             fetch_tags,
+            fetch_turns: vec![FETCH_TAGS - 1; usize::from(p.channels())],
             read_bytes,
             fetch_bytes,
             staging: vec![0; staging_bytes],
@@ -131,7 +134,10 @@ impl Tags {
     /// A free tag of a channel's own, for descriptors.
     pub fn free_fetch_tag(&self, channel: usize) -> Option<u16> {
         let first = channel as u16 * FETCH_TAGS;
-        (first..first + FETCH_TAGS).find(|tag| self.get(*tag).state == State::Free)
+        // In turn, like those for data: a tag that has come back rests the longest.
+        let last = self.fetch_turns[channel];
+        let mut turn = (1..=FETCH_TAGS).map(|ahead| first + (last + ahead) % FETCH_TAGS);
+        turn.find(|tag| self.get(*tag).state == State::Free)
     }
 
     /// A tag as its request carries it: with how often it was used, as far as eight bits go. What
@@ -157,6 +163,9 @@ impl Tags {
     /// Begins a read with a tag that is free.
     pub fn begin(&mut self, tag: u16, channel: usize, address: u64, bytes: u32, deadline_ps: u64) {
         let turn = (self.get(tag).turn + 1) % self.turns;
+        if !self.is_for_data(tag) {
+            self.fetch_turns[channel] = tag % FETCH_TAGS;
+        }
         *self.get_mut(tag) = Tag {
             state: State::Waiting,
             channel,

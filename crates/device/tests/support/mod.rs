@@ -43,6 +43,7 @@ pub fn own() -> EngineParameters {
         completion_timeout: ns(50_000),
         register_latency: ns(20),
         request_latency_clocks: 0,
+        write_latency_clocks: 0,
         fetch_latency_clocks: 0,
         stream_latency_clocks: 0,
         h2c_channels: 1,

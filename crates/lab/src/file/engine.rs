@@ -12,11 +12,12 @@ use crosslane_pcie::units::Picoseconds;
 use super::table::Table;
 use crate::error::LabError;
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "header_on_datapath",
     "reading_descriptors",
     "register_latency_ns",
     "request_latency_clocks",
+    "write_latency_clocks",
     "fetch_latency_clocks",
     "stream_latency_clocks",
     "h2c_channels",
@@ -83,6 +84,7 @@ pub(super) fn read(
         completion_timeout: endpoint.requester.completion_timeout,
         register_latency: table.ns("register_latency_ns")?,
         request_latency_clocks: latency("request_latency_clocks")?,
+        write_latency_clocks: latency("write_latency_clocks")?,
         fetch_latency_clocks: latency("fetch_latency_clocks")?,
         stream_latency_clocks: latency("stream_latency_clocks")?,
         h2c_channels: table.whole("h2c_channels", CHANNELS)? as u8,

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the engines of a lab put on their links, told apart by what it is for.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use crosslane_driver::ChannelKind;
+use crosslane_fabric::trace::{HeaderLine, TraceEvent, TraceRecord};
+use crosslane_fabric::{DirectionId, Way};
+use crosslane_lab::Simulation;
+use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_regs::engine::{self, channel};
+
+/// `rosta:crosslane` has one channel of each kind, each with four tags for descriptors.
+const KINDS: [ChannelKind; 3] = [ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer];
+const FETCH_TAGS: u16 = 12;
+/// Tags of an engine, rounded up to a power of two: what is above says how often one was used.
+const TAGS: u16 = 128;
+
+/// Which part of an engine has sent a TLP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    Answers,
+    Credits,
+    Interrupts,
+    /// A channel's status block is known by its address.
+    Status(u64),
+    Descriptors(u8),
+    Data(u8),
+}
+
+/// Part of which engine.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    pub device: usize,
+    pub part: Part,
+}
+
+impl Source {
+    /// Channel whose work it does, where it has one.
+    pub fn channel(&self) -> Option<u8> {
+        match self.part {
+            Part::Descriptors(channel) | Part::Data(channel) => Some(channel),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "fpga{} ", self.device + 1)?;
+        match self.part {
+            Part::Answers => f.write_str("register reads"),
+            Part::Credits => f.write_str("credits"),
+            Part::Interrupts => f.write_str("interrupts"),
+            Part::Status(address) => write!(f, "status block at {address:#x}"),
+            Part::Descriptors(at) => write!(f, "descriptors of {}", KINDS[usize::from(at)]),
+            Part::Data(at) => write!(f, "data of {}", KINDS[usize::from(at)]),
+        }
+    }
+}
+
+/// A TLP on the wire: when it begins.
+#[derive(Clone, Copy)]
+pub struct Seen {
+    pub header: Header,
+    pub time_ps: u64,
+    pub end_ps: u64,
+}
+
+impl fmt::Display for Seen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = &self.header;
+        let (first, last) = (header.first_byte_enables, header.last_byte_enables);
+        let time = self.time_ps as f64 / 1e3;
+        write!(f, "{time:>12.1} ns  {} enables {first:04b} {last:04b}", HeaderLine(header))
+    }
+}
+
+/// Where things are in a lab.
+pub struct Places {
+    /// Link of each engine, and its BARs: base and size.
+    pub links: Vec<DirectionId>,
+    pub registers: Vec<u64>,
+    pub lanes: Vec<(u64, u64)>,
+    /// Memory that C2H channels write to, and the place of interrupts.
+    pub buffers: Vec<(u64, u64)>,
+}
+
+impl Places {
+    fn source(&self, device: usize, header: &Header) -> Source {
+        let at = header.address.0;
+        let is_in = |(base, bytes): &(u64, u64)| at >= *base && at - base < *bytes;
+        let part = match header.kind {
+            TlpKind::MemoryRead => match header.tag.0 % TAGS {
+                tag @ 0..FETCH_TAGS => Part::Descriptors((tag / 4) as u8),
+                _ => Part::Data(0),
+            },
+            TlpKind::MemoryWrite if self.buffers.iter().any(is_in) => Part::Data(1),
+            TlpKind::MemoryWrite if self.lanes.iter().any(is_in) => Part::Data(2),
+            TlpKind::MemoryWrite if self.registers.iter().any(|&base| is_in(&(base, 1 << 16))) => {
+                Part::Credits
+            }
+            TlpKind::MemoryWrite if header.length_dw == 1 => Part::Interrupts,
+            TlpKind::MemoryWrite => Part::Status(at),
+            _ => Part::Answers,
+        };
+        Source { device, part }
+    }
+
+    /// Channel whose doorbell a write rings.
+    fn doorbell(&self, device: usize, header: &Header) -> Option<u8> {
+        let offset = header.address.0.checked_sub(self.registers[device])?;
+        let arrays = [engine::H2C, engine::C2H, engine::PEER];
+        let rings =
+            |array: &crosslane_regs::Array| u64::from(array.at(0) + channel::DOORBELL) == offset;
+        let is_write = header.kind == TlpKind::MemoryWrite;
+        arrays.iter().position(rings).filter(|_| is_write).map(|at| at as u8)
+    }
+}
+
+/// What was seen in one step of a workload.
+#[derive(Default)]
+pub struct Step {
+    pub tlps: BTreeMap<Source, Vec<Seen>>,
+    /// First doorbell of each channel of each engine.
+    pub doorbells: BTreeMap<(usize, u8), u64>,
+    /// Register reads that came.
+    pub reads: BTreeMap<usize, Vec<Seen>>,
+}
+
+impl Step {
+    /// When that began which a source works for.
+    pub fn begin_ps(&self, source: &Source) -> Option<u64> {
+        let own = source.channel().and_then(|at| self.doorbells.get(&(source.device, at)));
+        own.or_else(|| self.doorbells.values().min()).copied()
+    }
+}
+
+/// Records of a lab's links.
+#[derive(Clone, Default)]
+pub struct Recorder(Arc<Mutex<Vec<TraceRecord>>>);
+
+impl Recorder {
+    pub fn of(simulation: &Simulation) -> Self {
+        let recorder = Self::default();
+        let records = recorder.0.clone();
+        let sink = move |record: &TraceRecord| {
+            if matches!(record.event, TraceEvent::Tlp { .. }) {
+                records.lock().unwrap().push(*record);
+            }
+        };
+        simulation.with_fabric(|fabric| fabric.set_trace(Box::new(sink)));
+        recorder
+    }
+
+    /// What was seen from each of these times on, up to the next.
+    pub fn steps(&self, places: &Places, begins_ps: &[u64]) -> Vec<Step> {
+        let mut steps: Vec<Step> = begins_ps.iter().map(|_| Step::default()).collect();
+        let mut records = self.0.lock().unwrap().clone();
+        records.sort_by_key(|record| record.time);
+        for record in records {
+            let time_ps = record.time.0;
+            let Some(step) = begins_ps.iter().rposition(|begin| *begin <= time_ps) else {
+                continue;
+            };
+            let step = &mut steps[step];
+            let TraceEvent::Tlp { header, end, .. } = record.event else { continue };
+            let link = |of: &DirectionId| of.link == record.direction.link;
+            let Some(device) = places.links.iter().position(link) else { continue };
+            let seen = Seen { header, time_ps, end_ps: end.0 };
+            if record.direction.way == Way::Up {
+                step.tlps.entry(places.source(device, &header)).or_default().push(seen);
+            } else if let Some(channel) = places.doorbell(device, &header) {
+                step.doorbells.entry((device, channel)).or_insert(seen.end_ps);
+            } else if header.kind == TlpKind::MemoryRead {
+                step.reads.entry(device).or_default().push(seen);
+            }
+        }
+        steps
+    }
+}

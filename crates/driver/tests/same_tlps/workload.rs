@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traffic that is run on both engines.
+
+use crosslane_driver::{
+    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
+    PeerOptions, StreamSource,
+};
+use crosslane_fabric::{DirectionId, Way};
+use crosslane_host::{Bus, Topology};
+use crosslane_lab::{EngineKind, LabBus, Simulation, open};
+use fastrand::Rng;
+
+use crate::seen::{Places, Recorder, Step};
+use crate::setup::*;
+
+/// Bytes of the buffer of each direction.
+const BUFFER: u64 = 512 << 10;
+
+/// What one channel is to do in a step: where in its buffer, and how much.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub kind: ChannelKind,
+    pub pieces: Vec<(u64, u64)>,
+}
+
+/// Where the stream of the H2C channel goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    Nowhere,
+    ToC2h,
+    ToPeer,
+}
+
+/// Steps, one after another; what is in a step happens at once.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub route: Route,
+    pub credits: bool,
+    pub h2c: ChannelOptions,
+    pub writes: ChannelOptions,
+    pub steps: Vec<Vec<Batch>>,
+}
+
+impl Workload {
+    /// One transfer of `bytes`.
+    pub fn single(kind: ChannelKind, options: ChannelOptions, offset: u64, bytes: u64) -> Self {
+        let step = vec![Batch { kind, pieces: vec![(offset, bytes)] }];
+        let (h2c, writes, route) = (options, options, Route::Nowhere);
+        Self { route, credits: false, h2c, writes, steps: vec![step] }
+    }
+
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let route = [Route::Nowhere, Route::ToC2h, Route::ToPeer][rng.usize(..3)];
+        let options = |rng: &mut Rng, payloads: &[Option<u32>]| ChannelOptions {
+            descriptors: match rng.usize(..3) {
+                0 => DescriptorSource::Table,
+                1 => DescriptorSource::Ring { entries: 64 },
+                _ => DescriptorSource::Ring { entries: 1024 },
+            },
+            notification: [Notification::Poll, Notification::Interrupt][rng.usize(..2)],
+            payload_bytes: payloads[rng.usize(..payloads.len())],
+            oversize: false,
+            relaxed_ordering: rng.bool(),
+        };
+        let reads = [None, Some(128), Some(256), Some(512), Some(1024)];
+        let h2c = options(&mut rng, &reads);
+        let writes = options(&mut rng, &[None, Some(64), Some(128)]);
+        let mut workload = Self { route, credits: rng.bool(), h2c, writes, steps: Vec::new() };
+        for _ in 0..rng.usize(1..=2) {
+            let step = workload.random_step(&mut rng);
+            workload.steps.push(step);
+        }
+        workload
+    }
+
+    fn random_step(&self, rng: &mut Rng) -> Vec<Batch> {
+        let most = [64, 600, 5_000, 40_000][rng.usize(..4)];
+        let count = if most > 5_000 { rng.usize(1..=3) } else { rng.usize(1..=24) };
+        let batch = |rng: &mut Rng, kind| {
+            let piece = |_| {
+                let bytes = rng.u64(1..=most);
+                // What goes into a lane is whole double words.
+                let is_peer = kind == ChannelKind::Peer || self.route == Route::ToPeer;
+                let bytes = if is_peer { bytes.div_ceil(4) * 4 } else { bytes };
+                (rng.u64(..8192), bytes)
+            };
+            Batch { kind, pieces: (0..count).map(piece).collect() }
+        };
+        let h2c = batch(rng, ChannelKind::H2c);
+        let sum = h2c.pieces.iter().map(|(_, bytes)| bytes).sum();
+        let fed = |rng: &mut Rng, kind| Batch { kind, pieces: vec![(rng.u64(..4096), sum)] };
+        let (c2h, peer) = match self.route {
+            Route::Nowhere => (batch(rng, ChannelKind::C2h), batch(rng, ChannelKind::Peer)),
+            Route::ToC2h => (fed(rng, ChannelKind::C2h), batch(rng, ChannelKind::Peer)),
+            Route::ToPeer => (batch(rng, ChannelKind::C2h), fed(rng, ChannelKind::Peer)),
+        };
+        let mut step = vec![c2h, peer, h2c];
+        // Some of what does not depend on another is left out.
+        let must_stay = |kind: ChannelKind| match self.route {
+            Route::Nowhere => false,
+            Route::ToC2h => kind != ChannelKind::Peer,
+            Route::ToPeer => kind != ChannelKind::C2h,
+        };
+        step.retain(|batch| must_stay(batch.kind) || rng.bool());
+        if step.is_empty() {
+            let kind = [ChannelKind::H2c, ChannelKind::C2h][rng.usize(..2)];
+            step.push(batch(rng, kind));
+        }
+        step
+    }
+
+    /// Runs it: what was seen in each step, and what lies in the buffer that was written.
+    pub fn run(&self, kind: EngineKind) -> (Vec<Step>, Vec<u8>) {
+        let lab = open("rosta:crosslane").unwrap().with_engines(kind);
+        let simulation = Simulation::new(lab.build_engines(1).unwrap());
+        simulation.set_time_limit(Some(us(100_000)));
+        let recorder = Recorder::of(&simulation);
+        let names = ["fpga1", "fpga2"];
+        let links = names.map(|name| {
+            let port = simulation.find_port(name).unwrap();
+            let link = simulation.with_fabric(|fabric| fabric.port(port).link.unwrap());
+            DirectionId { link, way: Way::Up }
+        });
+        let (begins_ps, buffers, bars, contents) = run(&simulation, async |bus| {
+            let functions = bus.functions().unwrap();
+            let bars = names.map(|name| {
+                let function = functions.iter().find(|info| info.name == name).unwrap();
+                [0, 1].map(|at| (function.bars[at].base.0, function.bars[at].size_bytes))
+            });
+            self.drive(&open_all(&bus, names).await, bars).await
+        });
+        let places = Places {
+            links: links.to_vec(),
+            registers: bars.iter().map(|bars| bars[0].0).collect(),
+            lanes: bars.iter().map(|bars| bars[1]).collect(),
+            buffers,
+        };
+        (recorder.steps(&places, &begins_ps), contents)
+    }
+
+    async fn drive(
+        &self,
+        [card, other]: &[Device<LabBus>; 2],
+        bars: [[(u64, u64); 2]; 2],
+    ) -> (Vec<u64>, Vec<(u64, u64)>, [[(u64, u64); 2]; 2], Vec<u8>) {
+        let (out, back) = (filled(card, BUFFER, 7).await, empty(card, BUFFER).await);
+        let segments = back.segments().iter();
+        let buffers = segments.map(|segment| (segment.address.0, segment.bytes)).collect();
+        let generator = StreamSource::Generator;
+        let (c2h, peer) = match self.route {
+            Route::Nowhere => (generator, generator),
+            Route::ToC2h => (StreamSource::H2c, generator),
+            Route::ToPeer => (generator, StreamSource::H2c),
+        };
+        card.user().route(c2h, peer).await.unwrap();
+        let options = PeerOptions { credits: self.credits, ..PeerOptions::default() };
+        let peer = card.connect(other, options).await.unwrap();
+        let ring = DescriptorSource::Ring { entries: 64 };
+        let of_peer = match self.writes.descriptors {
+            DescriptorSource::Table => ChannelOptions { descriptors: ring, ..self.writes },
+            _ => self.writes,
+        };
+        let mut channels = [
+            card.channel(ChannelKind::H2c, 0, self.h2c).await.unwrap(),
+            card.channel(ChannelKind::C2h, 0, self.writes).await.unwrap(),
+            card.channel(ChannelKind::Peer, 0, of_peer).await.unwrap(),
+        ];
+        let mut begins_ps = Vec::new();
+        for step in &self.steps {
+            sleep(card, us(20)).await;
+            begins_ps.push(card.bus().now().0);
+            let mut tickets = Vec::new();
+            for Batch { kind, pieces } in step {
+                let transfers: Vec<_> = pieces
+                    .iter()
+                    .map(|&(offset, bytes)| match kind {
+                        ChannelKind::H2c => part(&out, offset, offset + bytes, VISIBLE),
+                        ChannelKind::C2h => part(&back, offset, offset + bytes, VISIBLE),
+                        ChannelKind::Peer if self.credits => {
+                            to(peer.target(bytes), CompletionLevel::Acknowledged)
+                        }
+                        ChannelKind::Peer => to(peer.target(bytes), CompletionLevel::Sent),
+                    })
+                    .collect();
+                let at = *kind as usize;
+                // What is in flight must not lie in the same place.
+                let posted =
+                    if *kind == ChannelKind::C2h { apart(pieces, &back) } else { transfers };
+                tickets.push((at, channels[at].post(&posted).await.unwrap()));
+            }
+            for (at, tickets) in tickets {
+                for ticket in tickets {
+                    channels[at].wait(ticket).await.unwrap();
+                }
+            }
+            sleep(card, us(20)).await;
+        }
+        let written = contents(&back);
+        for channel in channels {
+            channel.close().await.unwrap();
+        }
+        peer.close().await.unwrap();
+        (begins_ps, buffers, bars, written)
+    }
+}
+
+const VISIBLE: CompletionLevel = CompletionLevel::Visible;
+
+/// Pieces of the same lengths and offsets within a page, one behind the other.
+fn apart(
+    pieces: &[(u64, u64)],
+    back: &crosslane_driver::Buffer<LabBus>,
+) -> Vec<crosslane_driver::Transfer<LabBus>> {
+    let mut next = 0;
+    let mut place = |&(offset, bytes): &(u64, u64)| {
+        let begin = next + offset % 128;
+        next = begin + bytes;
+        part(back, begin, begin + bytes, VISIBLE)
+    };
+    pieces.iter().map(&mut place).collect()
+}
