@@ -65,9 +65,12 @@ fn compare_steps(model: &Step, rtl: &Step, is_timed: bool) -> Result<Worst, Stri
         let ours = model.tlps.get(source).unwrap_or(&empty);
         let theirs = rtl.tlps.get(source).unwrap_or(&empty);
         // One status block, or interrupt, may stand for several descriptors: how many of them are
-        // complete when it is built is a matter of clocks. Of these the last one counts.
+        // complete when it is built is a matter of clocks. So is whether a stream that shares its
+        // link pauses for long enough for its credits to be returned. Of these the last one counts.
         let (ours, theirs) = match source.part {
-            Part::Status(_) | Part::Interrupts if !is_timed => (last(ours), last(theirs)),
+            Part::Status(_) | Part::Interrupts | Part::Credits if !is_timed => {
+                (last(ours), last(theirs))
+            }
             _ => (&ours[..], &theirs[..]),
         };
         let fields = |seen: &Seen| seen.header;
@@ -101,7 +104,7 @@ fn compare_steps(model: &Step, rtl: &Step, is_timed: bool) -> Result<Worst, Stri
                 largest = difference;
             }
         }
-        if let [first, .., last] = &ours[..] {
+        if let [first, .., last] = ours {
             let (first_rtl, last_rtl) = (theirs[0], theirs[theirs.len() - 1]);
             let took = (last.time_ps - first.time_ps) as i64;
             let took_rtl = (last_rtl.time_ps - first_rtl.time_ps) as i64;
