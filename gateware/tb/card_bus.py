@@ -59,6 +59,7 @@ class CardBus:
         self.boundary = 64
         self.completion_bytes = None  # length of completions; none: any
         self.shuffled = True
+        self.shuffled_reads = None  # only so many of the oldest reads change places; none: all
         self.spoil = None
         self.messages: list[int] = []  # data of the interrupts
         self.writes: list[Tlp] = []  # all that the card has written
@@ -249,7 +250,9 @@ class CardBus:
                 ready = [one for one in self._waiting if one[0] <= self.clocks.now]
                 if not ready:
                     break
-                one = self.random.choice(ready) if self.shuffled else ready[0]
+                one = (
+                    self.random.choice(ready[: self.shuffled_reads]) if self.shuffled else ready[0]
+                )
                 if one[1]:
                     self.source.queue.append(one[1].popleft())
                 if not one[1]:
