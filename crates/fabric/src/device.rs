@@ -58,9 +58,9 @@ pub trait Device: Any + Send {
     /// A TLP has reached the logic of the device, clean and in order.
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed;
 
-    /// A device that takes TLPs in a beat a clock says so here. The port's receive latency ends with
-    /// a TLP's last beat: [`receive`](Self::receive) comes so much earlier that its first beat can
-    /// be taken in then, but not before the TLP has come whole.
+    /// A device that takes TLPs in a beat a clock says so here. The port's receive latency ends
+    /// with a TLP's last beat: [`receive`](Self::receive) comes so much earlier that its first
+    /// beat can be taken in then, but not before the TLP has come whole.
     fn intake(&self) -> Option<Intake> {
         None
     }

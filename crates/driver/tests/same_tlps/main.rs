@@ -182,10 +182,9 @@ fn random_workloads_are_the_same() {
             Ok(worst) => println!("seed {seed}: {worst:?}"),
             Err(error) => {
                 failed += 1;
-                println!(
-                    "seed {seed}: {error} again: CROSSLANE_SEEDS={seed}..{} {REPLAY}\n{workload:?}\n",
-                    seed + 1
-                );
+                let next = seed + 1;
+                println!("seed {seed}: {error} again: CROSSLANE_SEEDS={seed}..{next} {REPLAY}");
+                println!("{workload:?}\n");
             }
         }
     }
