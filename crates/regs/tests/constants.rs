@@ -50,10 +50,10 @@ fn an_array_has_an_end() {
 
 #[test]
 fn encodings_know_what_they_mean() {
-    for bits in 0..9 {
+    for bits in 0..10 {
         assert_eq!(ChannelError::from_bits(bits).map(ChannelError::bits), Some(bits));
     }
-    assert_eq!(ChannelError::from_bits(9), None);
+    assert_eq!(ChannelError::from_bits(10), None);
     assert_eq!(ChannelState::from_bits(2), Some(ChannelState::Stopped));
     assert_eq!(ChannelState::from_bits(3), None);
     assert_eq!(DescriptorSource::CommandPort.bits(), 2);
