@@ -76,7 +76,8 @@ def simulate(
         os.environ.setdefault("CCACHE_DIR", str(BUILD / "ccache"))
         os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
         flags += " OBJCACHE=ccache"
-    os.environ.setdefault("MAKEFLAGS", flags)
+    # In place of what a `make` that runs this has set.
+    os.environ["MAKEFLAGS"] = flags
     parameters = parameters or {}
     if top_file is None:
         top_file = next(RTL.rglob(f"{top}.sv"))
