@@ -70,8 +70,9 @@ module arbiter_properties
   );
 
   // TLPs of other sources that were begun while one could have gone.
-  logic [SOURCES-1:0] can, begins;
+  logic [SOURCES-1:0] can, begins, behind;
   logic [SOURCES-1:0][COUNT_BITS-1:0] passed, ahead;
+  assign behind = arbiter.turn.g_many.behind;
   assign begins = s_valid & s_ready & ~partway[SOURCES-1:0];
 
   always_comb begin
@@ -81,8 +82,8 @@ module arbiter_properties
       // How many may still go before it: those ahead in the turn.
       ahead[n] = '0;
       for (int unsigned m = 0; m < SOURCES; m++) begin
-        if (m != n && (arbiter.behind[n] ? (arbiter.behind[m] && m < n) :
-                       (arbiter.behind[m] || m < n))) begin
+        if (m != n && (behind[n] ? (behind[m] && m < n) :
+                       (behind[m] || m < n))) begin
           ahead[n] = ahead[n] + 1'b1;
         end
       end
@@ -124,7 +125,7 @@ module arbiter_properties
       // An answer that may go is passed by nobody.
       if (s_answer_valid && room_i.completion && !partway[SOURCES]) assert (begins == '0);
       // The turn is always of the form: all from a place on.
-      assert ((~arbiter.behind & (~arbiter.behind + 1'b1)) == '0);
+      assert ((~behind & (~behind + 1'b1)) == '0);
       for (int unsigned n = 0; n < SOURCES; n++) begin
         if (can[n] && !partway[n]) assert (8'(passed[n]) + 8'(ahead[n]) <= 8'(SOURCES - 1));
       end

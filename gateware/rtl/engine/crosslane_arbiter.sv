@@ -54,7 +54,7 @@ module crosslane_arbiter
   // --- Who is next ---------------------------------------------------------------------------
   places_t valid, last, ready, chosen, holder;
   logic is_free, is_within;  // within a TLP, which is the holder's
-  logic [SOURCES-1:0] can, behind, can_behind, among, next;
+  logic [SOURCES-1:0] can, next;
 
   assign valid = {s_valid, s_answer_valid};
   assign last  = {s_last, s_answer_last};
@@ -65,10 +65,16 @@ module crosslane_arbiter
     end
   end
 
-  // From the turn on, else from the first on; of those the first.
-  assign can_behind = can & behind;
-  assign among = (can_behind != '0) ? can_behind : can;
-  assign next = among & (~among + 1'b1);
+  crosslane_turn #(
+      .COUNT(SOURCES)
+  ) turn (
+      .clk,
+      .rst,
+      .valid (can),
+      .taken (is_within ? '0 : s_valid & s_ready),
+      .chosen(next),
+      .index ()
+  );
 
   always_comb begin
     if (is_within) begin
@@ -92,12 +98,9 @@ module crosslane_arbiter
     if (moves) begin
       is_within <= !ends;
       holder <= chosen;
-      // The turn goes to those behind the one that is served; with the last of them, to all.
-      if (!is_within && !chosen[0]) behind <= ~(next | (next - 1'b1));
     end
     if (rst) begin
       is_within <= 1'b0;
-      behind <= '1;
     end
   end
 

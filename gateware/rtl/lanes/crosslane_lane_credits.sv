@@ -79,20 +79,24 @@ module crosslane_lane_credits
   end
 
   // --- Which lane's turn it is ---------------------------------------------------------------
-  logic [LANES-1:0] ahead, candidates;  // lanes from the turn on
+  logic [LANES-1:0] next;
   logic [LANE_BITS-1:0] chosen;
   logic build;
 
   assign pending = (|coming) && function_i.bus_master;
   assign build = (|due) && function_i.bus_master && (!m_credit_valid || m_credit_ready);
-  assign candidates = |(due & ahead) ? due & ahead : due;
+  assign told = build ? next : '0;
 
-  always_comb begin
-    chosen = '0;
-    for (int unsigned n = LANES; n > 0; n--) if (candidates[n-1]) chosen = LANE_BITS'(n - 1);
-    told = '0;
-    told[chosen] = build;
-  end
+  crosslane_turn #(
+      .COUNT(LANES)
+  ) turn (
+      .clk,
+      .rst,
+      .valid (due),
+      .taken (told),
+      .chosen(next),
+      .index (chosen)
+  );
 
   // --- The write -----------------------------------------------------------------------------
   logic [LANE_BITS-1:0] lane_sent;
@@ -108,14 +112,10 @@ module crosslane_lane_credits
       address <= lane_settings[chosen].credit_address[63:2];
       requester <= function_i.routing_id;
       count <= drained[chosen];
-      for (int unsigned n = 0; n < LANES; n++) ahead[n] <= LANE_BITS'(n) > chosen;
     end
     // A count of before the restart would be a credit that nobody has given. 0 gives none.
     if (lane_settings[build?chosen : lane_sent].restart) count <= '0;
-    if (rst) begin
-      m_credit_valid <= 1'b0;
-      ahead <= '1;
-    end
+    if (rst) m_credit_valid <= 1'b0;
   end
 
   assign m_credit_first = 1'b1;

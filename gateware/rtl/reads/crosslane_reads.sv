@@ -138,7 +138,7 @@ module crosslane_reads
       .clk,
       .rst,
       .valid (fetch_can),
-      .taken (fetch_begins),
+      .taken (fetch_ready),
       .chosen(fetch_ready),
       .index (fetcher)
   );
@@ -156,7 +156,7 @@ module crosslane_reads
       .clk,
       .rst,
       .valid (can),
-      .taken (data_begins),
+      .taken (read_ready),
       .chosen(chosen),
       .index (channel)
   );
@@ -395,7 +395,7 @@ module crosslane_reads
       .clk,
       .rst,
       .valid (done),
-      .taken (done_free),
+      .taken (done_ready),
       .chosen(done_chosen),
       .index (done_channel)
   );

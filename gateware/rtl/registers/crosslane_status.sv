@@ -59,23 +59,26 @@ module crosslane_status
 
   // --- What is due -----------------------------------------------------------------------------
   // A restart forgets it in the clock in which it comes.
-  logic [CHANNELS-1:0] status_due, interrupt_due, any_due, behind;
+  logic [CHANNELS-1:0] status_due, interrupt_due, any_due;
   for (genvar n = 0; n < CHANNELS; n++) begin : g_due
     assign status_due[n] = due[n].status_due && !settings[n].restart;
     assign interrupt_due[n] = due[n].interrupt_due && !settings[n].restart;
   end
   assign any_due = status_due | interrupt_due;
 
-  // Channels from the one whose turn it is; all, where none of these has anything.
-  logic [CHANNELS-1:0] passed;  // those ahead of the turn
+  // A channel has had its turn when its block is built.
+  logic [CHANNELS-1:0] has_turn;
   logic [CHANNEL_BITS-1:0] chosen, channel;
-  assign behind = any_due & ~passed;
-  always_comb begin
-    chosen = '0;
-    for (int n = CHANNELS - 1; n >= 0; n--) begin
-      if ((behind != '0) ? behind[n] : any_due[n]) chosen = CHANNEL_BITS'(n);
-    end
-  end
+  crosslane_turn #(
+      .COUNT(CHANNELS)
+  ) turn (
+      .clk,
+      .rst,
+      .valid (any_due),
+      .taken (has_turn),
+      .chosen(),
+      .index (chosen)
+  );
 
   // Vectors that may be sent.
   logic [31:0] pending, sendable;
@@ -105,6 +108,8 @@ module crosslane_status
     status_taken = function_i.bus_master ? '0 : status_due;
     interrupt_taken = function_i.bus_master ? '0 : interrupt_due;
     if (sends_block) status_taken[channel] = 1'b1;
+    has_turn = '0;
+    has_turn[channel] = sends_block;
     if (notes_interrupt) interrupt_taken[channel] = 1'b1;
   end
 
@@ -119,13 +124,11 @@ module crosslane_status
       BUILD_BLOCK: if (is_free || sendable != '0) step <= CHOOSE;
       default: if (is_free && msix_ready) step <= CHOOSE;
     endcase
-    if (sends_block) passed <= (CHANNELS'(2) << channel) - 1'b1;
     if (sends_message) pending[msix_vector] <= 1'b0;
     if (notes_interrupt && vector < 16'(VECTORS)) pending[vector[4:0]] <= 1'b1;
     if (!function_i.bus_master) step <= CHOOSE;
     if (rst) begin
       step <= CHOOSE;
-      passed <= '0;
       pending <= '0;
     end
   end

@@ -58,7 +58,6 @@ module crosslane_peer_credit
   assign beyond = credit - waiting_sent;
   assign complete_valid = waiting && !(waiting_awaits && beyond[31]);
 
-  // verilator lint_off PINCONNECTEMPTY
   crosslane_fifo #(
       .WIDTH(67),
       .DEPTH(DEPTH)
@@ -73,6 +72,5 @@ module crosslane_peer_credit
       .m_data({waiting_awaits, complete_status, complete_interrupt, waiting_sent, waiting_bytes}),
       .count()
   );
-  // verilator lint_on PINCONNECTEMPTY
 
 endmodule

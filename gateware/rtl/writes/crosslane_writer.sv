@@ -102,7 +102,6 @@ module crosslane_writer
       .m_chunk(chunk)
   );
 
-  // verilator lint_off PINCONNECTEMPTY
   crosslane_fifo #(
       .WIDTH(CHUNK_BITS),
       .DEPTH(4)
@@ -117,7 +116,6 @@ module crosslane_writer
       .m_data(head_bits),
       .count()
   );
-  // verilator lint_on PINCONNECTEMPTY
   assign head = write_chunk_t'(head_bits);
 
   // --- Beats ---------------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// Whose turn it is: the first that wants it, from the place behind the one that had it last.
+// Whose turn it is: the first that wants it, from the place behind the one that had it last. Who is
+// chosen has had its turn when `taken` says so: in the same clock, or later, where a choice is a clock
+// ahead of what is made of it.
 
 module crosslane_turn #(
     parameter  int unsigned COUNT      = 4,
@@ -9,7 +11,7 @@ module crosslane_turn #(
     input  logic                  clk,
     input  logic                  rst,
     input  logic [     COUNT-1:0] valid,
-    input  logic                  taken,   // the one that is chosen has its turn
+    input  logic [     COUNT-1:0] taken,   // who has its turn now: one, or none
     output logic [     COUNT-1:0] chosen,
     output logic [INDEX_BITS-1:0] index    // of chosen; 0 if there is none
 );
@@ -30,7 +32,7 @@ module crosslane_turn #(
       end
     end
     always_ff @(posedge clk) begin
-      if (taken) behind <= ~(chosen | (chosen - 1'b1));
+      if (taken != '0) behind <= ~(taken | (taken - 1'b1));
       if (rst) behind <= '0;
     end
   end
