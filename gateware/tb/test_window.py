@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_window against an AXI4 memory: writes, reads and their completions, errors, rates."""
 
-import logging
 import os
 import random
 from pathlib import Path
 
 import cocotb
 import pytest
+from axi_memory import AxiMemory
 from cocotb.triggers import RisingEdge
-from cocotbext.axi import AxiBus, AxiRam
+from cocotbext.axi import AxiResp
 from packed import CONSTANTS, pack
-from simulate import simulate
+from simulate import simulate, widths
 from stream_bench import Bench, Sink, Source, Tlp
 
 TOP = Path(__file__).resolve().parent / "tops" / "window_on_memory.sv"
@@ -35,7 +35,6 @@ class Window:
         self.memory = bytearray(self.random.randbytes(MEMORY_BYTES))
         self.tag = 0
         self.expected = []  # (header fields, payload or None where any)
-        self.beats = []  # clocks of W beats
         self.failures = 0
 
     def drive_function(self):
@@ -48,38 +47,21 @@ class Window:
         """Memory, clock and reset."""
         dut = self.dut
         self.drive_function()
-        self.ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=MEMORY_BYTES)
-        self.ram.write(0, bytes(self.memory))
+        self.content = bytearray(self.memory)
+        self.port = AxiMemory(dut, "m_axi", self.content, self.random)
         await self.bench.reset(3)
         await self.bench.step(3)
         cocotb.start_soon(self.watch())
 
     async def watch(self):
-        """Counts beats into the memory and writes that it has refused."""
-        dut = self.dut
+        """Counts writes that the memory has refused."""
         while True:
-            await RisingEdge(dut.clk)
-            if int(dut.m_axi_wvalid.value) and int(dut.m_axi_wready.value):
-                self.beats.append(self.bench.clock)
-            self.failures += int(dut.write_failed.value)
+            await RisingEdge(self.dut.clk)
+            self.failures += int(self.dut.write_failed.value)
 
     def pauses(self, chance):
         """How often the memory and the streams refuse and pause."""
-
-        def generator():
-            while True:
-                yield self.random.random() < chance
-
-        ram = self.ram
-        channels = [
-            ram.write_if.aw_channel,
-            ram.write_if.w_channel,
-            ram.write_if.b_channel,
-            ram.read_if.ar_channel,
-            ram.read_if.r_channel,
-        ]
-        for channel in channels:
-            channel.set_pause_generator(generator())
+        self.port.pause(chance)
         self.source.pause = self.sink.pause = chance
 
     def request(self, kind, at, words, first, last, payload=b"", **changes):
@@ -168,7 +150,7 @@ class Window:
                 (n, shown[n], header[n]) for n in header if shown[n] != header[n]
             ]
             assert tlp.payload == payload
-        assert self.ram.read(0, MEMORY_BYTES) == bytes(self.memory)
+        assert self.content == self.memory
         self.expected.clear()
         self.sink.taken.clear()
 
@@ -241,7 +223,8 @@ async def a_beat_each_clock(dut):
     tlps = [w.write(256 * n, w.random.randbytes(256)) for n in range(24)]
     await w.finish()
     beats = 24 * 256 // size
-    assert w.beats[-1] - w.beats[0] + 1 == len(w.beats) == beats
+    written = w.port.write_beats
+    assert written[-1] - written[0] + 1 == len(written) == beats
     assert tlps[-1].last_clock - tlps[0].first_clock + 1 == beats
     # Small ones: one a clock, as long as the memory answers as fast.
     tlps = [w.write(size * n, w.random.randbytes(4)) for n in range(16)]
@@ -263,39 +246,28 @@ async def a_beat_each_clock(dut):
 async def errors_of_the_memory_abort(dut):
     w = Window(dut, 3, max_payload=0)
     await w.start()
-    good = w.ram.read_if._read
-
-    async def refused(*_, **__):
-        raise IndexError("no such address")
-
     w.read(0, 32)
     await w.finish()
-    # The memory's model says so itself.
-    logging.getLogger("cocotb.window_on_memory.m_axi").setLevel(logging.ERROR)
-    w.ram.read_if._read = refused
-    for words in [1, 32, 200]:
-        w.read(64, words, aborts=True)
-    await w.finish()
-    w.ram.read_if._read = good
-    for words in [200, 1]:
-        w.read(64, words)
-    await w.finish()
-    # A write cannot be answered, but it is told.
-    assert w.failures == 0
-    good = w.ram.write_if._write
-    w.ram.write_if._write = refused
-    w.write(0, bytes(w.memory[:4]))
-    await w.finish()
-    w.ram.write_if._write = good
-    assert w.failures == 1
+    for n, response in enumerate([AxiResp.SLVERR, AxiResp.DECERR]):
+        w.port.refuses, w.port.response = (lambda address: True), response
+        for words in [1, 32, 200]:
+            w.read(64, words, aborts=True)
+        await w.finish()
+        w.port.refuses = None
+        for words in [200, 1]:
+            w.read(64, words)
+        await w.finish()
+        # A write cannot be answered, but it is told.
+        assert w.failures == n
+        w.port.refuses = lambda address: True
+        w.write(0, bytes(w.memory[:4]))
+        # The memory is as it was.
+        w.memory[:4] = w.content[:4]
+        await w.finish()
+        assert w.failures == n + 1
 
 
-SHAPES = [64, 256]
-if os.environ.get("GATEWARE_ALL"):
-    SHAPES = [64, 128, 256, 512]
-
-
-@pytest.mark.parametrize("data_bits", SHAPES)
+@pytest.mark.parametrize("data_bits", widths(64, 256))
 def test_window(data_bits):
     parameters = {"DATA_BITS": data_bits, "ADDRESS_BITS": 16}
     simulate(__file__, "window_on_memory", parameters, top_file=TOP)

@@ -2,7 +2,7 @@
 //
 // In front of a C2H channel: what it writes to the host comes out of the card's memory where
 // `enable` is set, else from the stream, as if this were not there. `enable` changes only while the
-// channel has nothing.
+// channel has nothing, but for what a restart gives up.
 
 module crosslane_memory_c2h
   import crosslane_pkg::*;
@@ -43,7 +43,7 @@ module crosslane_memory_c2h
     input logic [1:0] m_axi_rresp,
     input logic m_axi_rlast
 );
-  logic read_ready, read_valid, read_failed, offers;
+  logic read_ready, read_valid, read_failed, in_memory, offers;
   logic [15:0] read_available;
   logic [DATA_BITS-1:0] read_data;
   descriptor_t read_descriptor;
@@ -52,16 +52,20 @@ module crosslane_memory_c2h
   assign m_descriptor_valid = enable ? read_valid : s_descriptor_valid;
   assign m_descriptor = enable ? read_descriptor : s_descriptor;
 
-  assign s_feed_take = m_feed_take && !enable;
-  assign m_feed_available = !enable ? s_feed_available : offers ? read_available : '0;
-  assign m_feed_data = enable ? read_data : s_feed_data;
-  assign m_feed_failed = enable && offers && read_failed;
+  assign s_feed_take = m_feed_take && !in_memory;
+  assign m_feed_available = !in_memory ? s_feed_available : offers ? read_available : '0;
+  assign m_feed_data = in_memory ? read_data : s_feed_data;
+  assign m_feed_failed = in_memory && offers && read_failed;
 
   // Behind a restart the channel may still have a TLP to finish that was begun before it. That is
-  // done when it takes up a descriptor, and what is read for that must not go into the old TLP.
+  // done when it takes up a descriptor: nothing that is for the new one must go into the old TLP.
   always_ff @(posedge clk) begin
-    if (m_descriptor_valid && m_descriptor_ready) offers <= 1'b1;
+    if (m_descriptor_valid && m_descriptor_ready && !forget) begin
+      in_memory <= enable;
+      offers <= 1'b1;
+    end
     if (rst || forget) offers <= 1'b0;
+    if (rst) in_memory <= 1'b0;
   end
 
   crosslane_memory_read #(
@@ -79,7 +83,7 @@ module crosslane_memory_c2h
       .m_descriptor(read_descriptor),
       .feed_available(read_available),
       .feed_move(m_feed_move),
-      .feed_take(m_feed_take && enable && offers),
+      .feed_take(m_feed_take && in_memory && offers),
       .feed_take_back(m_feed_take_back),
       .feed_take_bytes(m_feed_take_bytes),
       .feed_data(read_data),

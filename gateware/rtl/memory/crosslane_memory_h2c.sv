@@ -2,7 +2,8 @@
 //
 // Between crosslane_reads and an H2C channel: what has been read goes into the card's memory where
 // `enable` is set, else to the stream, as if this were not there. The channel hears of bytes when
-// they are in the memory. `enable` changes only while the channel has nothing.
+// they are in the memory. `enable` changes only while the channel has nothing, but for what a
+// restart gives up: until bursts that were begun are done, the feed is the memory's.
 
 module crosslane_memory_h2c
   import crosslane_pkg::*;
@@ -66,6 +67,9 @@ module crosslane_memory_h2c
   logic [6:0] write_take_bytes;
   error_e stop_error;
   logic [63:0] stop_address;
+  logic in_memory;  // the feed is the memory's, not the stream's
+
+  assign in_memory = enable || busy;
 
   assign m_descriptor_valid = s_descriptor_valid && (!enable || jobs_ready);
   assign s_descriptor_ready = m_descriptor_ready && (!enable || jobs_ready);
@@ -76,11 +80,11 @@ module crosslane_memory_h2c
   assign m_failed_error = enable ? stop_error : s_failed_error;
   assign m_failed_address = enable ? stop_address : s_failed_address;
 
-  assign m_feed_available = enable ? '0 : s_feed_available;
-  assign s_feed_move = enable ? write_move : m_feed_move;
-  assign s_feed_take = enable ? write_take : m_feed_take;
-  assign s_feed_take_back = enable ? write_take_back : m_feed_take_back;
-  assign s_feed_take_bytes = enable ? write_take_bytes : m_feed_take_bytes;
+  assign m_feed_available = in_memory ? '0 : s_feed_available;
+  assign s_feed_move = in_memory ? write_move : m_feed_move;
+  assign s_feed_take = in_memory ? write_take : m_feed_take;
+  assign s_feed_take_back = in_memory ? write_take_back : m_feed_take_back;
+  assign s_feed_take_bytes = in_memory ? write_take_bytes : m_feed_take_bytes;
 
   crosslane_memory_write #(
       .DATA_BITS(DATA_BITS),

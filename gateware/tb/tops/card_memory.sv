@@ -11,7 +11,7 @@ module card_memory
     parameter int unsigned DATA_BITS = 256,
     parameter int unsigned TAGS = 64,
     parameter int unsigned MAX_WRITE = 1024,
-    parameter int unsigned TIMEOUT_CLOCKS = 3000,
+    parameter int unsigned TIMEOUT_CLOCKS = 12000,  // what all tags carry takes 4096 at 64 bits
     parameter int unsigned MEMORY_BITS = 20,
     parameter int unsigned WINDOW_BITS = 16,
     localparam int unsigned BYTES = DATA_BITS / 8

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The card's memory on an AXI4 port: it pauses, refuses, and looks whether rules are kept.
+
+The memory itself is cocotbext-axi's, which looks at `last` too.
+"""
+
+import itertools
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import cocotb
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import AxiBus, AxiRam, AxiResp
+
+# AMBA AXI4 A3.4.1: a burst does not cross a boundary of 4 KiB.
+BOUNDARY = 4096
+INCREMENTING = 1
+
+
+@dataclass(frozen=True)
+class Burst:
+    """A burst that the port has asked for: its first byte, and its beats."""
+
+    address: int
+    beats: int
+
+
+class AxiMemory:
+    """`content`, on the port `prefix` of a module.
+
+    `refuses`, if set, is called with an address and says whether that is an error; `response` is
+    the error that is told then.
+    """
+
+    def __init__(self, dut, prefix: str, content: bytearray, seed: random.Random, most_beats=256):
+        self.content = content
+        self.refuses: Callable[[int], bool] | None = None
+        self.response = AxiResp.SLVERR
+        self.writes: list[Burst] = []
+        self.reads: list[Burst] = []
+        # Clocks of beats into the memory, counted from its first.
+        self.write_beats: list[int] = []
+        self._dut, self._prefix, self._seed = dut, prefix, seed
+        self._most_beats = most_beats
+        self._bytes = len(self._port("wdata")) // 8
+        bus = AxiBus.from_prefix(dut, prefix)
+        ram = AxiRam(bus, dut.clk, dut.rst, mem=content)
+        self._channels = [ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel]
+        self._channels += [ram.read_if.ar_channel, ram.read_if.r_channel]
+        for part in (ram.write_if, ram.read_if):
+            # What it refuses it would tell.
+            part.log.setLevel(logging.ERROR)
+        ram.write_if._write = self._guarded(ram.write_if._write)
+        ram.read_if._read = self._guarded(ram.read_if._read)
+        for channel, field in [(ram.write_if.b_channel, "bresp"), (ram.read_if.r_channel, "rresp")]:
+            channel.send = self._answering(channel.send, field)
+        cocotb.start_soon(self._watch())
+
+    def pause(self, how_often: float) -> None:
+        """Makes every channel pause so often."""
+        for channel in self._channels:
+            channel.set_pause_generator(self._seed.random() < how_often for _ in itertools.count())
+
+    def _port(self, name: str):
+        return getattr(self._dut, f"{self._prefix}_{name}")
+
+    def _guarded(self, access):
+        async def guarded(address, what):
+            if self.refuses and self.refuses(address):
+                raise MemoryError("there is nothing")
+            return await access(address, what)
+
+        return guarded
+
+    def _answering(self, send, field):
+        async def answering(answer):
+            if getattr(answer, field) == AxiResp.SLVERR:
+                setattr(answer, field, self.response)
+            await send(answer)
+
+        return answering
+
+    async def _watch(self):
+        # Of each of the port's channels: what waited in the clock before.
+        waiting = dict.fromkeys(["aw", "w", "ar"])
+        payload = {"aw": ["awaddr", "awlen"], "w": ["wdata", "wstrb", "wlast"]}
+        payload["ar"] = ["araddr", "arlen"]
+        for now in itertools.count():
+            await RisingEdge(self._dut.clk)
+            if self._dut.rst.value:
+                waiting = dict.fromkeys(waiting)
+                continue
+            for name, before in waiting.items():
+                valid = bool(self._port(f"{name}valid").value)
+                # AMBA AXI4 A3.2.1: what is valid stays as it is until it is taken.
+                assert valid or before is None, f"{self._prefix}_{name}valid fell"
+                waiting[name] = None
+                if not valid:
+                    continue
+                shown = [int(self._port(field).value) for field in payload[name]]
+                assert before in (None, shown), f"{self._prefix}: {name} changed while it waited"
+                if not self._port(f"{name}ready").value:
+                    waiting[name] = shown
+                elif name == "w":
+                    self.write_beats.append(now)
+                else:
+                    self._look_at(name, *shown)
+
+    def _look_at(self, name: str, address: int, length: int) -> None:
+        burst = Burst(address, length + 1)
+        assert burst.beats <= self._most_beats, f"{self._prefix}: {burst}"
+        first = address // self._bytes * self._bytes
+        last = first + burst.beats * self._bytes - 1
+        assert first // BOUNDARY == last // BOUNDARY, f"{self._prefix}: {burst} crosses 4 KiB"
+        assert 1 << int(self._port(f"{name}size").value) == self._bytes
+        assert int(self._port(f"{name}burst").value) == INCREMENTING
+        (self.writes if name == "aw" else self.reads).append(burst)
