@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// What comes for the reads. What happens to a tag is one of a sequence of events, one a clock, that
+// go through intake, table and placement in order: completions, and between them visits, reads that
+// are given up and the set-up after reset. Out come bytes for their places and, behind them, what is
+// known of a read.
+
+module crosslane_read_answers
+  import crosslane_pkg::*;
+  import crosslane_reads_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned H2C = 1,
+    parameter int unsigned FETCHERS = 3,
+    parameter int unsigned USED_TAGS = 76,
+    parameter int unsigned TAG_BITS = 7,
+    parameter int unsigned USE_BITS = 1,
+    parameter int unsigned POSITION_BITS = 16,
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    localparam int unsigned BYTES = DATA_BITS / 8,
+    localparam int unsigned H2C_BITS = (H2C > 1) ? $clog2(H2C) : 1
+) (
+    input logic clk,
+    input logic rst,
+    // Only parts of what all know of the function and of time are needed here.
+    // verilator lint_off UNUSEDSIGNAL
+    input function_t function_i,
+    input logic [63:0] time_i,  // clocks
+    // verilator lint_on UNUSEDSIGNAL
+    output logic initialising,  // tags are set up: nothing begins
+    // Reads that begin; their end in the memory of who asks.
+    input logic begin_valid,
+    input logic [TAG_BITS-1:0] begin_tag,
+    input logic [USE_BITS-1:0] begin_use,
+    input logic [POSITION_BITS-1:0] begin_end,
+    input logic [12:0] begin_bytes,
+    input logic [6:0] begin_low,
+    input logic [H2C_BITS-1:0] begin_channel,
+    // Reads that are given up, of requesters that give up all.
+    input logic give_up_valid,
+    output logic give_up_ready,
+    input logic [TAG_BITS-1:0] give_up_tag,
+    input logic [H2C+FETCHERS-1:0] giving_up,
+    // Completions.
+    input logic s_completion_valid,
+    output logic s_completion_ready,
+    input tlp_header_t s_completion_header,
+    input logic s_completion_first,
+    input logic s_completion_last,
+    input logic [DATA_BITS-1:0] s_completion_data,
+    // The tag of an event, and what becomes of it.
+    output logic [TAG_BITS-1:0] tag,
+    output logic [USE_BITS-1:0] tag_use,
+    output logic is_fetch,
+    output logic [H2C_BITS-1:0] tag_channel,
+    output logic no_longer_waits,
+    output logic freed,
+    output logic unexpected,  // pulses
+    output logic timed_out,
+    output logic refused,
+    // Bytes to their places.
+    output logic write_valid,
+    output logic write_is_fetch,
+    output logic [H2C_BITS-1:0] write_channel,
+    output logic [TAG_BITS-1:0] write_tag,
+    output logic [POSITION_BITS-1:0] write_position,
+    output logic [DATA_BITS-1:0] write_data,
+    output logic [BYTES-1:0] write_enable,
+    output logic write_last,
+    // What is known of a read, behind its bytes.
+    output logic known_valid,
+    output logic [TAG_BITS-1:0] known_tag,
+    output logic known_parity,
+    output answer_t known_answer
+);
+  // A time-out is told to within a 128th, never too short.
+  localparam int unsigned TICK_BITS = 10;
+  localparam int unsigned TICK_SHIFT = (TIMEOUT_CLOCKS > 256) ? $clog2(TIMEOUT_CLOCKS) - 8 : 0;
+  localparam int unsigned TIMEOUT_TICKS = (TIMEOUT_CLOCKS + (1 << TICK_SHIFT) - 1) >> TICK_SHIFT;
+
+  logic hold, inject_ready, inject_valid;
+  logic [TAG_BITS-1:0] inject_tag;
+  tag_event_e inject_event, event_kind;
+  logic event_valid;
+  logic [9:0] event_tag;
+  completion_t event_completion;
+  logic beat_valid, beat_first, beat_last;
+  logic [DATA_BITS-1:0] beat_data;
+  logic [1:0] beat_skip;
+  logic [$clog2(BYTES)-1:0] beat_end;
+
+  crosslane_tag_visits #(
+      .TAG_BITS(TAG_BITS)
+  ) visits (
+      .clk,
+      .rst,
+      .initialising,
+      .give_up_valid,
+      .give_up_ready,
+      .give_up_tag,
+      .hold,
+      .inject_ready,
+      .inject_valid,
+      .inject_event,
+      .inject_tag
+  );
+
+  crosslane_completion_intake #(
+      .DATA_BITS(DATA_BITS),
+      .TAG_BITS (TAG_BITS)
+  ) intake (
+      .clk,
+      .rst,
+      .function_i,
+      .s_valid (s_completion_valid),
+      .s_ready (s_completion_ready),
+      .s_header(s_completion_header),
+      .s_first (s_completion_first),
+      .s_last  (s_completion_last),
+      .s_data  (s_completion_data),
+      .hold,
+      .inject_ready,
+      .inject_valid,
+      .inject_event,
+      .inject_tag,
+      .event_valid,
+      .event_kind,
+      .event_tag,
+      .event_completion,
+      .beat_valid,
+      .beat_first,
+      .beat_last,
+      .beat_data,
+      .beat_skip,
+      .beat_end
+  );
+
+  logic placed, answer_valid, answer_whole;
+  logic [POSITION_BITS-1:0] place;
+  logic [2:0] answer_error;
+  logic [12:0] answer_missing, answer_bytes;
+
+  crosslane_tag_table #(
+      .FETCHERS     (FETCHERS),
+      .H2C          (H2C),
+      .USED_TAGS    (USED_TAGS),
+      .TAG_BITS     (TAG_BITS),
+      .USE_BITS     (USE_BITS),
+      .POSITION_BITS(POSITION_BITS),
+      .TICK_BITS    (TICK_BITS),
+      .TIMEOUT_TICKS(TIMEOUT_TICKS)
+  ) table_i (
+      .clk,
+      .function_i,
+      .tick(time_i[TICK_SHIFT+:TICK_BITS]),
+      .begin_valid(begin_valid || initialising),
+      .begin_tag(initialising ? inject_tag : begin_tag),
+      .begin_use(initialising ? '1 : begin_use),
+      .begin_end,
+      .begin_bytes,
+      .begin_low,
+      .begin_channel,
+      .event_valid,
+      .event_kind,
+      .event_tag,
+      .event_completion,
+      .giving_up,
+      .tag,
+      .tag_use,
+      .is_fetch,
+      .channel(tag_channel),
+      .placed,
+      .place,
+      .answer_valid,
+      .answer_error,
+      .answer_whole,
+      .answer_missing,
+      .answer_bytes,
+      .no_longer_waits,
+      .freed,
+      .unexpected,
+      .timed_out,
+      .refused
+  );
+
+  crosslane_placement #(
+      .DATA_BITS    (DATA_BITS),
+      .TAG_BITS     (TAG_BITS),
+      .H2C_BITS     (H2C_BITS),
+      .POSITION_BITS(POSITION_BITS)
+  ) placement (
+      .clk,
+      .rst,
+      .beat_valid,
+      .beat_first,
+      .beat_last,
+      .beat_data,
+      .beat_skip,
+      .beat_end,
+      .tag,
+      .tag_parity(tag_use[0]),
+      .is_fetch,
+      .channel(tag_channel),
+      .placed,
+      .place,
+      .answer_valid,
+      .answer_error,
+      .answer_whole,
+      .answer_missing,
+      .answer_bytes,
+      .write_valid,
+      .write_is_fetch,
+      .write_channel,
+      .write_tag,
+      .write_position,
+      .write_data,
+      .write_enable,
+      .write_last,
+      .known_valid,
+      .known_tag,
+      .known_parity,
+      .known_answer
+  );
+endmodule

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// Who begins a read, with which tag, and the request for it. A read of a channel, or a fetch of
+// descriptors, is begun where it has room for what comes, a tag is free and its request may go into
+// the register before the arbiter; one a clock. What has begun is told in that clock: `begin_*`.
+
+module crosslane_read_requests
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned H2C = 1,
+    parameter int unsigned FETCHERS = 3,
+    parameter int unsigned TAG_BITS = 7,
+    parameter int unsigned USE_BITS = 1,
+    localparam int unsigned FETCH_PLACES = (FETCHERS > 0) ? FETCHERS : 1,
+    localparam int unsigned H2C_BITS = (H2C > 1) ? $clog2(H2C) : 1,
+    localparam int unsigned FETCHER_BITS = (FETCHERS > 1) ? $clog2(FETCHERS) : 1
+) (
+    input  logic                                 clk,
+    input  logic                                 rst,
+    // Only parts of what all know of the function are needed here.
+    // verilator lint_off UNUSEDSIGNAL
+    input  function_t                            function_i,
+    // verilator lint_on UNUSEDSIGNAL
+    input  logic                                 initialising,
+    // H2C channels.
+    input  logic        [         H2C-1:0]       read_valid,
+    output logic        [         H2C-1:0]       read_ready,
+    input  logic        [         H2C-1:0][63:0] read_address,
+    input  logic        [         H2C-1:0][12:0] read_bytes,
+    input  logic        [         H2C-1:0]       read_relaxed,
+    output logic        [         H2C-1:0]       read_blocked,
+    input  logic        [         H2C-1:0]       has_room,
+    // Fetchers. Without any these ports are of one, and idle.
+    // verilator lint_off UNUSEDSIGNAL
+    input  logic        [FETCH_PLACES-1:0]       fetch_valid,
+    output logic        [FETCH_PLACES-1:0]       fetch_ready,
+    input  logic        [FETCH_PLACES-1:0][63:0] fetch_address,
+    input  logic        [FETCH_PLACES-1:0][12:0] fetch_bytes,
+    input  logic        [FETCH_PLACES-1:0]       fetch_room,
+    input  logic        [FETCH_PLACES-1:0]       fetch_tag_valid,
+    // verilator lint_on UNUSEDSIGNAL
+    // Tags: the next of each kind.
+    input  logic                                 data_tag_valid,
+    input  logic        [    TAG_BITS-1:0]       data_tag,
+    input  logic        [    USE_BITS-1:0]       data_use,
+    input  logic        [    TAG_BITS-1:0]       fetch_tag,
+    input  logic        [    USE_BITS-1:0]       fetch_use,
+    // What begins: a fetch, or data.
+    output logic                                 fetch_begins,
+    output logic                                 data_begins,
+    output logic        [FETCHER_BITS-1:0]       fetcher,
+    output logic        [    H2C_BITS-1:0]       channel,
+    output logic        [    TAG_BITS-1:0]       begin_tag,
+    output logic        [    USE_BITS-1:0]       begin_use,
+    output logic        [            63:0]       begin_address,
+    output logic        [            12:0]       begin_bytes,
+    // Requests.
+    output logic        [         H2C-1:0]       m_h2c_valid,
+    input  logic        [         H2C-1:0]       m_h2c_ready,
+    output tlp_header_t [         H2C-1:0]       m_h2c_header,
+    output logic                                 m_fetch_valid,
+    input  logic                                 m_fetch_ready,
+    output tlp_header_t                          m_fetch_header
+);
+  logic [FETCH_PLACES-1:0] fetch_can;
+  logic [H2C-1:0] can, chosen;
+  logic begin_relaxed;
+
+  // Fetches are few and go first.
+  always_comb begin
+    for (int unsigned f = 0; f < FETCH_PLACES; f++) begin
+      fetch_can[f] = FETCHERS > 0 && fetch_valid[f] && fetch_room[f] && fetch_tag_valid[f] &&
+                     (!m_fetch_valid || m_fetch_ready) && !initialising;
+    end
+  end
+  assign fetch_begins = fetch_can != '0;
+
+  crosslane_turn #(
+      .COUNT(FETCH_PLACES)
+  ) fetch_turn (
+      .clk,
+      .rst,
+      .valid (fetch_can),
+      .taken (fetch_ready),
+      .chosen(fetch_ready),
+      .index (fetcher)
+  );
+
+  always_comb begin
+    for (int unsigned h = 0; h < H2C; h++) begin
+      can[h] = read_valid[h] && has_room[h] && (!m_h2c_valid[h] || m_h2c_ready[h]);
+    end
+  end
+  assign data_begins = can != '0 && data_tag_valid && !initialising && !fetch_begins;
+
+  crosslane_turn #(
+      .COUNT(H2C)
+  ) data_turn (
+      .clk,
+      .rst,
+      .valid (can),
+      .taken (read_ready),
+      .chosen(chosen),
+      .index (channel)
+  );
+
+  assign read_ready = data_begins ? chosen : '0;
+  assign read_blocked = (data_tag_valid && !initialising) ? ~has_room : '1;
+
+  assign begin_tag = fetch_begins ? fetch_tag : data_tag;
+  assign begin_use = fetch_begins ? fetch_use : data_use;
+  assign begin_address = fetch_begins ? fetch_address[fetcher] : read_address[channel];
+  assign begin_bytes = fetch_begins ? fetch_bytes[fetcher] : read_bytes[channel];
+  assign begin_relaxed = !fetch_begins && read_relaxed[channel] && function_i.relaxed_ordering;
+
+  tlp_header_t header;
+  logic [7:0] wire_tag;
+  // Without extended tags the number of the use is not sent: nothing above the tag.
+  assign wire_tag = (TAG_BITS < 8 && function_i.extended_tags) ?
+                    8'({begin_use, begin_tag}) : 8'(begin_tag);
+
+  always_comb begin
+    header = '0;
+    header.kind = MEMORY_READ;
+    header.address = {begin_address[63:2], 2'b00};
+    header.length_dw = length_dw(begin_address[1:0], begin_bytes);
+    header.first_be = first_enables(begin_address[1:0], begin_bytes);
+    header.last_be = (header.length_dw == 11'd1) ? 4'd0 :
+        last_enables(begin_address[1:0], begin_bytes);
+    header.requester = function_i.routing_id;
+    header.tag = {2'b00, wire_tag};
+    header.attributes[RELAXED_ORDERING] = begin_relaxed;
+    header.bar = NO_BAR;
+  end
+
+  always_ff @(posedge clk) begin
+    for (int unsigned h = 0; h < H2C; h++) begin
+      if (m_h2c_ready[h]) m_h2c_valid[h] <= 1'b0;
+      if (read_ready[h]) begin
+        m_h2c_valid[h]  <= 1'b1;
+        m_h2c_header[h] <= header;
+      end
+    end
+    if (m_fetch_ready) m_fetch_valid <= 1'b0;
+    if (fetch_begins) begin
+      m_fetch_valid  <= 1'b1;
+      m_fetch_header <= header;
+    end
+    if (rst) begin
+      m_h2c_valid   <= '0;
+      m_fetch_valid <= 1'b0;
+    end
+  end
+endmodule

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// A channel that writes, C2H or peer, with the supply of its descriptors and, where it has a way to
+// the card's memory, with that. It fetches descriptors by way of crosslane_reads.
+
+module crosslane_write_channel
+  import crosslane_pkg::*;
+#(
+    parameter kind_e KIND = KIND_C2H,
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned MAX_WRITE = 512,  // bytes
+    parameter int unsigned MAX_READ = 1024,  // bytes
+    parameter int unsigned TABLE_ENTRIES = 1024,  // 0: no table
+    parameter bit COMMANDS = 0,  // it has the user circuit's command port
+    parameter int unsigned BATCH = 16,
+    parameter bit MEMORY = 0,
+    parameter int unsigned MEMORY_BITS = 40
+) (
+    input logic clk,
+    input logic rst,
+    input function_t function_i,
+    input logic [63:0] time_i,
+    input logic reset_counters,
+    input channel_settings_t settings,
+    output channel_readings_t readings,
+    output logic stopped,
+    output logic working,  // it has something to do
+    // Status blocks and interrupts.
+    output due_t due,
+    input logic status_taken,
+    input logic interrupt_taken,
+    // Table of descriptors.
+    output logic table_take,
+    output logic [9:0] table_index,
+    input logic [127:0] table_entry,
+    input logic table_whole,
+    // crosslane_reads: descriptors.
+    output logic fetch_valid,
+    input logic fetch_ready,
+    output logic [63:0] fetch_address,
+    output logic [12:0] fetch_bytes,
+    output logic fetch_forget,
+    input logic fetched_valid,
+    output logic fetched_ready,
+    input logic [255:0] fetched_data,
+    input logic fetch_failed,
+    input error_e fetch_error,
+    input logic [63:0] fetch_error_address,
+    // Command port of the user circuit.
+    input logic command_valid,
+    output logic command_ready,
+    input descriptor_t command_descriptor,
+    output logic command_done,
+    output logic message_begun,
+    // What is written: a feed.
+    input logic [15:0] feed_available,
+    output logic feed_move,
+    output logic feed_take,
+    output logic [5:0] feed_take_back,
+    output logic [6:0] feed_take_bytes,
+    input logic [DATA_BITS-1:0] feed_data,
+    output logic feed_generated,
+    // TLPs.
+    output logic m_write_valid,
+    input logic m_write_ready,
+    output tlp_header_t m_write_header,
+    output logic m_write_first,
+    output logic m_write_last,
+    output logic [DATA_BITS-1:0] m_write_data,
+    // The card's memory, AXI4.
+    output logic m_memory_arvalid,
+    output logic [MEMORY_BITS-1:0] m_memory_araddr,
+    output logic [7:0] m_memory_arlen,
+    output logic m_memory_rready,
+    // verilator lint_off UNUSEDSIGNAL
+    input logic m_memory_arready,
+    input logic m_memory_rvalid,
+    input logic [DATA_BITS-1:0] m_memory_rdata,
+    input logic [1:0] m_memory_rresp,
+    input logic m_memory_rlast
+    // verilator lint_on UNUSEDSIGNAL
+);
+  logic descriptor_valid, descriptor_ready, posted;
+  descriptor_t descriptor;
+  logic [31:0] fetched;
+  channel_readings_t channel_readings;
+
+  crosslane_descriptors #(
+      .HAS_TABLE(TABLE_ENTRIES > 0),
+      .HAS_RING(1),
+      .HAS_COMMAND(COMMANDS),
+      .TABLE_ENTRIES((TABLE_ENTRIES > 0) ? TABLE_ENTRIES : 1),
+      .BATCH(BATCH),
+      .MAX_READ(MAX_READ)
+  ) descriptors (
+      .clk,
+      .rst,
+      .settings,
+      .function_i,
+      .completed(channel_readings.completed),
+      .stopped,
+      .reset_counters,
+      .table_take,
+      .table_index,
+      .table_entry,
+      .table_whole,
+      .fetch_valid,
+      .fetch_ready,
+      .fetch_address,
+      .fetch_bytes,
+      .fetch_forget,
+      .fetched_valid,
+      .fetched_ready,
+      .fetched_data,
+      .fetch_failed,
+      .fetch_error,
+      .fetch_error_address,
+      .command_valid(COMMANDS && command_valid),
+      .command_ready,
+      .command_descriptor,
+      .descriptor_valid,
+      .descriptor_ready,
+      .descriptor,
+      .posted,
+      .fetched
+  );
+
+  always_comb begin
+    readings = channel_readings;
+    readings.fetched = fetched;
+  end
+
+  // Descriptors and feed as the channel sees them.
+  logic own_descriptor_valid, own_descriptor_ready, own_posted, own_take, own_failed;
+  descriptor_t own_descriptor;
+  logic [15:0] own_available;
+  logic [DATA_BITS-1:0] own_data;
+
+  if (MEMORY) begin : g_memory
+    crosslane_memory_c2h #(
+        .DATA_BITS(DATA_BITS),
+        .ADDRESS_BITS(MEMORY_BITS)
+    ) memory (
+        .clk,
+        .rst,
+        .enable(settings.card_memory),
+        .forget(settings.restart || stopped),
+        .s_descriptor_valid(descriptor_valid),
+        .s_descriptor_ready(descriptor_ready),
+        .s_descriptor(descriptor),
+        .m_descriptor_valid(own_descriptor_valid),
+        .m_descriptor_ready(own_descriptor_ready),
+        .m_descriptor(own_descriptor),
+        .s_feed_available(feed_available),
+        .s_feed_take(feed_take),
+        .s_feed_data(feed_data),
+        .m_feed_available(own_available),
+        .m_feed_move(feed_move),
+        .m_feed_take(own_take),
+        .m_feed_take_back(feed_take_back),
+        .m_feed_take_bytes(feed_take_bytes),
+        .m_feed_data(own_data),
+        .m_feed_failed(own_failed),
+        .m_axi_arvalid(m_memory_arvalid),
+        .m_axi_arready(m_memory_arready),
+        .m_axi_araddr(m_memory_araddr),
+        .m_axi_arlen(m_memory_arlen),
+        .m_axi_rvalid(m_memory_rvalid),
+        .m_axi_rready(m_memory_rready),
+        .m_axi_rdata(m_memory_rdata),
+        .m_axi_rresp(m_memory_rresp),
+        .m_axi_rlast(m_memory_rlast)
+    );
+    // What is on its way to the channel through the memory's queue is posted still.
+    assign own_posted = posted || own_descriptor_valid;
+  end else begin : g_stream
+    assign own_descriptor_valid = descriptor_valid;
+    assign descriptor_ready = own_descriptor_ready;
+    assign own_descriptor = descriptor;
+    assign own_posted = posted;
+    assign own_available = feed_available;
+    assign feed_take = own_take;
+    assign own_data = feed_data;
+    assign own_failed = 1'b0;
+    assign m_memory_arvalid = 1'b0;
+    assign m_memory_araddr = '0;
+    assign m_memory_arlen = '0;
+    assign m_memory_rready = 1'b0;
+  end
+
+  assign working = due != '0 || (settings.run && !stopped && (own_posted || descriptor_valid)) ||
+      readings.in_flight != '0;
+
+  crosslane_writer #(
+      .KIND(KIND),
+      .DATA_BITS(DATA_BITS),
+      .MAX_WRITE(MAX_WRITE)
+  ) writer (
+      .clk,
+      .rst,
+      .settings,
+      .function_i,
+      .time_i,
+      .reset_counters,
+      .descriptor_valid(own_descriptor_valid),
+      .descriptor_ready(own_descriptor_ready),
+      .descriptor(own_descriptor),
+      .posted(own_posted),
+      .status_taken,
+      .interrupt_taken,
+      .due,
+      .readings(channel_readings),
+      .stopped,
+      .feed_available(own_available),
+      .feed_move,
+      .feed_take(own_take),
+      .feed_take_back,
+      .feed_take_bytes,
+      .feed_data(own_data),
+      .feed_failed(own_failed),
+      .feed_generated,
+      .command_done,
+      .message_begun,
+      .m_write_valid,
+      .m_write_ready,
+      .m_write_header,
+      .m_write_first,
+      .m_write_last,
+      .m_write_data
+  );
+endmodule
