@@ -13,7 +13,7 @@ from read_bench import ReadBench, clocks, load, run
 from simulate import simulate, widths
 
 ERRORS = {value: name for name, value in CONSTANTS.items() if name.startswith("ERROR_")}
-STOPPED = CONSTANTS["STATE_STOPPED"]
+IDLE, RUNNING, STOPPED = (CONSTANTS[f"STATE_{name}"] for name in ("IDLE", "RUNNING", "STOPPED"))
 TOP = Path(__file__).resolve().parent / "tops" / "h2c_reads.sv"
 
 
@@ -29,6 +29,7 @@ class H2c(ReadBench):
         self.settings = {"run": 1, "status_enable": 1, "interrupt_enable": 1}
         self.request_clocks: list[int] = []
         self.pulse: dict[str, int] = {}
+        self.drains = False  # whether the stream leads nowhere
         self._shown = False
 
     async def start(self):
@@ -39,6 +40,7 @@ class H2c(ReadBench):
         dut.reset_counters.value = 0
         dut.status_taken.value = 0
         dut.interrupt_taken.value = 0
+        dut.draining.value = 0
         self.set()
         await super().start()
 
@@ -72,6 +74,7 @@ class H2c(ReadBench):
             self._shown = False
             dut.descriptor_valid.value = 0
         dut.posted.value = bool(self.line)
+        dut.draining.value = self.drains and int(dut.feed_available.value) >= 4
 
     def request_taken(self, tlp):
         self.request_clocks.append(self.now)
@@ -371,6 +374,51 @@ async def a_channel_that_does_not_run_goes_on_later(dut):
         b.set(run=1)
     await b.all_done()
     assert b.readings.completed == 20
+
+
+@cocotb.test()
+async def what_is_drained_is_waited_for(dut):
+    b = await bench(dut)
+    b.drains = True
+
+    async def drain() -> None:
+        b.consumers[0].rate = 1.0
+        await run(b, lambda: int(dut.feed_available.value) == 0)
+        await clocks(b, 10)
+        b.check()
+
+    # All has come, and nothing has been taken: the channel is not idle until it has been drained.
+    b.consumers[0].rate = 0
+    b.post(0x4003, 3000)
+    await run(b, lambda: b.readings.completed == 1)
+    b.set(run=0)
+    await clocks(b, 50)
+    assert b.readings.state == RUNNING
+    await drain()
+    assert b.readings.state == IDLE
+    # It does not stop before, either: for a read that fails, a bad descriptor, at once.
+    cases = [
+        ({"address": 0x9000, "bytes": 64}, {}, "ERROR_COMPLETER_ABORT"),
+        ({"address": 0x9000, "bytes": 0}, {}, "ERROR_BAD_DESCRIPTOR"),
+        (None, {"link_up": 0}, "ERROR_LINK_DOWN"),
+    ]
+    b.completer.fault = lambda address, count: (
+        (Fault.ABORT, 0) if address == 0x9000 else (Fault.NONE, 0)
+    )
+    for fields, change, name in cases:
+        await b.restart()
+        b.consumers[0].rate = 0
+        b.set(run=1)
+        b.post(0x4003, 3000)
+        if fields:
+            b.line.append(fields)
+        await run(b, lambda: b.readings.completed == 1)
+        b.set_function(**change)
+        await clocks(b, 100)
+        assert b.readings.state == RUNNING and not int(dut.stopped.value)
+        await drain()
+        assert (await b.stopped())[0] == name
+        b.set_function(link_up=1)
 
 
 @pytest.mark.parametrize("data_bits", widths(64, 512))

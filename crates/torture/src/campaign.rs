@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
@@ -25,6 +26,8 @@ pub struct Failure {
     pub violation: Violation,
     /// The lab that was asked for, if one was.
     pub lab: Option<String>,
+    /// What its engines were.
+    pub engines: EngineKind,
 }
 
 impl Failure {
@@ -33,7 +36,11 @@ impl Failure {
     pub fn replay(&self) -> String {
         let Self { seed, lab, .. } = self;
         let lab = lab.as_ref().map_or(String::new(), |lab| format!(" --lab {lab}"));
-        format!("crosslane torture --seeds {seed}..{}{lab} --verbose", seed + 1)
+        let engines = match self.engines {
+            EngineKind::Model => "",
+            EngineKind::Rtl => " --engine rtl",
+        };
+        format!("crosslane torture{engines} --seeds {seed}..{}{lab} --verbose", seed + 1)
     }
 }
 
@@ -93,7 +100,8 @@ impl Summary {
             Err(violation) => {
                 self.failed += 1;
                 let lab = setup.lab.as_ref().map(|lab| lab.name.clone());
-                self.failures.push(Failure { seed, violation, lab });
+                let engines = setup.engines;
+                self.failures.push(Failure { seed, violation, lab, engines });
                 self.failures.sort_unstable_by_key(|failure| failure.seed);
                 self.failures.truncate(MOST_FAILURES);
             }
@@ -162,6 +170,11 @@ mod tests {
         assert_eq!(
             with_lab.replay(),
             "crosslane torture --seeds 17..18 --lab rosta:crosslane --verbose"
+        );
+        let with_gateware = Failure { engines: EngineKind::Rtl, ..with_lab };
+        assert_eq!(
+            with_gateware.replay(),
+            "crosslane torture --engine rtl --seeds 17..18 --lab rosta:crosslane --verbose"
         );
     }
 }

@@ -219,7 +219,8 @@ module crosslane_bare
       .failed_address,
       .forget,
       .clear,
-      .in_flight
+      .in_flight,
+      .draining(1'b0)
   );
   assign h2c_completed = readings[H2C].completed;
 

@@ -62,7 +62,7 @@ module crosslane_card
   user_settings_t user_settings;
   user_readings_t user_readings;
   logic [H2C-1:0][15:0] h2c_available;
-  logic [H2C-1:0] h2c_move, h2c_take;
+  logic [H2C-1:0] h2c_move, h2c_take, h2c_drained;
   logic [H2C-1:0][5:0] h2c_take_back;
   logic [H2C-1:0][6:0] h2c_take_bytes;
   logic [H2C-1:0][DATA_BITS-1:0] h2c_data;

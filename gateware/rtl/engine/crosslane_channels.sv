@@ -47,6 +47,7 @@ module crosslane_channels
     input logic [H2C-1:0][5:0] h2c_take_back,
     input logic [H2C-1:0][6:0] h2c_take_bytes,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
+    input logic [H2C-1:0] h2c_drained,  // the stream leads nowhere: it is taken as it comes
     // What the writers write: feeds, this side consumes.
     input logic [WRITERS-1:0][15:0] write_available,
     output logic [WRITERS-1:0] write_move,
@@ -216,6 +217,7 @@ module crosslane_channels
         .feed_take(h2c_take[n]),
         .feed_take_back(h2c_take_back[n]),
         .feed_take_bytes(h2c_take_bytes[n]),
+        .feed_drained(h2c_drained[n]),
         .memory_busy(h2c_memory_busy[n]),
         .m_memory_awvalid(awvalid[n]),
         .m_memory_awready,

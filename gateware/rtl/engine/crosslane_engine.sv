@@ -61,6 +61,7 @@ module crosslane_engine
     input logic [H2C-1:0][5:0] h2c_take_back,
     input logic [H2C-1:0][6:0] h2c_take_bytes,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
+    input logic [H2C-1:0] h2c_drained,  // the stream leads nowhere: it is taken as it comes
     // What the C2H and peer channels write: feeds, this side consumes.
     input logic [WRITERS-1:0][15:0] write_available,
     output logic [WRITERS-1:0] write_move,

@@ -47,7 +47,10 @@ module crosslane_h2c
     input  logic              [63:0] failed_address,
     output logic                     forget,
     output logic                     clear,
-    input  logic              [15:0] in_flight
+    input  logic              [15:0] in_flight,
+    // The stream leads nowhere, and some of it is still to be drained. What is counted as moved has
+    // been drained when the channel is idle or has stopped: a restart then throws none of it away.
+    input  logic                     draining
 );
   localparam int unsigned POOL_BITS = 17;  // all that a staging ring holds
   localparam logic [11:0] OWN_MASK = 12'(MAX_READ - 1);
@@ -155,7 +158,7 @@ module crosslane_h2c
   assign has_work = posted || current_valid || reading_valid || readings.completed != '0;
   assign link_falls = link_was_up && !function_i.link_up && has_work;
   // What is told in the clock of `forget` still counts.
-  assign settled = !complete && !forget;
+  assign settled = !complete && !forget && !draining;
 
   always_comb begin
     fault_valid   = 1'b0;
@@ -170,7 +173,7 @@ module crosslane_h2c
       fault_error   = failed_error;
       fault_address = failed_address;
     end else if (halting) begin
-      fault_valid = !current_valid && !reading_valid && running;
+      fault_valid = !current_valid && !reading_valid && running && !draining;
     end
   end
 
@@ -226,7 +229,7 @@ module crosslane_h2c
       .fault_moved(reading_valid ? moved : '0),
       .moved,
       .in_flight,
-      .busy(in_flight != '0 || reading_valid),
+      .busy(in_flight != '0 || reading_valid || draining),
       .tlp_begun(read_valid && read_ready),
       .moved_valid(arrived_valid),
       .moved_bytes(arrived_bytes),

@@ -75,6 +75,7 @@ module crosslane_h2c_channel
     input logic feed_take,
     input logic [5:0] feed_take_back,
     input logic [6:0] feed_take_bytes,
+    input logic feed_drained,  // it leads nowhere
     // The card's memory, AXI4.
     output logic memory_busy,
     output logic m_memory_awvalid,
@@ -224,6 +225,10 @@ module crosslane_h2c_channel
     assign m_memory_bready = 1'b0;
   end
 
+  // A rest of less than a word stays.
+  logic draining;
+  always_ff @(posedge clk) draining <= feed_drained && feed_available[15:2] != '0 && !rst;
+
   crosslane_h2c #(
       .MAX_READ(MAX_READ)
   ) h2c (
@@ -256,6 +261,7 @@ module crosslane_h2c_channel
       .clear,
       .in_flight,
       .read_blocked,
-      .data_came
+      .data_came,
+      .draining
   );
 endmodule

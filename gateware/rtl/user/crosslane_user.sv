@@ -41,6 +41,7 @@ module crosslane_user
     // verilator lint_off UNUSEDSIGNAL
     input logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
     // verilator lint_on UNUSEDSIGNAL
+    output logic [H2C-1:0] h2c_drained,  // it leads nowhere
     // Feed of the lanes.
     output logic [LANE_PLACES-1:0] lane_kept,
     output logic [3:0] lane_select,
@@ -133,6 +134,8 @@ module crosslane_user
     h2c_take[0] = drain_take;
     h2c_take_back[0] = '0;
     h2c_take_bytes[0] = drain_bytes;
+    h2c_drained = '1;
+    h2c_drained[0] = h2c_unrouted;
     if (c2h_source == STREAM_H2C) begin
       h2c_move[0] = write_move[0];
       h2c_take[0] = write_take[0];

@@ -139,6 +139,7 @@ module card_memory
       .h2c_take_back(take_back),
       .h2c_take_bytes(take_bytes),
       .h2c_data(data),
+      .h2c_drained('0),
       .write_available(available),
       .write_move(move),
       .write_take(take),

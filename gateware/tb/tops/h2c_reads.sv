@@ -33,6 +33,7 @@ module h2c_reads
     input  logic              [          5:0] feed_take_back,
     input  logic              [          6:0] feed_take_bytes,
     output logic              [DATA_BITS-1:0] feed_data,
+    input  logic                              draining,
     output logic                              m_h2c_valid,
     input  logic                              m_h2c_ready,
     output tlp_header_t                       m_h2c_header,
