@@ -47,8 +47,9 @@ class AxiMemory:
         self._bytes = len(self._port("wdata")) // 8
         bus = AxiBus.from_prefix(dut, prefix)
         ram = AxiRam(bus, dut.clk, dut.rst, mem=content)
-        self._channels = [ram.write_if.aw_channel, ram.write_if.w_channel, ram.write_if.b_channel]
-        self._channels += [ram.read_if.ar_channel, ram.read_if.r_channel]
+        into, out = ram.write_if, ram.read_if
+        self._channels = [into.aw_channel, into.w_channel, into.b_channel]
+        self._channels += [out.ar_channel, out.r_channel]
         for part in (ram.write_if, ram.read_if):
             # What it refuses it would tell.
             part.log.setLevel(logging.ERROR)
@@ -58,10 +59,14 @@ class AxiMemory:
             channel.send = self._answering(channel.send, field)
         cocotb.start_soon(self._watch())
 
-    def pause(self, how_often: float) -> None:
-        """Makes every channel pause so often."""
-        for channel in self._channels:
-            channel.set_pause_generator(self._seed.random() < how_often for _ in itertools.count())
+    def pause(self, how_often: float, how_often_writes: float | None = None) -> None:
+        """Makes every channel pause so often; those of writes otherwise, if given."""
+        of_writes = how_often if how_often_writes is None else how_often_writes
+        for number, channel in enumerate(self._channels):
+            often = of_writes if number < 3 else how_often
+            channel.set_pause_generator(
+                self._seed.random() < often for often in itertools.repeat(often)
+            )
 
     def _port(self, name: str):
         return getattr(self._dut, f"{self._prefix}_{name}")

@@ -85,6 +85,7 @@ async def c2h_writes_the_pattern_anywhere(dut):
         offset += length
     while spans:
         part, spans = spans[:40], spans[40:]
+        bus.set_function(max_payload=bus.random.randrange(4))
         await channel.post([Descriptor(a, n, STATUS) for a, n, _ in part])
         block = await channel.completed()
         assert (block.completed, block.error) == (channel.posted, "none")
@@ -113,6 +114,11 @@ async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
         at += length
         offset += length
         if len(batch) == 30:
+            # More takes longer than the time-out where a beat has 8 B.
+            largest = 3 if len(dut.s_rx_data) == 64 else 6
+            bus.boundary = bus.random.choice([64, 128])
+            payload, read = bus.random.randrange(4), bus.random.randrange(largest)
+            bus.set_function(max_payload=payload, max_read_request=read)
             await channel.post(batch)
             batch = []
             assert (await channel.completed()).error == "none"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """crosslane_h2c on crosslane_reads: descriptors to reads, data in order, completion, faults."""
 
+import itertools
 import os
 from collections import deque
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from completer import Fault, bytes_of
 from packed import CONSTANTS, pack, unpack
 from read_bench import ReadBench, clocks, load, run
-from simulate import simulate, widths
+from simulate import ALL, simulate, widths
 
 ERRORS = {value: name for name, value in CONSTANTS.items() if name.startswith("ERROR_")}
 IDLE, RUNNING, STOPPED = (CONSTANTS[f"STATE_{name}"] for name in ("IDLE", "RUNNING", "STOPPED"))
@@ -185,6 +186,47 @@ async def descriptors_are_cut_as_they_should(dut):
     assert b.readings.state == CONSTANTS["STATE_RUNNING"]
 
 
+# Codes of Max_Read_Request_Size and Max_Payload_Size, and the Read Completion Boundary.
+LIMITS = list(itertools.product(range(6), range(4), [64, 128]))
+# What the bounded set has of them always: remainders of 4096 B, in most and in fewest completions.
+OUTERMOST = [(5, 3, 64), (5, 3, 128), (5, 0, 64), (0, 3, 128)]
+
+
+@cocotb.test()
+async def every_limit_goes_with_every_other(dut):
+    """Lengths and offsets under all of them, many descriptors in flight, with pauses everywhere."""
+    b = await bench(dut)
+    b.completer.latency = (5, 150)
+    own, done = int(dut.MAX_READ.value), 0
+    for read_code, payload_code, boundary in (
+        LIMITS if ALL else OUTERMOST + b.seed.sample(LIMITS, 5)
+    ):
+        b.set_function(max_read_request=read_code, max_payload=payload_code)
+        b.completer.boundary, b.completer.max_payload = boundary, 128 << payload_code
+        b.completer.split = b.seed.choice(["most", "least", "random"])
+        b.ready, b.pause, b.offer = (b.seed.choice([0.5, 0.8, 1.0]) for _ in range(3))
+        b.pause = 1 - b.pause
+        b.consumers[0].rate, b.consumers[0].any_size = b.seed.choice([(1.0, False), (0.7, True)])
+        await clocks(b, 3)
+        b.requests.clear()
+        most, wanted = min(128 << read_code, own), []
+        sizes = [1, 2, 3, 4, 5, boundary - 1, boundary, boundary + 1, most, most + 1]
+        # From an aligned begin the remainder is exactly a page.
+        jobs = [(b.seed.getrandbits(28) << 12, 4096), (b.seed.getrandbits(28) << 12, 8192)]
+        for offset in [0, 1, 3, boundary - 1, 4095, b.seed.randrange(4096)]:
+            count = b.seed.choice([*sizes, b.seed.randrange(1, 2 * most)])
+            jobs.append(((b.seed.getrandbits(28) << 12) + offset, count))
+        b.seed.shuffle(jobs)
+        for address, count in jobs:
+            b.post(address, count)
+            wanted += reads_of(address, count, most)
+        await b.all_done(60000)
+        done += len(jobs)
+        assert [bytes_of(tlp) for tlp in b.requests] == wanted
+        assert (b.readings.completed, b.readings.state) == (done, CONSTANTS["STATE_RUNNING"])
+    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
+
+
 @cocotb.test()
 async def any_pauses_do_no_harm(dut):
     b = await bench(dut)
@@ -340,6 +382,13 @@ async def some_things_stop_at_once(dut):
     await clocks(b, 5)
     assert not int(dut.stopped.value)
     b.set_function(link_up=1)
+    # One that has done its work is, and there is nothing to blame for it.
+    b.post(0x4444, 100)
+    await b.all_done()
+    b.set_function(link_up=0)
+    assert await b.stopped() == ("ERROR_LINK_DOWN", 0, 1, 0)
+    b.set_function(link_up=1)
+    await b.restart()
 
 
 @cocotb.test()

@@ -531,12 +531,18 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
             await run(b, lambda: b.is_quiet)
             b.room[f] = 2 * b.batch
     # Given up at any moment.
-    b.completer.fault = lambda address, count: (Fault.NONE, 0)
-    for _ in range(40):
+    b.completer.latency = (10, 10)
+    for n in range(80):
         f = b.seed.randrange(b.fetchers)
         address = b.seed.randrange(1 << 20) << 12
+        # Half of them fail, some of those in the clock in which they are given up.
+        refused = address if n % 2 else None
+        b.completer.fault = lambda at, count, refused=refused: (
+            Fault.ABORT if at == refused else Fault.NONE,
+            0,
+        )
         b.to_fetch[f].append((address, 32 * b.batch))
-        await clocks(b, b.seed.randrange(60))
+        await clocks(b, n // 2 + 5)
         b.to_fetch[f].clear()
         await clocks(b, 1)
         b.fetch_forget = 1 << f
