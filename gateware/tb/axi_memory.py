@@ -59,14 +59,23 @@ class AxiMemory:
             channel.send = self._answering(channel.send, field)
         cocotb.start_soon(self._watch())
 
-    def pause(self, how_often: float, how_often_writes: float | None = None) -> None:
-        """Makes every channel pause so often; those of writes otherwise, if given."""
-        of_writes = how_often if how_often_writes is None else how_often_writes
-        for number, channel in enumerate(self._channels):
-            often = of_writes if number < 3 else how_often
+    def pause(
+        self, how_often: float, *, writes: float | None = None, answers: float | None = None
+    ) -> None:
+        """Makes every channel pause so often; those of writes, and of what answers them, otherwise
+        if given."""
+        writes = how_often if writes is None else writes
+        answers = how_often if answers is None else answers
+        each = [writes, writes, answers, how_often, how_often]
+        for channel, often in zip(self._channels, each, strict=True):
             channel.set_pause_generator(
                 self._seed.random() < often for often in itertools.repeat(often)
             )
+
+    def take_many(self, count: int) -> None:
+        """Takes so many writes before the first of them is answered."""
+        for channel in self._channels[:3]:
+            channel.queue_occupancy_limit = count
 
     def _port(self, name: str):
         return getattr(self._dut, f"{self._prefix}_{name}")

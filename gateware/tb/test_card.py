@@ -66,6 +66,13 @@ async def the_registers_say_what_it_is(dut):
     before = await bus.read32(OFFSETS["global.time_low"])
     await bus.wait(100)
     assert 100 <= await bus.read32(OFFSETS["global.time_low"]) - before <= 140
+    # A simulation that leaves clocks out sets the time forward.
+    dut.time_set_value.value = 77 << 32
+    dut.time_set_valid.value = 1
+    await bus.wait(2)
+    dut.time_set_valid.value = 0
+    assert await bus.read32(OFFSETS["global.time_low"]) < 100
+    assert await bus.read32(OFFSETS["global.time_high"]) == 77
 
 
 @cocotb.test()

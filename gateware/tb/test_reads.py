@@ -532,7 +532,7 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
             b.room[f] = 2 * b.batch
     # Given up at any moment.
     b.completer.latency = (10, 10)
-    for n in range(80):
+    for n in range(150):
         f = b.seed.randrange(b.fetchers)
         address = b.seed.randrange(1 << 20) << 12
         # Half of them fail, some of those in the clock in which they are given up.
@@ -542,7 +542,7 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
             0,
         )
         b.to_fetch[f].append((address, 32 * b.batch))
-        await clocks(b, n // 2 + 5)
+        await clocks(b, n // 4 + 8)
         b.to_fetch[f].clear()
         await clocks(b, 1)
         b.fetch_forget = 1 << f
@@ -550,10 +550,12 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
         await clocks(b, 3)
         b.wants = 1.0
         b.fetched[f].clear()
+        b.fetch_faults[f].clear()
         b.room[f] = 2 * b.batch
         b.to_fetch[f].append((address ^ 4096, 64))
         await run(b, lambda: len(b.fetched[f]) >= 2)
-        assert b.fetched[f] == [load((address ^ 4096) + n * 32, 32) for n in range(2)]
+        assert b.fetched[f] == [load((address ^ 4096) + at, 32) for at in (0, 32)]
+        assert not b.fetch_faults[f]
     assert b.counts["unexpected"] == 0
 
 

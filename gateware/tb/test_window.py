@@ -190,7 +190,7 @@ async def a_read_sees_the_writes_before_it(dut):
     await w.start()
     for n in range(20):
         # A memory in which reads are the faster would do them first.
-        w.port.pause(0, how_often_writes=n % 4 * 0.3)
+        w.port.pause(0, writes=n % 4 * 0.3, answers=n % 4 * 0.3)
         w.write(4 * n, w.random.randbytes(4 * (n + 1)))
         w.read(0, 64)
         await w.finish()
@@ -250,9 +250,12 @@ async def errors_of_the_memory_abort(dut):
     w.read(0, 32)
     await w.finish()
     for n, response in enumerate([AxiResp.SLVERR, AxiResp.DECERR]):
-        w.port.refuses, w.port.response = (lambda address: True), response
+        # One beat of the first completion.
+        w.port.refuses, w.port.response = (lambda address: address == 64), response
         for words in [1, 32, 200]:
             w.read(64, words, aborts=True)
+        # What comes behind it is answered.
+        w.read(256, 32)
         await w.finish()
         w.port.refuses = None
         for words in [200, 1]:
@@ -266,6 +269,36 @@ async def errors_of_the_memory_abort(dut):
         w.memory[:4] = w.content[:4]
         await w.finish()
         assert w.failures == n + 1
+
+
+@cocotb.test()
+async def answers_that_are_not_taken_hold_up_the_reads(dut):
+    """There is room for what the memory is asked for, or it is not asked."""
+    w = Window(dut, 5, max_payload=3)
+    await w.start()
+    w.sink.pause = 1.0
+    for n in range(6):
+        w.read(4096 * n + 4 * (n % 2), 1024 - n % 2)
+    await w.bench.step(1200 + 6 * 4096 * 8 // w.source.data_bits)
+    assert not w.sink.taken
+    w.sink.pause = 0.0
+    await w.finish()
+
+
+@cocotb.test()
+async def a_memory_that_does_not_confirm_holds_up_the_writes(dut):
+    w = Window(dut, 6)
+    await w.start()
+    # The memory takes what comes, and keeps its answers to itself.
+    w.port.take_many(200)
+    w.port.pause(0, answers=1.0)
+    for n in range(100):
+        w.write(4 * n, w.random.randbytes(4))
+    await w.bench.step(300)
+    assert len(w.port.writes) == 32
+    w.port.pause(0)
+    w.read(0, 100)
+    await w.finish()
 
 
 @pytest.mark.parametrize("data_bits", widths(64, 256))
