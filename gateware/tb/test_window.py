@@ -277,12 +277,16 @@ async def answers_that_are_not_taken_hold_up_the_reads(dut):
     w = Window(dut, 5, max_payload=3)
     await w.start()
     w.sink.pause = 1.0
-    for n in range(6):
-        w.read(4096 * n + 4 * (n % 2), 1024 - n % 2)
-    await w.bench.step(1200 + 6 * 4096 * 8 // w.source.data_bits)
-    assert not w.sink.taken
-    w.sink.pause = 0.0
-    await w.finish()
+    long = [(4096 * n + 4 * (n % 2), 1024 - n % 2) for n in range(6)]
+    short = [(4 * n, 1) for n in range(100)]
+    for reads in (long, short):
+        w.sink.pause = 1.0
+        for at, words in reads:
+            w.read(at, words)
+        await w.bench.step(1200 + 6 * 4096 * 8 // w.source.data_bits)
+        assert not w.sink.taken
+        w.sink.pause = 0.0
+        await w.finish()
 
 
 @cocotb.test()
