@@ -80,8 +80,9 @@ class CardBus:
         self.sink = TlpSink(dut, "m_tx", self.clocks, taken=self._take)
         self.set_function()
         self.set_room()
-        dut.time_set_valid.value = 0
-        dut.time_set_value.value = 0
+        if hasattr(dut, "time_set_valid"):
+            dut.time_set_valid.value = 0
+            dut.time_set_value.value = 0
         dut.rst.value = 1
         await ClockCycles(dut.clk, 3)
         dut.rst.value = 0

@@ -6,12 +6,12 @@ import random
 
 import cocotb
 import pytest
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.pcie.core.tlp import CplStatus, TlpAttr, TlpTc, TlpType
 from cocotbext.pcie.core.tlp import Tlp as WireTlp
 from cocotbext.pcie.core.utils import PcieId
 from packed import pack, unpack
+from shim_s7_bench import HardBlock, on_the_wire, until
 from simulate import simulate
 from tlp_stream import (
     COMPLETION,
@@ -19,7 +19,6 @@ from tlp_stream import (
     MEMORY_READ,
     MEMORY_WRITE,
     NO_BAR,
-    Clocks,
     Tlp,
     TlpSink,
     TlpSource,
@@ -30,148 +29,8 @@ DATA_BITS = int(os.environ.get("DATA_BITS", "64"))
 LANES = DATA_BITS // 32
 SEED = int(os.environ.get("SEED", "1"))
 LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 15, 16, 17, 31, 32, 33]
-INPUTS = {
-    "m_axis_rx_tvalid": 0,
-    "tx_buf_av": 20,
-    "user_lnk_up": 1,
-    "cfg_bus_number": 3,
-    "cfg_device_number": 2,
-    "cfg_function_number": 1,
-    "cfg_command": 0x6,
-    "cfg_dcommand": 0x2130,
-    "cfg_interrupt_msixenable": 1,
-    "cfg_interrupt_msixfm": 0,
-    "cfg_received_func_lvl_rst": 0,
-    "fc_ph": 0,
-    "fc_pd": 0,
-    "fc_nph": 0,
-    "fc_cplh": 0,
-    "fc_cpld": 0,
-    "s_tx_valid": 0,
-    "m_rx_ready": 0,
-}
-
-
-def double_words(packet):
-    """A packed TLP as numbers on the interface: the first byte is on top."""
-    return [int.from_bytes(packet[n : n + 4], "big") for n in range(0, len(packet), 4)]
-
-
 # Clocks through the shim. At 64 bits a header takes two beats.
 LATENCY = {"rx": 3 + (LANES == 2), "tx": 1}
-
-
-class HardBlock:
-    """The two streams of the hard block."""
-
-    def __init__(self, dut):
-        self.dut = dut
-        self.clocks = Clocks(dut.clk)
-        self.seed = random.Random(SEED)
-        self.pause = 0.0
-        self.to_engine = []  # (TLP, BARs hit, poisoned beside it)
-        self.sent = []
-        self.discontinued = []
-        self.beats = 0
-        for name, value in INPUTS.items():
-            getattr(dut, name).value = value
-
-    async def begin(self, has_engine=True):
-        """Resets and starts the streams."""
-        dut = self.dut
-        Clock(dut.clk, 4, unit="ns").start()
-        dut.rst.value = 1
-        await ClockCycles(dut.clk, 3)
-        dut.rst.value = 0
-        if has_engine:
-            self.rx = TlpSink(dut, "m_rx", self.clocks, seed=SEED)
-            self.tx = TlpSource(dut, "s_tx", self.clocks, seed=SEED + 1)
-        await ClockCycles(dut.clk, 3)
-        cocotb.start_soon(self._receive())
-        cocotb.start_soon(self._transmit())
-
-    def _beats(self):
-        """Beats of what waits: (lanes, start lane or None, end lane or None, bars, poisoned). At
-        128 bits a TLP may begin in the middle of the beat in which another ends, if it is there.
-        """
-        while self.to_engine:
-            lanes, start, end = [], 0, None
-            tlp, bars, poisoned = self.to_engine.pop(0)
-            words = double_words(tlp.pack())
-            while True:
-                room = LANES - len(lanes)
-                lanes += words[:room]
-                words = words[room:]
-                if words:
-                    yield lanes, start, end, bars, poisoned
-                    lanes, start, end = [], None, None
-                    continue
-                end = len(lanes) - 1
-                straddles = LANES == 4 and end < 2 and start is None and self.to_engine
-                if not straddles or self.seed.random() < self.pause:
-                    yield lanes, start, end, bars, poisoned
-                    break
-                lanes += [self.seed.getrandbits(32)] * (2 - len(lanes))
-                tlp, bars, poisoned = self.to_engine.pop(0)
-                words = double_words(tlp.pack())
-                start = 2
-
-    async def _receive(self):
-        dut = self.dut
-        while True:
-            for lanes, start, end, bars, poisoned in self._beats():
-                while self.seed.random() < self.pause:
-                    dut.m_axis_rx_tvalid.value = 0
-                    await RisingEdge(dut.clk)
-                padded = lanes + [self.seed.getrandbits(32) for _ in range(LANES - len(lanes))]
-                dut.m_axis_rx_tdata.value = sum(w << 32 * n for n, w in enumerate(padded))
-                user = poisoned << 1 | bars << 2
-                if LANES == 4:
-                    if start is not None:
-                        user |= 1 << 14 | start * 4 << 10
-                    if end is not None:
-                        user |= 1 << 21 | (end * 4 + 3) << 17
-                dut.m_axis_rx_tuser.value = user
-                dut.m_axis_rx_tlast.value = end is not None and not (LANES == 4 and start == 2)
-                dut.m_axis_rx_tkeep.value = (1 << 4 * len(lanes)) - 1
-                dut.m_axis_rx_tvalid.value = 1
-                await RisingEdge(dut.clk)
-                while not dut.m_axis_rx_tready.value:
-                    await RisingEdge(dut.clk)
-            dut.m_axis_rx_tvalid.value = 0
-            await RisingEdge(dut.clk)
-
-    async def _transmit(self):
-        dut = self.dut
-        packet, bad = b"", 0
-        while True:
-            dut.s_axis_tx_tready.value = self.seed.random() >= self.pause
-            await RisingEdge(dut.clk)
-            if not (dut.s_axis_tx_tvalid.value and dut.s_axis_tx_tready.value):
-                continue
-            self.beats += 1
-            data, keep = int(dut.s_axis_tx_tdata.value), int(dut.s_axis_tx_tkeep.value)
-            for lane in range(LANES):
-                enables = keep >> 4 * lane & 15
-                assert enables in (0, 15)
-                if enables:
-                    packet += (data >> 32 * lane & 0xFFFFFFFF).to_bytes(4, "big")
-            assert keep & keep + 1 == 0, "lanes from the first on"
-            bad |= int(dut.s_axis_tx_tuser.value) >> 3
-            if dut.s_axis_tx_tlast.value:
-                (self.discontinued if bad else self.sent).append(packet)
-                packet, bad = b"", 0
-            else:
-                assert keep == (1 << 4 * LANES) - 1
-
-
-async def until(dut, condition, limit=20000):
-    """Goes on until the condition holds."""
-    for _ in range(limit):
-        if condition():
-            return
-        await RisingEdge(dut.clk)
-    raise AssertionError(f"not within {limit} clocks")
 
 
 def any_tlp(seed, *, received):
@@ -418,6 +277,36 @@ async def function_level_reset(dut):
     block.to_engine.append((wire, bars, 0))
     await until(dut, lambda: rx.tlps, 400)
     assert rx.tlps[0].payload == tlp.payload
+
+
+@cocotb.test()
+@cocotb.parametrize(address=[0x1000, 1 << 40], clocks=range(6))
+async def a_reset_ends_what_has_begun_to_leave(dut, address, clocks):
+    """At any beat, those of the header as well; and what comes next leaves whole."""
+    block = HardBlock(dut)
+    await block.begin(has_engine=False)
+    tlp = memory_write(address, bytes(range(256)))
+    data = int.from_bytes(tlp.payload[: DATA_BITS // 8], "little")
+    dut.s_tx_header.value = pack("tlp_header_t", **tlp.header)
+    dut.s_tx_data.value = data
+    dut.s_tx_valid.value, dut.s_tx_first.value, dut.s_tx_last.value = 1, 1, 0
+    begun = 0
+    for clock in range(60):
+        dut.cfg_received_func_lvl_rst.value = clock == clocks
+        if dut.engine_rst.value:
+            # The engine is reset: it offers nothing more.
+            dut.s_tx_valid.value = 0
+        await RisingEdge(dut.clk)
+        begun = begun or int(dut.s_axis_tx_tvalid.value)
+        if dut.s_tx_valid.value and dut.s_tx_ready.value:
+            dut.s_tx_first.value = 0
+    assert block.sent == []
+    assert len(block.discontinued) == begun
+    tx = TlpSource(dut, "s_tx", block.clocks)
+    tx.queue.append(tlp)
+    await until(dut, lambda: block.sent, 100)
+    wire = on_the_wire(tlp)
+    assert block.sent == [bytes(wire.pack())]
 
 
 @pytest.mark.parametrize("data_bits", [64, 128])

@@ -36,17 +36,19 @@ module crosslane_shim_s7_tx
   localparam int unsigned LANE_BITS = $clog2(LANES);
   localparam int unsigned SKEW = LANES - 1;  // lanes of a header of 3 in the payload's first beat
 
-  logic partway, valid, first, last;
+  logic partway, cut, valid, first, last;
+  logic [1:0] head;
   logic [9:0] beats_left;
-  assign valid = discard ? partway : s_valid;
+  // The engine is gone when of a TLP nothing has left but beats of header: one more ends it.
+  assign cut = discard && !partway && head != '0;
+  assign valid = discard ? partway || cut : s_valid;
   assign first = s_first && !discard;
   assign last = discard ? beats_left == 10'd1 : s_last;
-  assign between = !partway;
+  assign between = !partway && head == '0;
 
   logic is_completion, is_wide, has_data, wide, data, pending, free, alone;
   logic [LANE_BITS-1:0] tail, tail_now, pending_last, last_lane;
   logic wide_now, data_now, heads_done, head_is_all, ready, body, spills;
-  logic [1:0] head;
   logic [LANE_BITS:0] used;  // lanes at the TLP's last beat
   logic [SKEW*32-1:0] kept;
   logic [DATA_BITS-1:0] swapped, beat;
@@ -99,8 +101,8 @@ module crosslane_shim_s7_tx
   assign used = (wide_now ? '0 : (LANE_BITS + 1)'(SKEW)) +
       (data_now ? (LANE_BITS + 1)'(tail_now) + 1'b1 : '0);
   assign spills = last && used > (LANE_BITS + 1)'(LANES);
-  assign body = valid && !alone && heads_done;
-  assign ready = free && !alone && (heads_done || head_is_all);
+  assign body = valid && !alone && heads_done && !cut;
+  assign ready = free && !alone && !cut && (heads_done || head_is_all);
   assign s_ready = ready && !discard;
   assign holds = m_valid || pending || partway;
 
@@ -121,8 +123,8 @@ module crosslane_shim_s7_tx
     if (free) begin
       m_data <= beat;
       for (int i = 0; i < LANES; i++) m_keep[i*4+:4] <= {4{32'(last_lane) >= i}};
-      m_last <= alone || (heads_done ? last && !spills : head_is_all);
-      m_discontinue <= discard && partway;
+      m_last <= alone || cut || (heads_done ? last && !spills : head_is_all);
+      m_discontinue <= discard && (partway || cut);
       if (valid && !alone) head <= (heads_done || head_is_all) ? '0 : head + 2'd1;
       if (body) begin
         wide <= wide_now;

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//
+// The engine for a user circuit with AXI-Streams in a clock of its own: one from each H2C channel
+// and from one receive lane, one to each C2H and peer channel. Streams have no packets: a beat has
+// the bytes that tkeep names, from lane 0 on, and there may be fewer than a beat has room for.
+//
+//   h2c, lane feed --> stream_out --> async_fifo --> m_axis_*        ring and feed <-- stream_in
+//                      clk            | user_clk                     clk, async_fifo <-- s_axis_*
+//
+// A reset of either side resets the streams of both; `user_rst_o` tells the user circuit. What is on
+// its way in a stream at that moment is lost. The engine itself, its rings among it, is reset by
+// `rst` alone. What has left an H2C channel's ring when that is restarted comes out still.
+
+module crosslane_engine_axis
+  import crosslane_pkg::*;
+#(
+    parameter int unsigned DATA_BITS = 256,
+    parameter int unsigned H2C = 1,
+    parameter int unsigned C2H = 1,
+    parameter int unsigned PEER = 0,
+    parameter int unsigned LANES = 1,  // 0 to 16
+    parameter int unsigned LANE = 0,  // the lane with a stream; others are checked and drained
+    parameter int unsigned TAGS = 64,
+    parameter int unsigned MAX_WRITE = 512,
+    parameter int unsigned MAX_READ = 1024,
+    parameter int unsigned STAGING_BYTES = 65536,
+    parameter int unsigned RING_BYTES = 16384,  // before each writer: a power of two, to 65536
+    parameter int unsigned LANE_FIFO = 16384,
+    parameter int unsigned LANE_WINDOW = 524288,
+    parameter int unsigned TABLE_ENTRIES = 1024,
+    parameter int unsigned BATCH = 16,
+    parameter int unsigned VECTORS = 8,
+    parameter int unsigned CLOCK_PS = 4000,
+    parameter int unsigned TIMEOUT_CLOCKS = 12500000,
+    parameter int unsigned FIFO_DEPTH = 16,  // beats between the clocks, from 16 for the full rate
+    localparam int unsigned BYTES = DATA_BITS / 8,
+    localparam int unsigned WRITERS = C2H + PEER,
+    localparam int unsigned LANE_PLACES = (LANES > 0) ? LANES : 1
+) (
+    input logic clk,
+    input logic rst,
+    input function_t function_i,
+    input room_t room_i,
+    output logic [63:0] time_o,
+    input logic s_rx_valid,
+    output logic s_rx_ready,
+    input tlp_header_t s_rx_header,
+    input logic s_rx_first,
+    input logic s_rx_last,
+    input logic [DATA_BITS-1:0] s_rx_data,
+    output logic m_tx_valid,
+    input logic m_tx_ready,
+    output tlp_header_t m_tx_header,
+    output logic m_tx_first,
+    output logic m_tx_last,
+    output logic [DATA_BITS-1:0] m_tx_data,
+    output logic poisoned_write,
+    output logic unexpected_completion,
+    output logic completion_timeout,
+    // All below: user_clk.
+    input logic user_clk,
+    input logic user_rst,
+    output logic user_rst_o,  // the streams are reset
+    output logic [H2C-1:0][DATA_BITS-1:0] m_axis_h2c_tdata,
+    output logic [H2C-1:0][BYTES-1:0] m_axis_h2c_tkeep,
+    output logic [H2C-1:0] m_axis_h2c_tvalid,
+    input logic [H2C-1:0] m_axis_h2c_tready,
+    output logic [DATA_BITS-1:0] m_axis_lane_tdata,
+    output logic [BYTES-1:0] m_axis_lane_tkeep,
+    output logic m_axis_lane_tvalid,
+    input logic m_axis_lane_tready,
+    // C2H first, then peer.
+    input logic [WRITERS-1:0][DATA_BITS-1:0] s_axis_write_tdata,
+    input logic [WRITERS-1:0][BYTES-1:0] s_axis_write_tkeep,
+    input logic [WRITERS-1:0] s_axis_write_tvalid,
+    output logic [WRITERS-1:0] s_axis_write_tready
+);
+  localparam int unsigned WIDTH = DATA_BITS + BYTES;
+
+  always_ff @(posedge clk) begin
+    time_o <= time_o + 1'b1;
+    if (rst) time_o <= '0;
+  end
+
+  logic stream_rst;
+  crosslane_reset_pair resets (
+      .a_clk  (clk),
+      .a_rst  (rst),
+      .a_rst_o(stream_rst),
+      .b_clk  (user_clk),
+      .b_rst  (user_rst),
+      .b_rst_o(user_rst_o)
+  );
+
+  // --- Engine ------------------------------------------------------------------------------------
+  // Feeds: of H2C channels, and behind them of the lane.
+  logic [H2C:0][15:0] feed_available;
+  logic [H2C:0] feed_move, feed_take;
+  logic [H2C:0][5:0] feed_take_back;
+  logic [H2C:0][6:0] feed_take_bytes;
+  logic [H2C:0][DATA_BITS-1:0] feed_data;
+  logic [WRITERS-1:0][15:0] write_available;
+  logic [WRITERS-1:0] write_move, write_take;
+  logic [WRITERS-1:0][5:0] write_take_back;
+  logic [WRITERS-1:0][6:0] write_take_bytes;
+  logic [WRITERS-1:0][DATA_BITS-1:0] write_data;
+
+  crosslane_engine #(
+      .DATA_BITS(DATA_BITS),
+      .H2C(H2C),
+      .C2H(C2H),
+      .PEER(PEER),
+      .LANES(LANES),
+      .TAGS(TAGS),
+      .MAX_WRITE(MAX_WRITE),
+      .MAX_READ(MAX_READ),
+      .STAGING_BYTES(STAGING_BYTES),
+      .LANE_FIFO(LANE_FIFO),
+      .LANE_WINDOW(LANE_WINDOW),
+      .TABLE_ENTRIES(TABLE_ENTRIES),
+      .BATCH(BATCH),
+      .VECTORS(VECTORS),
+      .CLOCK_PS(CLOCK_PS),
+      .TIMEOUT_CLOCKS(TIMEOUT_CLOCKS)
+  ) engine (
+      .*,
+      .time_i(time_o),
+      // The reference user circuit's registers are not there: they show 0.
+      .user_settings(),
+      .user_readings('0),
+      .h2c_drained('0),
+      .h2c_available(feed_available[H2C-1:0]),
+      .h2c_move(feed_move[H2C-1:0]),
+      .h2c_take(feed_take[H2C-1:0]),
+      .h2c_take_back(feed_take_back[H2C-1:0]),
+      .h2c_take_bytes(feed_take_bytes[H2C-1:0]),
+      .h2c_data(feed_data[H2C-1:0]),
+      .write_generated(),
+      .lane_kept(LANE_PLACES'(1) << LANE),
+      .lane_select(4'(LANE)),
+      .lane_available(feed_available[H2C]),
+      .lane_move(feed_move[H2C]),
+      .lane_take(feed_take[H2C]),
+      .lane_take_back(feed_take_back[H2C]),
+      .lane_take_bytes(feed_take_bytes[H2C]),
+      .lane_data(feed_data[H2C]),
+      .received_valid(),
+      .received_lane(),
+      .received_bytes(),
+      .command_valid(1'b0),
+      .command_ready(),
+      .command_descriptor('0),
+      .command_done(),
+      .message_begun(),
+      .peer_stopped(),
+      // No memory here.
+      .m_memory_awvalid(),
+      .m_memory_awaddr(),
+      .m_memory_awlen(),
+      .m_memory_awsize(),
+      .m_memory_awburst(),
+      .m_memory_wvalid(),
+      .m_memory_wdata(),
+      .m_memory_wstrb(),
+      .m_memory_wlast(),
+      .m_memory_bready(),
+      .m_memory_arvalid(),
+      .m_memory_araddr(),
+      .m_memory_arlen(),
+      .m_memory_arsize(),
+      .m_memory_arburst(),
+      .m_memory_rready(),
+      .m_memory_awready('0),
+      .m_memory_wready('0),
+      .m_memory_bvalid('0),
+      .m_memory_bresp('0),
+      .m_memory_arready('0),
+      .m_memory_rvalid('0),
+      .m_memory_rdata('0),
+      .m_memory_rresp('0),
+      .m_memory_rlast('0),
+      .m_window_awvalid(),
+      .m_window_awaddr(),
+      .m_window_awlen(),
+      .m_window_awsize(),
+      .m_window_awburst(),
+      .m_window_wvalid(),
+      .m_window_wdata(),
+      .m_window_wstrb(),
+      .m_window_wlast(),
+      .m_window_bready(),
+      .m_window_arvalid(),
+      .m_window_araddr(),
+      .m_window_arlen(),
+      .m_window_arsize(),
+      .m_window_arburst(),
+      .m_window_rready(),
+      .m_window_awready('0),
+      .m_window_wready('0),
+      .m_window_bvalid('0),
+      .m_window_bresp('0),
+      .m_window_arready('0),
+      .m_window_rvalid('0),
+      .m_window_rdata('0),
+      .m_window_rresp('0),
+      .m_window_rlast('0),
+      .window_failed(),
+      .busy()
+  );
+
+  // --- To the user circuit -----------------------------------------------------------------------
+  logic [H2C:0][DATA_BITS-1:0] out_data;
+  logic [H2C:0][BYTES-1:0] out_keep;
+  logic [H2C:0] out_valid, out_ready;
+  assign {m_axis_lane_tdata, m_axis_h2c_tdata} = out_data;
+  assign {m_axis_lane_tkeep, m_axis_h2c_tkeep} = out_keep;
+  assign {m_axis_lane_tvalid, m_axis_h2c_tvalid} = out_valid;
+  assign out_ready = {m_axis_lane_tready, m_axis_h2c_tready};
+
+  for (genvar n = 0; n <= H2C; n++) begin : g_out
+    logic [DATA_BITS-1:0] tdata;
+    logic [BYTES-1:0] tkeep;
+    logic tvalid, tready;
+
+    crosslane_stream_out #(
+        .DATA_BITS(DATA_BITS)
+    ) stream (
+        .clk,
+        .rst(stream_rst),
+        // Nobody says when a stream ends: what there is comes at once.
+        .flush(1'b1),
+        // Nothing is taken that would be lost.
+        .feed_available(stream_rst ? '0 : feed_available[n]),
+        .feed_move(feed_move[n]),
+        .feed_take(feed_take[n]),
+        .feed_take_back(feed_take_back[n]),
+        .feed_take_bytes(feed_take_bytes[n]),
+        .feed_data(feed_data[n]),
+        .m_tdata(tdata),
+        .m_tkeep(tkeep),
+        .m_tvalid(tvalid),
+        .m_tready(tready)
+    );
+
+    crosslane_async_fifo #(
+        .WIDTH(WIDTH),
+        .DEPTH(FIFO_DEPTH)
+    ) fifo (
+        .s_clk  (clk),
+        .s_rst  (stream_rst),
+        .s_valid(tvalid),
+        .s_ready(tready),
+        .s_data ({tkeep, tdata}),
+        .m_clk  (user_clk),
+        .m_rst  (user_rst_o),
+        .m_valid(out_valid[n]),
+        .m_ready(out_ready[n]),
+        .m_data ({out_keep[n], out_data[n]})
+    );
+  end
+
+  // --- From the user circuit ---------------------------------------------------------------------
+  for (genvar n = 0; n < WRITERS; n++) begin : g_in
+    logic [DATA_BITS-1:0] tdata;
+    logic [BYTES-1:0] tkeep;
+    logic tvalid, tready;
+
+    crosslane_async_fifo #(
+        .WIDTH(WIDTH),
+        .DEPTH(FIFO_DEPTH)
+    ) fifo (
+        .s_clk  (user_clk),
+        .s_rst  (user_rst_o),
+        .s_valid(s_axis_write_tvalid[n]),
+        .s_ready(s_axis_write_tready[n]),
+        .s_data ({s_axis_write_tkeep[n], s_axis_write_tdata[n]}),
+        .m_clk  (clk),
+        .m_rst  (stream_rst),
+        .m_valid(tvalid),
+        .m_ready(tready),
+        .m_data ({tkeep, tdata})
+    );
+
+    // What is in here is a writer's already, and may be part of a TLP that has begun.
+    crosslane_stream_in #(
+        .DATA_BITS (DATA_BITS),
+        .SIZE_BYTES(RING_BYTES)
+    ) stream (
+        .clk,
+        .rst,
+        .s_tdata(tdata),
+        .s_tkeep(tkeep),
+        .s_tvalid(tvalid),
+        .s_tready(tready),
+        .feed_available(write_available[n]),
+        .feed_move(write_move[n]),
+        .feed_take(write_take[n]),
+        .feed_take_back(write_take_back[n]),
+        .feed_take_bytes(write_take_bytes[n]),
+        .feed_data(write_data[n])
+    );
+  end
+
+`ifndef SYNTHESIS
+  if (RING_BYTES < 2 * MAX_WRITE || LANE >= LANE_PLACES) begin : g_sizes
+    $error("a ring holds two TLPs; the stream's lane is one that is there");
+  end
+`endif
+endmodule
