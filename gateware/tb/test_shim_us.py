@@ -445,6 +445,47 @@ async def function_level_reset(dut, beats, kind):
     completion_matches(block.cc.recv_nowait(), answer)
 
 
+@cocotb.test()
+@cocotb.parametrize(kind=[MEMORY_WRITE, MEMORY_READ], clocks=range(5))
+async def a_reset_lets_a_descriptor_out_whole(dut, kind, clocks):
+    """A descriptor takes two beats at 64 bits: between them no reset takes effect."""
+    seed = random.Random(SEED + clocks)
+    block = HardBlock(dut, has_engine=False)
+    await block.reset()
+    numbers = Numbers(block, seed, (1, 4))
+    size = DATA_BITS // 8
+    tlp = memory_write(0x1000, seed.randbytes(16 * size))
+    if kind == MEMORY_READ:
+        tlp = memory_read(0x1000, 64, 5)
+    beats = max(1, len(tlp.payload) // size)
+    at = 0
+    dut.s_tx_header.value = pack("tlp_header_t", **tlp.header)
+    dut.s_tx_valid.value, dut.s_tx_first.value, dut.s_tx_last.value = 1, 1, beats == 1
+    for clock in range(100):
+        if clock == clocks:
+            dut.cfg_flr_in_process.value = 1
+        if dut.cfg_flr_done.value:
+            dut.cfg_flr_in_process.value = 0
+        if dut.engine_rst.value:
+            # The engine is reset: it offers nothing more.
+            dut.s_tx_valid.value = 0
+        await RisingEdge(dut.clk)
+        if dut.s_tx_valid.value and dut.s_tx_ready.value:
+            at += 1
+            dut.s_tx_valid.value = at < beats
+            dut.s_tx_first.value, dut.s_tx_last.value = 0, at == beats - 1
+    assert len(numbers.taken) <= 1
+    assert at == 0 or numbers.taken
+    for frame in numbers.taken:
+        assert len(frame.data) == 4 + len(tlp.payload) // 4
+        assert frame.discontinue == (at < beats)
+    numbers.taken.clear()
+    write = memory_write(0x8000, seed.randbytes(100))
+    await send_by_hand(dut, write)
+    await until(dut, lambda: numbers.taken, 400)
+    request_matches(numbers.taken[0], write)
+
+
 class Engine:
     """A memory behind BAR 0, and reads of host memory: what an engine would do, in Python."""
 

@@ -107,7 +107,7 @@ module crosslane_shim_us
     input  logic        [DATA_BITS-1:0] s_tx_data
 );
 
-  logic discard, rx_between, tx_between;
+  logic discard, rx_between, tx_between, tx_heading;
 
   // Where TLPs begin. Without straddling: in the first lane, after tlast.
   logic [  CQ_TLPS-1:0] cq_starts;
@@ -215,6 +215,7 @@ module crosslane_shim_us
       .s_data(s_tx_data),
       .discard,
       .between(tx_between),
+      .heading(tx_heading),
       .bus_master(cfg_function_status[2]),
       .settle(cfg_flr_done[0]),
       .rq_valid(s_axis_rq_tvalid),
@@ -280,6 +281,7 @@ module crosslane_shim_us
       .cfg_flr_done(cfg_flr_done[0]),
       .rx_between,
       .tx_between,
+      .tx_heading,
       .discard,
       .engine_rst,
       .function_o

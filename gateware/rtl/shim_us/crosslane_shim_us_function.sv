@@ -31,6 +31,7 @@ module crosslane_shim_us_function
 
     input  logic      rx_between,
     input  logic      tx_between,
+    input  logic      tx_heading,
     output logic      discard,     // the shim takes and loses what comes, and abandons what goes
     output logic      engine_rst,
     output function_t function_o
@@ -63,7 +64,8 @@ module crosslane_shim_us_function
   end
 
   // Function-level reset: the engine is reset at once, the shim finishes what it has begun; then the
-  // hard block is told. `seen` waits for the hard block to take its request back.
+  // hard block is told. A descriptor of which a part has left goes out whole first: at most two beats
+  // of the hard block's. `seen` waits for the hard block to take its request back.
   logic seen;
   logic [3:0] clocks;
   always_ff @(posedge clk) begin
@@ -76,7 +78,7 @@ module crosslane_shim_us_function
         discard <= 1'b0;
         cfg_flr_done <= 1'b1;
       end
-    end else if (cfg_flr_in_process && !seen) begin
+    end else if (cfg_flr_in_process && !seen && !tx_heading) begin
       discard <= 1'b1;
       seen <= 1'b1;
       clocks <= '0;

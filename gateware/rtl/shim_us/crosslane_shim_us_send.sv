@@ -27,6 +27,8 @@ module crosslane_shim_us_send #(
     input  logic [                10:0] s_length_dw,   // beside the first beat; 0: no payload
     input  logic                        s_abandoned,
     input  logic [       DATA_BITS-1:0] s_data,
+    // From the next clock on a descriptor has left in part, and nothing of its TLP has been taken.
+    output logic                        heading,
 
     output logic m_valid,
     input logic m_ready,
@@ -56,7 +58,7 @@ module crosslane_shim_us_send #(
   logic upper, upper_now;  // the TLP's descriptor is in the upper half
   logic [LANE_BITS-1:0] tail;  // last lane of the payload's last beat
   logic payload;
-  logic [1:0] head;
+  logic [1:0] head, head_next;
 
   logic free, merge, alone, heads_done, body, consumed;
   logic [LANE_BITS-1:0] tail_now;
@@ -86,6 +88,10 @@ module crosslane_shim_us_send #(
       head == 2'((HEADS == 0) ? 0 : HEADS - 1);
   assign s_ready = free && !alone && (heads_done || head_is_all);
   assign consumed = s_valid && s_ready;
+
+  assign head_next = !(free && s_valid && !alone) ? head :
+      (consumed || HEADS == 0) ? '0 : head + 2'(!heads_done);
+  assign heading = head_next != '0;
 
   // Beats of nothing but descriptor: two at most, at 64 bits.
   logic [1:0][DATA_BITS-1:0] heads;
@@ -138,7 +144,6 @@ module crosslane_shim_us_send #(
       m_end_lanes <= {
         LANE_BITS'(lanes_used - 1'b1), pending ? pending_end : LANE_BITS'(lanes_used - 1'b1)
       };
-      if (s_valid && !alone) head <= (consumed || HEADS == 0) ? '0 : head + 2'(!heads_done);
       if (body) begin
         upper <= upper_now;
         payload <= payload_now;
@@ -154,6 +159,7 @@ module crosslane_shim_us_send #(
         end
       end
     end
+    head <= head_next;
     if (rst) begin
       m_valid <= 1'b0;
       pending <= 1'b0;

@@ -30,6 +30,7 @@ module crosslane_shim_us_tx
 
     input logic discard,  // the engine is being reset: a TLP that has begun is abandoned
     output logic between,  // no TLP is half taken
+    output logic heading,  // from the next clock on a descriptor has left in part, and no more
     input logic bus_master,
     input logic settle,  // numbers that are not back are given up
 
@@ -69,6 +70,8 @@ module crosslane_shim_us_tx
   assign first = s_first && !discard;
   assign last = discard ? beats_left == 10'd1 : s_last;
   assign between = !partway;
+  logic rq_heading, cc_heading;
+  assign heading = rq_heading || cc_heading;
 
   logic has_payload, number_free, rq_s_ready, cc_s_ready, rq_now, cc_now, rq_fits;
   assign has_payload = is_write || s_header.kind == COMPLETION_DATA;
@@ -203,6 +206,7 @@ module crosslane_shim_us_tx
       .s_length_dw(has_payload ? s_header.length_dw : '0),
       .s_abandoned(abandon),
       .s_data,
+      .heading(rq_heading),
       .m_valid(rq_valid),
       .m_ready(rq_ready),
       .m_data(rq_data),
@@ -238,6 +242,7 @@ module crosslane_shim_us_tx
       .s_length_dw(has_payload ? s_header.length_dw : '0),
       .s_abandoned(abandon),
       .s_data,
+      .heading(cc_heading),
       .m_valid(cc_waits),
       .m_ready(cc_ready && !completion_held),
       .m_data(cc_data),
