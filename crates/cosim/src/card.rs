@@ -75,8 +75,29 @@ struct Outgoing {
 struct Read {
     tag: u16,
     bytes: u32,
-    /// When it no longer waits, whatever has come.
-    until_ps: u64,
+    sent_ps: u64,
+}
+
+/// How long a read waits at most, and then its tag rests, as `crosslane_reads` tells it: in ticks,
+/// which are a 128th of the time-out at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Patience {
+    waits_ps: u64,
+    rests_ps: u64,
+}
+
+impl Patience {
+    /// Clocks in which every tag is visited.
+    const VISITS: u64 = 1024;
+
+    fn of(timeout_clocks: u64, clock_ps: u64) -> Self {
+        let bits = u64::from(timeout_clocks.max(2).next_power_of_two().ilog2());
+        let shift = if timeout_clocks > 256 { bits - 8 } else { 0 };
+        let ticks = timeout_clocks.div_ceil(1 << shift);
+        // Those that have passed when more than `ticks` have, whenever the first one began.
+        let passed_ps = |ticks: u64| (((ticks + 1) << shift) + Self::VISITS) * clock_ps;
+        Self { waits_ps: passed_ps(ticks), rests_ps: passed_ps(2 * ticks) }
+    }
 }
 
 /// Clocks of a card.
@@ -95,6 +116,7 @@ pub struct Card {
     clock_ps: u64,
     beat_bytes: usize,
     timeout: Picoseconds,
+    patience: Patience,
     settings: FunctionSettings,
     registers: Window,
     receive: Window,
@@ -103,6 +125,8 @@ pub struct Card {
     /// Buffers of payloads, to be used again.
     spare: Vec<Vec<u8>>,
     reads: VecDeque<Read>,
+    /// Ends of the rest of tags whose reads have timed out.
+    rests_ps: VecDeque<u64>,
     /// A link has gone down since the last edge.
     link_fell: bool,
     /// Number of the first clock that has not been.
@@ -140,6 +164,7 @@ impl Card {
             clock_ps: parameters.clock_ps,
             beat_bytes: parameters.datapath_bytes as usize,
             timeout: Picoseconds(parameters.clock_ps * parameters.timeout_clocks),
+            patience: Patience::of(parameters.timeout_clocks, parameters.clock_ps),
             settings: FunctionSettings::default(),
             registers: Window::default(),
             receive: Window::default(),
@@ -147,6 +172,7 @@ impl Card {
             outgoing: None,
             spare: Vec::new(),
             reads: VecDeque::new(),
+            rests_ps: VecDeque::new(),
             link_fell: false,
             next_clock: 0,
             timer: None,
@@ -190,7 +216,8 @@ impl Card {
     /// Reads that wait for answers at some time: those that no answer has ended, nor the time-out.
     #[must_use]
     pub fn reads_waiting(&self, now: Picoseconds) -> usize {
-        self.reads.iter().filter(|read| read.until_ps > now.0).count()
+        let waits_ps = self.patience.waits_ps;
+        self.reads.iter().filter(|read| read.sent_ps + waits_ps > now.0).count()
     }
 
     /// Clocks up to now.
@@ -337,8 +364,7 @@ impl Card {
         payload.resize(header.payload_bytes() as usize, 0);
         if header.kind == TlpKind::MemoryRead {
             let (tag, bytes) = (header.tag.0, header.request_bytes());
-            let until_ps = now_ps + self.timeout.0;
-            self.reads.push_back(Read { tag, bytes, until_ps });
+            self.reads.push_back(Read { tag, bytes, sent_ps: now_ps });
         }
         // The first beat leaves at the end of its clock.
         port.send_begun(header, begun_ps + self.clock_ps, |place| place.copy_from_slice(&payload));
@@ -358,6 +384,15 @@ impl Card {
         }
     }
 
+    /// Forgets reads that no longer wait, and tags that no longer rest.
+    fn expire(&mut self, now_ps: u64) {
+        let Patience { waits_ps, rests_ps } = self.patience;
+        let is_over = |read: &&Read| read.sent_ps + waits_ps <= now_ps;
+        self.rests_ps.extend(self.reads.iter().filter(is_over).map(|read| read.sent_ps + rests_ps));
+        self.reads.retain(|read| !is_over(&read));
+        self.rests_ps.retain(|until_ps| *until_ps > now_ps);
+    }
+
     fn report_errors(&mut self, port: &mut DevicePort<'_>) {
         let line = |header: Option<Header>| {
             header.map_or_else(|| "a TLP".to_owned(), |it| HeaderLine(&it).to_string())
@@ -370,7 +405,9 @@ impl Card {
         }
         if self.outputs.completion_timeout != 0 {
             // The one that has waited longest.
-            let tag = self.reads.pop_front().map_or(0, |read| read.tag);
+            let read = self.reads.pop_front();
+            self.rests_ps.extend(read.as_ref().map(|read| read.sent_ps + self.patience.rests_ps));
+            let tag = read.map_or(0, |read| read.tag);
             port.report(ErrorKind::CompletionTimeout { tag, timeout: self.timeout });
         }
     }
@@ -458,8 +495,10 @@ impl Device for Card {
             return;
         }
         let now_ps = port.now_ps();
-        self.reads.retain(|read| read.until_ps > now_ps);
-        if let Some(until_ps) = self.reads.iter().map(|read| read.until_ps).min() {
+        self.expire(now_ps);
+        let waits_ps = self.patience.waits_ps;
+        let waits = self.reads.iter().map(|read| read.sent_ps + waits_ps);
+        if let Some(until_ps) = waits.chain(self.rests_ps.iter().copied()).min() {
             self.set_timer(until_ps.div_ceil(self.clock_ps).max(number + 1), false, port);
         }
     }

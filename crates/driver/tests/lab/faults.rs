@@ -188,6 +188,8 @@ fn memory_that_answers_badly_stops_one_channel_at_that_byte() {
         (MemoryFault::Poisoned, TransferFault::Poisoned),
         (MemoryFault::CompleterAbort, TransferFault::CompleterAbort),
         (MemoryFault::NoAnswer, TransferFault::CompletionTimeout),
+        // The time-out is 50 ms, to within a 128th.
+        (MemoryFault::Late(us(51_000)), TransferFault::CompletionTimeout),
     ] {
         for (lab, notification) in [
             ("rosta", Notification::Interrupt),
