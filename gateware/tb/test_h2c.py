@@ -426,6 +426,19 @@ async def a_channel_that_does_not_run_goes_on_later(dut):
 
 
 @cocotb.test()
+async def the_staging_ring_is_filled_whole(dut):
+    b = await bench(dut)
+    size = int(dut.STAGING_BYTES.value)
+    b.consumers[0].rate = 0
+    b.post(0x40000, size + 5000)
+    await run(b, lambda: b.readings.bytes >= size, 40000)
+    await clocks(b, 300)
+    assert sum(bytes_of(tlp)[1] for tlp in b.requests) == size
+    b.consumers[0].rate = 1.0
+    await b.all_done()
+
+
+@cocotb.test()
 async def what_is_drained_is_waited_for(dut):
     b = await bench(dut)
     b.drains = True

@@ -115,10 +115,11 @@ module crosslane_read_order
   assign take_bytes = (feed_move && feed_take) ? feed_take_bytes : '0;
   assign next_available = clear ? '0 :
                           available + (POSITION_BITS + 1)'(news) - (POSITION_BITS + 1)'(take_bytes);
-  assign feed_available = 16'(available);
+  // All that 16 bits can tell of the largest ring.
+  assign feed_available = available[POSITION_BITS] ? 16'(STAGING_BYTES - 1) : 16'(available);
   assign begin_end = reserved + POSITION_BITS'(begin_bytes);
-  // One place less than there are: so the number of bytes that are offered fits its port.
-  assign has_room = !giving_up && used < (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);
+  // Whatever the length of the next read is.
+  assign has_room = !giving_up && used <= (POSITION_BITS + 1)'(STAGING_BYTES - MAX_READ);
 
   always_ff @(posedge clk) begin
     arrived_valid <= news != '0;
