@@ -25,6 +25,7 @@ module tag_table_properties
     input tag_event_e                 event_kind,
     input logic        [         9:0] event_tag,
     input completion_t                event_completion,
+    input logic                       aborted,
     input logic                       giving_up,
     input logic        [TAG_BITS-1:0] followed
 );
@@ -70,6 +71,7 @@ module tag_table_properties
       .event_kind,
       .event_tag,
       .event_completion,
+      .aborted,
       .giving_up,
       .tag,
       .tag_use,
@@ -126,6 +128,8 @@ module tag_table_properties
       assume (rst);
     end else if (!rst) begin
       assume (followed == followed_before);
+      // What is taken back came with an event before this clock.
+      assume (!aborted || (!event_valid && (is_known || tag != followed)));
       // A tag is set up once, with a read that stands for none; nothing else happens before.
       if (!is_known) begin
         assume (!is_ours || (event_kind == EVENT_INITIALISE && is_prepared));

@@ -24,6 +24,7 @@ class Fault(enum.Enum):
     ABORT = "abort"
     RETRY = "retry"
     POISON = "poison"  # one completion is poisoned
+    TAKEN_BACK = "taken back"  # one completion is said not to be good at its end
     SILENCE = "silence"  # this completion and those behind it never come
     MISSING = "missing"  # one completion is missing, those behind it come
     DOUBLED = "doubled"  # one comes twice
@@ -165,6 +166,8 @@ class Completer:
                 self._refuse(answer, number, RETRY)
             case Fault.POISON:
                 header["poisoned"] = 1
+            case Fault.TAKEN_BACK:
+                pieces[number].is_aborted = True
             case Fault.SILENCE:
                 del pieces[number:]
             case Fault.MISSING:

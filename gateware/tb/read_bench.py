@@ -123,6 +123,7 @@ class ReadBench:
         dut.s_completion_first.value = 0
         dut.s_completion_last.value = 0
         dut.s_completion_data.value = 0
+        dut.s_completion_aborted.value = 0
         dut.m_h2c_ready.value = 0
         for name in FEED_WIDTHS:
             getattr(dut, f"feed_{name}").value = 0
@@ -188,12 +189,13 @@ class ReadBench:
         if not self._beats or (self.pause and self.seed.random() < self.pause):
             dut.s_completion_valid.value = 0
             return
-        self._beat = header, first, last, data = self._beats.popleft()
+        self._beat = header, first, last, data, aborted = self._beats.popleft()
         dut.s_completion_valid.value = 1
         dut.s_completion_header.value = header
         dut.s_completion_first.value = first
         dut.s_completion_last.value = last
         dut.s_completion_data.value = data
+        dut.s_completion_aborted.value = aborted
 
     def _split(self, tlp: Tlp):
         header = pack("tlp_header_t", **tlp.header)
@@ -202,7 +204,9 @@ class ReadBench:
             piece = tlp.payload[n * self.lanes : (n + 1) * self.lanes]
             # Beside the other beats stands nothing that means anything.
             shown = header if n == 0 else self.seed.getrandbits(HEADER_BITS)
-            yield shown, n == 0, n == count - 1, int.from_bytes(piece, "little")
+            last = n == count - 1
+            aborted = last and tlp.is_aborted
+            yield shown, n == 0, last, int.from_bytes(piece, "little"), aborted
 
     def _drive_feeds(self) -> None:
         dut = self.dut

@@ -13,6 +13,7 @@ from cocotb.triggers import ClockCycles, FallingEdge, with_timeout
 from cocotbext.axi import AxiStreamBus
 from cocotbext.pcie.core import RootComplex, Switch
 from cocotbext.pcie.xilinx.us import UltraScalePlusPcieDevice
+from cocotbext.pcie.xilinx.us.interface import UsPcieFrame
 from engine_host import (
     AWAIT_CREDIT,
     INTERRUPT,
@@ -318,6 +319,52 @@ async def what_nobody_answers_stops_the_channel(dut):
     await channel.open()
     await channel.post([Descriptor(place, 4096)])
     assert (await channel.completed()).error == "none"
+
+
+@cocotb.test()
+async def a_completion_that_is_taken_back_stops_its_channel(dut):
+    """The hard block says at the end of a completion that its data are not good: no other channel
+    hears of it, and the one that has stopped goes on after a restart.
+    """
+    _, (card, _) = await two_cards(dut)
+    value = put("user.interconnect", c2h_source=STREAM_GENERATOR, peer_source=STREAM_GENERATOR)
+    await set_user(card, "interconnect", value)
+    reader, writer = Channel(card, "h2c[0]"), Channel(card, "c2h[0]")
+    await reader.open()
+    await writer.open()
+    source, target = card.allocate(4096, 4096), card.allocate(8192, 4096)
+    streams = card.device.rc_source
+    to_block, taken_back = streams.queue.put, []
+
+    class TakenBack(UsPcieFrame):
+        """The source asks for the flag with each segment: set with the last alone."""
+
+        asked = 0
+
+        @property
+        def discontinue(self):
+            self.asked += streams.seg_byte_lanes
+            return self.asked >= len(self.data)
+
+    async def spoil(frame):
+        # The first completion with data that are more than descriptors.
+        if not taken_back and len(frame.data) > 40:
+            frame.__class__ = TakenBack
+            taken_back.append(frame)
+        await to_block(frame)
+
+    streams.queue.put = spoil
+    await writer.post([Descriptor(target, 8000)])
+    await reader.post([Descriptor(source, 4096)])
+    block = await reader.completed()
+    assert taken_back
+    assert (block.completed, block.error) == (0, "poisoned")
+    assert source <= block.error_address < source + 4096
+    assert (await writer.completed()).error == "none"
+    assert card.load(target, 8000) == pattern(0, 0, 8000)
+    await reader.open()
+    await reader.post([Descriptor(source, 4096)])
+    assert (await reader.completed()).error == "none"
 
 
 CASES = [(64, 1), (128, 1), (256, 2), (512, 4)] if ALL else [(256, 2)]

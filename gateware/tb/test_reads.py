@@ -283,6 +283,7 @@ FAULTS = {
     Fault.ABORT: "ERROR_COMPLETER_ABORT",
     Fault.RETRY: "ERROR_MALFORMED_COMPLETION",
     Fault.POISON: "ERROR_POISONED",
+    Fault.TAKEN_BACK: "ERROR_POISONED",
     Fault.SILENCE: "ERROR_COMPLETION_TIMEOUT",
     Fault.MISSING: "ERROR_MALFORMED_COMPLETION",
     Fault.DOUBLED: "ERROR_MALFORMED_COMPLETION",
@@ -300,7 +301,8 @@ async def every_fault_is_told_in_its_turn(dut):
     b.completer.boundary = 64
     b.completer.split = "least"
     for fault, name in FAULTS.items():
-        for number in [0, 1]:
+        # What is wrong with the last one alone is not always seen as soon.
+        for number in [0, 1, 2] if name == "ERROR_POISONED" else [0, 1]:
             # A read of three completions, with the fault in one, among good ones.
             base = b.seed.randrange(1 << 20) << 12
             reads = [(base + n * 256 + 37, 180) for n in range(8)]
@@ -312,7 +314,7 @@ async def every_fault_is_told_in_its_turn(dut):
             before = len(b.expected[0])
             for read in reads:
                 b.read(0, *read)
-            good = 180 * bad + (64 - 37 if number else 0)
+            good = 180 * bad + [0, 64 - 37, 128 - 37][number]
             if fault is Fault.DOUBLED:
                 good += 27 if number == 0 else 64
             # The next one comes instead, and does not fit.

@@ -26,6 +26,8 @@ class Tlp:
 
     header: dict[str, int]
     payload: bytes = b""
+    # What comes is taken back beside its last beat.
+    is_aborted: bool = False
     # Clocks at which its first and last beat were handed on.
     first_clock: int = field(default=0, compare=False)
     last_clock: int = field(default=0, compare=False)
@@ -106,6 +108,7 @@ class TlpSource:
             name: getattr(dut, f"{prefix}_{name}")
             for name in ["valid", "ready", "header", "first", "last", "data"]
         }
+        self._aborted = getattr(dut, f"{prefix}_aborted", None)
         self._bytes = len(self._signals["data"]) // 8
         self._signals["valid"].value = 0
         self._beats: deque = deque()
@@ -142,6 +145,8 @@ class TlpSource:
             s["valid"].value = 1
             s["first"].value = first
             s["last"].value = last
+            if self._aborted is not None:
+                self._aborted.value = last and tlp.is_aborted
             s["data"].value = data
             # Beside the other beats stands nothing that means anything.
             header = pack("tlp_header_t", **tlp.header) if first else 0

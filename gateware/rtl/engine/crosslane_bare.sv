@@ -92,6 +92,7 @@ module crosslane_bare
       .s_rx_first,
       .s_rx_last,
       .s_rx_data,
+      .s_rx_aborted(1'b0),
       .m_request_valid(request_valid),
       .m_request_ready(request_ready),
       .m_request_header(request_header),
@@ -116,6 +117,7 @@ module crosslane_bare
       .m_completion_first(completion_first),
       .m_completion_last(completion_last),
       .m_completion_data(completion_data),
+      .m_completion_aborted(),
       .poisoned_write
   );
 
@@ -281,6 +283,7 @@ module crosslane_bare
       .s_completion_first(completion_first),
       .s_completion_last(completion_last),
       .s_completion_data(completion_data),
+      .s_completion_aborted(1'b0),
       .unexpected(unexpected_completion),
       .timed_out(completion_timeout),
       .refused()

@@ -83,6 +83,7 @@ module crosslane_channels
     input logic s_completion_first,
     input logic s_completion_last,
     input logic [DATA_BITS-1:0] s_completion_data,
+    input logic s_completion_aborted,  // beside the last beat
     output logic unexpected_completion,
     output logic completion_timeout,
     // The card's memory, AXI4.

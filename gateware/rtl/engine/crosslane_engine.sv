@@ -44,6 +44,7 @@ module crosslane_engine
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
+    input logic s_rx_aborted,  // beside a completion's last beat: its data are not good
     // TLPs that leave.
     output logic m_tx_valid,
     input logic m_tx_ready,
@@ -171,6 +172,7 @@ module crosslane_engine
   logic [DATA_BITS-1:0] s_lane_data;
   // verilator lint_on UNUSEDSIGNAL
   logic s_completion_valid, s_completion_ready, s_completion_first, s_completion_last;
+  logic s_completion_aborted;
   tlp_header_t s_completion_header;
   logic [DATA_BITS-1:0] s_completion_data;
   logic s_window_valid, s_window_ready, s_window_first, s_window_last;
@@ -206,7 +208,8 @@ module crosslane_engine
       .m_completion_header(s_completion_header),
       .m_completion_first(s_completion_first),
       .m_completion_last(s_completion_last),
-      .m_completion_data(s_completion_data)
+      .m_completion_data(s_completion_data),
+      .m_completion_aborted(s_completion_aborted)
   );
 
   // --- What leaves ---------------------------------------------------------------------------

@@ -48,6 +48,7 @@ module crosslane_engine_axis
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
+    input logic s_rx_aborted,
     output logic m_tx_valid,
     input logic m_tx_ready,
     output tlp_header_t m_tx_header,

@@ -27,6 +27,7 @@ module crosslane_completion_intake
     input  logic                        s_first,
     input  logic                        s_last,
     input  logic        [DATA_BITS-1:0] s_data,
+    input  logic                        s_aborted,         // beside the last beat
     // Other events.
     input  logic                        hold,
     output logic                        inject_ready,      // the event of this clock goes in
@@ -45,7 +46,9 @@ module crosslane_completion_intake
     output logic                        beat_last,
     output logic        [DATA_BITS-1:0] beat_data,
     output logic        [          1:0] beat_skip,         // lanes before the first byte
-    output logic        [LANE_BITS-1:0] beat_end           // lanes of the last beat; 0: all
+    output logic        [LANE_BITS-1:0] beat_end,          // lanes of the last beat; 0: all
+    // This is the last of several beats, and none of them is good. The event stands beside it still.
+    output logic                        beat_aborted
 );
   logic between, take;  // between TLPs
 
@@ -78,7 +81,7 @@ module crosslane_completion_intake
     completion.well_formed = s_header.kind == COMPLETION_DATA && s_header.length_dw != '0 &&
         (completion.ends || (13'(s_header.length_dw) < needed &&
                              s_header.address[5:2] + s_header.length_dw[3:0] == 4'd0));
-    completion.poisoned = s_header.poisoned;
+    completion.poisoned = s_header.poisoned || (s_last && s_aborted);
     completion.count = s_header.byte_count;
     completion.rest = completion.ends ? '0 : s_header.byte_count - span;
     completion.back = s_header.byte_count + 13'(offset);
@@ -89,10 +92,11 @@ module crosslane_completion_intake
   always_ff @(posedge clk) begin
     if (take) between <= s_last;
     event_valid <= (take && s_first) || (inject_ready && inject_valid);
-    beat_valid  <= take || (inject_ready && inject_valid);
-    beat_first  <= !take || s_first;
-    beat_last   <= !take || s_last;
-    beat_data   <= s_data;
+    beat_valid <= take || (inject_ready && inject_valid);
+    beat_first <= !take || s_first;
+    beat_last <= !take || s_last;
+    beat_data <= s_data;
+    beat_aborted <= take && !s_first && s_last && s_aborted;
     if (take && s_first) begin
       event_kind <= EVENT_COMPLETION;
       event_tag <= s_header.tag;
@@ -100,7 +104,7 @@ module crosslane_completion_intake
       beat_skip <= offset;
       beat_end <= LANE_BITS'(completion.ends ? 13'(offset) + s_header.byte_count :
                                                {s_header.length_dw, 2'b00});
-    end else if (!take) begin
+    end else if (inject_ready) begin
       event_kind <= inject_event;
       event_tag  <= 10'(inject_tag);
     end
@@ -108,6 +112,7 @@ module crosslane_completion_intake
       between <= 1'b1;
       event_valid <= 1'b0;
       beat_valid <= 1'b0;
+      beat_aborted <= 1'b0;
     end
   end
 

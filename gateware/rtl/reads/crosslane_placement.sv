@@ -5,6 +5,7 @@
 // Two register stages: what is written, and the answer.
 
 module crosslane_placement
+  import crosslane_pkg::*;
   import crosslane_reads_pkg::*;
 #(
     parameter  int unsigned DATA_BITS     = 256,
@@ -35,6 +36,10 @@ module crosslane_placement
     input  logic                        answer_whole,
     input  logic    [             12:0] answer_missing,
     input  logic    [             12:0] answer_bytes,
+    // Beside the last of several beats: none of them is good, so many bytes are missing still.
+    input  logic                        beat_aborted,
+    input  logic    [             12:0] aborted_missing,
+    output logic                        is_told,          // these beats are told to a requester
     // What is written, and whose tag it is.
     output logic                        write_valid,
     output logic                        write_is_fetch,
@@ -43,7 +48,7 @@ module crosslane_placement
     output logic    [POSITION_BITS-1:0] write_position,
     output logic    [    DATA_BITS-1:0] write_data,
     output logic    [        BYTES-1:0] write_enable,
-    output logic                        write_last,      // the last of a completion's
+    output logic                        write_last,       // the last of a completion's
     // A clock later: what is known of a tag's read.
     output logic                        known_valid,
     output logic    [     TAG_BITS-1:0] known_tag,
@@ -66,6 +71,7 @@ module crosslane_placement
   end
 
   assign write_last = write_valid && is_last;
+  assign is_told = is_answer;
 
   always_ff @(posedge clk) begin
     if (beat_valid && beat_first) begin
@@ -79,6 +85,12 @@ module crosslane_placement
       whole <= answer_whole;
       missing <= answer_missing;
       bytes <= answer_bytes;
+    end
+    // What was wrong from the beginning on is told as it is.
+    if (beat_aborted && error == '0) begin
+      error   <= 3'(ERROR_POISONED);
+      whole   <= 1'b0;
+      missing <= aborted_missing;
     end
     if (beat_valid) begin
       write_position <= beat_first ? place : write_position + POSITION_BITS'(BYTES);

@@ -48,6 +48,7 @@ module crosslane_read_answers
     input logic s_completion_first,
     input logic s_completion_last,
     input logic [DATA_BITS-1:0] s_completion_data,
+    input logic s_completion_aborted,  // beside the last beat: its data are not good
     // The tag of an event, and what becomes of it.
     output logic [TAG_BITS-1:0] tag,
     output logic [USE_BITS-1:0] tag_use,
@@ -84,7 +85,7 @@ module crosslane_read_answers
   logic event_valid;
   logic [9:0] event_tag;
   completion_t event_completion;
-  logic beat_valid, beat_first, beat_last;
+  logic beat_valid, beat_first, beat_last, beat_aborted, is_told;
   logic [DATA_BITS-1:0] beat_data;
   logic [1:0] beat_skip;
   logic [$clog2(BYTES)-1:0] beat_end;
@@ -112,12 +113,13 @@ module crosslane_read_answers
       .clk,
       .rst,
       .function_i,
-      .s_valid (s_completion_valid),
-      .s_ready (s_completion_ready),
+      .s_valid(s_completion_valid),
+      .s_ready(s_completion_ready),
       .s_header(s_completion_header),
-      .s_first (s_completion_first),
-      .s_last  (s_completion_last),
-      .s_data  (s_completion_data),
+      .s_first(s_completion_first),
+      .s_last(s_completion_last),
+      .s_data(s_completion_data),
+      .s_aborted(s_completion_aborted),
       .hold,
       .inject_ready,
       .inject_valid,
@@ -132,7 +134,8 @@ module crosslane_read_answers
       .beat_last,
       .beat_data,
       .beat_skip,
-      .beat_end
+      .beat_end,
+      .beat_aborted
   );
 
   logic placed, answer_valid, answer_whole;
@@ -164,6 +167,7 @@ module crosslane_read_answers
       .event_kind,
       .event_tag,
       .event_completion,
+      .aborted(beat_aborted && is_told),
       .giving_up,
       .tag,
       .tag_use,
@@ -208,6 +212,9 @@ module crosslane_read_answers
       .answer_whole,
       .answer_missing,
       .answer_bytes,
+      .beat_aborted,
+      .aborted_missing(event_completion.count),
+      .is_told,
       .write_valid,
       .write_is_fetch,
       .write_channel,

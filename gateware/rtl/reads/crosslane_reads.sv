@@ -29,67 +29,68 @@ module crosslane_reads
     parameter int unsigned TIMEOUT_CLOCKS = 12500000,
     localparam int unsigned FETCH_PLACES = (FETCHERS > 0) ? FETCHERS : 1
 ) (
-    input  logic                                          clk,
-    input  logic                                          rst,
+    input logic clk,
+    input logic rst,
     // Only parts of what all know of the function and of time are needed here.
     // verilator lint_off UNUSEDSIGNAL
-    input  function_t                                     function_i,
-    input  logic        [            63:0]                time_i,               // clocks
+    input function_t function_i,
+    input logic [63:0] time_i,  // clocks
     // verilator lint_on UNUSEDSIGNAL
     // H2C channels.
-    input  logic        [         H2C-1:0]                read_valid,
-    output logic        [         H2C-1:0]                read_ready,
-    input  logic        [         H2C-1:0][         63:0] read_address,
-    input  logic        [         H2C-1:0][         12:0] read_bytes,           // none across 4 KiB
-    input  logic        [         H2C-1:0]                read_relaxed,
-    output logic        [         H2C-1:0]                read_blocked,         // by tags, or room
-    output logic        [         H2C-1:0]                data_came,            // pulse: good data
-    output logic        [         H2C-1:0]                arrived_valid,        // in order
-    output logic        [         H2C-1:0][         12:0] arrived_bytes,
-    output logic        [         H2C-1:0]                failed_valid,         // until `forget`
-    output error_e      [         H2C-1:0]                failed_error,
-    output logic        [         H2C-1:0][         63:0] failed_address,
-    input  logic        [         H2C-1:0]                forget,               // pulse
-    input  logic        [         H2C-1:0]                clear,                // pulse
-    output logic        [         H2C-1:0][         15:0] in_flight,
+    input logic [H2C-1:0] read_valid,
+    output logic [H2C-1:0] read_ready,
+    input logic [H2C-1:0][63:0] read_address,
+    input logic [H2C-1:0][12:0] read_bytes,  // none across 4 KiB
+    input logic [H2C-1:0] read_relaxed,
+    output logic [H2C-1:0] read_blocked,  // by tags, or room
+    output logic [H2C-1:0] data_came,  // pulse: good data
+    output logic [H2C-1:0] arrived_valid,  // in order
+    output logic [H2C-1:0][12:0] arrived_bytes,
+    output logic [H2C-1:0] failed_valid,  // until `forget`
+    output error_e [H2C-1:0] failed_error,
+    output logic [H2C-1:0][63:0] failed_address,
+    input logic [H2C-1:0] forget,  // pulse
+    input logic [H2C-1:0] clear,  // pulse
+    output logic [H2C-1:0][15:0] in_flight,
     // Their streams.
-    output logic        [         H2C-1:0][         15:0] feed_available,
-    input  logic        [         H2C-1:0]                feed_move,
-    input  logic        [         H2C-1:0]                feed_take,
-    input  logic        [         H2C-1:0][          5:0] feed_take_back,
-    input  logic        [         H2C-1:0][          6:0] feed_take_bytes,
-    output logic        [         H2C-1:0][DATA_BITS-1:0] feed_data,
+    output logic [H2C-1:0][15:0] feed_available,
+    input logic [H2C-1:0] feed_move,
+    input logic [H2C-1:0] feed_take,
+    input logic [H2C-1:0][5:0] feed_take_back,
+    input logic [H2C-1:0][6:0] feed_take_bytes,
+    output logic [H2C-1:0][DATA_BITS-1:0] feed_data,
     // Fetchers. Without any these ports are of one, and idle.
     // verilator lint_off UNUSEDSIGNAL
-    input  logic        [FETCH_PLACES-1:0]                fetch_valid,
-    output logic        [FETCH_PLACES-1:0]                fetch_ready,
-    input  logic        [FETCH_PLACES-1:0][         63:0] fetch_address,
-    input  logic        [FETCH_PLACES-1:0][         12:0] fetch_bytes,
-    input  logic        [FETCH_PLACES-1:0]                fetch_forget,         // pulse
-    output logic        [FETCH_PLACES-1:0]                fetched_valid,
-    input  logic        [FETCH_PLACES-1:0]                fetched_ready,
-    output logic        [FETCH_PLACES-1:0][        255:0] fetched_data,
-    output logic        [FETCH_PLACES-1:0]                fetch_failed,         // pulse
-    output error_e      [FETCH_PLACES-1:0]                fetch_error,
+    input logic [FETCH_PLACES-1:0] fetch_valid,
+    output logic [FETCH_PLACES-1:0] fetch_ready,
+    input logic [FETCH_PLACES-1:0][63:0] fetch_address,
+    input logic [FETCH_PLACES-1:0][12:0] fetch_bytes,
+    input logic [FETCH_PLACES-1:0] fetch_forget,  // pulse
+    output logic [FETCH_PLACES-1:0] fetched_valid,
+    input logic [FETCH_PLACES-1:0] fetched_ready,
+    output logic [FETCH_PLACES-1:0][255:0] fetched_data,
+    output logic [FETCH_PLACES-1:0] fetch_failed,  // pulse
+    output error_e [FETCH_PLACES-1:0] fetch_error,
     // verilator lint_on UNUSEDSIGNAL
-    output logic        [FETCH_PLACES-1:0][         63:0] fetch_error_address,
+    output logic [FETCH_PLACES-1:0][63:0] fetch_error_address,
     // Requests.
-    output logic        [         H2C-1:0]                m_h2c_valid,
-    input  logic        [         H2C-1:0]                m_h2c_ready,
-    output tlp_header_t [         H2C-1:0]                m_h2c_header,
-    output logic                                          m_fetch_valid,
-    input  logic                                          m_fetch_ready,
-    output tlp_header_t                                   m_fetch_header,
+    output logic [H2C-1:0] m_h2c_valid,
+    input logic [H2C-1:0] m_h2c_ready,
+    output tlp_header_t [H2C-1:0] m_h2c_header,
+    output logic m_fetch_valid,
+    input logic m_fetch_ready,
+    output tlp_header_t m_fetch_header,
     // Completions.
-    input  logic                                          s_completion_valid,
-    output logic                                          s_completion_ready,
-    input  tlp_header_t                                   s_completion_header,
-    input  logic                                          s_completion_first,
-    input  logic                                          s_completion_last,
-    input  logic        [   DATA_BITS-1:0]                s_completion_data,
-    output logic                                          unexpected,           // pulses
-    output logic                                          timed_out,
-    output logic                                          refused
+    input logic s_completion_valid,
+    output logic s_completion_ready,
+    input tlp_header_t s_completion_header,
+    input logic s_completion_first,
+    input logic s_completion_last,
+    input logic [DATA_BITS-1:0] s_completion_data,
+    input logic s_completion_aborted,  // at its end
+    output logic unexpected,  // pulses
+    output logic timed_out,
+    output logic refused
 );
   localparam int unsigned BYTES = DATA_BITS / 8;
   localparam int unsigned REQUESTERS = H2C + FETCHERS;

@@ -42,6 +42,8 @@ module crosslane_tag_table
     input  tag_event_e                      event_kind,
     input  logic        [              9:0] event_tag,
     input  completion_t                     event_completion,
+    // What came with the last event, and was told of then, is not good. No event in this clock.
+    input  logic                            aborted,
     // Requesters that give up all of their reads now: H2C channels, fetchers behind them.
     input  logic        [   REQUESTERS-1:0] giving_up,
     // What came of it, in the same clock.
@@ -260,6 +262,11 @@ module crosslane_tag_table
         freed = event_valid && 32'(tag) < USED_TAGS;
       end
     endcase
+    if (aborted) begin
+      condition_write = 1'b1;
+      next_condition = '{parity: parity, state: state, failed: 1'b1, begun: has_progress};
+      refused = 1'b1;
+    end
   end
 
 `ifndef SYNTHESIS

@@ -28,6 +28,7 @@ module crosslane_demux
     input logic s_rx_first,
     input logic s_rx_last,
     input logic [DATA_BITS-1:0] s_rx_data,
+    input logic s_rx_aborted,  // beside a completion's last beat: not good
     output logic m_request_valid,
     input logic m_request_ready,
     output tlp_header_t m_request_header,
@@ -52,6 +53,7 @@ module crosslane_demux
     output logic m_completion_first,
     output logic m_completion_last,
     output logic [DATA_BITS-1:0] m_completion_data,
+    output logic m_completion_aborted,
     output logic poisoned_write  // pulse: a memory write came poisoned
 );
   localparam logic [2:0] LANES_BAR = 3'd1;
@@ -83,7 +85,7 @@ module crosslane_demux
 
   // --- The register ----------------------------------------------------------------------------
   logic [TO_COMPLETION:TO_REQUEST] valid;  // at most one
-  logic first, last;
+  logic first, last, aborted;
   tlp_header_t header;
   logic [DATA_BITS-1:0] data;
 
@@ -96,9 +98,10 @@ module crosslane_demux
       valid <= '0;
       if (s_rx_valid && way != TO_NOWHERE) valid[way] <= 1'b1;
       header <= s_rx_header;
-      first  <= s_rx_first;
-      last   <= s_rx_last;
-      data   <= s_rx_data;
+      first <= s_rx_first;
+      last <= s_rx_last;
+      data <= s_rx_data;
+      aborted <= s_rx_aborted;
       if (s_rx_valid) begun_way <= way;
     end
     poisoned_write <= s_rx_valid && s_rx_ready && s_rx_first && is_write && s_rx_header.poisoned;
@@ -131,4 +134,5 @@ module crosslane_demux
   assign m_completion_first = first;
   assign m_completion_last = last;
   assign m_completion_data = data;
+  assign m_completion_aborted = aborted;
 endmodule

@@ -128,6 +128,7 @@ module crosslane_card_s7
       .s_rx_first(rx_first),
       .s_rx_last(rx_last),
       .s_rx_data(rx_data),
+      .s_rx_aborted(1'b0),
       .m_tx_valid(tx_valid),
       .m_tx_ready(tx_ready),
       .m_tx_header(tx_header),

@@ -101,7 +101,7 @@ module crosslane_card_us
   logic engine_rst;
   function_t core_function, function_i;
   room_t link_room;
-  logic rx_valid, rx_ready, rx_first, rx_last, rx_discontinued;
+  logic rx_valid, rx_ready, rx_first, rx_last, rx_discontinued, rx_is_completion;
   tlp_header_t rx_header, tx_header;
   logic [DATA_BITS-1:0] rx_data, tx_data;
   logic tx_valid, tx_ready, tx_first, tx_last;
@@ -122,6 +122,7 @@ module crosslane_card_us
       .m_rx_first(rx_first),
       .m_rx_last(rx_last),
       .m_rx_discontinued(rx_discontinued),
+      .m_rx_is_completion(rx_is_completion),
       .m_rx_data(rx_data),
       .s_tx_valid(tx_valid),
       .s_tx_ready(tx_ready),
@@ -131,11 +132,13 @@ module crosslane_card_us
       .s_tx_data(tx_data)
   );
 
-  // The hard block takes back what it has begun to deliver when its own memory fails. Nobody can tell
-  // then which data are good: all channels that are at work stop, as where the link goes down.
+  // The hard block takes back what it has begun to deliver when its own memory fails. A completion is
+  // of one read, whose channel stops. Of a write a part has had its effect: all channels that are at
+  // work stop, as where the link goes down.
   always_comb begin
     function_i = core_function;
-    function_i.link_up = core_function.link_up && !(rx_valid && rx_discontinued);
+    function_i.link_up = core_function.link_up &&
+        !(rx_valid && rx_discontinued && !rx_is_completion);
   end
 
   crosslane_card #(
@@ -169,6 +172,7 @@ module crosslane_card_us
       .s_rx_first(rx_first),
       .s_rx_last(rx_last),
       .s_rx_data(rx_data),
+      .s_rx_aborted(rx_discontinued),
       .m_tx_valid(tx_valid),
       .m_tx_ready(tx_ready),
       .m_tx_header(tx_header),

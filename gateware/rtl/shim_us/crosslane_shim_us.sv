@@ -96,7 +96,8 @@ module crosslane_shim_us
     output tlp_header_t                 m_rx_header,
     output logic                        m_rx_first,
     output logic                        m_rx_last,
-    output logic                        m_rx_discontinued,  // this beat's data are not to be used
+    output logic                        m_rx_discontinued,   // this beat's data are not to be used
+    output logic                        m_rx_is_completion,  // beside each beat
     output logic        [DATA_BITS-1:0] m_rx_data,
 
     input  logic                        s_tx_valid,
@@ -193,6 +194,7 @@ module crosslane_shim_us
       .m_first(m_rx_first),
       .m_last(m_rx_last),
       .m_discontinued(m_rx_discontinued),
+      .m_is_completion(m_rx_is_completion),
       .m_data(m_rx_data)
   );
   // As many non-posted requests as the hard block has: they keep their order among the writes.

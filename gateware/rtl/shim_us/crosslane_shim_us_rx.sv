@@ -37,6 +37,7 @@ module crosslane_shim_us_rx
     output logic                        m_first,
     output logic                        m_last,
     output logic                        m_discontinued,
+    output logic                        m_is_completion,
     output logic        [DATA_BITS-1:0] m_data
 );
 
@@ -174,6 +175,7 @@ module crosslane_shim_us_rx
       m_first <= source_first;
       m_last <= source_last;
       m_discontinued <= source_discontinued;
+      m_is_completion <= completions_now;
       m_data <= completions_now ? c_data : q_data;
       if (source_valid) completions_last <= completions_now;
     end

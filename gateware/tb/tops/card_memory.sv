@@ -140,6 +140,7 @@ module card_memory
       .h2c_take_bytes(take_bytes),
       .h2c_data(data),
       .h2c_drained('0),
+      .s_rx_aborted(1'b0),
       .write_available(available),
       .write_move(move),
       .write_take(take),

@@ -43,6 +43,7 @@ module h2c_reads
     input  logic                              s_completion_first,
     input  logic                              s_completion_last,
     input  logic              [DATA_BITS-1:0] s_completion_data,
+    input  logic                              s_completion_aborted,
     output logic                              unexpected,
     output logic                              timed_out,
     output logic                              refused
