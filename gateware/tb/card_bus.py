@@ -2,15 +2,14 @@
 """A host on the TLP streams of crosslane_card: registers, memory that answers, and interrupts."""
 
 import random
-from collections import deque
 
 import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
+from completer import Completer
 from packed import pack
 from tlp_stream import (
-    COMPLETION,
     COMPLETION_DATA,
     MEMORY_READ,
     MEMORY_WRITE,
@@ -43,10 +42,7 @@ MESSAGE_ADDRESS = 0xFEE0_0000
 class CardBus:
     """Resets the card and is its host.
 
-    Reads of memory are answered after `latency` clocks, give or take half of it, completions of
-    different reads in any order (`shuffled`), cut at `boundary` and the payload size, or all of
-    `completion_bytes`. `spoil`, if set, is called with each read: what it returns instead of None
-    is how the answer is spoilt: "unsupported_request", "completer_abort", "poisoned", "nothing".
+    Reads of memory are answered by `completer`.
     """
 
     def __init__(self, dut, seed: int = 1):
@@ -55,12 +51,7 @@ class CardBus:
         self.memory = bytearray(MEMORY_BYTES)
         self.function = {"routing_id": CARD_ID, "max_payload": 1, "max_read_request": 2}
         self.function |= {"bus_master": 1, "extended_tags": 1, "msix_enabled": 1, "link_up": 1}
-        self.latency = 60
-        self.boundary = 64
-        self.completion_bytes = None  # length of completions; none: any
-        self.shuffled = True
-        self.shuffled_reads = None  # only so many of the oldest reads change places; none: all
-        self.spoil = None
+        self.completer = Completer(self.load, seed, latency=(30, 90), completer_id=HOST_ID)
         self.messages: list[int] = []  # data of the interrupts
         self.writes: list[Tlp] = []  # all that the card has written
         self.reads: list[Tlp] = []
@@ -68,8 +59,6 @@ class CardBus:
         self._next_free = 0
         self._answers: dict[int, Tlp] = {}
         self._tag = 0
-        # For each read: (clock, pieces of its answer).
-        self._waiting: deque = deque()
 
     async def start(self):
         """Clock, reset, streams."""
@@ -105,6 +94,7 @@ class CardBus:
     def set_function(self, **values: int):
         """Changes what the function is set to."""
         self.function |= values
+        self.completer.max_payload = 128 << self.function["max_payload"]
         self.dut.function_i.value = pack("function_t", **self.function)
 
     def set_room(self, posted: int = 1, nonposted: int = 1, completion: int = 1):
@@ -171,9 +161,8 @@ class CardBus:
             self._take_write(tlp)
         elif tlp.kind == MEMORY_READ:
             self.reads.append(tlp)
-            spread = self.random.randint(-self.latency // 2, self.latency // 2)
-            due = self.clocks.now + self.latency + (spread if self.shuffled else 0)
-            self._waiting.append((due, self._answers_for(tlp)))
+            self.check_request(tlp)
+            self.completer.take(tlp, self.clocks.now)
         else:
             self._answers[tlp.tag] = tlp
 
@@ -204,57 +193,11 @@ class CardBus:
         size = "max_payload" if tlp.kind == MEMORY_WRITE else "max_read_request"
         assert tlp.length_dw * 4 <= 128 << self.function[size], f"{tlp.length_dw} DW"
 
-    def _answers_for(self, tlp: Tlp) -> deque:
-        """The completions of a read, in order."""
-        self.check_request(tlp)
-        how = self.spoil(tlp) if self.spoil else None
-        refused = {"unsupported_request": 1, "completer_abort": 4}
-        fields = {name: getattr(tlp, name) for name in ["requester", "tag", "traffic_class"]}
-        fields |= {"attributes": tlp.attributes, "completer": HOST_ID}
-        first_gap = (tlp.first_be & -tlp.first_be).bit_length() - 1
-        last_be = tlp.last_be or tlp.first_be
-        count = tlp.length_dw * 4 - first_gap - (4 - last_be.bit_length())
-        address = tlp.address + first_gap
-        if how == "nothing":
-            return deque()
-        if how in refused:
-            status = refused[how]
-            header = {"kind": COMPLETION, "status": status, "byte_count": count, **fields}
-            return deque([Tlp(header)])
-        pieces = deque()
-        end = address + count
-        while address < end:
-            stop = self._cut(address, end)
-            base, top = address & ~3, -(-stop // 4) * 4
-            data = self.load(base, top - base)
-            header = {"kind": COMPLETION_DATA, "address": address & 0x7F, **fields}
-            header |= {"length_dw": len(data) // 4, "byte_count": end - address}
-            header["poisoned"] = int(how == "poisoned" and stop == end)
-            pieces.append(Tlp(header, data))
-            address = stop
-        return pieces
-
-    def _cut(self, address: int, end: int) -> int:
-        """Where the completion that begins at `address` ends."""
-        size = 128 << self.function["max_payload"]
-        most = (address // self.boundary) * self.boundary + size
-        if self.completion_bytes:
-            return min((address // self.completion_bytes + 1) * self.completion_bytes, end)
-        stop = self.random.randrange(1, size // self.boundary + 1) * self.boundary
-        stop = min((address // self.boundary) * self.boundary + stop, most)
-        return min(stop, end)
-
     async def _answer(self):
         while True:
             await RisingEdge(self.dut.clk)
             while len(self.source.queue) < 4:
-                ready = [one for one in self._waiting if one[0] <= self.clocks.now]
-                if not ready:
+                completion = self.completer.next(self.clocks.now)
+                if completion is None:
                     break
-                one = (
-                    self.random.choice(ready[: self.shuffled_reads]) if self.shuffled else ready[0]
-                )
-                if one[1]:
-                    self.source.queue.append(one[1].popleft())
-                if not one[1]:
-                    self._waiting.remove(one)
+                self.source.queue.append(completion)

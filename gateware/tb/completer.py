@@ -59,7 +59,8 @@ class Completer:
 
     `boundary`: Read Completion Boundary. `max_payload`: of a completion. `split`: "most" as long
     as they may be, "least" at every boundary, "random". `latency`: least and most clocks.
-    `shuffled`: whether requests may overtake each other. `fault(address, count)`: the fault of a
+    `shuffled`: whether requests may overtake each other; `window`: only so many of the oldest do,
+    where it is set. `fault(address, count)`: the fault of a
     request and the number of its completion, counted from 0.
     """
 
@@ -83,9 +84,18 @@ class Completer:
         self.shuffled = shuffled
         self.fault: Callable[[int, int], tuple[Fault, int]] = lambda address, count: (Fault.NONE, 0)
         self.late_clocks = 0
+        self.window: int | None = None
         self.answers: list[Answer] = []
         self._seed = random.Random(seed)
         self._completer_id = completer_id
+
+    def in_order(self, clocks: int, length: int | None = None) -> None:
+        """From now on requests are answered one behind the other, each after so many clocks, with
+        completions that end at multiples of `length`, if given.
+        """
+        self.shuffled, self.latency = False, (clocks, clocks)
+        if length:
+            self.boundary, self.split = length, "least"
 
     def take(self, request: Tlp, now: int) -> None:
         """Takes a read; its answer may begin after the latency."""
@@ -102,7 +112,7 @@ class Completer:
         ready = [answer for answer in self.answers if answer.ready_clock <= now]
         if not ready:
             return None
-        answer = self._seed.choice(ready) if self.shuffled else ready[0]
+        answer = self._seed.choice(ready[: self.window]) if self.shuffled else ready[0]
         completion = answer.completions.pop(0)
         if not answer.completions:
             self.answers.remove(answer)

@@ -10,7 +10,7 @@ import random
 from packed import CONSTANTS, pack, unpack, width
 from register_map import C2H_TABLE, H2C_TABLE, MSIX_PENDING, MSIX_TABLE, OFFSETS, WRITABLE
 from register_map import field as put
-from stream_bench import Bench, Sink, Source, Tlp
+from tlp_stream import Bench, Sink, Source, Tlp
 
 READ, WRITE = CONSTANTS["MEMORY_READ"], CONSTANTS["MEMORY_WRITE"]
 COMPLETION, COMPLETION_DATA = CONSTANTS["COMPLETION"], CONSTANTS["COMPLETION_DATA"]
@@ -382,9 +382,9 @@ class Host:
 
     async def answers(self, count):
         """The next completions."""
-        before = len(self.sink.taken)
-        await self.bench.until(lambda: len(self.sink.taken) >= before + count, 5000)
-        return self.sink.taken[before:]
+        before = len(self.sink.tlps)
+        await self.bench.until(lambda: len(self.sink.tlps) >= before + count, 5000)
+        return self.sink.tlps[before:]
 
     def check_common(self, request, answer):
         """What a completion repeats of its request."""

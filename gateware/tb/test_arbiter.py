@@ -8,7 +8,7 @@ import cocotb
 import pytest
 from packed import CONSTANTS, pack, width
 from simulate import simulate
-from stream_bench import Bench, Sink, Tlp
+from tlp_stream import Bench, Sink, Tlp
 
 SOURCES = 5
 READ, WRITE, COMPLETION = (
@@ -142,8 +142,8 @@ async def begin(dut):
 
 def check(sources, sink):
     """What came out is what was begun, in its order."""
-    assert len(sink.taken) == len(sources.sent)
-    for (_, tlp), taken in zip(sources.sent, sink.taken, strict=True):
+    assert len(sink.tlps) == len(sources.sent)
+    for (_, tlp), taken in zip(sources.sent, sink.tlps, strict=True):
         assert {k: taken.header[k] for k in tlp.header} == tlp.header
         assert taken.payload == tlp.payload
 
@@ -175,10 +175,10 @@ async def no_idle_clock(dut):
         for _ in range(12):
             for place in range(1, SOURCES + 1):
                 sources.add(place, WRITE, words)
-        before = len(sink.taken)
+        before = len(sink.tlps)
         await bench.until(lambda: sources.is_empty)
         await bench.step(2)
-        taken = sink.taken[before:]
+        taken = sink.tlps[before:]
         beats = sum(len(tlp.beats(8 * sources.lanes)) for tlp in taken)
         assert taken[-1].last_clock - taken[0].first_clock + 1 == beats
         # One register from source to link.
@@ -202,9 +202,9 @@ async def a_class_without_room_holds_up_no_other(dut):
         sources.add(2, WRITE)
         sources.add(3, READ, 16)
         sources.add(4, WRITE)
-        before = len(sink.taken)
+        before = len(sink.tlps)
         await bench.step(60)
-        kinds = [tlp.header["kind"] for tlp in sink.taken[before:]]
+        kinds = [tlp.header["kind"] for tlp in sink.tlps[before:]]
         assert kind not in kinds and set(kinds) == set(blocks.values()) - {kind}
         sources.room_odds[name] = 1
         await bench.step(60)

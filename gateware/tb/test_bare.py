@@ -11,6 +11,7 @@ import cocotb
 import pytest
 from card_bus import CardBus
 from cocotb.triggers import RisingEdge
+from completer import Fault
 from engine_host import ERRORS, STATE_IDLE, STATE_RUNNING, STATE_STOPPED
 from packed import pack
 from register_map import OFFSETS, fields_of
@@ -185,7 +186,7 @@ async def errors_stop_a_channel_until_it_is_restarted(dut):
     bus = core.bus
     place = bus.allocate(1 << 14, 4096)
     wrong = place + 8192
-    bus.spoil = lambda tlp: "completer_abort" if tlp.address == wrong else None
+    bus.completer.fault = lambda at, _: (Fault.ABORT if at == wrong else Fault.NONE, 0)
     core.ports["h2c"].queue += [(place, 64), (place + 4096, 64), (wrong, 64)]
     status = await core.stopped("h2c")
     assert ERRORS[status["error"]] == "completer_abort"
@@ -197,7 +198,7 @@ async def errors_stop_a_channel_until_it_is_restarted(dut):
     assert ERRORS[status["error"]] == "bad_descriptor"
     assert await core.get("c2h", "completed") == 1
     # No answer at all.
-    bus.spoil = lambda tlp: "nothing"
+    bus.completer.fault = lambda *_: (Fault.SILENCE, 0)
     await core.set("h2c", restart=1)
     await core.set("h2c", run=1)
     await bus.wait(40)
@@ -205,7 +206,7 @@ async def errors_stop_a_channel_until_it_is_restarted(dut):
     status = await core.stopped("h2c")
     assert ERRORS[status["error"]] == "completion_timeout"
     # And on it goes. The bad descriptor is still offered: whoever offered it takes it back.
-    bus.spoil = None
+    bus.completer.fault = lambda *_: (Fault.NONE, 0)
     core.ports["c2h"].queue.clear()
     core.ports["h2c"].queue.clear()
     await bus.wait(4)
@@ -245,7 +246,7 @@ async def latency_and_rate(dut):
     core = await started(dut, 5)
     bus, size = core.bus, len(dut.m_tx_data) // 8
     place = bus.allocate(1 << 16, 4096)
-    bus.shuffled, bus.completion_bytes = False, 256
+    bus.completer.in_order(60, 256)
     # Counted from the clock in which the port is driven, one before the core sees it. A request is
     # made in two clocks, a write's first beat in five, and the arbiter has a register.
     await bus.wait(100)

@@ -7,6 +7,7 @@ import random
 import cocotb
 import pytest
 from card_bus import CARD, MESSAGE_ADDRESS, WIDTHS, CardBus
+from completer import Fault
 from engine_host import (
     AWAIT_CREDIT,
     INTERRUPT,
@@ -123,7 +124,7 @@ async def h2c_reads_from_anywhere_and_the_checker_is_content(dut):
         if len(batch) == 30:
             # More takes longer than the time-out where a beat has 8 B.
             largest = 3 if len(dut.s_rx_data) == 64 else 6
-            bus.boundary = bus.random.choice([64, 128])
+            bus.completer.boundary = bus.random.choice([64, 128])
             payload, read = bus.random.randrange(4), bus.random.randrange(largest)
             bus.set_function(max_payload=payload, max_read_request=read)
             await channel.post(batch)
@@ -324,22 +325,30 @@ async def errors_stop_the_channel_and_restart_makes_good(dut):
     channel = Channel(bus, "h2c[0]")
     place = bus.allocate(1 << 16, 4096)
     bad = place + 3 * 512
-    for how in ["unsupported_request", "completer_abort", "poisoned", "nothing"]:
+    for fault, error in [
+        (Fault.UNSUPPORTED, "unsupported_request"),
+        (Fault.ABORT, "completer_abort"),
+        (Fault.POISON, "poisoned"),
+        (Fault.SILENCE, "completion_timeout"),
+    ]:
         await channel.open()
-        bus.spoil = lambda tlp, how=how: how if tlp.address == bad else None
+        # The first completion, and of poison the last.
+        number = 99 if fault == Fault.POISON else 0
+        bus.completer.fault = lambda at, _, fault=fault, number=number: (
+            fault if at == bad else Fault.NONE,
+            number,
+        )
         await channel.post([Descriptor(place, 1024), Descriptor(place + 1024, 2048)])
         block = await channel.completed(40000)
-        error = "completion_timeout" if how == "nothing" else how
-        assert block.error == error, f"{how}: {block}"
+        assert block.error == error, f"{fault}: {block}"
         assert block.completed == 1
-        # Poison comes with the last completion of the read.
-        if how != "poisoned":
+        if fault != Fault.POISON:
             assert (block.stopped_at, block.error_address) == (512, bad)
-        bus.spoil = None
+        bus.completer.fault = lambda *_: (Fault.NONE, 0)
         await channel.open()
         await channel.post([Descriptor(place, 4096), Descriptor(place + 8192, 4096)])
         block = await channel.completed()
-        assert (block.error, block.completed) == ("none", 2), f"after {how}"
+        assert (block.error, block.completed) == ("none", 2), f"after {fault}"
 
 
 @cocotb.test()
@@ -415,7 +424,7 @@ async def a_reset_in_the_middle_leaves_nothing_behind(dut):
         assert await reader.get("status") == await writer.get("status") == 0
         assert await reader.get("doorbell") == 0
         # Answers that still come find nobody.
-        await bus.wait(2 * bus.latency + 5000)
+        await bus.wait(5200)
         sent = len(bus.writes)
         await bus.wait(100)
         assert len(bus.writes) == sent

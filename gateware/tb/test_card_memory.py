@@ -12,6 +12,7 @@ from axi_memory import AxiMemory
 from card_bus import HOST_ID, CardBus
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiResp
+from completer import Fault
 from engine_host import STATE_STOPPED, STATUS, Channel, Descriptor
 from register_map import OFFSETS, fields_of
 from simulate import GATEWARE, simulate, widths
@@ -314,8 +315,9 @@ async def a_fault_of_the_bus_takes_its_turn(dut, how_often):
     bad = bus.memory.find(expected[5003 : 5003 + 6001])
     assert bad >= 0
     bad += (1 << 32) + 4096
-    bus.spoil = lambda tlp: (
-        "unsupported_request" if tlp.address <= bad < tlp.address + tlp.length_dw * 4 else None
+    bus.completer.fault = lambda at, count: (
+        Fault.UNSUPPORTED if at <= bad < at + count else Fault.NONE,
+        0,
     )
     block = await channel.completed(60000)
     assert (block.state, block.error, block.completed) == (STATE_STOPPED, "unsupported_request", 1)
@@ -324,7 +326,7 @@ async def a_fault_of_the_bus_takes_its_turn(dut, how_often):
     assert bad - 512 < block.error_address <= bad
     assert bus.card[: 5003 + block.stopped_at] == expected[: 5003 + block.stopped_at]
     await ClockCycles(dut.clk, 200)
-    bus.spoil = None
+    bus.completer.fault = lambda *_: (Fault.NONE, 0)
     await channel.open(card_memory=1)
     expected = await to_card(bus, channel, jobs)
     assert (await channel.completed(60000)).error == "none"
@@ -482,7 +484,7 @@ async def run_cleared_and_set_again_loses_nothing(dut):
 @cocotb.test()
 async def h2c_owns_the_datapath(dut):
     bus = await started(dut, 14)
-    bus.shuffled, bus.latency, bus.completion_bytes = False, 20, 256
+    bus.completer.in_order(20, 256)
     channel = await opened(bus, "h2c[0]")
     expected = bytearray(bus.card)
     base = bus.allocate(BEATS * BYTES, 4096)

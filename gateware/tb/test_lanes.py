@@ -8,23 +8,17 @@ import cocotb
 import pytest
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, Timer
+from engine_host import pattern
 from packed import CONSTANTS, pack, unpack, width
 from simulate import simulate
 
 LANE_FIFO = 1024
 WINDOW_BYTES = 4096
 BAR = 0x7_0000_0000
-STEP = 0x9E3779B1
 READ_CLOCKS = 3
 # From a beat at the input to its bytes at the feed.
 INPUT_TO_AVAILABLE = 4
 CREDIT_DELAY = 256
-
-
-def pattern(seed, first, words):
-    """Words of the generator's pattern."""
-    values = [(seed + (first + n) * STEP) & 0xFFFFFFFF for n in range(words)]
-    return b"".join(value.to_bytes(4, "little") for value in values)
 
 
 class Lanes:
@@ -221,7 +215,7 @@ def send_random(b, kept, sent):
     for _ in range(60):
         lane = kept if b.random.random() < 0.5 else b.random.randrange(b.count)
         words = b.random.choice([1, 2, 3, b.random.randrange(1, 40), 64])
-        payload = bytearray(pattern(b.settings[lane]["check_seed"], len(sent[lane]) // 4, words))
+        payload = bytearray(pattern(b.settings[lane]["check_seed"], len(sent[lane]), 4 * words))
         if b.random.random() < 0.05:
             payload[b.random.randrange(len(payload))] ^= 0x10
         b.send(lane, payload)
@@ -234,7 +228,7 @@ def check_readings(b, lane, sent, checked):
     """What a lane's registers are to show when all is out; the checker has seen `checked`."""
     r = b.readings(lane)
     assert (r.received, r.drained, r.fill, r.overflow) == (len(sent), len(sent), 0, 0)
-    want = pattern(b.settings[lane]["check_seed"], 0, len(checked) // 4)
+    want = pattern(b.settings[lane]["check_seed"], 0, len(checked) // 4 * 4)
     words = range(0, len(want), 4)
     wrong = [n // 4 for n in words if want[n : n + 4] != checked[n : n + 4]]
     if not b.settings[lane]["check"]:
@@ -306,7 +300,7 @@ async def what_was_kept_is_checked_first(dut):
         b.kept = 1 << lane
         held = [[20, 3], [1]][clocks // 2 % 2]
         for words in held:
-            b.send(lane, pattern(b.settings[lane]["check_seed"], sent, words))
+            b.send(lane, pattern(b.settings[lane]["check_seed"], 4 * sent, 4 * words))
             sent += words
         await b.run(25, lane)
         assert b.readings(lane).fill == 4 * sum(held)
@@ -314,7 +308,7 @@ async def what_was_kept_is_checked_first(dut):
         await b.run(clocks // 4, lane)
         # Two that come one behind the other, or one.
         for words in [1, 9][: 1 + clocks % 2]:
-            b.send(lane, pattern(b.settings[lane]["check_seed"], sent, words))
+            b.send(lane, pattern(b.settings[lane]["check_seed"], 4 * sent, 4 * words))
             sent += words
         await b.settle(lane)
         await b.run(30, lane)

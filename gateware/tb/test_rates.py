@@ -20,7 +20,7 @@ BEATS = 4096
 async def started(dut, max_payload=1, max_read_request=2):
     """A card, its host without pauses."""
     bus = CardBus(dut, 1)
-    bus.shuffled = False
+    bus.completer.in_order(60)
     await bus.start()
     bus.set_function(max_payload=max_payload, max_read_request=max_read_request)
     value = put("user.interconnect", c2h_source=STREAM_GENERATOR, peer_source=STREAM_GENERATOR)
@@ -100,29 +100,22 @@ async def small_writes_take_a_clock_each(dut, length):
 async def read_rate(dut, completion_bytes, offset, shuffled):
     """Clocks of the completions' beats at the engine, from the first to the last."""
     bus = await started(dut, max_payload=1, max_read_request=2)
-    bus.shuffled = shuffled
-    # A read that is never answered holds up all: a tag is free when what came before has arrived.
-    bus.shuffled_reads = 16
-    bus.latency = 20
-    bus.completion_bytes = completion_bytes
+    bus.completer.in_order(20, completion_bytes)
+    if shuffled:
+        bus.completer.shuffled, bus.completer.latency = True, (10, 30)
+        # A read that is never answered holds up all: a tag is free when what came before has
+        # arrived.
+        bus.completer.window = 16
     channel = Channel(bus, "h2c[0]", entries=64)
     await channel.open()
     await set_user(bus, "h2c_check", put("user.h2c_check", enable=1, restart=1))
     total = BEATS * BYTES
     base = bus.allocate(total + 64, 4096) + offset
     bus.store(base, pattern(0, 0, total))
-    arrived = []
-
-    class Noted(type(bus.source.queue)):
-        def append(self, tlp):
-            if tlp.kind == COMPLETION_DATA:
-                arrived.append(tlp)
-            super().append(tlp)
-
-    bus.source.queue = Noted(bus.source.queue)
     await channel.post([Descriptor(base, total, STATUS)])
     assert (await channel.completed(100000)).error == "none"
     assert await channel.get64("bytes") == total
+    arrived = [tlp for tlp in bus.source.sent if tlp.kind == COMPLETION_DATA]
     data = [tlp for tlp in arrived if tlp.length_dw * 4 > 32 or tlp.byte_count > 32]
     return data
 

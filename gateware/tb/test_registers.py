@@ -477,8 +477,8 @@ async def anything_in_any_order(dut):
                 value &= ~(1 << 31)
             host.post(offset, [value])
             model.write(offset, value)
-    await host.bench.until(lambda: len(host.sink.taken) == len(wanted), 40000)
-    for (offset, value), answer in zip(wanted, host.sink.taken, strict=True):
+    await host.bench.until(lambda: len(host.sink.tlps) == len(wanted), 40000)
+    for (offset, value), answer in zip(wanted, host.sink.tlps, strict=True):
         assert int.from_bytes(answer.payload, "little") == value, model.names.get(offset)
 
 

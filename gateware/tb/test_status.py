@@ -8,7 +8,7 @@ import cocotb
 import pytest
 from packed import CONSTANTS, pack, width
 from simulate import simulate
-from stream_bench import Bench, Sink
+from tlp_stream import Bench, Sink
 
 CHANNELS = int(os.environ.get("CHANNELS", "2"))
 VECTORS = 8
@@ -148,7 +148,7 @@ def check(engine, sink):
     blocks, messages = [], []
     pending = 0
     interrupts = list(engine.taken_interrupts)
-    for tlp in sink.taken:
+    for tlp in sink.tlps:
         header = tlp.header
         assert (header["kind"], header["first_be"], header["requester"]) == (WRITE, 15, ROUTING_ID)
         for name in ("attributes", "traffic_class", "poisoned", "tag"):
@@ -212,8 +212,8 @@ async def in_turn_and_at_the_full_rate(dut):
     for _ in range(200):
         engine.due = [STATUS] * CHANNELS
         await bench.step()
-    assert len(sink.taken) > 40
-    clocks = [tlp.first_clock for tlp in sink.taken[5:35]]
+    assert len(sink.tlps) > 40
+    clocks = [tlp.first_clock for tlp in sink.tlps[5:35]]
     beats = max(1, 256 // sink.data_bits)
     assert clocks[-1] - clocks[0] == 29 * max(beats, 2)
     channels = [entry[1] for entry in engine.blocks]
@@ -229,8 +229,8 @@ async def latency(dut):
     await bench.step(5)
     begun = bench.clock
     engine.due[0] = STATUS | INTERRUPT
-    await bench.until(lambda: len(sink.taken) == 2, 30)
-    block, message = sink.taken
+    await bench.until(lambda: len(sink.tlps) == 2, 30)
+    block, message = sink.tlps
     assert block.first_clock - begun == 2
     assert message.first_clock - block.first_clock == max(2, 256 // sink.data_bits)
     check(engine, sink)
@@ -246,11 +246,11 @@ async def without_bus_master_nothing_is_sent(dut):
     assert engine.due == [0] * CHANNELS
     engine.bus_master = 1
     await bench.step(30)
-    assert not sink.taken and int(dut.msix_pending.value) == 0
+    assert not sink.tlps and int(dut.msix_pending.value) == 0
     # And goes on when it is set.
     engine.due[CHANNELS - 1] = STATUS
     await bench.step(30)
-    assert len(sink.taken) == 1
+    assert len(sink.tlps) == 1
     check(engine, sink)
 
 
@@ -261,14 +261,14 @@ async def masked_vectors_wait(dut):
     engine.masked = 1 << 3
     engine.due[0] = INTERRUPT
     await bench.step(20)
-    assert not sink.taken and int(dut.msix_pending.value) == 1 << 3
+    assert not sink.tlps and int(dut.msix_pending.value) == 1 << 3
     engine.masked = 0
     engine.msix_enabled = 0
     await bench.step(20)
-    assert not sink.taken
+    assert not sink.tlps
     engine.msix_enabled = 1
     await bench.step(6)
-    assert len(sink.taken) == 1 and int(dut.msix_pending.value) == 0
+    assert len(sink.tlps) == 1 and int(dut.msix_pending.value) == 0
     # The lowest that may go comes first; a vector that there is not is nothing.
     engine.vectors = [2**16 - 1 if n == 0 else 7 - n for n in range(CHANNELS)]
     engine.msix_enabled = 0
@@ -278,7 +278,7 @@ async def masked_vectors_wait(dut):
     await bench.step(40)
     vectors = [
         next(v for v in range(8) if engine.table[v][1].to_bytes(4, "little") == tlp.payload)
-        for tlp in sink.taken[1:]
+        for tlp in sink.tlps[1:]
     ]
     assert vectors == sorted(7 - n for n in range(1, CHANNELS))
 
@@ -300,7 +300,7 @@ async def restart_begins_the_sequence_anew(dut):
     await bench.step(20)
     engine.due[0] = STATUS
     await bench.step(20)
-    numbers = [int.from_bytes(tlp.payload[:4], "little") for tlp in sink.taken]
+    numbers = [int.from_bytes(tlp.payload[:4], "little") for tlp in sink.tlps]
     assert numbers == [1, 2, 3, 4, 1]
     check(engine, sink)
 

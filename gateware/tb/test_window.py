@@ -12,7 +12,7 @@ from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiResp
 from packed import CONSTANTS, pack
 from simulate import simulate, widths
-from stream_bench import Bench, Sink, Source, Tlp
+from tlp_stream import Bench, Sink, Source, Tlp
 
 TOP = Path(__file__).resolve().parent / "tops" / "window_on_memory.sv"
 MEMORY_BYTES = 1 << 16
@@ -140,11 +140,11 @@ class Window:
     async def finish(self, limit=20000):
         """All is in the memory, all is answered, as it should be."""
         await self.bench.until(
-            lambda: not self.source.queue and len(self.sink.taken) >= len(self.expected), limit
+            lambda: not self.source.queue and len(self.sink.tlps) >= len(self.expected), limit
         )
         await self.bench.step(60)
-        assert len(self.sink.taken) == len(self.expected)
-        for tlp, (header, payload) in zip(self.sink.taken, self.expected, strict=True):
+        assert len(self.sink.tlps) == len(self.expected)
+        for tlp, (header, payload) in zip(self.sink.tlps, self.expected, strict=True):
             shown = {name: tlp.header[name] for name in header}
             assert shown == header, [
                 (n, shown[n], header[n]) for n in header if shown[n] != header[n]
@@ -152,7 +152,7 @@ class Window:
             assert tlp.payload == payload
         assert self.content == self.memory
         self.expected.clear()
-        self.sink.taken.clear()
+        self.sink.tlps.clear()
 
 
 def send_random(w):
@@ -234,8 +234,8 @@ async def a_beat_each_clock(dut):
     # Reads.
     for n in range(8):
         w.read(4096 * (n % 4), 1024)
-    await w.bench.until(lambda: len(w.sink.taken) == len(w.expected), 20000)
-    first, last = w.sink.taken[0], w.sink.taken[-1]
+    await w.bench.until(lambda: len(w.sink.tlps) == len(w.expected), 20000)
+    first, last = w.sink.tlps[0], w.sink.tlps[-1]
     clocks = last.last_clock - first.first_clock + 1
     beats = 8 * 4096 // size
     # The memory of the test makes a pause of its own after each burst.
@@ -284,7 +284,7 @@ async def answers_that_are_not_taken_hold_up_the_reads(dut):
         for at, words in reads:
             w.read(at, words)
         await w.bench.step(1200 + 6 * 4096 * 8 // w.source.data_bits)
-        assert not w.sink.taken
+        assert not w.sink.tlps
         w.sink.pause = 0.0
         await w.finish()
 

@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The engine's TLP streams, for tests: a source that drives one and a sink that takes one."""
+"""The engine's TLP streams, for tests: a source that drives one, a sink that takes one and looks
+whether it keeps its rules.
+
+A test may go clock by clock: `Bench.step` sets inputs in the middle of a clock and looks at outputs
+when they have settled, so both sides are seen as the next rising edge sees them. Or `TlpSource` and
+`TlpSink` go on by themselves: they look at a rising edge, and set what the next one sees.
+"""
 
 import random
 from collections import deque
 from dataclasses import dataclass, field
 
 import cocotb
-from cocotb.triggers import Event, RisingEdge
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
 from packed import CONSTANTS, STRUCTS, pack, unpack
 
 MEMORY_READ = CONSTANTS["MEMORY_READ"]
@@ -28,15 +35,21 @@ class Tlp:
     payload: bytes = b""
     # What comes is taken back beside its last beat.
     is_aborted: bool = False
-    # Clocks at which its first and last beat were handed on.
-    first_clock: int = field(default=0, compare=False)
-    last_clock: int = field(default=0, compare=False)
+    # Clocks in which its first and its last beat were taken.
+    first_clock: int = field(default=-1, compare=False)
+    last_clock: int = field(default=-1, compare=False)
 
     def __getattr__(self, name: str) -> int:
         """A field of the header."""
         if name in HEADER_FIELDS:
             return self.header.get(name, 0)
         raise AttributeError(name)
+
+    def beats(self, data_bits: int) -> list[bytes]:
+        """The payload as it stands on the bus; one beat at least."""
+        size = data_bits // 8
+        parts = [self.payload[at : at + size] for at in range(0, len(self.payload), size)]
+        return parts or [b""]
 
     @property
     def has_data(self) -> bool:
@@ -76,6 +89,187 @@ def memory_read(address: int, count: int, tag: int, **header: int) -> Tlp:
     return Tlp({**fields, "first_be": first, "last_be": last, **header})
 
 
+SIGNALS = ["valid", "ready", "header", "first", "last", "data"]
+
+
+class Source:
+    """Drives the stream `prefix` of a module with what is put into `queue`; `pause` is the
+    probability of an idle clock before each beat.
+    """
+
+    def __init__(self, dut, prefix: str, seed: random.Random, pause: float = 0.0):
+        self.seed, self.pause = seed, pause
+        self.ports = {name: getattr(dut, f"{prefix}_{name}") for name in SIGNALS}
+        self.aborted = getattr(dut, f"{prefix}_aborted", None)
+        self.data_bits = len(self.ports["data"])
+        self.header_bits = len(self.ports["header"])
+        self.queue: deque[Tlp] = deque()  # of the first of them a part may be gone
+        self.sent: list[Tlp] = []
+        self.is_held = False  # begins no further TLP
+        self.at = 0  # beat
+        self.offered = False
+        self._beats: list[bytes] = []  # of the first TLP
+        self.ports["valid"].value = 0
+
+    def send(self, tlp: Tlp) -> Tlp:
+        """Puts a TLP behind those that wait."""
+        self.queue.append(tlp)
+        return tlp
+
+    def drive(self) -> None:
+        """Sets the inputs of a clock."""
+        if self.offered:
+            return
+        has_beat = bool(self.queue) and not (self.is_held and self.at == 0)
+        self.offered = has_beat and self.seed.random() >= self.pause
+        self.ports["valid"].value = int(self.offered)
+        if not self.offered:
+            return
+        is_first = self.at == 0
+        if is_first:
+            self._beats = self.queue[0].beats(self.data_bits)
+            header = pack("tlp_header_t", **self.queue[0].header)
+        else:
+            # Beside the other beats, and behind the payload's end, there is nothing to rely on.
+            header = self.seed.getrandbits(self.header_bits)
+        beat = self._beats[self.at]
+        beat += self.seed.randbytes(self.data_bits // 8 - len(beat))
+        self.ports["header"].value = header
+        self.ports["first"].value = int(is_first)
+        self.ports["last"].value = int(self.at == len(self._beats) - 1)
+        self.ports["data"].value = int.from_bytes(beat, "little")
+        if self.aborted is not None:
+            is_last = self.at == len(self._beats) - 1
+            self.aborted.value = int(is_last and self.queue[0].is_aborted)
+
+    def sample(self, clock: int) -> None:
+        """Looks at what the rising edge sees."""
+        if not (self.offered and self.ports["ready"].value):
+            return
+        tlp = self.queue[0]
+        if self.at == 0:
+            tlp.first_clock = clock
+        self.at += 1
+        self.offered = False
+        if self.at == len(self._beats):
+            tlp.last_clock = clock
+            self.sent.append(self.queue.popleft())
+            self.at = 0
+
+    @property
+    def is_between(self) -> bool:
+        """Whether no TLP is partway, or offered."""
+        return self.at == 0 and not self.offered
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all has been taken."""
+        return not self.queue
+
+
+class Sink:
+    """Takes the stream `prefix` of a module into `tlps`; `pause` is the probability of a clock
+    without ready. What is valid has to stay as it is until it is taken, and the payload has as many
+    beats as the header says.
+    """
+
+    def __init__(self, dut, prefix: str, seed: random.Random, pause: float = 0.0, gapless=False):
+        self.prefix, self.seed, self.pause = prefix, seed, pause
+        self.gapless = gapless  # valid may not fall within a TLP
+        self.ports = {name: getattr(dut, f"{prefix}_{name}") for name in SIGNALS}
+        self.data_bits = len(self.ports["data"])
+        self.tlps: list[Tlp] = []
+        self.gaps = 0  # clocks in which valid was low within a TLP
+        self.first_seen = -1  # clock in which the first beat of the TLP was first offered
+        self.accepts = False
+        self._tlp: Tlp | None = None  # that has begun
+        self._beats: list[bytes] = []
+        self._held: tuple | None = None
+        self.ports["ready"].value = 0
+
+    def drive(self) -> None:
+        """Sets the inputs of a clock."""
+        self.accepts = self.seed.random() >= self.pause
+        self.ports["ready"].value = int(self.accepts)
+
+    def sample(self, clock: int) -> None:
+        """Looks at what the rising edge sees."""
+        if not self.ports["valid"].value:
+            assert self._held is None, f"{self.prefix}: valid fell before it was taken"
+            self.gaps += self._tlp is not None
+            assert not (self.gapless and self._tlp), f"{self.prefix}: a pause within a TLP"
+            return
+        is_first = bool(self.ports["first"].value)
+        header = int(self.ports["header"].value) if is_first else 0
+        shown = (is_first, bool(self.ports["last"].value), header, int(self.ports["data"].value))
+        assert self._held in (None, shown), f"{self.prefix}: changed before it was taken"
+        if self._held is None and is_first:
+            self.first_seen = clock
+        self._held = None if self.accepts else shown
+        if self.accepts:
+            self._take(*shown, clock)
+
+    def _take(self, is_first: bool, is_last: bool, header: int, data: int, clock: int) -> None:
+        assert is_first == (self._tlp is None), f"{self.prefix}: first"
+        if is_first:
+            self._tlp = Tlp(vars(unpack("tlp_header_t", header)), first_clock=clock)
+            self._beats = []
+        tlp, size = self._tlp, self.data_bits // 8
+        self._beats.append(data.to_bytes(size, "little"))
+        if not is_last:
+            return
+        length = 4 * tlp.length_dw if tlp.has_data else 0
+        assert len(self._beats) == max(1, -(-length // size)), f"{self.prefix}: beats"
+        tlp.payload = b"".join(self._beats)[:length]
+        tlp.last_clock = clock
+        self._tlp = None
+        self.took(tlp)
+
+    def took(self, tlp: Tlp) -> None:
+        """A TLP has come whole."""
+        self.tlps.append(tlp)
+
+    def forget(self) -> None:
+        """Forgets a TLP of which a part has come: the module is reset."""
+        self._tlp = self._held = None
+
+
+@dataclass
+class Bench:
+    """A clock, and all that takes part in it."""
+
+    dut: object
+    parts: list = field(default_factory=list)
+    clock: int = 0
+
+    async def reset(self, clocks: int = 1) -> None:
+        """Starts the clock and resets the module."""
+        Clock(self.dut.clk, 4, unit="ns").start()
+        self.dut.rst.value = 1
+        for _ in range(clocks + 1):
+            await FallingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+
+    async def step(self, count: int = 1) -> None:
+        """Goes on by so many clocks."""
+        for _ in range(count):
+            for part in self.parts:
+                part.drive()
+            await ReadOnly()
+            for part in self.parts:
+                part.sample(self.clock)
+            self.clock += 1
+            await FallingEdge(self.dut.clk)
+
+    async def until(self, condition, limit: int = 2000) -> None:
+        """Goes on until the condition holds."""
+        for _ in range(limit):
+            if condition():
+                return
+            await self.step()
+        raise AssertionError(f"not within {limit} clocks")
+
+
 class Clocks:
     """Counts the clocks of a module."""
 
@@ -90,145 +284,43 @@ class Clocks:
             self.now += 1
 
 
-class TlpSource:
-    """Drives the stream `prefix` of a module with what is put into `queue`.
-
-    `pause` is the probability of an idle clock before each beat.
-    """
+class TlpSource(Source):
+    """A source that goes on by itself."""
 
     def __init__(self, dut, prefix: str, clocks: Clocks, seed: int = 1):
-        self.queue: deque[Tlp] = deque()
-        self.pause = 0.0
-        # Begins no further TLP.
-        self.is_held = False
-        self._clocks = clocks
-        self._seed = random.Random(seed)
-        self._clk = dut.clk
-        self._signals = {
-            name: getattr(dut, f"{prefix}_{name}")
-            for name in ["valid", "ready", "header", "first", "last", "data"]
-        }
-        self._aborted = getattr(dut, f"{prefix}_aborted", None)
-        self._bytes = len(self._signals["data"]) // 8
-        self._signals["valid"].value = 0
-        self._beats: deque = deque()
-        cocotb.start_soon(self._run())
+        super().__init__(dut, prefix, random.Random(seed))
+        cocotb.start_soon(self._run(clocks))
 
-    def _split(self, tlp: Tlp):
-        size = self._bytes
-        count = max(1, (len(tlp.payload) + size - 1) // size)
-        for n in range(count):
-            piece = tlp.payload[n * size : (n + 1) * size]
-            yield tlp, n == 0, n == count - 1, int.from_bytes(piece, "little")
-
-    async def _run(self):
-        s = self._signals
-        beat = None
+    async def _run(self, clocks: Clocks):
         while True:
-            await RisingEdge(self._clk)
-            if beat is not None and s["ready"].value:
-                tlp, first, last, _ = beat
-                if first:
-                    tlp.first_clock = self._clocks.now
-                if last:
-                    tlp.last_clock = self._clocks.now
-                beat = None
-            if beat is not None:
-                continue
-            if not self._beats and self.queue and not self.is_held:
-                self._beats.extend(self._split(self.queue.popleft()))
-            if not self._beats or self._seed.random() < self.pause:
-                s["valid"].value = 0
-                continue
-            beat = self._beats.popleft()
-            tlp, first, last, data = beat
-            s["valid"].value = 1
-            s["first"].value = first
-            s["last"].value = last
-            if self._aborted is not None:
-                self._aborted.value = last and tlp.is_aborted
-            s["data"].value = data
-            # Beside the other beats stands nothing that means anything.
-            header = pack("tlp_header_t", **tlp.header) if first else 0
-            s["header"].value = header
-
-    @property
-    def is_between(self) -> bool:
-        """Whether no TLP is partway."""
-        return not self._beats and not self._signals["valid"].value
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether all has been put onto the stream."""
-        return not self.queue and not self._beats
+            await RisingEdge(clocks.clk)
+            self.sample(clocks.now)
+            self.drive()
 
 
-class TlpSink:
-    """Takes the stream `prefix` of a module.
-
-    What has come whole is handed to `taken`, if given, and kept in `tlps` else. `pause` is the
-    probability of a clock without ready.
-    """
+class TlpSink(Sink):
+    """A sink that goes on by itself, and hands what has come to `taken`, if given."""
 
     def __init__(self, dut, prefix: str, clocks: Clocks, taken=None, seed: int = 2):
-        self.tlps: deque[Tlp] = deque()
-        self.pause = 0.0
-        self.beats = 0
-        # Whether valid has fallen within a TLP.
-        self.gaps = 0
-        self.arrived = Event()
-        self._is_forgotten = False
+        super().__init__(dut, prefix, random.Random(seed))
         self._taken = taken
-        self._clocks = clocks
-        self._seed = random.Random(seed)
-        self._clk = dut.clk
-        self._signals = {
-            name: getattr(dut, f"{prefix}_{name}")
-            for name in ["valid", "ready", "header", "first", "last", "data"]
-        }
-        self._bytes = len(self._signals["data"]) // 8
-        self._signals["ready"].value = 0
-        cocotb.start_soon(self._run())
+        self._is_forgotten = False
+        cocotb.start_soon(self._run(clocks))
 
-    def forget(self):
-        """Forgets a TLP of which a part has come: the module is reset."""
+    def took(self, tlp: Tlp) -> None:
+        """Hands it on, or keeps it."""
+        (self._taken or self.tlps.append)(tlp)
+
+    def forget(self) -> None:
+        """From the next clock on."""
         self._is_forgotten = True
 
-    async def _run(self):
-        s = self._signals
-        tlp = None
-        pieces = []
+    async def _run(self, clocks: Clocks):
         while True:
-            await RisingEdge(self._clk)
+            await RisingEdge(clocks.clk)
             if self._is_forgotten:
                 self._is_forgotten = False
-                tlp = None
+                super().forget()
                 continue
-            if s["valid"].value and s["ready"].value:
-                self.beats += 1
-                if s["first"].value:
-                    assert tlp is None, "a TLP begins within another"
-                    header = vars(unpack("tlp_header_t", int(s["header"].value)))
-                    tlp = Tlp(header, first_clock=self._clocks.now)
-                    pieces = []
-                assert tlp is not None, "a beat without a beginning"
-                if tlp.has_data:
-                    pieces.append(int(s["data"].value).to_bytes(self._bytes, "little"))
-                if s["last"].value:
-                    tlp.last_clock = self._clocks.now
-                    self._finish(tlp, b"".join(pieces))
-                    tlp = None
-            elif tlp is not None and not s["valid"].value:
-                self.gaps += 1
-            s["ready"].value = self._seed.random() >= self.pause
-
-    def _finish(self, tlp: Tlp, data: bytes):
-        if tlp.has_data:
-            beats = (tlp.length_dw * 4 + self._bytes - 1) // self._bytes
-            assert len(data) == beats * self._bytes, f"{len(data)} B for {tlp.length_dw} DW"
-            tlp.payload = data[: tlp.length_dw * 4]
-        if self._taken is None:
-            self.tlps.append(tlp)
-        else:
-            self._taken(tlp)
-        self.arrived.set()
+            self.sample(clocks.now)
+            self.drive()
