@@ -513,7 +513,7 @@ async def c2h_owns_the_datapath(dut):
     assert clocks * 99 <= 100 * BEATS, f"{clocks} clocks for {BEATS} beats"
 
 
-@pytest.mark.parametrize("data_bits", widths(64, 512))
+@pytest.mark.parametrize("data_bits", widths(512))
 def test_card_memory(data_bits):
     environment = {"DATA_BITS": str(data_bits)}
     parameters = {"DATA_BITS": data_bits}
