@@ -95,6 +95,10 @@ class CardBus:
         """Changes what the function is set to."""
         self.function |= values
         self.completer.max_payload = 128 << self.function["max_payload"]
+        self.show_function()
+
+    def show_function(self):
+        """Puts it where the card looks."""
         self.dut.function_i.value = pack("function_t", **self.function)
 
     def set_room(self, posted: int = 1, nonposted: int = 1, completion: int = 1):

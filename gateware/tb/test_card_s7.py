@@ -9,6 +9,7 @@ import cocotb
 import pytest
 from card_bus import MESSAGE_ADDRESS, CardBus
 from cocotb.triggers import ClockCycles, RisingEdge
+from completer import Fault
 from engine_host import (
     INTERRUPT,
     STATUS,
@@ -29,6 +30,13 @@ from tlp_stream import COMPLETION_DATA, Tlp, memory_write
 
 CARD = {"TAGS": 32, "STAGING_BYTES": 16384, "LANES": 2, "LANE_FIFO": 4096, "LANE_WINDOW": 65536}
 CARD |= {"TABLE_ENTRIES": 0, "MAX_WRITE": 256, "MAX_READ": 512, "TIMEOUT_CLOCKS": 4000}
+# By what the channel tells.
+FAULTS = {
+    "unsupported_request": Fault.UNSUPPORTED,
+    "completer_abort": Fault.ABORT,
+    "poisoned": Fault.POISON,
+    "completion_timeout": Fault.SILENCE,
+}
 # Where the BARs are.
 BARS = {0: 0xE000_0000, 1: 0xE800_0000}
 
@@ -81,9 +89,8 @@ class Host(CardBus):
         cocotb.start_soon(self._answer())
         await ClockCycles(dut.clk, 80)
 
-    def set_function(self, **values):
-        """Changes what the function is set to."""
-        self.function |= values
+    def show_function(self):
+        """The hard block's ports."""
         f = {"relaxed_ordering": 0, **self.function}
         dut = self.dut
         dut.cfg_bus_number.value = f["routing_id"] >> 8
@@ -105,10 +112,10 @@ class Host(CardBus):
         await ClockCycles(self.dut.clk, 1)
         self.dut.cfg_received_func_lvl_rst.value = 0
         # What was asked for before is not answered any more.
-        self._waiting.clear()
+        self.completer.answers.clear()
         self.block.to_engine.clear()
         await ClockCycles(self.dut.clk, 200)
-        self._waiting.clear()
+        self.completer.answers.clear()
 
 
 async def started(dut, seed=1):
@@ -176,9 +183,7 @@ async def an_interrupt_comes_behind_data_and_status(dut):
 
 
 @cocotb.test()
-@cocotb.parametrize(
-    how=["unsupported_request", "completer_abort", "poisoned", "completion_timeout"]
-)
+@cocotb.parametrize(how=list(FAULTS))
 async def a_fault_stops_one_channel(dut, how):
     """The other goes on, and the one that has stopped does after a restart."""
     host = await started(dut)
@@ -188,8 +193,10 @@ async def a_fault_stops_one_channel(dut, how):
     await writer.open()
     place = host.allocate(8192, 4096)
     bad = place + 4096
-    spoil = {"completion_timeout": "nothing"}.get(how, how)
-    host.spoil = lambda tlp: spoil if bad <= tlp.address < bad + 4096 else None
+    host.completer.fault = lambda at, _: (
+        FAULTS[how] if bad <= at < bad + 4096 else Fault.NONE,
+        0,
+    )
     await reader.post([Descriptor(place, 4096), Descriptor(bad, 64)])
     block = await reader.completed()
     assert (block.completed, block.error) == (1, how)
@@ -199,7 +206,7 @@ async def a_fault_stops_one_channel(dut, how):
     await writer.post([Descriptor(target, 3000)])
     assert (await writer.completed()).error == "none"
     assert host.load(target, 3000) == pattern(0, 0, 3000)
-    host.spoil = None
+    host.completer.fault = lambda *_: (Fault.NONE, 0)
     await reader.open()
     await reader.post([Descriptor(bad, 4096)])
     assert (await reader.completed()).error == "none"
@@ -240,7 +247,7 @@ async def the_link_goes_down_and_comes_back(dut):
     await set_user(host, "interconnect", 0)
     await reader.open()
     place = host.allocate(4096, 4096)
-    host.spoil = lambda tlp: "nothing"
+    host.completer.fault = lambda *_: (Fault.SILENCE, 0)
     await reader.post([Descriptor(place, 4096)])
     await host.wait(300)
     host.set_function(link_up=0)

@@ -255,7 +255,7 @@ async def a_function_level_reset_is_one_of_the_streams(dut, period_ps):
         await host.wait(host.random.randint(100, 600))
         resets = user.resets
         await host.reset()
-        host._waiting.clear()
+        host.completer.answers.clear()
         while user.resets == resets or dut.user_rst_o.value:
             await RisingEdge(dut.user_clk)
         user.pause_out = user.pause_in = 0.0
