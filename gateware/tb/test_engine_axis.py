@@ -182,7 +182,7 @@ async def a_beat_each_clock_of_the_slower_side(dut, period_ps):
     """Aligned data both ways at once: 99 % of what the slower side can carry."""
     host, user, reader, writer = await started(dut, period_ps)
     user.is_full = True
-    host.shuffled, host.latency, host.completion_bytes = False, 20, 256
+    host.completer.in_order(20, 256)
     total = 2400 * user.bytes
     source, target = host.allocate(total, 4096), host.allocate(total, 4096)
     host.store(source, host.random.randbytes(total))
