@@ -360,6 +360,9 @@ fn a_link_that_goes_down_stops_the_channels() {
             assert_eq!(block[status_block::COMPLETED as usize / 4], completed);
             let moved = completed * 4096 + bench.read(at, channel::STOPPED_AT);
             assert_eq!(bench.read(at, channel::BYTES_LOW), moved);
+            // Where the next TLP would have gone, or none was to come.
+            let address = bench.read_wide(at, channel::ERROR_LOW);
+            assert!(address == 0 || address >= DATA + u64::from(moved), "{address:#x}");
             bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
         }
         // Tags whose answers were lost rest for two time-outs.

@@ -296,6 +296,7 @@ fn ping_pong_measures_the_round_trip() {
     let start = user_regs::ping::START.mask() | user_regs::ping::ROUNDS.put(100);
     bench.write(user(0), user_regs::PING, start);
     assert_eq!(bench.run(None), RunEnd::Quiet);
+    assert_eq!(bench.read(user(0), user_regs::PING), user_regs::ping::ROUNDS.put(100));
     assert_eq!(bench.read(user(0), user_regs::PING_DONE), 100);
     assert_eq!(bench.read(user(1), user_regs::COMMAND_DONE), 1);
     let sum = bench.read_wide(user(0), user_regs::PING_SUM_LOW);

@@ -6,6 +6,7 @@ mod support;
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
 use crosslane_pcie::credits::Credits;
+use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::engine::{self, DescriptorSource, channel, lane};
 use support::*;
 
@@ -232,4 +233,32 @@ fn writes_do_not_wait_for_reads() {
     let rate = 64.0 * 4096.0 / seconds;
     assert!(rate > ceiling * 0.99, "{rate} of {ceiling}");
     assert!(bench.read(h2c(0), channel::IDLE_LINK) > 10_000);
+}
+
+/// Where two channels write as fast as the link goes, reads have their turn all the same.
+#[test]
+fn reads_have_their_turn_beside_writes() {
+    let mut settings = settings();
+    settings.port.transmit_latency = ns(236);
+    let mut bench = bench(&settings, &[own(); 2]);
+    bench.enable_lane(lane_of(1, 0), 0);
+    let target = bench.bars[1][1];
+    let channels = [(h2c(0), DATA), (c2h(0), DATA + 0x10_0000), (peer(0), target)];
+    for (at, address) in channels {
+        for number in 0..16 {
+            bench.put_ring(at, number, address + u64::from(number) * 0x4000, 0x4000, 0);
+        }
+        // Of the same length: only turns count.
+        bench.write(at, channel::PAYLOAD, 128);
+        bench.start_ring(at, 16);
+        bench.write(at, channel::DOORBELL, 16);
+    }
+    let mut count = |span: Picoseconds| {
+        bench.wait_until(bench.fabric.now() + span);
+        channels.map(|(at, _)| bench.read(at, channel::TLPS))
+    };
+    let (before, after) = (count(ns(20_000)), count(ns(80_000)));
+    let [reads, c2h, peer] = [0, 1, 2].map(|n| after[n] - before[n]);
+    let is_fair = [c2h, peer].iter().all(|writes| reads.abs_diff(*writes) <= reads / 50);
+    assert!(is_fair, "{reads} reads, {c2h} and {peer} writes");
 }

@@ -184,7 +184,10 @@ impl DevicePort<'_> {
         }
         let state = &self.fabric.port_states[self.port as usize];
         let direction = &self.fabric.directions[self.direction as usize];
-        let bytes = direction.egress.bytes - direction.egress.nonposted_bytes;
+        let mut bytes = direction.egress.bytes;
+        if direction.lacks_nonposted_credits() {
+            bytes -= direction.egress.nonposted_bytes;
+        }
         bytes < state.queue_limit_bytes && !direction.is_down
     }
 

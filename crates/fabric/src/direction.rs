@@ -194,6 +194,11 @@ impl Direction {
             || self.available[2].data < self.receiver.largest_data
     }
 
+    /// Whether non-posted requests have to wait for credits, as far as is known.
+    pub fn lacks_nonposted_credits(&self) -> bool {
+        self.available[Class::NonPosted.index()].header == 0
+    }
+
     /// Notes the use of credits by a TLP that is sent for the first time.
     #[inline]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {

@@ -274,12 +274,15 @@ impl Channel {
         }
     }
 
-    /// Address of the first byte that has not been moved, if a descriptor is under way.
+    /// Bytes that the registers show as moved of descriptor `completed`.
+    pub fn shown_moved(&self) -> u32 {
+        if self.is_stopped() { self.stopped_at } else { self.moved() }
+    }
+
+    /// Address of the next TLP, if a descriptor is under way.
     pub fn next_address(&self) -> u64 {
-        self.current.map_or(0, |current| {
-            let built = if self.kind == Kind::H2c { 0 } else { current.built };
-            current.descriptor.address.wrapping_add(u64::from(built))
-        })
+        self.current
+            .map_or(0, |current| current.descriptor.address.wrapping_add(u64::from(current.built)))
     }
 
     /// A descriptor is complete: what its control bits ask for falls due.

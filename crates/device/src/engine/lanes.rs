@@ -36,6 +36,10 @@ pub(super) struct Lane {
     returned: u32,
     /// When the last bytes were taken out.
     drained_ps: u64,
+    /// When so many were that the sender is to be told at once; `u64::MAX` while they are not.
+    quarter_ps: u64,
+    /// Time that bytes take which nobody takes.
+    drain_ps: u64,
     pub checker: Checker,
     pub first_ps: Option<u64>,
     pub last_ps: u64,
@@ -44,7 +48,7 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn new(fifo_bytes: u32, latency_ps: u64) -> Self {
+    pub fn new(fifo_bytes: u32, latency_ps: u64, drain_ps: u64) -> Self {
         Self {
             control: 0,
             overflow: false,
@@ -54,6 +58,8 @@ impl Lane {
             drained: 0,
             returned: 0,
             drained_ps: 0,
+            quarter_ps: u64::MAX,
+            drain_ps,
             checker: Checker::default(),
             first_ps: None,
             last_ps: 0,
@@ -68,15 +74,21 @@ impl Lane {
     /// Takes bytes out for a channel.
     pub fn take_out(&mut self, out: &mut [u8], now_ps: u64) {
         self.fifo.pop(out);
-        self.drained = self.drained.wrapping_add(out.len() as u32);
-        self.drained_ps = now_ps;
+        self.note_drained(out.len() as u32, now_ps);
+    }
+
+    fn note_drained(&mut self, bytes: u32, time_ps: u64) {
+        self.drained = self.drained.wrapping_add(bytes);
+        self.drained_ps = time_ps;
+        if self.drained.wrapping_sub(self.returned) >= self.fifo.capacity() / 4 {
+            self.quarter_ps = self.quarter_ps.min(time_ps);
+        }
     }
 
     /// Takes out what it holds, as a lane that feeds nothing does.
     pub fn drain(&mut self, now_ps: u64) {
         if self.fifo.length() > 0 {
-            self.drained = self.drained.wrapping_add(self.fifo.length());
-            self.drained_ps = now_ps;
+            self.note_drained(self.fifo.length(), now_ps + self.drain_ps);
             self.fifo.drain(|piece| self.checker.check(piece));
         }
     }
@@ -85,6 +97,7 @@ impl Lane {
     pub fn restart(&mut self) {
         self.fifo.clear();
         (self.received, self.drained, self.returned) = (0, 0, 0);
+        self.quarter_ps = u64::MAX;
         self.overflow = false;
         self.checker.restart();
     }
@@ -93,14 +106,13 @@ impl Lane {
         (self.first_ps, self.last_ps) = (None, 0);
     }
 
-    /// When its count is to be sent to the sender: 0 for at once, `u64::MAX` for never as things
-    /// are.
+    /// When its count is to be sent to the sender, `u64::MAX` for never as things are.
     fn credit_due_ps(&self, clock_ps: u64) -> u64 {
         let unreturned = self.drained.wrapping_sub(self.returned);
         if !self.is_set(control::RETURN_CREDITS) || unreturned == 0 {
             u64::MAX
-        } else if unreturned >= self.fifo.capacity() / 4 {
-            0
+        } else if self.quarter_ps != u64::MAX {
+            self.quarter_ps
         } else if self.fifo.length() == 0 {
             self.drained_ps + CREDIT_DELAY_CLOCKS * clock_ps
         } else {
@@ -173,15 +185,14 @@ impl Engine {
             self.wake = true;
         } else {
             lane.checker.check(payload);
-            lane.drained = lane.drained.wrapping_add(bytes);
-            lane.drained_ps = now_ps;
+            lane.note_drained(bytes, now_ps + lane.drain_ps);
             self.wake |= lane.is_set(control::RETURN_CREDITS);
         }
         self.ping_returned(number, bytes, now_ps);
         Taken::Now
     }
 
-    /// When the next credit write falls due; 0 for now, `u64::MAX` for never as things are.
+    /// When the next credit write falls due, `u64::MAX` for never as things are.
     pub(super) fn next_credit_ps(&self) -> u64 {
         let clock_ps = self.parameters.clock.0;
         self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps)).min().unwrap_or(u64::MAX)
@@ -202,6 +213,7 @@ impl Engine {
             }
             self.credit_turn = number + 1;
             lane.returned = lane.drained;
+            lane.quarter_ps = u64::MAX;
             let drained = lane.drained;
             let address = BusAddress(lane.credit_address & !3);
             let header = Header::memory_write(port.routing_id(), address, 4);

@@ -127,6 +127,10 @@ impl Engine {
             (0..usize::from(count)).map(move |number| Channel::new(kind, number))
         });
         let stream_latency_ps = p.clocks_ps(p.stream_latency_clocks);
+        // There is no TLP to be put together.
+        let drain_clocks = p.stream_latency_clocks.saturating_sub(p.write_latency_clocks);
+        let drain_ps = p.clocks_ps(drain_clocks);
+        let lane = |_| Lane::new(p.lane_fifo_bytes, stream_latency_ps, drain_ps);
         let table = || vec![0; usize::from(p.table_descriptors) * TABLE_ENTRY_BYTES];
         Self {
             function: Function {
@@ -137,7 +141,7 @@ impl Engine {
             channels: channels.collect(),
             tags: Tags::new(p),
             stream: Fifo::new(p.staging_bytes, stream_latency_ps),
-            lanes: (0..p.lanes).map(|_| Lane::new(p.lane_fifo_bytes, stream_latency_ps)).collect(),
+            lanes: (0..p.lanes).map(lane).collect(),
             stalled: VecDeque::new(),
             spare: Vec::new(),
             user: User::default(),

@@ -160,6 +160,7 @@ impl Engine {
             user::COMMAND_BYTES => user.command_bytes,
             user::COMMAND_STATUS => user::command_status::BUSY.put(u32::from(user.is_busy)),
             user::COMMAND_DONE => user.command_done,
+            user::PING => user::ping::ROUNDS.put(user.ping_rounds),
             user::PING_DONE => user.ping.done,
             user::PING_SUM_LOW => low(user.ping.sum_clocks, &mut user.ping.latched),
             user::PING_SUM_HIGH => user.ping.latched,
@@ -188,13 +189,7 @@ impl Engine {
             channel::COMPLETED => c.completed,
             channel::STATUS_LOW => c.status_address as u32,
             channel::STATUS_HIGH => high(c.status_address),
-            channel::STOPPED_AT => {
-                if c.is_stopped() {
-                    c.stopped_at
-                } else {
-                    c.moved()
-                }
-            }
+            channel::STOPPED_AT => c.shown_moved(),
             channel::ERROR_LOW => c.error_address as u32,
             channel::ERROR_HIGH => high(c.error_address),
             channel::BYTES_LOW => low(c.counters.bytes, &mut c.latched[0]),
@@ -327,8 +322,11 @@ impl Engine {
             user::COMMAND_HIGH => set_high(&mut user.command_address, value),
             user::COMMAND_BYTES => user.command_bytes = value,
             user::COMMAND if user::command::START.get(value) != 0 => user.start_command(now_ps),
-            user::PING if user::ping::START.get(value) != 0 => {
-                user.start_ping(user::ping::ROUNDS.get(value), now_ps);
+            user::PING => {
+                user.ping_rounds = user::ping::ROUNDS.get(value);
+                if user::ping::START.get(value) != 0 {
+                    user.start_ping(now_ps);
+                }
             }
             _ => {}
         }
@@ -336,6 +334,7 @@ impl Engine {
 
     fn write_channel(&mut self, kind: Kind, number: usize, offset: u32, value: u32, now_ps: u64) {
         let Some(index) = self.find_channel(kind, number) else { return };
+        let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
         let c = &mut self.channels[index];
         match offset {
             channel::CONTROL => self.control_channel(index, value, now_ps),
@@ -350,7 +349,11 @@ impl Engine {
             _ if kind != Kind::Peer => {}
             channel::CREDIT if (value.wrapping_sub(c.credit) as i32) > 0 => {
                 c.credit = value;
+                let was_due = c.status_due || c.interrupt_due;
                 c.settle_credit();
+                if !was_due {
+                    c.status_from_ps = now_ps + latency_ps;
+                }
             }
             channel::CREDIT_WINDOW => c.credit_window = value,
             channel::APERTURE => c.aperture = value,

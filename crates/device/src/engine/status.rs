@@ -143,7 +143,7 @@ impl Engine {
             (status_block::SEQUENCE, channel.sequence),
             (status_block::COMPLETED, channel.completed),
             (status_block::STATUS, channel.status(in_flight)),
-            (status_block::STOPPED_AT, channel.stopped_at),
+            (status_block::STOPPED_AT, channel.shown_moved()),
             (status_block::ERROR_LOW, channel.error_address as u32),
             (status_block::ERROR_HIGH, (channel.error_address >> 32) as u32),
             (status_block::TIME_LOW, clocks as u32),

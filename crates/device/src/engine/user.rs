@@ -51,6 +51,7 @@ pub(super) struct User {
     /// From the start of a command to its end.
     pub is_busy: bool,
     pub command_done: u32,
+    pub ping_rounds: u32,
     pub ping: Ping,
 }
 
@@ -104,8 +105,9 @@ impl User {
     }
 
     /// `ping.start`.
-    pub fn start_ping(&mut self, rounds: u32, now_ps: u64) {
+    pub fn start_ping(&mut self, now_ps: u64) {
         self.command_since_ps = now_ps;
+        let rounds = self.ping_rounds;
         self.ping = Ping { rounds_left: rounds, is_ready: rounds > 0, ..Ping::default() };
     }
 }

@@ -10,7 +10,8 @@ use crosslane_fabric::trace::{HeaderLine, TraceEvent, TraceRecord};
 use crosslane_fabric::{DirectionId, Way};
 use crosslane_lab::Simulation;
 use crosslane_pcie::tlp::{Header, TlpKind};
-use crosslane_regs::engine::{self, channel};
+use crosslane_regs::engine::{self, channel, user};
+use crosslane_regs::status_block;
 
 /// `rosta:crosslane` has one channel of each kind, each with four tags for descriptors.
 const KINDS: [ChannelKind; 3] = [ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer];
@@ -89,6 +90,12 @@ pub struct Places {
 }
 
 impl Places {
+    pub fn of(links: Vec<DirectionId>, bars: &[[(u64, u64); 2]], buffers: Vec<(u64, u64)>) -> Self {
+        let registers = bars.iter().map(|bars| bars[0].0).collect();
+        let lanes = bars.iter().map(|bars| bars[1]).collect();
+        Self { links, registers, lanes, buffers }
+    }
+
     fn source(&self, device: usize, header: &Header) -> Source {
         let at = header.address.0;
         let is_in = |(base, bytes): &(u64, u64)| at >= *base && at - base < *bytes;
@@ -103,20 +110,28 @@ impl Places {
                 Part::Credits
             }
             TlpKind::MemoryWrite if header.length_dw == 1 => Part::Interrupts,
-            TlpKind::MemoryWrite => Part::Status(at),
+            TlpKind::MemoryWrite if header.payload_bytes() == status_block::BYTES => {
+                Part::Status(at)
+            }
+            // Where nobody has said which memory it is.
+            TlpKind::MemoryWrite => Part::Data(1),
             _ => Part::Answers,
         };
         Source { device, part }
     }
 
-    /// Channel whose doorbell a write rings.
+    /// Channel whose doorbell a write rings, or that a command or message is for.
     fn doorbell(&self, device: usize, header: &Header) -> Option<u8> {
         let offset = header.address.0.checked_sub(self.registers[device])?;
         let arrays = [engine::H2C, engine::C2H, engine::PEER];
         let rings =
             |array: &crosslane_regs::Array| u64::from(array.at(0) + channel::DOORBELL) == offset;
+        let commands =
+            [user::COMMAND, user::PING].map(|register| u64::from(engine::USER + register));
+        let is_command = commands.contains(&offset);
+        let channel = arrays.iter().position(rings).or(is_command.then_some(2));
         let is_write = header.kind == TlpKind::MemoryWrite;
-        arrays.iter().position(rings).filter(|_| is_write).map(|at| at as u8)
+        channel.filter(|_| is_write).map(|at| at as u8)
     }
 }
 

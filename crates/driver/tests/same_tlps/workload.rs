@@ -6,7 +6,7 @@ use crosslane_driver::{
     PeerOptions, StreamSource,
 };
 use crosslane_fabric::{DirectionId, Way};
-use crosslane_host::{Bus, Topology};
+use crosslane_host::{Bus, FunctionInfo, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use fastrand::Rng;
 
@@ -15,6 +15,24 @@ use crate::setup::*;
 
 /// Bytes of the buffer of each direction.
 const BUFFER: u64 = 512 << 10;
+/// Bytes that each of several channels moves.
+const LONG: u64 = 128 << 10;
+
+/// Links of engines, upwards.
+pub fn links_of(simulation: &Simulation, names: &[&str]) -> Vec<DirectionId> {
+    let link_of = |name: &&str| {
+        let port = simulation.find_port(name).unwrap();
+        let link = simulation.with_fabric(|fabric| fabric.port(port).link.unwrap());
+        DirectionId { link, way: Way::Up }
+    };
+    names.iter().map(link_of).collect()
+}
+
+/// BAR0 and BAR1 of an engine: base and size.
+pub fn bars_of(functions: &[FunctionInfo], name: &str) -> [(u64, u64); 2] {
+    let function = functions.iter().find(|info| info.name == name).unwrap();
+    [0, 1].map(|at| (function.bars[at].base.0, function.bars[at].size_bytes))
+}
 
 /// What one channel is to do in a step: where in its buffer, and how much.
 #[derive(Clone, Debug)]
@@ -34,6 +52,10 @@ pub enum Route {
 /// Steps, one after another; what is in a step happens at once.
 #[derive(Clone, Debug)]
 pub struct Workload {
+    /// Max_Payload_Size of all links, and Max_Read_Request_Size: host memory takes the one, gives
+    /// the other.
+    pub payload_bytes: u32,
+    pub read_bytes: u32,
     pub route: Route,
     pub credits: bool,
     pub h2c: ChannelOptions,
@@ -46,7 +68,18 @@ impl Workload {
     pub fn single(kind: ChannelKind, options: ChannelOptions, offset: u64, bytes: u64) -> Self {
         let step = vec![Batch { kind, pieces: vec![(offset, bytes)] }];
         let (h2c, writes, route) = (options, options, Route::Nowhere);
-        Self { route, credits: false, h2c, writes, steps: vec![step] }
+        let (payload_bytes, read_bytes) = (128, 4096);
+        Self { payload_bytes, read_bytes, route, credits: false, h2c, writes, steps: vec![step] }
+    }
+
+    /// Several channels at once for long enough to have rates: those of a route, or any of none.
+    pub fn together(kinds: &[ChannelKind], route: Route, payload_bytes: u32) -> Self {
+        let pieces = vec![(0, LONG)];
+        let batch = |kind: &ChannelKind| Batch { kind: *kind, pieces: pieces.clone() };
+        let step = kinds.iter().map(batch).collect();
+        let options = ChannelOptions::default();
+        let (h2c, writes, read_bytes) = (options, options, 4096);
+        Self { payload_bytes, read_bytes, route, credits: true, h2c, writes, steps: vec![step] }
     }
 
     pub fn random(seed: u64) -> Self {
@@ -63,10 +96,14 @@ impl Workload {
             oversize: false,
             relaxed_ordering: rng.bool(),
         };
-        let reads = [None, Some(128), Some(256), Some(512), Some(1024)];
+        let read_bytes = [128, 256, 512, 1024, 4096][rng.usize(..5)];
+        let mut reads = vec![None, Some(128), Some(256), Some(512), Some(1024)];
+        reads.retain(|bytes| bytes.is_none_or(|bytes| bytes <= read_bytes));
         let h2c = options(&mut rng, &reads);
         let writes = options(&mut rng, &[None, Some(64), Some(128)]);
-        let mut workload = Self { route, credits: rng.bool(), h2c, writes, steps: Vec::new() };
+        let payload_bytes = [128, 256][rng.usize(..2)];
+        let (credits, steps) = (rng.bool(), Vec::new());
+        let mut workload = Self { payload_bytes, read_bytes, route, credits, h2c, writes, steps };
         for _ in 0..rng.usize(1..=2) {
             let step = workload.random_step(&mut rng);
             workload.steps.push(step);
@@ -113,29 +150,23 @@ impl Workload {
     /// Runs it: what was seen in each step, and what lies in the buffer that was written.
     pub fn run(&self, kind: EngineKind) -> (Vec<Step>, Vec<u8>) {
         let lab = open("rosta:crosslane").unwrap().with_engines(kind);
+        let lab = lab
+            .with_constant("part.i7.port.max_payload_bytes", self.payload_bytes.into())
+            .and_then(|lab| {
+                lab.with_constant("host.host0.max_read_request_bytes", self.read_bytes.into())
+            })
+            .unwrap();
         let simulation = Simulation::new(lab.build_engines(1).unwrap());
         simulation.set_time_limit(Some(us(100_000)));
         let recorder = Recorder::of(&simulation);
         let names = ["fpga1", "fpga2"];
-        let links = names.map(|name| {
-            let port = simulation.find_port(name).unwrap();
-            let link = simulation.with_fabric(|fabric| fabric.port(port).link.unwrap());
-            DirectionId { link, way: Way::Up }
-        });
+        let links = links_of(&simulation, &names);
         let (begins_ps, buffers, bars, contents) = run(&simulation, async |bus| {
             let functions = bus.functions().unwrap();
-            let bars = names.map(|name| {
-                let function = functions.iter().find(|info| info.name == name).unwrap();
-                [0, 1].map(|at| (function.bars[at].base.0, function.bars[at].size_bytes))
-            });
+            let bars = names.map(|name| bars_of(&functions, name));
             self.drive(&open_all(&bus, names).await, bars).await
         });
-        let places = Places {
-            links: links.to_vec(),
-            registers: bars.iter().map(|bars| bars[0].0).collect(),
-            lanes: bars.iter().map(|bars| bars[1]).collect(),
-            buffers,
-        };
+        let places = Places::of(links, &bars, buffers);
         (recorder.steps(&places, &begins_ps), contents)
     }
 
