@@ -46,12 +46,12 @@ pub struct EngineParameters {
     /// Clocks that this takes more where the TLP is a write, whose payload is put together; up to
     /// 1024.
     pub write_latency_clocks: u32,
-    /// Clocks from the doorbell to the fetch of what it posts, and from a credit to the status block
-    /// that waits for it; up to 1024.
+    /// Clocks from the doorbell to the fetch of what it posts, and from a credit to the status
+    /// block that waits for it; up to 1024.
     pub fetch_latency_clocks: u32,
     /// Clocks that data take through a lane or the staging memory, from their arrival to a TLP that
-    /// carries them; up to 1024. A lane that leads nowhere has taken them out `write_latency_clocks`
-    /// earlier.
+    /// carries them; up to 1024. A lane that leads nowhere has taken them out
+    /// `write_latency_clocks` earlier.
     pub stream_latency_clocks: u32,
     /// H2C channels, 1 to 4.
     pub h2c_channels: u8,
