@@ -263,7 +263,9 @@ async def everything_comes_out_or_is_checked(dut):
         b.credit_ready = b.random.choice([1, 0.5, 0.02])
         queued = send_random(b, kept, sent)
         before = b.taken[kept] = len(sent[kept]) - queued[kept]
-        stop = b.kept and b.random.random() < 0.5
+        # A lone lane may run empty while it is drained, within a word that the feed has begun: a
+        # rest that is dropped then is not known here.
+        stop = b.kept and b.random.random() < 0.5 and count > 1
         while len(b.waiting) > (20 if stop else 0):
             await b.step(kept)
         if not stop:
@@ -273,6 +275,10 @@ async def everything_comes_out_or_is_checked(dut):
         await b.run(READ_CLOCKS + 1, kept)
         b.kept = 0
         await b.settle(kept, 6000)
+        while any(b.readings(lane).fill for lane in range(count)):
+            await b.step(kept)
+            assert b.clock < 200_000, "a lane is not drained"
+        await b.run(READ_CLOCKS + 1, kept)
         b.hungry = True
         out_of_feed += b.taken[kept] - before
         for lane in range(count):
@@ -373,7 +379,7 @@ async def a_full_lane_holds_up_or_drops(dut):
     late = b.random.randbytes(68)
     b.send(lane, late)
     b.send(other, bytes(8))
-    b.stored[lane] += late
+    b.stored[lane] += late + bytes(8) * (other == lane)
     await b.run(50)
     received = b.readings(other).received if other else 0
     assert (b.readings(lane).received, received) == (len(full), 0)
@@ -388,7 +394,7 @@ async def a_full_lane_holds_up_or_drops(dut):
     fits = [b.random.randbytes(size) for size in [LANE_FIFO - 64, 68, 64]]
     for payload in fits:
         b.send(lane, payload)
-    b.stored[lane] += bytes(8) * (other == lane) + fits[0] + fits[2]
+    b.stored[lane] += fits[0] + fits[2]
     before = b.readings(lane).received
     await b.run(LANE_FIFO // 4 + 60)
     r = b.readings(lane)
