@@ -15,12 +15,16 @@ FUZZ_ITERATIONS := 1000000000000
 # Seeds of `make torture`: about 50 a second on each core.
 TORTURE_SEEDS ?= 20000
 
+# In tests the gateware is in the program, so that nothing is compiled twice. `make run` and cargo
+# by itself do without.
+RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
+
 # Pages that the program's tests have written, looked at in the browser as well where they are there.
 TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-registers check-tests check-report check-gateware doc \
-	registers test-gateware gateware-coverage bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench rosta rtl test-cosim test-rtl clean
+.PHONY: help run test check-format lint check-registers check-tests check-report check-rtl check-gateware doc \
+	registers test-gateware gateware-coverage bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench rosta rtl test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +33,7 @@ run: ## build, then run the reproduction of the eight-FPGA system and show its t
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-registers check-tests check-report check-gateware doc ## everything that CI checks
+test: check-format lint check-registers check-tests check-rtl check-report check-gateware doc ## everything that CI checks
 
 check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
@@ -44,8 +48,12 @@ check-registers: $(TOOLS) ## whether what is generated is what the register maps
 	$(VENV)/bin/python -B registers/generate.py --check
 	cd registers && ../$(VENV)/bin/python -B -m unittest --quiet
 
-check-tests: ## all tests: of the code, of the tree (tidy), of the README and of the program
-	$(CARGO) test --workspace --locked
+check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the README and of the program
+	$(CARGO) test --workspace --locked $(RTL)
+
+check-rtl: $(TOOLS) ## the driver's tests, and gateware and model TLP by TLP, in the lab
+	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test lab --test same_tlps -- \
+		--skip a_thousand_restarts
 
 check-report: $(TOOLS) ## reports in a browser: needs chromium
 	$(CARGO) run --quiet --locked -p crosslane-report --example sample -- $(TARGET_DIR)/report-sample
@@ -70,14 +78,10 @@ check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and th
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
 
-test-cosim: $(TOOLS) ## co-simulation: a verilated circuit on the fabric
-	CROSSLANE_RTL_CARDS=none $(CARGO) test --locked -p crosslane-cosim --features stand-in
-
-test-rtl: $(TOOLS) ## the driver's tests and a storm, on the gateware
-	CROSSLANE_ENGINE=rtl CROSSLANE_RTL_CARDS=gen2x4 $(CARGO) test --locked \
-		-p crosslane-driver -p crosslane-lab --features crosslane-lab/rtl --test lab --test same_tlps
-	CROSSLANE_RTL_CARDS=gen2x4 $(CARGO) run --locked -p crosslane-cli --features rtl -- \
-		torture --engine rtl --seeds 0..100
+test-rtl: rtl ## the same with a thousand restarts, a long storm, and the reproduction
+	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test lab --test same_tlps
+	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds 0..1000
+	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
 
 doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items

@@ -42,6 +42,9 @@ mod rtl {
         println!("cargo::rerun-if-changed={}", rtl.display());
         let out = PathBuf::from(variable("OUT_DIR"));
         let root = verilator_root(&own);
+        if cfg!(feature = "trace") {
+            check_trace_headers(&out);
+        }
         let gateware = sources(&rtl);
         let wanted = env::var("CROSSLANE_RTL_CARDS").ok();
         let mut built: Vec<&Configuration> = Vec::new();
@@ -165,11 +168,23 @@ mod rtl {
             .define("MODEL", class.as_str())
             .define("HEADER", format!("\"{class}.h\"").as_str())
             .define("PREFIX", format!("crosslane_{name}").as_str())
-            .file(own.join("shim/card.cpp"));
-        let made = fs::read_dir(&folder).expect("Verilator has made the folder").flatten();
-        let made = made.map(|entry| entry.path());
-        compiler.files(made.filter(|path| path.extension().is_some_and(|it| it == "cpp")));
+            .define("CLOCK_PS", p.clock_ps.to_string().as_str())
+            .file(in_one(&folder, own));
         compiler.compile(&class);
+    }
+
+    /// A file that includes all that is a model: most of the time that each of them takes to
+    /// compile is for Verilator's headers.
+    fn in_one(folder: &Path, own: &Path) -> PathBuf {
+        let made = fs::read_dir(folder).expect("Verilator has made the folder").flatten();
+        let mut files: Vec<PathBuf> = made.map(|entry| entry.path()).collect();
+        files.retain(|path| path.extension().is_some_and(|ending| ending == "cpp"));
+        files.sort();
+        files.push(own.join("shim/card.cpp"));
+        let lines = files.iter().map(|path| format!("#include \"{}\"\n", path.display()));
+        let all = folder.join("all.cpp");
+        fs::write(&all, lines.collect::<String>()).expect("the folder can be written");
+        all
     }
 
     /// What all models stand on.
@@ -189,10 +204,26 @@ mod rtl {
         }
     }
 
+    /// The writer of traces stands on two libraries: whether their headers are there.
+    fn check_trace_headers(out: &Path) {
+        for (header, library, package) in
+            [("zlib.h", "zlib", "zlib1g-dev"), ("lz4.h", "lz4", "liblz4-dev")]
+        {
+            let probe = out.join("probe.cpp");
+            fs::write(&probe, format!("#include <{header}>\n")).expect("OUT_DIR can be written");
+            let found = cc::Build::new().cpp(true).cargo_metadata(false).file(&probe).try_expand();
+            assert!(
+                found.is_ok(),
+                "the features `trace` and `rtl-trace` need {library}, whose header {header} is \
+                 not there (Debian: package {package})"
+            );
+        }
+    }
+
     fn compiler(root: &Path) -> cc::Build {
         let include = root.join("include");
         let mut compiler = cc::Build::new();
-        compiler.cpp(true).std("c++17").opt_level(3).warnings(false).debug(false);
+        compiler.cpp(true).std("c++17").opt_level(2).warnings(false).debug(false);
         compiler.include(&include).include(include.join("vltstd"));
         for (name, value) in [
             ("VERILATOR", "1"),

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Instant;
 
+use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::reproduction::{Reproduction, reproduce_with, reproducible};
 use crosslane_reproduce::rosta::{SCENARIOS, Watch};
@@ -61,6 +62,9 @@ fn list() -> Result<(), CommandError> {
 /// A reproduction as people read it.
 fn page(reproduction: &Reproduction) -> String {
     let mut page = String::new();
+    if reproduction.own == EngineKind::Rtl {
+        page = wrapped(&reproduction.summary()) + "\n";
+    }
     for (number, experiment) in (1..).zip(&reproduction.experiments) {
         let _ = writeln!(page, "{number}. {}", experiment.title);
         for table in &experiment.tables {
@@ -76,7 +80,9 @@ fn page(reproduction: &Reproduction) -> String {
     }
     page.push_str("The document's figures beside the lab's\n");
     page.push_str(&printed(&reproduction.comparison()).to_string());
-    page.push_str(&wrapped(&reproduction.summary()));
+    if reproduction.own == EngineKind::Model {
+        page.push_str(&wrapped(&reproduction.summary()));
+    }
     page
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
 // A verilated card behind four functions in C. Compiled once for each model: MODEL is the class
-// that Verilator has made, HEADER its file, PREFIX what the names of the functions begin with.
+// that Verilator has made, HEADER its file, PREFIX what the names of the functions begin with,
+// CLOCK_PS the length of its clock.
 
 #include HEADER
 #include "verilated.h"
@@ -79,9 +80,10 @@ struct Card {
   void settle() {
     model->eval();
 #ifdef TRACE
-    if (trace) trace->dump(context.time());
+    // Clock n begins with its rising edge, at n times its length.
+    const uint64_t since_edge_ps = model->clk ? 0 : CLOCK_PS / 2;
+    if (trace) trace->dump(uint64_t{model->time_o} * CLOCK_PS + since_edge_ps);
 #endif
-    context.timeInc(1);
   }
 };
 

@@ -17,6 +17,11 @@ const HOST: HostId = HostId(0);
 const BAR0_BYTES: u64 = 1 << 16;
 const CLOCK: Picoseconds = Picoseconds(4000);
 
+/// Kinds of blocks in an FST file.
+const HEADER_BLOCK: u8 = 0;
+const VALUE_BLOCKS: [u8; 3] = [1, 5, 8];
+const GEOMETRY_BLOCK: u8 = 3;
+
 struct Bench {
     fabric: Fabric,
     root: NodeId,
@@ -162,7 +167,24 @@ fn traces_are_written_where_they_are_built() {
         return;
     }
     traced.unwrap();
+    bench.sleep(ns(1_000));
+    let begun_ps = bench.fabric.now().0;
     bench.load(0);
     drop(bench);
-    assert!(std::fs::metadata(&file).unwrap().len() > 100);
+    // An FST file is a row of blocks, each a byte that says what it is and its length; the first is
+    // a header with the times of begin and end.
+    let trace = std::fs::read(&file).unwrap();
+    let number = |at: usize| u64::from_be_bytes(trace[at..at + 8].try_into().unwrap());
+    let mut blocks = Vec::new();
+    let mut at = 0;
+    while at < trace.len() {
+        blocks.push(trace[at]);
+        at += 1 + number(at + 1) as usize;
+    }
+    assert_eq!((at, blocks[0]), (trace.len(), HEADER_BLOCK));
+    assert!(VALUE_BLOCKS.iter().any(|kind| blocks.contains(kind)), "{blocks:?}");
+    assert!(blocks.contains(&GEOMETRY_BLOCK), "{blocks:?}");
+    let (end_ps, variables) = (number(17), number(49));
+    assert!((begun_ps..begun_ps + 2_000_000).contains(&end_ps), "{end_ps} of {begun_ps}");
+    assert!(variables > 10, "{variables}");
 }

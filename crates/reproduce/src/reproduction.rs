@@ -4,7 +4,7 @@
 use crosslane_lab::EngineKind;
 use serde_json::{Value, json};
 
-use crate::comparison::Row;
+use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
 use crate::explained::Explained;
 use crate::rosta::{self, Experiment, Watch};
@@ -39,7 +39,15 @@ pub struct Reproduction {
     pub experiments: Vec<Experiment>,
     /// What all that is random came from.
     pub seed: u64,
+    /// What this project's own engines were.
+    pub own: EngineKind,
 }
+
+/// What the page says where this project's own engines were the gateware.
+const OF_GATEWARE: &str = "Our engine is the gateware here, clock by clock. The document's engine, \
+                           with its idle clock and gap, is there as a model only: the document's \
+                           figures are beside that model, as context. What limits a run was \
+                           looked for with models.";
 
 /// Runs a reproduction.
 ///
@@ -65,8 +73,17 @@ pub fn reproduce_with(
         let what = "reproduction";
         return Err(ReproduceError::Unknown { what, name: name.to_owned(), known });
     };
-    let experiments = rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?;
-    Ok(Reproduction { name: found.name, experiments, seed })
+    let mut experiments = rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?;
+    if own == EngineKind::Rtl {
+        experiments.iter_mut().flat_map(|experiment| &mut experiment.rows).for_each(as_context);
+    }
+    Ok(Reproduction { name: found.name, experiments, seed, own })
+}
+
+/// A row that is no pass mark, whatever it is else.
+fn as_context(row: &mut Row) {
+    row.kind = Kind::Context;
+    row.tolerance = None;
 }
 
 impl Reproduction {
@@ -96,6 +113,7 @@ impl Reproduction {
         json!({
             "why_not_faster": explained.collect::<Vec<Value>>(),
             "reproduction": self.name,
+            "engine": if self.own == EngineKind::Rtl { "rtl" } else { "model" },
             "rows": self.rows().collect::<Vec<_>>(),
             "seed": self.seed,
             "version": env!("CARGO_PKG_VERSION"),
@@ -109,12 +127,15 @@ impl Reproduction {
     }
 
     /// How many published figures are compared, how many of them predicted, and how good they
-    /// are; of one that was measured with several numbers of devices the worst counts.
+    /// are; of one that was measured with several numbers of devices the worst counts. With the
+    /// gateware, what that is worth.
     #[must_use]
     pub fn summary(&self) -> String {
+        if self.own == EngineKind::Rtl {
+            return OF_GATEWARE.to_owned();
+        }
         let compared = compared(self.rows());
-        let predicted =
-            compared.iter().filter(|row| row.kind == crate::comparison::Kind::Predicted);
+        let predicted = compared.iter().filter(|row| row.kind == Kind::Predicted);
         let errors = predicted.clone().filter_map(|row| row.error);
         let (worst, median) = crate::comparison::worst_and_median(errors).unwrap_or_default();
         let outside = match self.missed().count() {
@@ -145,7 +166,11 @@ fn worst_of_each<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<(String, &'a Ro
     for row in rows {
         let key = |row: &Row| (row.quantity.clone(), row.kind, row.published.map(f64::to_bits));
         match groups.last_mut() {
-            Some(group) if key(group[0]) == key(row) && row.label.contains(" of ") => {
+            Some(group)
+                if key(group[0]) == key(row)
+                    && group[0].label.contains(" of ")
+                    && row.label.contains(" of ") =>
+            {
                 group.push(row)
             }
             _ => groups.push(vec![row]),
@@ -203,4 +228,51 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::comparison::Tolerance;
+
+    #[test]
+    fn with_the_gateware_no_figure_of_the_document_is_a_pass_mark() {
+        let mut row = Row {
+            quantity: "rate".to_owned(),
+            conditions: "1 device".to_owned(),
+            unit: "MiB/s".to_owned(),
+            published: Some(2.0),
+            simulated: Some(1.0),
+            error: Some(-0.5),
+            kind: Kind::Predicted,
+            tolerance: Some(Tolerance { fraction: 0.1, reason: "a test" }),
+            reason: String::new(),
+            label: "rate".to_owned(),
+        };
+        let of = |row: &Row, own| {
+            let experiment = Experiment {
+                title: "",
+                text: Vec::new(),
+                tables: Vec::new(),
+                plots: Vec::new(),
+                why: Vec::new(),
+                rows: vec![row.clone()],
+            };
+            Reproduction { name: "rosta", experiments: vec![experiment], seed: 1, own }
+        };
+        let model = of(&row, EngineKind::Model);
+        assert_eq!(model.missed().count(), 1);
+        assert!(
+            model.summary().starts_with("1 figures compared, 1 OUTSIDE"),
+            "{}",
+            model.summary()
+        );
+        assert_eq!(model.to_json()["engine"], "model");
+        as_context(&mut row);
+        let gateware = of(&row, EngineKind::Rtl);
+        assert_eq!(gateware.missed().count(), 0);
+        assert!(gateware.summary().starts_with("Our engine is the gateware"));
+        let json = gateware.to_json();
+        assert_eq!((&json["engine"], &json["rows"][0]["kind"]), (&"rtl".into(), &"context".into()));
+    }
 }

@@ -20,7 +20,7 @@ pub const fn us(us: u64) -> Picoseconds {
 }
 
 /// A lab with engines: `rosta`, or `rosta:crosslane`. With `CROSSLANE_ENGINE=rtl` the latter's are
-/// the gateware, where that is built (`make test-rtl`).
+/// the gateware, where that is built (`make check-rtl`).
 pub fn simulation(lab: &str) -> Simulation {
     let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");
     let kind = match lab {

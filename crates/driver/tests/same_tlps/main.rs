@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The gateware against the behavioural model, TLP by TLP: the same workload on both in the same
-//! lab. Only with `CROSSLANE_ENGINE=rtl`, where the gateware is built (`make test-rtl`).
+//! lab. Only with `CROSSLANE_ENGINE=rtl`, where the gateware is built (`make check-rtl`).
 //!
 //! A TLP is known by what sent it (the data of a channel, its descriptors, its status block,
 //! credits, interrupts) and its number there. Both engines have to send the same TLPs with the same
@@ -31,8 +31,8 @@ use workload::{Route, Workload};
 
 const CLOCK_PS: i64 = 4_000;
 const CLOCKS: i64 = 3;
-const REPLAY: &str = "CROSSLANE_ENGINE=rtl CROSSLANE_RTL_CARDS=gen2x4 cargo test \
-    -p crosslane-driver -p crosslane-lab --features crosslane-lab/rtl --test same_tlps random";
+const REPLAY: &str = "CROSSLANE_ENGINE=rtl cargo test \
+    --workspace --features crosslane-cli/rtl,crosslane-cosim/stand-in --test same_tlps random";
 
 fn is_wanted() -> bool {
     let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--engine rtl`: the gateware in the place of engines, where it is built (feature `rtl`).
+
+use serde_json::Value;
+
+use crate::run::{folder, json_of, run};
+
+/// Whether the program has it.
+const IS_BUILT: bool = cfg!(feature = "rtl");
+/// Longest difference of a latency one way, ps: 3 clocks.
+const MOST_PS: f64 = 12_000.0;
+/// Largest difference of a rate.
+const MOST_OF_RATE: f64 = 0.01;
+
+#[track_caller]
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+/// The only scenario of a run, in which nothing went wrong; standard error says how many clocks of
+/// the gateware were simulated.
+#[track_caller]
+fn scenario_on_gateware(arguments: &str) -> Value {
+    let run = run(&format!("{arguments} --engine rtl --json"));
+    assert_eq!(run.code, 0, "crosslane {arguments}: {}", run.stderr);
+    let said: Vec<&str> = run.stderr.split_whitespace().collect();
+    let clocks = said.get(1).and_then(|count| count.parse::<u64>().ok());
+    assert!(clocks.is_some_and(|clocks| clocks > 1_000), "{}", run.stderr);
+    let mut json: Value = serde_json::from_str(&run.stdout).expect("--json prints JSON");
+    assert_eq!(json["scenarios"][0]["error_count"], 0, "crosslane {arguments}");
+    json["scenarios"][0].take()
+}
+
+#[test]
+fn every_benchmark_gives_the_figures_of_the_model() {
+    if !IS_BUILT {
+        return;
+    }
+    let some = "--size 64K --iterations 12";
+    for arguments in [
+        &format!("bench write --lab rosta:crosslane {some}"),
+        &format!("bench read --lab rosta:crosslane {some} --notify interrupt"),
+        &format!("bench write --lab rosta:crosslane {some} --descriptors table"),
+        &format!("bench p2p --lab rosta:crosslane {some}"),
+        &format!("bench p2p --lab rosta:crosslane {some} --no-credits --mps 256"),
+        "bench read --lab rosta:crosslane --flows 4 --size 64K --iterations 4",
+        "bench chain --lab rosta:crosslane --from fpga1 --to fpga3 --size 64K --iterations 4",
+        &format!("bench write --lab minimal {some}"),
+        &format!("bench read --lab minimal {some}"),
+        "bench chain --lab minimal --size 256K --iterations 4",
+    ] {
+        let mut model = json_of(&format!("{arguments} --json"));
+        let model = model["scenarios"][0].take();
+        let gateware = scenario_on_gateware(arguments);
+        // Flows that share a link begin in an order that is a matter of clocks: all of them count.
+        let rate = |scenario: &Value| {
+            let flows = scenario["flows"].as_array().unwrap();
+            flows.iter().map(|flow| number(&flow["hardware"]["bytes_per_second"])).sum::<f64>()
+        };
+        let (ours, theirs) = (rate(&model), rate(&gateware));
+        let off = (theirs / ours - 1.0).abs();
+        assert!(off < MOST_OF_RATE, "crosslane {arguments}: {theirs} B/s, not {ours}");
+    }
+}
+
+#[test]
+fn latency_is_that_of_the_model_but_for_three_clocks() {
+    if !IS_BUILT {
+        return;
+    }
+    for (size, to) in [(4, "fpga2"), (128, "fpga5"), (1024, "fpga2")] {
+        let arguments = format!(
+            "bench latency --lab rosta:crosslane --from fpga1 --to {to} --size {size} \
+             --iterations 10"
+        );
+        let mut model = json_of(&format!("{arguments} --json"));
+        let model = model["scenarios"][0].take();
+        let gateware = scenario_on_gateware(&arguments);
+        let latency = |scenario: &Value| number(&scenario["latency"]["one_way"]["typical_ps"]);
+        let (ours, theirs) = (latency(&model), latency(&gateware));
+        assert!((theirs - ours).abs() <= MOST_PS, "{size} B to {to}: {theirs} ps, not {ours}");
+    }
+}
+
+#[test]
+fn a_storm_finds_nothing_in_the_gateware() {
+    if !IS_BUILT {
+        return;
+    }
+    let run = run("torture --engine rtl --seeds 0..24 --json");
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    let report: Value = serde_json::from_str(&run.stdout).expect("--json prints JSON");
+    assert_eq!((report["seeds"].as_u64(), report["failed"].as_u64()), (Some(24), Some(0)));
+    assert!(report["words"].as_u64() > Some(10_000), "{report}");
+}
+
+#[test]
+fn what_the_program_does_not_have_is_said() {
+    let file = folder("gateware").join("t.fst");
+    let traced = format!("--trace-fst {}", file.display());
+    let cases = [
+        ("--lab minimal --engine rtl".to_owned(), 2, "`make rtl` builds one", !IS_BUILT),
+        (format!("--lab minimal {traced}"), 2, "--trace-fst is of the gateware", true),
+        (
+            format!("--lab minimal --engine rtl {traced}"),
+            1,
+            "--features rtl-trace",
+            IS_BUILT && !cfg!(feature = "rtl-trace"),
+        ),
+        ("--lab rosta --engine rtl".to_owned(), 1, "headers go through the datapath", IS_BUILT),
+    ];
+    for (arguments, code, why, is_wanted) in cases {
+        if is_wanted {
+            let run = run(&format!("bench write --size 4K --iterations 16 {arguments}"));
+            assert_eq!(run.code, code, "{arguments}: {run:?}");
+            // Errors about a lab file are broken into lines.
+            let said = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(said.contains(why), "{arguments}: {}", run.stderr);
+        }
+    }
+}
