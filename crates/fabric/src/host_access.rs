@@ -130,6 +130,12 @@ pub enum HostAccessError {
         /// Its length.
         bytes: usize,
     },
+    /// The processor has no write-combining buffers.
+    #[error("the processor of node {node} does not combine writes")]
+    NoCombining {
+        /// Number of the node.
+        node: u32,
+    },
     /// Too much waits for the core already.
     #[error("core {core} has {accesses} accesses with {bytes} B of stores waiting")]
     TooManyAccesses {
@@ -142,11 +148,51 @@ pub enum HostAccessError {
     },
 }
 
+/// How the processor treats the addresses of an access.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Region {
+    /// Each store is a TLP of its own, in the order of the program.
+    #[default]
+    Uncached,
+    /// Stores collect in buffers of 64 B, which leave in any order.
+    WriteCombined,
+}
+
 /// An access that waits for its core; of a store, what is left of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HostAccess {
-    Load { address: u64, bytes: u32, token: u64 },
-    Store { address: u64, left: u64, width_bytes: u32, token: u64 },
+    Load { address: u64, bytes: u32, region: Region, token: u64 },
+    Store { address: u64, left: u64, width_bytes: u32, region: Region, token: u64 },
+    Fence { token: u64 },
+}
+
+impl HostAccess {
+    /// Whether combined writes leave before it. A store of nothing only waits its turn.
+    pub const fn empties_buffers(&self) -> bool {
+        match self {
+            Self::Load { region, .. } => matches!(region, Region::Uncached),
+            Self::Store { region, left, .. } => matches!(region, Region::Uncached) && *left > 0,
+            Self::Fence { .. } => true,
+        }
+    }
+
+    const fn region(&self) -> Region {
+        match self {
+            Self::Load { region, .. } | Self::Store { region, .. } => *region,
+            Self::Fence { .. } => Region::Uncached,
+        }
+    }
+}
+
+/// Where a run of stores goes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreRun {
+    /// Of the first byte.
+    pub address: BusAddress,
+    /// Of each store, a power of two up to 64.
+    pub width_bytes: u32,
+    /// What it is stored into.
+    pub region: Region,
 }
 
 /// The accesses of host code that wait for one core.
@@ -309,8 +355,9 @@ impl Fabric {
         self.with_root(root_complex.0, |root, _| root.processor.cores()).unwrap_or(0)
     }
 
-    /// Loads 4 or 8 bytes of a device, behind all that the core has to do already.
-    /// [`HostEvent::Loaded`] comes when the core has the data and may go on.
+    /// Loads 4 or 8 bytes of a device, uncached, behind all that the core has to do already: its
+    /// combined writes leave first. [`HostEvent::Loaded`] comes when the core has the data and may
+    /// go on.
     ///
     /// # Errors
     /// No such core, a bad width or alignment, or too many accesses that wait.
@@ -322,17 +369,35 @@ impl Fabric {
         bytes: u32,
         token: u64,
     ) -> Result<(), HostAccessError> {
+        self.host_load_from(root_complex, core, address, bytes, Region::Uncached, token)
+    }
+
+    /// As [`host_load`](Self::host_load), from either kind of region. A load from a write-combined
+    /// one does not look into the buffers and does not empty them: it gives what the device has.
+    ///
+    /// # Errors
+    /// As there, and a processor that has no write-combining buffers.
+    pub fn host_load_from(
+        &mut self,
+        root_complex: NodeId,
+        core: u16,
+        address: BusAddress,
+        bytes: u32,
+        region: Region,
+        token: u64,
+    ) -> Result<(), HostAccessError> {
         if !matches!(bytes, 4 | 8) || !address.0.is_multiple_of(u64::from(bytes)) {
             return Err(HostAccessError::BadLoad { address, bytes });
         }
-        let access = HostAccess::Load { address: address.0, bytes, token };
+        let access = HostAccess::Load { address: address.0, bytes, region, token };
         self.queue_access(root_complex, core, access, &[])
     }
 
     /// Stores a run of bytes with uncached stores of `width_bytes` each, lowest address first;
     /// shorter ones where a store would not be naturally aligned or reach too far. Behind all
     /// that the core has to do already. [`HostEvent::Stored`] comes when the core may go on behind
-    /// the last store. What routes nowhere is dropped and noted among the errors.
+    /// the last store. What routes nowhere is dropped and noted among the errors. Combined writes
+    /// of the core leave first.
     ///
     /// # Errors
     /// No such core, a width that is no power of two up to 64, a run beyond the last address,
@@ -346,6 +411,25 @@ impl Fabric {
         width_bytes: u32,
         token: u64,
     ) -> Result<(), HostAccessError> {
+        let run = StoreRun { address, width_bytes, region: Region::Uncached };
+        self.host_store_into(root_complex, core, run, bytes, token)
+    }
+
+    /// As [`host_store`](Self::host_store), into either kind of region. What is stored into a
+    /// write-combined one is at the device when its buffer has left: see [`Region`] and
+    /// [`host_fence`](Self::host_fence).
+    ///
+    /// # Errors
+    /// As there, and a processor that has no write-combining buffers.
+    pub fn host_store_into(
+        &mut self,
+        root_complex: NodeId,
+        core: u16,
+        run: StoreRun,
+        bytes: &[u8],
+        token: u64,
+    ) -> Result<(), HostAccessError> {
+        let StoreRun { address, width_bytes, region } = run;
         if !width_bytes.is_power_of_two() || width_bytes > MAX_STORE_BYTES {
             return Err(HostAccessError::BadStoreWidth { width_bytes });
         }
@@ -353,8 +437,22 @@ impl Fabric {
         if address.0.checked_add(left).is_none() {
             return Err(HostAccessError::BeyondAddresses { address, bytes: bytes.len() });
         }
-        let access = HostAccess::Store { address: address.0, left, width_bytes, token };
+        let access = HostAccess::Store { address: address.0, left, width_bytes, region, token };
         self.queue_access(root_complex, core, access, bytes)
+    }
+
+    /// A fence of stores: [`HostEvent::Stored`] comes when all combined writes of the core have
+    /// reached the root port.
+    ///
+    /// # Errors
+    /// No such core, or too many accesses that wait.
+    pub fn host_fence(
+        &mut self,
+        root_complex: NodeId,
+        core: u16,
+        token: u64,
+    ) -> Result<(), HostAccessError> {
+        self.queue_access(root_complex, core, HostAccess::Fence { token }, &[])
     }
 
     fn queue_access(
@@ -372,6 +470,9 @@ impl Fabric {
         let queued = self.with_root(node, |root, fabric| {
             if core >= root.processor.cores() {
                 return Err(missing.clone());
+            }
+            if access.region() == Region::WriteCombined && !root.processor.combines() {
+                return Err(HostAccessError::NoCombining { node });
             }
             let queue = root.processor.host_queue(fabric, node, core);
             let (accesses, waiting) = (queue.accesses.len(), queue.bytes.len());

@@ -52,7 +52,7 @@ pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
 pub use flow_state::FlowError;
 pub use host_access::{
     COMPLETION_TIMEOUT, HostAccessError, HostEvent, LoadError, MAX_HOST_ACCESSES,
-    MAX_HOST_STORE_BYTES,
+    MAX_HOST_STORE_BYTES, Region, StoreRun,
 };
 pub use injection::{Injected, MAX_INJECTED, Moment, TlpFault};
 pub use memory::Memory;

@@ -159,9 +159,10 @@ pub enum PeerToPeer {
 pub struct CpuParameters {
     /// Number of cores, at least 1.
     pub cores: u16,
-    /// From one uncached store to the next on one core.
+    /// From one uncached store to the next on one core, of any width.
     pub uncached_store: Picoseconds,
-    /// Uncached stores that may wait at the root port before a core stalls.
+    /// Writes that may wait at the root port before a core stalls, or a buffer of combined writes
+    /// stays taken.
     pub store_queue: u32,
     /// An uncached load beside its round trip.
     pub uncached_load: Picoseconds,
@@ -173,6 +174,19 @@ pub struct CpuParameters {
     pub pin_page: Picoseconds,
     /// Copying, bytes per second on one core.
     pub copy_bytes_per_second: f64,
+    /// Its write-combining buffers; `None` where it has none that stores to devices could use.
+    pub combining: Option<CombiningParameters>,
+}
+
+/// The write-combining buffers of each core, of 64 B.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CombiningParameters {
+    /// How many, at least 1.
+    pub buffers: u16,
+    /// From one store into a buffer to the next.
+    pub store: Picoseconds,
+    /// A fence, beside the time until the buffers are empty.
+    pub fence: Picoseconds,
 }
 
 /// A root complex with its memory and processor.

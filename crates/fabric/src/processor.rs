@@ -5,11 +5,13 @@
 //! A core makes one access after the other. Flows and the accesses of host code take turns; each
 //! store counts as one.
 
+mod combining;
 mod host;
 
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, Tag};
 
+use self::combining::CombiningBuffers;
 use crate::cpu::{CoreWork, work_ps};
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
@@ -71,6 +73,10 @@ struct Core {
     free_ps: u64,
     /// Direction whose queue is full of stores.
     stalled: Option<u32>,
+    /// Writes that its stores have been combined into.
+    combining: CombiningBuffers,
+    /// Direction whose queue has no room for them.
+    draining: Option<u32>,
     /// When the core looks for work next; `u64::MAX` if nothing is scheduled.
     event_ps: u64,
     /// When it is looked whether its load has timed out; `u64::MAX` if nothing is scheduled.
@@ -78,7 +84,7 @@ struct Core {
 }
 
 impl Core {
-    fn new(number: u16) -> Self {
+    fn new(number: u16, cpu: &CpuParameters) -> Self {
         Self {
             works: Vec::new(),
             host: HostQueue::default(),
@@ -87,6 +93,8 @@ impl Core {
             flow_tag: Tag(number),
             free_ps: 0,
             stalled: None,
+            combining: CombiningBuffers::new(cpu.combining.map_or(0, |of| of.buffers)),
+            draining: None,
             event_ps: u64::MAX,
             timeout_event_ps: u64::MAX,
         }
@@ -163,7 +171,7 @@ impl Processor {
         let tags = TAGS.max(cpu.cores.saturating_mul(2));
         Self {
             cpu,
-            cores: (0..cpu.cores).map(Core::new).collect(),
+            cores: (0..cpu.cores).map(|number| Core::new(number, &cpu)).collect(),
             free_tags: (cpu.cores..tags).rev().collect(),
             late_tags: Vec::new(),
         }
@@ -178,7 +186,12 @@ impl Processor {
     }
 
     pub fn has_stalled_cores(&self) -> bool {
-        self.cores.iter().any(|core| core.stalled.is_some())
+        self.cores.iter().any(|core| core.stalled.is_some() || core.draining.is_some())
+    }
+
+    /// Whether its cores have write-combining buffers.
+    pub const fn combines(&self) -> bool {
+        self.cpu.combining.is_some()
     }
 
     /// Occupies a core behind what it does already.
@@ -315,6 +328,11 @@ impl Processor {
         if core.event_ps <= now_ps {
             core.event_ps = u64::MAX;
         }
+        let place = CorePlace { node, number };
+        if core.combining.is_leaving() && core.draining.is_none() {
+            self.drain(fabric, place, routes);
+        }
+        let core = &mut self.cores[number as usize];
         if core.load.is_some() || core.stalled.is_some() {
             return;
         }
@@ -325,7 +343,6 @@ impl Processor {
         if core.flow_tag.0 == NO_TAG {
             core.flow_tag = Tag(self.free_tags.pop().unwrap_or(NO_TAG));
         }
-        let place = CorePlace { node, number };
         let mut again_ps = u64::MAX;
         let turns = core.works.len() + 1;
         for ahead in 0..turns {
@@ -421,8 +438,9 @@ impl Processor {
     pub fn resume(&mut self, fabric: &mut Fabric, node: u32, direction: u32) {
         let now_ps = fabric.events.now_ps();
         for (number, core) in self.cores.iter_mut().enumerate() {
-            if core.stalled == Some(direction) {
-                core.stalled = None;
+            if core.stalled == Some(direction) || core.draining == Some(direction) {
+                core.stalled = core.stalled.filter(|stalled| *stalled != direction);
+                core.draining = core.draining.filter(|draining| *draining != direction);
                 fabric.events.schedule(now_ps, EventKind::Core, node, number as u32);
             }
         }

@@ -515,6 +515,9 @@ impl FabricBuilder {
                             "{cores} cores with a store queue of {queue}; 1 is the least of both"
                         )));
                     }
+                    if root.cpu.combining.is_some_and(|combining| combining.buffers == 0) {
+                        return Err(bad("no write-combining buffer; 1 is the least".into()));
+                    }
                     &root.completer
                 }
                 Behaviour::Generic(endpoint) => {

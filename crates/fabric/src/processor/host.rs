@@ -4,11 +4,11 @@
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::{BusAddress, Tag};
 
-use super::{CorePlace, Load, LoadOwner, NO_TAG, Processor, UNSUPPORTED, data_of, way_out};
+use super::{CorePlace, Load, LoadOwner, NO_TAG, Processor, UNSUPPORTED, WayOut, data_of, way_out};
 use crate::errors::ErrorKind;
 use crate::fabric::Fabric;
 use crate::flow_state::MAX_STORE_BYTES;
-use crate::host_access::{COMPLETION_TIMEOUT, HostAccess, HostEvent, LoadError};
+use crate::host_access::{COMPLETION_TIMEOUT, HostAccess, HostEvent, LoadError, Region};
 use crate::packet::Packet;
 use crate::root_complex::OWN_ID;
 use crate::routing::Routes;
@@ -22,22 +22,108 @@ impl Processor {
         place: CorePlace,
         routes: &Routes,
     ) -> bool {
-        match self.cores[place.number as usize].host.first() {
-            None => return false,
-            Some(HostAccess::Load { address, bytes, token }) => {
+        let Some(access) = self.cores[place.number as usize].host.first() else { return false };
+        if access.empties_buffers() && !self.empty_buffers(fabric, place, routes) {
+            return true;
+        }
+        match access {
+            HostAccess::Load { address, bytes, token, .. } => {
                 self.host_load(fabric, place, routes, (address, bytes, token));
             }
-            Some(HostAccess::Store { address, left, width_bytes, token }) => {
+            HostAccess::Store { address, left, width_bytes, region, token } => {
                 let bytes = store_bytes(address, left, width_bytes);
-                self.host_store(fabric, place, routes, (address, bytes));
+                match region {
+                    Region::WriteCombined if bytes > 0 => {
+                        self.host_combine(fabric, place, routes, (address, bytes));
+                    }
+                    _ => self.host_store(fabric, place, routes, (address, bytes)),
+                }
                 let core = &mut self.cores[place.number as usize];
                 if core.stalled.is_none() && u64::from(bytes) == left {
                     core.host.finish_first();
                     fabric.host.put(core.free_ps, HostEvent::Stored { token });
                 }
             }
+            HostAccess::Fence { token } => {
+                let fence_ps = self.cpu.combining.map_or(0, |combining| combining.fence.0);
+                let core = &mut self.cores[place.number as usize];
+                core.host.finish_first();
+                core.turn = core.works.len() + 1;
+                core.free_ps = fabric.events.now_ps() + fence_ps;
+                fabric.host.put(core.free_ps, HostEvent::Stored { token });
+                core.go_on_at(core.free_ps, fabric, place.node, place.number);
+            }
         }
         true
+    }
+
+    /// Lets all combined writes leave. False where the root port has no room for all of them: the
+    /// core is then stalled.
+    fn empty_buffers(&mut self, fabric: &mut Fabric, place: CorePlace, routes: &Routes) -> bool {
+        let core = &mut self.cores[place.number as usize];
+        while core.combining.open() > 0 {
+            let at = oldest_or_any(fabric, core.combining.open());
+            core.combining.close(at);
+        }
+        self.drain(fabric, place, routes);
+        let core = &mut self.cores[place.number as usize];
+        core.stalled = core.draining;
+        core.stalled.is_none()
+    }
+
+    /// Sends what the buffers have closed, as far as the root port has room.
+    pub(super) fn drain(&mut self, fabric: &mut Fabric, place: CorePlace, routes: &Routes) {
+        let CorePlace { node, number } = place;
+        while let Some(write) = self.cores[number as usize].combining.next_write() {
+            let header = Header::memory_write(OWN_ID, BusAddress(write.address), write.bytes);
+            let out = way_out(fabric, node, routes, &header);
+            if let Some(out) = out.filter(|out| out.is_full(fabric, &self.cpu)) {
+                self.cores[number as usize].draining = Some(out.direction);
+                return;
+            }
+            self.cores[number as usize].combining.has_left(&write);
+            post(fabric, node, out, header, write.data());
+        }
+    }
+
+    /// One store into the buffers, or none where no buffer is free: the core is then stalled.
+    fn host_combine(
+        &mut self,
+        fabric: &mut Fabric,
+        place: CorePlace,
+        routes: &Routes,
+        (address, bytes): (u64, u32),
+    ) {
+        let number = place.number as usize;
+        let core = &mut self.cores[number];
+        if !core.combining.takes(address) {
+            if core.combining.open() > 0 && core.draining.is_none() {
+                let at = oldest_or_any(fabric, core.combining.open());
+                core.combining.close(at);
+                self.drain(fabric, place, routes);
+            }
+            let core = &mut self.cores[number];
+            if !core.combining.takes(address) {
+                core.stalled = core.draining;
+                return;
+            }
+        }
+        let store_ps = self.cpu.combining.map_or(0, |combining| combining.store.0);
+        let core = &mut self.cores[number];
+        core.turn = core.works.len() + 1;
+        core.free_ps = fabric.events.now_ps() + store_ps;
+        core.go_on_at(core.free_ps, fabric, place.node, place.number);
+        let mut data = [0; MAX_STORE_BYTES as usize];
+        let data = &mut data[..bytes as usize];
+        core.host.take_bytes(data);
+        core.combining.put(address, data);
+        if fabric.shuffle && core.combining.open() > 0 && fabric.random.u8(..) < EARLY {
+            let at = oldest_or_any(fabric, core.combining.open());
+            core.combining.close(at);
+        }
+        if core.draining.is_none() {
+            self.drain(fabric, place, routes);
+        }
     }
 
     fn host_load(
@@ -103,19 +189,31 @@ impl Processor {
         let mut data = [0; MAX_STORE_BYTES as usize];
         let data = &mut data[..bytes as usize];
         core.host.take_bytes(data);
-        let skip = (address & 3) as usize;
-        match out {
-            Some(out) => out.send(fabric, Packet::new(header, node), |payload| {
-                payload.fill(0);
-                payload[skip..skip + data.len()].copy_from_slice(data);
-            }),
-            None => {
-                let what = HeaderLine(&header).to_string();
-                let address = header.address;
-                fabric.report_at_node(node, ErrorKind::Unrouted { what, address });
-            }
-        }
+        post(fabric, node, out, header, data);
     }
+}
+
+/// In shuffle mode, how many stores of 256 make a buffer leave that need not.
+const EARLY: u8 = 32;
+
+/// Which of the open lines leaves: the one that has been open longest, in shuffle mode any.
+fn oldest_or_any(fabric: &mut Fabric, open: usize) -> usize {
+    if fabric.shuffle { fabric.random.usize(..open) } else { 0 }
+}
+
+/// Sends a write of a core; what routes nowhere is dropped.
+fn post(fabric: &mut Fabric, node: u32, out: Option<WayOut>, header: Header, data: &[u8]) {
+    let Some(out) = out else {
+        let what = HeaderLine(&header).to_string();
+        let address = header.address;
+        fabric.report_at_node(node, ErrorKind::Unrouted { what, address });
+        return;
+    };
+    let skip = (header.address.0 & 3) as usize;
+    out.send(fabric, Packet::new(header, node), |payload| {
+        payload.fill(0);
+        payload[skip..skip + data.len()].copy_from_slice(data);
+    });
 }
 
 /// Length of the next store of a run: a power of two, naturally aligned, within width and run.

@@ -121,6 +121,7 @@ impl Settings {
                 system_call: ns(500),
                 pin_page: ns(100),
                 copy_bytes_per_second: 8e9,
+                combining: None,
             },
             max_read_request: 512,
             bar_bytes: 16 << 20,

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 
 use crosslane_device::EngineParameters;
 use crosslane_fabric::parameters::{
-    Coalescing, CompleterParameters, CompletionCut, CpuParameters, EndpointParameters, Forwarding,
-    Latency, LinkParameters, PeerToPeer, PortParameters, RequesterParameters,
-    RootComplexParameters, SwitchParameters,
+    Coalescing, CombiningParameters, CompleterParameters, CompletionCut, CpuParameters,
+    EndpointParameters, Forwarding, Latency, LinkParameters, PeerToPeer, PortParameters,
+    RequesterParameters, RootComplexParameters, SwitchParameters,
 };
 use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity, MINIMUM_BAR_BYTES};
 use crosslane_pcie::credits::Credits;
@@ -77,7 +77,7 @@ const COMPLETER_KEYS: [&str; 14] = [
     "line_bytes",
 ];
 
-const CPU_KEYS: [&str; 8] = [
+const CPU_KEYS: [&str; 9] = [
     "cores",
     "uncached_store_ns",
     "store_queue",
@@ -86,6 +86,7 @@ const CPU_KEYS: [&str; 8] = [
     "system_call_ns",
     "pin_page_ns",
     "copy_gb_per_s",
+    "combining",
 ];
 
 const REQUESTER_KEYS: [&str; 15] = [
@@ -411,6 +412,16 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
         system_call: table.ns("system_call_ns")?,
         pin_page: table.ns("pin_page_ns")?,
         copy_bytes_per_second: table.rate_or_unlimited("copy_gb_per_s")?,
+        combining: table.table("combining")?.map(|table| combining(&table)).transpose()?,
+    })
+}
+
+fn combining(table: &Table<'_>) -> Result<CombiningParameters, LabError> {
+    table.only(&["buffers", "store_ns", "fence_ns"])?;
+    Ok(CombiningParameters {
+        buffers: table.whole("buffers", 1..=64)? as u16,
+        store: table.ns("store_ns")?,
+        fence: table.ns("fence_ns")?,
     })
 }
 
