@@ -24,7 +24,7 @@ const MAX_OPERATION_BYTES: u64 = 1 << 36;
 /// Most operations in flight: a bound on bad input.
 const MAX_OUTSTANDING: u32 = 1 << 16;
 /// Widest store or load of a core, bytes.
-pub(crate) const MAX_STORE_BYTES: u32 = 64;
+pub const MAX_STORE_BYTES: u32 = 64;
 /// Bytes that are filled or compared at a time.
 const PIECE_BYTES: u64 = 1 << 16;
 

@@ -108,8 +108,8 @@ pub enum HostAccessError {
         /// Number of the core.
         core: u16,
     },
-    /// A load that is neither 4 nor 8 bytes wide, or not naturally aligned.
-    #[error("a load of {bytes} B at {address}: 4 or 8 B, naturally aligned, are possible")]
+    /// A load that is neither 1, 2, 4 nor 8 bytes wide, or not naturally aligned.
+    #[error("a load of {bytes} B at {address}: 1, 2, 4 or 8 B, naturally aligned, are possible")]
     BadLoad {
         /// Where.
         address: BusAddress,
@@ -355,7 +355,7 @@ impl Fabric {
         self.with_root(root_complex.0, |root, _| root.processor.cores()).unwrap_or(0)
     }
 
-    /// Loads 4 or 8 bytes of a device, uncached, behind all that the core has to do already: its
+    /// Loads 1, 2, 4 or 8 bytes of a device, uncached, behind all that the core has to do already: its
     /// combined writes leave first. [`HostEvent::Loaded`] comes when the core has the data and may
     /// go on.
     ///
@@ -386,7 +386,7 @@ impl Fabric {
         region: Region,
         token: u64,
     ) -> Result<(), HostAccessError> {
-        if !matches!(bytes, 4 | 8) || !address.0.is_multiple_of(u64::from(bytes)) {
+        if !matches!(bytes, 1 | 2 | 4 | 8) || !address.0.is_multiple_of(u64::from(bytes)) {
             return Err(HostAccessError::BadLoad { address, bytes });
         }
         let access = HostAccess::Load { address: address.0, bytes, region, token };

@@ -49,7 +49,7 @@ pub use device::{Consumed, Device, DevicePort, Intake, Received, bar_offset_byte
 pub use errors::{ErrorKind, ErrorRecord, MAX_ERRORS};
 pub use fabric::{Fabric, RunEnd};
 pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
-pub use flow_state::FlowError;
+pub use flow_state::{FlowError, MAX_STORE_BYTES};
 pub use host_access::{
     COMPLETION_TIMEOUT, HostAccessError, HostEvent, LoadError, MAX_HOST_ACCESSES,
     MAX_HOST_STORE_BYTES, Region, StoreRun,

@@ -174,6 +174,8 @@ pub struct CpuParameters {
     pub pin_page: Picoseconds,
     /// Copying, bytes per second on one core.
     pub copy_bytes_per_second: f64,
+    /// The widest store that it has, bytes.
+    pub widest_store_bytes: u32,
     /// Its write-combining buffers; `None` where it has none that stores to devices could use.
     pub combining: Option<CombiningParameters>,
 }

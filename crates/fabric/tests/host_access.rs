@@ -525,7 +525,7 @@ fn bad_accesses_are_refused() {
         assert_eq!(fabric.host_load(node, number, bar, 4, 0), Err(core(node, number)));
         assert_eq!(fabric.host_store(node, number, bar, &[0], 4, 0), Err(core(node, number)));
     }
-    for (offset, bytes) in [(0, 2), (0, 16), (2, 4), (4, 8)] {
+    for (offset, bytes) in [(0, 3), (0, 16), (2, 4), (4, 8)] {
         let address = bar.offset(offset);
         let error = HostAccessError::BadLoad { address, bytes };
         assert_eq!(fabric.host_load(root, 0, address, bytes, 0), Err(error));

@@ -26,6 +26,42 @@ impl fmt::Display for RegisterAddress {
     }
 }
 
+/// How the processor treats the addresses of a BAR.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mapping {
+    /// Every store is a write of its own, in the order of the program, and so is every load.
+    #[default]
+    Uncached,
+    /// Stores collect in buffers of 64 B, which leave when they are full, when another line needs
+    /// one, and before [`Bus::fence`] and any uncached access: in any order, and what is stored
+    /// twice may arrive once. Loads do not see what is in the buffers.
+    WriteCombined,
+}
+
+/// How a run of bytes is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Stores {
+    /// Of each store: 1, 2, 4, 8, 16, 32 or 64, at most
+    /// [`Bus::widest_store_bytes`].
+    pub width_bytes: u32,
+    /// Through which mapping of the BAR.
+    pub mapping: Mapping,
+}
+
+impl Stores {
+    /// Uncached stores of this width.
+    #[must_use]
+    pub const fn uncached(width_bytes: u32) -> Self {
+        Self { width_bytes, mapping: Mapping::Uncached }
+    }
+
+    /// Stores of this width that are combined.
+    #[must_use]
+    pub const fn combined(width_bytes: u32) -> Self {
+        Self { width_bytes, mapping: Mapping::WriteCombined }
+    }
+}
+
 /// Pages that memory is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageSize {
@@ -52,6 +88,9 @@ pub enum HostWork {
     SystemCall,
     /// Copying so many bytes within memory.
     Copy(u64),
+    /// Calls and loops that take so long on the processor that is modelled: a constant of the
+    /// caller's.
+    Time(Picoseconds),
 }
 
 /// A piece of host memory that devices may read and write. What a device may write is never
@@ -109,18 +148,49 @@ pub trait Bus: Topology + Clone {
         value: u32,
     ) -> impl Future<Output = Result<(), BusError>>;
 
-    /// Stores a run of bytes with uncached stores of `width_bytes` (4, 8, 16, 32 or 64) each,
-    /// lowest address first. `at` and the length are multiples of 4; a shorter store is used
-    /// where `width_bytes` would not be naturally aligned or reach too far.
+    /// The widest store that the processor has, bytes: 8, 16, 32 or 64.
+    fn widest_store_bytes(&self) -> u32;
+
+    /// Whether a BAR can be mapped that way.
     ///
     /// # Errors
-    /// No such register, or an access that is not aligned.
+    /// No such BAR; [`BusError::CannotCombine`] where it is not prefetchable or the platform has
+    /// no write-combined mapping.
+    fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping)
+    -> Result<(), BusError>;
+
+    /// Stores a run of bytes, lowest address first. A shorter store is used where one of the
+    /// width would not be naturally aligned or reach too far. Uncached stores have left the core
+    /// when this returns; for combined ones see [`Mapping`].
+    ///
+    /// # Errors
+    /// No such register, a width that the processor does not have, or a BAR that cannot be
+    /// mapped so.
     fn store(
         &self,
         at: RegisterAddress,
         bytes: &[u8],
-        width_bytes: u32,
+        stores: Stores,
     ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Loads a run of bytes, lowest address first, with loads of 8 B; shorter ones where one would
+    /// not be naturally aligned or reach too far. The core waits for the round trip of each.
+    ///
+    /// # Errors
+    /// No such register, no answer, or a BAR that cannot be mapped so.
+    fn load(
+        &self,
+        at: RegisterAddress,
+        into: &mut [u8],
+        mapping: Mapping,
+    ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Waits until everything that this core has stored is on its way: its buffers of combined
+    /// writes are empty.
+    ///
+    /// # Errors
+    /// [`BusError::Busy`].
+    fn fence(&self) -> impl Future<Output = Result<(), BusError>>;
 
     /// Gets zeroed memory that can be pinned.
     ///

@@ -28,12 +28,36 @@ pub enum BusError {
         /// Width of one store or load.
         width_bytes: u32,
     },
+    /// A store of a width that the processor does not have.
+    #[error("stores of {width_bytes} B: the processor has those of a power of two up to {most} B")]
+    BadStoreWidth {
+        /// What was asked for.
+        width_bytes: u32,
+        /// The widest.
+        most: u32,
+    },
+    /// A BAR that no write-combined mapping is to be had of.
+    #[error("BAR{bar} of {function} cannot be write-combined: {why}")]
+    CannotCombine {
+        /// The function.
+        function: RoutingId,
+        /// Number of the BAR.
+        bar: u8,
+        /// What stands against it.
+        why: String,
+    },
     /// The device did not answer a read: Unsupported Request, or a link that is down.
     #[error("reading {at} got no data: {why}")]
     NoAnswer {
         /// What was read.
         at: RegisterAddress,
         /// Completion status or link state.
+        why: String,
+    },
+    /// So much waits for a core that it takes nothing more.
+    #[error("the core takes no more: {why}")]
+    Busy {
+        /// What waits.
         why: String,
     },
     /// Nothing happened until the deadline.

@@ -14,6 +14,6 @@ mod bus;
 mod error;
 mod topology;
 
-pub use bus::{Bus, DmaMemory, HostWork, PageSize, RegisterAddress, Segment};
+pub use bus::{Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores};
 pub use error::{BusError, TopologyError};
 pub use topology::{FunctionInfo, Topology};

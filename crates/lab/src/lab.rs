@@ -6,6 +6,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
+use crosslane_fabric::parameters::CpuParameters;
 use crosslane_fabric::{Fabric, NodeId, NodeKind, PortId};
 use crosslane_pcie::units::HostId;
 
@@ -207,8 +208,8 @@ impl Lab {
             let problem = Problem::BadValue { key: key.clone(), problem };
             return Err(self.file.error(host.span.clone(), &key, problem));
         };
-        let cores = host.part.parameters.cpu.cores;
-        Ok(RunningHost { id, name: host.name.clone(), root_complex, tree, buffers, cores })
+        let name = host.name.clone();
+        Ok(RunningHost { id, name, root_complex, tree, buffers, cpu: host.part.parameters.cpu })
     }
 
     fn policy(&self, fabric: &Fabric, id: HostId, host: &HostInstance) -> Policy {
@@ -291,7 +292,7 @@ impl RunningLab {
 }
 
 /// One host of a running lab.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct RunningHost {
     /// Its number.
     pub id: HostId,
@@ -303,6 +304,6 @@ pub struct RunningHost {
     pub tree: HostTree,
     /// Memory that its programs get their DMA buffers from.
     pub buffers: Range<u64>,
-    /// Cores of its processor.
-    pub cores: u16,
+    /// Its processor.
+    pub cpu: CpuParameters,
 }

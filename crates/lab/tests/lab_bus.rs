@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use crosslane_fabric::trace::TraceRecord;
 use crosslane_fabric::{Flow, FlowId, FlowKind, FlowSource};
 use crosslane_host::{
-    Bus, BusError, DmaMemory, HostWork, PageSize, RegisterAddress, Topology, TopologyError,
+    Bus, BusError, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Stores, Topology,
+    TopologyError,
 };
 use crosslane_lab::{LabBus, MemoryInUse, Simulation, Stuck, open};
 use crosslane_pcie::config::{PortType, registers as reg};
@@ -84,7 +85,7 @@ fn stores_have_the_width_that_was_asked_for_where_they_can() {
         let (simulation, bus, at) = stand();
         let at = RegisterAddress { offset_bytes: offset, ..at };
         let data: Vec<u8> = (0..bytes).map(|byte| byte as u8 + 1).collect();
-        simulation.run("stores", bus.store(at, &data, width)).unwrap().unwrap();
+        simulation.run("stores", bus.store(at, &data, Stores::uncached(width))).unwrap().unwrap();
         assert_eq!(simulation.now(), ns(50 * stores), "{offset} {bytes} {width}");
         simulation.finish().unwrap();
         let mut seen = vec![0; bytes];
@@ -118,7 +119,9 @@ fn what_is_no_register() {
     let nobody = RoutingId::new(7, 0, 0);
     let error = load(RegisterAddress { function: nobody, ..at });
     assert_eq!(error, BusError::Topology(TopologyError::NoSuchFunction(nobody)));
-    let store = |at, bytes: &[u8]| simulation.run("store", bus.store(at, bytes, 4)).unwrap();
+    let store = |at, bytes: &[u8]| {
+        simulation.run("store", bus.store(at, bytes, Stores::uncached(4))).unwrap()
+    };
     assert!(matches!(store(at, &[1; 6]), Err(BusError::Unaligned { .. })));
     let end = RegisterAddress { offset_bytes: 0xfffc, ..at };
     assert!(matches!(store(end, &[1; 8]), Err(BusError::NoSuchRegister { bytes: 8, .. })));
@@ -310,7 +313,7 @@ fn two_cores_store_side_by_side() {
             let bus = bus.on_core(core);
             simulation.spawn("core", async move {
                 let at = RegisterAddress { offset_bytes: 4096 * u64::from(core), ..at };
-                bus.store(at, &[1; 40], 4).await.unwrap();
+                bus.store(at, &[1; 40], Stores::uncached(4)).await.unwrap();
                 bus.work(HostWork::SystemCall).await;
                 bus.now()
             })
@@ -340,7 +343,7 @@ fn work_waits_for_what_the_core_does_already() {
     // Ten stores of 50 ns, and a call that comes in the middle.
     let task = call(ns(120));
     let run = async {
-        bus.store(at, &[1; 40], 4).await.unwrap();
+        bus.store(at, &[1; 40], Stores::uncached(4)).await.unwrap();
         (bus.now(), task.await)
     };
     assert_eq!(simulation.run("stores", run).unwrap(), (ns(500), ns(700)));

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use crosslane_fabric::trace::{TraceEvent, TraceRecord};
 use crosslane_fabric::{DirectionId, NodeKind, Way};
 use crosslane_host::{
-    Bus, BusError, DmaMemory, FunctionInfo, HostWork, PageSize, RegisterAddress, Segment, Topology,
-    TopologyError,
+    Bus, BusError, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
+    Stores, Topology, TopologyError,
 };
 use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::tlp::{Header, TlpKind};
@@ -246,8 +246,39 @@ impl Bus for WatchedBus {
         self.bus.write_register(at, value).await
     }
 
-    async fn store(&self, at: RegisterAddress, bytes: &[u8], width: u32) -> Result<(), BusError> {
-        self.bus.store(at, bytes, width).await
+    fn widest_store_bytes(&self) -> u32 {
+        self.bus.widest_store_bytes()
+    }
+
+    fn check_mapping(
+        &self,
+        function: RoutingId,
+        bar: u8,
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        self.bus.check_mapping(function, bar, mapping)
+    }
+
+    async fn store(
+        &self,
+        at: RegisterAddress,
+        bytes: &[u8],
+        stores: Stores,
+    ) -> Result<(), BusError> {
+        self.bus.store(at, bytes, stores).await
+    }
+
+    async fn load(
+        &self,
+        at: RegisterAddress,
+        into: &mut [u8],
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        self.bus.load(at, into, mapping).await
+    }
+
+    async fn fence(&self) -> Result<(), BusError> {
+        self.bus.fence().await
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<WatchedMemory, BusError> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment};
+use crosslane_host::{Bus, BusError, DmaMemory, HostWork, PageSize, Segment, Stores};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::{ring_descriptor as ring, status_block, table_descriptor as table};
 
@@ -170,7 +170,8 @@ impl<B: Bus> Descriptors<B> {
                     descriptor.in_table(entry);
                 }
                 let at = device.at(base + at as u32 * table::BYTES);
-                let stored = device.bus().store(at, &bytes, TABLE_STORE_BYTES).await;
+                let stored =
+                    device.bus().store(at, &bytes, Stores::uncached(TABLE_STORE_BYTES)).await;
                 stored.map_err(bus_error)?;
             }
             Self::CommandPort => {}

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crosslane_host::{
-    Bus, BusError, DmaMemory, FunctionInfo, HostWork, PageSize, RegisterAddress, Segment, Topology,
-    TopologyError,
+    Bus, BusError, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
+    Stores, Topology, TopologyError,
 };
 use crosslane_lab::{LabBus, LabMemory};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
@@ -94,13 +94,39 @@ impl Bus for Proxy {
         self.inner.write_register(at, value).await
     }
 
+    fn widest_store_bytes(&self) -> u32 {
+        self.inner.widest_store_bytes()
+    }
+
+    fn check_mapping(
+        &self,
+        function: RoutingId,
+        bar: u8,
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        self.inner.check_mapping(function, bar, mapping)
+    }
+
     async fn store(
         &self,
         at: RegisterAddress,
         bytes: &[u8],
-        width_bytes: u32,
+        stores: Stores,
     ) -> Result<(), BusError> {
-        self.inner.store(at, bytes, width_bytes).await
+        self.inner.store(at, bytes, stores).await
+    }
+
+    async fn load(
+        &self,
+        at: RegisterAddress,
+        into: &mut [u8],
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        self.inner.load(at, into, mapping).await
+    }
+
+    async fn fence(&self) -> Result<(), BusError> {
+        self.inner.fence().await
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, BusError> {

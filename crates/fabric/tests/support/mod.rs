@@ -121,6 +121,7 @@ impl Settings {
                 system_call: ns(500),
                 pin_page: ns(100),
                 copy_bytes_per_second: 8e9,
+                widest_store_bytes: 64,
                 combining: None,
             },
             max_read_request: 512,

@@ -4,10 +4,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crosslane_fabric::{CoreWork, HostAccessError};
+use crosslane_fabric::{CoreWork, HostAccessError, Region, StoreRun};
 use crosslane_host::{
-    Bus, BusError, FunctionInfo, HostWork, PageSize, RegisterAddress, Segment, Topology,
-    TopologyError,
+    Bus, BusError, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores,
+    Topology, TopologyError,
 };
 use crosslane_pcie::config::{Bar, CONFIG_SPACE_BYTES, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
@@ -19,8 +19,8 @@ use crate::lab::RunningHost;
 
 /// Bytes of a register.
 const REGISTER_BYTES: u32 = 4;
-/// Widths of a store that a processor has, bytes.
-const STORE_WIDTHS: [u32; 5] = [4, 8, 16, 32, 64];
+/// Bytes of the widest load.
+const LOAD_BYTES: u64 = 8;
 
 /// The bus of one host of a lab, from one core. Clones are the same bus. Any executor may poll
 /// its futures; time goes on in [`Simulation`](super::Simulation) only. A future that is dropped
@@ -85,26 +85,53 @@ impl LabBus {
         Ok(bar.base.offset(at.offset_bytes))
     }
 
-    fn load(&self, at: RegisterAddress) -> Result<Wait, BusError> {
-        aligned(at, at.offset_bytes)?;
-        let bytes = REGISTER_BYTES;
+    fn begin_load(
+        &self,
+        at: RegisterAddress,
+        bytes: u32,
+        mapping: Mapping,
+    ) -> Result<Wait, BusError> {
         let mut state = self.shared.lock();
         let address = self.address(&state, at, bytes.into())?;
         let token = state.begin_wait(What::Load { host: self.host, at });
-        let root_complex = self.running_host().root_complex;
-        let asked = state.fabric.host_load(root_complex, self.core, address, bytes, token);
+        let (root_complex, region) = (self.running_host().root_complex, region(mapping));
+        let fabric = &mut state.fabric;
+        let asked = fabric.host_load_from(root_complex, self.core, address, bytes, region, token);
         self.asked(state, asked, token, at, bytes.into())
     }
 
-    fn stores(&self, at: RegisterAddress, bytes: &[u8], width: u32) -> Result<Wait, BusError> {
-        aligned(at, at.offset_bytes)?;
-        aligned(at, bytes.len() as u64)?;
+    /// One load, in the low bytes.
+    async fn load_one(
+        &self,
+        at: RegisterAddress,
+        bytes: u32,
+        mapping: Mapping,
+    ) -> Result<u64, BusError> {
+        match self.begin_load(at, bytes, mapping)?.await {
+            Outcome::Loaded(Ok(value)) => Ok(value),
+            Outcome::Loaded(Err(error)) => Err(BusError::NoAnswer { at, why: error.to_string() }),
+            Outcome::Happened => unreachable!("a load ends with its data or an error"),
+        }
+    }
+
+    fn begin_stores(
+        &self,
+        at: RegisterAddress,
+        bytes: &[u8],
+        stores: Stores,
+    ) -> Result<Wait, BusError> {
+        let Stores { width_bytes, mapping } = stores;
+        let most = self.widest_store_bytes();
+        if !width_bytes.is_power_of_two() || width_bytes > most {
+            return Err(BusError::BadStoreWidth { width_bytes, most });
+        }
         let length = bytes.len();
         let mut state = self.shared.lock();
         let address = self.address(&state, at, length as u64)?;
         let token = state.begin_wait(What::Stores { host: self.host, at, bytes: length });
         let root_complex = self.running_host().root_complex;
-        let asked = state.fabric.host_store(root_complex, self.core, address, bytes, width, token);
+        let run = StoreRun { address, width_bytes, region: region(mapping) };
+        let asked = state.fabric.host_store_into(root_complex, self.core, run, bytes, token);
         self.asked(state, asked, token, at, length as u64)
     }
 
@@ -272,10 +299,17 @@ impl LabBus {
     }
 }
 
-fn aligned(at: RegisterAddress, number: u64) -> Result<(), BusError> {
-    match number.is_multiple_of(REGISTER_BYTES.into()) {
+fn aligned(at: RegisterAddress) -> Result<(), BusError> {
+    match at.offset_bytes.is_multiple_of(REGISTER_BYTES.into()) {
         true => Ok(()),
         false => Err(BusError::Unaligned { at, width_bytes: REGISTER_BYTES }),
+    }
+}
+
+const fn region(mapping: Mapping) -> Region {
+    match mapping {
+        Mapping::Uncached => Region::Uncached,
+        Mapping::WriteCombined => Region::WriteCombined,
     }
 }
 
@@ -300,32 +334,98 @@ impl Bus for LabBus {
     }
 
     fn cores(&self) -> u16 {
-        self.running_host().cores
+        self.running_host().cpu.cores
     }
 
     async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
-        match self.load(at)?.await {
-            Outcome::Loaded(Ok(value)) => Ok(value as u32),
-            Outcome::Loaded(Err(error)) => Err(BusError::NoAnswer { at, why: error.to_string() }),
-            Outcome::Happened => unreachable!("a load ends with its data or an error"),
-        }
+        aligned(at)?;
+        Ok(self.load_one(at, REGISTER_BYTES, Mapping::Uncached).await? as u32)
     }
 
     async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
-        self.stores(at, &value.to_le_bytes(), REGISTER_BYTES)?.await;
+        aligned(at)?;
+        let stores = Stores::uncached(REGISTER_BYTES);
+        self.begin_stores(at, &value.to_le_bytes(), stores)?.await;
         Ok(())
     }
 
-    /// # Panics
-    /// Where no store has that width.
+    fn widest_store_bytes(&self) -> u32 {
+        self.running_host().cpu.widest_store_bytes
+    }
+
+    fn check_mapping(
+        &self,
+        function: RoutingId,
+        bar: u8,
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        let state = self.shared.lock();
+        let Some(placed) = self.bar(&state, function, bar)? else {
+            let at = RegisterAddress { function, bar, offset_bytes: 0 };
+            let why = format!("the function has no BAR{bar}");
+            return Err(BusError::NoSuchRegister { at, bytes: 0, why });
+        };
+        let refused =
+            |why: &str| Err(BusError::CannotCombine { function, bar, why: why.to_owned() });
+        match mapping {
+            Mapping::Uncached => Ok(()),
+            Mapping::WriteCombined if !placed.kind.is_prefetchable() => {
+                refused("it is not prefetchable, so its device may not bear merged writes")
+            }
+            Mapping::WriteCombined if self.running_host().cpu.combining.is_none() => {
+                refused("the processor has no write-combining buffers")
+            }
+            Mapping::WriteCombined => Ok(()),
+        }
+    }
+
     async fn store(
         &self,
         at: RegisterAddress,
         bytes: &[u8],
-        width_bytes: u32,
+        stores: Stores,
     ) -> Result<(), BusError> {
-        assert!(STORE_WIDTHS.contains(&width_bytes), "no store has {width_bytes} B");
-        self.stores(at, bytes, width_bytes)?.await;
+        self.check_mapping(at.function, at.bar, stores.mapping)?;
+        self.begin_stores(at, bytes, stores)?.await;
+        Ok(())
+    }
+
+    async fn load(
+        &self,
+        at: RegisterAddress,
+        into: &mut [u8],
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        self.check_mapping(at.function, at.bar, mapping)?;
+        // All of it, before any of it is read.
+        self.address(&self.shared.lock(), at, into.len() as u64)?;
+        let mut done = 0;
+        while done < into.len() {
+            let offset_bytes = at.offset_bytes + done as u64;
+            let aligned = 1 << offset_bytes.trailing_zeros().min(LOAD_BYTES.ilog2());
+            let fits = 1 << (into.len() - done).ilog2();
+            let bytes: usize = fits.min(aligned);
+            let at = RegisterAddress { offset_bytes, ..at };
+            let value = self.load_one(at, bytes as u32, mapping).await?;
+            into[done..done + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    async fn fence(&self) -> Result<(), BusError> {
+        let wait = {
+            let mut state = self.shared.lock();
+            let token = state.begin_wait(What::Fence { host: self.host, core: self.core });
+            let root_complex = self.running_host().root_complex;
+            let asked = state.fabric.host_fence(root_complex, self.core, token);
+            if let Err(error) = asked {
+                state.end_wait(token);
+                return Err(BusError::Busy { why: error.to_string() });
+            }
+            Wait::new(self.shared.clone(), token)
+        };
+        wait.await;
         Ok(())
     }
 
@@ -404,7 +504,7 @@ impl Bus for LabBus {
         let root_complex = self.running_host().root_complex;
         let entries =
             self.shared.lock().interrupts.enable(self.host, root_complex, function, vectors);
-        self.store(table, &entries, REGISTER_BYTES).await?;
+        self.store(table, &entries, Stores::uncached(REGISTER_BYTES)).await?;
         // The stores are posted; a read comes back behind the last of them.
         let last = offset_bytes + entries.len() as u64 - u64::from(REGISTER_BYTES);
         self.read_register(RegisterAddress { offset_bytes: last, ..table }).await?;
@@ -434,6 +534,7 @@ impl Bus for LabBus {
         let work = match work {
             HostWork::SystemCall => CoreWork::SystemCall,
             HostWork::Copy(bytes) => CoreWork::Copy(bytes),
+            HostWork::Time(time) => CoreWork::Time(time),
         };
         self.spend(&[work]).await;
     }

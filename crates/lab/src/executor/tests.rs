@@ -135,7 +135,7 @@ fn bells(hosts: u16) -> (Simulation, Vec<LabBus>, RegisterAddress) {
         root_complex,
         tree,
         buffers: 1 << 20..1 << 30,
-        cores: part.parameters.cpu.cores,
+        cpu: part.parameters.cpu,
     };
     let hosts: Vec<RunningHost> = (0..)
         .zip(&roots)

@@ -19,6 +19,8 @@ pub(super) enum What {
     Load { host: usize, at: RegisterAddress },
     /// Stores to leave the core.
     Stores { host: usize, at: RegisterAddress, bytes: usize },
+    /// A core's combined writes to leave.
+    Fence { host: usize, core: u16 },
     /// A moment.
     Time(Picoseconds),
     /// Work of a core, or its turn.
@@ -39,6 +41,9 @@ impl What {
             Self::Load { host, at } => format!("a load of {at} by {}", name(host)),
             Self::Stores { host, at, bytes } => {
                 format!("stores of {bytes} B to {at} by {}", name(host))
+            }
+            Self::Fence { host, core } => {
+                format!("a fence of core {core} of {}", name(host))
             }
             Self::Time(time) => format!("the time to be {time}"),
             Self::Work { host, core, until } => {

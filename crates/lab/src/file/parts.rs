@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 
 use crosslane_device::EngineParameters;
+use crosslane_fabric::MAX_STORE_BYTES;
 use crosslane_fabric::parameters::{
     Coalescing, CombiningParameters, CompleterParameters, CompletionCut, CpuParameters,
     EndpointParameters, Forwarding, Latency, LinkParameters, PeerToPeer, PortParameters,
@@ -77,7 +78,7 @@ const COMPLETER_KEYS: [&str; 14] = [
     "line_bytes",
 ];
 
-const CPU_KEYS: [&str; 9] = [
+const CPU_KEYS: [&str; 10] = [
     "cores",
     "uncached_store_ns",
     "store_queue",
@@ -86,6 +87,7 @@ const CPU_KEYS: [&str; 9] = [
     "system_call_ns",
     "pin_page_ns",
     "copy_gb_per_s",
+    "widest_store_bytes",
     "combining",
 ];
 
@@ -412,6 +414,10 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
         system_call: table.ns("system_call_ns")?,
         pin_page: table.ns("pin_page_ns")?,
         copy_bytes_per_second: table.rate_or_unlimited("copy_gb_per_s")?,
+        widest_store_bytes: match table.has("widest_store_bytes") {
+            true => table.power_of_two("widest_store_bytes", 8..=64)? as u32,
+            false => MAX_STORE_BYTES,
+        },
         combining: table.table("combining")?.map(|table| combining(&table)).transpose()?,
     })
 }
