@@ -23,6 +23,7 @@ from systemrdl.node import AddrmapNode
 # Each map that Rust gets, and the file that it is described in.
 RUST_MAPS = {
     "engine": "engine.rdl",
+    "memory_card": "memory_card.rdl",
     "table_descriptor": "descriptors.rdl",
     "ring_descriptor": "descriptors.rdl",
     "status_block": "descriptors.rdl",
@@ -31,6 +32,7 @@ RUST_MAPS = {
 C_MAPS = {
     "engine": ("engine.rdl", False),
     "descriptors": ("descriptors.rdl", True),
+    "memory_card": ("memory_card.rdl", False),
 }
 # Each block of registers that the gateware gets: the file, the map, and the map's parameters.
 BLOCKS = {

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Behavioural models of endpoints, as devices of the fabric.
 //!
-//! Read first: `docs/engine.md`, then [`EngineParameters`] and [`Engine`].
+//! Read first: `docs/engine.md`, then [`EngineParameters`] and [`Engine`]; `docs/memory-card.md`,
+//! then [`MemoryCard`].
 
 #![forbid(unsafe_code)]
 
 mod engine;
+mod memory_card;
 mod parameters;
 
 pub use engine::{ChannelKind, ChannelWaits, Engine};
+pub use memory_card::{FIFO_BAR, MEMORY_BAR, MemoryCard, MemoryCardParameters};
 pub use parameters::{EngineParameters, ParameterError};

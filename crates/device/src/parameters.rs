@@ -79,7 +79,7 @@ pub enum ParameterError {
     /// Too small or too large.
     #[error("{name} of {value} is not between {least} and {most}")]
     OutOfRange {
-        /// The field of [`EngineParameters`], with its unit.
+        /// The field of the parameters, with its unit.
         name: &'static str,
         /// Its value.
         value: u64,
@@ -91,7 +91,7 @@ pub enum ParameterError {
     /// Must be a power of two.
     #[error("{name} of {value} is not a power of two")]
     NoPowerOfTwo {
-        /// The field of [`EngineParameters`], with its unit.
+        /// The field of the parameters, with its unit.
         name: &'static str,
         /// Its value.
         value: u64,
@@ -99,9 +99,30 @@ pub enum ParameterError {
 }
 
 const US: u64 = 1_000_000;
-const SECOND: u64 = 1_000_000 * US;
+pub(crate) const SECOND: u64 = 1_000_000 * US;
 /// More than any chip has.
 const MAX_FIFO_BYTES: u64 = 16 << 20;
+
+pub(crate) fn within(
+    name: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+) -> Result<(), ParameterError> {
+    let fits = (least..=most).contains(&value);
+    fits.then_some(()).ok_or(ParameterError::OutOfRange { name, value, least, most })
+}
+
+pub(crate) fn power_of_two(
+    name: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+) -> Result<(), ParameterError> {
+    within(name, value, least, most)?;
+    let fits = value.is_power_of_two();
+    fits.then_some(()).ok_or(ParameterError::NoPowerOfTwo { name, value })
+}
 
 impl EngineParameters {
     /// So many clocks.
@@ -119,15 +140,6 @@ impl EngineParameters {
     /// # Errors
     /// The first field that is out of its bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
-        let within = |name, value: u64, least: u64, most: u64| {
-            let fits = (least..=most).contains(&value);
-            fits.then_some(()).ok_or(ParameterError::OutOfRange { name, value, least, most })
-        };
-        let power = |name, value: u64, least: u64, most: u64| {
-            within(name, value, least, most)?;
-            let fits = value.is_power_of_two();
-            fits.then_some(()).ok_or(ParameterError::NoPowerOfTwo { name, value })
-        };
         within("clock (ps)", self.clock.0, 1, US)?;
         within("datapath_bytes", u64::from(self.datapath_bytes), 1, 1024)?;
         within("idle_clocks_per_tlp", u64::from(self.idle_clocks_per_tlp), 0, 1024)?;
@@ -147,19 +159,19 @@ impl EngineParameters {
         within("peer_channels", u64::from(self.peer_channels), 1, 4)?;
         let most_tags = MAX_TAGS - u64::from(self.channels() * FETCH_TAGS);
         within("tags", u64::from(self.tags), 1, most_tags)?;
-        power("max_write_bytes", u64::from(self.max_write_bytes), 128, 4096)?;
-        power("max_read_bytes", u64::from(self.max_read_bytes), 128, 4096)?;
+        power_of_two("max_write_bytes", u64::from(self.max_write_bytes), 128, 4096)?;
+        power_of_two("max_read_bytes", u64::from(self.max_read_bytes), 128, 4096)?;
         let reading = u64::from(self.reading_descriptors);
         within("reading_descriptors", reading, 1, u64::from(u16::MAX))?;
-        power("lanes", u64::from(self.lanes), 1, 16)?;
+        power_of_two("lanes", u64::from(self.lanes), 1, 16)?;
         // A write is built once all of its bytes are there.
         let (least, most) = (u64::from(self.max_write_bytes), MAX_FIFO_BYTES);
-        power("lane_fifo_bytes", u64::from(self.lane_fifo_bytes), least, most)?;
+        power_of_two("lane_fifo_bytes", u64::from(self.lane_fifo_bytes), least, most)?;
         // A read is sent when all of it has room, and data are taken once a write is whole: what is
         // left of a stream that is too short for that must not keep the next read out.
         let least = least + u64::from(self.max_read_bytes);
-        power("staging_bytes", u64::from(self.staging_bytes), least, most)?;
-        power("table_descriptors", u64::from(self.table_descriptors), 1, 1024)?;
-        power("fetch_batch", u64::from(self.fetch_batch), 1, 128)
+        power_of_two("staging_bytes", u64::from(self.staging_bytes), least, most)?;
+        power_of_two("table_descriptors", u64::from(self.table_descriptors), 1, 1024)?;
+        power_of_two("fetch_batch", u64::from(self.fetch_batch), 1, 128)
     }
 }

@@ -57,11 +57,14 @@ mod claims;
 mod connection;
 mod device;
 mod error;
+mod memory_card;
 mod peer;
 mod plan;
 mod ports;
 mod shared;
+mod slots;
 mod user;
+mod window;
 
 pub use buffer::Buffer;
 pub use channel::{
@@ -70,6 +73,9 @@ pub use channel::{
 };
 pub use device::{Description, Device};
 pub use error::{DriverError, TransferError, TransferFault};
+pub use memory_card::{CardMetrics, MemoryCard};
 pub use peer::{LaneCounters, LanePolicy, Peer, PeerOptions};
 pub use plan::{Place, Plan, PlanError, Refusal, set_max_payload_on_path};
+pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};
 pub use user::{Check, PingPong, StreamSource, User};
+pub use window::{Contents, LINE_BYTES, Window, WindowOptions};

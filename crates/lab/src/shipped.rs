@@ -12,7 +12,12 @@ pub struct ShippedLab {
     pub text: &'static str,
 }
 
-const SHIPPED: [ShippedLab; 3] = [
+const SHIPPED: [ShippedLab; 4] = [
+    ShippedLab {
+        name: "aws-f1",
+        summary: "A Xeon that stores into the memory of an F1 card, uncached and write-combined.",
+        text: include_str!("../../../labs/aws-f1.toml"),
+    },
     ShippedLab {
         name: "minimal",
         summary: "One host and one endpoint, every key explained: the lab to copy.",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crosslane_cosim::CosimError;
-use crosslane_device::Engine;
+use crosslane_device::{Engine, MemoryCard};
 use crosslane_fabric::{BuildError, Fabric, FabricBuilder, NodeId, PortId};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::HostId;
@@ -332,12 +332,17 @@ fn add_endpoint(
     engines: &Engines,
 ) -> Result<PortId, CosimError> {
     let (name, part) = (&endpoint.name, &endpoint.part);
+    let (identity, bars) = (part.parameters.identity, part.parameters.bars);
+    if let (Endpoints::Engines, Some(card)) = (kind, part.memory_card) {
+        let device = Box::new(MemoryCard::new(card));
+        let port = part.port.clone();
+        return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
+    }
     Ok(match (kind, part.engine) {
         (Endpoints::Generic, _) | (Endpoints::Engines, None) => {
             builder.endpoint(name, part.parameters.clone(), part.port.clone()).1
         }
         (Endpoints::Engines, Some(engine)) => {
-            let (identity, bars) = (part.parameters.identity, part.parameters.bars);
             let msix = Some(Engine::msix_request());
             let device = engines.make(endpoint, engine)?;
             builder.endpoint_with_device(name, identity, bars, msix, part.port.clone(), device).1

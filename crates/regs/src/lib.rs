@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+pub mod memory_card;
 pub mod ring_descriptor;
 pub mod status_block;
 pub mod table_descriptor;

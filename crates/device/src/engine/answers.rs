@@ -8,7 +8,7 @@ use crosslane_pcie::tlp::{CompletionStatus, Header};
 use super::{Engine, Taken};
 
 /// Read completion boundary of an endpoint (PCIe 6.x 2.3.1.1), bytes.
-const READ_COMPLETION_BOUNDARY_BYTES: u32 = 128;
+pub(crate) const READ_COMPLETION_BOUNDARY_BYTES: u32 = 128;
 /// All bytes of a double word.
 const ALL_BYTES: u8 = 0xf;
 

@@ -36,6 +36,7 @@ use status::Msix;
 use tags::Tags;
 use user::User;
 
+pub(crate) use answers::READ_COMPLETION_BOUNDARY_BYTES;
 pub use channel::Kind as ChannelKind;
 pub use waits::ChannelWaits;
 
@@ -46,14 +47,14 @@ const TIMEOUT: u32 = 1;
 
 /// A BAR: base address and size.
 #[derive(Clone, Copy, Debug, Default)]
-struct Window {
-    base: u64,
-    bytes: u64,
+pub(crate) struct Window {
+    pub base: u64,
+    pub bytes: u64,
 }
 
 impl Window {
     /// The offset in it of `bytes` at `address`, if it holds them all.
-    fn offset(&self, address: u64, bytes: u32) -> Option<u64> {
+    pub fn offset(&self, address: u64, bytes: u32) -> Option<u64> {
         let offset = address.checked_sub(self.base)?;
         (offset.checked_add(u64::from(bytes))? <= self.bytes).then_some(offset)
     }

@@ -6,7 +6,9 @@
 pub mod constant;
 mod engine;
 mod instances;
+mod memory_card;
 pub mod parts;
+mod routines;
 mod table;
 
 use std::cell::RefCell;
@@ -19,6 +21,7 @@ use crate::error::{LabError, Place, Problem, nearest};
 use constant::Constant;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
 use parts::PartKind;
+pub use routines::Routines;
 use table::{Source, Table, Word};
 
 /// Longest lab file that is read, bytes.

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use crosslane_device::EngineParameters;
+use crosslane_device::{EngineParameters, MemoryCardParameters};
 use crosslane_fabric::MAX_STORE_BYTES;
 use crosslane_fabric::parameters::{
     Coalescing, CombiningParameters, CompleterParameters, CompletionCut, CpuParameters,
@@ -15,8 +15,9 @@ use crosslane_pcie::credits::Credits;
 use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
 use crosslane_pcie::units::Picoseconds;
 
-use super::engine;
+use super::routines::{self, Routines};
 use super::table::Table;
+use super::{engine, memory_card};
 use crate::error::{LabError, Problem};
 
 /// Most credits that a pool may have; beyond the 2047 x 16 of scaled flow control.
@@ -78,7 +79,7 @@ const COMPLETER_KEYS: [&str; 14] = [
     "line_bytes",
 ];
 
-const CPU_KEYS: [&str; 10] = [
+const CPU_KEYS: [&str; 11] = [
     "cores",
     "uncached_store_ns",
     "store_queue",
@@ -89,6 +90,7 @@ const CPU_KEYS: [&str; 10] = [
     "copy_gb_per_s",
     "widest_store_bytes",
     "combining",
+    "routines",
 ];
 
 const REQUESTER_KEYS: [&str; 15] = [
@@ -185,6 +187,7 @@ impl PartKind {
                 "memory",
                 "requester",
                 "engine",
+                "memory_card",
             ],
             Self::Link => &[
                 "kind",
@@ -218,6 +221,8 @@ pub struct RootComplexPart {
     pub parameters: RootComplexParameters,
     /// Each of its root ports.
     pub port: PortParameters,
+    /// What its C library does, if the lab says so.
+    pub routines: Option<Routines>,
 }
 
 /// The constants of a switch.
@@ -240,6 +245,8 @@ pub struct EndpointPart {
     pub parameters: EndpointParameters,
     /// Its DMA engine, if it has one.
     pub engine: Option<EngineParameters>,
+    /// The memory card that it is instead.
+    pub memory_card: Option<MemoryCardParameters>,
     /// Its port.
     pub port: PortParameters,
 }
@@ -497,14 +504,17 @@ impl RootComplexPart {
     pub(super) fn read(table: &Table<'_>) -> Result<Self, LabError> {
         let port = port(&table.needed_table("port")?, false)?;
         let memory = completer(&table.needed_table("memory")?, true)?;
+        let cpu_table = table.needed_table("cpu")?;
+        let cpu = cpu(&cpu_table)?;
         Ok(Self {
+            routines: routines::read(&cpu_table, cpu.widest_store_bytes)?,
             identity: identity(table, BRIDGE_CLASS)?,
             parameters: RootComplexParameters {
                 memory_bytes: table
                     .whole("memory_bytes", LEAST_MEMORY_BYTES..=MOST_MEMORY_BYTES)?,
                 completer: memory,
                 peer_to_peer: peer_to_peer(&table.needed_table("peer_to_peer")?)?,
-                cpu: cpu(&table.needed_table("cpu")?)?,
+                cpu,
             },
             port,
         })
@@ -551,7 +561,8 @@ impl EndpointPart {
         };
         let port = port(&table.needed_table("port")?, false)?;
         let engine = engine::read(table, &parameters, &port)?;
-        Ok(Self { parameters, engine, port })
+        let memory_card = memory_card::read(table, &parameters)?;
+        Ok(Self { parameters, engine, memory_card, port })
     }
 }
 

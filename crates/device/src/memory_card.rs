@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The behavioural model of a card whose board memory the host stores into: `docs/memory-card.md`
+//! says what it does. It sends nothing but answers.
+
+use std::any::Any;
+use std::collections::VecDeque;
+
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Memory, Received};
+use crosslane_pcie::config::ConfigSpace;
+use crosslane_pcie::split;
+use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::memory_card as map;
+
+use crate::engine::{READ_COMPLETION_BOUNDARY_BYTES, Window};
+use crate::parameters::{ParameterError, SECOND, power_of_two, within};
+
+/// BAR of the FIFO.
+pub const FIFO_BAR: usize = 2;
+/// BAR of the memory.
+pub const MEMORY_BAR: usize = 4;
+/// All bytes of a double word.
+const ALL_BYTES: u8 = 0xf;
+
+/// How a memory card is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemoryCardParameters {
+    /// Banks of memory, 1 to 8, one behind the other in BAR 4.
+    pub banks: u8,
+    /// Bytes of each bank, a power of two.
+    pub bank_bytes: u64,
+    /// Bytes of a beat of a bank's data bus, a power of two from 8 to 128.
+    pub beat_bytes: u32,
+    /// Least time from one write into memory to the next, up to 1 s: its receive buffer is free
+    /// when it is over.
+    pub write_interval: Picoseconds,
+    /// Time of each further beat of a write, up to 1 s.
+    pub beat: Picoseconds,
+    /// From a read to its first data, up to 1 s.
+    pub read_latency: Picoseconds,
+    /// Bytes from the beginning of BAR 2 whose writes the FIFO takes, up to 4096.
+    pub fifo_window_bytes: u32,
+    /// Bytes that the FIFO has room for, up to 16 MiB.
+    pub fifo_bytes: u32,
+}
+
+impl MemoryCardParameters {
+    /// Whether a card can be built like this.
+    ///
+    /// # Errors
+    /// The first field that is out of its bounds.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        within("banks", u64::from(self.banks), 1, u64::from(map::BANKS.count))?;
+        power_of_two("bank_bytes", self.bank_bytes, 4096, 1 << 40)?;
+        power_of_two("beat_bytes", u64::from(self.beat_bytes), 8, 128)?;
+        within("write_interval (ps)", self.write_interval.0, 0, SECOND)?;
+        within("beat (ps)", self.beat.0, 0, SECOND)?;
+        within("read_latency (ps)", self.read_latency.0, 0, SECOND)?;
+        within("fifo_window_bytes", u64::from(self.fifo_window_bytes), 0, 4096)?;
+        within("fifo_bytes", u64::from(self.fifo_bytes), 0, 16 << 20)
+    }
+}
+
+/// What the counters of a card say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counters {
+    /// Beats written and read, for each bank.
+    beats: [[u32; 2]; map::BANKS.count as usize],
+    /// Writes and reads of memory, for each class of sizes.
+    sizes: [[u32; 2]; map::SIZE_CLASSES.count as usize],
+    fifo_writes: u32,
+    fifo_bytes: u32,
+    fifo_lost: u32,
+}
+
+/// Which counter of a pair.
+#[derive(Clone, Copy)]
+enum Way {
+    Write,
+    Read,
+}
+
+/// A completion that is to be sent.
+struct Answer {
+    ready_ps: u64,
+    header: Header,
+    payload: Vec<u8>,
+    /// The read, whose buffer becomes free with its last completion.
+    frees: Option<(Received, Header, u32)>,
+}
+
+/// Where a request leads.
+enum Place {
+    Register(u64),
+    Fifo(u64),
+    Memory(u64),
+    Nowhere,
+}
+
+/// A card with board memory and a FIFO, as an endpoint's device: BAR 0 has its registers, BAR 2
+/// the FIFO, BAR 4 the memory.
+pub struct MemoryCard {
+    parameters: MemoryCardParameters,
+    /// Of BAR 0, 2 and 4.
+    windows: [Window; 3],
+    max_payload_bytes: u32,
+    /// Place of BAR 4 in `memory`.
+    memory_offset: u64,
+    memory: Memory,
+    /// When the memory is done with all writes so far.
+    busy_ps: u64,
+    fifo: VecDeque<u8>,
+    counting: Counters,
+    taken: Counters,
+    answers: VecDeque<Answer>,
+    timer_ps: u64,
+}
+
+impl MemoryCard {
+    /// Bytes of BAR 0 that its registers take.
+    pub const REGISTER_BYTES: u32 = map::BYTES;
+
+    /// A card after reset.
+    ///
+    /// # Panics
+    /// If none can be built like this: see [`MemoryCardParameters::check`].
+    #[must_use]
+    pub fn new(parameters: MemoryCardParameters) -> Self {
+        if let Err(error) = parameters.check() {
+            panic!("the parameters of a memory card are checked before: {error}");
+        }
+        Self {
+            parameters,
+            windows: [Window::default(); 3],
+            max_payload_bytes: 128,
+            memory_offset: 0,
+            memory: Memory::new(),
+            busy_ps: 0,
+            fifo: VecDeque::new(),
+            counting: Counters::default(),
+            taken: Counters::default(),
+            answers: VecDeque::new(),
+            timer_ps: u64::MAX,
+        }
+    }
+
+    fn place(&self, address: u64, bytes: u32) -> Place {
+        let offset = |window: &Window| window.offset(address, bytes);
+        let [registers, fifo, memory] = &self.windows;
+        if let Some(at) = offset(registers) {
+            return Place::Register(at);
+        }
+        if let Some(at) = offset(fifo) {
+            return Place::Fifo(at);
+        }
+        let size = self.parameters.bank_bytes * u64::from(self.parameters.banks);
+        match offset(memory).filter(|at| at + u64::from(bytes) <= size) {
+            Some(at) => Place::Memory(at),
+            None => Place::Nowhere,
+        }
+    }
+
+    /// Counts an access to memory, and says how many beats it takes.
+    fn count(&mut self, offset: u64, bytes: u32, way: Way) -> u64 {
+        let class = bytes.max(1).next_power_of_two().ilog2() as usize;
+        let size = &mut self.counting.sizes[class.min(map::SIZE_CLASSES.count as usize - 1)];
+        size[way as usize] = size[way as usize].wrapping_add(1);
+        let beat_bytes = u64::from(self.parameters.beat_bytes);
+        let (first, last) =
+            (offset / beat_bytes, (offset + u64::from(bytes).max(1) - 1) / beat_bytes);
+        for beat in first..=last {
+            let bank = (beat * beat_bytes / self.parameters.bank_bytes) as usize;
+            let beats = &mut self.counting.beats[bank][way as usize];
+            *beats = beats.wrapping_add(1);
+        }
+        last - first + 1
+    }
+
+    // --- Writes --------------------------------------------------------------------------
+
+    fn take_write(
+        &mut self,
+        header: &Header,
+        payload: &[u8],
+        port: &mut DevicePort<'_>,
+    ) -> Consumed {
+        let (address, bytes) = (header.address.0, header.request_bytes());
+        let what = || HeaderLine(header).to_string();
+        if header.poisoned {
+            port.report(ErrorKind::PoisonedWrite { what: what() });
+            return Consumed::Now;
+        }
+        let skip = (address & 3) as usize;
+        let data = &payload[skip..skip + bytes as usize];
+        match self.place(address, bytes) {
+            Place::Register(offset) => {
+                if offset == u64::from(map::CONTROL) && data.len() == 4 {
+                    self.control(u32::from_le_bytes([data[0], data[1], data[2], data[3]]));
+                }
+                Consumed::Now
+            }
+            Place::Fifo(offset) => {
+                self.push(offset, data);
+                Consumed::Now
+            }
+            Place::Memory(offset) => {
+                let beats = self.count(offset, bytes, Way::Write);
+                self.memory.write(self.memory_offset + offset, data);
+                let further_ps = (beats - 1) * self.parameters.beat.0;
+                let begin_ps = self.busy_ps.max(port.now_ps());
+                self.busy_ps = begin_ps + self.parameters.write_interval.0 + further_ps;
+                Consumed::At(Picoseconds(self.busy_ps))
+            }
+            Place::Nowhere => {
+                port.report(ErrorKind::Unrouted { what: what(), address: header.address });
+                Consumed::Now
+            }
+        }
+    }
+
+    fn control(&mut self, word: u32) {
+        if map::control::TAKE.get(word) != 0 {
+            self.taken = std::mem::take(&mut self.counting);
+        }
+        if map::control::CLEAR_FIFO.get(word) != 0 {
+            self.fifo.clear();
+        }
+    }
+
+    /// What one write brings to the FIFO, lowest address first.
+    fn push(&mut self, offset: u64, data: &[u8]) {
+        let window = u64::from(self.parameters.fifo_window_bytes);
+        let inside = window.saturating_sub(offset).min(data.len() as u64) as usize;
+        let room = self.parameters.fifo_bytes as usize - self.fifo.len();
+        let pushed = inside.min(room);
+        self.fifo.extend(&data[..pushed]);
+        let counting = &mut self.counting;
+        counting.fifo_writes = counting.fifo_writes.wrapping_add(u32::from(pushed > 0));
+        counting.fifo_bytes = counting.fifo_bytes.wrapping_add(pushed as u32);
+        counting.fifo_lost = counting.fifo_lost.wrapping_add((data.len() - pushed) as u32);
+    }
+
+    // --- Reads ---------------------------------------------------------------------------
+
+    /// Takes a read. Its buffer is held until it is answered.
+    fn take_read(&mut self, tlp: Received, request: &Header, port: &mut DevicePort<'_>) {
+        let (address, bytes) = (request.address.0, request.request_bytes());
+        let ready_ps = self.busy_ps.max(port.now_ps()) + self.parameters.read_latency.0;
+        let frees = (tlp, *request, port.data_credits(tlp));
+        let id = port.routing_id();
+        let refused = |status| {
+            let header = Header::completion_error(request, id, status);
+            Answer { ready_ps, header, payload: Vec::new(), frees: Some(frees) }
+        };
+        let whole = request.length_dw == 1 && request.first_byte_enables == ALL_BYTES;
+        let data = match self.place(address, bytes) {
+            Place::Register(offset) if whole => self.register(offset as u32).to_le_bytes().to_vec(),
+            // A read of no bytes is a flush and always right.
+            Place::Register(_) | Place::Fifo(_) | Place::Memory(_) if bytes == 0 => Vec::new(),
+            Place::Register(_) => {
+                self.answers.push_back(refused(CompletionStatus::CompleterAbort));
+                return;
+            }
+            // Its bytes are read through the register fifo_pop.
+            Place::Fifo(_) => vec![0; bytes as usize],
+            Place::Memory(offset) => {
+                self.count(offset, bytes, Way::Read);
+                let mut data = vec![0; bytes as usize];
+                self.memory.read(self.memory_offset + offset, &mut data);
+                data
+            }
+            Place::Nowhere => {
+                let what = HeaderLine(request).to_string();
+                port.report(ErrorKind::Unrouted { what, address: request.address });
+                self.answers.push_back(refused(CompletionStatus::UnsupportedRequest));
+                return;
+            }
+        };
+        let mut left = data.len() as u32;
+        let (boundary, most) = (READ_COMPLETION_BOUNDARY_BYTES, self.max_payload_bytes);
+        for (at, length) in split::completions(request.address, left, boundary, most) {
+            let header = Header::completion_data(request, id, at, length, left);
+            let begin = data.len() - left as usize;
+            let payload = data[begin..begin + length as usize].to_vec();
+            left -= length;
+            let frees = (left == 0).then_some(frees);
+            self.answers.push_back(Answer { ready_ps, header, payload, frees });
+        }
+    }
+
+    fn register(&mut self, offset: u32) -> u32 {
+        let p = &self.parameters;
+        let [banks, sizes] = [map::BANKS, map::SIZE_CLASSES].map(|array| {
+            let at = offset.checked_sub(array.base)?;
+            let index = at / array.stride;
+            (index < array.count).then_some((index as usize, at % array.stride))
+        });
+        if let Some((bank, register)) = banks {
+            return match register {
+                map::bank::WRITE_BEATS => self.taken.beats[bank][Way::Write as usize],
+                map::bank::READ_BEATS => self.taken.beats[bank][Way::Read as usize],
+                _ => 0,
+            };
+        }
+        if let Some((class, register)) = sizes {
+            return match register {
+                map::size_class::WRITES => self.taken.sizes[class][Way::Write as usize],
+                map::size_class::READS => self.taken.sizes[class][Way::Read as usize],
+                _ => 0,
+            };
+        }
+        match offset {
+            map::ID => map::ID_RESET,
+            map::VERSION => map::VERSION_RESET,
+            map::SIZES => {
+                map::sizes::BANKS.put(p.banks.into())
+                    | map::sizes::BEAT_BYTES.put(p.beat_bytes)
+                    | map::sizes::FIFO_WINDOW_BYTES.put(p.fifo_window_bytes)
+            }
+            map::FIFO_SIZE => p.fifo_bytes,
+            map::FIFO_LEVEL => self.fifo.len() as u32,
+            map::FIFO_POP => self.fifo.pop_front().map_or(0, |byte| {
+                map::fifo_pop::VALID.mask() | map::fifo_pop::BYTE_VALUE.put(byte.into())
+            }),
+            map::FIFO_WRITES => self.taken.fifo_writes,
+            map::FIFO_BYTES => self.taken.fifo_bytes,
+            map::FIFO_LOST => self.taken.fifo_lost,
+            _ => 0,
+        }
+    }
+
+    /// Sends what is ready, and asks to be called when the next answer is.
+    fn go_on(&mut self, port: &mut DevicePort<'_>) {
+        while let Some(first) = self.answers.front() {
+            if first.ready_ps > port.now_ps() {
+                if first.ready_ps < self.timer_ps {
+                    self.timer_ps = first.ready_ps;
+                    port.timer(first.ready_ps, 0);
+                }
+                return;
+            }
+            if !port.has_room() {
+                return;
+            }
+            let Some(answer) = self.answers.pop_front() else { return };
+            let skip = (answer.header.address.0 & 3) as usize;
+            port.send(answer.header, |payload| {
+                payload.fill(0);
+                if !payload.is_empty() {
+                    payload[skip..skip + answer.payload.len()].copy_from_slice(&answer.payload);
+                }
+            });
+            if let Some((tlp, request, data_credits)) = answer.frees {
+                port.release(tlp, &request, data_credits);
+            }
+        }
+    }
+}
+
+impl Device for MemoryCard {
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
+        let header = port.header(tlp);
+        match header.kind {
+            TlpKind::MemoryWrite => {
+                let payload = port.payload(tlp).to_vec();
+                self.take_write(&header, &payload, port)
+            }
+            TlpKind::MemoryRead => {
+                self.take_read(tlp, &header, port);
+                self.go_on(port);
+                Consumed::Held
+            }
+            TlpKind::Completion | TlpKind::CompletionData => {
+                let what = HeaderLine(&header).to_string();
+                port.report(ErrorKind::UnexpectedCompletion { what });
+                Consumed::Now
+            }
+            // Configuration requests take no simulated time and messages have no effect.
+            TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {
+                Consumed::Now
+            }
+        }
+    }
+
+    fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
+        self.go_on(port);
+    }
+
+    fn timer(&mut self, _token: u32, port: &mut DevicePort<'_>) {
+        if self.timer_ps <= port.now_ps() {
+            self.timer_ps = u64::MAX;
+        }
+        self.go_on(port);
+    }
+
+    fn configured(&mut self, config: &ConfigSpace) {
+        self.windows = [0, FIFO_BAR, MEMORY_BAR].map(|index| {
+            let bar = config.bar(index).filter(|_| config.memory_enabled());
+            bar.map_or(Window::default(), |bar| Window { base: bar.base.0, bytes: bar.size_bytes })
+        });
+        self.max_payload_bytes = config.max_payload_bytes();
+        self.memory_offset = crosslane_fabric::bar_offset_bytes(config, MEMORY_BAR);
+    }
+
+    fn memory(&mut self) -> Option<&mut Memory> {
+        Some(&mut self.memory)
+    }
+
+    fn unfinished(&self) -> Vec<String> {
+        let answers = self.answers.len();
+        (answers > 0).then(|| format!("{answers} completions wait")).into_iter().collect()
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

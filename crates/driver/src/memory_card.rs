@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A card whose memory the host stores into, as its registers tell of it (`docs/memory-card.md`).
+
+use std::fmt;
+
+use crosslane_host::{Bus, RegisterAddress};
+use crosslane_pcie::config::registers as reg;
+use crosslane_pcie::units::RoutingId;
+use crosslane_regs::memory_card as map;
+
+use crate::error::DriverError;
+use crate::ports::LOW_HALF;
+use crate::window::{Window, WindowOptions};
+
+/// BAR of the registers.
+const REGISTER_BAR: u8 = 0;
+/// Major version of the register map that this driver is written for.
+const MAJOR: u32 = map::version::MAJOR.get(map::VERSION_RESET);
+
+/// What has reached the card since its counters were taken before. They run on through 2^32.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CardMetrics {
+    /// Beats of each bank's data bus: written, read.
+    pub beats: Vec<(u32, u32)>,
+    /// Requests for memory by length: the most bytes of the class, writes, reads. Classes without
+    /// any are left out.
+    pub sizes: Vec<(u32, u32, u32)>,
+    /// Writes that the FIFO has taken.
+    pub fifo_writes: u32,
+    /// Bytes that it has taken.
+    pub fifo_bytes: u32,
+    /// Bytes that were lost: beside its window, or it was full.
+    pub fifo_lost: u32,
+}
+
+impl fmt::Display for CardMetrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (bank, (writes, reads)) in self.beats.iter().enumerate() {
+            writeln!(f, "DDR{bank}\n   write-count={writes}\n   read-count={reads}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A memory card, opened.
+pub struct MemoryCard<B: Bus> {
+    bus: B,
+    function: RoutingId,
+    name: String,
+    banks: u32,
+    fifo_window_bytes: u32,
+}
+
+impl<B: Bus> MemoryCard<B> {
+    /// Opens the card by its function's name in the tree: checks that it is one and enables its
+    /// memory space.
+    ///
+    /// # Errors
+    /// No such function, no such card there, another version, or the platform's refusal.
+    pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
+        let failed = |source| DriverError::Bus { device: name.to_owned(), source };
+        let refused = |problem| DriverError::Refused { place: name.to_owned(), problem };
+        let functions = bus.functions().map_err(|error| failed(error.into()))?;
+        let Some(info) = functions.into_iter().find(|info| info.name == name) else {
+            return Err(refused("there is no such function".to_owned()));
+        };
+        let function = info.id;
+        let before = bus.config_read(function, reg::COMMAND).map_err(|e| failed(e.into()))?;
+        let on = before | reg::COMMAND_MEMORY_SPACE;
+        bus.config_write(function, reg::COMMAND, on, LOW_HALF).map_err(|e| failed(e.into()))?;
+        let bars = info.bars.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
+        let bar_bytes = bars.map_or(0, |bar| bar.size_bytes);
+        if bar_bytes < u64::from(map::BYTES) {
+            let need = map::BYTES;
+            return Err(refused(format!(
+                "it is no memory card: BAR{REGISTER_BAR} has {bar_bytes} B, the register map \
+                 needs {need} B"
+            )));
+        }
+        let name = name.to_owned();
+        let mut card = Self { bus, function, name, banks: 0, fifo_window_bytes: 0 };
+        let id = card.read(map::ID).await?;
+        if id != map::ID_RESET {
+            let want = map::ID_RESET;
+            let problem =
+                format!("it is no memory card: its first register is {id:#x} and not {want:#x}");
+            return Err(card.refused(problem));
+        }
+        let major = map::version::MAJOR.get(card.read(map::VERSION).await?);
+        if major != MAJOR {
+            return Err(card.refused(format!(
+                "its register map has version {major}, this driver is written for {MAJOR}"
+            )));
+        }
+        let sizes = card.read(map::SIZES).await?;
+        card.banks = map::sizes::BANKS.get(sizes).min(map::BANKS.count);
+        card.fifo_window_bytes = map::sizes::FIFO_WINDOW_BYTES.get(sizes);
+        Ok(card)
+    }
+
+    fn refused(&self, problem: String) -> DriverError {
+        DriverError::Refused { place: self.name.clone(), problem }
+    }
+
+    /// Bytes from the beginning of BAR 2 that the FIFO decodes.
+    #[must_use]
+    pub fn fifo_window_bytes(&self) -> u32 {
+        self.fifo_window_bytes
+    }
+
+    /// A window into it.
+    ///
+    /// # Errors
+    /// As [`Window::open`].
+    pub fn window(&self, options: WindowOptions) -> Result<Window<B>, DriverError> {
+        Window::open(self.bus.clone(), self.function, options)
+    }
+
+    fn at(&self, offset: u32) -> RegisterAddress {
+        let (function, bar) = (self.function, REGISTER_BAR);
+        RegisterAddress { function, bar, offset_bytes: offset.into() }
+    }
+
+    async fn read(&self, offset: u32) -> Result<u32, DriverError> {
+        let read = self.bus.read_register(self.at(offset)).await;
+        read.map_err(|source| DriverError::Bus { device: self.name.clone(), source })
+    }
+
+    async fn write(&self, offset: u32, value: u32) -> Result<(), DriverError> {
+        let written = self.bus.write_register(self.at(offset), value).await;
+        written.map_err(|source| DriverError::Bus { device: self.name.clone(), source })
+    }
+
+    /// Takes all counters at once and begins them anew.
+    ///
+    /// # Errors
+    /// The card does not answer.
+    pub async fn take_metrics(&self) -> Result<CardMetrics, DriverError> {
+        self.write(map::CONTROL, map::control::TAKE.put(1)).await?;
+        let mut metrics = CardMetrics {
+            fifo_writes: self.read(map::FIFO_WRITES).await?,
+            fifo_bytes: self.read(map::FIFO_BYTES).await?,
+            fifo_lost: self.read(map::FIFO_LOST).await?,
+            ..CardMetrics::default()
+        };
+        for bank in 0..self.banks {
+            let at = map::BANKS.at(bank);
+            let writes = self.read(at + map::bank::WRITE_BEATS).await?;
+            metrics.beats.push((writes, self.read(at + map::bank::READ_BEATS).await?));
+        }
+        for class in 0..map::SIZE_CLASSES.count {
+            let at = map::SIZE_CLASSES.at(class);
+            let writes = self.read(at + map::size_class::WRITES).await?;
+            let reads = self.read(at + map::size_class::READS).await?;
+            if writes > 0 || reads > 0 {
+                metrics.sizes.push((1 << class, writes, reads));
+            }
+        }
+        Ok(metrics)
+    }
+
+    /// Takes all bytes out of the FIFO, oldest first.
+    ///
+    /// # Errors
+    /// The card does not answer.
+    pub async fn drain_fifo(&self) -> Result<Vec<u8>, DriverError> {
+        let mut bytes = Vec::new();
+        // What is pushed meanwhile is left for the next time.
+        for _ in 0..self.read(map::FIFO_LEVEL).await? {
+            let word = self.read(map::FIFO_POP).await?;
+            if map::fifo_pop::VALID.get(word) == 0 {
+                break;
+            }
+            bytes.push(map::fifo_pop::BYTE_VALUE.get(word) as u8);
+        }
+        Ok(bytes)
+    }
+}

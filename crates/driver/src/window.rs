@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A part of a BAR that the host stores into and loads from, uncached or write-combined.
+
+use std::fmt;
+use std::ops::Range;
+
+use crosslane_host::{Bus, BusError, FunctionInfo, Mapping, RegisterAddress, Stores};
+use crosslane_pcie::units::RoutingId;
+
+use crate::error::DriverError;
+
+/// Bytes that a processor combines: a line of its buffers.
+pub const LINE_BYTES: u64 = 64;
+/// The widest store of a general register, bytes.
+const WORD_BYTES: u32 = 8;
+
+/// What a device has behind a window: this decides what may be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// Memory: a byte holds what was stored last, in whatever order and packets it came.
+    Memory,
+    /// A FIFO that takes what is written to so many bytes from the window's beginning, in the
+    /// order in which it comes.
+    Fifo {
+        /// Bytes that it decodes.
+        decoded_bytes: u64,
+    },
+    /// Registers: a store or a load does something, once each.
+    Registers,
+}
+
+/// Which part of which BAR, how it is mapped, and what is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WindowOptions {
+    /// Number of the BAR.
+    pub bar: u8,
+    /// Bytes of the BAR.
+    pub range: Range<u64>,
+    /// How stores go.
+    pub mapping: Mapping,
+    /// What is there.
+    pub contents: Contents,
+}
+
+/// A window into a function's BAR. Clones are the same window.
+#[derive(Clone)]
+pub struct Window<B: Bus> {
+    bus: B,
+    function: RoutingId,
+    /// `f1 BAR4`.
+    place: String,
+    options: WindowOptions,
+}
+
+impl<B: Bus> fmt::Debug for Window<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Window({}, {:?})", self.place, self.options)
+    }
+}
+
+impl<B: Bus> Window<B> {
+    /// Opens a window of a function.
+    ///
+    /// A write-combined one is refused where combining would be wrong: on registers, since stores
+    /// may be merged and come in any order; on a FIFO that decodes less than a whole line of 64 B,
+    /// since what is stored twice to one address arrives once; and on a BAR that cannot be
+    /// combined (not prefetchable, or the platform has no such mapping).
+    ///
+    /// # Errors
+    /// No such function, a range that the BAR does not have, or one of the above.
+    pub fn open(bus: B, function: RoutingId, options: WindowOptions) -> Result<Self, DriverError> {
+        let failed = |source: BusError| DriverError::Bus { device: function.to_string(), source };
+        let functions = bus.functions().map_err(|error| failed(error.into()))?;
+        let Some(info) = functions.into_iter().find(|info| info.id == function) else {
+            let problem = "there is no such function".to_owned();
+            return Err(DriverError::Refused { place: function.to_string(), problem });
+        };
+        let window = Self { place: place(&info, options.bar), bus, function, options };
+        window.check(&info)?;
+        Ok(window)
+    }
+
+    fn check(&self, info: &FunctionInfo) -> Result<(), DriverError> {
+        let WindowOptions { bar, range, mapping, contents } = &self.options;
+        let bar_bytes = info.bars.iter().find(|it| it.index == usize::from(*bar));
+        let Some(bar_bytes) = bar_bytes.map(|bar| bar.size_bytes) else {
+            return Err(self.refused("there is no such BAR".to_owned()));
+        };
+        if range.is_empty() || range.end > bar_bytes {
+            let problem = format!("{range:#x?} is no part of its {bar_bytes} B");
+            return Err(self.refused(problem));
+        }
+        if *mapping == Mapping::Uncached {
+            return Ok(());
+        }
+        match contents {
+            Contents::Registers => {
+                let why = "registers cannot be write-combined: stores would be merged, and come \
+                           in any order";
+                return Err(self.refused(why.to_owned()));
+            }
+            Contents::Fifo { decoded_bytes } if *decoded_bytes < LINE_BYTES => {
+                return Err(self.refused(format!(
+                    "a FIFO that decodes {decoded_bytes} B cannot be write-combined: what is \
+                     stored twice to one address arrives once; it would have to decode a line of \
+                     {LINE_BYTES} B"
+                )));
+            }
+            Contents::Fifo { .. } if !range.start.is_multiple_of(LINE_BYTES) => {
+                let why = format!("a FIFO at {:#x} does not begin with a line", range.start);
+                return Err(self.refused(why));
+            }
+            Contents::Fifo { .. } | Contents::Memory => {}
+        }
+        self.bus
+            .check_mapping(self.function, *bar, *mapping)
+            .map_err(|source| DriverError::Bus { device: info.name.clone(), source })
+    }
+
+    fn refused(&self, problem: String) -> DriverError {
+        DriverError::Refused { place: self.place.clone(), problem }
+    }
+
+    fn at(&self, offset_bytes: u64, bytes: usize) -> Result<RegisterAddress, DriverError> {
+        let size = self.size_bytes();
+        if offset_bytes.checked_add(bytes as u64).is_none_or(|end| end > size) {
+            let problem =
+                format!("{bytes} B at {offset_bytes:#x} reach beyond a window of {size} B");
+            return Err(self.refused(problem));
+        }
+        let offset_bytes = self.options.range.start + offset_bytes;
+        Ok(RegisterAddress { function: self.function, bar: self.options.bar, offset_bytes })
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.options.range.end - self.options.range.start
+    }
+
+    /// How it is mapped.
+    #[must_use]
+    pub fn mapping(&self) -> Mapping {
+        self.options.mapping
+    }
+
+    /// The bus that it was opened on.
+    #[must_use]
+    pub fn bus(&self) -> &B {
+        &self.bus
+    }
+
+    /// The same window, stored into by another core of the host.
+    #[must_use]
+    pub fn on_core(&self, core: u16) -> Self {
+        Self { bus: self.bus.on_core(core), ..self.clone() }
+    }
+
+    /// Stores with the general registers: 8 B at a time, shorter where that is not aligned.
+    ///
+    /// # Errors
+    /// Beyond the window, or one of a FIFO: see [`push`](Self::push).
+    pub async fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DriverError> {
+        self.store(offset_bytes, bytes, WORD_BYTES).await
+    }
+
+    /// Stores 32-bit words one by one, little-endian.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_burst(&self, offset_bytes: u64, words: &[u32]) -> Result<(), DriverError> {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        self.store(offset_bytes, &bytes, 4).await
+    }
+
+    /// Stores with the widest stores that the processor has.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn copy(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DriverError> {
+        self.store(offset_bytes, bytes, self.bus.widest_store_bytes()).await
+    }
+
+    /// Stores of a given width; shorter ones where that is not aligned or reaches too far.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write), and a width that the processor does not have.
+    pub async fn store(
+        &self,
+        offset_bytes: u64,
+        bytes: &[u8],
+        width_bytes: u32,
+    ) -> Result<(), DriverError> {
+        if let Contents::Fifo { .. } = self.options.contents {
+            return Err(self.refused("a FIFO is pushed into, not stored to a place".to_owned()));
+        }
+        let at = self.at(offset_bytes, bytes.len())?;
+        self.store_at(at, bytes, width_bytes).await
+    }
+
+    async fn store_at(
+        &self,
+        at: RegisterAddress,
+        bytes: &[u8],
+        width_bytes: u32,
+    ) -> Result<(), DriverError> {
+        let stores = Stores { width_bytes, mapping: self.options.mapping };
+        self.bus.store(at, bytes, stores).await.map_err(|source| self.failed(source))
+    }
+
+    fn failed(&self, source: BusError) -> DriverError {
+        DriverError::Bus { device: self.place.clone(), source }
+    }
+
+    /// Pushes into the FIFO. Uncached: in stores of 8 B, which go to the places that the FIFO
+    /// decodes in turn. Combined: whole lines of 64 B, each sprayed over the line, so that nothing
+    /// is eaten and each leaves as one write.
+    ///
+    /// # Errors
+    /// No FIFO; combined, a length that is no multiple of 64 B: the pieces in which a part of a
+    /// line leaves may come in any order.
+    pub async fn push(&self, bytes: &[u8]) -> Result<(), DriverError> {
+        let Contents::Fifo { decoded_bytes } = self.options.contents else {
+            return Err(self.refused("it is no FIFO".to_owned()));
+        };
+        let (step, width) = match self.options.mapping {
+            Mapping::WriteCombined if !(bytes.len() as u64).is_multiple_of(LINE_BYTES) => {
+                return Err(self.refused(format!(
+                    "{} B are no whole lines of {LINE_BYTES} B, and the pieces of a part may come \
+                     in any order",
+                    bytes.len()
+                )));
+            }
+            Mapping::WriteCombined => (LINE_BYTES, self.bus.widest_store_bytes()),
+            Mapping::Uncached => {
+                let word = decoded_bytes.clamp(1, WORD_BYTES.into());
+                (1 << word.ilog2(), WORD_BYTES)
+            }
+        };
+        for piece in bytes.chunks(step as usize) {
+            let at = self.at(0, piece.len())?;
+            self.store_at(at, piece, width).await?;
+        }
+        Ok(())
+    }
+
+    /// Loads. The core waits for each 8 B; what this core has combined and not flushed may not be
+    /// there yet when the window is write-combined.
+    ///
+    /// # Errors
+    /// Beyond the window, or no answer.
+    pub async fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DriverError> {
+        let at = self.at(offset_bytes, into.len())?;
+        let loaded = self.bus.load(at, into, self.options.mapping).await;
+        loaded.map_err(|source| self.failed(source))
+    }
+
+    /// A fence: waits until all that this core has stored is on its way, in whole.
+    ///
+    /// # Errors
+    /// As [`Bus::fence`].
+    pub async fn flush(&self) -> Result<(), DriverError> {
+        self.bus.fence().await.map_err(|source| self.failed(source))
+    }
+}
+
+fn place(info: &FunctionInfo, bar: u8) -> String {
+    format!("{} BAR{bar}", info.name)
+}
