@@ -12,8 +12,10 @@
 
 mod bus;
 mod error;
+mod routines;
 mod topology;
 
 pub use bus::{Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores};
 pub use error::{BusError, TopologyError};
+pub use routines::Routines;
 pub use topology::{FunctionInfo, Topology};

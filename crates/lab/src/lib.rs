@@ -25,7 +25,7 @@ mod wiring;
 pub use engines::EngineKind;
 pub use error::{LabError, Place, Problem};
 pub use executor::{LabBus, LabMemory, MemoryInUse, Simulation, Stuck, Task, WhyStuck};
+pub use file::LabFile;
 pub use file::constant::{Constant, Provenance};
-pub use file::{LabFile, Routines};
 pub use lab::{Lab, RunningHost, RunningLab, open};
 pub use shipped::{ShippedLab, shipped};

@@ -21,7 +21,6 @@ use crate::error::{LabError, Place, Problem, nearest};
 use constant::Constant;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
 use parts::PartKind;
-pub use routines::Routines;
 use table::{Source, Table, Word};
 
 /// Longest lab file that is read, bytes.

@@ -10,14 +10,14 @@ use crosslane_fabric::parameters::{
     EndpointParameters, Forwarding, Latency, LinkParameters, PeerToPeer, PortParameters,
     RequesterParameters, RootComplexParameters, SwitchParameters,
 };
+use crosslane_host::Routines;
 use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity, MINIMUM_BAR_BYTES};
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
 use crosslane_pcie::units::Picoseconds;
 
-use super::routines::{self, Routines};
 use super::table::Table;
-use super::{engine, memory_card};
+use super::{engine, memory_card, routines};
 use crate::error::{LabError, Problem};
 
 /// Most credits that a pool may have; beyond the 2047 x 16 of scaled flow control.

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How fast the host stores into a window of a memory card, by which program and through which
+//! mapping.
+
+use crosslane_driver::{CardMetrics, Contents, MemoryCard, User, Window, WindowOptions};
+use crosslane_host::{Bus, HostWork, Mapping, Routines};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::error::BenchError;
+use crate::measured::{DataErrors, rate};
+use crate::pattern::WORD_BYTES;
+
+/// BAR of a card's memory.
+const MEMORY_BAR: u8 = 4;
+/// Data of up to so many bytes are compared whole; of more, one word of each line of 64 B.
+const COMPARED_BYTES: u64 = 64 << 10;
+const LINE_BYTES: u64 = 64;
+
+/// What stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Program {
+    /// A loop of 32-bit stores.
+    Burst,
+    /// Our own copy: the widest stores that the processor has.
+    Copy,
+    /// The copy routine of a host's C library, as these say; `Burst` calls its loop, too.
+    Library(Routines),
+    /// The loop of 32-bit stores of that library, with what a call of it takes.
+    LibraryBurst(Routines),
+}
+
+/// What is stored how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MmioOptions {
+    /// Bytes of a pass, a multiple of 4.
+    pub size_bytes: u64,
+    /// Passes, one behind the other without a fence between them, all to the same place.
+    pub passes: u64,
+    /// What stores.
+    pub program: Program,
+    /// Through which mapping.
+    pub mapping: Mapping,
+    /// Of the data.
+    pub seed: u32,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MmioMeasured {
+    /// What was asked for.
+    pub options: MmioOptions,
+    /// From before the first store until the core may go on behind the last.
+    pub elapsed: Picoseconds,
+    /// What a fence behind that took.
+    pub fence: Picoseconds,
+    /// What the card has counted, from the first store to the end of the fence.
+    pub metrics: CardMetrics,
+    /// What was wrong in the card's memory afterwards.
+    pub data_errors: DataErrors,
+}
+
+impl MmioMeasured {
+    /// Bytes of all passes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.options.size_bytes * self.options.passes
+    }
+
+    /// Bytes per second, without the fence.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        rate(self.bytes(), self.elapsed)
+    }
+}
+
+/// Stores into the card's memory, from its beginning on.
+///
+/// # Errors
+/// A size that cannot be, a window that cannot be mapped so, and what fails on the way.
+pub async fn mmio<B: Bus>(
+    bus: &B,
+    card: &MemoryCard<B>,
+    options: &MmioOptions,
+) -> Result<MmioMeasured, BenchError> {
+    let MmioOptions { size_bytes, passes, mapping, .. } = *options;
+    if size_bytes == 0 || !size_bytes.is_multiple_of(WORD_BYTES) || passes == 0 {
+        let problem =
+            format!("{passes} passes of {size_bytes} B; at least one of a multiple of 4 B");
+        return Err(BenchError::Refused { place: "stores into a window".to_owned(), problem });
+    }
+    let window = |mapping| {
+        let (range, contents) = (0..size_bytes, Contents::Memory);
+        card.window(WindowOptions { bar: MEMORY_BAR, range, mapping, contents })
+    };
+    let stored = window(mapping)?;
+    let data: Vec<u8> = (0..size_bytes / WORD_BYTES)
+        .flat_map(|number| User::<B>::pattern(options.seed, number as u32).to_le_bytes())
+        .collect();
+    card.take_metrics().await?;
+    let begun = bus.now();
+    for _ in 0..passes {
+        pass(bus, &stored, &data, options).await?;
+    }
+    let elapsed = bus.now().since(begun);
+    stored.flush().await?;
+    let fence = bus.now().since(begun + elapsed);
+    let mut data_errors = DataErrors::default();
+    // A read comes behind all writes: the card has counted them then.
+    compare(&window(Mapping::Uncached)?, &data, &mut data_errors).await?;
+    let metrics = card.take_metrics().await?;
+    Ok(MmioMeasured { options: *options, elapsed, fence, metrics, data_errors })
+}
+
+async fn pass<B: Bus>(
+    bus: &B,
+    window: &Window<B>,
+    data: &[u8],
+    options: &MmioOptions,
+) -> Result<(), BenchError> {
+    match options.program {
+        Program::Burst => window.store(0, data, 4).await?,
+        Program::Copy => window.copy(0, data).await?,
+        Program::LibraryBurst(routines) => {
+            bus.work(HostWork::Time(routines.burst_call)).await;
+            window.store(0, data, 4).await?;
+        }
+        Program::Library(routines) => {
+            bus.work(HostWork::Time(routines.copy_call)).await;
+            library_copy(bus, window, data, &routines).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The stores of a library's copy routine.
+async fn library_copy<B: Bus>(
+    bus: &B,
+    window: &Window<B>,
+    data: &[u8],
+    routines: &Routines,
+) -> Result<(), BenchError> {
+    let (length, combined) = (data.len() as u64, window.mapping() == Mapping::WriteCombined);
+    let width = if length >= routines.copy_string_from_bytes {
+        // A string instruction moves more than a byte at a time in memory that is cached or
+        // combined, and byte by byte in uncached memory.
+        if combined { bus.widest_store_bytes() } else { 1 }
+    } else if length <= routines.copy_narrow_until_bytes {
+        routines.copy_narrow_bytes
+    } else {
+        routines.copy_wide_bytes
+    };
+    window.store(0, data, width).await?;
+    let is_wide = length > routines.copy_narrow_until_bytes;
+    if is_wide && length < routines.copy_string_from_bytes && !combined {
+        // In combined memory these find their lines still in the buffers.
+        let tail = length - routines.copy_tail_bytes.min(length);
+        window.store(tail, &data[tail as usize..], width).await?;
+    }
+    Ok(())
+}
+
+/// Looks at what the card has.
+async fn compare<B: Bus>(
+    window: &Window<B>,
+    data: &[u8],
+    errors: &mut DataErrors,
+) -> Result<(), BenchError> {
+    let whole = data.len() as u64 <= COMPARED_BYTES;
+    let mut offset = 0;
+    while offset < data.len() {
+        // Of a line each time another word.
+        let skip = if whole { 0 } else { offset / LINE_BYTES as usize % 8 * 8 };
+        let at = (offset + skip).min(data.len() - 4);
+        let mut found = [0; 8];
+        let found = &mut found[..(data.len() - at).min(8)];
+        window.read(at as u64, found).await?;
+        for (number, (found, sent)) in found.chunks(4).zip(data[at..].chunks(4)).enumerate() {
+            if found != sent {
+                errors.words += 1;
+                errors.first_word.get_or_insert((at / 4 + number) as u64);
+            }
+        }
+        offset += if whole { 8 } else { LINE_BYTES as usize };
+    }
+    Ok(())
+}
