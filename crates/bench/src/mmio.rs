@@ -104,10 +104,10 @@ pub async fn mmio<B: Bus>(
     let elapsed = bus.now().since(begun);
     stored.flush().await?;
     let fence = bus.now().since(begun + elapsed);
-    let mut data_errors = DataErrors::default();
-    // A read comes behind all writes: the card has counted them then.
-    compare(&window(Mapping::Uncached)?, &data, &mut data_errors).await?;
+    // What takes the counters comes behind all writes.
     let metrics = card.take_metrics().await?;
+    let mut data_errors = DataErrors::default();
+    compare(&window(Mapping::Uncached)?, &data, &mut data_errors).await?;
     Ok(MmioMeasured { options: *options, elapsed, fence, metrics, data_errors })
 }
 

@@ -171,8 +171,65 @@ pub enum BenchCommand {
     Latency(LatencyArguments),
     /// Host memory through a row of engines and back to host memory
     Chain(ChainArguments),
+    /// Stores of the host into a card's memory, uncached or write-combined
+    Mmio(MmioArguments),
     /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link
     Traffic(TrafficArguments),
+}
+
+/// Arguments of `bench mmio`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bench mmio --lab aws-f1                   16 integers, uncached: 16 writes
+  crosslane bench mmio --lab aws-f1 -w -v             the same, write-combined: one
+  crosslane bench mmio --lab aws-f1 -i 1024 -p 100 -w -c
+  crosslane bench mmio --lab aws-f1 --all --report mmio
+
+The card is an endpoint whose part has a table `memory_card`. burst is a loop of 32-bit stores,
+custom the copy routine of the host's C library, as the lab's table `cpu.routines` says which
+stores it makes; without that table, and with --own-copy, it is this project's copy, with the
+widest stores that the processor has. The time ends when the core may go on behind the last
+store; a fence follows, and then every word in the card's memory is compared (of more than 64 KiB,
+one of each line).")]
+pub struct MmioArguments {
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
+    #[arg(long, value_hint = ValueHint::AnyPath)]
+    pub lab: String,
+    /// The card [default: the lab's first memory card].
+    #[arg(long, value_name = "NAME")]
+    pub card: Option<String>,
+    /// Integers of 32 bits that a pass stores.
+    #[arg(short, long, value_name = "N", default_value_t = 16,
+        value_parser = value_parser!(u64).range(1..=1 << 24), conflicts_with = "all")]
+    pub integers: u64,
+    /// Passes [default: 1; with --all 100, but fewer of large blocks].
+    #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    pub passes: Option<u64>,
+    /// Store through the write-combined mapping.
+    #[arg(short, long, conflicts_with = "all")]
+    pub write_combined: bool,
+    /// Store with the copy routine instead of a loop of 32-bit stores.
+    #[arg(short, long, conflicts_with = "all")]
+    pub custom: bool,
+    /// For the copy routine take this project's own.
+    #[arg(long)]
+    pub own_copy: bool,
+    /// 64 B to 4 MiB in all four modes.
+    #[arg(long)]
+    pub all: bool,
+    /// Show what the card has counted, as its metrics command does.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// Everything random comes from this number, and the data.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page to look at into this folder: FOLDER/index.html.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report: Option<PathBuf>,
 }
 
 /// Arguments of `bench traffic`.

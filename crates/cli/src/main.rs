@@ -12,6 +12,7 @@ mod error;
 mod flow_argument;
 mod lab_command;
 mod link_use;
+mod mmio_command;
 mod output;
 mod perfetto;
 mod progress;
@@ -70,6 +71,7 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
         BenchCommand::P2p(arguments) => workload::peer(arguments),
         BenchCommand::Latency(arguments) => workload::latency(arguments),
         BenchCommand::Chain(arguments) => workload::chain(arguments),
+        BenchCommand::Mmio(arguments) => mmio_command::run(arguments),
         BenchCommand::Traffic(arguments) => traffic::run(arguments),
     }
 }

@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_reproduce::reproduction::{Reproduction, reproduce_with, reproducible};
-use crosslane_reproduce::rosta::{SCENARIOS, Watch};
+use crosslane_reproduce::reproduction::{Reproduction, find, reproduce_with, reproducible};
 use crosslane_reproduce::table as plain;
 use crosslane_reproduce::validation::{CHANGE, SETS, Validation, numbers, validate};
+use crosslane_reproduce::watch::Watch;
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;
@@ -33,7 +33,7 @@ impl Watch for Steps {
 /// A name that there is not, an experiment that does not run, or an output that cannot be written.
 pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     let Some(name) = &arguments.name else { return list() };
-    let steps = Steps::new(SCENARIOS, "scenarios");
+    let steps = Steps::new(find(name)?.scenarios, "scenarios");
     let begun = Instant::now();
     let engines = arguments.engines.kind()?;
     let reproduction = reproduce_with(name, arguments.seed, engines, &steps);

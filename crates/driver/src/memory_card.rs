@@ -102,6 +102,12 @@ impl<B: Bus> MemoryCard<B> {
         DriverError::Refused { place: self.name.clone(), problem }
     }
 
+    /// Its function.
+    #[must_use]
+    pub fn function(&self) -> RoutingId {
+        self.function
+    }
+
     /// Bytes from the beginning of BAR 2 that the FIFO decodes.
     #[must_use]
     pub fn fifo_window_bytes(&self) -> u32 {

@@ -5,8 +5,10 @@
 
 #![forbid(unsafe_code)]
 
+pub mod aws_f1;
 pub mod comparison;
 mod error;
+pub mod experiment;
 pub mod explained;
 pub mod markdown;
 pub mod page;
@@ -16,5 +18,6 @@ pub mod reproduction;
 pub mod rosta;
 pub mod table;
 pub mod validation;
+pub mod watch;
 
 pub use error::ReproduceError;

@@ -11,8 +11,8 @@ use crosslane_report::{
 
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::experiment::Experiment;
 use crate::reproduction::Reproduction;
-use crate::rosta::Experiment;
 use crate::table::{Align, Table};
 
 /// A table as it is on a page; cells that are `NO` are to be looked at.

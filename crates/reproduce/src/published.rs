@@ -4,7 +4,11 @@
 use crate::error::ReproduceError;
 
 /// The files, by the name that lab files give them.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
+    (
+        "published/aws-f1-write-combining.csv",
+        include_str!("../../../labs/published/aws-f1-write-combining.csv"),
+    ),
     ("published/rosta.csv", include_str!("../../../labs/published/rosta.csv")),
     (
         "published/pciebench-supermicro-bandwidth.csv",

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 
 use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
+use crate::experiment::Experiment;
 use crate::explained::Explained;
-use crate::rosta::{self, Experiment, Watch};
 use crate::table::{Align, Table};
+use crate::watch::Watch;
+use crate::{aws_f1, rosta};
 
 /// A document whose experiments can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,12 +19,27 @@ pub struct Reproducible {
     pub name: &'static str,
     /// What is done, one sentence.
     pub summary: &'static str,
+    /// Scenarios that are run for it.
+    pub scenarios: u64,
+    /// Whether engines of this project take part, which may be the gateware.
+    pub has_engines: bool,
 }
 
-const REPRODUCIBLE: [Reproducible; 1] = [Reproducible {
-    name: "rosta",
-    summary: "Direct data transfer between Virtex-7 FPGAs: 8 FPGAs, 3 switches, all experiments.",
-}];
+const REPRODUCIBLE: [Reproducible; 2] = [
+    Reproducible {
+        name: "aws-f1",
+        summary: "Write combining: host stores into an F1 card's memory, 17 sizes in four modes.",
+        scenarios: aws_f1::SCENARIOS,
+        has_engines: false,
+    },
+    Reproducible {
+        name: "rosta",
+        summary: "Direct data transfer between Virtex-7 FPGAs: 8 FPGAs, 3 switches, all \
+                  experiments.",
+        scenarios: rosta::SCENARIOS,
+        has_engines: true,
+    },
+];
 
 /// Every reproduction, by name.
 #[must_use]
@@ -68,12 +85,15 @@ pub fn reproduce_with(
     own: EngineKind,
     watch: &dyn Watch,
 ) -> Result<Reproduction, ReproduceError> {
-    let Some(found) = REPRODUCIBLE.iter().find(|known| known.name == name) else {
-        let known = REPRODUCIBLE.map(|known| known.name).join(", ");
-        let what = "reproduction";
-        return Err(ReproduceError::Unknown { what, name: name.to_owned(), known });
+    let found = find(name)?;
+    if own != EngineKind::Model && !found.has_engines {
+        let problem = "no engine takes part, so that none can be the gateware";
+        return Err(ReproduceError::experiment(format!("reproduction {name}"), problem));
+    }
+    let mut experiments = match found.name {
+        "aws-f1" => aws_f1::experiments(&aws_f1::Context::new(seed, watch)?)?,
+        _ => rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?,
     };
-    let mut experiments = rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?;
     if own == EngineKind::Rtl {
         experiments.iter_mut().flat_map(|experiment| &mut experiment.rows).for_each(as_context);
     }
@@ -84,6 +104,17 @@ pub fn reproduce_with(
 fn as_context(row: &mut Row) {
     row.kind = Kind::Context;
     row.tolerance = None;
+}
+
+/// A reproduction by its name.
+///
+/// # Errors
+/// A name that there is not, answered with those that there are.
+pub fn find(name: &str) -> Result<&'static Reproducible, ReproduceError> {
+    REPRODUCIBLE.iter().find(|known| known.name == name).ok_or_else(|| {
+        let known = REPRODUCIBLE.map(|known| known.name).join(", ");
+        ReproduceError::Unknown { what: "reproduction", name: name.to_owned(), known }
+    })
 }
 
 impl Reproduction {

@@ -11,7 +11,8 @@ use crosslane_lab::Provenance;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::reproduction::{Reproduction, reproduce};
-use crosslane_reproduce::rosta::{self, Context, SCENARIOS, Watch};
+use crosslane_reproduce::rosta::{self, Context, SCENARIOS};
+use crosslane_reproduce::watch::Watch;
 
 const SEED: u64 = 1;
 

@@ -5,12 +5,12 @@ use crosslane_bench::{Measured, chain};
 use crosslane_report::Plot;
 use rayon::prelude::*;
 
-use super::experiment::{Experiment, mebibytes};
 use super::plots::{names, ours, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::experiment::{Experiment, mebibytes};
 use crate::table::{Align, Table};
 
 /// Boards in the row.

@@ -10,13 +10,13 @@ use crosslane_pcie::ceiling::{read_ceiling_bytes_per_second, write_ceiling_bytes
 use crosslane_report::Plot;
 use rayon::prelude::*;
 
-use super::experiment::{Experiment, mebibytes};
 use super::limits::gen2;
 use super::plots::{ceiling, counts, ours, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine, Moved, PortObserver};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::experiment::{Experiment, mebibytes};
 use crate::table::{Align, Table};
 
 /// In which order devices join in, by number.

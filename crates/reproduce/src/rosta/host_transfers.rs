@@ -5,10 +5,10 @@
 use crosslane_bench::{Loopback, Measured, Options, loopback};
 use rayon::prelude::*;
 
-use super::experiment::{Experiment, mebibytes};
 use super::published::shown;
 use super::scene::{Context, Engine};
 use crate::error::ReproduceError;
+use crate::experiment::{Experiment, mebibytes};
 use crate::table::{Align, Table};
 
 /// One transfer of the first check: what the card's FIFOs hold.

@@ -5,12 +5,12 @@ use crosslane_bench::{LatencyOptions, RoundTrips, latency};
 use crosslane_report::{Axis, Plot, Scale};
 use rayon::prelude::*;
 
-use super::experiment::Experiment;
 use super::plots::{counts, ours, published};
 use super::published::shown;
 use super::scene::{Context, Engine};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::experiment::Experiment;
 use crate::table::{Align, Table};
 
 /// Switches on the way, and the far end of a ping-pong that fpga1 begins.

@@ -5,9 +5,9 @@ use crosslane_pcie::ceiling::{skp_factor, write_ceiling_bytes_per_second};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_report::Plot;
 
-use super::experiment::{Experiment, mebibytes};
 use super::plots::{ceiling, ours, payloads, published, rates};
 use super::published::{Figures, shown};
+use crate::experiment::{Experiment, mebibytes};
 use crate::table::{Align, Table};
 
 /// Bytes that the document adds to the payload of each packet: 20 of its own, and 3 for Ack,

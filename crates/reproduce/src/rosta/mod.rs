@@ -7,7 +7,6 @@
 mod chain;
 mod devices;
 mod document;
-mod experiment;
 mod host_transfers;
 mod latency;
 mod limits;
@@ -23,10 +22,11 @@ use rayon::prelude::*;
 
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::experiment::Experiment;
 
 pub use document::document;
-pub use experiment::Experiment;
-pub use scene::{Context, Watch};
+
+pub use scene::Context;
 
 /// Scenarios that [`experiments`] runs, those that are explained among them.
 pub const SCENARIOS: u64 = 114;

@@ -9,11 +9,11 @@ use crosslane_host::PageSize;
 use crosslane_report::Plot;
 use rayon::prelude::*;
 
-use super::experiment::{Experiment, mebibytes};
 use super::plots::{self, names, ours, rates};
 use super::published::shown;
 use super::scene::{Context, Engine, Host, LinkDirection};
 use crate::error::ReproduceError;
+use crate::experiment::{Experiment, mebibytes};
 use crate::table::{Align, Table};
 
 /// Bytes of each of the small transfers.

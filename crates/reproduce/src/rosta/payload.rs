@@ -7,13 +7,13 @@ use crosslane_bench::{Measured, Options, write};
 use crosslane_report::Plot;
 use rayon::prelude::*;
 
-use super::experiment::{Experiment, mebibytes};
 use super::limits::{gen2, limit_with_skp};
 use super::plots::{ceiling, ours, payloads, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::experiment::{Experiment, mebibytes};
 use crate::table::{Align, Table};
 
 /// Payloads of Fig. 3, bytes.

@@ -9,13 +9,13 @@ use crosslane_pcie::ceiling::write_ceiling_bytes_per_second;
 use crosslane_report::Plot;
 use rayon::prelude::*;
 
-use super::experiment::{Experiment, mebibytes};
 use super::limits::gen2;
 use super::plots::{ceiling, names, ours, published, rates};
 use super::published::shown;
 use super::scene::{Context, Engine, Host};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
+use crate::experiment::{Experiment, mebibytes};
 use crate::table::{Align, Table};
 
 /// Max_Payload_Size of the two columns of Table 3, bytes: the enumerator's, and the most that

@@ -19,6 +19,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 use super::devices::Direction;
 use super::published::Figures;
 use crate::error::ReproduceError;
+use crate::watch::Watch;
 
 /// What every experiment of the document moves.
 pub(super) const TRANSFER_BYTES: u64 = 4 << 20;
@@ -59,17 +60,6 @@ impl Engine {
             Self::Own => "; our engine",
         }
     }
-}
-
-/// Who wants to know how far it is.
-pub trait Watch: Sync {
-    /// One more scenario has been run, in so much simulated time.
-    fn done(&self, scenario: &str, simulated: Picoseconds);
-}
-
-/// Nobody does.
-impl Watch for () {
-    fn done(&self, _scenario: &str, _simulated: Picoseconds) {}
 }
 
 /// What all experiments have in common.

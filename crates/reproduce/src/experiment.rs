@@ -33,6 +33,6 @@ impl Experiment {
 }
 
 /// Bytes per second as MiB/s.
-pub(super) fn mebibytes(bytes_per_second: f64) -> f64 {
+pub(crate) fn mebibytes(bytes_per_second: f64) -> f64 {
     bytes_per_second / f64::from(1 << 20)
 }

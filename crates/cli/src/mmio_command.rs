@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bench mmio`: how fast the host stores into the memory of a card.
+
+use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
+use crosslane_driver::MemoryCard;
+use crosslane_host::{Mapping, Routines};
+use crosslane_lab::{Lab, Simulation};
+use crosslane_pcie::units::HostId;
+use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use crate::arguments::MmioArguments;
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::progress::Steps;
+use crate::report_file::{command_line, write_page};
+use crate::table::{Align, Table};
+
+/// Bytes of an integer.
+const INTEGER_BYTES: u64 = 4;
+/// The least and the largest block of `--all`, bytes: 17 sizes, powers of two.
+const ALL: std::ops::RangeInclusive<u32> = 6..=22;
+/// Each size of `--all` stores about so many bytes, in no more than `--passes` passes.
+const ENOUGH_BYTES: u64 = 256 << 10;
+
+/// One run that is asked for.
+#[derive(Clone, Copy)]
+struct Job {
+    options: MmioOptions,
+    custom: bool,
+}
+
+impl Job {
+    /// `custom-wc`, as people call it.
+    fn name(&self) -> &'static str {
+        match (self.custom, self.options.mapping) {
+            (false, Mapping::Uncached) => "burst",
+            (false, Mapping::WriteCombined) => "burst-wc",
+            (true, Mapping::Uncached) => "custom",
+            (true, Mapping::WriteCombined) => "custom-wc",
+        }
+    }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A lab without such a card, a window that cannot be, wrong data.
+pub fn run(arguments: &MmioArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.lab)?;
+    let card = card_of(&lab, arguments.card.as_deref())?;
+    let routines = lab.file().hosts.first().and_then(|host| host.part.routines);
+    let jobs = jobs(arguments, routines);
+    let steps = Steps::new(jobs.len() as u64, "runs");
+    let measured: Result<Vec<MmioMeasured>, CommandError> = jobs
+        .par_iter()
+        .map(|job| {
+            let measured = measure(&lab, &card, job, arguments.seed)?;
+            steps.done(job.name(), measured.elapsed);
+            Ok(measured)
+        })
+        .collect();
+    steps.finish();
+    let measured = measured?;
+    let runs: Vec<(Job, MmioMeasured)> = jobs.into_iter().zip(measured).collect();
+    if arguments.json {
+        print_json(&to_json(&lab, &runs))?;
+    } else {
+        print(&page(&runs, arguments.verbose))?;
+    }
+    if let Some(folder) = &arguments.report {
+        write_page(&report(&lab, &runs), folder)?;
+    }
+    match runs.iter().all(|(_, run)| run.data_errors.words == 0) {
+        true => Ok(()),
+        false => Err(CommandError::Run),
+    }
+}
+
+/// The memory card that is meant: the lab's only one, or one by its name.
+fn card_of(lab: &Lab, wanted: Option<&str>) -> Result<String, CommandError> {
+    let endpoints = &lab.file().endpoints;
+    let cards = endpoints.iter().filter(|endpoint| endpoint.part.memory_card.is_some());
+    let cards: Vec<&str> = cards.map(|endpoint| endpoint.name.as_str()).collect();
+    match (wanted, cards.first()) {
+        (_, None) => Err(CommandError::Usage(format!(
+            "lab {} has no memory card: no endpoint whose part has a table `memory_card`",
+            lab.name()
+        ))),
+        (None, Some(first)) => Ok((*first).to_owned()),
+        (Some(wanted), _) if cards.contains(&wanted) => Ok(wanted.to_owned()),
+        (Some(wanted), _) => {
+            let known = cards.join(", ");
+            Err(CommandError::Usage(format!("{wanted} is no memory card; there are {known}")))
+        }
+    }
+}
+
+fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<Job> {
+    let job = |size_bytes, passes, custom, mapping| {
+        let program = match (custom, routines) {
+            (false, Some(routines)) => Program::LibraryBurst(routines),
+            (false, None) => Program::Burst,
+            (true, Some(routines)) if !arguments.own_copy => Program::Library(routines),
+            (true, _) => Program::Copy,
+        };
+        let seed = arguments.seed as u32;
+        Job { options: MmioOptions { size_bytes, passes, program, mapping, seed }, custom }
+    };
+    if !arguments.all {
+        let mapping = match arguments.write_combined {
+            true => Mapping::WriteCombined,
+            false => Mapping::Uncached,
+        };
+        let size_bytes = arguments.integers * INTEGER_BYTES;
+        let custom = arguments.custom || arguments.own_copy;
+        return vec![job(size_bytes, arguments.passes.unwrap_or(1), custom, mapping)];
+    }
+    let modes = [false, true].into_iter().flat_map(|custom| {
+        [Mapping::Uncached, Mapping::WriteCombined].map(|mapping| (custom, mapping))
+    });
+    let sizes = ALL.map(|power| 1_u64 << power);
+    sizes
+        .flat_map(|size| {
+            let passes = (ENOUGH_BYTES / size).clamp(1, arguments.passes.unwrap_or(100));
+            modes.clone().map(move |(custom, mapping)| (size, passes, custom, mapping))
+        })
+        .map(|(size, passes, custom, mapping)| job(size, passes, custom, mapping))
+        .collect()
+}
+
+fn measure(lab: &Lab, card: &str, job: &Job, seed: u64) -> Result<MmioMeasured, CommandError> {
+    let simulation = Simulation::new(lab.build_engines(seed)?);
+    let bus = simulation.bus(HostId(0));
+    let run = simulation.run("bench mmio", async {
+        let card = MemoryCard::open_by_name(bus.clone(), card).await?;
+        mmio(&bus, &card, &job.options).await
+    });
+    let failed = |why: String| CommandError::Usage(format!("bench mmio, {}: {why}", job.name()));
+    let measured: Result<MmioMeasured, BenchError> =
+        run.map_err(|stuck| failed(stuck.to_string()))?;
+    measured.map_err(|error| failed(error.to_string()))
+}
+
+/// `16 of 4 B`, for each length that there was.
+fn lengths(run: &MmioMeasured) -> String {
+    let sizes = run.metrics.sizes.iter().filter(|size| size.1 > 0);
+    let words: Vec<String> =
+        sizes.map(|(bytes, writes, _)| format!("{writes} of {bytes} B")).collect();
+    words.join(", ")
+}
+
+fn page(runs: &[(Job, MmioMeasured)], verbose: bool) -> String {
+    let mut table = Table::new(&[
+        ("mode", Align::Left),
+        ("bytes", Align::Right),
+        ("passes", Align::Right),
+        ("us a pass", Align::Right),
+        ("MB/s", Align::Right),
+        ("MiB/s", Align::Right),
+        ("GB/s", Align::Right),
+        ("wrong words", Align::Right),
+        ("writes at the card, by length up to", Align::Left),
+    ]);
+    for (job, run) in runs {
+        let rate = run.bytes_per_second();
+        table.row([
+            job.name().to_owned(),
+            job.options.size_bytes.to_string(),
+            job.options.passes.to_string(),
+            format!("{:.3}", run.elapsed.as_seconds() * 1e6 / job.options.passes as f64),
+            format!("{:.1}", rate / 1e6),
+            format!("{:.1}", rate / f64::from(1 << 20)),
+            format!("{:.6}", rate / 1e9),
+            run.data_errors.words.to_string(),
+            lengths(run),
+        ]);
+    }
+    let mut page = table.to_string();
+    if let ([(_, run)], true) = (runs, verbose) {
+        page.push_str(&format!("\nfence behind it: {}\n{}", run.fence, run.metrics));
+    }
+    page
+}
+
+fn to_json(lab: &Lab, runs: &[(Job, MmioMeasured)]) -> Value {
+    let row = |(job, run): &(Job, MmioMeasured)| {
+        let sizes = run.metrics.sizes.iter().filter(|size| size.1 > 0);
+        let sizes: Vec<Value> = sizes
+            .map(|(bytes, writes, _)| json!({ "up_to_bytes": bytes, "writes": writes }))
+            .collect();
+        json!({
+            "mode": job.name(),
+            "size_bytes": job.options.size_bytes,
+            "passes": job.options.passes,
+            "elapsed_ns": run.elapsed.as_seconds() * 1e9,
+            "fence_ns": run.fence.as_seconds() * 1e9,
+            "bytes_per_second": run.bytes_per_second(),
+            "wrong_words": run.data_errors.words,
+            "writes_by_length": sizes,
+            "beats_by_bank": run.metrics.beats.iter().map(|beats| beats.0).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "bench": "mmio",
+        "lab": lab.name(),
+        "rows": runs.iter().map(row).collect::<Vec<_>>(),
+        "version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+fn report(lab: &Lab, runs: &[(Job, MmioMeasured)]) -> Page {
+    let mut names: Vec<&str> = Vec::new();
+    for (job, _) in runs {
+        if !names.contains(&job.name()) {
+            names.push(job.name());
+        }
+    }
+    let series = names.into_iter().map(|name| {
+        let of_name = runs.iter().filter(|(job, _)| job.name() == name);
+        let point = |(job, run): &(Job, MmioMeasured)| {
+            (job.options.size_bytes as f64, run.bytes_per_second() / 1e9)
+        };
+        let (kind, points) = (SeriesKind::Ours, of_name.map(point).collect());
+        Series { name: name.to_owned(), kind, points }
+    });
+    let axis = |label: &str, unit: &str| Axis {
+        label: label.to_owned(),
+        unit: unit.to_owned(),
+        scale: Scale::Logarithmic,
+    };
+    let title = "Stores into the card's memory".to_owned();
+    let plot = Plot {
+        title: title.clone(),
+        x: axis("bytes of a pass", "B"),
+        y: axis("rate", "GB/s"),
+        series: series.collect(),
+    };
+    let constants = crosslane_reproduce::page::constants(&[lab]);
+    Page {
+        title: format!("bench mmio on {}", lab.name()),
+        summary: lab.summary().to_owned(),
+        facts: vec![
+            ("command".to_owned(), command_line()),
+            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ],
+        sections: vec![
+            Section { title, blocks: vec![Block::Plot(plot)] },
+            Section {
+                title: "Constants and their provenance".to_owned(),
+                blocks: vec![Block::Table(constants)],
+            },
+        ],
+    }
+}
