@@ -471,7 +471,7 @@ fn no_such_lab() {
     assert_eq!(
         error.to_string(),
         "there is no file nowhere/rosta.toml, nor a shipped lab of that name; shipped are \
-         minimal, pciebench, rosta"
+         aws-f1, minimal, pciebench, rosta"
     );
     assert_eq!(open(env!("CARGO_MANIFEST_DIR")).unwrap_err().problem.code(), "unreadable");
 }

@@ -7,6 +7,7 @@
 
 pub mod aws_f1;
 pub mod comparison;
+pub mod document;
 mod error;
 pub mod experiment;
 pub mod explained;

@@ -236,7 +236,11 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
     ]);
     let percent = |fraction: f64, digits: usize| format!("{:.digits$}", 100.0 * fraction);
     for (label, row) in worst_of_each(rows) {
-        let digits = if row.unit == "ms" || row.unit == "Gbit/s" { 2 } else { 0 };
+        let digits = match row.unit.as_str() {
+            "ms" | "Gbit/s" => 2,
+            "GB/s" => 6,
+            _ => 0,
+        };
         let figure = |figure: Option<f64>, more: usize| {
             let digits = digits + more;
             figure.map_or(String::new(), |figure| format!("{figure:.digits$}"))

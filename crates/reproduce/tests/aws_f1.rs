@@ -2,9 +2,54 @@
 //! The reproduction `aws-f1`: every compared row is within its tolerance, and what the document
 //! says in words holds.
 
+use std::path::Path;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crosslane_lab::Provenance;
-use crosslane_reproduce::aws_f1::{Context, compared};
-use crosslane_reproduce::comparison::Kind;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_reproduce::aws_f1::{Context, SCENARIOS, compared};
+use crosslane_reproduce::comparison::{Kind, Row};
+use crosslane_reproduce::document::document;
+use crosslane_reproduce::reproduction::{Reproduction, reproduce};
+use crosslane_reproduce::watch::Watch;
+
+/// Counts scenarios.
+struct Count(AtomicU64);
+
+impl Watch for Count {
+    fn done(&self, _scenario: &str, _simulated: Picoseconds) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Run once for all tests, with the number of its scenarios.
+static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| {
+    let count = Count(AtomicU64::new(0));
+    let reproduction = reproduce("aws-f1", 1, &count).unwrap_or_else(|error| panic!("{error}"));
+    (reproduction, count.0.into_inner())
+});
+
+#[test]
+fn the_page_is_what_is_simulated() {
+    assert_eq!(RUN.1, SCENARIOS);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/aws-f1.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let fresh = document(&page, &RUN.0).unwrap();
+    assert!(page == fresh, "docs/reproductions/aws-f1.md is old: `make aws-f1` writes it anew");
+}
+
+/// The table's uncached rates that rise at large sizes are those of the small ones with whole
+/// seconds put back.
+#[test]
+fn lost_seconds_explain_the_rise() {
+    let rows: Vec<&Row> =
+        RUN.0.rows().filter(|row| row.quantity.ends_with("seconds put back")).collect();
+    assert_eq!(rows.len(), 10);
+    for row in rows {
+        assert!(row.error.unwrap().abs() < 0.02, "{row:?}");
+    }
+}
 
 #[test]
 fn every_compared_row_is_within_its_tolerance() {

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crosslane_lab::Provenance;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::comparison::{Kind, Row};
+use crosslane_reproduce::document;
 use crosslane_reproduce::reproduction::{Reproduction, reproduce};
 use crosslane_reproduce::rosta::{self, Context, SCENARIOS};
 use crosslane_reproduce::watch::Watch;
@@ -265,7 +266,7 @@ fn the_page_has_every_figure_of_the_document() {
 fn the_document_shows_the_tables_as_they_are() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/rosta.md");
     let document = std::fs::read_to_string(path).unwrap();
-    let fresh = rosta::document(&document, &RUN.0).unwrap();
+    let fresh = document::document(&document, &RUN.0).unwrap();
     assert!(document == fresh, "docs/reproductions/rosta.md is old: `make rosta` writes it anew");
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 17] = [
+const PAGES: [&str; 18] = [
     "",
     "lab",
     "lab list",
@@ -21,6 +21,7 @@ const PAGES: [&str; 17] = [
     "bench p2p",
     "bench latency",
     "bench chain",
+    "bench mmio",
     "bench traffic",
     "reproduce",
     "validate",
@@ -53,7 +54,7 @@ fn exit_code_1_for_a_lab_that_does_not_exist() {
         let run = run(arguments);
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
         assert!(run.stderr.contains("no file nowhere"), "{}", run.stderr);
-        assert!(run.stderr.contains("minimal, pciebench, rosta"), "{}", run.stderr);
+        assert!(run.stderr.contains("aws-f1, minimal, pciebench, rosta"), "{}", run.stderr);
     }
 }
 

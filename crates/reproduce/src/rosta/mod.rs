@@ -6,7 +6,6 @@
 
 mod chain;
 mod devices;
-mod document;
 mod host_transfers;
 mod latency;
 mod limits;
@@ -23,8 +22,6 @@ use rayon::prelude::*;
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-
-pub use document::document;
 
 pub use scene::Context;
 

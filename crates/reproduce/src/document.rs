@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables of `docs/reproductions/rosta.md`.
+//! The tables of the pages in `docs/reproductions`.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,13 @@ use crate::markdown::with_block;
 use crate::reproduction::{Reproduction, comparison};
 use crate::table::{Align, Table};
 
-/// The command that writes the document's tables.
-const COMMAND: &str = "make rosta";
-
 /// The document about the reproduction with its tables as they are now.
 ///
 /// # Errors
 /// A document without the marks that the tables stand between, or a lab that cannot be read.
 pub fn document(old: &str, reproduction: &Reproduction) -> Result<String, ReproduceError> {
-    let lab = crosslane_lab::open("rosta")?;
+    let (name, command) = (reproduction.name, format!("make {}", reproduction.name));
+    let lab = crosslane_lab::open(name)?;
     let figures = reproduction.rows().filter(|row| row.published.is_some());
     let blocks = [
         ("summary", format!("{}\n", reproduction.summary())),
@@ -28,9 +26,10 @@ pub fn document(old: &str, reproduction: &Reproduction) -> Result<String, Reprod
         ("experiments", experiments(reproduction)),
     ];
     let mut document = old.to_owned();
-    for (name, text) in blocks {
-        document = with_block(&document, name, COMMAND, &text).ok_or_else(|| {
-            ReproduceError::experiment("docs/reproductions/rosta.md", format!("no block {name}"))
+    for (block, text) in blocks {
+        document = with_block(&document, block, &command, &text).ok_or_else(|| {
+            let page = format!("docs/reproductions/{name}.md");
+            ReproduceError::experiment(page, format!("no block {block}"))
         })?;
     }
     Ok(document)
