@@ -37,13 +37,13 @@ impl Line {
         self.filled == u64::MAX
     }
 
-    /// Offset and length of its first write: all of a full line, else the first bytes that lie
-    /// side by side within 8.
-    const fn first_write(&self) -> (u32, u32) {
+    /// Offset and length of its first write at `from` or behind it, of which there is one: all of
+    /// a full line, else the first bytes that lie side by side within 8.
+    const fn write_from(&self, from: u32) -> (u32, u32) {
         if self.is_full() {
             return (0, LINE_BYTES as u32);
         }
-        let offset = self.filled.trailing_zeros();
+        let offset = from + (self.filled >> from).trailing_zeros();
         let together = (self.filled >> offset).trailing_ones();
         let to_boundary = PARTIAL_BYTES - offset % PARTIAL_BYTES;
         (offset, if together < to_boundary { together } else { to_boundary })
@@ -125,10 +125,12 @@ impl CombiningBuffers {
         self.leaving.push_back(line);
     }
 
-    /// What leaves next.
-    pub fn next_write(&self) -> Option<BufferWrite> {
+    /// What leaves next of the first line: its lowest bytes, or those at a multiple of 8 or behind
+    /// it, where something is left there.
+    pub fn next_write(&self, from: u32) -> Option<BufferWrite> {
         let line = self.leaving.front()?;
-        let (offset, bytes) = line.first_write();
+        let from = if line.filled >> from == 0 { 0 } else { from };
+        let (offset, bytes) = line.write_from(from);
         let mut data = [0; LINE_BYTES as usize];
         let (from, length) = (offset as usize, bytes as usize);
         data[..length].copy_from_slice(&line.data[from..from + length]);
@@ -152,7 +154,7 @@ mod tests {
     /// Address and length of all that leaves.
     fn drained(buffers: &mut CombiningBuffers) -> Vec<(u64, u32)> {
         let mut all = Vec::new();
-        while let Some(write) = buffers.next_write() {
+        while let Some(write) = buffers.next_write(0) {
             all.push((write.address, write.bytes));
             buffers.has_left(&write);
         }
@@ -166,7 +168,7 @@ mod tests {
             assert!(buffers.takes(0x1000 + u64::from(word) * 4));
             buffers.put(0x1000 + u64::from(word) * 4, &[word; 4]);
         }
-        let write = buffers.next_write().unwrap();
+        let write = buffers.next_write(0).unwrap();
         assert_eq!((write.address, write.bytes), (0x1000, 64));
         assert_eq!(write.data()[60..], [15; 4]);
         assert_eq!(drained(&mut buffers), [(0x1000, 64)]);
@@ -180,16 +182,30 @@ mod tests {
     }
 
     #[test]
+    fn pieces_may_leave_in_another_order() {
+        let mut buffers = CombiningBuffers::new(1);
+        buffers.put(0, &[1; 16]);
+        buffers.put(32, &[2; 2]);
+        buffers.close(0);
+        for (from, expected) in [(16, (32, 2)), (48, (0, 8)), (0, (8, 8))] {
+            let write = buffers.next_write(from).unwrap();
+            assert_eq!((write.address, write.bytes), expected);
+            buffers.has_left(&write);
+        }
+        assert_eq!(buffers.next_write(0), None);
+    }
+
+    #[test]
     fn what_is_stored_twice_leaves_once() {
         let mut buffers = CombiningBuffers::new(1);
         for value in 0..6 {
             buffers.put(0x40, &[value]);
         }
         buffers.close(0);
-        let write = buffers.next_write().unwrap();
+        let write = buffers.next_write(0).unwrap();
         assert_eq!((write.address, write.data()), (0x40, &[5][..]));
         buffers.has_left(&write);
-        assert_eq!(buffers.next_write(), None);
+        assert_eq!(buffers.next_write(0), None);
     }
 
     #[test]

@@ -74,7 +74,11 @@ impl Processor {
     /// Sends what the buffers have closed, as far as the root port has room.
     pub(super) fn drain(&mut self, fabric: &mut Fabric, place: CorePlace, routes: &Routes) {
         let CorePlace { node, number } = place;
-        while let Some(write) = self.cores[number as usize].combining.next_write() {
+        loop {
+            // In shuffle mode the pieces of a line leave in any order.
+            let from = if fabric.shuffle { fabric.random.u32(..8) * 8 } else { 0 };
+            let next = self.cores[number as usize].combining.next_write(from);
+            let Some(write) = next else { return };
             let header = Header::memory_write(OWN_ID, BusAddress(write.address), write.bytes);
             let out = way_out(fabric, node, routes, &header);
             if let Some(out) = out.filter(|out| out.is_full(fabric, &self.cpu)) {
