@@ -111,6 +111,8 @@ void NAMED(_clock)(void *handle, const Inputs *in, Outputs *out) {
   model.s_rx_valid = in->rx_valid;
   model.s_rx_first = in->rx_first;
   model.s_rx_last = in->rx_last;
+  // No bearer takes a completion back here.
+  model.s_rx_aborted = 0;
   model.m_tx_ready = in->tx_ready;
   if (in->rx_valid) {
     set(model.s_rx_header, in->rx_header);

@@ -37,6 +37,7 @@ module crosslane_card
     input tlp_header_t s_rx_header,
     input logic s_rx_first,
     input logic s_rx_last,
+    input logic s_rx_aborted,
     input logic [DATA_BITS-1:0] s_rx_data,
     output logic m_tx_valid,
     input logic m_tx_ready,
