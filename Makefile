@@ -33,7 +33,7 @@ run: ## build, then run the reproduction of the eight-FPGA system and show its t
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-registers check-tests check-rtl check-report check-gateware doc ## everything that CI checks
+test: check-format lint check-registers check-tests check-rtl check-report check-gateware check-area doc ## everything that CI checks
 
 check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
@@ -72,7 +72,7 @@ gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/
 area: $(TOOLS) ## what the gateware takes on a chip, by yosys; writes docs/gateware-area.md anew
 	$(VENV)/bin/python -B gateware/syn/area.py
 
-check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and that page is true
+check-area: $(TOOLS) ## whether the gateware keeps to its limits of area, and their rows on that page are true
 	$(VENV)/bin/python -B gateware/syn/area.py --check
 
 rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engine rtl
