@@ -27,7 +27,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 	registers test-gateware gateware-coverage bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 rosta rtl test-rtl clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9 -]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, then run the reproduction of the eight-FPGA system and show its tables
 	$(CARGO) build --release --locked -p crosslane-cli
@@ -125,8 +125,11 @@ architecture: ## the transfer that docs/architecture.md follows, written there a
 pciebench: ## the lab pciebench against its published rows; writes docs/pciebench.md anew
 	$(CARGO) run --release --locked -p crosslane-reproduce --example pciebench -- --write
 
-aws-f1 rosta: ## a reproduction; writes the tables of docs/reproductions/NAME.md anew
-	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- $@
+aws-f1: ## the reproduction aws-f1; writes the tables of docs/reproductions/aws-f1.md anew
+	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- aws-f1
+
+rosta: ## the reproduction rosta; writes the tables of docs/reproductions/rosta.md anew
+	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- rosta
 
 clean: ## delete what was built
 	$(CARGO) clean

@@ -204,7 +204,8 @@ pub struct MmioArguments {
         value_parser = value_parser!(u64).range(1..=1 << 24), conflicts_with = "all")]
     pub integers: u64,
     /// Passes [default: 1; with --all 100, but fewer of large blocks].
-    #[arg(short, long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    #[arg(short, long, value_name = "N",
+        value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
     pub passes: Option<u64>,
     /// Store through the write-combined mapping.
     #[arg(short, long, conflicts_with = "all")]

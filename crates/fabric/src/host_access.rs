@@ -355,9 +355,9 @@ impl Fabric {
         self.with_root(root_complex.0, |root, _| root.processor.cores()).unwrap_or(0)
     }
 
-    /// Loads 1, 2, 4 or 8 bytes of a device, uncached, behind all that the core has to do already: its
-    /// combined writes leave first. [`HostEvent::Loaded`] comes when the core has the data and may
-    /// go on.
+    /// Loads 1, 2, 4 or 8 bytes of a device, uncached, behind all that the core has to do already:
+    /// its combined writes leave first. [`HostEvent::Loaded`] comes when the core has the data and
+    /// may go on.
     ///
     /// # Errors
     /// No such core, a bad width or alignment, or too many accesses that wait.

@@ -9,7 +9,7 @@ mod published;
 mod rates;
 mod side_effects;
 
-use crosslane_bench::{MmioMeasured, MmioOptions, Program, mmio};
+use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_driver::MemoryCard;
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::{Lab, LabBus, Simulation};
@@ -79,7 +79,7 @@ impl<'a> Context<'a> {
     fn run<T>(
         &self,
         name: &str,
-        code: impl AsyncFnOnce(LabBus, MemoryCard<LabBus>) -> Result<T, crosslane_bench::BenchError>,
+        code: impl AsyncFnOnce(LabBus, MemoryCard<LabBus>) -> Result<T, BenchError>,
     ) -> Result<T, ReproduceError> {
         let failed = |problem: String| ReproduceError::experiment(name, problem);
         let simulation = Simulation::new(self.lab.build_engines(self.seed)?);
