@@ -2,7 +2,9 @@
 //! How fast the host stores into a window of a memory card, by which program and through which
 //! mapping.
 
-use crosslane_driver::{CardMetrics, Contents, MemoryCard, User, Window, WindowOptions};
+use crosslane_driver::{
+    CardMetrics, Contents, LINE_BYTES, MEMORY_BAR, MemoryCard, User, Window, WindowOptions,
+};
 use crosslane_host::{Bus, HostWork, Mapping, Routines};
 use crosslane_pcie::units::Picoseconds;
 
@@ -10,11 +12,8 @@ use crate::error::BenchError;
 use crate::measured::{DataErrors, rate};
 use crate::pattern::WORD_BYTES;
 
-/// BAR of a card's memory.
-const MEMORY_BAR: u8 = 4;
 /// Data of up to so many bytes are compared whole; of more, one word of each line of 64 B.
 const COMPARED_BYTES: u64 = 64 << 10;
-const LINE_BYTES: u64 = 64;
 
 /// What stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,7 @@ pub enum Program {
     Burst,
     /// Our own copy: the widest stores that the processor has.
     Copy,
-    /// The copy routine of a host's C library, as these say; `Burst` calls its loop, too.
+    /// The copy routine of a host's C library, as these say which stores it makes.
     Library(Routines),
     /// The loop of 32-bit stores of that library, with what a call of it takes.
     LibraryBurst(Routines),

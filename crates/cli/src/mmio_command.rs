@@ -143,14 +143,6 @@ fn measure(lab: &Lab, card: &str, job: &Job, seed: u64) -> Result<MmioMeasured, 
     measured.map_err(|error| failed(error.to_string()))
 }
 
-/// `16 of 4 B`, for each length that there was.
-fn lengths(run: &MmioMeasured) -> String {
-    let sizes = run.metrics.sizes.iter().filter(|size| size.1 > 0);
-    let words: Vec<String> =
-        sizes.map(|(bytes, writes, _)| format!("{writes} of {bytes} B")).collect();
-    words.join(", ")
-}
-
 fn page(runs: &[(Job, MmioMeasured)], verbose: bool) -> String {
     let mut table = Table::new(&[
         ("mode", Align::Left),
@@ -174,7 +166,7 @@ fn page(runs: &[(Job, MmioMeasured)], verbose: bool) -> String {
             format!("{:.1}", rate / f64::from(1 << 20)),
             format!("{:.6}", rate / 1e9),
             run.data_errors.words.to_string(),
-            lengths(run),
+            run.metrics.writes_in_words(),
         ]);
     }
     let mut page = table.to_string();
@@ -186,9 +178,9 @@ fn page(runs: &[(Job, MmioMeasured)], verbose: bool) -> String {
 
 fn to_json(lab: &Lab, runs: &[(Job, MmioMeasured)]) -> Value {
     let row = |(job, run): &(Job, MmioMeasured)| {
-        let sizes = run.metrics.sizes.iter().filter(|size| size.1 > 0);
+        let sizes = run.metrics.writes_by_length();
         let sizes: Vec<Value> = sizes
-            .map(|(bytes, writes, _)| json!({ "up_to_bytes": bytes, "writes": writes }))
+            .map(|(bytes, writes)| json!({ "up_to_bytes": bytes, "writes": writes }))
             .collect();
         json!({
             "mode": job.name(),

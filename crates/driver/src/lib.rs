@@ -73,7 +73,7 @@ pub use channel::{
 };
 pub use device::{Description, Device};
 pub use error::{DriverError, TransferError, TransferFault};
-pub use memory_card::{CardMetrics, MemoryCard};
+pub use memory_card::{CardMetrics, FIFO_BAR, MEMORY_BAR, MemoryCard};
 pub use peer::{LaneCounters, LanePolicy, Peer, PeerOptions};
 pub use plan::{Place, Plan, PlanError, Refusal, set_max_payload_on_path};
 pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};

@@ -14,6 +14,10 @@ use crate::window::{Window, WindowOptions};
 
 /// BAR of the registers.
 const REGISTER_BAR: u8 = 0;
+/// BAR of the FIFO.
+pub const FIFO_BAR: u8 = 2;
+/// BAR of the memory.
+pub const MEMORY_BAR: u8 = 4;
 /// Major version of the register map that this driver is written for.
 const MAJOR: u32 = map::version::MAJOR.get(map::VERSION_RESET);
 
@@ -31,6 +35,22 @@ pub struct CardMetrics {
     pub fifo_bytes: u32,
     /// Bytes that were lost: beside its window, or it was full.
     pub fifo_lost: u32,
+}
+
+impl CardMetrics {
+    /// Writes into memory by length: the most bytes of the class, and how many, of those classes
+    /// that have any.
+    pub fn writes_by_length(&self) -> impl Iterator<Item = (u32, u32)> {
+        let writes = self.sizes.iter().map(|&(bytes, writes, _)| (bytes, writes));
+        writes.filter(|(_, writes)| *writes > 0)
+    }
+
+    /// The same in words: `16 of 4 B, 1 of 64 B`.
+    #[must_use]
+    pub fn writes_in_words(&self) -> String {
+        let words = self.writes_by_length().map(|(bytes, writes)| format!("{writes} of {bytes} B"));
+        words.collect::<Vec<_>>().join(", ")
+    }
 }
 
 impl fmt::Display for CardMetrics {

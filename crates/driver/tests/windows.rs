@@ -2,16 +2,14 @@
 //! Windows, the FIFO behind one, and messages in slots, on the lab `aws-f1`.
 
 use crosslane_driver::{
-    Contents, MAX_MESSAGE_BYTES, MemoryCard, SLOT_BYTES, SlotReceiver, SlotSender, Window,
-    WindowOptions,
+    Contents, FIFO_BAR, MAX_MESSAGE_BYTES, MEMORY_BAR, MemoryCard, SLOT_BYTES, SlotReceiver,
+    SlotSender, Window, WindowOptions,
 };
 use crosslane_host::{Bus, Mapping, RegisterAddress, Stores, Topology};
 use crosslane_lab::{LabBus, Simulation, open};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
-const MEMORY_BAR: u8 = 4;
-const FIFO_BAR: u8 = 2;
 const COMBINED: Mapping = Mapping::WriteCombined;
 
 struct Bench {

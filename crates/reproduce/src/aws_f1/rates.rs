@@ -131,14 +131,11 @@ fn size_table(measured: &[Measured]) -> Table {
     ]);
     for one in measured.iter().filter(|one| matches!(one.size_bytes, 64 | 256 | 4096)) {
         let metrics = &one.run.metrics;
-        let sizes = metrics.sizes.iter().filter(|size| size.1 > 0);
-        let sizes: Vec<String> =
-            sizes.map(|(bytes, writes, _)| format!("{writes} of {bytes} B")).collect();
         table.row([
             one.mode.name.to_owned(),
             one.size_bytes.to_string(),
             one.run.options.passes.to_string(),
-            sizes.join(", "),
+            metrics.writes_in_words(),
             metrics.beats.iter().map(|beats| u64::from(beats.0)).sum::<u64>().to_string(),
         ]);
     }

@@ -3,7 +3,7 @@
 //! sprayed into, and a load that is stale before a fence.
 
 use crosslane_bench::{BenchError, MmioOptions, Program, mmio};
-use crosslane_driver::{CardMetrics, Contents, MemoryCard, WindowOptions};
+use crosslane_driver::{CardMetrics, Contents, FIFO_BAR, MEMORY_BAR, MemoryCard, WindowOptions};
 use crosslane_host::{Bus, Mapping, RegisterAddress, Stores};
 use crosslane_lab::LabBus;
 
@@ -18,8 +18,6 @@ pub(super) const SCENARIOS: u64 = 4;
 
 /// Integers that the document's program writes by default.
 const INTEGERS: u64 = 16;
-const FIFO_BAR: u8 = 2;
-const MEMORY_BAR: u8 = 4;
 /// What is pushed into the FIFO.
 const PUSHED: &[u8; 6] = b"fabric";
 
