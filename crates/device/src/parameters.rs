@@ -130,6 +130,12 @@ impl EngineParameters {
         u64::from(clocks) * self.clock.0
     }
 
+    /// Time from the arrival of data to where they are drained in a stream that leads nowhere: there
+    /// is no TLP to be put together.
+    pub(crate) fn drain_ps(&self) -> u64 {
+        self.clocks_ps(self.stream_latency_clocks.saturating_sub(self.write_latency_clocks))
+    }
+
     /// Channels of all kinds.
     pub(crate) fn channels(&self) -> u16 {
         u16::from(self.h2c_channels) + u16::from(self.c2h_channels) + u16::from(self.peer_channels)

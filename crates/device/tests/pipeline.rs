@@ -18,11 +18,11 @@ use support::*;
 #[test]
 fn reads_reserve_their_place_until_the_data_are_taken() {
     let mut parameters = own();
-    (parameters.tags, parameters.staging_bytes) = (2, 4096);
+    (parameters.tags, parameters.staging_bytes, parameters.max_read_bytes) = (2, 4096, 512);
     let mut bench = bench(&settings(), &[parameters]);
     let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
     bench.write(user(0), user_regs::INTERCONNECT, source);
-    // 1,000 B each: four and a part of the fifth would fit, but a read is sent whole.
+    // 1,000 B each: four and a part of the fifth would fit, but a read waits for room for 512 B.
     for number in 0..8 {
         bench.put_table(h2c(0), number, DATA + u64::from(number) * 0x1000, 1000, 0);
     }
@@ -39,15 +39,15 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
     assert_eq!(look(&mut bench), (4, 0));
     let waited = bench.read(h2c(0), channel::IDLE_NO_TAG);
     assert!(waited > 8_000 / 4, "{waited}");
-    // 511 B taken: 4,096 - 3,489 = 607 B are free. 904 B: 1,000 are.
+    // 511 B taken: 4,096 - 3,489 = 607 B are free. 928 B: 1,024 are.
     let reads = |bench: &mut Bench| bench.read(h2c(0), channel::TLPS);
     let before = reads(&mut bench);
-    for (number, bytes) in [511, 393].into_iter().enumerate() {
+    for (number, bytes) in [511, 417].into_iter().enumerate() {
         bench.put_table(c2h(0), number as u32, DATA + 0x10_0001, bytes, 0);
     }
     bench.start(c2h(0), DescriptorSource::Table);
     bench.write(c2h(0), channel::DOORBELL, 1);
-    // The fifth is 488 and 512 B, cut at a multiple of 512.
+    // The fifth is 512 and 488 B, cut at a multiple of 512.
     let state = look(&mut bench);
     assert_eq!((state, reads(&mut bench) - before), ((4, 0), 1));
     bench.write(c2h(0), channel::DOORBELL, 2);

@@ -132,7 +132,7 @@ impl Engine {
             };
         };
         let wait = match channel.kind {
-            Kind::H2c => self.read_waits(index, current),
+            Kind::H2c => self.read_waits(index, port.now_ps()),
             Kind::C2h | Kind::Peer => self.write_waits(index, current, port),
         };
         wait.map_or(Next::Tlp, Next::Wait)
@@ -192,10 +192,10 @@ impl Engine {
             }
             None => u64::MAX,
         };
-        if self.parameters.fetch_latency_clocks > 0 && self.next_fetch(index).is_some() {
-            return own_ps.min(later(self.fetches_ps(index)));
+        match self.next_fetch(index) {
+            Some(_) => own_ps.min(later(self.fetches_ps(index))),
+            None => own_ps,
         }
-        own_ps
     }
 
     fn arm(&mut self, pause: Pause, port: &mut DevicePort<'_>) {

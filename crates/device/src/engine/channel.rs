@@ -85,6 +85,18 @@ pub(super) struct Awaiting {
     pub credit: Option<u32>,
 }
 
+/// A status block, an interrupt or both that are to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Due {
+    /// Not before this time: the data that it tells of are still on their way, and it has to be put
+    /// together.
+    pub from_ps: u64,
+    /// Descriptors complete by then, absolute.
+    pub completed: u32,
+    pub status: bool,
+    pub interrupt: bool,
+}
+
 /// Why a channel is about to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
@@ -147,14 +159,15 @@ pub(super) struct Channel {
     pub reads: VecDeque<u16>,
     /// Bytes of them that have not gone into the stream.
     pub unread_bytes: u32,
+    /// When the last of what has gone into a stream that leads nowhere has left the staging memory,
+    /// and its room is of use.
+    pub drained_ps: u64,
     pub reading: VecDeque<Reading>,
     pub awaiting: VecDeque<Awaiting>,
     /// Takes effect when all before it is done.
     pub fault: Option<Fault>,
-    pub status_due: bool,
-    pub interrupt_due: bool,
-    /// Neither is sent before this time: the data that they tell of are still on their way.
-    pub status_from_ps: u64,
+    /// What is to be told of descriptors that are complete, in order.
+    pub due: VecDeque<Due>,
     pub sequence: u32,
     /// Number of the next byte of the generated stream.
     pub generated: u64,
@@ -193,12 +206,11 @@ impl Channel {
             gap_until_ps: 0,
             reads: VecDeque::new(),
             unread_bytes: 0,
+            drained_ps: 0,
             reading: VecDeque::new(),
             awaiting: VecDeque::new(),
             fault: None,
-            status_due: false,
-            interrupt_due: false,
-            status_from_ps: 0,
+            due: VecDeque::new(),
             sequence: 0,
             generated: 0,
             wait: None,
@@ -285,25 +297,36 @@ impl Channel {
             .map_or(0, |current| current.descriptor.address.wrapping_add(u64::from(current.built)))
     }
 
-    /// A descriptor is complete: what its control bits ask for falls due.
-    pub fn complete(&mut self, bits: u32) {
+    /// A descriptor is complete: what its control bits ask for falls due, and is sent from
+    /// `from_ps` on.
+    pub fn complete(&mut self, bits: u32, from_ps: u64) {
         self.completed = self.completed.wrapping_add(1);
         let enabled = |field: crosslane_regs::Field| field.get(self.control) != 0;
         let asked = |field: crosslane_regs::Field| field.get(bits) != 0;
-        self.status_due |=
-            asked(ring_descriptor::control::STATUS) && enabled(control::STATUS_ENABLE);
-        self.interrupt_due |=
-            asked(ring_descriptor::control::INTERRUPT) && enabled(control::INTERRUPT_ENABLE);
+        self.fall_due(
+            asked(ring_descriptor::control::STATUS) && enabled(control::STATUS_ENABLE),
+            asked(ring_descriptor::control::INTERRUPT) && enabled(control::INTERRUPT_ENABLE),
+            from_ps,
+        );
     }
 
-    /// Completes the descriptors whose credit has come.
-    pub fn settle_credit(&mut self) {
+    fn fall_due(&mut self, status: bool, interrupt: bool, from_ps: u64) {
+        if status || interrupt {
+            let completed = self.completed;
+            self.due.push_back(Due { from_ps, completed, status, interrupt });
+        }
+    }
+
+    /// Completes the descriptors whose credit has come; what tells of the first of them is sent
+    /// from `from_ps` on, and of each further one a clock later.
+    pub fn settle_credit(&mut self, mut from_ps: u64, clock_ps: u64) {
         while let Some(front) = self.awaiting.front().copied() {
             if front.credit.is_some_and(|end| (self.credit.wrapping_sub(end) as i32) < 0) {
                 return;
             }
             self.awaiting.pop_front();
-            self.complete(front.control);
+            self.complete(front.control, from_ps);
+            from_ps += clock_ps;
         }
     }
 
@@ -312,8 +335,11 @@ impl Channel {
         self.stopped_at = self.moved();
         self.error = fault.error;
         self.error_address = fault.address;
-        self.status_due = control::STATUS_ENABLE.get(self.control) != 0;
-        self.interrupt_due = control::INTERRUPT_ENABLE.get(self.control) != 0;
+        // One block tells of that, and of what was complete before.
+        let from_ps = self.due.front().map_or(0, |due| due.from_ps);
+        self.due.clear();
+        let enabled = |field: crosslane_regs::Field| field.get(self.control) != 0;
+        self.fall_due(enabled(control::STATUS_ENABLE), enabled(control::INTERRUPT_ENABLE), from_ps);
         self.forget();
     }
 
@@ -336,7 +362,8 @@ impl Channel {
         self.posted_last = (0, 0);
         (self.credit, self.sent, self.sequence, self.stopped_at) = (0, 0, 0, 0);
         (self.error, self.error_address, self.gap_until_ps) = (ChannelError::None, 0, 0);
-        (self.status_due, self.interrupt_due) = (false, false);
+        self.due.clear();
+        self.drained_ps = 0;
     }
 
     /// Notes why it sends nothing from `from_ps` on, which may be a little ahead; `None`: it

@@ -122,11 +122,13 @@ impl Engine {
         since_ps + p.clocks_ps(p.request_latency_clocks + write_clocks)
     }
 
-    /// From when on a channel may fetch what is posted.
+    /// From when on a channel may fetch what is posted, and has a tag for it; `u64::MAX` for never
+    /// as things are.
     pub(super) fn fetches_ps(&self, index: usize) -> u64 {
         let channel = &self.channels[index];
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
-        channel.posted_ps(channel.requested) + latency_ps
+        let tag_ps = self.tags.free_fetch_tag(index).map_or(u64::MAX, |(_, from_ps)| from_ps);
+        tag_ps.max(channel.posted_ps(channel.requested) + latency_ps)
     }
 
     /// Whether the host has posted a descriptor that the channel has not taken up, whether or not
@@ -247,9 +249,12 @@ impl Engine {
         }
     }
 
-    /// The last TLP of a write channel's descriptor has been sent.
-    pub(super) fn written(&mut self, index: usize, current: Current) {
+    /// The last TLP of a write channel's descriptor has been sent, and is handed on whole at
+    /// `whole_ps`.
+    pub(super) fn written(&mut self, index: usize, current: Current, whole_ps: u64) {
         let descriptor = current.descriptor;
+        // A status block is put together like the payload of a write.
+        let latency_ps = self.parameters.clocks_ps(self.parameters.write_latency_clocks);
         let channel = &mut self.channels[index];
         channel.current = None;
         if current.origin != Origin::Host {
@@ -264,7 +269,7 @@ impl Engine {
             control: descriptor.control,
             credit,
         });
-        channel.settle_credit();
+        channel.settle_credit(whole_ps + latency_ps, self.parameters.clock.0);
     }
 
     // --- Rings ---------------------------------------------------------------------------
@@ -319,7 +324,7 @@ impl Engine {
                 self.prepare(index, port);
                 continue;
             }
-            let Some(tag) = self.tags.free_fetch_tag(index) else { continue };
+            let Some((tag, _)) = self.tags.free_fetch_tag(index) else { continue };
             self.fetch_turn = index + 1;
             let bytes = fetch.descriptors * ring_descriptor::BYTES;
             let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
@@ -339,6 +344,9 @@ impl Engine {
 
     /// Takes over the descriptors that have come, in order.
     pub(super) fn take_descriptors(&mut self, index: usize, now_ps: u64) {
+        // Channels are looked at in turn, one a clock: the mean of that.
+        let there_ps = now_ps + self.parameters.clocks_ps((self.channels.len() as u32 - 1) / 2);
+        let seen_ps = there_ps + self.parameters.drain_ps();
         while let Some(tag) = self.channels[index].fetches.front().copied() {
             let slot = *self.tags.get(tag);
             let channel = &mut self.channels[index];
@@ -356,11 +364,11 @@ impl Engine {
             }
             let entries = self.tags.data(tag, 0).chunks_exact(ring_descriptor::BYTES as usize);
             let before = channel.waiting.len();
-            channel.waiting.extend(entries.map(|entry| (Descriptor::from_ring(entry), now_ps)));
+            channel.waiting.extend(entries.map(|entry| (Descriptor::from_ring(entry), there_ps)));
             let fetched = (channel.waiting.len() - before) as u32;
             channel.counters.fetched = channel.counters.fetched.wrapping_add(fetched);
             channel.fetches.pop_front();
-            self.tags.give_back(tag);
+            self.tags.give_back(tag, seen_ps);
         }
     }
 }

@@ -10,6 +10,7 @@ use crosslane_regs::engine::lane::control;
 use super::fifo::Fifo;
 use super::pattern::Checker;
 use super::{Engine, Taken};
+use crate::parameters::EngineParameters;
 
 /// A FIFO that has run empty returns its credits when nothing has come for so many clocks: the
 /// writes of a stream that is drained as fast as it comes would else each be answered by one. At
@@ -34,12 +35,15 @@ pub(super) struct Lane {
     pub drained: u32,
     /// `drained` as the sender was told last.
     returned: u32,
-    /// When the last bytes were taken out.
+    /// When the last of these bytes have left the FIFO, a beat each clock.
     drained_ps: u64,
-    /// When so many were that the sender is to be told at once; `u64::MAX` while they are not.
+    /// When so many have that the sender is to be told at once; `u64::MAX` while they have not.
     quarter_ps: u64,
     /// Time that bytes take which nobody takes.
     drain_ps: u64,
+    /// Bytes of a beat, and a clock.
+    beat_bytes: u32,
+    clock_ps: u64,
     pub checker: Checker,
     pub first_ps: Option<u64>,
     pub last_ps: u64,
@@ -48,18 +52,20 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn new(fifo_bytes: u32, latency_ps: u64, drain_ps: u64) -> Self {
+    pub fn new(p: &EngineParameters) -> Self {
         Self {
             control: 0,
             overflow: false,
             credit_address: 0,
-            fifo: Fifo::new(fifo_bytes, latency_ps),
+            fifo: Fifo::new(p.lane_fifo_bytes, p.clocks_ps(p.stream_latency_clocks)),
             received: 0,
             drained: 0,
             returned: 0,
             drained_ps: 0,
             quarter_ps: u64::MAX,
-            drain_ps,
+            drain_ps: p.drain_ps(),
+            beat_bytes: p.datapath_bytes,
+            clock_ps: p.clock.0,
             checker: Checker::default(),
             first_ps: None,
             last_ps: 0,
@@ -74,21 +80,50 @@ impl Lane {
     /// Takes bytes out for a channel.
     pub fn take_out(&mut self, out: &mut [u8], now_ps: u64) {
         self.fifo.pop(out);
-        self.note_drained(out.len() as u32, now_ps);
+        let bytes = out.len() as u32;
+        self.note_drained(bytes, now_ps + self.beats_ps(bytes));
     }
 
-    fn note_drained(&mut self, bytes: u32, time_ps: u64) {
+    /// Time that so many bytes take, a beat each clock.
+    fn beats_ps(&self, bytes: u32) -> u64 {
+        u64::from(bytes.div_ceil(self.beat_bytes)) * self.clock_ps
+    }
+
+    /// Bytes leave the FIFO: the last of them at `end_ps`, or as soon as those before them have.
+    fn note_drained(&mut self, bytes: u32, end_ps: u64) {
         self.drained = self.drained.wrapping_add(bytes);
-        self.drained_ps = time_ps;
-        if self.drained.wrapping_sub(self.returned) >= self.fifo.capacity() / 4 {
-            self.quarter_ps = self.quarter_ps.min(time_ps);
+        self.drained_ps = end_ps.max(self.drained_ps + self.beats_ps(bytes));
+        if self.quarter_ps == u64::MAX {
+            self.quarter_ps = self.next_quarter_ps();
         }
+    }
+
+    /// When what has left the FIFO is a quarter of it more than the sender knows.
+    fn next_quarter_ps(&self) -> u64 {
+        let unreturned = self.drained.wrapping_sub(self.returned);
+        match unreturned.checked_sub(self.fifo.capacity() / 4) {
+            Some(behind) => {
+                self.drained_ps.saturating_sub(u64::from(behind / self.beat_bytes) * self.clock_ps)
+            }
+            None => u64::MAX,
+        }
+    }
+
+    /// Tells the sender: what has left the FIFO by now.
+    fn give_credit(&mut self, now_ps: u64) -> u32 {
+        let clocks = self.drained_ps.saturating_sub(now_ps).div_ceil(self.clock_ps);
+        let unreturned = self.drained.wrapping_sub(self.returned);
+        let inside = (clocks * u64::from(self.beat_bytes)).min(u64::from(unreturned)) as u32;
+        self.returned = self.drained.wrapping_sub(inside);
+        self.quarter_ps = self.next_quarter_ps();
+        self.returned
     }
 
     /// Takes out what it holds, as a lane that feeds nothing does.
     pub fn drain(&mut self, now_ps: u64) {
         if self.fifo.length() > 0 {
-            self.note_drained(self.fifo.length(), now_ps + self.drain_ps);
+            let bytes = self.fifo.length();
+            self.note_drained(bytes, now_ps + self.drain_ps + self.beats_ps(bytes));
             self.fifo.drain(|piece| self.checker.check(piece));
         }
     }
@@ -96,7 +131,7 @@ impl Lane {
     /// `control.restart`.
     pub fn restart(&mut self) {
         self.fifo.clear();
-        (self.received, self.drained, self.returned) = (0, 0, 0);
+        (self.received, self.drained, self.returned, self.drained_ps) = (0, 0, 0, 0);
         self.quarter_ps = u64::MAX;
         self.overflow = false;
         self.checker.restart();
@@ -212,9 +247,7 @@ impl Engine {
                 continue;
             }
             self.credit_turn = number + 1;
-            lane.returned = lane.drained;
-            lane.quarter_ps = u64::MAX;
-            let drained = lane.drained;
+            let drained = lane.give_credit(now_ps);
             let address = BusAddress(lane.credit_address & !3);
             let header = Header::memory_write(port.routing_id(), address, 4);
             self.send(header, port, |payload| payload.copy_from_slice(&drained.to_le_bytes()));

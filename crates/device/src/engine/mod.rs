@@ -101,6 +101,8 @@ pub struct Engine {
     fetch_turn: usize,
     credit_turn: usize,
     status_turn: usize,
+    /// When the last status block or message has been handed on whole.
+    status_free_ps: u64,
     engine_free_ps: u64,
     timer_ps: u64,
     deadline_ps: u64,
@@ -128,10 +130,6 @@ impl Engine {
             (0..usize::from(count)).map(move |number| Channel::new(kind, number))
         });
         let stream_latency_ps = p.clocks_ps(p.stream_latency_clocks);
-        // There is no TLP to be put together.
-        let drain_clocks = p.stream_latency_clocks.saturating_sub(p.write_latency_clocks);
-        let drain_ps = p.clocks_ps(drain_clocks);
-        let lane = |_| Lane::new(p.lane_fifo_bytes, stream_latency_ps, drain_ps);
         let table = || vec![0; usize::from(p.table_descriptors) * TABLE_ENTRY_BYTES];
         Self {
             function: Function {
@@ -142,7 +140,7 @@ impl Engine {
             channels: channels.collect(),
             tags: Tags::new(p),
             stream: Fifo::new(p.staging_bytes, stream_latency_ps),
-            lanes: (0..p.lanes).map(lane).collect(),
+            lanes: (0..p.lanes).map(|_| Lane::new(p)).collect(),
             stalled: VecDeque::new(),
             spare: Vec::new(),
             user: User::default(),
@@ -155,6 +153,7 @@ impl Engine {
             fetch_turn: 0,
             credit_turn: 0,
             status_turn: 0,
+            status_free_ps: 0,
             engine_free_ps: 0,
             timer_ps: u64::MAX,
             deadline_ps: u64::MAX,

@@ -37,13 +37,23 @@ impl Engine {
     }
 
     /// Why an H2C channel cannot send a read now, if so. It has a descriptor.
-    pub(super) fn read_waits(&self, index: usize, current: &Current) -> Option<Wait> {
+    pub(super) fn read_waits(&self, index: usize, now_ps: u64) -> Option<Wait> {
+        (self.reads_ps(index) > now_ps).then_some(Wait::Tag)
+    }
+
+    /// When an H2C channel may send its next read: it has a tag, and the staging memory has room
+    /// for a longest one. What is read is reserved there until the data have been taken.
+    /// `u64::MAX` for never as things are.
+    pub(super) fn reads_ps(&self, index: usize) -> u64 {
         let channel = &self.channels[index];
-        // Room in the staging memory is reserved until the data have been taken.
+        let p = &self.parameters;
         let untaken = if channel.number == 0 { self.stream.length() } else { 0 };
-        let reserved = channel.unread_bytes + untaken + self.next_read_bytes(index, current);
-        let fits = reserved <= self.parameters.staging_bytes;
-        (!fits || !self.tags.has_free()).then_some(Wait::Tag)
+        let reserved = channel.unread_bytes + untaken + p.max_read_bytes;
+        let Some(room) = p.staging_bytes.checked_sub(reserved) else { return u64::MAX };
+        // What is being drained may take up so much of it.
+        let clocks = room / p.datapath_bytes;
+        let room_ps = channel.drained_ps.saturating_sub(p.clocks_ps(clocks));
+        room_ps.max(self.tags.free_ps())
     }
 
     /// Sends the next read of an H2C channel.
@@ -158,14 +168,22 @@ impl Engine {
         }
         let is_routed = self.stream_is_routed(index);
         let is_checked = self.channels[index].number == 0;
+        let seen_ps = now_ps + self.parameters.drain_ps();
         while let Some(tag) = self.channels[index].reads.front().copied() {
             let slot = *self.tags.get(tag);
             let data = self.tags.data(tag, slot.delivered);
             let bytes = data.len() as u32;
             if is_routed {
                 self.stream.push(data, now_ps);
-            } else if is_checked {
-                self.user.h2c_check.check(data);
+            } else {
+                if is_checked {
+                    self.user.h2c_check.check(data);
+                }
+                let p = &self.parameters;
+                let clocks = bytes.div_ceil(p.datapath_bytes);
+                let channel = &mut self.channels[index];
+                let begin_ps = channel.drained_ps.max(seen_ps);
+                channel.drained_ps = begin_ps + p.clocks_ps(clocks);
             }
             self.tags.get_mut(tag).delivered += bytes;
             self.note_delivered(index, bytes, now_ps);
@@ -178,7 +196,7 @@ impl Engine {
                 return;
             }
             self.channels[index].reads.pop_front();
-            self.tags.give_back(tag);
+            self.tags.give_back(tag, seen_ps);
         }
     }
 
@@ -187,11 +205,7 @@ impl Engine {
         let channel = &mut self.channels[index];
         channel.counters.bytes += u64::from(bytes);
         channel.unread_bytes -= bytes;
-        // What falls due with them waits for them, and for no more that come meanwhile.
         let from_ps = now_ps + self.parameters.clocks_ps(self.parameters.stream_latency_clocks);
-        if !channel.status_due && !channel.interrupt_due {
-            channel.status_from_ps = from_ps;
-        }
         let mut left = bytes;
         while left > 0 {
             let Some(front) = channel.reading.front_mut() else { return };
@@ -201,7 +215,7 @@ impl Engine {
             if front.delivered == front.bytes {
                 let bits = front.control;
                 channel.reading.pop_front();
-                channel.complete(bits);
+                channel.complete(bits, from_ps);
             }
         }
     }

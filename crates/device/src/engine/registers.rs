@@ -334,6 +334,7 @@ impl Engine {
 
     fn write_channel(&mut self, kind: Kind, number: usize, offset: u32, value: u32, now_ps: u64) {
         let Some(index) = self.find_channel(kind, number) else { return };
+        let clock_ps = self.parameters.clock.0;
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
         let c = &mut self.channels[index];
         match offset {
@@ -349,11 +350,7 @@ impl Engine {
             _ if kind != Kind::Peer => {}
             channel::CREDIT if (value.wrapping_sub(c.credit) as i32) > 0 => {
                 c.credit = value;
-                let was_due = c.status_due || c.interrupt_due;
-                c.settle_credit();
-                if !was_due {
-                    c.status_from_ps = now_ps + latency_ps;
-                }
+                c.settle_credit(now_ps + latency_ps, clock_ps);
             }
             channel::CREDIT_WINDOW => c.credit_window = value,
             channel::APERTURE => c.aperture = value,

@@ -9,6 +9,7 @@ use crosslane_regs::engine::{MSIX_TABLE, global};
 use crosslane_regs::status_block;
 
 use super::Engine;
+use super::channel::Due;
 
 /// Interrupt vectors.
 pub(super) const VECTORS: u32 = global::counts::VECTORS.get(global::COUNTS_RESET);
@@ -85,65 +86,74 @@ impl Engine {
     pub(super) fn build_status(&mut self, port: &mut DevicePort<'_>) -> bool {
         if !self.function.bus_master {
             // Neither can be sent: the registers tell.
-            for channel in &mut self.channels {
-                (channel.status_due, channel.interrupt_due) = (false, false);
-            }
+            self.channels.iter_mut().for_each(|channel| channel.due.clear());
             return false;
         }
-        if let Some((address, data)) = self.msix.take() {
-            let header = Header::memory_write(port.routing_id(), BusAddress(address), 4);
-            self.send(header, port, |payload| payload.copy_from_slice(&data.to_le_bytes()));
+        if self.send_message(port) {
             return true;
         }
         let (count, now_ps) = (self.channels.len(), port.now_ps());
         for ahead in 0..count {
             let index = (self.status_turn + ahead) % count;
-            if self.channels[index].status_due && self.channels[index].status_from_ps <= now_ps {
+            let Some(due) = self.take_due(index, now_ps) else { continue };
+            if due.interrupt {
+                self.msix.request(self.channels[index].vector);
+            }
+            if due.status {
                 self.status_turn = index + 1;
-                self.send_status(index, port);
-                self.request_interrupt(index);
+                self.send_status(index, due.completed, port);
                 return true;
             }
-            if self.channels[index].status_from_ps <= now_ps
-                && self.request_interrupt(index)
-                && let Some((address, data)) = self.msix.take()
-            {
-                let header = Header::memory_write(port.routing_id(), BusAddress(address), 4);
-                self.send(header, port, |payload| payload.copy_from_slice(&data.to_le_bytes()));
+            if self.send_message(port) {
                 return true;
             }
         }
         false
     }
 
+    /// What a channel tells of now, all in one. A block is put together as soon as it may be sent
+    /// and the one before it has gone, whether or not the link takes it: what falls due behind that
+    /// is not in it.
+    fn take_due(&mut self, index: usize, now_ps: u64) -> Option<Due> {
+        let due = &mut self.channels[index].due;
+        let first = due.front().filter(|first| first.from_ps <= now_ps)?;
+        let made_ps = first.from_ps.max(self.status_free_ps);
+        let count = due.iter().take_while(|due| due.from_ps <= made_ps).count();
+        due.drain(..count).reduce(|all, next| Due {
+            status: all.status || next.status,
+            interrupt: all.interrupt || next.interrupt,
+            ..next
+        })
+    }
+
+    /// Sends the message of a vector that is pending. Returns whether there was one.
+    fn send_message(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let Some((address, data)) = self.msix.take() else { return false };
+        let header = Header::memory_write(port.routing_id(), BusAddress(address), 4);
+        self.status_free_ps =
+            self.send(header, port, |payload| payload.copy_from_slice(&data.to_le_bytes()));
+        true
+    }
+
     /// When the next status block or interrupt may be sent that waits for its time.
     pub(super) fn next_status_ps(&self, now_ps: u64) -> u64 {
-        let due = self.channels.iter().filter(|it| it.status_due || it.interrupt_due);
-        let times = due.map(|it| it.status_from_ps).filter(|from_ps| *from_ps > now_ps);
-        times.min().unwrap_or(u64::MAX)
+        let times = self.channels.iter().filter_map(|it| it.due.front()).map(|due| due.from_ps);
+        times.filter(|from_ps| *from_ps > now_ps).min().unwrap_or(u64::MAX)
     }
 
-    /// Notes the interrupt of a channel whose status block has been sent.
-    fn request_interrupt(&mut self, index: usize) -> bool {
-        let channel = &mut self.channels[index];
-        let is_due = std::mem::take(&mut channel.interrupt_due);
-        if is_due {
-            self.msix.request(channel.vector);
-        }
-        is_due
-    }
-
-    fn send_status(&mut self, index: usize, port: &mut DevicePort<'_>) {
+    /// Sends the status block of a channel, which has completed so many descriptors.
+    fn send_status(&mut self, index: usize, completed: u32, port: &mut DevicePort<'_>) {
         let clocks = self.clocks(port.now_ps());
         let in_flight = self.tags.waiting_of(index);
         let channel = &mut self.channels[index];
-        channel.status_due = false;
         channel.sequence = channel.sequence.wrapping_add(1);
+        // Of a descriptor behind that something may be known that its own data have to tell first.
+        let moved = if completed == channel.completed { channel.shown_moved() } else { 0 };
         let words = [
             (status_block::SEQUENCE, channel.sequence),
-            (status_block::COMPLETED, channel.completed),
+            (status_block::COMPLETED, completed),
             (status_block::STATUS, channel.status(in_flight)),
-            (status_block::STOPPED_AT, channel.shown_moved()),
+            (status_block::STOPPED_AT, moved),
             (status_block::ERROR_LOW, channel.error_address as u32),
             (status_block::ERROR_HIGH, (channel.error_address >> 32) as u32),
             (status_block::TIME_LOW, clocks as u32),
@@ -151,7 +161,7 @@ impl Engine {
         ];
         let address = BusAddress(channel.status_address & !(STATUS_ALIGNMENT - 1));
         let header = Header::memory_write(port.routing_id(), address, status_block::BYTES);
-        self.send(header, port, |payload| {
+        self.status_free_ps = self.send(header, port, |payload| {
             for (offset, word) in words {
                 payload[offset as usize..offset as usize + 4].copy_from_slice(&word.to_le_bytes());
             }

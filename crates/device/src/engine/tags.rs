@@ -48,6 +48,8 @@ pub(super) struct Tag {
     /// Whether its channel has it in line.
     in_line: bool,
     deadline_ps: u64,
+    /// Of one for descriptors that is free: from when on.
+    free_ps: u64,
     /// How often it has been used, modulo `turns` of all tags.
     turn: u16,
 }
@@ -73,8 +75,9 @@ pub(super) enum Answered {
 /// All tags: each channel's for descriptors first, then those for data.
 pub(super) struct Tags {
     tags: Vec<Tag>,
-    /// Free tags for data. The one that was used least lately comes first.
-    free: VecDeque<u16>,
+    /// Free tags for data, and from when on each may be taken. The one that was used least lately
+    /// comes first.
+    free: VecDeque<(u16, u64)>,
     /// Tags for descriptors: the first ones.
     fetch_tags: u16,
     /// Which of its own each channel has used last.
@@ -105,7 +108,7 @@ impl Tags {
             turns,
             numbers,
             tags: vec![unused; usize::from(count)],
-            free: (fetch_tags..count).collect(),
+            free: (fetch_tags..count).map(|tag| (tag, 0)).collect(),
             fetch_tags,
             fetch_turns: vec![FETCH_TAGS - 1; usize::from(p.channels())],
             read_bytes,
@@ -122,8 +125,9 @@ impl Tags {
         &mut self.tags[usize::from(tag)]
     }
 
-    pub fn has_free(&self) -> bool {
-        !self.free.is_empty()
+    /// From when on a tag for data is free; `u64::MAX` for never as things are.
+    pub fn free_ps(&self) -> u64 {
+        self.free.front().map_or(u64::MAX, |(_, from_ps)| *from_ps)
     }
 
     /// Whether a tag is one for data.
@@ -131,13 +135,14 @@ impl Tags {
         tag >= self.fetch_tags
     }
 
-    /// A free tag of a channel's own, for descriptors.
-    pub fn free_fetch_tag(&self, channel: usize) -> Option<u16> {
+    /// A free tag of a channel's own, for descriptors, and from when on it may be taken.
+    pub fn free_fetch_tag(&self, channel: usize) -> Option<(u16, u64)> {
         let first = channel as u16 * FETCH_TAGS;
         // In turn, like those for data: a tag that has come back rests the longest.
         let last = self.fetch_turns[channel];
         let mut turn = (1..=FETCH_TAGS).map(|ahead| first + (last + ahead) % FETCH_TAGS);
-        turn.find(|tag| self.get(*tag).state == State::Free)
+        let tag = turn.find(|tag| self.get(*tag).state == State::Free)?;
+        Some((tag, self.get(tag).free_ps))
     }
 
     /// A tag as its request carries it: with how often it was used, as far as eight bits go. What
@@ -155,7 +160,7 @@ impl Tags {
 
     /// Takes a tag for a read of data; there is one.
     pub fn take(&mut self, channel: usize, address: u64, bytes: u32, deadline_ps: u64) -> u16 {
-        let tag = self.free.pop_front().expect("has_free was asked before");
+        let (tag, _) = self.free.pop_front().expect("free_ps was asked before");
         self.begin(tag, channel, address, bytes, deadline_ps);
         tag
     }
@@ -178,11 +183,13 @@ impl Tags {
         };
     }
 
-    /// Gives a tag back whose answer is complete and has been taken.
-    pub fn give_back(&mut self, tag: u16) {
-        self.get_mut(tag).state = State::Free;
+    /// Gives a tag back whose answer is complete and has been taken; it may be taken again from
+    /// `from_ps` on.
+    pub fn give_back(&mut self, tag: u16, from_ps: u64) {
+        let slot = self.get_mut(tag);
+        (slot.state, slot.free_ps) = (State::Free, from_ps);
         if self.is_for_data(tag) {
-            self.free.push_back(tag);
+            self.free.push_back((tag, from_ps));
         }
     }
 
@@ -192,7 +199,7 @@ impl Tags {
         slot.in_line = false;
         match slot.state {
             State::Waiting => slot.state = State::Orphan,
-            State::Answered => self.give_back(tag),
+            State::Answered => self.give_back(tag, 0),
             State::Free | State::Orphan | State::Quarantine => {}
         }
     }
@@ -263,7 +270,7 @@ impl Tags {
         }
         if slot.state == State::Orphan {
             if ends {
-                self.give_back(tag);
+                self.give_back(tag, 0);
             }
             return Answered::Dropped;
         }
@@ -304,7 +311,7 @@ impl Tags {
                 }
                 // A channel that has not got to it yet keeps it.
                 State::Quarantine if slot.in_line => slot.deadline_ps = now_ps + timeout_ps,
-                State::Quarantine => self.give_back(number),
+                State::Quarantine => self.give_back(number, 0),
                 State::Free | State::Answered => {}
             }
         }

@@ -69,10 +69,12 @@ impl Engine {
         }
     }
 
-    /// When the next data of what feeds a channel may be taken; `u64::MAX` for none that are there.
+    /// When the next data of what feeds a channel may be taken, or an H2C channel may send its next
+    /// read; `u64::MAX` for never as things are.
     pub(super) fn next_data_ps(&self, index: usize, current: &Current, now_ps: u64) -> u64 {
         if self.channels[index].kind == Kind::H2c {
-            return u64::MAX;
+            let reads_ps = self.reads_ps(index);
+            return if reads_ps > now_ps { reads_ps } else { u64::MAX };
         }
         match self.feed_of(index, current) {
             Feed::Stream => self.stream.next_ready_ps(now_ps),
@@ -151,7 +153,7 @@ impl Engine {
         current.built += bytes;
         channel.current = Some(current);
         if current.built == current.descriptor.bytes {
-            self.written(index, current);
+            self.written(index, current, whole_ps);
         }
         if let Feed::Lane(_) = feed {
             self.take_stalled(port);

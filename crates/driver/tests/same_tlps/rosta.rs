@@ -66,11 +66,8 @@ impl Rosta {
     /// Whether single TLPs have a time: one engine works alone, or one behind another.
     pub fn is_timed(&self) -> bool {
         match self {
-            Self::Write(numbers) => numbers.len() == 1,
+            Self::Write(numbers) | Self::Read(numbers) => numbers.len() == 1,
             Self::Peer(pairs, _) => pairs.len() == 1,
-            // The model drains its stream in no time. Where reads wait for room in the staging
-            // memory the gateware's leave up to 26 clocks later.
-            Self::Read(_) => false,
             // What the host does between two messages depends on when it has looked.
             Self::Chain | Self::PingPong(..) => false,
         }

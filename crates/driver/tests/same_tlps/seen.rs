@@ -38,16 +38,6 @@ pub struct Source {
     pub part: Part,
 }
 
-impl Source {
-    /// Channel whose work it does, where it has one.
-    pub fn channel(&self) -> Option<u8> {
-        match self.part {
-            Part::Descriptors(channel) | Part::Data(channel) => Some(channel),
-            _ => None,
-        }
-    }
-}
-
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "fpga{} ", self.device + 1)?;
@@ -68,6 +58,13 @@ pub struct Seen {
     pub header: Header,
     pub time_ps: u64,
     pub end_ps: u64,
+}
+
+impl Seen {
+    /// Time that it takes on the wire.
+    fn wire_ps(&self) -> u64 {
+        self.end_ps - self.time_ps
+    }
 }
 
 impl fmt::Display for Seen {
@@ -120,6 +117,14 @@ impl Places {
         Source { device, part }
     }
 
+    /// Channel for which descriptors come with a completion: all that have been asked for.
+    fn fetched(&self, header: &Header) -> Option<u8> {
+        let tag = header.tag.0 % TAGS;
+        let is_last = u32::from(header.byte_count) <= header.payload_bytes();
+        let fetches = header.kind == TlpKind::CompletionData && tag < FETCH_TAGS && is_last;
+        fetches.then_some((tag / 4) as u8)
+    }
+
     /// Channel whose doorbell a write rings, or that a command or message is for.
     fn doorbell(&self, device: usize, header: &Header) -> Option<u8> {
         let offset = header.address.0.checked_sub(self.registers[device])?;
@@ -141,15 +146,52 @@ pub struct Step {
     pub tlps: BTreeMap<Source, Vec<Seen>>,
     /// First doorbell of each channel of each engine.
     pub doorbells: BTreeMap<(usize, u8), u64>,
+    /// When the first descriptors of each channel came, where it fetches any.
+    pub descriptors: BTreeMap<(usize, u8), u64>,
+    /// When the last data came that an engine had read.
+    pub read_ps: BTreeMap<usize, u64>,
     /// Register reads that came.
     pub reads: BTreeMap<usize, Vec<Seen>>,
 }
 
 impl Step {
-    /// When that began which a source works for.
+    /// When that began which a source works for: its channel's doorbell was rung, or its first
+    /// descriptors came.
     pub fn begin_ps(&self, source: &Source) -> Option<u64> {
-        let own = source.channel().and_then(|at| self.doorbells.get(&(source.device, at)));
+        let doorbell = |at: u8| self.doorbells.get(&(source.device, at));
+        let own = match source.part {
+            Part::Data(at) => self.descriptors.get(&(source.device, at)).or_else(|| doorbell(at)),
+            Part::Descriptors(at) => doorbell(at),
+            _ => None,
+        };
         own.or_else(|| self.doorbells.values().min()).copied()
+    }
+}
+
+impl Step {
+    /// When the data of a source have moved: what a read asks for comes later.
+    pub fn end_ps(&self, source: &Source, last: &Seen) -> u64 {
+        let read_ps = self.read_ps.get(&source.device).filter(|_| source.part == Part::Data(0));
+        read_ps.copied().unwrap_or(last.time_ps)
+    }
+
+    /// Time that an engine's status blocks and interrupts have taken on its link from one time to
+    /// another.
+    pub fn told_ps(&self, device: usize, from_ps: u64, until_ps: u64) -> u64 {
+        let tells = |part| matches!(part, Part::Status(_) | Part::Interrupts);
+        let told = self.tlps.iter().filter(|(of, _)| of.device == device && tells(of.part));
+        let within = |seen: &&Seen| (from_ps..until_ps).contains(&seen.time_ps);
+        told.flat_map(|(_, seen)| seen.iter().filter(within)).map(Seen::wire_ps).sum()
+    }
+
+    /// Time of one turn of all but one of the sources of an engine, a TLP each.
+    pub fn turn_ps(&self, device: usize) -> u64 {
+        let of = |source: &Source| source.device == device && source.part != Part::Answers;
+        let own = self.tlps.iter().filter(|(source, _)| of(source));
+        let mut longest: Vec<u64> =
+            own.filter_map(|(_, seen)| seen.iter().map(Seen::wire_ps).max()).collect();
+        longest.sort_unstable();
+        longest.iter().skip(1).sum()
     }
 }
 
@@ -189,6 +231,10 @@ impl Recorder {
                 step.tlps.entry(places.source(device, &header)).or_default().push(seen);
             } else if let Some(channel) = places.doorbell(device, &header) {
                 step.doorbells.entry((device, channel)).or_insert(seen.end_ps);
+            } else if let Some(channel) = places.fetched(&header) {
+                step.descriptors.entry((device, channel)).or_insert(seen.end_ps);
+            } else if header.kind == TlpKind::CompletionData {
+                step.read_ps.insert(device, seen.end_ps);
             } else if header.kind == TlpKind::MemoryRead {
                 step.reads.entry(device).or_default().push(seen);
             }

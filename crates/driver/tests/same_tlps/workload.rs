@@ -111,6 +111,18 @@ impl Workload {
         workload
     }
 
+    /// The same with one channel at work in each step.
+    pub fn random_alone(seed: u64) -> Self {
+        let mut workload = Self { route: Route::Nowhere, steps: Vec::new(), ..Self::random(seed) };
+        let mut rng = Rng::with_seed(seed ^ 0x5eed);
+        for _ in 0..rng.usize(1..=3) {
+            let mut step = workload.random_step(&mut rng);
+            let kept = step.swap_remove(rng.usize(..step.len()));
+            workload.steps.push(vec![kept]);
+        }
+        workload
+    }
+
     fn random_step(&self, rng: &mut Rng) -> Vec<Batch> {
         let most = [64, 600, 5_000, 40_000][rng.usize(..4)];
         let count = if most > 5_000 { rng.usize(1..=3) } else { rng.usize(1..=24) };
