@@ -130,8 +130,8 @@ impl EngineParameters {
         u64::from(clocks) * self.clock.0
     }
 
-    /// Time from the arrival of data to where they are drained in a stream that leads nowhere: there
-    /// is no TLP to be put together.
+    /// Time from the arrival of data to where they are drained of a stream that leads nowhere:
+    /// there is no TLP to be put together.
     pub(crate) fn drain_ps(&self) -> u64 {
         self.clocks_ps(self.stream_latency_clocks.saturating_sub(self.write_latency_clocks))
     }
