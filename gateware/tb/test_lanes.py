@@ -47,6 +47,9 @@ class Lanes:
         self.whole_beats = False
         self.pipe = [None] * READ_CLOCKS
         self.fresh = False
+        # It may take in pieces that it begins when all of one is there: how long they may be; what
+        # the one that it has begun still lacks.
+        self.piece_bytes, self.piece = None, b""
         # Of each lane: bytes that are to come out; words that its checker is to see.
         self.stored = [bytearray() for _ in range(self.count)]
         self.taken = [0] * self.count
@@ -59,8 +62,9 @@ class Lanes:
         """Clock and reset."""
         dut = self.dut
         Clock(dut.clk, 4, unit="ns").start()
-        for name in ["s_lane_valid", "reset_counters", "feed_move", "feed_take", "time_i"]:
+        for name in ["s_lane_valid", "reset_counters", "feed_move", "feed_take", "feed_goes_on"]:
             getattr(dut, name).value = 0
+        dut.time_i.value = 0
         dut.feed_lane.value = 0
         dut.m_credit_ready.value = 0
         dut.rst.value = 1
@@ -139,7 +143,9 @@ class Lanes:
         move = self.random.random() < self.moves
         take = move and self.hungry and available > 0 and self.random.random() < self.takes
         entry = None
-        if take:
+        if self.piece_bytes:
+            take, entry = self.take_of_piece(lane, move and self.hungry, available)
+        elif take:
             back = 0 if self.whole_beats else self.random.randrange(self.bytes)
             most = min(self.bytes - back, available)
             count = most if self.whole_beats else self.random.randint(1, most)
@@ -155,6 +161,27 @@ class Lanes:
         if move:
             self.pipe = [entry, *self.pipe[:-1]]
         return available
+
+    def take_of_piece(self, lane, moves, available):
+        """A beat of a piece of the stream: whether one is taken, and what it is."""
+        dut, back, entry = self.dut, 0, None
+        if not self.piece and moves:
+            size, at = self.random.randint(1, self.piece_bytes), self.taken[lane]
+            if size <= available:
+                self.piece = bytes(self.stored[lane][at : at + size])
+                assert len(self.piece) == size, "no more is available than has come"
+                self.taken[lane] += size
+                back = self.random.randrange(4)
+        take = moves and bool(self.piece)
+        if take:
+            assert available >= min(self.bytes - back, len(self.piece)), "a rest is kept back"
+            part = self.piece[: self.bytes - back]
+            self.piece = self.piece[len(part) :]
+            entry = (part, back)
+            dut.feed_take_back.value = back
+            dut.feed_take_bytes.value = len(part)
+        dut.feed_goes_on.value = bool(self.piece)
+        return take, entry
 
     async def step(self, lane=0):
         """A clock."""
@@ -195,7 +222,8 @@ class Lanes:
         quiet = 0
         while quiet < 16:
             await self.step(lane)
-            busy = self.waiting or self.beats or (self.available and self.hungry)
+            left = self.taken[lane] < len(self.stored[lane]) if self.piece_bytes else self.available
+            busy = self.waiting or self.beats or self.piece or (left and self.hungry)
             quiet = 0 if busy else quiet + 1
             assert self.clock < end, "it does not come to an end"
 
@@ -484,6 +512,59 @@ async def a_restart_forgets(dut):
         r = b.readings(lane)
         assert (r.received, r.drained, b.given - start) == (512, 512, 512)
         assert all(count <= 512 for _, _, count in b.credits)
+
+
+def send_pieces(b, lane, total):
+    """Queues so many bytes for a lane."""
+    while total:
+        payload = b.random.randbytes(min(total, 4 * b.random.choice([1, 2, 7, 16, 50])))
+        b.send(lane, payload)
+        b.stored[lane] += payload
+        total -= len(payload)
+
+
+@cocotb.test()
+async def a_restart_leaves_the_rest_of_what_was_begun(dut):
+    """A consumer that is in the middle of a piece gets it whole, and behind it what has come since:
+    as much as the lane holds may come before it goes on."""
+    b = new(dut, 8)
+    await b.start()
+    lane = b.count - 1
+    b.kept = 1 << lane
+    b.piece_bytes = LANE_FIFO // 4
+    rests = waits = 0
+    for _ in range(250):
+        b.hungry, b.moves = b.random.random() < 0.8, b.random.choice([1, 0.5, 0.1])
+        send_pieces(b, lane, 4 * b.random.randint(1, LANE_FIFO // 4))
+        while b.waiting or b.beats:
+            await b.step(lane)
+            b.hungry = b.hungry or b.random.random() < 0.05
+        await b.run(b.random.randrange(4, 20), lane)
+        b.hungry = True
+        for _ in range(b.random.choice([1, 1, 2])):
+            await b.run(b.random.randrange(5), lane)
+            b.pulse = lane
+            await b.step(lane)
+            b.stored[lane], b.taken[lane] = bytearray(), 0
+        rests += bool(b.piece)
+        # The consumer stands still, as a link without credits makes it.
+        b.hungry = b.random.random() < 0.3
+        begun = b.piece
+        send_pieces(b, lane, b.random.choice([4, 200, LANE_FIFO]))
+        await b.run(LANE_FIFO // 4 + 60, lane)
+        if begun and not b.hungry:
+            assert (b.piece, b.readings(lane).drained) == (begun, 0)
+            # More than half of the ring is there for what comes.
+            received = b.readings(lane).received
+            assert received == len(b.stored[lane]) or received > LANE_FIFO // 2 - 200
+            waits += received < len(b.stored[lane])
+        b.hungry = True
+        await b.settle(lane, 20_000)
+        await b.run(READ_CLOCKS + 1, lane)
+        r = b.readings(lane)
+        expected = (len(b.stored[lane]), b.taken[lane], 0)
+        assert (r.received, r.drained, r.overflow) == expected
+    assert rests > 50 and waits > 5
 
 
 @cocotb.test()

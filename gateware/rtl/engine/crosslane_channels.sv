@@ -46,6 +46,7 @@ module crosslane_channels
     input logic [H2C-1:0] h2c_take,
     input logic [H2C-1:0][5:0] h2c_take_back,
     input logic [H2C-1:0][6:0] h2c_take_bytes,
+    input logic [H2C-1:0] h2c_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
     input logic [H2C-1:0] h2c_drained,  // the stream leads nowhere: it is taken as it comes
     // What the writers write: feeds, this side consumes.
@@ -54,6 +55,7 @@ module crosslane_channels
     output logic [WRITERS-1:0] write_take,
     output logic [WRITERS-1:0][5:0] write_take_back,
     output logic [WRITERS-1:0][6:0] write_take_bytes,
+    output logic [WRITERS-1:0] write_goes_on,
     input logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
     output logic [WRITERS-1:0] write_generated,
     // Command port of peer channel 0.
@@ -131,7 +133,7 @@ module crosslane_channels
   logic [H2C-1:0][12:0] read_bytes, arrived_bytes;
   error_e [H2C-1:0] failed_error;
   logic [H2C-1:0][15:0] in_flight, staged_available;
-  logic [H2C-1:0] staged_move, staged_take;
+  logic [H2C-1:0] staged_move, staged_take, staged_goes_on;
   logic [H2C-1:0][5:0] staged_take_back;
   logic [H2C-1:0][6:0] staged_take_bytes;
 
@@ -212,12 +214,14 @@ module crosslane_channels
         .staged_take(staged_take[n]),
         .staged_take_back(staged_take_back[n]),
         .staged_take_bytes(staged_take_bytes[n]),
+        .staged_goes_on(staged_goes_on[n]),
         .staged_data(h2c_data[n]),
         .feed_available(h2c_available[n]),
         .feed_move(h2c_move[n]),
         .feed_take(h2c_take[n]),
         .feed_take_back(h2c_take_back[n]),
         .feed_take_bytes(h2c_take_bytes[n]),
+        .feed_goes_on(h2c_goes_on[n]),
         .feed_drained(h2c_drained[n]),
         .memory_busy(h2c_memory_busy[n]),
         .m_memory_awvalid(awvalid[n]),
@@ -286,6 +290,7 @@ module crosslane_channels
         .feed_take(write_take[n]),
         .feed_take_back(write_take_back[n]),
         .feed_take_bytes(write_take_bytes[n]),
+        .feed_goes_on(write_goes_on[n]),
         .feed_data(write_data[n]),
         .feed_generated(write_generated[n]),
         .m_write_valid(m_write_valid[n]),
@@ -339,6 +344,7 @@ module crosslane_channels
       .feed_take(staged_take),
       .feed_take_back(staged_take_back),
       .feed_take_bytes(staged_take_bytes),
+      .feed_goes_on(staged_goes_on),
       .feed_data(h2c_data),
       .unexpected(unexpected_completion),
       .timed_out(completion_timeout),

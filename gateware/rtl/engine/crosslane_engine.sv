@@ -61,6 +61,7 @@ module crosslane_engine
     input logic [H2C-1:0] h2c_take,
     input logic [H2C-1:0][5:0] h2c_take_back,
     input logic [H2C-1:0][6:0] h2c_take_bytes,
+    input logic [H2C-1:0] h2c_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
     input logic [H2C-1:0] h2c_drained,  // the stream leads nowhere: it is taken as it comes
     // What the C2H and peer channels write: feeds, this side consumes.
@@ -69,6 +70,7 @@ module crosslane_engine
     output logic [WRITERS-1:0] write_take,
     output logic [WRITERS-1:0][5:0] write_take_back,
     output logic [WRITERS-1:0][6:0] write_take_bytes,
+    output logic [WRITERS-1:0] write_goes_on,
     input logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
     output logic [WRITERS-1:0] write_generated,
     // What the lanes hold: one feed for the lane that is named, this side provides. An engine that
@@ -81,6 +83,7 @@ module crosslane_engine
     input logic lane_take,
     input logic [5:0] lane_take_back,
     input logic [6:0] lane_take_bytes,
+    input logic lane_goes_on,
     output logic [DATA_BITS-1:0] lane_data,
     // verilator lint_on UNUSEDSIGNAL
     output logic received_valid,  // a TLP has come into a lane
@@ -359,6 +362,7 @@ module crosslane_engine
         .feed_take(lane_take),
         .feed_take_back(lane_take_back),
         .feed_take_bytes(lane_take_bytes),
+        .feed_goes_on(lane_goes_on),
         .feed_data(lane_data),
         .busy(lanes_busy),
         .m_credit_valid(source_valid[CREDITS]),

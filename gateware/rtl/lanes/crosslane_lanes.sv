@@ -10,6 +10,9 @@
 // A lane that is kept has its data go into its ring, where the feed takes them. One that is not is
 // compared with the pattern, if its check is on, and dropped; what it still holds from the time
 // before goes that way first, in the clocks in which the feed takes nothing.
+//
+// Of a lane that is restarted while the feed's consumer has begun something the consumer gets the
+// rest. What comes then goes into another part of the ring, and waits where it would reach the rest.
 
 module crosslane_lanes
   import crosslane_pkg::*;
@@ -43,6 +46,7 @@ module crosslane_lanes
     input  logic                           feed_take,
     input  logic           [          5:0] feed_take_back,
     input  logic           [          6:0] feed_take_bytes,
+    input  logic                           feed_goes_on,
     output logic           [DATA_BITS-1:0] feed_data,
     // A TLP has been taken in: pulse.
     output logic                           received_valid,
@@ -102,7 +106,7 @@ module crosslane_lanes
   );
 
   // --- What becomes of a TLP -----------------------------------------------------------------
-  // Positions count bytes since the lane's restart: written; written and to be read; taken out.
+  // Positions count bytes: written; written and to be read; taken out.
   fill_t [LANES-1:0] written, readable, taken;
 
   typedef enum logic [1:0] {
@@ -114,6 +118,11 @@ module crosslane_lanes
   fate_e fate, first_fate, fate_before;
   fill_t beat_written, beat_held;
   logic beat_kept, loses, waits;
+  // The consumer is to get the rest of what it had begun before its lane's restart. Position behind
+  // what the feed took last; bytes of the ring up to there.
+  logic rest, beat_at_rest;
+  lane_t feed_index;
+  logic [FIFO_BITS-1:0] rest_at, rest_room;
   logic beat_taken, stored, passed;
   logic [6:0] beat_bytes;
   // What is drained of a lane is on its way to the checker; at the checker.
@@ -124,6 +133,8 @@ module crosslane_lanes
   assign beat_held = beat_written - taken[beat_lane];
   assign beat_kept = kept[beat_lane];
   assign beat_bytes = 7'({beat_words, 2'b00});
+  assign beat_at_rest = rest && beat_lane == feed_index;
+  assign rest_room = rest_at - FIFO_BITS'(beat_written);
 
   always_comb begin
     logic fits, is_long;
@@ -143,7 +154,7 @@ module crosslane_lanes
         first_fate = DROP;
         loses = 1'b1;
       end else begin
-        waits = !fits;
+        waits = !fits || (beat_at_rest && 32'(rest_room) < 32'(beat_tlp_bytes));
       end
     end else begin
       first_fate = PASS;
@@ -170,12 +181,12 @@ module crosslane_lanes
   // feed's consumer says so, or when there is nothing of the consumer in it.
   fill_t [LANES-1:0] fill;
   logic feed_exists, feed_covered, read_move, out_valid;
-  lane_t feed_index, out_lane;
+  lane_t out_lane;
   logic [6:0] out_bytes, drain_bytes;
   logic [RING_READ_CLOCKS-1:0] in_pipe_feed, in_pipe_drain;
   logic [RING_READ_CLOCKS-1:0][COUNT_BITS-1:0] in_pipe_words;
   logic draining, drain_take, moved;
-  fill_t drain_fill, feed_fill;
+  fill_t drain_fill, feed_fill, read_at, read_end;
   logic [FIFO_BITS-1:0] read_offset;
 
   for (genvar lane = 0; lane < LANES; lane++) begin : g_fill
@@ -185,15 +196,16 @@ module crosslane_lanes
   assign feed_index = lane_t'(feed_lane);
   assign feed_exists = 5'(feed_lane) < 5'(LANES);
   assign feed_fill = fill[feed_index];
-  // More than what was available cannot be taken: a consumer may do that when the lane has been
-  // restarted under its feet.
-  assign feed_covered = feed_take && feed_exists && feed_fill >= fill_t'(feed_take_bytes);
+  // More than what was available cannot be taken: a consumer may do that when another lane has been
+  // given to it under its feet. A rest counts nowhere: the restart has set the counts to 0.
+  assign feed_covered = feed_take && feed_exists && !rest && feed_fill >= fill_t'(feed_take_bytes);
   assign read_move = feed_move || in_pipe_feed == '0;
 
   always_comb begin
     feed_available = 16'(feed_fill);
     if (32'(feed_fill) > 32'hffff) feed_available = 16'hffff;
     if (!feed_exists || !kept[feed_index]) feed_available = '0;
+    if (rest) feed_available = '1;
   end
 
   // Whole words; what is no word at the end goes unchecked.
@@ -210,7 +222,9 @@ module crosslane_lanes
   assign out_valid = feed_covered || drain_take;
   assign out_lane = feed_take ? feed_index : drain_lane;
   assign out_bytes = feed_take ? feed_take_bytes : drain_bytes;
-  assign read_offset = FIFO_BITS'(taken[out_lane]) - FIFO_BITS'(feed_take ? feed_take_back : 6'd0);
+  assign read_at = (rest && feed_take) ? fill_t'(rest_at) : taken[out_lane];
+  assign read_end = read_at + fill_t'(out_bytes);
+  assign read_offset = FIFO_BITS'(read_at) - FIFO_BITS'(feed_take ? feed_take_back : 6'd0);
   assign drain_under_way = in_pipe_drain != '0;
   assign drain_checked = in_pipe_drain[RING_READ_CLOCKS-1] && moved;
 
@@ -231,7 +245,11 @@ module crosslane_lanes
         end
       end
     end
+    rest <= (rest || (feed_exists && lane_settings[feed_index].restart)) && feed_goes_on;
+    if (feed_take) rest_at <= FIFO_BITS'(read_end);
     if (rst) begin
+      rest <= 1'b0;
+      rest_at <= '0;
       draining <= 1'b0;
       in_pipe_feed <= '0;
       in_pipe_drain <= '0;
@@ -239,6 +257,13 @@ module crosslane_lanes
   end
 
   // --- Positions -----------------------------------------------------------------------------
+  // A lane begins anew two quarters of the ring behind the one from which the feed took last: what
+  // a consumer takes for one purpose is at most a quarter.
+  fill_t begin_at;
+  logic [1:0] quarter;
+  assign quarter  = feed_take ? read_at[FIFO_BITS-1-:2] : rest_at[FIFO_BITS-1-:2];
+  assign begin_at = {1'b0, ~quarter[1], quarter[0], (FIFO_BITS - 2)'(0)};
+
   // A beat may be read RING_WRITE_CLOCKS after it is written.
   logic  [RING_WRITE_CLOCKS-2:0] landing;
   lane_t [RING_WRITE_CLOCKS-2:0] landing_lane;
@@ -252,12 +277,12 @@ module crosslane_lanes
     if (landing[RING_WRITE_CLOCKS-2]) begin
       readable[landing_lane[RING_WRITE_CLOCKS-2]] <= landing_written[RING_WRITE_CLOCKS-2];
     end
-    if (out_valid) taken[out_lane] <= taken[out_lane] + fill_t'(out_bytes);
+    if (out_valid) taken[out_lane] <= read_end;
     for (int unsigned n = 0; n < LANES; n++) begin
       if (rst || lane_settings[n].restart) begin
-        written[n]  <= '0;
-        readable[n] <= '0;
-        taken[n]    <= '0;
+        written[n]  <= rst ? '0 : begin_at;
+        readable[n] <= rst ? '0 : begin_at;
+        taken[n]    <= rst ? '0 : begin_at;
         // Beats that are on their way to the ring are forgotten.
         for (int unsigned stage = 1; stage < RING_WRITE_CLOCKS - 1; stage++) begin
           if (landing_lane[stage-1] == lane_t'(n)) landing[stage] <= 1'b0;

@@ -40,12 +40,14 @@ module crosslane_memory_h2c
     output logic                      s_feed_take,
     output logic   [             5:0] s_feed_take_back,
     output logic   [             6:0] s_feed_take_bytes,
+    output logic                      s_feed_goes_on,
     input  logic   [   DATA_BITS-1:0] s_feed_data,
     output logic   [            15:0] m_feed_available,
     input  logic                      m_feed_move,
     input  logic                      m_feed_take,
     input  logic   [             5:0] m_feed_take_back,
     input  logic   [             6:0] m_feed_take_bytes,
+    input  logic                      m_feed_goes_on,
     output logic                      busy,
     // AXI4.
     output logic                      m_axi_awvalid,
@@ -85,6 +87,7 @@ module crosslane_memory_h2c
   assign s_feed_take = in_memory ? write_take : m_feed_take;
   assign s_feed_take_back = in_memory ? write_take_back : m_feed_take_back;
   assign s_feed_take_bytes = in_memory ? write_take_bytes : m_feed_take_bytes;
+  assign s_feed_goes_on = m_feed_goes_on && !in_memory;
 
   crosslane_memory_write #(
       .DATA_BITS(DATA_BITS),

@@ -67,6 +67,7 @@ module crosslane_h2c_channel
     output logic staged_take,
     output logic [5:0] staged_take_back,
     output logic [6:0] staged_take_bytes,
+    output logic staged_goes_on,
     // verilator lint_off UNUSEDSIGNAL
     input logic [DATA_BITS-1:0] staged_data,
     // verilator lint_on UNUSEDSIGNAL
@@ -75,6 +76,7 @@ module crosslane_h2c_channel
     input logic feed_take,
     input logic [5:0] feed_take_back,
     input logic [6:0] feed_take_bytes,
+    input logic feed_goes_on,
     input logic feed_drained,  // it leads nowhere
     // The card's memory, AXI4.
     output logic memory_busy,
@@ -181,12 +183,14 @@ module crosslane_h2c_channel
         .s_feed_take(staged_take),
         .s_feed_take_back(staged_take_back),
         .s_feed_take_bytes(staged_take_bytes),
+        .s_feed_goes_on(staged_goes_on),
         .s_feed_data(staged_data),
         .m_feed_available(feed_available),
         .m_feed_move(feed_move),
         .m_feed_take(feed_take),
         .m_feed_take_back(feed_take_back),
         .m_feed_take_bytes(feed_take_bytes),
+        .m_feed_goes_on(feed_goes_on),
         .busy(memory_busy),
         .m_axi_awvalid(m_memory_awvalid),
         .m_axi_awready(m_memory_awready),
@@ -214,6 +218,7 @@ module crosslane_h2c_channel
     assign staged_take = feed_take;
     assign staged_take_back = feed_take_back;
     assign staged_take_bytes = feed_take_bytes;
+    assign staged_goes_on = feed_goes_on;
     assign memory_busy = 1'b0;
     assign m_memory_awvalid = 1'b0;
     assign m_memory_awaddr = '0;

@@ -58,6 +58,7 @@ module crosslane_read_order
     input  logic                        feed_take,
     input  logic    [              5:0] feed_take_back,
     input  logic    [              6:0] feed_take_bytes,
+    input  logic                        feed_goes_on,
     output logic    [    DATA_BITS-1:0] feed_data
 );
   localparam int unsigned ENTRIES = 1 << TAG_BITS;
@@ -69,6 +70,8 @@ module crosslane_read_order
   // --- Order -----------------------------------------------------------------------------------
   (* ram_style = "distributed" *) logic [USE_BITS+TAG_BITS-1:0] waiting[1 << DEPTH_BITS];
   (* ram_style = "distributed" *) logic [ANSWER_BITS-1:0] answers[ENTRIES];
+  // A restart: what the consumer has begun stays until it has all of it, and no read begins before.
+  logic clears, clearing;
   logic [DEPTH_BITS:0] head, tail;
   logic has_oldest, is_done, is_known, parity;
   logic [USE_BITS+TAG_BITS-1:0] oldest;
@@ -96,7 +99,7 @@ module crosslane_read_order
       if (head != tail) head <= head + 1'b1;
     end
     if (forget || clear) giving_up <= 1'b1;
-    else if (!has_oldest && head == tail) giving_up <= 1'b0;
+    else if (!has_oldest && head == tail && !clearing) giving_up <= 1'b0;
     if (rst) begin
       has_oldest <= 1'b0;
       head <= '0;
@@ -113,7 +116,8 @@ module crosslane_read_order
 
   assign news = (is_known && !forget && !clear) ? answer.good - told : '0;
   assign take_bytes = (feed_move && feed_take) ? feed_take_bytes : '0;
-  assign next_available = clear ? '0 :
+  assign clears = (clear || clearing) && !feed_goes_on;
+  assign next_available = clears ? '0 :
                           available + (POSITION_BITS + 1)'(news) - (POSITION_BITS + 1)'(take_bytes);
   // All that 16 bits can tell of the largest ring.
   assign feed_available = available[POSITION_BITS] ? 16'(STAGING_BYTES - 1) : 16'(available);
@@ -127,6 +131,7 @@ module crosslane_read_order
     if (is_done) told <= '0;
     else if (is_known) told <= answer.good;
     available <= next_available;
+    clearing <= (clear || clearing) && feed_goes_on;
     taken <= taken + POSITION_BITS'(take_bytes);
     if (giving_up) begin
       reserved <= taken + POSITION_BITS'(available);
@@ -139,6 +144,7 @@ module crosslane_read_order
     if (rst) begin
       arrived_valid <= 1'b0;
       told <= '0;
+      clearing <= 1'b0;
       available <= '0;
       taken <= '0;
       reserved <= '0;

@@ -95,6 +95,7 @@ module crosslane_read_requesters
     input logic [H2C-1:0] feed_take,
     input logic [H2C-1:0][5:0] feed_take_back,
     input logic [H2C-1:0][6:0] feed_take_bytes,
+    input logic [H2C-1:0] feed_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] feed_data,
     // Fetchers.
     // verilator lint_off UNUSEDSIGNAL
@@ -166,6 +167,7 @@ module crosslane_read_requesters
         .feed_take      (feed_take[h]),
         .feed_take_back (feed_take_back[h]),
         .feed_take_bytes(feed_take_bytes[h]),
+        .feed_goes_on   (feed_goes_on[h]),
         .feed_data      (feed_data[h])
     );
 

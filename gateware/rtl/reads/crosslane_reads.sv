@@ -58,6 +58,7 @@ module crosslane_reads
     input logic [H2C-1:0] feed_take,
     input logic [H2C-1:0][5:0] feed_take_back,
     input logic [H2C-1:0][6:0] feed_take_bytes,
+    input logic [H2C-1:0] feed_goes_on,
     output logic [H2C-1:0][DATA_BITS-1:0] feed_data,
     // Fetchers. Without any these ports are of one, and idle.
     // verilator lint_off UNUSEDSIGNAL

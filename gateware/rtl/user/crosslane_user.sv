@@ -37,6 +37,7 @@ module crosslane_user
     output logic [H2C-1:0] h2c_take,
     output logic [H2C-1:0][5:0] h2c_take_back,
     output logic [H2C-1:0][6:0] h2c_take_bytes,
+    output logic [H2C-1:0] h2c_goes_on,
     // Only the first channel's are looked at.
     // verilator lint_off UNUSEDSIGNAL
     input logic [H2C-1:0][DATA_BITS-1:0] h2c_data,
@@ -50,6 +51,7 @@ module crosslane_user
     output logic lane_take,
     output logic [5:0] lane_take_back,
     output logic [6:0] lane_take_bytes,
+    output logic lane_goes_on,
     input logic [DATA_BITS-1:0] lane_data,
     input logic received_valid,
     input logic [3:0] received_lane,
@@ -60,6 +62,10 @@ module crosslane_user
     input logic [WRITERS-1:0] write_take,
     input logic [WRITERS-1:0][5:0] write_take_back,
     input logic [WRITERS-1:0][6:0] write_take_bytes,
+    // Of the first ones.
+    // verilator lint_off UNUSEDSIGNAL
+    input logic [WRITERS-1:0] write_goes_on,
+    // verilator lint_on UNUSEDSIGNAL
     output logic [WRITERS-1:0][DATA_BITS-1:0] write_data,
     // Of peer channel 0: this data is to be the generator's.
     // verilator lint_off UNUSEDSIGNAL
@@ -134,6 +140,7 @@ module crosslane_user
     h2c_take[0] = drain_take;
     h2c_take_back[0] = '0;
     h2c_take_bytes[0] = drain_bytes;
+    h2c_goes_on = '0;
     h2c_drained = '1;
     h2c_drained[0] = h2c_unrouted;
     if (c2h_source == STREAM_H2C) begin
@@ -141,11 +148,13 @@ module crosslane_user
       h2c_take[0] = write_take[0];
       h2c_take_back[0] = write_take_back[0];
       h2c_take_bytes[0] = write_take_bytes[0];
+      h2c_goes_on[0] = write_goes_on[0];
     end else if (HAS_PEER && peer_source == STREAM_H2C) begin
       h2c_move[0] = write_move[PEER_PLACE];
       h2c_take[0] = write_take[PEER_PLACE] && !generated;
       h2c_take_back[0] = write_take_back[PEER_PLACE];
       h2c_take_bytes[0] = write_take_bytes[PEER_PLACE];
+      h2c_goes_on[0] = write_goes_on[PEER_PLACE] && !generated;
     end
     for (int unsigned n = 1; n < H2C; n++) begin
       h2c_move[n] = 1'b1;
@@ -157,14 +166,17 @@ module crosslane_user
     lane_take = 1'b0;
     lane_take_back = write_take_back[0];
     lane_take_bytes = write_take_bytes[0];
+    lane_goes_on = 1'b0;
     if (c2h_source == STREAM_LANE) begin
       lane_move = write_move[0];
       lane_take = write_take[0];
+      lane_goes_on = write_goes_on[0];
     end else if (HAS_PEER && peer_source == STREAM_LANE) begin
       lane_move = write_move[PEER_PLACE];
       lane_take = write_take[PEER_PLACE] && !generated;
       lane_take_back = write_take_back[PEER_PLACE];
       lane_take_bytes = write_take_bytes[PEER_PLACE];
+      lane_goes_on = write_goes_on[PEER_PLACE] && !generated;
     end
   end
 

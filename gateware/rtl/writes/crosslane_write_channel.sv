@@ -58,6 +58,7 @@ module crosslane_write_channel
     output logic feed_take,
     output logic [5:0] feed_take_back,
     output logic [6:0] feed_take_bytes,
+    output logic feed_goes_on,
     input logic [DATA_BITS-1:0] feed_data,
     output logic feed_generated,
     // TLPs.
@@ -216,6 +217,7 @@ module crosslane_write_channel
       .feed_take(own_take),
       .feed_take_back,
       .feed_take_bytes,
+      .feed_goes_on,
       .feed_data(own_data),
       .feed_failed(own_failed),
       .feed_generated,

@@ -38,6 +38,7 @@ module crosslane_writer
     output logic feed_take,
     output logic [5:0] feed_take_back,
     output logic [6:0] feed_take_bytes,
+    output logic feed_goes_on,
     input logic [DATA_BITS-1:0] feed_data,
     input logic feed_failed,  // level: no more comes into the feed
     output logic feed_generated,  // of the generator, whatever feeds
@@ -138,8 +139,8 @@ module crosslane_writer
   assign beats = started ? beats_left : head.extent[11:LANE_BITS];
   assign last_beat = beats == '0;
   assign lanes = last_beat ? head.extent[LANE_BITS-1:0] : '1;
-  // Before the first beat: all of the TLP is there. After: what is there can have gone only if
-  // its source was restarted, and then the beat's data are what they are.
+  // Before the first beat: all of the TLP is there. After: a source that was restarted has kept the
+  // rest for it; one that was reset has not, and then the beat's data are what they are.
   assign is_covered = feed_available > (started ? 16'(lanes) : 16'(head.rest));
   assign starved = feed_failed && !is_covered;
   assign refused = !started && (head.fault || link_lost || !function_i.bus_master || starved);
@@ -151,6 +152,7 @@ module crosslane_writer
   assign feed_take = go && is_covered && !refused;
   assign feed_take_back = started ? 6'd0 : 6'(head.address[1:0]);
   assign feed_take_bytes = 7'(lanes) + 7'd1 - 7'(feed_take_back);
+  assign feed_goes_on = go ? !last_beat && !refused : started;
   assign feed_generated = IS_PEER && head_valid && head.generated;
 
   always_ff @(posedge clk) begin

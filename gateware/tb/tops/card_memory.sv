@@ -103,7 +103,7 @@ module card_memory
 
   logic [63:0] time_i;
   logic [15:0] available;
-  logic move, take;
+  logic move, take, goes_on;
   logic [5:0] take_back;
   logic [6:0] take_bytes;
   logic [DATA_BITS-1:0] data;
@@ -138,6 +138,7 @@ module card_memory
       .h2c_take(take),
       .h2c_take_back(take_back),
       .h2c_take_bytes(take_bytes),
+      .h2c_goes_on(goes_on),
       .h2c_data(data),
       .h2c_drained('0),
       .s_rx_aborted(1'b0),
@@ -146,6 +147,7 @@ module card_memory
       .write_take(take),
       .write_take_back(take_back),
       .write_take_bytes(take_bytes),
+      .write_goes_on(goes_on),
       .write_data(data),
       .write_generated(),
       .lane_kept('0),
@@ -155,6 +157,7 @@ module card_memory
       .lane_take(1'b0),
       .lane_take_back('0),
       .lane_take_bytes('0),
+      .lane_goes_on(1'b0),
       .lane_data(),
       .received_valid(),
       .received_lane(),

@@ -32,6 +32,7 @@ module h2c_reads
     input  logic                              feed_take,
     input  logic              [          5:0] feed_take_back,
     input  logic              [          6:0] feed_take_bytes,
+    input  logic                              feed_goes_on,
     output logic              [DATA_BITS-1:0] feed_data,
     input  logic                              draining,
     output logic                              m_h2c_valid,

@@ -29,6 +29,7 @@ module writer_on_stream
     output logic                              feed_take,
     output logic              [          5:0] feed_take_back,
     output logic              [          6:0] feed_take_bytes,
+    output logic                              feed_goes_on,
     input  logic                              feed_failed,
     output logic                              feed_generated,
     output logic                              command_done,
