@@ -16,7 +16,7 @@ from tlp_stream import Tlp
 
 ROUTING_ID = 0x0100
 READ_CLOCKS = 3
-FEED_WIDTHS = {"move": 1, "take": 1, "take_back": 6, "take_bytes": 7}
+FEED_WIDTHS = {"move": 1, "take": 1, "take_back": 6, "take_bytes": 7, "goes_on": 1}
 HEADER_BITS = width("tlp_header_t")
 _MEMORY = random.Random(99).randbytes(1 << 16)
 
@@ -36,12 +36,16 @@ def load(address: int, count: int) -> bytes:
 
 class Consumer:
     """Takes a feed: bytes, as they come, into `data`. `rate` is the probability that the pipeline
-    moves, `most` what it takes at once, `any_size` whether it takes odd pieces."""
+    moves, `any_size` whether it takes odd pieces; `piece_bytes` how many it takes in a row once
+    they are all there, 0 for any number."""
 
     def __init__(self, lanes: int, seed: random.Random):
         self.lanes = lanes
         self.rate = 1.0
         self.any_size = False
+        self.piece_bytes = 0
+        self.left = 0  # of the piece that it has begun, bytes
+        self.is_cleared = False  # there is nothing beside that
         self.data = bytearray()
         self.first_clock = self.last_clock = 0
         self._seed = seed
@@ -53,6 +57,7 @@ class Consumer:
         """Forgets what it has taken."""
         self._pipeline.clear()
         self.data.clear()
+        self.left = 0
 
     def sample(self, data: int, now: int) -> None:
         """After a clock: what was on the feed in it."""
@@ -65,18 +70,29 @@ class Consumer:
                 self.first_clock = self.first_clock or now
                 self.last_clock = now
 
+    @property
+    def begun(self) -> int:
+        """Bytes that it has, or has asked for, or is to have as it has begun a piece."""
+        return len(self.data) + sum(beat[1] for beat in self._pipeline if beat) + self.left
+
     def drive(self, available: int) -> tuple[int, int, int, int]:
         """For the next clock: move, take, take_back, take_bytes."""
         self.move = self._seed.random() < self.rate
         if not self.move:
             return 0, self._seed.randrange(2), self._seed.randrange(8), self._seed.randrange(8)
-        if available == 0:
+        if self.piece_bytes and not self.left and available >= self.piece_bytes:
+            self.left = self.piece_bytes
+        if available == 0 or (self.piece_bytes and not self.left):
             self._pipeline.append(None)
             return 1, 0, 0, 0
         back, count = 0, min(available, self.lanes)
         if self.any_size:
             back = self._seed.randrange(self.lanes)
             count = self._seed.randint(1, min(available, self.lanes - back))
+        if self.piece_bytes:
+            back, count = 0, min(self.left, self.lanes)
+            assert count <= available, "the rest of a piece is kept back"
+            self.left -= count
         self._pipeline.append((back, count))
         return 1, 1, back, count
 
@@ -217,9 +233,11 @@ class ReadBench:
         for h, consumer in enumerate(self.consumers):
             consumer.sample(data >> h * bits & ((1 << bits) - 1), self.now)
             left = (available >> 16 * h & 0xFFFF) - consumer.took
-            if self.cleared >> h & 1:
-                left = 0
-            values = consumer.drive(left)
+            consumer.is_cleared |= bool(self.cleared >> h & 1)
+            if consumer.is_cleared:
+                left = consumer.left
+                consumer.is_cleared = left > 0
+            values = (*consumer.drive(left), consumer.left > 0)
             consumer.took = values[3] if values[0] and values[1] else 0
             for (name, size), value in zip(FEED_WIDTHS.items(), values, strict=True):
                 fields[name] |= value << size * h

@@ -460,6 +460,45 @@ async def what_is_given_up_is_gone(dut):
 
 
 @cocotb.test()
+async def what_was_begun_is_not_cleared(dut):
+    """A consumer in the middle of a piece gets it whole, and behind it what is read then."""
+    b = await bench(dut)
+    b.completer.latency = (5, 60)
+    rests = 0
+    for _ in range(80):
+        h = b.seed.randrange(b.h2c)
+        consumer = b.consumers[h]
+        consumer.piece_bytes, consumer.rate = b.seed.choice([300, 1000]), b.seed.choice([0.5, 0.1])
+        for _ in range(b.seed.randrange(60)):
+            b.read(h, *random_read(b.seed, int(dut.MAX_READ.value)))
+        await clocks(b, b.seed.randrange(20, 300))
+        b.to_read[h].clear()
+        await clocks(b, 1)
+        b.clear = 1 << h
+        await clocks(b, 2)
+        # Nothing of what is cleared is begun from here on.
+        begun = consumer.begun
+        rests += consumer.left > 0
+        b.to_read[h].clear()
+        del b.expected[h][begun:]
+        if b.seed.random() < 0.3:
+            consumer.rate = 0
+        for _ in range(b.seed.randrange(1, 60)):
+            b.read(h, *random_read(b.seed, int(dut.MAX_READ.value)))
+        await clocks(b, b.seed.randrange(300))
+        consumer.rate = 1
+        await run(b, lambda at=consumer: at.left == 0)
+        consumer.piece_bytes = 0
+        await run(b, lambda: b.is_done() and b.is_quiet)
+        await clocks(b, 20)
+        b.check()
+        consumer.data.clear()
+        b.expected[h].clear()
+    assert rests > 10
+    assert b.counts == {"unexpected": 0, "timed_out": 0, "refused": 0}
+
+
+@cocotb.test()
 async def a_reset_leaves_nothing_behind(dut):
     b = await bench(dut)
     b.completer.latency = (20, 60)
@@ -561,7 +600,7 @@ async def a_failed_fetch_is_told_behind_those_before(dut):
     assert b.counts["unexpected"] == 0
 
 
-SEVERAL = "random_reads|every_fault|strays|given_up|reset|extended|fetch|late"
+SEVERAL = "random_reads|every_fault|strays|given_up|begun|reset|extended|fetch|late"
 
 
 @pytest.mark.parametrize("data_bits", widths(128, 256))

@@ -385,4 +385,10 @@ module crosslane_engine
   // Whether anything goes on.
   assign busy = s_rx_valid || m_tx_valid || s_answer_valid || source_valid != '0 || channels_busy ||
       lanes_busy;
+
+`ifndef SYNTHESIS
+  if (LANES > 0 && LANE_FIFO < 4 * MAX_WRITE) begin : g_parameters
+    $error("LANE_FIFO: at least 4 times MAX_WRITE");
+  end
+`endif
 endmodule

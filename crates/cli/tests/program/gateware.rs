@@ -94,6 +94,19 @@ fn a_storm_finds_nothing_in_the_gateware() {
     assert!(report["words"].as_u64() > Some(10_000), "{report}");
 }
 
+/// What feeds a write channel is restarted in the middle of one of its TLPs: in 378 a lane under
+/// C2H, in 729 H2C under a peer channel, in 845 H2C under C2H.
+#[test]
+fn a_restart_of_a_source_tears_no_write() {
+    if !IS_BUILT {
+        return;
+    }
+    for seed in [378, 729, 845] {
+        let run = run(&format!("torture --engine rtl --seeds {seed}..{} --json", seed + 1));
+        assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+    }
+}
+
 #[test]
 fn what_the_program_does_not_have_is_said() {
     let file = folder("gateware").join("t.fst");
