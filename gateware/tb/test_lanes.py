@@ -533,7 +533,7 @@ async def a_restart_leaves_the_rest_of_what_was_begun(dut):
     b.kept = 1 << lane
     b.piece_bytes = LANE_FIFO // 4
     rests = waits = 0
-    for _ in range(250):
+    for _ in range(100):
         b.hungry, b.moves = b.random.random() < 0.8, b.random.choice([1, 0.5, 0.1])
         send_pieces(b, lane, 4 * b.random.randint(1, LANE_FIFO // 4))
         while b.waiting or b.beats:
@@ -564,7 +564,7 @@ async def a_restart_leaves_the_rest_of_what_was_begun(dut):
         r = b.readings(lane)
         expected = (len(b.stored[lane]), b.taken[lane], 0)
         assert (r.received, r.drained, r.overflow) == expected
-    assert rests > 50 and waits > 5
+    assert rests > 20 and waits > 1
 
 
 @cocotb.test()
