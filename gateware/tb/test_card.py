@@ -11,6 +11,7 @@ from completer import Fault
 from engine_host import (
     AWAIT_CREDIT,
     INTERRUPT,
+    PATTERN_STEP,
     SOURCE_COMMAND,
     SOURCE_TABLE,
     STATUS,
@@ -437,6 +438,46 @@ async def a_reset_in_the_middle_leaves_nothing_behind(dut):
         assert (await reader.completed()).error == "none"
         assert (await writer.completed()).error == "none"
         assert bus.load(other, len(data)) == data
+
+
+@cocotb.test()
+async def a_source_that_is_restarted_tears_no_write(dut):
+    """H2C and a lane feed C2H and a peer channel: a TLP that is begun carries what was there then,
+    so each is one piece of the pattern."""
+    bus = await started(dut, 14)
+    seed, size, inverse = 77, 1 << 16, pow(PATTERN_STEP, -1, 1 << 32)
+    source, target = bus.allocate(size, 4096), bus.allocate(1 << 20, 4096)
+    bus.store(source, pattern(seed, 0, size))
+    bus.sink.pause = 0.3
+    reader = Channel(bus, "h2c[0]")
+    for feed in (STREAM_H2C, STREAM_LANE):
+        for name, route in (("c2h[0]", {"c2h": feed}), ("peer[0]", {"peer": feed})):
+            await routed(bus, **route, lane=1)
+            writer = Channel(bus, name)
+            await writer.open()
+            await writer.post([Descriptor(target, 1 << 20)])
+            before = len(bus.writes)
+            for _ in range(25):
+                at = 4 * bus.random.randrange(size // 8)
+                if feed == STREAM_H2C:
+                    await reader.open()
+                    await reader.post([Descriptor(source + at, size - at)])
+                else:
+                    await open_lane(bus, 1)
+                    for place in range(at, at + 4096, 128):
+                        data = pattern(seed, place, 128)
+                        bus.source.queue.append(memory_write(LANE_WINDOW, data, bar=1))
+                await bus.wait(bus.random.randrange(200, 600))
+            await writer.set("control", put(f"{name}.control", restart=1))
+            await bus.wait(200)
+            written = [
+                tlp.payload for tlp in bus.writes[before:] if 0 <= tlp.address - target < 1 << 20
+            ]
+            for payload in written:
+                word = int.from_bytes(payload[:4], "little")
+                first = (word - seed) * inverse % (1 << 32)
+                assert payload == pattern(seed, 4 * first, len(payload))
+            assert len(written) > 100
 
 
 @cocotb.test()
