@@ -457,17 +457,17 @@ async def a_source_that_is_restarted_tears_no_write(dut):
             await writer.open()
             await writer.post([Descriptor(target, 1 << 20)])
             before = len(bus.writes)
-            for _ in range(25):
+            for _ in range(12):
                 at = 4 * bus.random.randrange(size // 8)
                 if feed == STREAM_H2C:
                     await reader.open()
-                    await reader.post([Descriptor(source + at, size - at)])
+                    await reader.post([Descriptor(source + at, 4096)])
                 else:
                     await open_lane(bus, 1)
                     for place in range(at, at + 4096, 128):
                         data = pattern(seed, place, 128)
                         bus.source.queue.append(memory_write(LANE_WINDOW, data, bar=1))
-                await bus.wait(bus.random.randrange(200, 600))
+                await bus.wait(bus.random.randrange(300, 1200))
             await writer.set("control", put(f"{name}.control", restart=1))
             await bus.wait(200)
             written = [
@@ -477,7 +477,7 @@ async def a_source_that_is_restarted_tears_no_write(dut):
                 word = int.from_bytes(payload[:4], "little")
                 first = (word - seed) * inverse % (1 << 32)
                 assert payload == pattern(seed, 4 * first, len(payload))
-            assert len(written) > 100
+            assert len(written) > 50
 
 
 @cocotb.test()
