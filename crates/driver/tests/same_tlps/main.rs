@@ -28,7 +28,7 @@ use crosslane_driver::{ChannelKind, ChannelOptions, DescriptorSource};
 use crosslane_lab::EngineKind;
 use rosta::Rosta;
 use seen::{Part, Seen, Step};
-use workload::{Route, Workload};
+use workload::{Route, Where, Workload};
 
 const CLOCK_PS: i64 = 4_000;
 const CLOCKS: i64 = 3;
@@ -68,7 +68,7 @@ enum Times {
 /// The largest difference of times in clocks (gateware less model), and where.
 type Worst = Vec<(String, i64)>;
 
-fn compare_steps(model: &Step, rtl: &Step, times: Times) -> Result<Worst, String> {
+fn compare_steps(model: &Step, rtl: &Step, times: Times, skp_ps: i64) -> Result<Worst, String> {
     let is_timed = times == Times::Each;
     let mut worst = Vec::new();
     let empty = Vec::new();
@@ -107,7 +107,7 @@ fn compare_steps(model: &Step, rtl: &Step, times: Times) -> Result<Worst, String
                 Part::Status(_) | Part::Interrupts | Part::Credits => since,
                 _ => (a.time_ps - ours[0].time_ps) as i64,
             };
-            let bound = CLOCKS * CLOCK_PS + moving / 100;
+            let bound = CLOCKS * CLOCK_PS + skp_ps + moving / 100;
             // Which of two TLPs goes first is a matter of single clocks: one of the data may be
             // before a status block here, and behind it there.
             let told = rtl.told_ps(source.device, begin_rtl, b.time_ps) as i64
@@ -156,7 +156,7 @@ fn compare(workload: &Workload, times: Times) -> Result<Worst, String> {
     let (rtl, contents_rtl) = workload.run(EngineKind::Rtl);
     let mut worst = Vec::new();
     for (number, (model, rtl)) in model.iter().zip(&rtl).enumerate() {
-        let step = compare_steps(model, rtl, times)
+        let step = compare_steps(model, rtl, times, workload.place.skp_ps())
             .map_err(|difference| format!("step {number}: {difference}"))?;
         worst.extend(step);
     }
@@ -228,7 +228,7 @@ fn compare_rosta(case: Rosta) -> Result<String, String> {
         shown.step.tlps.retain(|source, _| source.part != Part::Answers);
     }
     let times = if case.is_timed() { Times::Each } else { Times::Free };
-    let worst = compare_steps(&model.step, &rtl.step, times)?;
+    let worst = compare_steps(&model.step, &rtl.step, times, Where::Rosta.skp_ps())?;
     for (flow, (a, b)) in model.rates.iter().zip(&rtl.rates).enumerate() {
         if (a - b).abs() > a / 100.0 {
             return Err(format!("flow {flow}: {:.1} MB/s, not {:.1}", b / 1e6, a / 1e6));
@@ -290,7 +290,13 @@ fn compare_random(test: &str, random: impl Fn(u64) -> Workload, times: Times) {
 
 #[test]
 fn random_workloads_of_one_channel_are_the_same() {
-    compare_random("of_one", Workload::random_alone, Times::Each);
+    compare_random("of_one", |seed| Workload::random_alone(Where::Rosta, seed), Times::Each);
+}
+
+/// Another width, another link.
+#[test]
+fn random_workloads_of_minimal_are_the_same() {
+    compare_random("minimal", |seed| Workload::random_alone(Where::Minimal, seed), Times::Each);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use crosslane_driver::{
 use crosslane_fabric::{DirectionId, Way};
 use crosslane_host::{Bus, FunctionInfo, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
+use crosslane_pcie::link::{Generation, LinkRate, TICKS_PER_PS, Width};
 use fastrand::Rng;
 
 use crate::seen::{Places, Recorder, Step};
@@ -49,9 +50,32 @@ pub enum Route {
     ToPeer,
 }
 
+/// Where a workload runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// `rosta:crosslane`, from `fpga1`; peer writes go to `fpga2`.
+    Rosta,
+    /// `minimal`, as it is shipped; there is nobody else.
+    Minimal,
+}
+
+impl Where {
+    /// How long SKP symbols take the engine's link, which they do once in a while: before a TLP on
+    /// one side, behind it on the other.
+    pub fn skp_ps(self) -> i64 {
+        let (generation, width) = match self {
+            Self::Rosta => (Generation::Gen2, 4),
+            Self::Minimal => (Generation::Gen3, 4),
+        };
+        let rate = LinkRate { generation, width: Width::new(width).unwrap() };
+        (rate.skp_rule().length_ticks / TICKS_PER_PS) as i64
+    }
+}
+
 /// Steps, one after another; what is in a step happens at once.
 #[derive(Clone, Debug)]
 pub struct Workload {
+    pub place: Where,
     /// Max_Payload_Size of all links, and Max_Read_Request_Size: host memory takes the one, gives
     /// the other.
     pub payload_bytes: u32,
@@ -69,7 +93,17 @@ impl Workload {
         let step = vec![Batch { kind, pieces: vec![(offset, bytes)] }];
         let (h2c, writes, route) = (options, options, Route::Nowhere);
         let (payload_bytes, read_bytes) = (128, 4096);
-        Self { payload_bytes, read_bytes, route, credits: false, h2c, writes, steps: vec![step] }
+        let place = Where::Rosta;
+        Self {
+            place,
+            payload_bytes,
+            read_bytes,
+            route,
+            credits: false,
+            h2c,
+            writes,
+            steps: vec![step],
+        }
     }
 
     /// Several channels at once for long enough to have rates: those of a route, or any of none.
@@ -79,7 +113,17 @@ impl Workload {
         let step = kinds.iter().map(batch).collect();
         let options = ChannelOptions::default();
         let (h2c, writes, read_bytes) = (options, options, 4096);
-        Self { payload_bytes, read_bytes, route, credits: true, h2c, writes, steps: vec![step] }
+        let place = Where::Rosta;
+        Self {
+            place,
+            payload_bytes,
+            read_bytes,
+            route,
+            credits: true,
+            h2c,
+            writes,
+            steps: vec![step],
+        }
     }
 
     pub fn random(seed: u64) -> Self {
@@ -103,7 +147,9 @@ impl Workload {
         let writes = options(&mut rng, &[None, Some(64), Some(128)]);
         let payload_bytes = [128, 256][rng.usize(..2)];
         let (credits, steps) = (rng.bool(), Vec::new());
-        let mut workload = Self { payload_bytes, read_bytes, route, credits, h2c, writes, steps };
+        let place = Where::Rosta;
+        let mut workload =
+            Self { place, payload_bytes, read_bytes, route, credits, h2c, writes, steps };
         for _ in 0..rng.usize(1..=2) {
             let step = workload.random_step(&mut rng);
             workload.steps.push(step);
@@ -112,11 +158,18 @@ impl Workload {
     }
 
     /// The same with one channel at work in each step.
-    pub fn random_alone(seed: u64) -> Self {
-        let mut workload = Self { route: Route::Nowhere, steps: Vec::new(), ..Self::random(seed) };
+    pub fn random_alone(place: Where, seed: u64) -> Self {
+        let (route, steps) = (Route::Nowhere, Vec::new());
+        let mut workload = Self { place, route, steps, ..Self::random(seed) };
         let mut rng = Rng::with_seed(seed ^ 0x5eed);
         for _ in 0..rng.usize(1..=3) {
             let mut step = workload.random_step(&mut rng);
+            if place == Where::Minimal {
+                step.retain(|batch| batch.kind != ChannelKind::Peer);
+            }
+            if step.is_empty() {
+                continue;
+            }
             let kept = step.swap_remove(rng.usize(..step.len()));
             workload.steps.push(vec![kept]);
         }
@@ -161,32 +214,39 @@ impl Workload {
 
     /// Runs it: what was seen in each step, and what lies in the buffer that was written.
     pub fn run(&self, kind: EngineKind) -> (Vec<Step>, Vec<u8>) {
-        let lab = open("rosta:crosslane").unwrap().with_engines(kind);
-        let lab = lab
-            .with_constant("part.i7.port.max_payload_bytes", self.payload_bytes.into())
-            .and_then(|lab| {
-                lab.with_constant("host.host0.max_read_request_bytes", self.read_bytes.into())
-            })
-            .unwrap();
+        let (lab, names) = match self.place {
+            Where::Rosta => ("rosta:crosslane", &["fpga1", "fpga2"][..]),
+            Where::Minimal => ("minimal", &["card0"][..]),
+        };
+        let mut lab = open(lab).unwrap().with_engines(kind);
+        if self.place == Where::Rosta {
+            for (constant, value) in [
+                ("part.i7.port.max_payload_bytes", self.payload_bytes),
+                ("host.host0.max_read_request_bytes", self.read_bytes),
+            ] {
+                lab = lab.with_constant(constant, value.into()).unwrap();
+            }
+        }
         let simulation = Simulation::new(lab.build_engines(1).unwrap());
         simulation.set_time_limit(Some(us(100_000)));
         let recorder = Recorder::of(&simulation);
-        let names = ["fpga1", "fpga2"];
-        let links = links_of(&simulation, &names);
+        let links = links_of(&simulation, names);
         let (begins_ps, buffers, bars, contents) = run(&simulation, async |bus| {
             let functions = bus.functions().unwrap();
-            let bars = names.map(|name| bars_of(&functions, name));
-            self.drive(&open_all(&bus, names).await, bars).await
+            let bars: Vec<_> = names.iter().map(|name| bars_of(&functions, name)).collect();
+            let mut devices = Vec::new();
+            for name in names {
+                devices.push(Device::open_by_name(bus.clone(), name).await.unwrap());
+            }
+            let (begins_ps, buffers, contents) = self.drive(&devices).await;
+            (begins_ps, buffers, bars, contents)
         });
         let places = Places::of(links, &bars, buffers);
         (recorder.steps(&places, &begins_ps), contents)
     }
 
-    async fn drive(
-        &self,
-        [card, other]: &[Device<LabBus>; 2],
-        bars: [[(u64, u64); 2]; 2],
-    ) -> (Vec<u64>, Vec<(u64, u64)>, [[(u64, u64); 2]; 2], Vec<u8>) {
+    async fn drive(&self, devices: &[Device<LabBus>]) -> (Vec<u64>, Vec<(u64, u64)>, Vec<u8>) {
+        let card = &devices[0];
         let (out, back) = (filled(card, BUFFER, 7).await, empty(card, BUFFER).await);
         let segments = back.segments().iter();
         let buffers = segments.map(|segment| (segment.address.0, segment.bytes)).collect();
@@ -198,7 +258,11 @@ impl Workload {
         };
         card.user().route(c2h, peer).await.unwrap();
         let options = PeerOptions { credits: self.credits, ..PeerOptions::default() };
-        let peer = card.connect(other, options).await.unwrap();
+        let peer = match devices.get(1) {
+            Some(other) => Some(card.connect(other, options).await.unwrap()),
+            None => None,
+        };
+        let target = |bytes| peer.as_ref().expect("there is another card").target(bytes);
         let ring = DescriptorSource::Ring { entries: 64 };
         let of_peer = match self.writes.descriptors {
             DescriptorSource::Table => ChannelOptions { descriptors: ring, ..self.writes },
@@ -221,9 +285,9 @@ impl Workload {
                         ChannelKind::H2c => part(&out, offset, offset + bytes, VISIBLE),
                         ChannelKind::C2h => part(&back, offset, offset + bytes, VISIBLE),
                         ChannelKind::Peer if self.credits => {
-                            to(peer.target(bytes), CompletionLevel::Acknowledged)
+                            to(target(bytes), CompletionLevel::Acknowledged)
                         }
-                        ChannelKind::Peer => to(peer.target(bytes), CompletionLevel::Sent),
+                        ChannelKind::Peer => to(target(bytes), CompletionLevel::Sent),
                     })
                     .collect();
                 let at = *kind as usize;
@@ -243,8 +307,10 @@ impl Workload {
         for channel in channels {
             channel.close().await.unwrap();
         }
-        peer.close().await.unwrap();
-        (begins_ps, buffers, bars, written)
+        if let Some(peer) = peer {
+            peer.close().await.unwrap();
+        }
+        (begins_ps, buffers, written)
     }
 }
 
