@@ -113,7 +113,9 @@ impl<B: Bus> User<B> {
         self.device.write(engine::USER + register, value).await
     }
 
-    /// What feeds C2H channel 0 and peer channel 0. Only one lane can be routed.
+    /// What feeds C2H channel 0 and peer channel 0. Only one lane can be routed. To be called while
+    /// neither has anything to send: of a TLP that is being sent the rest may come from the new
+    /// source.
     ///
     /// # Errors
     /// Two different lanes, a lane that is not there, or no answer.
