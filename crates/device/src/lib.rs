@@ -6,10 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+mod card_memory;
 mod engine;
 mod memory_card;
 mod parameters;
 
+pub use card_memory::{CardMemoryParameters, Copying, DramParameters};
 pub use engine::{ChannelKind, ChannelWaits, Engine};
 pub use memory_card::{FIFO_BAR, MEMORY_BAR, MemoryCard, MemoryCardParameters};
 pub use parameters::{EngineParameters, ParameterError};

@@ -4,6 +4,8 @@
 use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
+use crate::card_memory::CardMemoryParameters;
+
 /// Tags that each channel has for itself to fetch descriptors with, beyond those for data: data
 /// that wait for room in a stream can then never keep descriptors out.
 pub(crate) const FETCH_TAGS: u16 = 4;
@@ -71,6 +73,9 @@ pub struct EngineParameters {
     pub table_descriptors: u16,
     /// Descriptors that one fetch from a ring asks for at most, a power of two, 1 to 128.
     pub fetch_batch: u16,
+    /// The memory of the card that H2C and C2H channel 0 may use instead of streams; none: the
+    /// engine has no such mode.
+    pub card_memory: Option<CardMemoryParameters>,
 }
 
 /// A parameter with which no engine can be built.
@@ -178,6 +183,7 @@ impl EngineParameters {
         let least = least + u64::from(self.max_read_bytes);
         power_of_two("staging_bytes", u64::from(self.staging_bytes), least, most)?;
         power_of_two("table_descriptors", u64::from(self.table_descriptors), 1, 1024)?;
-        power_of_two("fetch_batch", u64::from(self.fetch_batch), 1, 128)
+        power_of_two("fetch_batch", u64::from(self.fetch_batch), 1, 128)?;
+        self.card_memory.map_or(Ok(()), |memory| memory.check())
     }
 }

@@ -46,6 +46,7 @@ impl Engine {
 
     /// Sends what can be sent, and sees to it that the engine looks again.
     pub(super) fn step(&mut self, port: &mut DevicePort<'_>) {
+        self.settle_memory(port.now_ps());
         let pause = loop {
             self.wake = false;
             if self.engine_free_ps > port.now_ps() {
@@ -89,6 +90,7 @@ impl Engine {
 
     fn build_data(&mut self, index: usize, port: &mut DevicePort<'_>) -> bool {
         self.prepare(index, port);
+        self.look_ahead(index, port);
         if self.next(index, port) != Next::Tlp || !self.has_room(index, port) {
             return false;
         }
@@ -132,7 +134,7 @@ impl Engine {
             };
         };
         let wait = match channel.kind {
-            Kind::H2c => self.read_waits(index, port.now_ps()),
+            Kind::H2c => self.read_waits(index, current, port.now_ps()),
             Kind::C2h | Kind::Peer => self.write_waits(index, current, port),
         };
         wait.map_or(Next::Tlp, Next::Wait)
@@ -171,7 +173,12 @@ impl Engine {
         let channels = (0..self.channels.len()).map(|index| self.next_channel_ps(index, now_ps));
         let credit_ps = if self.function.bus_master { self.next_credit_ps() } else { u64::MAX };
         let status_ps = self.next_status_ps(now_ps);
-        answer_ps.min(credit_ps).min(status_ps).min(channels.min().unwrap_or(u64::MAX))
+        let confirmed_ps = self.next_confirmed_ps();
+        answer_ps
+            .min(credit_ps)
+            .min(status_ps)
+            .min(confirmed_ps)
+            .min(channels.min().unwrap_or(u64::MAX))
     }
 
     /// The next time at which a channel may begin a descriptor or a fetch, or take data, for no

@@ -42,6 +42,8 @@ impl Wait {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descriptor {
     pub address: u64,
+    /// Address in the card's memory.
+    pub card: u64,
     pub bytes: u32,
     /// Bits as in a ring's descriptor; a table's are the same.
     pub control: u32,

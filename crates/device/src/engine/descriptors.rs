@@ -37,9 +37,10 @@ fn wide(low: u32, high: u32) -> u64 {
 impl Descriptor {
     /// From the bytes of a ring's entry.
     fn from_ring(bytes: &[u8]) -> Self {
-        use ring_descriptor::{ADDRESS_HIGH, ADDRESS_LOW, CONTROL, LENGTH};
+        use ring_descriptor::{ADDRESS_HIGH, ADDRESS_LOW, CARD_HIGH, CARD_LOW, CONTROL, LENGTH};
         Self {
             address: wide(word(bytes, ADDRESS_LOW), word(bytes, ADDRESS_HIGH)),
+            card: wide(word(bytes, CARD_LOW), word(bytes, CARD_HIGH)),
             bytes: word(bytes, LENGTH),
             control: word(bytes, CONTROL),
         }
@@ -50,6 +51,7 @@ impl Descriptor {
         use table_descriptor::{ADDRESS_HIGH, ADDRESS_LOW, CONTROL, LENGTH};
         Self {
             address: wide(word(bytes, ADDRESS_LOW), word(bytes, ADDRESS_HIGH)),
+            card: 0,
             bytes: word(bytes, LENGTH),
             control: word(bytes, CONTROL),
         }
@@ -246,6 +248,11 @@ impl Engine {
         if channel.kind == Kind::H2c {
             let Descriptor { bytes, control, .. } = descriptor;
             channel.reading.push_back(Reading { bytes, delivered: 0, control });
+            if self.in_memory(index)
+                && let Some(board) = &mut self.board
+            {
+                board.begin(descriptor);
+            }
         }
     }
 

@@ -10,6 +10,7 @@ mod channel;
 mod descriptors;
 mod fifo;
 mod lanes;
+mod memory;
 mod pattern;
 mod read;
 mod registers;
@@ -32,6 +33,7 @@ use answers::Answer;
 use channel::{Channel, Fault, Kind};
 use fifo::Fifo;
 use lanes::{Lane, Stalled};
+use memory::Board;
 use status::Msix;
 use tags::Tags;
 use user::User;
@@ -79,6 +81,8 @@ pub struct Engine {
     /// H2C, C2H, peer, in this order.
     channels: Vec<Channel>,
     tags: Tags,
+    /// The card's memory, where the engine has that mode.
+    board: Option<Board>,
     /// What H2C channel 0 has read, on its way to where it is routed.
     stream: Fifo,
     lanes: Vec<Lane>,
@@ -139,6 +143,7 @@ impl Engine {
             },
             channels: channels.collect(),
             tags: Tags::new(p),
+            board: p.card_memory.map(Board::new),
             stream: Fifo::new(p.staging_bytes, stream_latency_ps),
             lanes: (0..p.lanes).map(|_| Lane::new(p)).collect(),
             stalled: VecDeque::new(),

@@ -33,18 +33,19 @@ impl Engine {
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
         let left = u64::from(current.descriptor.bytes - current.built);
         // The limit is a power of two up to 4096: no read crosses a 4 KiB boundary.
-        left.min(most - address % most) as u32
+        left.min(most - address % most).min(self.left_of_copy(index, current).into()) as u32
     }
 
     /// Why an H2C channel cannot send a read now, if so. It has a descriptor.
-    pub(super) fn read_waits(&self, index: usize, now_ps: u64) -> Option<Wait> {
-        (self.reads_ps(index) > now_ps).then_some(Wait::Tag)
+    pub(super) fn read_waits(&self, index: usize, current: &Current, now_ps: u64) -> Option<Wait> {
+        (self.reads_ps(index, current) > now_ps).then_some(Wait::Tag)
     }
 
     /// When an H2C channel may send its next read: it has a tag, and the staging memory has room
-    /// for a longest one. What is read is reserved there until the data have been taken.
-    /// `u64::MAX` for never as things are.
-    pub(super) fn reads_ps(&self, index: usize) -> u64 {
+    /// for a longest one. What is read is reserved there until the data have been taken; of a
+    /// copier in turn, what it has read before is in the card's memory. `u64::MAX` for never as
+    /// things are.
+    pub(super) fn reads_ps(&self, index: usize, current: &Current) -> u64 {
         let channel = &self.channels[index];
         let p = &self.parameters;
         let untaken = if channel.number == 0 { self.stream.length() } else { 0 };
@@ -53,7 +54,7 @@ impl Engine {
         // What is being drained may take up so much of it.
         let clocks = room / p.datapath_bytes;
         let room_ps = channel.drained_ps.saturating_sub(p.clocks_ps(clocks));
-        room_ps.max(self.tags.free_ps())
+        room_ps.max(self.tags.free_ps()).max(self.copies_ps(index, current))
     }
 
     /// Sends the next read of an H2C channel.
@@ -157,7 +158,7 @@ impl Engine {
     /// Whether the stream of an H2C channel leads to a channel, rather than being drained.
     pub(super) fn stream_is_routed(&self, index: usize) -> bool {
         let channel = &self.channels[index];
-        channel.number == 0 && self.user.feeds(StreamSource::H2c)
+        channel.number == 0 && self.user.feeds(StreamSource::H2c) && !self.in_memory(index)
     }
 
     /// Data that have come in order are in the stream from now on: their tags are free, and their
@@ -166,6 +167,7 @@ impl Engine {
         if self.channels[index].kind != Kind::H2c {
             return;
         }
+        let in_memory = self.in_memory(index);
         let is_routed = self.stream_is_routed(index);
         let is_checked = self.channels[index].number == 0;
         let seen_ps = now_ps + self.parameters.drain_ps();
@@ -173,7 +175,12 @@ impl Engine {
             let slot = *self.tags.get(tag);
             let data = self.tags.data(tag, slot.delivered);
             let bytes = data.len() as u32;
-            if is_routed {
+            if let Some(board) = self.board.as_mut().filter(|_| in_memory) {
+                if board.has_failed() {
+                    return;
+                }
+                board.take_in(data, now_ps);
+            } else if is_routed {
                 self.stream.push(data, now_ps);
             } else {
                 if is_checked {
@@ -186,10 +193,17 @@ impl Engine {
                 channel.drained_ps = begin_ps + p.clocks_ps(clocks);
             }
             self.tags.get_mut(tag).delivered += bytes;
-            self.note_delivered(index, bytes, now_ps);
+            // What goes to memory is delivered when it is there.
+            if !in_memory {
+                self.note_delivered(index, bytes, now_ps);
+            }
             if let Some(error) = slot.error {
                 let address = slot.address.wrapping_add(u64::from(slot.good));
-                self.stop(index, Fault { error, address }, now_ps);
+                let fault = Fault { error, address };
+                match self.board.as_mut().filter(|_| in_memory) {
+                    Some(board) => board.fail(fault, now_ps),
+                    None => self.stop(index, fault, now_ps),
+                }
                 return;
             }
             if !(self.tags.is_answered(tag) && slot.is_whole()) {
@@ -201,7 +215,7 @@ impl Engine {
     }
 
     /// Counts delivered bytes; descriptors that are delivered whole are complete.
-    fn note_delivered(&mut self, index: usize, bytes: u32, now_ps: u64) {
+    pub(super) fn note_delivered(&mut self, index: usize, bytes: u32, now_ps: u64) {
         let channel = &mut self.channels[index];
         channel.counters.bytes += u64::from(bytes);
         channel.unread_bytes -= bytes;
@@ -224,6 +238,7 @@ impl Engine {
     pub(super) fn stop(&mut self, index: usize, fault: Fault, now_ps: u64) {
         self.give_up_tags(index);
         self.channels[index].stop(fault);
+        self.forget_memory(index);
         self.command_stopped(index);
         self.channels[index].note_wait(None, now_ps, now_ps);
         self.wake = true;

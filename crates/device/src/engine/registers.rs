@@ -128,6 +128,7 @@ impl Engine {
             global::SIZES => {
                 global::sizes::TAGS.put(u32::from(p.tags))
                     | global::sizes::TABLE_ENTRIES.put(u32::from(p.table_descriptors))
+                    | global::sizes::CARD_MEMORY.put(u32::from(p.card_memory.is_some()))
             }
             global::MAX_WRITE => p.max_write_bytes,
             global::MAX_READ => p.max_read_bytes,
@@ -369,13 +370,15 @@ impl Engine {
             control::RELAXED_ORDERING,
             control::OVERSIZE,
         ]);
-        self.channels[index].control = value & kept;
+        let of_memory = if self.has_memory_mode(index) { control::CARD_MEMORY.mask() } else { 0 };
+        self.channels[index].control = value & (kept | of_memory);
         if control::RESTART.get(value) == 0 {
             return;
         }
         self.channels[index].control &= !control::RUN.mask();
         self.give_up_tags(index);
         self.channels[index].restart();
+        self.forget_memory(index);
         self.channels[index].note_wait(None, now_ps, now_ps);
         self.command_stopped(index);
         self.forget_table(index);

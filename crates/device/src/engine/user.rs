@@ -15,6 +15,8 @@ pub(super) enum Feed {
     Generator,
     /// What H2C channel 0 has read.
     Stream,
+    /// The card's memory.
+    Memory,
     Lane(usize),
     Nothing,
 }
@@ -92,7 +94,7 @@ impl User {
     }
 
     fn command_descriptor(&self) -> Descriptor {
-        Descriptor { address: self.command_address, bytes: self.command_bytes, control: 0 }
+        Descriptor { address: self.command_address, card: 0, bytes: self.command_bytes, control: 0 }
     }
 
     /// `command.start`. One that comes while another is worked off has no effect.

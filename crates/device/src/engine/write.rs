@@ -56,7 +56,7 @@ impl Engine {
         let address = target_address(&self.channels[index], current);
         let left = u64::from(current.descriptor.bytes - current.built);
         // The limit is a power of two up to 4096: no write crosses a 4 KiB boundary.
-        left.min(most - address % most) as u32
+        left.min(most - address % most).min(self.left_of_copy(index, current).into()) as u32
     }
 
     /// Bytes that a write channel can take from what feeds it.
@@ -65,6 +65,7 @@ impl Engine {
             Feed::Generator => u32::MAX,
             Feed::Stream => self.stream.ready(now_ps),
             Feed::Lane(lane) => self.lanes[lane].fifo.ready(now_ps),
+            Feed::Memory => self.board.as_ref().map_or(0, |board| board.ready(now_ps)),
             Feed::Nothing => 0,
         }
     }
@@ -73,12 +74,15 @@ impl Engine {
     /// read; `u64::MAX` for never as things are.
     pub(super) fn next_data_ps(&self, index: usize, current: &Current, now_ps: u64) -> u64 {
         if self.channels[index].kind == Kind::H2c {
-            let reads_ps = self.reads_ps(index);
+            let reads_ps = self.reads_ps(index, current);
             return if reads_ps > now_ps { reads_ps } else { u64::MAX };
         }
         match self.feed_of(index, current) {
             Feed::Stream => self.stream.next_ready_ps(now_ps),
             Feed::Lane(lane) => self.lanes[lane].fifo.next_ready_ps(now_ps),
+            Feed::Memory => {
+                self.board.as_ref().map_or(u64::MAX, |board| board.next_ready_ps(now_ps))
+            }
             Feed::Generator | Feed::Nothing => u64::MAX,
         }
     }
@@ -88,6 +92,9 @@ impl Engine {
         let channel = &self.channels[index];
         if current.origin == Origin::Ping || channel.number > 0 {
             return Feed::Generator;
+        }
+        if self.in_memory(index) {
+            return Feed::Memory;
         }
         self.user.feed(channel.kind, self.lanes.len())
     }
@@ -107,8 +114,18 @@ impl Engine {
                 return Some(Wait::Credit);
             }
         }
-        let available = self.available_bytes(self.feed_of(index, current), port.now_ps());
-        (available < bytes).then_some(Wait::Data)
+        self.write_lacks_data(index, current, port).then_some(Wait::Data)
+    }
+
+    /// Whether what feeds a write channel has too little for its next TLP.
+    pub(super) fn write_lacks_data(
+        &self,
+        index: usize,
+        current: &Current,
+        port: &DevicePort<'_>,
+    ) -> bool {
+        let bytes = self.next_write_bytes(index, current, port);
+        self.available_bytes(self.feed_of(index, current), port.now_ps()) < bytes
     }
 
     /// Sends the next TLP of a write channel.
@@ -124,7 +141,7 @@ impl Engine {
         let now_ps = port.now_ps();
         let whole_ps = self.occupy(&header, now_ps);
         let (channel, stream) = (&self.channels[index], &mut self.stream);
-        let lanes = &mut self.lanes;
+        let (lanes, board) = (&mut self.lanes, &mut self.board);
         let (seed, generated) = (self.user.generator_seed, channel.generated);
         let skip = (address & 3) as usize;
         port.send(header, |payload| {
@@ -137,6 +154,7 @@ impl Engine {
                 Feed::Generator => pattern::fill(seed, generated, data),
                 Feed::Stream => stream.pop(data),
                 Feed::Lane(lane) => lanes[lane].take_out(data, now_ps),
+                Feed::Memory => board.iter_mut().for_each(|board| board.take_out(data)),
                 Feed::Nothing => {}
             }
         });
@@ -155,8 +173,10 @@ impl Engine {
         if current.built == current.descriptor.bytes {
             self.written(index, current, whole_ps);
         }
-        if let Feed::Lane(_) = feed {
-            self.take_stalled(port);
+        match (feed, &mut self.board) {
+            (Feed::Lane(_), _) => self.take_stalled(port),
+            (Feed::Memory, Some(board)) => board.taken_out(now_ps, whole_ps),
+            _ => {}
         }
     }
 }

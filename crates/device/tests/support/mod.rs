@@ -54,6 +54,7 @@ pub fn own() -> EngineParameters {
         staging_bytes: 65536,
         table_descriptors: 1024,
         fetch_batch: 16,
+        card_memory: None,
     }
 }
 

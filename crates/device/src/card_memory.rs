@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory of an engine's card (`docs/engine.md`, "The card's memory"): what it holds, and how
+//! long an access takes over AXI4 into DRAM. The engine's side of it is `engine/memory.rs`.
+
+use crosslane_fabric::Memory;
+use crosslane_pcie::units::Picoseconds;
+
+use crate::parameters::{ParameterError, SECOND, power_of_two, within};
+
+/// An AXI4 burst never crosses a multiple of this many bytes (AMBA AXI4, A3.4.1).
+const AXI_BOUNDARY_BYTES: u64 = 4096;
+const US: u64 = 1_000_000;
+
+/// How DRAM is built and how fast it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DramParameters {
+    /// Bytes of its data bus, a power of two from 1 to 128.
+    pub bus_bytes: u32,
+    /// Its clock, 1 ps to 1 us: two transfers each.
+    pub clock: Picoseconds,
+    /// Transfers of a burst, 2 to 64, a power of two.
+    pub burst_transfers: u32,
+    /// Bytes of a row over the whole bus, a power of two of at least a burst, up to 1 MiB.
+    pub row_bytes: u32,
+    /// From one row to another: precharge and activate, up to 1 us and a quarter of the interval.
+    pub row_change: Picoseconds,
+    /// From one refresh to the next, 100 ns to 1 s; 0: none.
+    pub refresh_interval: Picoseconds,
+    /// What a refresh takes, up to half of the interval.
+    pub refresh: Picoseconds,
+}
+
+/// How the engine's data go between PCI Express and the card's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copying {
+    /// Both at once, as this project's engine.
+    Overlapped,
+    /// A copier on AXI (a *CDMA*): it reads a burst, and when it has all of it writes it, and when
+    /// that is done reads the next.
+    InTurn {
+        /// Clocks of AXI between the end of the one and the beginning of the other, up to 1024.
+        turnaround_clocks: u32,
+    },
+}
+
+/// How the memory of a card is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CardMemoryParameters {
+    /// Bytes that there are, a power of two from 4 KiB to 1 TiB.
+    pub bytes: u64,
+    /// Bytes of the AXI data bus, a power of two from 1 to 128.
+    pub axi_bytes: u32,
+    /// Clock of AXI, 1 ps to 1 us: a beat each.
+    pub axi_clock: Picoseconds,
+    /// Longest burst on AXI, beats, a power of two from 1 to 256. It is never longer than 4 KiB.
+    pub burst_beats: u32,
+    /// From a read on AXI to its first data, beside the transfers of the DRAM, up to 1 s.
+    pub read_latency: Picoseconds,
+    /// From the last beat of a write to its confirmation, up to 1 s.
+    pub write_latency: Picoseconds,
+    /// Whether the two sides overlap.
+    pub copying: Copying,
+    /// The memory itself.
+    pub dram: DramParameters,
+}
+
+impl CardMemoryParameters {
+    /// Longest burst, bytes.
+    #[must_use]
+    pub fn burst_bytes(&self) -> u32 {
+        (self.burst_beats * self.axi_bytes).min(AXI_BOUNDARY_BYTES as u32)
+    }
+
+    /// Whether a memory can be built like this.
+    ///
+    /// # Errors
+    /// The first field that is out of its bounds.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        power_of_two("bytes", self.bytes, 4096, 1 << 40)?;
+        power_of_two("axi_bytes", u64::from(self.axi_bytes), 1, 128)?;
+        within("axi_clock (ps)", self.axi_clock.0, 1, US)?;
+        power_of_two("burst_beats", u64::from(self.burst_beats), 1, 256)?;
+        within("read_latency (ps)", self.read_latency.0, 0, SECOND)?;
+        within("write_latency (ps)", self.write_latency.0, 0, SECOND)?;
+        if let Copying::InTurn { turnaround_clocks } = self.copying {
+            within("turnaround_clocks", u64::from(turnaround_clocks), 0, 1024)?;
+        }
+        let dram = &self.dram;
+        power_of_two("dram_bus_bytes", u64::from(dram.bus_bytes), 1, 128)?;
+        within("dram_clock (ps)", dram.clock.0, 1, US)?;
+        power_of_two("dram_burst_transfers", u64::from(dram.burst_transfers), 2, 64)?;
+        let least = u64::from(dram.bus_bytes * dram.burst_transfers);
+        power_of_two("dram_row_bytes", u64::from(dram.row_bytes), least, 1 << 20)?;
+        within("dram_row_change (ps)", dram.row_change.0, 0, US)?;
+        let interval_ps = dram.refresh_interval.0;
+        if interval_ps > 0 {
+            within("dram_refresh_interval (ps)", interval_ps, US / 10, SECOND)?;
+            // Time must be left for accesses: more than any DRAM needs for either.
+            within("dram_row_change (ps)", dram.row_change.0, 0, interval_ps / 4)?;
+        }
+        within("dram_refresh (ps)", dram.refresh.0, 0, interval_ps / 2)
+    }
+}
+
+/// When an access crosses the data bus of the DRAM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Crossing {
+    /// Its first burst is over.
+    first_ps: u64,
+    /// Its last one is.
+    end_ps: u64,
+}
+
+/// DRAM behind its controller, which works accesses off in order.
+struct Dram {
+    parameters: DramParameters,
+    free_ps: u64,
+    open_row: Option<u64>,
+}
+
+impl Dram {
+    /// Bursts that the bytes lie in, and rows.
+    fn extent(&self, address: u64, bytes: u64) -> (u64, u64, u64) {
+        let p = &self.parameters;
+        let last = address + bytes.max(1) - 1;
+        let burst_bytes = u64::from(p.bus_bytes * p.burst_transfers);
+        let row_bytes = u64::from(p.row_bytes);
+        (last / burst_bytes - address / burst_bytes + 1, address / row_bytes, last / row_bytes)
+    }
+
+    fn access(&mut self, from_ps: u64, address: u64, bytes: u64) -> Crossing {
+        let p = self.parameters;
+        let start_ps = from_ps.max(self.free_ps);
+        let interval_ps = p.refresh_interval.0;
+        // A refresh closes all rows.
+        if interval_ps > 0 && start_ps / interval_ps != self.free_ps / interval_ps {
+            self.open_row = None;
+        }
+        let (bursts, first_row, last_row) = self.extent(address, bytes);
+        let is_open = self.open_row == Some(first_row);
+        let burst_ps = u64::from(p.burst_transfers) * p.clock.0 / 2;
+        let opening_ps = if is_open { 0 } else { p.row_change.0 };
+        let first_ps = self.work(start_ps, opening_ps + burst_ps);
+        let rest_ps = (bursts - 1) * burst_ps + (last_row - first_row) * p.row_change.0;
+        let end_ps = self.work(first_ps, rest_ps);
+        self.open_row = Some(last_row);
+        self.free_ps = end_ps;
+        Crossing { first_ps, end_ps }
+    }
+
+    /// The end of so much work from a time on, with the refreshes that come between.
+    fn work(&self, from_ps: u64, work_ps: u64) -> u64 {
+        let p = &self.parameters;
+        let interval_ps = p.refresh_interval.0;
+        if interval_ps == 0 {
+            return from_ps + work_ps;
+        }
+        let (mut at_ps, mut left_ps) = (from_ps, work_ps);
+        loop {
+            let turn = at_ps / interval_ps;
+            // The first is one interval after the beginning of time.
+            if turn > 0 {
+                at_ps = at_ps.max(turn * interval_ps + p.refresh.0);
+            }
+            let next_ps = (turn + 1) * interval_ps;
+            if at_ps + left_ps <= next_ps {
+                return at_ps + left_ps;
+            }
+            // The row has to be opened again.
+            left_ps = left_ps - (next_ps - at_ps) + p.row_change.0;
+            at_ps = next_ps;
+        }
+    }
+}
+
+/// A burst that the memory refuses: it has no such address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Where the burst begins.
+    pub address: u64,
+    /// Bytes of the access before it.
+    pub before: u32,
+    /// When what was before it is confirmed, or has come, and the refusal has.
+    pub at_ps: u64,
+}
+
+/// The memory of a card and its AXI ports, one for each direction.
+pub(crate) struct CardMemory {
+    pub parameters: CardMemoryParameters,
+    dram: Dram,
+    memory: Memory,
+    /// When the data bus of each direction is free.
+    write_free_ps: u64,
+    read_free_ps: u64,
+    /// When the next read may be asked for.
+    request_free_ps: u64,
+}
+
+impl CardMemory {
+    pub fn new(parameters: CardMemoryParameters) -> Self {
+        Self {
+            parameters,
+            dram: Dram { parameters: parameters.dram, free_ps: 0, open_row: None },
+            memory: Memory::new(),
+            write_free_ps: 0,
+            read_free_ps: 0,
+            request_free_ps: 0,
+        }
+    }
+
+    /// So many clocks of AXI.
+    pub fn clocks_ps(&self, clocks: u32) -> u64 {
+        u64::from(clocks) * self.parameters.axi_clock.0
+    }
+
+    /// The next clock edge of AXI.
+    fn edge_ps(&self, time_ps: u64) -> u64 {
+        time_ps.next_multiple_of(self.parameters.axi_clock.0)
+    }
+
+    /// Bytes from an address to the end of its burst.
+    pub fn to_burst_end(&self, address: u64) -> u32 {
+        let burst_bytes = u64::from(self.parameters.burst_bytes());
+        (burst_bytes - address % burst_bytes) as u32
+    }
+
+    fn beats(&self, address: u64, bytes: u64) -> u64 {
+        let beat = u64::from(self.parameters.axi_bytes);
+        (address + bytes - 1) / beat - address / beat + 1
+    }
+
+    fn has(&self, address: u64, bytes: u64) -> bool {
+        address.checked_add(bytes).is_some_and(|end| end <= self.parameters.bytes)
+    }
+
+    /// Writes bytes that are there from a time on, in bursts. Returns when the last one is
+    /// confirmed.
+    pub fn write(&mut self, from_ps: u64, address: u64, data: &[u8]) -> Result<u64, Refused> {
+        let (mut done, mut confirmed_ps) = (0, from_ps);
+        let latency_ps = self.parameters.write_latency.0;
+        while done < data.len() {
+            let at = address.wrapping_add(done as u64);
+            let bytes = (data.len() - done).min(self.to_burst_end(at) as usize);
+            let begin_ps = self.edge_ps(from_ps.max(self.write_free_ps));
+            let data_ps = begin_ps + self.beats(at, bytes as u64) * self.parameters.axi_clock.0;
+            self.write_free_ps = data_ps;
+            if !self.has(at, bytes as u64) {
+                let at_ps = confirmed_ps.max(data_ps + latency_ps);
+                return Err(Refused { address: at, before: done as u32, at_ps });
+            }
+            let crossing =
+                self.dram.access(begin_ps + self.parameters.axi_clock.0, at, bytes as u64);
+            confirmed_ps = confirmed_ps.max(data_ps.max(crossing.end_ps) + latency_ps);
+            self.memory.write(at, &data[done..done + bytes]);
+            done += bytes;
+        }
+        Ok(confirmed_ps)
+    }
+
+    /// Reads bytes of one burst, asked for from a time on. Returns when the last has come.
+    pub fn read(&mut self, from_ps: u64, address: u64, out: &mut [u8]) -> Result<u64, Refused> {
+        let (bytes, p) = (out.len() as u64, self.parameters);
+        let asked_ps = self.edge_ps(from_ps.max(self.request_free_ps));
+        self.request_free_ps = asked_ps + p.axi_clock.0;
+        let there_ps = asked_ps + p.read_latency.0;
+        if !self.has(address, bytes) {
+            let at_ps = there_ps.max(self.read_free_ps);
+            return Err(Refused { address, before: 0, at_ps });
+        }
+        let crossing = self.dram.access(there_ps, address, bytes);
+        let begin_ps = self.edge_ps(crossing.first_ps.max(self.read_free_ps));
+        let beats_ps = self.beats(address, bytes) * p.axi_clock.0;
+        let end_ps = (begin_ps + beats_ps).max(self.edge_ps(crossing.end_ps));
+        self.read_free_ps = end_ps;
+        self.memory.read(address, out);
+        Ok(end_ps)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The board of the kc705 document: 64 bits at 1600 MT/s behind 256 bits at 100 MHz.
+    fn parameters() -> CardMemoryParameters {
+        CardMemoryParameters {
+            bytes: 1 << 30,
+            axi_bytes: 32,
+            axi_clock: Picoseconds::from_ns(10),
+            burst_beats: 16,
+            read_latency: Picoseconds::from_ns(100),
+            write_latency: Picoseconds::from_ns(60),
+            copying: Copying::Overlapped,
+            dram: DramParameters {
+                bus_bytes: 8,
+                clock: Picoseconds(1250),
+                burst_transfers: 8,
+                row_bytes: 8192,
+                row_change: Picoseconds(27_500),
+                refresh_interval: Picoseconds::from_ns(7800),
+                refresh: Picoseconds::from_ns(110),
+            },
+        }
+    }
+
+    fn dram() -> Dram {
+        Dram { parameters: parameters().dram, free_ps: 0, open_row: None }
+    }
+
+    #[test]
+    fn a_burst_of_dram_takes_its_transfers_and_a_row_is_opened_once() {
+        let mut dram = dram();
+        // 64 B in 8 transfers of 625 ps, behind the row's 27.5 ns.
+        let first = dram.access(0, 0, 64);
+        assert_eq!(first, Crossing { first_ps: 32_500, end_ps: 32_500 });
+        // The same row: 512 B are 8 bursts of 5 ns.
+        let next = dram.access(0, 64, 512);
+        assert_eq!(next, Crossing { first_ps: 37_500, end_ps: 72_500 });
+        // 2 B at the seam of two bursts take both; another row takes its opening.
+        assert_eq!(dram.access(100_000, 8192 + 63, 2).end_ps, 137_500);
+        // Over the seam of two rows: the second is opened on the way.
+        assert_eq!(dram.access(200_000, 16_384 - 64, 128).end_ps, 237_500);
+    }
+
+    #[test]
+    fn a_refresh_holds_accesses_up_and_closes_the_row() {
+        let interval_ps = 7_800_000;
+        // Begun within the refresh: it waits for its end, and opens the row.
+        let mut dram = dram();
+        dram.access(0, 0, 64);
+        assert_eq!(dram.access(interval_ps + 10_000, 0, 64).end_ps, interval_ps + 142_500);
+        // Begun 20 ns before: 4 bursts of 8 are done, the rest comes behind refresh and opening.
+        let mut dram = self::dram();
+        dram.access(interval_ps - 100_000, 0, 64);
+        let end_ps = dram.access(interval_ps - 20_000, 0, 512).end_ps;
+        assert_eq!(end_ps, interval_ps + 110_000 + 27_500 + 20_000);
+        // Without refresh nothing holds it up.
+        let mut dram = self::dram();
+        dram.parameters.refresh_interval = Picoseconds::ZERO;
+        assert_eq!(dram.access(interval_ps + 10_000, 0, 64).end_ps, interval_ps + 42_500);
+    }
+
+    #[test]
+    fn the_dram_takes_what_its_bus_does_less_refreshes_and_rows() {
+        let mut dram = dram();
+        let bytes = 1 << 22;
+        let end_ps = dram.access(0, 0, bytes).end_ps;
+        // 0.3125 / 4 ns a byte, 27.5 ns each 8 KiB, 137.5 ns each 7.8 us.
+        let work_ps = bytes / 64 * 5_000 + bytes / 8192 * 27_500;
+        let refreshes = end_ps / 7_800_000;
+        assert_eq!(end_ps, work_ps + refreshes * 137_500);
+        assert_eq!(refreshes, 44);
+    }
+
+    #[test]
+    fn axi_takes_a_beat_a_clock_and_bursts_end_at_their_multiples() {
+        let mut memory = CardMemory::new(parameters());
+        // 512 B in 16 beats from the next edge on; the DRAM is done before.
+        let data: Vec<u8> = (0..1024).map(|n| n as u8).collect();
+        assert_eq!(memory.write(3, 0, &data[..512]), Ok(10_000 + 160_000 + 60_000));
+        // 1 KiB from 16 on: 496 B touch 16 beats, then 512 B, then 16 B.
+        // The last beat's burst of DRAM ends 5 ns behind it.
+        let end_ps = 500_000 + 33 * 10_000 + 5_000;
+        assert_eq!(memory.write(500_000, 16, &data), Ok(end_ps + 60_000));
+        let mut back = [0; 512];
+        // The row is open: 100 ns, a burst of 5 ns, the edge behind it, 16 beats.
+        assert_eq!(memory.read(2_000_000, 0, &mut back), Ok(2_000_000 + 110_000 + 160_000));
+        assert_eq!((&back[..16], &back[16..]), (&data[..16], &data[..496]));
+        // Two reads at once: their data follow each other without a gap.
+        memory.read(3_000_000, 0, &mut back).unwrap();
+        assert_eq!(memory.read(3_000_000, 512, &mut back), Ok(3_000_000 + 110_000 + 320_000));
+    }
+
+    #[test]
+    fn a_narrow_bus_makes_the_time() {
+        let narrow = CardMemoryParameters { axi_bytes: 8, ..parameters() };
+        let mut memory = CardMemory::new(narrow);
+        assert_eq!(memory.write(0, 0, &[1; 4096]), Ok(512 * 10_000 + 60_000));
+        assert_eq!((narrow.burst_bytes(), parameters().burst_bytes()), (128, 512));
+        let long = CardMemoryParameters { burst_beats: 256, ..parameters() };
+        assert_eq!(long.burst_bytes(), 4096);
+    }
+
+    #[test]
+    fn addresses_that_are_not_there_are_refused_at_their_burst() {
+        let mut memory = CardMemory::new(CardMemoryParameters { bytes: 4096, ..parameters() });
+        let refused = memory.write(0, 3584, &[1; 1024]).unwrap_err();
+        assert_eq!((refused.address, refused.before), (4096, 512));
+        assert_eq!(refused.at_ps, 320_000 + 60_000);
+        assert!(memory.read(0, u64::MAX - 1, &mut [0; 4]).is_err());
+        assert!(memory.read(0, 4095, &mut [0; 1]).is_ok());
+    }
+
+    #[test]
+    fn parameters_are_checked() {
+        assert_eq!(parameters().check(), Ok(()));
+        let bad = |change: fn(&mut CardMemoryParameters)| {
+            let mut changed = parameters();
+            change(&mut changed);
+            changed.check().unwrap_err().to_string()
+        };
+        assert_eq!(bad(|p| p.axi_bytes = 24), "axi_bytes of 24 is not a power of two");
+        assert_eq!(bad(|p| p.burst_beats = 512), "burst_beats of 512 is not between 1 and 256");
+        assert!(bad(|p| p.dram.row_bytes = 32).starts_with("dram_row_bytes of 32"));
+        assert!(bad(|p| p.dram.refresh.0 = 4_000_000).starts_with("dram_refresh (ps)"));
+        let often = |p: &mut CardMemoryParameters| p.dram.refresh_interval.0 = 2;
+        assert!(bad(often).starts_with("dram_refresh_interval (ps) of 2"));
+        let slow = |p: &mut CardMemoryParameters| {
+            (p.dram.refresh_interval.0, p.dram.refresh.0) = (100_000, 0);
+        };
+        assert!(bad(slow).starts_with("dram_row_change (ps) of 27500"));
+        let turn = |p: &mut CardMemoryParameters| {
+            p.copying = Copying::InTurn { turnaround_clocks: 2000 };
+        };
+        assert!(bad(turn).starts_with("turnaround_clocks of 2000"));
+    }
+}

@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory-mapped mode (`docs/engine.md`, "The card's memory"): what H2C channel 0 has read goes to
+//! addresses of the card's memory, and what C2H channel 0 writes comes from there.
+
+use std::collections::VecDeque;
+
+use crosslane_fabric::DevicePort;
+use crosslane_regs::engine::ChannelError;
+use crosslane_regs::engine::channel::control;
+
+use super::Engine;
+use super::channel::{Current, Descriptor, Fault, Kind};
+use crate::card_memory::{CardMemory, CardMemoryParameters, Copying};
+
+/// What C2H reads ahead at most, bytes.
+const AHEAD_BYTES: usize = 8192;
+
+/// Where the data of a descriptor go that has been taken up.
+struct Place {
+    /// Card address of the next byte to be written.
+    address: u64,
+    /// Bytes of the descriptor before it, and from it on.
+    done: u32,
+    left: u32,
+}
+
+/// What the memory says of what was written.
+enum Confirmed {
+    Bytes(u32),
+    /// Here it ends: the memory refused it, or the bus did.
+    Fault(Fault),
+}
+
+/// H2C: data on their way into the memory.
+#[derive(Default)]
+struct Writing {
+    places: VecDeque<Place>,
+    /// What has come of the next burst.
+    gathered: Vec<u8>,
+    /// In order, with the time.
+    confirmed: VecDeque<(u64, Confirmed)>,
+    /// Nothing is written any more.
+    has_failed: bool,
+    /// Copying in turn: the next burst is read from here on.
+    turn_ps: u64,
+}
+
+/// C2H: data that have been read ahead.
+#[derive(Default)]
+struct Ahead {
+    /// The descriptor that is read, absolute, and bytes of it that were asked for.
+    number: u32,
+    offset: u32,
+    data: VecDeque<u8>,
+    /// What has not come yet, and when it does.
+    arriving: VecDeque<(u64, u32)>,
+    /// The memory has refused what follows, and when that was known.
+    failed_ps: Option<u64>,
+    /// Copying in turn: the next burst is read from here on.
+    turn_ps: u64,
+}
+
+impl Ahead {
+    fn ready(&self, now_ps: u64) -> u32 {
+        let later = self.arriving.iter().filter(|(at_ps, _)| *at_ps > now_ps);
+        self.data.len() as u32 - later.map(|(_, bytes)| bytes).sum::<u32>()
+    }
+
+    fn next_ps(&self, now_ps: u64) -> u64 {
+        let arriving = self.arriving.iter().map(|(at_ps, _)| *at_ps);
+        let times = arriving.chain(self.failed_ps).chain([self.turn_ps]);
+        times.filter(|at_ps| *at_ps > now_ps).min().unwrap_or(u64::MAX)
+    }
+}
+
+/// The card's memory, and what is under way between it and the channels.
+pub(super) struct Board {
+    memory: CardMemory,
+    writing: Writing,
+    ahead: Ahead,
+}
+
+impl Board {
+    pub fn new(parameters: CardMemoryParameters) -> Self {
+        let (writing, ahead) = (Writing::default(), Ahead::default());
+        Self { memory: CardMemory::new(parameters), writing, ahead }
+    }
+
+    /// Longest burst of a copier that reads and writes in turn, and the time between the two.
+    fn in_turn(&self) -> Option<(u32, u64)> {
+        match self.memory.parameters.copying {
+            Copying::Overlapped => None,
+            Copying::InTurn { turnaround_clocks } => {
+                let turnaround_ps = self.memory.clocks_ps(turnaround_clocks);
+                Some((self.memory.parameters.burst_bytes(), turnaround_ps))
+            }
+        }
+    }
+
+    /// Forgets what is under way for a channel; bursts that were begun are done.
+    pub fn forget(&mut self, kind: Kind) {
+        match kind {
+            Kind::H2c => self.writing = Writing::default(),
+            Kind::C2h => self.ahead = Ahead::default(),
+            Kind::Peer => {}
+        }
+    }
+
+    /// An H2C descriptor is taken up.
+    pub fn begin(&mut self, descriptor: Descriptor) {
+        let Descriptor { card, bytes, .. } = descriptor;
+        self.writing.places.push_back(Place { address: card, done: 0, left: bytes });
+    }
+
+    /// Whether nothing more is taken: something before it has failed.
+    pub fn has_failed(&self) -> bool {
+        self.writing.has_failed
+    }
+
+    /// Takes data that have been read, in order. They are written a burst at a time.
+    pub fn take_in(&mut self, mut data: &[u8], now_ps: u64) {
+        while let Some(place) = self.writing.places.front()
+            && !data.is_empty()
+            && !self.writing.has_failed
+        {
+            let burst = match self.in_turn() {
+                Some((burst_bytes, _)) => burst_bytes - place.done % burst_bytes,
+                None => self.memory.to_burst_end(place.address),
+            };
+            let burst = burst.min(place.left) as usize;
+            let count = data.len().min(burst - self.writing.gathered.len());
+            let (now, later) = data.split_at(count);
+            self.writing.gathered.extend_from_slice(now);
+            data = later;
+            if self.writing.gathered.len() == burst {
+                self.write(now_ps);
+            }
+        }
+    }
+
+    /// Writes what has been gathered.
+    fn write(&mut self, now_ps: u64) {
+        let Some(place) = self.writing.places.front() else { return };
+        let from_ps = now_ps + self.in_turn().map_or(0, |(_, turnaround_ps)| turnaround_ps);
+        let data = std::mem::take(&mut self.writing.gathered);
+        if data.is_empty() {
+            return;
+        }
+        match self.memory.write(from_ps, place.address, &data) {
+            Ok(at_ps) => self.confirm(at_ps, Confirmed::Bytes(data.len() as u32)),
+            Err(refused) => {
+                self.confirm(refused.at_ps, Confirmed::Bytes(refused.before));
+                let (error, address) = (ChannelError::CardMemory, refused.address);
+                self.confirm(refused.at_ps, Confirmed::Fault(Fault { error, address }));
+            }
+        }
+        let bytes = data.len() as u32;
+        let Some(place) = self.writing.places.front_mut() else { return };
+        place.address = place.address.wrapping_add(u64::from(bytes));
+        (place.done, place.left) = (place.done + bytes, place.left - bytes);
+        if place.left == 0 {
+            self.writing.places.pop_front();
+        }
+        // The buffer is of use again.
+        self.writing.gathered = data;
+        self.writing.gathered.clear();
+    }
+
+    /// The bus has failed: what came before it is written.
+    pub fn fail(&mut self, fault: Fault, now_ps: u64) {
+        self.write(now_ps);
+        if !self.writing.has_failed {
+            self.confirm(now_ps, Confirmed::Fault(fault));
+        }
+    }
+
+    /// Notes what is confirmed at a time, behind all before it.
+    fn confirm(&mut self, at_ps: u64, confirmed: Confirmed) {
+        let before_ps = self.writing.confirmed.back().map_or(0, |(at_ps, _)| *at_ps);
+        self.writing.has_failed |= matches!(confirmed, Confirmed::Fault(_));
+        self.writing.confirmed.push_back((at_ps.max(before_ps), confirmed));
+    }
+
+    /// The next of what is confirmed by now.
+    fn next_confirmed(&mut self, now_ps: u64) -> Option<Confirmed> {
+        let (at_ps, _) = self.writing.confirmed.front()?;
+        if *at_ps > now_ps {
+            return None;
+        }
+        self.writing.turn_ps = self.in_turn().map_or(0, |(_, turnaround_ps)| at_ps + turnaround_ps);
+        self.writing.confirmed.pop_front().map(|(_, confirmed)| confirmed)
+    }
+
+    /// Bytes for C2H that have come.
+    pub fn ready(&self, now_ps: u64) -> u32 {
+        self.ahead.ready(now_ps)
+    }
+
+    /// When more of them may have come; `u64::MAX` for never as things are.
+    pub fn next_ready_ps(&self, now_ps: u64) -> u64 {
+        self.ahead.next_ps(now_ps)
+    }
+
+    /// Takes out the oldest bytes for C2H; so many are there.
+    pub fn take_out(&mut self, out: &mut [u8]) {
+        let oldest = self.ahead.data.drain(..out.len());
+        for (to, from) in out.iter_mut().zip(oldest) {
+            *to = from;
+        }
+    }
+
+    /// A TLP with bytes that were taken out is handed on whole at this time.
+    pub fn taken_out(&mut self, now_ps: u64, whole_ps: u64) {
+        self.ahead.arriving.retain(|(at_ps, _)| *at_ps > now_ps);
+        if let Some((_, turnaround_ps)) = self.in_turn()
+            && self.ahead.data.is_empty()
+        {
+            self.ahead.turn_ps = whole_ps + turnaround_ps;
+        }
+    }
+
+    /// Reads ahead of a descriptor what there is room for. Returns whether all of it has been
+    /// asked for.
+    fn read_ahead(&mut self, descriptor: Descriptor, now_ps: u64) -> bool {
+        let in_turn = self.in_turn();
+        loop {
+            let left = descriptor.bytes - self.ahead.offset;
+            if left == 0 {
+                return true;
+            }
+            let address = descriptor.card.wrapping_add(u64::from(self.ahead.offset));
+            let (bytes, has_room) = match in_turn {
+                Some((burst_bytes, _)) => {
+                    let bytes = left.min(burst_bytes - self.ahead.offset % burst_bytes);
+                    (bytes, self.ahead.data.is_empty() && self.ahead.turn_ps <= now_ps)
+                }
+                None => {
+                    let bytes = left.min(self.memory.to_burst_end(address));
+                    (bytes, self.ahead.data.len() + bytes as usize <= AHEAD_BYTES)
+                }
+            };
+            if !has_room || self.ahead.failed_ps.is_some() {
+                return false;
+            }
+            self.read(address, bytes, now_ps);
+            self.ahead.offset += bytes;
+        }
+    }
+
+    /// Reads bytes, in one burst or, where a copier takes what it reads for one, in more.
+    fn read(&mut self, address: u64, bytes: u32, now_ps: u64) {
+        let turnaround_ps = self.in_turn().map_or(0, |(_, turnaround_ps)| turnaround_ps);
+        let (mut done, mut end_ps) = (0, now_ps);
+        while done < bytes {
+            let at = address.wrapping_add(u64::from(done));
+            let part = (bytes - done).min(self.memory.to_burst_end(at));
+            let mut data = vec![0; part as usize];
+            match self.memory.read(now_ps, at, &mut data) {
+                Ok(at_ps) => end_ps = end_ps.max(at_ps),
+                Err(refused) => {
+                    self.ahead.failed_ps = Some(refused.at_ps.max(end_ps));
+                    break;
+                }
+            }
+            self.ahead.data.extend(data);
+            done += part;
+        }
+        let before_ps = self.ahead.arriving.back().map_or(0, |(at_ps, _)| *at_ps);
+        self.ahead.arriving.push_back((before_ps.max(end_ps + turnaround_ps), done));
+    }
+}
+
+impl Engine {
+    /// Whether the data of a channel are in the card's memory.
+    pub(super) fn in_memory(&self, index: usize) -> bool {
+        let channel = &self.channels[index];
+        self.has_memory_mode(index) && control::CARD_MEMORY.get(channel.control) != 0
+    }
+
+    /// Whether they can be.
+    pub(super) fn has_memory_mode(&self, index: usize) -> bool {
+        let channel = &self.channels[index];
+        self.board.is_some() && channel.number == 0 && channel.kind != Kind::Peer
+    }
+
+    /// A channel has stopped or restarts.
+    pub(super) fn forget_memory(&mut self, index: usize) {
+        let channel = &self.channels[index];
+        if channel.number == 0
+            && let Some(board) = &mut self.board
+        {
+            board.forget(channel.kind);
+        }
+    }
+
+    /// Bytes to the end of the burst of a copier in turn: no TLP is longer.
+    pub(super) fn left_of_copy(&self, index: usize, current: &Current) -> u32 {
+        let in_turn =
+            self.board.as_ref().filter(|_| self.in_memory(index)).and_then(Board::in_turn);
+        in_turn.map_or(u32::MAX, |(burst_bytes, _)| burst_bytes - current.built % burst_bytes)
+    }
+
+    /// When an H2C channel may send its next read as far as its copier goes: what it has read
+    /// before is in the memory. `u64::MAX` for never as things are.
+    pub(super) fn copies_ps(&self, index: usize, current: &Current) -> u64 {
+        let Some(board) = self.board.as_ref().filter(|_| self.in_memory(index)) else { return 0 };
+        match board.in_turn() {
+            Some((burst_bytes, _)) if current.built.is_multiple_of(burst_bytes) => {
+                let is_written = self.channels[index].unread_bytes == 0;
+                if is_written { board.writing.turn_ps } else { u64::MAX }
+            }
+            _ => 0,
+        }
+    }
+
+    /// When the memory confirms the next bytes that H2C has written; `u64::MAX` for none.
+    pub(super) fn next_confirmed_ps(&self) -> u64 {
+        let next = self.board.as_ref().and_then(|board| board.writing.confirmed.front());
+        next.map_or(u64::MAX, |(at_ps, _)| *at_ps)
+    }
+
+    /// What the memory has confirmed by now is moved.
+    pub(super) fn settle_memory(&mut self, now_ps: u64) {
+        let index = self.index(Kind::H2c, 0);
+        while let Some(confirmed) =
+            self.board.as_mut().and_then(|board| board.next_confirmed(now_ps))
+        {
+            match confirmed {
+                Confirmed::Bytes(bytes) => self.note_delivered(index, bytes, now_ps),
+                Confirmed::Fault(fault) => self.stop(index, fault, now_ps),
+            }
+        }
+    }
+
+    /// Reads ahead for a C2H channel, and stops it where what it needs next does not come.
+    pub(super) fn look_ahead(&mut self, index: usize, port: &DevicePort<'_>) {
+        if self.channels[index].kind != Kind::C2h
+            || !self.in_memory(index)
+            || !self.channels[index].is_running()
+        {
+            return;
+        }
+        let now_ps = port.now_ps();
+        while let Some(board) = &mut self.board {
+            let number = board.ahead.number;
+            let channel = &self.channels[index];
+            let ahead = number.wrapping_sub(channel.begun);
+            let descriptor = match channel.current {
+                Some(current) if ahead == u32::MAX => Some(current.descriptor),
+                _ => channel.waiting.get(ahead as usize).map(|(descriptor, _)| *descriptor),
+            };
+            let Some(descriptor) = descriptor.filter(|it| it.bytes > 0) else { break };
+            if !board.read_ahead(descriptor, now_ps) {
+                break;
+            }
+            (board.ahead.number, board.ahead.offset) = (number.wrapping_add(1), 0);
+        }
+        let has_failed = |board: &Board| board.ahead.failed_ps.is_some_and(|at_ps| at_ps <= now_ps);
+        if self.board.as_ref().is_some_and(has_failed)
+            && let Some(current) = self.channels[index].current
+            && self.write_lacks_data(index, &current, port)
+        {
+            let address = self.channels[index].next_address();
+            self.stop(index, Fault { error: ChannelError::CardMemory, address }, now_ps);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::card_memory::DramParameters;
+    use crosslane_pcie::units::Picoseconds;
+
+    /// 256 bits at 100 MHz before a DRAM that opens no rows and refreshes nothing.
+    fn board(copying: Copying) -> Board {
+        let dram = DramParameters {
+            bus_bytes: 8,
+            clock: Picoseconds(1250),
+            burst_transfers: 8,
+            row_bytes: 8192,
+            row_change: Picoseconds::ZERO,
+            refresh_interval: Picoseconds::ZERO,
+            refresh: Picoseconds::ZERO,
+        };
+        Board::new(CardMemoryParameters {
+            bytes: 1 << 20,
+            axi_bytes: 32,
+            axi_clock: Picoseconds(10_000),
+            burst_beats: 16,
+            read_latency: Picoseconds(100_000),
+            write_latency: Picoseconds(60_000),
+            copying,
+            dram,
+        })
+    }
+
+    const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 5 };
+
+    fn descriptor(card: u64, bytes: u32) -> Descriptor {
+        Descriptor { address: 0, card, bytes, control: 0 }
+    }
+
+    fn confirmed(board: &Board) -> Vec<(u64, u32)> {
+        let times = board.writing.confirmed.iter().map(|(at_ps, what)| match what {
+            Confirmed::Bytes(bytes) => (*at_ps, *bytes),
+            Confirmed::Fault(_) => (*at_ps, u32::MAX),
+        });
+        times.collect()
+    }
+
+    #[test]
+    fn writes_that_overlap_take_a_beat_a_clock_from_the_first_data_on() {
+        let mut board = board(Copying::Overlapped);
+        board.begin(descriptor(0, 1024));
+        board.take_in(&[1; 256], 0);
+        assert_eq!(confirmed(&board), []);
+        board.take_in(&[1; 256], 50_000);
+        board.take_in(&[1; 512], 60_000);
+        // Each burst: 16 beats of 10 ns, 60 ns to the confirmation; the second behind the first.
+        assert_eq!(confirmed(&board), [(270_000, 512), (430_000, 512)]);
+    }
+
+    #[test]
+    fn a_copier_writes_a_burst_when_it_has_all_of_it_and_then_reads_on() {
+        let mut board = board(IN_TURN);
+        board.begin(descriptor(256, 1024));
+        board.take_in(&[1; 512], 1_000_000);
+        // 512 B from 256 on are two AXI bursts of 8 beats: 50 ns turnaround, 160 ns, 60 ns.
+        assert_eq!(confirmed(&board), [(1_270_000, 512)]);
+        assert!(board.next_confirmed(1_269_999).is_none());
+        assert!(board.next_confirmed(1_270_000).is_some());
+        // The next read may be sent 50 ns behind the confirmation.
+        assert_eq!(board.writing.turn_ps, 1_320_000);
+    }
+
+    #[test]
+    fn a_copier_offers_a_burst_when_it_has_all_of_it_and_reads_on_when_it_is_written() {
+        let mut board = board(IN_TURN);
+        assert!(!board.read_ahead(descriptor(0, 1024), 0));
+        // 100 ns and 5 ns to the first data, the edge behind it, 16 beats, 50 ns turnaround.
+        assert_eq!(board.next_ready_ps(0), 110_000 + 160_000 + 50_000);
+        assert_eq!((board.ready(319_999), board.ready(320_000)), (0, 512));
+        board.take_out(&mut [0; 256]);
+        board.taken_out(330_000, 340_000);
+        assert!(!board.read_ahead(descriptor(0, 1024), 340_000));
+        assert_eq!(board.ahead.offset, 512);
+        board.take_out(&mut [0; 256]);
+        board.taken_out(340_000, 350_000);
+        assert_eq!(board.next_ready_ps(340_000), 400_000);
+        assert!(!board.read_ahead(descriptor(0, 1024), 399_999));
+        assert_eq!(board.ahead.offset, 512);
+        // All of it is asked for; it is there 320 ns later.
+        assert!(board.read_ahead(descriptor(0, 1024), 400_000));
+        assert_eq!((board.ready(719_999), board.ready(720_000)), (0, 512));
+    }
+
+    #[test]
+    fn reads_ahead_overlap_and_stop_at_8_kib() {
+        let mut board = board(Copying::Overlapped);
+        assert!(!board.read_ahead(descriptor(0, 16_384), 0));
+        assert_eq!(board.ahead.offset, 8192);
+        // 256 beats behind the first burst's way.
+        assert_eq!(
+            (board.ready(110_000 + 2_559_999), board.ready(110_000 + 2_560_000)),
+            (7680, 8192)
+        );
+        board.take_out(&mut [0; 512]);
+        board.taken_out(3_000_000, 3_000_000);
+        assert!(!board.read_ahead(descriptor(0, 16_384), 3_000_000));
+        assert_eq!(board.ahead.offset, 8704);
+    }
+
+    #[test]
+    fn what_is_before_a_fault_is_written_first() {
+        let mut board = board(Copying::Overlapped);
+        board.begin(descriptor(0, 1024));
+        board.take_in(&[1; 100], 0);
+        let (error, address) = (ChannelError::Poisoned, 7);
+        board.fail(Fault { error, address }, 1_000);
+        // Four beats from the next edge on.
+        assert_eq!(confirmed(&board), [(110_000, 100), (110_000, u32::MAX)]);
+        assert!(board.has_failed());
+        board.forget(Kind::H2c);
+        assert!(!board.has_failed());
+    }
+}
