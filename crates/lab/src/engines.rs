@@ -72,6 +72,9 @@ fn card_of(
     if engine.descriptor_gap > Picoseconds::ZERO {
         return not_so("a gap follows each descriptor");
     }
+    if engine.card_memory.is_some() {
+        return not_so("the card has a memory");
+    }
     let bar1_bytes = endpoint.part.parameters.bars[1].map_or(0, |bar| bar.size_bytes);
     Ok(CardParameters {
         datapath_bytes: engine.datapath_bytes,

@@ -12,11 +12,16 @@ pub struct ShippedLab {
     pub text: &'static str,
 }
 
-const SHIPPED: [ShippedLab; 4] = [
+const SHIPPED: [ShippedLab; 5] = [
     ShippedLab {
         name: "aws-f1",
         summary: "A Xeon that stores into the memory of an F1 card, uncached and write-combined.",
         text: include_str!("../../../labs/aws-f1.toml"),
+    },
+    ShippedLab {
+        name: "kc705",
+        summary: "A desktop and a KC705 board: memory-mapped DMA to DDR3, Gen1 or Gen2, x1 or x4.",
+        text: include_str!("../../../labs/kc705.toml"),
     },
     ShippedLab {
         name: "minimal",

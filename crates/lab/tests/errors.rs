@@ -438,6 +438,48 @@ fn an_engine_that_cannot_be() {
 }
 
 #[test]
+fn a_card_memory_that_cannot_be() {
+    let changed = |from: &str, to: &str| {
+        let before = text("kc705");
+        assert!(before.contains(from), "{from} is not in the lab");
+        error_of(&before.replacen(from, to, 1))
+    };
+    for (from, to, at, sentence) in [
+        ("axi_bytes = { value = 32", "axi_bytes = { value = 24", "24", "not a power of two"),
+        ("axi_bytes = { value = 32", "axi_bytes = { value = 256", "256", "between 1 and 128"),
+        ("1_073_741_824, source", "2048, source", "2048", "a card memory's bytes of 2048 is not"),
+        ("burst_beats = { value = 256", "burst_beats = { value = 512", "512", "between 1 and 256"),
+        ("axi_clock_ns = { value = 10", "axi_clock_ns = { value = 0", "0", "axi_clock (ps) of 0"),
+        ("\"in-turn\"", "\"in turn\"", "in turn", "did you mean \"in-turn\"?"),
+        ("turnaround_clocks = { value = 8", "turnaround_clocks = { value = 2000", "2000", "1024"),
+        ("row_bytes = { value = 8192", "row_bytes = { value = 32", "32", "between 64 and"),
+        ("refresh_ns = { value = 110", "refresh_ns = { value = 5000", "5000", "dram_refresh (ps)"),
+        (
+            "dram_bus_bytes = { value = 8",
+            "dram_bus_bytes = { value = -8",
+            "-8",
+            "-8 is not between",
+        ),
+    ] {
+        let error = changed(from, to);
+        let (code, place, text) = seen(&error);
+        assert_eq!(code, "bad-value", "{error}");
+        assert!(place.contains(at) && text.contains(sentence), "{place}: {text}");
+        assert!(error.to_string().contains("kc705.card_memory"), "{error}");
+    }
+    let error = changed("turnaround_clocks = {", "turnaround = {");
+    assert_eq!(seen(&error).0, "unknown-key");
+    let error = changed("turnaround_clocks", "# ");
+    let sentence = "part.kc705.card_memory needs the key turnaround_clocks";
+    check(&error, "missing-key", "[part.kc705.card_memory]", sentence);
+    let engine = text("kc705");
+    let (from, to) = ("[part.kc705.engine]", "[part.kc705.card_memory]");
+    let cut = engine.find(from).unwrap()..engine.find(to).unwrap();
+    let error = error_of(&engine.replace(&engine[cut], ""));
+    assert!(seen(&error).2.contains("the part has no table `engine`"), "{error}");
+}
+
+#[test]
 fn what_is_not_toml() {
     let error = changed("[lab]", "[lab");
     assert_eq!(seen(&error).0, "syntax", "{error}");
@@ -471,7 +513,7 @@ fn no_such_lab() {
     assert_eq!(
         error.to_string(),
         "there is no file nowhere/rosta.toml, nor a shipped lab of that name; shipped are \
-         aws-f1, minimal, pciebench, rosta"
+         aws-f1, kc705, minimal, pciebench, rosta"
     );
     assert_eq!(open(env!("CARGO_MANIFEST_DIR")).unwrap_err().problem.code(), "unreadable");
 }

@@ -9,6 +9,7 @@ use crosslane_device::{EngineParameters, ParameterError};
 use crosslane_fabric::parameters::{EndpointParameters, PortParameters, RequesterParameters};
 use crosslane_pcie::units::Picoseconds;
 
+use super::card_memory;
 use super::table::Table;
 use crate::error::LabError;
 
@@ -53,7 +54,10 @@ pub(super) fn read(
     endpoint: &EndpointParameters,
     port: &PortParameters,
 ) -> Result<Option<EngineParameters>, LabError> {
-    let Some(table) = part.table("engine")? else { return Ok(None) };
+    let Some(table) = part.table("engine")? else {
+        card_memory::read(part)?;
+        return Ok(None);
+    };
     table.only(&KEYS)?;
     let requester = part.needed_table("requester")?;
     let clock = clock(&requester, &endpoint.requester)?;
@@ -95,6 +99,7 @@ pub(super) fn read(
         staging_bytes: table.power_of_two("staging_bytes", FIFO_BYTES)? as u32,
         table_descriptors: table.power_of_two("table_descriptors", TABLE_DESCRIPTORS)? as u16,
         fetch_batch: table.power_of_two("fetch_batch", FETCH_BATCH)? as u16,
+        card_memory: card_memory::read(part)?,
     };
     check(&table, &requester, &parameters)?;
     Ok(Some(parameters))

@@ -3,6 +3,7 @@
 //!
 //! Read first: `labs/minimal.toml`, which explains every key that it uses.
 
+mod card_memory;
 pub mod constant;
 mod engine;
 mod instances;

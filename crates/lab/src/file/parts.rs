@@ -187,6 +187,7 @@ impl PartKind {
                 "memory",
                 "requester",
                 "engine",
+                "card_memory",
                 "memory_card",
             ],
             Self::Link => &[

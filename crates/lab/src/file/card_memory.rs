@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory of an engine's card: the table `card_memory` of its part.
+
+use crosslane_device::{CardMemoryParameters, Copying, DramParameters, ParameterError};
+
+use super::table::Table;
+use crate::error::LabError;
+
+const KEYS: [&str; 15] = [
+    "memory_bytes",
+    "axi_bytes",
+    "axi_clock_ns",
+    "burst_beats",
+    "read_latency_ns",
+    "write_latency_ns",
+    "copying",
+    "turnaround_clocks",
+    "dram_bus_bytes",
+    "dram_clock_ns",
+    "dram_burst_transfers",
+    "dram_row_bytes",
+    "dram_row_change_ns",
+    "dram_refresh_interval_ns",
+    "dram_refresh_ns",
+];
+
+/// How a copier works that reads a burst and then writes it.
+const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 0 };
+
+/// Reads the memory of a part's card; `None` where it has none.
+pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>, LabError> {
+    let Some(table) = part.table("card_memory")? else { return Ok(None) };
+    table.only(&KEYS)?;
+    if !part.has("engine") {
+        let problem = "nothing reaches it: the part has no table `engine`";
+        return Err(part.bad("card_memory", problem.to_owned()));
+    }
+    let number = |key: &str| table.whole(key, 0..=u64::from(u32::MAX)).map(|number| number as u32);
+    let copying = match table
+        .choice("copying", &[("overlapped", Copying::Overlapped), ("in-turn", IN_TURN)])?
+    {
+        Copying::Overlapped => Copying::Overlapped,
+        Copying::InTurn { .. } => {
+            Copying::InTurn { turnaround_clocks: number("turnaround_clocks")? }
+        }
+    };
+    let parameters = CardMemoryParameters {
+        bytes: table.whole("memory_bytes", 0..=u64::MAX >> 1)?,
+        axi_bytes: number("axi_bytes")?,
+        axi_clock: table.ns("axi_clock_ns")?,
+        burst_beats: number("burst_beats")?,
+        read_latency: table.ns("read_latency_ns")?,
+        write_latency: table.ns("write_latency_ns")?,
+        copying,
+        dram: DramParameters {
+            bus_bytes: number("dram_bus_bytes")?,
+            clock: table.ns("dram_clock_ns")?,
+            burst_transfers: number("dram_burst_transfers")?,
+            row_bytes: number("dram_row_bytes")?,
+            row_change: table.ns("dram_row_change_ns")?,
+            refresh_interval: table.ns_or_off("dram_refresh_interval_ns")?,
+            refresh: table.ns_or_off("dram_refresh_ns")?,
+        },
+    };
+    if let Err(error) = parameters.check() {
+        let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
+            error;
+        let key = match name {
+            "bytes" => "memory_bytes".to_owned(),
+            name => name.replace(" (ps)", "_ns"),
+        };
+        return Err(table.bad(&key, format!("a card memory's {error}")));
+    }
+    Ok(Some(parameters))
+}
