@@ -10,10 +10,12 @@
 
 #![forbid(unsafe_code)]
 
+mod card_transfer;
 mod ceiling;
 mod chain;
 mod engine_time;
 mod error;
+pub mod fit;
 mod host_transfer;
 mod latency;
 mod loopback;
@@ -26,6 +28,7 @@ mod posting;
 mod statistics;
 mod together;
 
+pub use card_transfer::{CardDirection, CardMeasured, CardOptions, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;
 pub use error::BenchError;

@@ -110,6 +110,7 @@ impl Options {
             payload_bytes: self.payload_bytes,
             oversize: self.oversize,
             relaxed_ordering: false,
+            card_memory: false,
         }
     }
 

@@ -196,6 +196,7 @@ impl Line {
             payload_bytes,
             oversize: false,
             relaxed_ordering,
+            card_memory: false,
         }
     }
 

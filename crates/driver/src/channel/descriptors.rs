@@ -81,6 +81,8 @@ impl<B: Bus> Drop for Pinned<B> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub address: BusAddress,
+    /// Address in the card's memory; 0 for streams.
+    pub card: u64,
     pub bytes: u32,
     pub interrupt: bool,
     pub status: bool,
@@ -96,6 +98,8 @@ impl Descriptor {
     fn in_ring(self, entry: &mut [u8]) {
         put(entry, ring::ADDRESS_LOW, self.address.0 as u32);
         put(entry, ring::ADDRESS_HIGH, (self.address.0 >> 32) as u32);
+        put(entry, ring::CARD_LOW, self.card as u32);
+        put(entry, ring::CARD_HIGH, (self.card >> 32) as u32);
         put(entry, ring::LENGTH, self.bytes);
         let control = ring::control::INTERRUPT.put(self.interrupt.into())
             | ring::control::STATUS.put(self.status.into())
@@ -186,7 +190,9 @@ pub(super) fn pieces<B: Bus>(
     connection: Option<&Connection<B>>,
 ) -> Vec<(BusAddress, u32)> {
     match target {
-        Target::Buffer(buffer, part) => buffer.registered().pieces(part.clone()).collect(),
+        Target::Buffer(buffer, part) | Target::Card(buffer, part, _) => {
+            buffer.registered().pieces(part.clone()).collect()
+        }
         Target::Bus(address, bytes) => (0..*bytes)
             .step_by(MAX_DESCRIPTOR_BYTES as usize)
             .map(|offset| {

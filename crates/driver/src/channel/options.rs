@@ -70,6 +70,9 @@ pub struct ChannelOptions {
     pub oversize: bool,
     /// Let data TLPs pass earlier ones.
     pub relaxed_ordering: bool,
+    /// Move data to or from addresses of the card's memory, not of a stream (H2C 0 and C2H 0, where
+    /// the engine has it). Targets are then [`Target::Card`].
+    pub card_memory: bool,
 }
 
 impl Default for ChannelOptions {
@@ -81,13 +84,15 @@ impl Default for ChannelOptions {
             payload_bytes: None,
             oversize: false,
             relaxed_ordering: false,
+            card_memory: false,
         }
     }
 }
 
 /// When a transfer counts as complete. What a level means depends on the channel:
 ///
-/// * H2C: the engine reports that all data have gone into the card's stream. That is `Visible`;
+/// * H2C: the engine reports that all data have gone into the card's stream, or are in its memory.
+///   That is `Visible`;
 ///   whoever asks for `Sent` gets the same, a little later than asked for.
 /// * C2H: the status write takes the same way as the data and behind them, so what the host learns
 ///   is always `Visible`, also where it asked for `Sent`.
@@ -103,7 +108,8 @@ pub enum CompletionLevel {
     Accepted,
     /// The last TLP has been handed to the link.
     Sent,
-    /// The data can be seen: in host memory (C2H), or in the card's stream (H2C).
+    /// The data can be seen: in host memory (C2H), or in the card's stream or memory
+    /// (H2C).
     Visible,
     /// The peer has taken the data: its credit counter says so.
     Acknowledged,
@@ -125,6 +131,10 @@ impl fmt::Display for CompletionLevel {
 pub enum Target<B: Bus> {
     /// A part of a registered buffer, in bytes (H2C and C2H).
     Buffer(Buffer<B>, Range<u64>),
+    /// The same, and the address in the card's memory where they go or come from (channels with
+    /// [`card_memory`](ChannelOptions::card_memory)). A table has no places for card addresses:
+    /// with it that is 0, and the part is one piece on the bus.
+    Card(Buffer<B>, Range<u64>, u64),
     /// So many bytes at a bus address (peer channels); see [`Peer::target`](crate::Peer::target).
     Bus(BusAddress, u64),
 }
@@ -208,7 +218,7 @@ impl<B: Bus> Target<B> {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Buffer(_, part) => part.end.saturating_sub(part.start),
+            Self::Buffer(_, part) | Self::Card(_, part, _) => part.end.saturating_sub(part.start),
             Self::Bus(_, bytes) => *bytes,
         }
     }

@@ -121,9 +121,13 @@ impl<B: Bus> Channel<B> {
         connection: Option<Arc<Connection<B>>>,
     ) -> Result<Ready<B>, DriverError> {
         self.check_level(transfer.level, connection.as_deref())?;
+        self.check_card(&transfer.target)?;
         let (kind, number) = self.key();
         let claim = match (&transfer.target, kind) {
-            (Target::Buffer(buffer, part), ChannelKind::H2c | ChannelKind::C2h) => {
+            (
+                Target::Buffer(buffer, part) | Target::Card(buffer, part, _),
+                ChannelKind::H2c | ChannelKind::C2h,
+            ) => {
                 if buffer.registered().function != self.device.function().id {
                     return Err(self.refused("the buffer is registered for another device".into()));
                 }
@@ -137,7 +141,7 @@ impl<B: Bus> Channel<B> {
                 self.slot.shared.check_peer_write(number, *address, *bytes)?;
                 None
             }
-            (Target::Buffer(..), ChannelKind::Peer) => {
+            (Target::Buffer(..) | Target::Card(..), ChannelKind::Peer) => {
                 return Err(self.refused("it writes to bus addresses, not to buffers".to_owned()));
             }
             (Target::Bus(..), ChannelKind::H2c | ChannelKind::C2h) => {
@@ -147,10 +151,41 @@ impl<B: Bus> Channel<B> {
             }
         };
         let pieces = pieces(&transfer.target, connection.as_deref());
+        let is_table = matches!(self.descriptors, Descriptors::Table { .. });
+        if self.options.card_memory && is_table && pieces.len() > 1 {
+            return Err(self.refused(format!(
+                "the buffer is {} pieces on the bus, and each descriptor of a table means the \
+                 card's address 0",
+                pieces.len()
+            )));
+        }
         if pieces.len() as u64 > u64::from(self.descriptors.capacity()) {
             return Err(self.too_large(pieces.len() as u64));
         }
         Ok(Ready { transfer: transfer.clone(), pieces, claim, connection })
+    }
+
+    /// Whether a target says where in the card's memory, and only there where that is meant.
+    fn check_card(&self, target: &Target<B>) -> Result<(), DriverError> {
+        let is_table = matches!(self.descriptors, Descriptors::Table { .. });
+        let problem = match (target, self.options.card_memory) {
+            (Target::Card(_, _, card), true) if is_table && *card != 0 => format!(
+                "card address {card:#x} was asked for, and descriptors of a table mean address 0"
+            ),
+            (Target::Card(_, part, card), true)
+                if card.checked_add(part.end.saturating_sub(part.start)).is_none() =>
+            {
+                format!("no card has memory behind address {card:#x} for so many bytes")
+            }
+            (Target::Card(..), false) => {
+                "it was not opened for the card's memory, and a card address was given".to_owned()
+            }
+            (Target::Buffer(..), true) => {
+                "it was opened for the card's memory, and no card address was given".to_owned()
+            }
+            _ => return Ok(()),
+        };
+        Err(self.refused(problem))
     }
 
     fn check_level(
@@ -225,10 +260,18 @@ impl<B: Bus> Channel<B> {
         for ready in batch {
             let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;
             let last = ready.pieces.len().saturating_sub(1);
+            let mut next = match ready.transfer.target {
+                Target::Card(_, _, card) => card,
+                Target::Buffer(..) | Target::Bus(..) => 0,
+            };
+            let in_memory = self.options.card_memory;
             descriptors.extend(ready.pieces.iter().enumerate().map(|(n, &(address, bytes))| {
                 let is_last = n == last;
+                let card = next;
+                next += if in_memory { u64::from(bytes) } else { 0 };
                 Descriptor {
                     address,
+                    card,
                     bytes,
                     interrupt: is_last && by_interrupt,
                     status: is_last,

@@ -40,6 +40,7 @@ impl<B: Bus> Channel<B> {
         let shared = Arc::clone(device.shared());
         let slot = OpenChannel::take(&shared, key, options)?;
         check_source(&device, key, options.descriptors)?;
+        check_memory(&device, key, options)?;
         check_payload(&device, key, options).await?;
         let connection = match key {
             (ChannelKind::Peer, number) => shared.connection(number),
@@ -139,6 +140,7 @@ impl<B: Bus> Channel<B> {
             | channel::control::INTERRUPT_ENABLE.put(self.slot.vector.is_some().into())
             | channel::control::RELAXED_ORDERING.put(self.options.relaxed_ordering.into())
             | channel::control::OVERSIZE.put(self.options.oversize.into())
+            | channel::control::CARD_MEMORY.put(self.options.card_memory.into())
     }
 }
 
@@ -180,6 +182,21 @@ fn check_source<B: Bus>(
         _ => return Ok(()),
     };
     Err(DriverError::Refused { place: device.shared().place(key), problem })
+}
+
+/// Whether a channel can reach the card's memory, where that is asked for.
+fn check_memory<B: Bus>(
+    device: &Device<B>,
+    key: ChannelKey,
+    options: ChannelOptions,
+) -> Result<(), DriverError> {
+    let problem = match key {
+        _ if !options.card_memory => return Ok(()),
+        (ChannelKind::Peer, _) | (_, 1..) => "H2C 0 and C2H 0 reach the card's memory",
+        _ if !device.description().card_memory => "its engine does not reach the card's memory",
+        _ => return Ok(()),
+    };
+    Err(DriverError::Refused { place: device.shared().place(key), problem: problem.to_owned() })
 }
 
 /// Checks the payload that was asked for against what the engine can build, and against what

@@ -2,6 +2,7 @@
 //! The driver against the engine's model, on whole labs: what is written here goes through the
 //! public interface, and every byte that is moved is looked at.
 
+mod card_memory;
 mod faults;
 mod lies;
 mod peers;

@@ -139,6 +139,7 @@ impl Workload {
             payload_bytes: payloads[rng.usize(..payloads.len())],
             oversize: false,
             relaxed_ordering: rng.bool(),
+            card_memory: false,
         };
         let read_bytes = [128, 256, 512, 1024, 4096][rng.usize(..5)];
         let mut reads = vec![None, Some(128), Some(256), Some(512), Some(1024)];

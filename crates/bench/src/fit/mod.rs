@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Least-squares fits of y = x/(k a) + b to measured transfers: x bytes over a link of k times the
+//! rate a take the time y, of which b has nothing to do with the link.
+//!
+//! Read first: [`Measurements`], which are read from a file of comma-separated values, then
+//! [`Fit`] and [`fits`].
+
+mod measurements;
+
+use std::collections::BTreeMap;
+
+pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample};
+
+/// A straight line y = slope u + fixed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Line {
+    /// Change of y with u.
+    pub slope: f64,
+    /// y at u = 0.
+    pub fixed: f64,
+}
+
+/// The line with the least sum of squares of residuals, each times its weight; none where all
+/// values of u are the same, or there are none.
+#[must_use]
+pub fn least_squares(points: impl IntoIterator<Item = (f64, f64, f64)> + Clone) -> Option<Line> {
+    let (mut sum, mut sum_u, mut sum_y) = (0.0, 0.0, 0.0);
+    for (u, y, weight) in points.clone() {
+        sum += weight;
+        sum_u += weight * u;
+        sum_y += weight * y;
+    }
+    let (mean_u, mean_y) = (sum_u / sum, sum_y / sum);
+    // Around the means, so that no large numbers cancel.
+    let (mut square, mut product, mut largest) = (0.0, 0.0, 0.0_f64);
+    for (u, y, weight) in points {
+        let (du, dy) = (u - mean_u, y - mean_y);
+        square += weight * du * du;
+        product += weight * du * dy;
+        largest = largest.max(weight * u * u);
+    }
+    // What is left of equal values by rounding is no difference.
+    if !square.is_finite() || !product.is_finite() || square <= largest * 1e-24 {
+        return None;
+    }
+    let slope = product / square;
+    let line = Line { slope, fixed: mean_y - slope * mean_u };
+    (line.slope.is_finite() && line.fixed.is_finite()).then_some(line)
+}
+
+/// What a fit is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Links, for transfers of one size: as the document does it, each residual with the same
+    /// weight.
+    Links {
+        /// The size.
+        bytes: u64,
+    },
+    /// Everything of a series: each residual as a part of its time, so that short transfers count
+    /// as much as long ones.
+    All,
+}
+
+/// A sample beside the fitted line.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Residual {
+    /// The sample.
+    pub sample: Sample,
+    /// Time by the line, seconds.
+    pub fitted_s: f64,
+}
+
+impl Residual {
+    /// (fitted - measured) / measured.
+    #[must_use]
+    pub fn fraction(&self) -> f64 {
+        self.fitted_s / self.sample.seconds - 1.0
+    }
+}
+
+/// A fit.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fit {
+    /// The series that it is of; empty where there is only one.
+    pub series: String,
+    /// What it is over.
+    pub over: Over,
+    /// Link time of a byte at k = 1, seconds: 1/a.
+    pub link_s_per_byte: f64,
+    /// Time of a transfer beside the link, seconds: b.
+    pub fixed_s: f64,
+    /// Theoretical rate of a link of k = 1, bytes per second, where it is known.
+    pub theory_bytes_per_second: Option<f64>,
+    /// Every sample beside the line, in the order of the file.
+    pub residuals: Vec<Residual>,
+}
+
+impl Fit {
+    fn of(series: &str, over: Over, samples: &[&Sample], theory: Option<f64>) -> Option<Self> {
+        let weight = |sample: &Sample| match over {
+            Over::Links { .. } => 1.0,
+            Over::All => 1.0 / (sample.seconds * sample.seconds),
+        };
+        let points = samples
+            .iter()
+            .map(|sample| (sample.bytes as f64 / sample.k, sample.seconds, weight(sample)));
+        let line = least_squares(points)?;
+        let residual = |sample: &&Sample| Residual {
+            sample: (*sample).clone(),
+            fitted_s: sample.bytes as f64 / sample.k * line.slope + line.fixed,
+        };
+        Some(Self {
+            series: series.to_owned(),
+            over,
+            link_s_per_byte: line.slope,
+            fixed_s: line.fixed,
+            theory_bytes_per_second: theory,
+            residuals: samples.iter().map(residual).collect(),
+        })
+    }
+
+    /// The rate a of a link of k = 1, bytes per second; none where more bytes take no more time.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> Option<f64> {
+        (self.link_s_per_byte > 0.0).then(|| 1.0 / self.link_s_per_byte)
+    }
+
+    /// a over theory, where that is known.
+    #[must_use]
+    pub fn of_theory(&self) -> Option<f64> {
+        Some(self.bytes_per_second()? / self.theory_bytes_per_second?)
+    }
+
+    /// Bytes of a transfer that takes as long beside a link as over it, which is then half as fast
+    /// as the link: b k a; none where there is no such size.
+    #[must_use]
+    pub fn half_rate_bytes(&self, k: f64) -> Option<f64> {
+        let bytes = self.fixed_s * k * self.bytes_per_second()?;
+        (bytes >= 0.0).then_some(bytes)
+    }
+
+    /// The largest k that was measured.
+    #[must_use]
+    pub fn fastest_k(&self) -> f64 {
+        self.residuals.iter().map(|residual| residual.sample.k).fold(0.0, f64::max)
+    }
+
+    /// The largest residual as a part of what was measured, with its sign.
+    #[must_use]
+    pub fn worst(&self) -> f64 {
+        let fractions = self.residuals.iter().map(Residual::fraction);
+        fractions.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
+    }
+}
+
+/// All fits of some measurements: for each series one over the links for each size that was
+/// measured with several, and one over everything where there are several sizes.
+///
+/// # Errors
+/// A series that no line can be put through: the place of its first record.
+pub fn fits(measurements: &Measurements) -> Result<Vec<Fit>, FitError> {
+    let theory = measurements.theory_bytes_per_second();
+    let mut fits = Vec::new();
+    for series in measurements.series() {
+        let samples: Vec<&Sample> =
+            measurements.samples().iter().filter(|one| one.series == series).collect();
+        let before = fits.len();
+        let mut sizes: BTreeMap<u64, Vec<&Sample>> = BTreeMap::new();
+        for sample in &samples {
+            sizes.entry(sample.bytes).or_default().push(sample);
+        }
+        for (&bytes, of_size) in &sizes {
+            fits.extend(Fit::of(series, Over::Links { bytes }, of_size, theory));
+        }
+        if sizes.len() > 1 {
+            fits.extend(Fit::of(series, Over::All, &samples, theory));
+        }
+        if fits.len() == before {
+            let line = samples.first().map_or(1, |one| one.line);
+            return Err(measurements.error(line, no_line(series)));
+        }
+    }
+    Ok(fits)
+}
+
+fn no_line(series: &str) -> String {
+    let of = if series.is_empty() { String::new() } else { format!(" of {series}") };
+    format!(
+        "no line can be put through the records{of} from here on: two sizes, or two rates of a \
+         link, are needed"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_exactly_and_by_least_squares() {
+        let exact = [(1.0, 5.0, 1.0), (2.0, 7.0, 1.0), (10.0, 23.0, 1.0)];
+        assert_eq!(least_squares(exact), Some(Line { slope: 2.0, fixed: 3.0 }));
+        // By hand: means 1 and 2, products 3, squares 2.
+        let line = least_squares([(0.0, 1.0, 1.0), (1.0, 1.0, 1.0), (2.0, 4.0, 1.0)]).unwrap();
+        assert_eq!(line, Line { slope: 1.5, fixed: 0.5 });
+        // A weight of two is the point twice.
+        let twice = [(0.0, 1.0, 2.0), (1.0, 1.0, 1.0), (2.0, 4.0, 1.0)];
+        let written = [(0.0, 1.0, 1.0), (0.0, 1.0, 1.0), (1.0, 1.0, 1.0), (2.0, 4.0, 1.0)];
+        assert_eq!(least_squares(twice), least_squares(written));
+        assert_eq!(least_squares([(3.0, 1.0, 1.0), (3.0, 2.0, 1.0)]), None);
+        assert_eq!(least_squares([]), None);
+        assert_eq!(least_squares([(1.0, f64::MAX, 1.0), (2.0, -f64::MAX, 1.0)]), None);
+    }
+
+    /// The kc705 document's model, turned round: 0.86 of 250 MB/s, and 17 us beside.
+    #[test]
+    fn a_fit_gives_rate_fixed_time_and_half_rate() {
+        let mut text = "generation,width,bytes,us\n".to_owned();
+        for (generation, width, k) in [(1, 1, 1.0), (2, 1, 2.0), (1, 4, 4.0), (2, 4, 8.0)] {
+            for bytes in [1024.0, 65_536.0] {
+                let us = bytes / (k * 215.0) + 17.0;
+                text += &format!("{generation},{width},{bytes},{us}\n");
+            }
+        }
+        let fits = fits(&Measurements::parse("x.csv", &text).unwrap()).unwrap();
+        let over: Vec<Over> = fits.iter().map(|fit| fit.over).collect();
+        assert_eq!(over, [Over::Links { bytes: 1024 }, Over::Links { bytes: 65_536 }, Over::All]);
+        for fit in &fits {
+            assert!((fit.of_theory().unwrap() - 0.86).abs() < 1e-9, "{fit:?}");
+            assert!((fit.fixed_s - 17e-6).abs() < 1e-15, "{fit:?}");
+            // 17 us at 1720 MB/s.
+            let k = fit.fastest_k();
+            assert!((fit.half_rate_bytes(k).unwrap() - 29_240.0).abs() < 1e-3, "{fit:?}");
+            assert!(fit.worst().abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn series_are_fitted_apart_and_one_without_a_line_is_named() {
+        let text = "way,bytes,us\nup,1000,11\nup,2000,12\ndown,1000,5\ndown,3000,7\n";
+        let found = fits(&Measurements::parse("x.csv", text).unwrap()).unwrap();
+        let fixed: Vec<(&str, f64)> =
+            found.iter().map(|fit| (fit.series.as_str(), (fit.fixed_s * 1e6).round())).collect();
+        assert_eq!(fixed, [("up", 10.0), ("down", 4.0)]);
+        assert_eq!(found[0].of_theory(), None);
+        let text = "way,bytes,us\nup,1000,11\nup,2000,12\ndown,1000,5\ndown,1000,7\n";
+        let error = fits(&Measurements::parse("x.csv", text).unwrap()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "x.csv, line 4: no line can be put through the records of down from here on: two \
+             sizes, or two rates of a link, are needed"
+        );
+    }
+
+    #[test]
+    fn time_that_does_not_grow_has_no_rate() {
+        let text = "bytes,us\n1000,11\n2000,11\n";
+        let fit = &fits(&Measurements::parse("x.csv", text).unwrap()).unwrap()[0];
+        assert_eq!((fit.bytes_per_second(), fit.half_rate_bytes(1.0)), (None, None));
+    }
+}
