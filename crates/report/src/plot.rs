@@ -32,6 +32,9 @@ pub enum SeriesKind {
     Published,
     /// What the wires allow: a dashed line.
     Ceiling,
+    /// A part of a whole: bars over the names of an axis, each upon those of the series before it.
+    /// Where there are some, ours are joined by a line between names too.
+    Stacked,
 }
 
 /// Values of one kind.

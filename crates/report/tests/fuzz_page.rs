@@ -122,10 +122,11 @@ fn block(block: &AnyBlock) -> Block {
         AnyBlock::Text(words) => Block::Text(words.text()),
         AnyBlock::Verdict(words) => Block::Verdict(words.text()),
         AnyBlock::Plot(title, x, y, series) => {
-            let kinds = [SeriesKind::Ours, SeriesKind::Published, SeriesKind::Ceiling];
+            let kinds =
+                [SeriesKind::Ours, SeriesKind::Published, SeriesKind::Ceiling, SeriesKind::Stacked];
             let series = series.iter().map(|AnySeries(name, kind, points)| Series {
                 name: name.text(),
-                kind: kinds[usize::from(kind % 3)],
+                kind: kinds[usize::from(kind % 4)],
                 points: points.iter().map(|(x, y)| (x.value(), y.value())).collect(),
             });
             let (x, y) = (x.axis(), y.axis());

@@ -141,3 +141,46 @@ fn bad_cells_are_marked_in_words_too() {
     assert!(html.contains("to look at: ") && html.contains("data-searchable"));
     assert!(html.contains("more"), "a cell without a heading is shown");
 }
+
+/// Bars stand upon each other; ours are joined by a line over their names.
+#[test]
+fn bars_are_stacked() {
+    let axis = |scale| Axis { label: "time".into(), unit: "ns".into(), scale };
+    let series = |name: &str, kind, values: [f64; 2]| Series {
+        name: name.into(),
+        kind,
+        points: vec![(0.0, values[0]), (1.0, values[1])],
+    };
+    let plot = |second| Plot {
+        title: "Time of a byte".into(),
+        x: axis(Scale::Categories(vec!["x1".into(), "x4".into()])),
+        y: axis(Scale::Linear),
+        series: vec![
+            series("link", SeriesKind::Stacked, [8.0, 2.0]),
+            series("beside", SeriesKind::Stacked, [second, second]),
+            series("measured", SeriesKind::Ours, [9.0, 3.0]),
+        ],
+    };
+    let html = |plot: Plot| {
+        let sections = vec![Section { title: "s".into(), blocks: vec![Block::Plot(plot)] }];
+        let (title, summary) = ("t".into(), String::new());
+        Page { title, summary, facts: Vec::new(), sections }.to_html()
+    };
+    let page = html(plot(1.0));
+    // Two bars of each part, drawn wide and narrow, and a key in the legend.
+    assert_eq!(page.matches("<rect class=\"mark\"").count(), 2 * 2 * 2 + 2);
+    assert!(page.contains("link\nx1: 8 ns") && page.contains("beside\nx4: 1 ns"));
+    // Of the first drawing: place and height of the bars over x1.
+    let bar = |name: &str| {
+        let end = page.find(&format!("<title>{name}\nx1")).unwrap();
+        let start = page[..end].rfind("<rect").unwrap();
+        let number = |key: &str| -> f64 {
+            let at = page[start..end].find(key).unwrap() + start + key.len();
+            page[at..].split('"').next().unwrap().parse().unwrap()
+        };
+        (number(" y=\""), number(" height=\""))
+    };
+    let ((link_y, link_height), (beside_y, beside_height)) = (bar("link"), bar("beside"));
+    assert!((beside_y + beside_height - link_y).abs() < 0.6, "one stands upon the other");
+    assert!((link_height / beside_height - 8.0).abs() < 0.5, "{link_height} {beside_height}");
+}

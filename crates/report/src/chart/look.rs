@@ -31,12 +31,16 @@ pub fn looks(plot: &Plot) -> Vec<Look> {
             ceilings += 1;
             (format!("ceiling d{}", (ceilings - 1) % DASHES), 0)
         } else {
-            let word = if series.kind == SeriesKind::Ours { "ours" } else { "published" };
+            let word = match series.kind {
+                SeriesKind::Published => "published",
+                SeriesKind::Stacked => "stacked",
+                SeriesKind::Ours | SeriesKind::Ceiling => "ours",
+            };
             let (index, class) = palette.turn(&series.name);
             (format!("{word} {class}"), index)
         };
         let said = match series.kind {
-            SeriesKind::Ours => "",
+            SeriesKind::Ours | SeriesKind::Stacked => "",
             SeriesKind::Published => "published",
             SeriesKind::Ceiling => "ceiling",
         };
@@ -53,7 +57,7 @@ pub fn looks(plot: &Plot) -> Vec<Look> {
 impl Look {
     /// A small drawing of it for the legend.
     pub fn key(&self) -> Markup {
-        let is_line = self.kind != SeriesKind::Published;
+        let is_line = matches!(self.kind, SeriesKind::Ours | SeriesKind::Ceiling);
         let radius = if is_line { 3.8 } else { 4.8 };
         html! {
             svg.key width="34" height="14" viewBox="0 0 34 14" aria-hidden="true"
@@ -61,7 +65,9 @@ impl Look {
             {
                 g class={ "series " (self.class) } {
                     @if is_line { path.stroke d="M1 7L33 7" {} }
-                    @if self.kind != SeriesKind::Ceiling {
+                    @if self.kind == SeriesKind::Stacked {
+                        rect.mark x="4" y="1" width="26" height="12" {}
+                    } @else if self.kind != SeriesKind::Ceiling {
                         path.mark d=(marks::path((17.0, 7.0), self.shape, radius)) {}
                     }
                 }

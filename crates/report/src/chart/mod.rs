@@ -52,6 +52,8 @@ const NAME_CHARACTERS: usize = 22;
 const MOST_MARKS: usize = 100;
 /// Half of the width that a ceiling has over one name of an axis.
 const CATEGORY_HALF: f64 = 0.42;
+/// Half of the width of a bar over a name of an axis.
+const BAR_HALF: f64 = 0.3;
 /// Sine and cosine of the angle at which long names stand.
 const SLANT: f64 = 0.6;
 const SLANT_ACROSS: f64 = 0.8;
@@ -65,6 +67,8 @@ pub struct Chart<'a> {
     pub points: Vec<Vec<(f64, f64)>>,
     /// How many have none.
     pub left_out: LeftOut,
+    /// Where each value of a stacked series begins: where those before it end.
+    bases: Vec<Vec<f64>>,
 }
 
 impl<'a> Chart<'a> {
@@ -72,8 +76,21 @@ impl<'a> Chart<'a> {
     pub fn new(plot: &'a Plot) -> Self {
         let mut left_out = LeftOut::default();
         let points = plot.series.iter().map(|series| points::drawable(plot, series, &mut left_out));
-        let points = points.collect();
-        Self { plot, looks: look::looks(plot), points, left_out }
+        let points: Vec<Vec<(f64, f64)>> = points.collect();
+        let bases = bases(plot, &points);
+        Self { plot, looks: look::looks(plot), points, left_out, bases }
+    }
+
+    /// The upper end of every value: of stacked ones that of their bar.
+    fn tops(&self) -> impl Iterator<Item = f64> {
+        self.points
+            .iter()
+            .zip(&self.bases)
+            .flat_map(|(points, bases)| points.iter().zip(bases).map(|((_, y), base)| base + y))
+    }
+
+    fn has_bars(&self) -> bool {
+        self.plot.series.iter().any(|series| series.kind == SeriesKind::Stacked)
     }
 
     /// The order of the legend: ceilings last, and of series of one name ours first.
@@ -135,6 +152,25 @@ impl<'a> Chart<'a> {
     }
 }
 
+/// Where each value of each series begins: 0 but for those that stand on others.
+fn bases(plot: &Plot, points: &[Vec<(f64, f64)>]) -> Vec<Vec<f64>> {
+    let mut ends: Vec<(f64, f64)> = Vec::new();
+    let series = plot.series.iter().zip(points).map(|(series, points)| {
+        let base = |&(x, y): &(f64, f64)| {
+            if series.kind != SeriesKind::Stacked {
+                return 0.0;
+            }
+            let Some((_, end)) = ends.iter_mut().find(|(at, _)| *at == x) else {
+                ends.push((x, y));
+                return 0.0;
+            };
+            std::mem::replace(end, *end + y)
+        };
+        points.iter().map(base).collect()
+    });
+    series.collect()
+}
+
 /// An axis's name with its unit. Ticks that say bytes have theirs already.
 pub fn axis_name(axis: &Axis) -> String {
     let is_said = axis.unit.is_empty() || axis.unit == "B";
@@ -186,8 +222,7 @@ impl Frame {
         let plot = chart.plot;
         let all = || chart.points.iter().flatten();
         let height = size.height - TOP - LABELS - NAME;
-        let mut y =
-            Span::new(&plot.y, Way::Upward, all().map(|p| p.1), (height / 44.0).round() as usize);
+        let mut y = Span::new(&plot.y, Way::Upward, chart.tops(), (height / 44.0).round() as usize);
         shorten(&mut y, size);
         let letter = size.font * CHARACTER_WIDTH;
         let widest = |span: &Span| {
@@ -281,9 +316,10 @@ impl Frame {
         let mut order: Vec<usize> = (0..chart.points.len()).collect();
         // What a document says lies above our line, and both above ceilings.
         order.sort_by_key(|&index| match chart.plot.series[index].kind {
-            SeriesKind::Ceiling => 0,
-            SeriesKind::Ours => 1,
-            SeriesKind::Published => 2,
+            SeriesKind::Stacked => 0,
+            SeriesKind::Ceiling => 1,
+            SeriesKind::Ours => 2,
+            SeriesKind::Published => 3,
         });
         let mut series = Vec::new();
         for index in order {
@@ -296,7 +332,15 @@ impl Frame {
                 let (x, y) = context.backend_coord(&point);
                 (point, (f64::from(x) / SCALE, f64::from(y) / SCALE))
             });
-            let marks = draw_marks(chart, index, marks.collect());
+            let marks = if chart.plot.series[index].kind == SeriesKind::Stacked {
+                let place = |x: f64, y: f64| {
+                    let (x, y) = context.backend_coord(&(x, y));
+                    (f64::from(x) / SCALE, f64::from(y) / SCALE)
+                };
+                draw_bars(chart, index, place)
+            } else {
+                draw_marks(chart, index, marks.collect())
+            };
             let class = &chart.looks[index].class;
             series.push(html! {
                 g class={ "series " (class) } data-series=(index) { (strokes) (marks) }
@@ -309,7 +353,7 @@ impl Frame {
     fn lines(&self, chart: &Chart, index: usize, points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
         let is_category = is_category(&chart.plot.x);
         match (chart.plot.series[index].kind, points) {
-            (SeriesKind::Published, _) | (_, []) => Vec::new(),
+            (SeriesKind::Published | SeriesKind::Stacked, _) | (_, []) => Vec::new(),
             (SeriesKind::Ceiling, _) if is_category => points
                 .iter()
                 .map(|&(x, y)| vec![(x - CATEGORY_HALF, y), (x + CATEGORY_HALF, y)])
@@ -320,7 +364,7 @@ impl Frame {
                 vec![vec![(low, y), (high, y)]]
             }
             // Between names there is nothing that a line could show.
-            (SeriesKind::Ours, _) if is_category => Vec::new(),
+            (SeriesKind::Ours, _) if is_category && !chart.has_bars() => Vec::new(),
             _ => vec![points.to_vec()],
         }
     }
@@ -336,6 +380,23 @@ fn shorten(span: &mut Span, size: Size) {
     let most = if size.class == NARROW.class { NAME_CHARACTERS / 2 } else { NAME_CHARACTERS };
     for tick in &mut span.ticks {
         tick.label = shortened(&tick.label, most);
+    }
+}
+
+/// A bar over each name, with what it says. `place` gives the place of values in the drawing.
+fn draw_bars(chart: &Chart, index: usize, place: impl Fn(f64, f64) -> (f64, f64)) -> Markup {
+    let look = &chart.looks[index];
+    html! {
+        @for (&(x, y), &base) in chart.points[index].iter().zip(&chart.bases[index]) {
+            @let (left, top) = place(x - BAR_HALF, base + y);
+            @let (right, bottom) = place(x + BAR_HALF, base);
+            @let (name, value) = chart.words((x, y));
+            rect.mark x=(pixels(left)) y=(pixels(top)) width=(pixels((right - left).max(0.0)))
+                height=(pixels((bottom - top).max(0.0)))
+            {
+                title { (look.label) "\n" (name) ": " (value) }
+            }
+        }
     }
 }
 
