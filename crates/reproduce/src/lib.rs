@@ -11,6 +11,7 @@ pub mod document;
 mod error;
 pub mod experiment;
 pub mod explained;
+pub mod kc705;
 pub mod markdown;
 pub mod page;
 pub mod pciebench;

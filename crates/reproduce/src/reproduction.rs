@@ -10,7 +10,7 @@ use crate::experiment::Experiment;
 use crate::explained::Explained;
 use crate::table::{Align, Table};
 use crate::watch::Watch;
-use crate::{aws_f1, rosta};
+use crate::{aws_f1, kc705, rosta};
 
 /// A document whose experiments can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +25,18 @@ pub struct Reproducible {
     pub has_engines: bool,
 }
 
-const REPRODUCIBLE: [Reproducible; 2] = [
+const REPRODUCIBLE: [Reproducible; 3] = [
     Reproducible {
         name: "aws-f1",
         summary: "Write combining: host stores into an F1 card's memory, 17 sizes in four modes.",
         scenarios: aws_f1::SCENARIOS,
+        has_engines: false,
+    },
+    Reproducible {
+        name: "kc705",
+        summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KB to 4 MB, one \
+                  more grade of link.",
+        scenarios: kc705::SCENARIOS,
         has_engines: false,
     },
     Reproducible {
@@ -92,6 +99,7 @@ pub fn reproduce_with(
     }
     let mut experiments = match found.name {
         "aws-f1" => aws_f1::experiments(&aws_f1::Context::new(seed, watch)?)?,
+        "kc705" => kc705::experiments(&kc705::Context::new(seed, watch)?)?,
         _ => rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?,
     };
     if own == EngineKind::Rtl {
@@ -241,6 +249,7 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
     for (label, row) in worst_of_each(rows) {
         let digits = match row.unit.as_str() {
             "ms" | "Gbit/s" => 2,
+            "ratio" => 3,
             "GB/s" => 6,
             _ => 0,
         };

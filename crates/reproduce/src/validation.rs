@@ -11,7 +11,7 @@ use crate::comparison::{Kind, Row, worst_and_median};
 use crate::error::ReproduceError;
 use crate::pciebench::{self, Effort};
 use crate::watch::Watch;
-use crate::{aws_f1, rosta};
+use crate::{aws_f1, kc705, rosta};
 
 /// By how much each constant is changed.
 pub const CHANGE: f64 = 0.10;
@@ -21,7 +21,7 @@ const NAMED: usize = 5;
 const SEED: u64 = 1;
 
 /// The sets, by the name of their lab.
-pub const SETS: [&str; 3] = ["aws-f1", "pciebench", "rosta"];
+pub const SETS: [&str; 4] = ["aws-f1", "kc705", "pciebench", "rosta"];
 
 /// How good some rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -137,6 +137,27 @@ impl Set for AwsF1 {
     }
 }
 
+struct Kc705(Lab);
+
+impl Set for Kc705 {
+    fn constants(&self) -> Vec<Constant> {
+        self.0.constants().cloned().collect()
+    }
+
+    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
+        let context = kc705::Context::new(SEED, &())?;
+        Ok((context.published_rows(), kc705::compared(&context)?))
+    }
+
+    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
+        let lab = match change {
+            Some((path, value)) => self.0.with_constant(path, value)?,
+            None => self.0.clone(),
+        };
+        kc705::quick(&kc705::Context::of(lab, SEED, &())?)
+    }
+}
+
 struct Rosta(Lab);
 
 impl Set for Rosta {
@@ -168,6 +189,7 @@ fn set_of(name: &str) -> Result<(&'static str, Box<dyn Set>), ReproduceError> {
     match SETS.into_iter().find(|known| *known == name) {
         Some(known @ "pciebench") => Ok((known, Box::new(Pciebench(pciebench::Labs::open()?)))),
         Some(known @ "aws-f1") => Ok((known, Box::new(AwsF1(crosslane_lab::open(known)?)))),
+        Some(known @ "kc705") => Ok((known, Box::new(Kc705(crosslane_lab::open(known)?)))),
         Some(known) => Ok((known, Box::new(Rosta(crosslane_lab::open(known)?)))),
         None => {
             let (what, known) = ("set of measurements", SETS.join(", "));
@@ -279,7 +301,7 @@ mod tests {
     fn an_unknown_set_is_answered_with_those_that_are_there() {
         let error = numbers("nowhere").unwrap_err().to_string();
         let expected =
-            "there is no set of measurements nowhere; there are aws-f1, pciebench, rosta";
+            "there is no set of measurements nowhere; there are aws-f1, kc705, pciebench, rosta";
         assert_eq!(error, expected);
     }
 }

@@ -54,7 +54,7 @@ fn exit_code_1_for_a_lab_that_does_not_exist() {
         let run = run(arguments);
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
         assert!(run.stderr.contains("no file nowhere"), "{}", run.stderr);
-        assert!(run.stderr.contains("aws-f1, minimal, pciebench, rosta"), "{}", run.stderr);
+        assert!(run.stderr.contains("aws-f1, kc705, minimal, pciebench, rosta"), "{}", run.stderr);
     }
 }
 
@@ -103,10 +103,10 @@ fn reproductions_are_listed_and_unknown_names_are_answered() {
     assert!(list.contains("\nrosta  "), "{list}");
     assert_eq!(stdout_of("reproduce --list"), list);
     for (arguments, complaint) in [
-        ("reproduce nowhere", "there is no reproduction nowhere; there are aws-f1, rosta"),
+        ("reproduce nowhere", "there is no reproduction nowhere; there are aws-f1, kc705, rosta"),
         (
             "validate nowhere",
-            "there is no set of measurements nowhere; there are aws-f1, pciebench, rosta",
+            "there is no set of measurements nowhere; there are aws-f1, kc705, pciebench, rosta",
         ),
     ] {
         let run = run(arguments);
@@ -140,7 +140,7 @@ fn labs_are_listed() {
     let list = stdout_of("lab list");
     let json = json_of("lab list --json");
     let labs = json["labs"].as_array().unwrap();
-    assert_eq!(labs.len(), 4);
+    assert_eq!(labs.len(), 5);
     for lab in labs {
         assert!(list.contains(lab["name"].as_str().unwrap()));
         assert!(list.contains(lab["summary"].as_str().unwrap()));
