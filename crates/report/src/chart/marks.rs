@@ -46,6 +46,15 @@ pub fn path((x, y): (f64, f64), shape: usize, radius: f64) -> String {
     path
 }
 
+/// A bar between two corners, as a path. Like a mark's it begins with the bar's place, in the
+/// middle of its upper edge, and goes on from there.
+pub fn bar((left, top): (f64, f64), (right, bottom): (f64, f64)) -> String {
+    let (width, height) = ((right - left).max(0.0), (bottom - top).max(0.0));
+    let [half, width, height] = [width / 2.0, width, height].map(pixels);
+    let (x, y) = (pixels(left + (right - left) / 2.0), pixels(top));
+    format!("M{x} {y}h{half}v{height}h-{width}v-{height}z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -391,9 +391,7 @@ fn draw_bars(chart: &Chart, index: usize, place: impl Fn(f64, f64) -> (f64, f64)
             @let (left, top) = place(x - BAR_HALF, base + y);
             @let (right, bottom) = place(x + BAR_HALF, base);
             @let (name, value) = chart.words((x, y));
-            rect.mark x=(pixels(left)) y=(pixels(top)) width=(pixels((right - left).max(0.0)))
-                height=(pixels((bottom - top).max(0.0)))
-            {
+            path.mark d=(marks::bar((left, top), (right, bottom))) {
                 title { (look.label) "\n" (name) ": " (value) }
             }
         }
