@@ -222,6 +222,9 @@ pub struct MmioArguments {
     /// Show what the card has counted, as its metrics command does.
     #[arg(short, long)]
     pub verbose: bool,
+    /// Do not look for what holds each run at its rate.
+    #[arg(long)]
+    pub no_why: bool,
     /// Everything random comes from this number, and the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench mmio`: how fast the host stores into the memory of a card.
 
-use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
-use crosslane_driver::MemoryCard;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crosslane_bench::{MmioMeasured, MmioOptions, Program};
+use crosslane_explain::StoreRun;
 use crosslane_host::{Mapping, Routines};
-use crosslane_lab::{Lab, Simulation};
-use crosslane_pcie::units::HostId;
+use crosslane_lab::Lab;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -16,6 +18,7 @@ use crate::output::{print, print_json};
 use crate::progress::Steps;
 use crate::report_file::{command_line, write_page};
 use crate::table::{Align, Table};
+use crate::why::{Made, Why, explain_all, has_column};
 
 /// Bytes of an integer.
 const INTEGER_BYTES: u64 = 4;
@@ -43,36 +46,53 @@ impl Job {
     }
 }
 
+/// A run, what came of it, and why it was not faster.
+struct Stored {
+    job: Job,
+    run: MmioMeasured,
+    why: Why,
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// A lab without such a card, a window that cannot be, wrong data.
 pub fn run(arguments: &MmioArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.lab)?;
+    let lab = Arc::new(Lab::load(&arguments.lab)?);
     let card = card_of(&lab, arguments.card.as_deref())?;
     let routines = lab.file().hosts.first().and_then(|host| host.part.routines);
     let jobs = jobs(arguments, routines);
     let steps = Steps::new(jobs.len() as u64, "runs");
-    let measured: Result<Vec<MmioMeasured>, CommandError> = jobs
-        .par_iter()
-        .map(|job| {
-            let measured = measure(&lab, &card, job, arguments.seed)?;
+    let case = |job: &Job| {
+        let (lab, card) = (lab.clone(), card.clone());
+        StoreRun { lab, card, options: job.options, seed: arguments.seed }
+    };
+    let cases: Vec<StoreRun> = jobs.iter().map(case).collect();
+    let measured: Result<Vec<MmioMeasured>, CommandError> = (jobs.par_iter().zip(&cases))
+        .map(|(job, case)| {
+            let failed = |why| CommandError::Usage(format!("bench mmio, {}: {why}", job.name()));
+            let measured = case.run().map_err(failed)?;
             steps.done(job.name(), measured.elapsed);
             Ok(measured)
         })
         .collect();
     steps.finish();
     let measured = measured?;
-    let runs: Vec<(Job, MmioMeasured)> = jobs.into_iter().zip(measured).collect();
+    let whys = match arguments.no_why {
+        true => vec![Why::LeftOut; cases.len()],
+        false => explain_all(&made(&cases, &measured)),
+    };
+    let runs = jobs.into_iter().zip(measured).zip(whys);
+    let runs: Vec<Stored> = runs.map(|((job, run), why)| Stored { job, run, why }).collect();
     if arguments.json {
-        print_json(&to_json(&lab, &runs))?;
+        print_json(&to_json(&lab, &runs, arguments.seed))?;
     } else {
         print(&page(&runs, arguments.verbose))?;
     }
     if let Some(folder) = &arguments.report {
         write_page(&report(&lab, &runs), folder)?;
     }
-    match runs.iter().all(|(_, run)| run.data_errors.words == 0) {
+    match runs.iter().all(|stored| stored.run.data_errors.words == 0) {
         true => Ok(()),
         false => Err(CommandError::Run),
     }
@@ -130,21 +150,18 @@ fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<Job> {
         .collect()
 }
 
-fn measure(lab: &Lab, card: &str, job: &Job, seed: u64) -> Result<MmioMeasured, CommandError> {
-    let simulation = Simulation::new(lab.build_engines(seed)?);
-    let bus = simulation.bus(HostId(0));
-    let run = simulation.run("bench mmio", async {
-        let card = MemoryCard::open_by_name(bus.clone(), card).await?;
-        mmio(&bus, &card, &job.options).await
-    });
-    let failed = |why: String| CommandError::Usage(format!("bench mmio, {}: {why}", job.name()));
-    let measured: Result<MmioMeasured, BenchError> =
-        run.map_err(|stuck| failed(stuck.to_string()))?;
-    measured.map_err(|error| failed(error.to_string()))
+fn made<'a>(cases: &'a [StoreRun], measured: &[MmioMeasured]) -> Vec<Made<'a, StoreRun>> {
+    let made = |(case, run): (&'a StoreRun, &MmioMeasured)| Made {
+        case,
+        account: None,
+        has_errors: run.data_errors.words > 0,
+    };
+    cases.iter().zip(measured).map(made).collect()
 }
 
-fn page(runs: &[(Job, MmioMeasured)], verbose: bool) -> String {
-    let mut table = Table::new(&[
+fn page(runs: &[Stored], verbose: bool) -> String {
+    let whys: Vec<Why> = runs.iter().map(|stored| stored.why.clone()).collect();
+    let mut columns = vec![
         ("mode", Align::Left),
         ("bytes", Align::Right),
         ("passes", Align::Right),
@@ -154,10 +171,14 @@ fn page(runs: &[(Job, MmioMeasured)], verbose: bool) -> String {
         ("GB/s", Align::Right),
         ("wrong words", Align::Right),
         ("writes at the card, by length up to", Align::Left),
-    ]);
-    for (job, run) in runs {
+    ];
+    if has_column(&whys) {
+        columns.push(("bottleneck", Align::Left));
+    }
+    let mut table = Table::new(&columns);
+    for Stored { job, run, why } in runs {
         let rate = run.bytes_per_second();
-        table.row([
+        let mut row = vec![
             job.name().to_owned(),
             job.options.size_bytes.to_string(),
             job.options.passes.to_string(),
@@ -167,51 +188,97 @@ fn page(runs: &[(Job, MmioMeasured)], verbose: bool) -> String {
             format!("{:.6}", rate / 1e9),
             run.data_errors.words.to_string(),
             run.metrics.writes_in_words(),
-        ]);
+        ];
+        row.extend(has_column(&whys).then(|| why.cell()));
+        table.row(row);
     }
     let mut page = table.to_string();
-    if let ([(_, run)], true) = (runs, verbose) {
-        page.push_str(&format!("\nfence behind it: {}\n{}", run.fence, run.metrics));
+    if let [Stored { run, why, .. }] = runs {
+        if verbose {
+            page.push_str(&format!("\nfence behind it: {}\n{}", run.fence, run.metrics));
+        }
+        let block = why.block();
+        if !block.is_empty() {
+            page.push_str(&format!("\n{}\n", block.trim_end()));
+        }
     }
     page
 }
 
-fn to_json(lab: &Lab, runs: &[(Job, MmioMeasured)]) -> Value {
-    let row = |(job, run): &(Job, MmioMeasured)| {
+fn to_json(lab: &Lab, runs: &[Stored], seed: u64) -> Value {
+    let scenario = |Stored { job, run, why }: &Stored| {
         let sizes = run.metrics.writes_by_length();
         let sizes: Vec<Value> = sizes
             .map(|(bytes, writes)| json!({ "up_to_bytes": bytes, "writes": writes }))
             .collect();
         json!({
-            "mode": job.name(),
-            "size_bytes": job.options.size_bytes,
-            "passes": job.options.passes,
-            "elapsed_ns": run.elapsed.as_seconds() * 1e9,
-            "fence_ns": run.fence.as_seconds() * 1e9,
-            "bytes_per_second": run.bytes_per_second(),
-            "wrong_words": run.data_errors.words,
-            "writes_by_length": sizes,
-            "beats_by_bank": run.metrics.beats.iter().map(|beats| beats.0).collect::<Vec<_>>(),
+            "bytes": job.options.size_bytes,
+            "flows": [{
+                "name": job.name(),
+                "bytes": job.options.size_bytes,
+                "iterations": job.options.passes,
+                "elapsed_ns": run.elapsed.as_seconds() * 1e9,
+                "fence_ns": run.fence.as_seconds() * 1e9,
+                "bytes_per_second": run.bytes_per_second(),
+                "wrong_words": run.data_errors.words,
+                "writes_by_length": sizes,
+                "beats_by_bank": run.metrics.beats.iter().map(|beats| beats.0).collect::<Vec<_>>(),
+            }],
+            "why_not_faster": why.json(),
+            "not_explained": why.not_explained(),
         })
     };
     json!({
         "bench": "mmio",
         "lab": lab.name(),
-        "rows": runs.iter().map(row).collect::<Vec<_>>(),
+        "seed": seed,
+        "scenarios": runs.iter().map(scenario).collect::<Vec<_>>(),
         "version": env!("CARGO_PKG_VERSION"),
     })
 }
 
-fn report(lab: &Lab, runs: &[(Job, MmioMeasured)]) -> Page {
+/// How long the writes were that came to the card, of the longest block of each mode.
+fn lengths(runs: &[Stored]) -> Plot {
+    let mut longest: Vec<&Stored> = Vec::new();
+    for stored in runs {
+        longest.retain(|other| other.job.name() != stored.job.name());
+        longest.push(stored);
+    }
+    let writes = |stored: &Stored, bytes: u32| -> u32 {
+        stored.run.metrics.writes_by_length().filter(|(it, _)| *it == bytes).map(|(_, n)| n).sum()
+    };
+    let used = longest.iter().flat_map(|stored| stored.run.metrics.writes_by_length());
+    let bounds: BTreeSet<u32> = used.map(|(bytes, _)| bytes).collect();
+    let names = bounds.iter().map(|bytes| format!("{bytes} B")).collect();
+    let series = longest.into_iter().map(|stored| {
+        let all: u32 = bounds.iter().map(|bytes| writes(stored, *bytes)).sum();
+        let share = |bytes: &u32| f64::from(writes(stored, *bytes)) / f64::from(all.max(1)) * 1e2;
+        let points = (0_u32..).map(f64::from).zip(bounds.iter().map(share)).collect();
+        let name = format!("{}, {} B", stored.job.name(), stored.job.options.size_bytes);
+        Series { name, kind: SeriesKind::Ours, points }
+    });
+    Plot {
+        title: "Writes at the card by their length".to_owned(),
+        x: Axis {
+            label: "payload, up to".to_owned(),
+            unit: String::new(),
+            scale: Scale::Categories(names),
+        },
+        y: Axis { label: "of all writes".to_owned(), unit: "%".to_owned(), scale: Scale::Linear },
+        series: series.collect(),
+    }
+}
+
+fn report(lab: &Lab, runs: &[Stored]) -> Page {
     let mut names: Vec<&str> = Vec::new();
-    for (job, _) in runs {
+    for Stored { job, .. } in runs {
         if !names.contains(&job.name()) {
             names.push(job.name());
         }
     }
     let series = names.into_iter().map(|name| {
-        let of_name = runs.iter().filter(|(job, _)| job.name() == name);
-        let point = |(job, run): &(Job, MmioMeasured)| {
+        let of_name = runs.iter().filter(|stored| stored.job.name() == name);
+        let point = |Stored { job, run, .. }: &Stored| {
             (job.options.size_bytes as f64, run.bytes_per_second() / 1e9)
         };
         let (kind, points) = (SeriesKind::Ours, of_name.map(point).collect());
@@ -238,7 +305,7 @@ fn report(lab: &Lab, runs: &[(Job, MmioMeasured)]) -> Page {
             ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ],
         sections: vec![
-            Section { title, blocks: vec![Block::Plot(plot)] },
+            Section { title, blocks: vec![Block::Plot(plot), Block::Plot(lengths(runs))] },
             Section {
                 title: "Constants and their provenance".to_owned(),
                 blocks: vec![Block::Table(constants)],

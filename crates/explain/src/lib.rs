@@ -2,7 +2,7 @@
 //! Why a run in a lab was not faster: where the time of the busiest link went, which constant or
 //! choice holds the run at its rate, and what the same run gives without it.
 //!
-//! Read first: [`WorkloadRun`] and [`TrafficRun`], what can be run; [`Explanation`], what is said
+//! Read first: [`WorkloadRun`], [`TrafficRun`] and [`StoreRun`], what can be run; [`Explanation`], what is said
 //! of it; [`Account`], where the time went; then [`Limit`], everything that can hold a run.
 //!
 //! Nothing is guessed from counters alone. A limit is named because the same run was made again
@@ -21,6 +21,7 @@ mod progress;
 mod route;
 mod samples;
 mod search;
+mod stores;
 mod traffic;
 mod words;
 mod workload;
@@ -34,6 +35,7 @@ pub use links::{DirectionLoad, DirectionOutcome, busiest_shared, direction_name,
 pub use progress::{NoProgress, Progress};
 pub use route::{Cargo, route};
 pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, THRESHOLD, explain};
+pub use stores::StoreRun;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,
     default_in_flight, default_operations,

@@ -27,6 +27,11 @@ pub enum LimitKind {
     MaxReadRequest,
     /// Completions that wait behind posted writes; lifted: the relaxed ordering attribute.
     StrictOrdering,
+    /// Stores into uncached memory, each of which is a write of its own; lifted: write combining.
+    UncachedStores,
+    /// Stores that are narrower than those that the processor has, or the stores and the call of a
+    /// library's routine; lifted: the widest.
+    StoreWidth,
     /// How completions are learnt: interrupts; lifted: polling.
     Notification,
     /// A system call for each transfer; lifted: none.
@@ -102,7 +107,7 @@ pub enum LimitKind {
 
 impl LimitKind {
     /// All of them, the most specific first.
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::LinkWidth,
         Self::LinkGeneration,
         Self::BitErrors,
@@ -110,6 +115,8 @@ impl LimitKind {
         Self::MaxPayload,
         Self::MaxReadRequest,
         Self::StrictOrdering,
+        Self::UncachedStores,
+        Self::StoreWidth,
         Self::Notification,
         Self::SystemCall,
         Self::Registration,

@@ -3,6 +3,7 @@
 
 mod commands;
 mod gateware;
+mod mmio;
 mod readme;
 mod reports;
 mod run;

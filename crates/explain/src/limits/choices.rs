@@ -28,7 +28,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Most descriptors of a ring (docs/engine.md).
 const MOST_RING_ENTRIES: u64 = 1 << 16;
 
-fn lever<C>(
+pub(super) fn lever<C>(
     kind: LimitKind,
     (place, words, lifted): (&str, String, &str),
     lift: impl Fn(&mut C) + Send + Sync + 'static,

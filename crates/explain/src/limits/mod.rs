@@ -13,6 +13,7 @@ mod nodes;
 mod payloads;
 mod ports;
 mod requesters;
+mod stores;
 mod ways;
 
 use std::sync::Arc;

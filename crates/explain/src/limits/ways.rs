@@ -10,6 +10,7 @@ use crosslane_lab::{LabFile, RunningLab};
 
 use crate::error::ExplainError;
 use crate::route::{Cargo, route};
+use crate::stores::StoreRun;
 use crate::traffic::TrafficRun;
 use crate::workload::{Job, WorkloadRun};
 
@@ -339,6 +340,22 @@ impl WorkloadRun {
             }
         }
         Ok(Ways::new(file, &running, transfers, self.max_payload_bytes))
+    }
+}
+
+impl StoreRun {
+    /// What it asks of its lab.
+    pub(super) fn lab_ways(&self) -> Result<Ways, ExplainError> {
+        let running = self.lab.build_engines(self.seed)?;
+        let (file, fabric) = (self.lab.file(), &running.fabric);
+        let card = endpoint(file, &self.card);
+        let missing = || ExplainError::Refused(format!("there is no endpoint {}", self.card));
+        let to = running.find(&self.card).ok_or_else(missing)?;
+        let from = running.hosts.first().ok_or_else(missing)?.root_complex;
+        let found = Found { fabric, flow: 0, host: 0 };
+        let (core, memory) = ((from, Requester::Core(0)), (to, Target::Memory(card)));
+        let transfer = found.transfer(core, memory, (true, false), Feed::Own);
+        Ok(Ways::new(file, &running, vec![transfer], None))
     }
 }
 

@@ -125,7 +125,7 @@ impl Comparison {
         };
         let runs = [bench(&self.first)?, bench(&self.second)?];
         let rate = |flow: &FlowDocument| flow.rate().map(|rate| rate / 1e6);
-        let time = |flow: &FlowDocument| Some(flow.latency.typical_ps as f64 / 1e6);
+        let time = |flow: &FlowDocument| Some(flow.latency.as_ref()?.typical_ps as f64 / 1e6);
         let blocks = vec![
             Block::Plot(Plot {
                 title: "Rate by size".into(),

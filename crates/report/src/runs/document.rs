@@ -54,8 +54,8 @@ pub struct FlowDocument {
     pub bytes: u64,
     /// Transfers.
     pub iterations: u64,
-    /// Times of the transfers.
-    pub latency: StatisticsDocument,
+    /// Times of the transfers, where each has one.
+    pub latency: Option<StatisticsDocument>,
     /// As the application sees it.
     pub application_bytes_per_second: Option<f64>,
     /// By the engine's timers.

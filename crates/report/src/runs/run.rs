@@ -228,7 +228,7 @@ fn scenario_values(scenario: &ScenarioDocument) -> Vec<Value> {
         }
         let share = flow.share_of_ceiling;
         values.extend(share.map(|part| value("of the ceiling", "%", part * 1e2, Better::Higher)));
-        for (quantity, us) in times(&flow.latency) {
+        for (quantity, us) in flow.latency.iter().flat_map(times) {
             values.push(value(quantity, "us", us, Better::Lower));
         }
     }

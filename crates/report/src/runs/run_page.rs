@@ -306,7 +306,7 @@ fn time_plot(bench: &BenchDocument, names: &[String]) -> Plot {
         let typical: Figure = |times| times.typical_ps;
         let p99: Figure = |times| times.p99_ps;
         for (words, figure) in [("typical", typical), ("p99", p99)] {
-            let us = |flow: &FlowDocument| Some(figure(&flow.latency) as f64 / PS_PER_US);
+            let us = |flow: &FlowDocument| Some(figure(flow.latency.as_ref()?) as f64 / PS_PER_US);
             series.push(line(format!("{prefix}{words}"), by_size(bench, name, us)));
         }
     }
@@ -361,7 +361,10 @@ fn flow_table(bench: &BenchDocument) -> Table {
             cell(flow.bytes.to_string()),
             cell(flow.iterations.to_string()),
         ];
-        row.extend(time_cells(&flow.latency));
+        match &flow.latency {
+            Some(times) => row.extend(time_cells(times)),
+            None => row.extend([(); 5].map(|()| cell("-"))),
+        }
         row.push(megabytes(flow.rate()));
         row.push(megabytes(ceiling.map(|ceiling| ceiling.bytes_per_second)));
         row.push(megabytes(ceiling.map(|ceiling| ceiling.less_dllps_bytes_per_second)));
