@@ -2,8 +2,9 @@
 //! Why a run in a lab was not faster: where the time of the busiest link went, which constant or
 //! choice holds the run at its rate, and what the same run gives without it.
 //!
-//! Read first: [`WorkloadRun`], [`TrafficRun`] and [`StoreRun`], what can be run; [`Explanation`], what is said
-//! of it; [`Account`], where the time went; then [`Limit`], everything that can hold a run.
+//! Read first: [`WorkloadRun`], [`TrafficRun`] and [`StoreRun`], what can be run;
+//! [`Explanation`], what is said of it; [`Account`], where the time went; then [`Limit`],
+//! everything that can hold a run.
 //!
 //! Nothing is guessed from counters alone. A limit is named because the same run was made again
 //! without it, in a lab that is the same in all else, and came out better.
