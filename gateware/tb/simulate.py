@@ -113,5 +113,11 @@ def simulate(
         test_dir=BUILD / name,
         test_filter=tests,
         results_xml=str(BUILD / name / f"{stem}.xml"),
-        extra_env={"PYTHONPATH": path, "COCOTB_LOG_LEVEL": "WARNING", **(environment or {})},
+        # What libraries draw at random is the same each time, too.
+        extra_env={
+            "PYTHONPATH": path,
+            "COCOTB_LOG_LEVEL": "WARNING",
+            "COCOTB_RANDOM_SEED": os.environ.get("SEED", "1"),
+            **(environment or {}),
+        },
     )

@@ -164,8 +164,12 @@ async def bytes_go_to_the_memory_and_come_from_it(dut, how_often):
     assert (block.completed, block.error) == (h2c.posted, "none")
     assert bus.card == expected
     spans, descriptors = [], []
-    for _ in range(40):
-        count = bus.random.choice([1, 2, 3, 4, 31, 64, bus.random.randrange(1, 3000)])
+    # Whatever comes by chance, whole bursts and single beats are among them.
+    counts = [3 * BURST, 1]
+    counts += [
+        bus.random.choice([2, 3, 4, 31, 64, bus.random.randrange(1, 3000)]) for _ in range(38)
+    ]
+    for count in counts:
         card = bus.random.randrange(CARD_BYTES - count)
         place = bus.allocate(count + 16, 4)
         bus.store(place, bytes(count + 16))
