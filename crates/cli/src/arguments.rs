@@ -7,7 +7,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 use clap_complete::Shell;
 
 use crate::engine_argument::EngineArguments;
+use crate::fit_command::FitArguments;
 use crate::flow_argument::FlowArgument;
+use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
 use crate::workload::arguments::{
     ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
@@ -81,6 +83,8 @@ All but `traffic` go through the driver, on labs whose endpoints have a DMA engi
     Torture(TortureArguments),
     /// Two runs that were printed with `--json`, side by side
     Compare(CompareArguments),
+    /// Link time and fixed time of measured transfers, by least squares
+    Fit(FitArguments),
     /// Completions for a shell
     #[command(after_help = "\
 Examples:
@@ -173,6 +177,8 @@ pub enum BenchCommand {
     Chain(ChainArguments),
     /// Stores of the host into a card's memory, uncached or write-combined
     Mmio(MmioArguments),
+    /// Transfers over any parameters of a lab: links, payloads, tags, sizes, constants
+    Sweep(Box<SweepArguments>),
     /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link
     Traffic(TrafficArguments),
 }

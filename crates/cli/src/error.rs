@@ -25,6 +25,12 @@ pub enum CommandError {
     /// Two runs cannot be compared; the sentence says why.
     #[error("{0}")]
     Compare(String),
+    /// Measurements cannot be fitted.
+    #[error(transparent)]
+    Fit(#[from] crosslane_bench::fit::FitError),
+    /// A file cannot be read; the sentence says which and why.
+    #[error("{0}")]
+    Input(String),
     /// A page cannot be written.
     #[error(transparent)]
     Report(#[from] crosslane_report::ReportError),

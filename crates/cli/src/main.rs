@@ -9,6 +9,7 @@ mod arguments;
 mod compare_command;
 mod engine_argument;
 mod error;
+mod fit_command;
 mod flow_argument;
 mod lab_command;
 mod link_use;
@@ -20,6 +21,7 @@ mod quantity;
 mod report_file;
 mod reproduce_command;
 mod size;
+mod sweep_command;
 mod table;
 mod torture_command;
 mod traffic;
@@ -56,6 +58,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),
         Command::Torture(arguments) => torture_command::run(arguments),
         Command::Compare(arguments) => compare_command::run(arguments),
+        Command::Fit(arguments) => fit_command::run(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "crosslane", &mut script);
@@ -72,6 +75,7 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
         BenchCommand::Latency(arguments) => workload::latency(arguments),
         BenchCommand::Chain(arguments) => workload::chain(arguments),
         BenchCommand::Mmio(arguments) => mmio_command::run(arguments),
+        BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
         BenchCommand::Traffic(arguments) => traffic::run(arguments),
     }
 }

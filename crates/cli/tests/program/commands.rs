@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 18] = [
+const PAGES: [&str; 20] = [
     "",
     "lab",
     "lab list",
@@ -22,10 +22,12 @@ const PAGES: [&str; 18] = [
     "bench latency",
     "bench chain",
     "bench mmio",
+    "bench sweep",
     "bench traffic",
     "reproduce",
     "validate",
     "compare",
+    "fit",
     "completions",
 ];
 
@@ -72,6 +74,7 @@ fn every_command_explains_itself_with_examples() {
 fn the_examples_work() {
     let folder = folder("the_examples_work");
     std::fs::write(folder.join("my-lab.toml"), stdout_of("lab show minimal --file")).unwrap();
+    std::fs::write(folder.join("measured.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
     let mut examples = Vec::new();
     for page in PAGES {
         let help = stdout_of(&format!("{page} --help"));

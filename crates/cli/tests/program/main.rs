@@ -2,6 +2,7 @@
 //! The program from outside, as a user types it.
 
 mod commands;
+mod fits;
 mod gateware;
 mod mmio;
 mod readme;

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `bench sweep`, and `fit` of what it writes and of anybody's measurements.
+
+use std::fs;
+
+use crate::run::{folder, json_of, run_as_written};
+
+/// The kc705 document's measurement in one line, and its fit in another.
+#[test]
+fn a_sweep_is_written_and_fitted() {
+    let folder = folder("a_sweep_is_written_and_fitted");
+    let at = |name: &str| folder.join(name).display().to_string();
+    let sweep = format!(
+        "bench sweep --lab kc705 --way to-card --link 1x1,2x1,1x4,2x4 --size 1K,1M \
+         --descriptors table --notify interrupt --json --csv {} --report {}",
+        at("sweep.csv"),
+        at("sweep")
+    );
+    let run = run_as_written(&sweep);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    let rows = json["rows"].as_array().unwrap();
+    assert_eq!((json["bench"].as_str(), json["lab"].as_str()), (Some("sweep"), Some("kc705")));
+    assert_eq!(rows.len(), 8);
+    assert!(rows.iter().all(|row| row["wrong_words"] == 0 && row["way"] == "to-card"));
+    let of_last = rows[7]["bytes_per_second"].as_f64().unwrap();
+    assert!((800e6..900e6).contains(&of_last), "{of_last}");
+    // The same again, bit for bit.
+    assert_eq!(run_as_written(&sweep).stdout, run.stdout);
+    let page = fs::read_to_string(folder.join("sweep/index.html")).unwrap();
+    assert!(page.contains("Rate by size, to-card") && page.contains("Gen2 x4, descriptors table"));
+
+    let csv = fs::read_to_string(folder.join("sweep.csv")).unwrap();
+    assert!(csv.starts_with("way,generation,width,descriptors,bytes,us\nto-card,1,1,table,1024,"));
+    let json = json_of(&format!("fit {} --json", at("sweep.csv")));
+    let fits = json["fits"].as_array().unwrap();
+    let over: Vec<&str> = fits.iter().map(|fit| fit["over"].as_str().unwrap()).collect();
+    assert_eq!(over, ["links", "links", "sizes"]);
+    let of_theory = fits[1]["of_theory"].as_f64().unwrap();
+    assert!((0.84..0.88).contains(&of_theory), "{of_theory}");
+    assert_eq!(fits[1]["residuals"].as_array().unwrap().len(), 4);
+    let run = run_as_written(&format!("fit {} --report {}", at("sweep.csv"), at("fit")));
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.stdout.contains("links, 1048576 B") && run.stdout.contains("residual %"));
+    let page = fs::read_to_string(folder.join("fit/index.html")).unwrap();
+    assert!(page.contains("the link, fitted") && page.contains("Time of 1048576 B"));
+}
+
+/// Other parameters: any number of the lab, tags, payloads, what is in the ring.
+#[test]
+fn sweeps_go_over_any_parameter() {
+    let rates = |arguments: &str| -> Vec<f64> {
+        let run = run_as_written(&format!("bench sweep {arguments} --json"));
+        assert_eq!(run.code, 0, "{arguments}: {}", run.stderr);
+        let json: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+        let rows = json["rows"].as_array().unwrap();
+        rows.iter().map(|row| row["bytes_per_second"].as_f64().unwrap()).collect()
+    };
+    let rises = |arguments: &str, count: usize| {
+        let rates = rates(arguments);
+        assert_eq!(rates.len(), count, "{arguments}");
+        assert!(rates.windows(2).all(|pair| pair[1] > pair[0]), "{arguments}: {rates:?}");
+    };
+    rises("--lab kc705 --way from-card --set part.kc705.card_memory.axi_bytes=8,16,32", 3);
+    rises("--lab kc705:crosslane --way to-card --size 1K --outstanding 1,4,16", 3);
+    rises("--lab rosta:crosslane --way read --tags 1,4,16 --iterations 4", 3);
+    rises("--lab minimal --way write --link 1x1,2x2,3x4 --iterations 2", 3);
+    rises("--lab minimal --way write --mps 128,256 --outstanding 8", 2);
+    rises("--lab minimal --way read --descriptors ring --size 1K..8K --iterations 2", 4);
+}
+
+#[test]
+fn a_sweep_that_cannot_be_is_refused() {
+    for (arguments, code, complaint) in [
+        ("--lab aws-f1", 2, "no endpoint has a DMA engine"),
+        ("--lab rosta --card fpga9", 2, "endpoints with a DMA engine are fpga1, fpga2"),
+        ("--lab minimal --way to-card", 2, "card0 has no table `card_memory`"),
+        ("--lab kc705 --mps 256", 2, "some port of the lab has at most 128 B"),
+        ("--lab kc705 --link 2y4", 2, "2y4 is not a link"),
+        ("--lab kc705 --link 4x4", 1, "does at most Gen3 x16"),
+        ("--lab kc705 --set part.kc705.nothing=1", 1, "no number among the constants"),
+        ("--lab kc705 --set part.kc705.card_memory.axi_bytes=24", 1, "24 is not a power of two"),
+        ("--lab kc705 --set nothing", 2, "is not a constant with values"),
+        ("--lab kc705 --size 1022", 2, "it has to be a multiple of 4 B"),
+        ("--lab kc705 --descriptors table --outstanding 2", 2, "all mean card address 0"),
+        ("--lab kc705 --descriptors command", 2, "the command port is for p2p"),
+        ("--lab minimal --tags 1024", 2, "tags of 1024 is not between 1 and 1012"),
+        (
+            "--lab kc705 --size 64..1M --outstanding 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16 \
+          --set part.kc705.card_memory.axi_clock_ns=1,2,3,4,5,6,7,8,9,10 \
+          --set part.kc705.card_memory.read_latency_ns=1,2,3,4,5,6,7,8,9,10",
+            2,
+            "more than 10000",
+        ),
+    ] {
+        let run = run_as_written(&format!("bench sweep {arguments}"));
+        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "{arguments}: {}", run.stderr);
+        let stderr = run.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(stderr.contains(complaint), "{arguments}: {stderr}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_fitted_is_answered_with_its_line() {
+    let folder = folder("a_file_that_cannot_be_fitted");
+    let file = folder.join("measured.csv");
+    for (text, complaint) in [
+        ("", "measured.csv, line 1: it is empty"),
+        ("bytes,us\n1024,\n", "measured.csv, line 2: us \"\" is not a number more than 0"),
+        ("bytes,us\n1024,5,6\n", "measured.csv, line 2: 3 fields; the heading has 2"),
+        ("bytes,us\n1024,5\n1024,6\n", "measured.csv, line 2: no line can be put through"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let run = run_as_written(&format!("fit {}", file.display()));
+        assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{text:?}");
+        assert!(run.stderr.contains(complaint), "{text:?}: {}", run.stderr);
+    }
+    fs::write(&file, b"bytes,us\n\xff\n").unwrap();
+    assert_eq!(run_as_written(&format!("fit {}", file.display())).code, 1);
+    let run = run_as_written(&format!("fit {}", folder.join("nothing.csv").display()));
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("nothing.csv: "), "{}", run.stderr);
+    assert_eq!(run_as_written("fit").code, 2);
+}
+
+/// Anybody's: one link, two sizes, no theory.
+#[test]
+fn a_table_of_two_lines_is_enough() {
+    let file = folder("a_table_of_two_lines").join("mine.csv");
+    fs::write(&file, "bytes,us\n1000,11\n100000,110\n").unwrap();
+    let json = json_of(&format!("fit {} --json", file.display()));
+    let fit = &json["fits"][0];
+    let close = |key: &str, want: f64| {
+        let found = fit[key].as_f64().unwrap();
+        assert!((found - want).abs() < 1e-6 * want, "{key}: {found}");
+    };
+    close("bytes_per_second", 1e9);
+    close("fixed_ns", 10_000.0);
+    close("half_rate_bytes", 10_000.0);
+    assert!(fit["of_theory"].is_null());
+}
