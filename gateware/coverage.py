@@ -301,10 +301,13 @@ def document(counts: dict[Path, Counts], tests: list[str], missing: list[str]) -
     for why, n in sorted(number.items(), key=lambda entry: -entry[1]):
         modules = ", ".join(module.removeprefix("crosslane_") for module in signals[why])
         text += [f"| {why} | {n:,} | {modules} |"]
-    text += ["", f"Those that are {NO_REASON}:", ""]
-    for module, names in signals[NO_REASON].items():
-        text += [f"* `{module}`: {', '.join(names)}"]
     text += [""]
+    if NO_REASON in signals:
+        text += [f"Those that are {NO_REASON}:", ""]
+        text += [
+            f"* `{module}`: {', '.join(names)}" for module, names in signals[NO_REASON].items()
+        ]
+        text += [""]
     text += ["## Tests", "", *(f"* `{test.split('::')[1]}`" for test in tests), ""]
     if missing:
         text += ["Not in this run (so some of what is above as not reached may be):", ""]
