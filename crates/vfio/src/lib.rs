@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the driver stands on where there is hardware. So far: a processor's stores into the mapped
+//! memory of a device, as wide as the processor has them. The buses over VFIO stand on it.
+//!
+//! Read first: [`StoreWidth`].
+
+mod stores;
+
+pub use stores::StoreWidth;

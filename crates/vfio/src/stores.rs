@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Stores into mapped device memory. Each is one instruction, so that it is one write of its width
+//! in an uncached mapping: a compiler may neither join, nor cut, nor leave out any.
+#![allow(unsafe_code)]
+
+/// How wide a processor's stores are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoreWidth {
+    /// 8 bytes: any processor's.
+    B8,
+    /// 16 bytes: SSE2, or Advanced SIMD.
+    B16,
+    /// 32 bytes: AVX.
+    B32,
+    /// 64 bytes: AVX-512. A line at once.
+    B64,
+}
+
+impl StoreWidth {
+    /// From the narrowest on.
+    pub const ALL: [Self; 4] = [Self::B8, Self::B16, Self::B32, Self::B64];
+
+    /// The widest that this processor has, asked for when the program runs.
+    #[must_use]
+    pub fn widest() -> Self {
+        Self::ALL.into_iter().rfind(|width| width.is_there()).unwrap_or(Self::B8)
+    }
+
+    /// Bytes of a store.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::B8 => 8,
+            Self::B16 => 16,
+            Self::B32 => 32,
+            Self::B64 => 64,
+        }
+    }
+
+    /// Whether this processor has it.
+    #[must_use]
+    pub fn is_there(self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return match self {
+            Self::B8 | Self::B16 => true,
+            Self::B32 => std::arch::is_x86_feature_detected!("avx"),
+            Self::B64 => std::arch::is_x86_feature_detected!("avx512f"),
+        };
+        #[cfg(target_arch = "aarch64")]
+        return self <= Self::B16;
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        return self == Self::B8;
+    }
+
+    /// Stores `bytes` from `target` on, upwards: as many stores of this width as are aligned to it,
+    /// and before and behind them narrower ones, each aligned to itself.
+    ///
+    /// # Panics
+    /// If the processor does not have this width.
+    ///
+    /// # Safety
+    /// `target` is valid for writes of `bytes.len()` bytes, and what is mapped there takes stores of
+    /// any width and alignment that this makes. Nothing else writes there meanwhile.
+    pub unsafe fn store(self, target: *mut u8, bytes: &[u8]) {
+        assert!(self.is_there(), "this processor has no stores of {} B", self.bytes());
+        let mut done = 0;
+        while done < bytes.len() {
+            // SAFETY: `done` is within `bytes`, and the caller vouches for as much at `target`.
+            let (to, from) = unsafe { (target.add(done), bytes.as_ptr().add(done)) };
+            let left = bytes.len() - done;
+            let aligned = 1 << to.addr().trailing_zeros().min(6);
+            let width = self.bytes().min(aligned).min(1 << left.ilog2());
+            // SAFETY: `width` bytes are left on both sides, `to` is aligned to it, and the
+            // processor has it, as it is no wider than `self`.
+            unsafe { store_one(to, from, width) };
+            done += width;
+        }
+    }
+}
+
+/// One store.
+///
+/// # Safety
+/// `width` bytes can be read at `from` and written at `to`, which is aligned to it; it is a power of
+/// two of at most 64 that the processor has.
+unsafe fn store_one(to: *mut u8, from: *const u8, width: usize) {
+    // SAFETY: as the caller vouches; what is read needs no alignment.
+    unsafe {
+        match width {
+            1 => to.write_volatile(from.read()),
+            2 => to.cast::<u16>().write_volatile(from.cast::<u16>().read_unaligned()),
+            4 => to.cast::<u32>().write_volatile(from.cast::<u32>().read_unaligned()),
+            8 => to.cast::<u64>().write_volatile(from.cast::<u64>().read_unaligned()),
+            _ => store_vector(to, from, width),
+        }
+    }
+}
+
+/// As [`store_one`], of 16 bytes and more.
+#[cfg(target_arch = "x86_64")]
+unsafe fn store_vector(to: *mut u8, from: *const u8, width: usize) {
+    use std::arch::asm;
+    // SAFETY: as the caller vouches. The instructions read and write nothing else; the registers
+    // that they change are named.
+    unsafe {
+        match width {
+            16 => asm!("movups xmm0, [{from}]", "movaps [{to}], xmm0", from = in(reg) from,
+                to = in(reg) to, out("xmm0") _, options(nostack, preserves_flags)),
+            32 => asm!("vmovups ymm0, [{from}]", "vmovaps [{to}], ymm0", "vzeroupper",
+                from = in(reg) from, to = in(reg) to, out("xmm0") _, out("xmm1") _, out("xmm2") _,
+                out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
+                out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack, preserves_flags)),
+            _ => asm!("vmovups zmm0, [{from}]", "vmovaps [{to}], zmm0", "vzeroupper",
+                from = in(reg) from, to = in(reg) to, out("xmm0") _, out("xmm1") _, out("xmm2") _,
+                out("xmm3") _, out("xmm4") _, out("xmm5") _, out("xmm6") _, out("xmm7") _,
+                out("xmm8") _, out("xmm9") _, out("xmm10") _, out("xmm11") _, out("xmm12") _,
+                out("xmm13") _, out("xmm14") _, out("xmm15") _,
+                options(nostack, preserves_flags)),
+        }
+    }
+}
+
+/// As [`store_one`], of 16 bytes.
+#[cfg(target_arch = "aarch64")]
+unsafe fn store_vector(to: *mut u8, from: *const u8, _width: usize) {
+    // SAFETY: as the caller vouches. The instructions read and write nothing else.
+    unsafe {
+        std::arch::asm!("ldr q0, [{from}]", "str q0, [{to}]", from = in(reg) from,
+            to = in(reg) to, out("v0") _, options(nostack, preserves_flags));
+    }
+}
+
+/// There is none.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn store_vector(_to: *mut u8, _from: *const u8, width: usize) {
+    unreachable!("no store of {width} B: the widest is of 8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that stand around what is stored.
+    const AROUND: usize = 64;
+
+    #[test]
+    fn every_byte_is_stored_and_no_other() {
+        let mut rng = fastrand::Rng::with_seed(1);
+        for width in StoreWidth::ALL.into_iter().filter(|width| width.is_there()) {
+            for round in 0..2000 {
+                let length = rng.usize(..if round % 10 == 0 { 5000 } else { 200 });
+                let skip = rng.usize(..AROUND);
+                let bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
+                let mut memory = vec![0xa5; skip + length + AROUND];
+                // SAFETY: there are so many bytes behind `skip`.
+                unsafe { width.store(memory.as_mut_ptr().add(skip), &bytes) };
+                assert_eq!(memory[skip..skip + length], bytes, "{width:?}, {skip}, {length}");
+                let around = memory[..skip].iter().chain(&memory[skip + length..]);
+                assert!(
+                    around.into_iter().all(|byte| *byte == 0xa5),
+                    "{width:?}, {skip}, {length}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_widest_is_there_and_none_above_it() {
+        let widest = StoreWidth::widest();
+        assert!(widest.is_there());
+        let wider = StoreWidth::ALL.into_iter().filter(|width| *width > widest);
+        assert!(wider.into_iter().all(|width| !width.is_there()));
+        assert_eq!(StoreWidth::ALL.map(StoreWidth::bytes), [8, 16, 32, 64]);
+        #[cfg(target_arch = "x86_64")]
+        assert!(widest >= StoreWidth::B16);
+    }
+}
