@@ -59,8 +59,8 @@ impl StoreWidth {
     /// If the processor does not have this width.
     ///
     /// # Safety
-    /// `target` is valid for writes of `bytes.len()` bytes, and what is mapped there takes stores of
-    /// any width and alignment that this makes. Nothing else writes there meanwhile.
+    /// `target` is valid for writes of `bytes.len()` bytes, and what is mapped there takes stores
+    /// of any width and alignment that this makes. Nothing else writes there meanwhile.
     pub unsafe fn store(self, target: *mut u8, bytes: &[u8]) {
         assert!(self.is_there(), "this processor has no stores of {} B", self.bytes());
         let mut done = 0;
@@ -81,8 +81,8 @@ impl StoreWidth {
 /// One store.
 ///
 /// # Safety
-/// `width` bytes can be read at `from` and written at `to`, which is aligned to it; it is a power of
-/// two of at most 64 that the processor has.
+/// `width` bytes can be read at `from` and written at `to`, which is aligned to it; it is a power
+/// of two of at most 64 that the processor has.
 unsafe fn store_one(to: *mut u8, from: *const u8, width: usize) {
     // SAFETY: as the caller vouches; what is read needs no alignment.
     unsafe {
