@@ -2,6 +2,7 @@
 //! The published figures: files of comma-separated values beside the labs, built into the program.
 
 use crate::error::ReproduceError;
+use crosslane_bench::fit::csv_fields;
 
 /// The files, by the name that lab files give them.
 const FILES: [(&str, &str); 5] = [
@@ -55,7 +56,7 @@ impl PublishedFile {
         };
         let mut lines = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
-            let fields = fields_of(line).ok_or_else(|| wrong(number, "a quote is open".into()))?;
+            let fields = csv_fields(line).ok_or_else(|| wrong(number, "a quote is open".into()))?;
             lines.push(fields);
         }
         if lines.is_empty() {
@@ -108,35 +109,15 @@ impl PublishedFile {
     }
 }
 
-/// The fields of one line; none where a quote is left open.
-fn fields_of(line: &str) -> Option<Vec<String>> {
-    let mut fields = Vec::new();
-    let (mut field, mut quoted) = (String::new(), false);
-    let mut rest = line.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '"' if quoted && rest.peek() == Some(&'"') => {
-                field.push('"');
-                rest.next();
-            }
-            '"' => quoted = !quoted,
-            ',' if !quoted => fields.push(std::mem::take(&mut field)),
-            c => field.push(c),
-        }
-    }
-    fields.push(field);
-    (!quoted).then_some(fields)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn quoted_fields_hold_commas_and_quotes() {
-        let fields = fields_of("a,\"b, \"\"c\"\"\",,d").unwrap();
+        let fields = csv_fields("a,\"b, \"\"c\"\"\",,d").unwrap();
         assert_eq!(fields, ["a", "b, \"c\"", "", "d"]);
-        assert_eq!(fields_of("a,\"b"), None);
+        assert_eq!(csv_fields("a,\"b"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod measurements;
 
 use std::collections::BTreeMap;
 
-pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample};
+pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample, csv_fields};
 
 /// A straight line y = slope u + fixed.
 #[derive(Clone, Copy, Debug, PartialEq)]
