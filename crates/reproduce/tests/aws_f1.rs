@@ -2,33 +2,19 @@
 //! The reproduction `aws-f1`: every compared row is within its tolerance, and what the document
 //! says in words holds.
 
+mod support;
+
 use std::path::Path;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_lab::Provenance;
-use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::aws_f1::{Context, SCENARIOS, compared};
 use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::document::document;
-use crosslane_reproduce::reproduction::{Reproduction, reproduce};
-use crosslane_reproduce::watch::Watch;
-
-/// Counts scenarios.
-struct Count(AtomicU64);
-
-impl Watch for Count {
-    fn done(&self, _scenario: &str, _simulated: Picoseconds) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use crosslane_reproduce::reproduction::Reproduction;
 
 /// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| {
-    let count = Count(AtomicU64::new(0));
-    let reproduction = reproduce("aws-f1", 1, &count).unwrap_or_else(|error| panic!("{error}"));
-    (reproduction, count.0.into_inner())
-});
+static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("aws-f1", 1));
 
 #[test]
 fn the_page_is_what_is_simulated() {

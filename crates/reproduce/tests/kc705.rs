@@ -2,33 +2,19 @@
 //! The reproduction `kc705`: the document's figures within their tolerance, its conclusions, and
 //! the page as it is.
 
+mod support;
+
 use std::path::Path;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_lab::Provenance;
-use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::document::document;
 use crosslane_reproduce::kc705::{Context, SCENARIOS, compared, quick};
-use crosslane_reproduce::reproduction::{Reproduction, reproduce};
-use crosslane_reproduce::watch::Watch;
-
-/// Counts scenarios.
-struct Count(AtomicU64);
-
-impl Watch for Count {
-    fn done(&self, _scenario: &str, _simulated: Picoseconds) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
+use crosslane_reproduce::reproduction::Reproduction;
 
 /// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| {
-    let count = Count(AtomicU64::new(0));
-    let reproduction = reproduce("kc705", 1, &count).unwrap_or_else(|error| panic!("{error}"));
-    (reproduction, count.0.into_inner())
-});
+static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("kc705", 1));
 
 fn rows(quantity: &str) -> Vec<&'static Row> {
     RUN.0.rows().filter(|row| row.quantity == quantity).collect()

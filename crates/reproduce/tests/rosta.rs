@@ -2,36 +2,22 @@
 //! The reproduction `rosta`: every figure of the document within its tolerance, every byte as it
 //! was sent, our own engine at its ceilings.
 
+mod support;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_lab::Provenance;
-use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::comparison::{Kind, Row};
 use crosslane_reproduce::document;
 use crosslane_reproduce::reproduction::{Reproduction, reproduce};
 use crosslane_reproduce::rosta::{self, Context, SCENARIOS};
-use crosslane_reproduce::watch::Watch;
 
 const SEED: u64 = 1;
 
-/// Counts scenarios.
-struct Count(AtomicU64);
-
-impl Watch for Count {
-    fn done(&self, _scenario: &str, _simulated: Picoseconds) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// Run once for all tests, with the number of its scenarios.
-static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| {
-    let count = Count(AtomicU64::new(0));
-    let reproduction = reproduce("rosta", SEED, &count).unwrap_or_else(|error| panic!("{error}"));
-    (reproduction, count.0.into_inner())
-});
+static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("rosta", SEED));
 
 fn rows() -> Vec<&'static Row> {
     RUN.0.rows().collect()
