@@ -3,7 +3,7 @@
 //! `async` code over these traits; they run in simulated time and on real hardware. Nothing is
 //! implemented here.
 //!
-//! Read first: [`Bus`], then [`Topology`].
+//! Read first: [`Bus`], then [`Topology`]; [`Rdma`] for other nodes.
 //!
 //! No async runtime is needed: every wait is a future of the bus, and whoever made the bus polls
 //! it. Futures are `Send` where the bus is.
@@ -11,11 +11,18 @@
 #![forbid(unsafe_code)]
 
 mod bus;
+mod clock;
 mod error;
+mod rdma;
 mod routines;
 mod topology;
 
 pub use bus::{Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores};
+pub use clock::Clock;
 pub use error::{BusError, TopologyError};
+pub use rdma::{
+    FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, Rdma, RdmaConnection, RdmaError, RdmaListener,
+    RdmaRegion, RemoteAccess, RemoteMemory,
+};
 pub use routines::Routines;
 pub use topology::{FunctionInfo, Topology};
