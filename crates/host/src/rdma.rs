@@ -96,6 +96,12 @@ pub trait Rdma: Clone {
     /// What it is, such as `tcp (libfabric 1.17)` or `nic0 of rnode`.
     fn name(&self) -> String;
 
+    /// Whether the network moves data straight between wire and registered memory; false where they
+    /// are copied on the way through memory of its own.
+    fn is_zero_copy(&self) -> bool {
+        true
+    }
+
     /// Gets zeroed memory that can be registered.
     ///
     /// # Errors
