@@ -14,7 +14,10 @@ const US: u64 = 1_000_000;
 /// How DRAM is built and how fast it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DramParameters {
-    /// Bytes of its data bus, a power of two from 1 to 128.
+    /// Channels, each with a data bus of its own and an equal part of the addresses: the first has
+    /// the lowest. A power of two from 1 to 16; each has at least 4 KiB.
+    pub channels: u32,
+    /// Bytes of the data bus of one, a power of two from 1 to 128.
     pub bus_bytes: u32,
     /// Its clock, 1 ps to 1 us: two transfers each.
     pub clock: Picoseconds,
@@ -86,6 +89,7 @@ impl CardMemoryParameters {
             within("turnaround_clocks", u64::from(turnaround_clocks), 0, 1024)?;
         }
         let dram = &self.dram;
+        power_of_two("dram_channels", u64::from(dram.channels), 1, (self.bytes / 4096).min(16))?;
         power_of_two("dram_bus_bytes", u64::from(dram.bus_bytes), 1, 128)?;
         within("dram_clock (ps)", dram.clock.0, 1, US)?;
         power_of_two("dram_burst_transfers", u64::from(dram.burst_transfers), 2, 64)?;
@@ -119,6 +123,10 @@ struct Dram {
 }
 
 impl Dram {
+    const fn new(parameters: DramParameters) -> Self {
+        Self { parameters, free_ps: 0, open_row: None }
+    }
+
     /// Bursts that the bytes lie in, and rows.
     fn extent(&self, address: u64, bytes: u64) -> (u64, u64, u64) {
         let p = &self.parameters;
@@ -187,7 +195,8 @@ pub(crate) struct Refused {
 /// The memory of a card and its AXI ports, one for each direction.
 pub(crate) struct CardMemory {
     pub parameters: CardMemoryParameters,
-    dram: Dram,
+    /// In the order of their addresses.
+    channels: Vec<Dram>,
     memory: Memory,
     /// When the data bus of each direction is free.
     write_free_ps: u64,
@@ -200,7 +209,7 @@ impl CardMemory {
     pub fn new(parameters: CardMemoryParameters) -> Self {
         Self {
             parameters,
-            dram: Dram { parameters: parameters.dram, free_ps: 0, open_row: None },
+            channels: (0..parameters.dram.channels).map(|_| Dram::new(parameters.dram)).collect(),
             memory: Memory::new(),
             write_free_ps: 0,
             read_free_ps: 0,
@@ -233,6 +242,12 @@ impl CardMemory {
         address.checked_add(bytes).is_some_and(|end| end <= self.parameters.bytes)
     }
 
+    /// The channel that has an address. No burst crosses the end of one.
+    fn channel(&mut self, address: u64) -> &mut Dram {
+        let each = self.parameters.bytes / self.channels.len() as u64;
+        &mut self.channels[(address / each) as usize]
+    }
+
     /// Writes bytes that are there from a time on, in bursts. Returns when the last one is
     /// confirmed.
     pub fn write(&mut self, from_ps: u64, address: u64, data: &[u8]) -> Result<u64, Refused> {
@@ -248,8 +263,8 @@ impl CardMemory {
                 let at_ps = confirmed_ps.max(data_ps + latency_ps);
                 return Err(Refused { address: at, before: done as u32, at_ps });
             }
-            let crossing =
-                self.dram.access(begin_ps + self.parameters.axi_clock.0, at, bytes as u64);
+            let first_beat_ps = begin_ps + self.parameters.axi_clock.0;
+            let crossing = self.channel(at).access(first_beat_ps, at, bytes as u64);
             confirmed_ps = confirmed_ps.max(data_ps.max(crossing.end_ps) + latency_ps);
             self.memory.write(at, &data[done..done + bytes]);
             done += bytes;
@@ -267,7 +282,7 @@ impl CardMemory {
             let at_ps = there_ps.max(self.read_free_ps);
             return Err(Refused { address, before: 0, at_ps });
         }
-        let crossing = self.dram.access(there_ps, address, bytes);
+        let crossing = self.channel(address).access(there_ps, address, bytes);
         let begin_ps = self.edge_ps(crossing.first_ps.max(self.read_free_ps));
         let beats_ps = self.beats(address, bytes) * p.axi_clock.0;
         let end_ps = (begin_ps + beats_ps).max(self.edge_ps(crossing.end_ps));
@@ -292,6 +307,7 @@ mod tests {
             write_latency: Picoseconds::from_ns(60),
             copying: Copying::Overlapped,
             dram: DramParameters {
+                channels: 1,
                 bus_bytes: 8,
                 clock: Picoseconds(1250),
                 burst_transfers: 8,
@@ -304,7 +320,7 @@ mod tests {
     }
 
     fn dram() -> Dram {
-        Dram { parameters: parameters().dram, free_ps: 0, open_row: None }
+        Dram::new(parameters().dram)
     }
 
     #[test]
@@ -382,6 +398,24 @@ mod tests {
     }
 
     #[test]
+    fn channels_have_data_buses_of_their_own() {
+        let mut slow = parameters();
+        // 6.4 GB/s of AXI before channels of 3.2 GB/s.
+        (slow.axi_bytes, slow.dram.bus_bytes) = (64, 2);
+        (slow.dram.row_change.0, slow.dram.refresh_interval.0) = (0, 0);
+        let end_ps = |parameters: CardMemoryParameters| {
+            let mut memory = CardMemory::new(parameters);
+            memory.write(0, 0, &[1; 4096]).unwrap();
+            memory.write(0, parameters.bytes / 2, &[1; 4096]).unwrap()
+        };
+        // The one behind the other: 8 KiB at 3.2 GB/s from the first beat on, or 4 KiB of it behind
+        // the beats of the first.
+        assert_eq!(end_ps(slow), 10_000 + 8192 * 10_000 / 32 + 60_000);
+        slow.dram.channels = 2;
+        assert_eq!(end_ps(slow), 640_000 + 10_000 + 4096 * 10_000 / 32 + 60_000);
+    }
+
+    #[test]
     fn addresses_that_are_not_there_are_refused_at_their_burst() {
         let mut memory = CardMemory::new(CardMemoryParameters { bytes: 4096, ..parameters() });
         let refused = memory.write(0, 3584, &[1; 1024]).unwrap_err();
@@ -401,6 +435,7 @@ mod tests {
         };
         assert_eq!(bad(|p| p.axi_bytes = 24), "axi_bytes of 24 is not a power of two");
         assert_eq!(bad(|p| p.burst_beats = 512), "burst_beats of 512 is not between 1 and 256");
+        assert!(bad(|p| p.dram.channels = 3).starts_with("dram_channels of 3"));
         assert!(bad(|p| p.dram.row_bytes = 32).starts_with("dram_row_bytes of 32"));
         assert!(bad(|p| p.dram.refresh.0 = 4_000_000).starts_with("dram_refresh (ps)"));
         let often = |p: &mut CardMemoryParameters| p.dram.refresh_interval.0 = 2;

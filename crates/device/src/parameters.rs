@@ -32,7 +32,7 @@ pub struct EngineParameters {
     /// Tags: reads of data in flight, from 1. Each channel has four more to fetch descriptors
     /// with; all together are no more than 1024.
     pub tags: u16,
-    /// Longest payload of a write that it can build, bytes, a power of two from 128 to 4096.
+    /// Longest payload of a write that it can build, bytes, a power of two from 64 to 4096.
     pub max_write_bytes: u32,
     /// Longest read that it can ask for, bytes, a power of two from 128 to 4096.
     pub max_read_bytes: u32,
@@ -170,7 +170,7 @@ impl EngineParameters {
         within("peer_channels", u64::from(self.peer_channels), 1, 4)?;
         let most_tags = MAX_TAGS - u64::from(self.channels() * FETCH_TAGS);
         within("tags", u64::from(self.tags), 1, most_tags)?;
-        power_of_two("max_write_bytes", u64::from(self.max_write_bytes), 128, 4096)?;
+        power_of_two("max_write_bytes", u64::from(self.max_write_bytes), 64, 4096)?;
         power_of_two("max_read_bytes", u64::from(self.max_read_bytes), 128, 4096)?;
         let reading = u64::from(self.reading_descriptors);
         within("reading_descriptors", reading, 1, u64::from(u16::MAX))?;

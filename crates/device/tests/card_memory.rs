@@ -16,6 +16,7 @@ const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 8 };
 
 fn with_memory(copying: Copying) -> EngineParameters {
     let dram = DramParameters {
+        channels: 1,
         bus_bytes: 8,
         clock: crosslane_pcie::units::Picoseconds(1250),
         burst_transfers: 8,

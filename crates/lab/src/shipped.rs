@@ -12,7 +12,7 @@ pub struct ShippedLab {
     pub text: &'static str,
 }
 
-const SHIPPED: [ShippedLab; 5] = [
+const SHIPPED: [ShippedLab; 6] = [
     ShippedLab {
         name: "aws-f1",
         summary: "A Xeon that stores into the memory of an F1 card, uncached and write-combined.",
@@ -37,6 +37,11 @@ const SHIPPED: [ShippedLab; 5] = [
         name: "rosta",
         summary: "Eight FPGAs behind three switches: direct FPGA-to-FPGA transfers.",
         text: include_str!("../../../labs/rosta.toml"),
+    },
+    ShippedLab {
+        name: "sbdt",
+        summary: "A Xeon node with an Arria 10 card: DMA through a ring of host buffers.",
+        text: include_str!("../../../labs/sbdt.toml"),
     },
 ];
 

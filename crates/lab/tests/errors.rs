@@ -513,7 +513,7 @@ fn no_such_lab() {
     assert_eq!(
         error.to_string(),
         "there is no file nowhere/rosta.toml, nor a shipped lab of that name; shipped are \
-         aws-f1, kc705, minimal, pciebench, rosta"
+         aws-f1, kc705, minimal, pciebench, rosta, sbdt"
     );
     assert_eq!(open(env!("CARGO_MANIFEST_DIR")).unwrap_err().problem.code(), "unreadable");
 }

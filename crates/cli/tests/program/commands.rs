@@ -56,7 +56,11 @@ fn exit_code_1_for_a_lab_that_does_not_exist() {
         let run = run(arguments);
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
         assert!(run.stderr.contains("no file nowhere"), "{}", run.stderr);
-        assert!(run.stderr.contains("aws-f1, kc705, minimal, pciebench, rosta"), "{}", run.stderr);
+        assert!(
+            run.stderr.contains("aws-f1, kc705, minimal, pciebench, rosta, sbdt"),
+            "{}",
+            run.stderr
+        );
     }
 }
 

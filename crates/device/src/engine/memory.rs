@@ -375,6 +375,7 @@ mod tests {
     /// 256 bits at 100 MHz before a DRAM that opens no rows and refreshes nothing.
     fn board(copying: Copying) -> Board {
         let dram = DramParameters {
+            channels: 1,
             bus_bytes: 8,
             clock: Picoseconds(1250),
             burst_transfers: 8,

@@ -6,7 +6,7 @@ use crosslane_device::{CardMemoryParameters, Copying, DramParameters, ParameterE
 use super::table::Table;
 use crate::error::LabError;
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "memory_bytes",
     "axi_bytes",
     "axi_clock_ns",
@@ -15,6 +15,7 @@ const KEYS: [&str; 15] = [
     "write_latency_ns",
     "copying",
     "turnaround_clocks",
+    "dram_channels",
     "dram_bus_bytes",
     "dram_clock_ns",
     "dram_burst_transfers",
@@ -23,6 +24,9 @@ const KEYS: [&str; 15] = [
     "dram_refresh_interval_ns",
     "dram_refresh_ns",
 ];
+
+/// Channels of a memory: more than any card has.
+const CHANNELS: std::ops::RangeInclusive<u64> = 1..=16;
 
 /// How a copier works that reads a burst and then writes it.
 const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 0 };
@@ -53,6 +57,7 @@ pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>, Lab
         write_latency: table.ns("write_latency_ns")?,
         copying,
         dram: DramParameters {
+            channels: table.optional_whole("dram_channels", CHANNELS)?.unwrap_or(1) as u32,
             bus_bytes: number("dram_bus_bytes")?,
             clock: table.ns("dram_clock_ns")?,
             burst_transfers: number("dram_burst_transfers")?,
