@@ -94,6 +94,10 @@ typedef struct __attribute__ ((__packed__)) {
 #define RING_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bp 2
 #define RING_DESCRIPTOR__CONTROL__AWAIT_CREDIT_bw 1
 #define RING_DESCRIPTOR__CONTROL__AWAIT_CREDIT_reset 0x0
+#define RING_DESCRIPTOR__CONTROL__TO_CARD_bm 0x8
+#define RING_DESCRIPTOR__CONTROL__TO_CARD_bp 3
+#define RING_DESCRIPTOR__CONTROL__TO_CARD_bw 1
+#define RING_DESCRIPTOR__CONTROL__TO_CARD_reset 0x0
 
 // reg - ring_descriptor::reserved
 #define RING_DESCRIPTOR__RESERVED__ZERO_bm 0xffffffff

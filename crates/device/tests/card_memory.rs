@@ -153,6 +153,129 @@ fn a_channel_stops_at_the_burst_that_the_memory_refuses() {
     assert_eq!(bench.read_wide(at, channel::ERROR_LOW), DATA + 1024);
 }
 
+/// A descriptor of C2H that copies within the card's memory.
+fn put_copy(bench: &mut Bench, number: u32, from: u64, to: u64, bytes: u32) {
+    let at = c2h(0);
+    put(bench, at, number, to, from, bytes);
+    let control = STATUS_WRITE | ring_descriptor::control::TO_CARD.mask();
+    let entry = ring_of(at) + u64::from(number * ring_descriptor::BYTES);
+    bench.poke(entry + u64::from(ring_descriptor::CONTROL), &control.to_le_bytes());
+}
+
+/// Copies pieces within the card's memory, between descriptors that go to the host, and brings
+/// them back. Returns how long the first copy took, ns.
+fn copied(copying: Copying, pieces: &[(u64, u64, u32)]) -> u64 {
+    let mut bench = bench(&settings(), &[with_memory(copying)]);
+    let sizes = bench.read(global(0), global_regs::SIZES);
+    assert_eq!(global_regs::sizes::CARD_COPY.get(sizes), 1);
+    start(&mut bench, h2c(0));
+    for (number, (from, _, bytes)) in (0..).zip(pieces) {
+        let host = DATA + u64::from(number) * 0x2_0000;
+        bench.poke(host, &pattern_from(number, 0, u64::from(*bytes)));
+        put(&mut bench, h2c(0), number, host, *from, *bytes);
+    }
+    bench.write(h2c(0), channel::DOORBELL, pieces.len() as u32);
+    bench.assert_quiet();
+
+    let at = c2h(0);
+    start(&mut bench, at);
+    put_copy(&mut bench, 0, pieces[0].0, pieces[0].1, pieces[0].2);
+    bench.write(at, channel::DOORBELL, 1);
+    bench.assert_quiet();
+    let first = bench.read_wide(at, channel::FIRST_LOW);
+    let took_ns = (bench.read_wide(at, channel::LAST_LOW) - first) * 4;
+    assert_eq!(bench.read(at, channel::TLPS), 0);
+
+    // The others all at once, and behind them what brings all of it back.
+    for (number, (from, to, bytes)) in (0..).zip(pieces).skip(1) {
+        put_copy(&mut bench, number, *from, *to, *bytes);
+    }
+    bench.write(at, channel::DOORBELL, pieces.len() as u32);
+    bench.assert_quiet();
+    for (number, (_, to, bytes)) in (0..).zip(pieces) {
+        let host = 2 * DATA + u64::from(number) * 0x2_0000;
+        put(&mut bench, at, pieces.len() as u32 + number, host, *to, *bytes);
+    }
+    bench.write(at, channel::DOORBELL, 2 * pieces.len() as u32);
+    bench.assert_quiet();
+    assert_eq!(bench.read(at, channel::COMPLETED), 2 * pieces.len() as u32);
+    let bytes: u64 = pieces.iter().map(|(_, _, bytes)| 2 * u64::from(*bytes)).sum();
+    assert_eq!(bench.read_wide(at, channel::BYTES_LOW), bytes);
+    for (number, (_, _, bytes)) in (0..).zip(pieces) {
+        let back = bench.peek(2 * DATA + u64::from(number) * 0x2_0000, *bytes as usize);
+        assert!(back == pattern_from(number, 0, u64::from(*bytes)), "{copying:?}, piece {number}");
+    }
+    took_ns
+}
+
+#[test]
+fn bytes_are_copied_within_the_card_at_the_rate_of_the_stream() {
+    let pieces = [
+        (0, 199_680, 65_536),
+        (65_600, 300_001, 1),
+        (66_001, 8191 + 300_000, 515),
+        (70_003, 400_000, 9000),
+        (90_000, 500_003, 4096),
+    ];
+    let took_ns = copied(Copying::Overlapped, &pieces);
+    // 8 B each 4 ns; the way of the first burst there, and of the last one.
+    assert!((32_768..32_768 + 1_000).contains(&took_ns), "{took_ns}");
+    let in_turn_ns = copied(IN_TURN, &pieces);
+    // Of each of 128 bursts, behind each other: a row is opened, it is read, turnaround, stream,
+    // turnaround, written, turnaround; and an edge or two.
+    let of_burst_ns = 28 + 100 + 5 + 160 + 80 + 256 + 80 + 160 + 60 + 80;
+    assert!(
+        (127 * of_burst_ns..128 * (of_burst_ns + 20)).contains(&in_turn_ns),
+        "{in_turn_ns}: {} of each",
+        in_turn_ns / 128
+    );
+}
+
+/// A descriptor that goes to the host does not overtake a copy before it.
+#[test]
+fn descriptors_complete_in_order_whether_or_not_they_copy() {
+    let mut bench = bench(&settings(), &[with_memory(Copying::Overlapped)]);
+    let at = c2h(0);
+    start(&mut bench, at);
+    put_copy(&mut bench, 0, 0, 65_536, 30_000);
+    put(&mut bench, at, 1, DATA, 0, 4);
+    put_copy(&mut bench, 2, 0, 65_536, 100);
+    bench.write(at, channel::DOORBELL, 3);
+    // 15 us are needed for the first.
+    bench.run(Some(ns(10_000)));
+    assert_eq!(bench.read(at, channel::COMPLETED), 0);
+    let moved = bench.read(at, channel::STOPPED_AT);
+    assert!((10_000..25_000).contains(&moved), "{moved}");
+    bench.assert_quiet();
+    assert_eq!(bench.read(at, channel::COMPLETED), 3);
+}
+
+#[test]
+fn a_copy_stops_at_what_the_memory_refuses() {
+    for (from, to) in [(CARD_BYTES - 1024, 0), (0, CARD_BYTES - 1024)] {
+        let mut bench = bench(&settings(), &[with_memory(Copying::Overlapped)]);
+        let at = c2h(0);
+        start(&mut bench, at);
+        put_copy(&mut bench, 0, 4096, 8192, 512);
+        put_copy(&mut bench, 1, from, to, 4096);
+        bench.write(at, channel::DOORBELL, 2);
+        bench.assert_quiet();
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::CardMemory));
+        assert_eq!(bench.read(at, channel::COMPLETED), 1);
+        assert_eq!(bench.read(at, channel::STOPPED_AT), 1024);
+        assert_eq!(bench.read_wide(at, channel::ERROR_LOW), to + 1024);
+    }
+    // Only C2H in memory mode copies.
+    let mut bench = bench(&settings(), &[with_memory(Copying::Overlapped)]);
+    let at = c2h(0);
+    start(&mut bench, at);
+    bench.write(at, channel::CONTROL, control(DescriptorSource::Ring));
+    put_copy(&mut bench, 0, 0, 4096, 512);
+    bench.write(at, channel::DOORBELL, 1);
+    bench.assert_quiet();
+    assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+}
+
 #[test]
 fn a_fault_of_the_bus_takes_effect_when_all_before_it_is_in_the_memory() {
     let mut bench = bench(&settings(), &[with_memory(Copying::Overlapped)]);

@@ -103,6 +103,10 @@ pub mod global {
         /// Descriptors of each table. Bits 27:16.
         pub const TABLE_ENTRIES: Field = Field { shift: 16, width: 12 };
 
+        /// The first C2H channel copies within the card's memory, too. The gateware does not. Bit
+        /// 30.
+        pub const CARD_COPY: Field = Field { shift: 30, width: 1 };
+
         /// The first H2C and the first C2H channel reach the card's memory. Bit 31.
         pub const CARD_MEMORY: Field = Field { shift: 31, width: 1 };
     }

@@ -55,7 +55,7 @@ pub mod length {
     pub const BYTES: Field = Field { shift: 0, width: 32 };
 }
 
-/// What to do when it is complete; the same bits in both kinds of descriptor.
+/// What to do when it is complete, the same bits as in a table's; and where data go.
 pub const CONTROL: u32 = 0x14;
 /// Fields of `control`.
 pub mod control {
@@ -69,6 +69,10 @@ pub mod control {
 
     /// Peer channels: complete once the peer's credit counter covers the last byte. Bit 2.
     pub const AWAIT_CREDIT: Field = Field { shift: 2, width: 1 };
+
+    /// C2H channels with control.card_memory: the bus address is an address in the card's memory,
+    /// too, and data are copied there. Where sizes.card_copy is set. Bit 3.
+    pub const TO_CARD: Field = Field { shift: 3, width: 1 };
 }
 
 /// Zero.

@@ -248,6 +248,7 @@ module crosslane_global_block (
         if(rd_mux_addr == 16'hc) begin
             readback_data_var[10:0] = hwif_in.global_.sizes.tags.next;
             readback_data_var[27:16] = hwif_in.global_.sizes.table_entries.next;
+            readback_data_var[30] = 1'h0;
             readback_data_var[31] = hwif_in.global_.sizes.card_memory.next;
         end
         if(rd_mux_addr == 16'h10) begin

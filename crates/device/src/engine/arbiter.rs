@@ -47,6 +47,7 @@ impl Engine {
     /// Sends what can be sent, and sees to it that the engine looks again.
     pub(super) fn step(&mut self, port: &mut DevicePort<'_>) {
         self.settle_memory(port.now_ps());
+        self.copy_on(port);
         let pause = loop {
             self.wake = false;
             if self.engine_free_ps > port.now_ps() {
@@ -209,8 +210,9 @@ impl Engine {
         let now_ps = port.now_ps();
         let time_ps = match pause {
             Pause::Datapath => self.engine_free_ps,
-            // The port calls.
-            Pause::Link => return,
+            // The port calls; what is copied on the card does not wait for it.
+            Pause::Link if self.next_copied_ps() == u64::MAX => return,
+            Pause::Link => self.next_copied_ps(),
             Pause::Nothing => self.next_time_ps(now_ps),
         };
         if time_ps != u64::MAX && (time_ps < self.timer_ps || self.timer_ps <= now_ps) {

@@ -34,6 +34,13 @@ pub(super) enum Wait {
     Gap,
 }
 
+impl Descriptor {
+    /// Whether data are to be copied within the card's memory.
+    pub fn is_copied(&self) -> bool {
+        ring_descriptor::control::TO_CARD.get(self.control) != 0
+    }
+}
+
 impl Wait {
     pub const COUNT: usize = 7;
 }
@@ -69,11 +76,18 @@ pub(super) struct Current {
     pub origin: Origin,
 }
 
-/// H2C: a descriptor whose reads are under way.
+impl Current {
+    /// Whether data are copied within the card's memory.
+    pub fn is_copied(&self) -> bool {
+        self.descriptor.is_copied()
+    }
+}
+
+/// H2C: a descriptor whose reads are under way. C2H: one that is copied within the card's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub bytes: u32,
-    /// Bytes that have gone into the stream.
+    /// Bytes that have gone into the stream, or that the card's memory has confirmed.
     pub delivered: u32,
     pub control: u32,
 }
@@ -159,7 +173,8 @@ pub(super) struct Channel {
     pub gap_until_ps: u64,
     /// Tags of data reads, in the order of the stream.
     pub reads: VecDeque<u16>,
-    /// Bytes of them that have not gone into the stream.
+    /// Bytes of them that have not gone into the stream. C2H: of copies, what the card's memory
+    /// has not confirmed.
     pub unread_bytes: u32,
     /// When the last of what has gone into a stream that leads nowhere has left the staging memory,
     /// and its room is of use.
@@ -262,7 +277,11 @@ impl Channel {
     pub fn status(&self, in_flight: usize) -> u32 {
         let state = if self.is_stopped() {
             ChannelState::Stopped
-        } else if self.is_running() || in_flight > 0 || !self.reads.is_empty() {
+        } else if self.is_running()
+            || in_flight > 0
+            || !self.reads.is_empty()
+            || (self.kind == Kind::C2h && self.unread_bytes > 0)
+        {
             ChannelState::Running
         } else {
             ChannelState::Idle
@@ -403,6 +422,15 @@ impl Channel {
         }
         counters.last_ps = counters.last_ps.max(whole_ps);
         counters.idle_at_last_ps = idle_ps;
+    }
+
+    /// Notes a burst that is copied within the card's memory.
+    pub fn note_burst(&mut self, now_ps: u64) {
+        if self.counters.first_ps.is_none() {
+            let idle_ps = self.all_idle_ps(now_ps);
+            let counters = &mut self.counters;
+            (counters.first_ps, counters.idle_at_first_ps) = (Some(now_ps), idle_ps);
+        }
     }
 
     /// Notes data that have come in answer to reads.

@@ -182,7 +182,7 @@ impl Engine {
         let from_host = channel.source() != Some(DescriptorSource::CommandPort);
         let is_full = match channel.kind {
             Kind::H2c => self.reads_enough(index),
-            Kind::C2h => false,
+            Kind::C2h => self.must_wait_for_copies(index),
             Kind::Peer => channel.awaiting.len() >= MAX_AWAITING,
         };
         if channel.current.is_some()
@@ -194,7 +194,8 @@ impl Engine {
             return;
         }
         let (descriptor, origin) = self.next_descriptor(index);
-        let error = if !descriptor.is_good() {
+        let can_be = !descriptor.is_copied() || self.copies(index);
+        let error = if !descriptor.is_good() || !can_be {
             ChannelError::BadDescriptor
         } else if !self.function.bus_master {
             port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
@@ -210,6 +211,20 @@ impl Engine {
         if channel.has_finished() {
             self.stop(index, fault, now_ps);
         }
+    }
+
+    /// Whether a channel's descriptors may copy within the card's memory.
+    fn copies(&self, index: usize) -> bool {
+        self.channels[index].kind == Kind::C2h && self.in_memory(index)
+    }
+
+    /// Whether the next descriptor of a C2H channel has to wait until copies before it are done:
+    /// it is no copy itself, or they are many.
+    fn must_wait_for_copies(&self, index: usize) -> bool {
+        let channel = &self.channels[index];
+        let is_copied = channel.waiting.front().is_some_and(|(next, _)| next.is_copied());
+        let most = if is_copied { MAX_AWAITING } else { 1 };
+        channel.reading.len() >= most
     }
 
     /// Whether an H2C channel reads as many descriptors at once as it may.
@@ -253,6 +268,8 @@ impl Engine {
             {
                 board.begin(descriptor);
             }
+        } else if descriptor.is_copied() {
+            self.begin_copy(index, descriptor);
         }
     }
 

@@ -9,8 +9,8 @@ use crosslane_regs::engine::ChannelError;
 use crosslane_regs::engine::channel::control;
 
 use super::Engine;
-use super::channel::{Current, Descriptor, Fault, Kind};
-use crate::card_memory::{CardMemory, CardMemoryParameters, Copying};
+use super::channel::{Current, Descriptor, Fault, Kind, Reading};
+use crate::card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
 
 /// What C2H reads ahead at most, bytes.
 const AHEAD_BYTES: usize = 8192;
@@ -31,18 +31,68 @@ enum Confirmed {
     Fault(Fault),
 }
 
+/// What the memory confirms of what a channel writes, in order, with the time.
+#[derive(Default)]
+struct Confirmations {
+    waiting: VecDeque<(u64, Confirmed)>,
+    /// Nothing is written any more.
+    has_failed: bool,
+}
+
+impl Confirmations {
+    /// Notes what is confirmed at a time, behind all before it.
+    fn push(&mut self, at_ps: u64, confirmed: Confirmed) {
+        let before_ps = self.waiting.back().map_or(0, |(at_ps, _)| *at_ps);
+        self.has_failed |= matches!(confirmed, Confirmed::Fault(_));
+        self.waiting.push_back((at_ps.max(before_ps), confirmed));
+    }
+
+    /// Notes what has become of so many bytes. Returns when that is known.
+    fn note(&mut self, written: Result<u64, Refused>, bytes: u32) -> u64 {
+        match written {
+            Ok(at_ps) => {
+                self.push(at_ps, Confirmed::Bytes(bytes));
+                at_ps
+            }
+            Err(refused) => {
+                self.push(refused.at_ps, Confirmed::Bytes(refused.before));
+                let (error, address) = (ChannelError::CardMemory, refused.address);
+                self.push(refused.at_ps, Confirmed::Fault(Fault { error, address }));
+                refused.at_ps
+            }
+        }
+    }
+
+    /// When the next is confirmed; `u64::MAX` for none.
+    fn next_ps(&self) -> u64 {
+        self.waiting.front().map_or(u64::MAX, |(at_ps, _)| *at_ps)
+    }
+
+    /// The next of what is confirmed by now, with the time.
+    fn next(&mut self, now_ps: u64) -> Option<(u64, Confirmed)> {
+        if self.next_ps() > now_ps { None } else { self.waiting.pop_front() }
+    }
+}
+
 /// H2C: data on their way into the memory.
 #[derive(Default)]
 struct Writing {
     places: VecDeque<Place>,
     /// What has come of the next burst.
     gathered: Vec<u8>,
-    /// In order, with the time.
-    confirmed: VecDeque<(u64, Confirmed)>,
-    /// Nothing is written any more.
-    has_failed: bool,
+    confirmed: Confirmations,
     /// Copying in turn: the next burst is read from here on.
     turn_ps: u64,
+}
+
+/// C2H: data on their way back into the memory.
+#[derive(Default)]
+struct Copies {
+    confirmed: Confirmations,
+    /// When the stream that they pass is free.
+    stream_free_ps: u64,
+    /// A buffer that is used again.
+    burst: Vec<u8>,
 }
 
 /// C2H: data that have been read ahead.
@@ -73,17 +123,27 @@ impl Ahead {
     }
 }
 
+/// The way of a burst through the stream of the user circuit.
+#[derive(Clone, Copy)]
+struct Passage {
+    /// What its beats take.
+    crossing_ps: u64,
+    /// From the last of them to the memory.
+    latency_ps: u64,
+}
+
 /// The card's memory, and what is under way between it and the channels.
 pub(super) struct Board {
     memory: CardMemory,
     writing: Writing,
     ahead: Ahead,
+    copies: Copies,
 }
 
 impl Board {
     pub fn new(parameters: CardMemoryParameters) -> Self {
-        let (writing, ahead) = (Writing::default(), Ahead::default());
-        Self { memory: CardMemory::new(parameters), writing, ahead }
+        let (writing, ahead, copies) = (Writing::default(), Ahead::default(), Copies::default());
+        Self { memory: CardMemory::new(parameters), writing, ahead, copies }
     }
 
     /// Longest burst of a copier that reads and writes in turn, and the time between the two.
@@ -101,7 +161,7 @@ impl Board {
     pub fn forget(&mut self, kind: Kind) {
         match kind {
             Kind::H2c => self.writing = Writing::default(),
-            Kind::C2h => self.ahead = Ahead::default(),
+            Kind::C2h => (self.ahead, self.copies) = (Ahead::default(), Copies::default()),
             Kind::Peer => {}
         }
     }
@@ -114,14 +174,14 @@ impl Board {
 
     /// Whether nothing more is taken: something before it has failed.
     pub fn has_failed(&self) -> bool {
-        self.writing.has_failed
+        self.writing.confirmed.has_failed
     }
 
     /// Takes data that have been read, in order. They are written a burst at a time.
     pub fn take_in(&mut self, mut data: &[u8], now_ps: u64) {
         while let Some(place) = self.writing.places.front()
             && !data.is_empty()
-            && !self.writing.has_failed
+            && !self.writing.confirmed.has_failed
         {
             let burst = match self.in_turn() {
                 Some((burst_bytes, _)) => burst_bytes - place.done % burst_bytes,
@@ -146,15 +206,8 @@ impl Board {
         if data.is_empty() {
             return;
         }
-        match self.memory.write(from_ps, place.address, &data) {
-            Ok(at_ps) => self.confirm(at_ps, Confirmed::Bytes(data.len() as u32)),
-            Err(refused) => {
-                self.confirm(refused.at_ps, Confirmed::Bytes(refused.before));
-                let (error, address) = (ChannelError::CardMemory, refused.address);
-                self.confirm(refused.at_ps, Confirmed::Fault(Fault { error, address }));
-            }
-        }
         let bytes = data.len() as u32;
+        self.writing.confirmed.note(self.memory.write(from_ps, place.address, &data), bytes);
         let Some(place) = self.writing.places.front_mut() else { return };
         place.address = place.address.wrapping_add(u64::from(bytes));
         (place.done, place.left) = (place.done + bytes, place.left - bytes);
@@ -169,26 +222,32 @@ impl Board {
     /// The bus has failed: what came before it is written.
     pub fn fail(&mut self, fault: Fault, now_ps: u64) {
         self.write(now_ps);
-        if !self.writing.has_failed {
-            self.confirm(now_ps, Confirmed::Fault(fault));
+        if !self.writing.confirmed.has_failed {
+            self.writing.confirmed.push(now_ps, Confirmed::Fault(fault));
         }
     }
 
-    /// Notes what is confirmed at a time, behind all before it.
-    fn confirm(&mut self, at_ps: u64, confirmed: Confirmed) {
-        let before_ps = self.writing.confirmed.back().map_or(0, |(at_ps, _)| *at_ps);
-        self.writing.has_failed |= matches!(confirmed, Confirmed::Fault(_));
-        self.writing.confirmed.push_back((at_ps.max(before_ps), confirmed));
-    }
-
-    /// The next of what is confirmed by now.
+    /// The next of what is confirmed to H2C by now.
     fn next_confirmed(&mut self, now_ps: u64) -> Option<Confirmed> {
-        let (at_ps, _) = self.writing.confirmed.front()?;
-        if *at_ps > now_ps {
-            return None;
-        }
+        let (at_ps, confirmed) = self.writing.confirmed.next(now_ps)?;
         self.writing.turn_ps = self.in_turn().map_or(0, |(_, turnaround_ps)| at_ps + turnaround_ps);
-        self.writing.confirmed.pop_front().map(|(_, confirmed)| confirmed)
+        Some(confirmed)
+    }
+
+    /// Copies the oldest bytes for C2H, which are there, to an address of the memory: through the
+    /// stream of the user circuit, which takes them so long.
+    fn copy(&mut self, address: u64, bytes: u32, now_ps: u64, stream: Passage) {
+        let mut data = std::mem::take(&mut self.copies.burst);
+        data.resize(bytes as usize, 0);
+        self.take_out(&mut data);
+        let passed_ps = self.copies.stream_free_ps.max(now_ps) + stream.crossing_ps;
+        self.copies.stream_free_ps = passed_ps;
+        let turnaround_ps = self.in_turn().map_or(0, |(_, turnaround_ps)| turnaround_ps);
+        let from_ps = passed_ps + stream.latency_ps + turnaround_ps;
+        let known_ps =
+            self.copies.confirmed.note(self.memory.write(from_ps, address, &data), bytes);
+        self.taken_out(now_ps, known_ps);
+        self.copies.burst = data;
     }
 
     /// Bytes for C2H that have come.
@@ -203,10 +262,11 @@ impl Board {
 
     /// Takes out the oldest bytes for C2H; so many are there.
     pub fn take_out(&mut self, out: &mut [u8]) {
-        let oldest = self.ahead.data.drain(..out.len());
-        for (to, from) in out.iter_mut().zip(oldest) {
-            *to = from;
-        }
+        let (front, behind) = self.ahead.data.as_slices();
+        let (first, rest) = out.split_at_mut(front.len().min(out.len()));
+        first.copy_from_slice(&front[..first.len()]);
+        rest.copy_from_slice(&behind[..rest.len()]);
+        self.ahead.data.drain(..out.len());
     }
 
     /// A TLP with bytes that were taken out is handed on whole at this time.
@@ -313,23 +373,102 @@ impl Engine {
         }
     }
 
-    /// When the memory confirms the next bytes that H2C has written; `u64::MAX` for none.
+    /// When the memory confirms the next bytes that were written; `u64::MAX` for none.
     pub(super) fn next_confirmed_ps(&self) -> u64 {
-        let next = self.board.as_ref().and_then(|board| board.writing.confirmed.front());
-        next.map_or(u64::MAX, |(at_ps, _)| *at_ps)
+        let written_ps =
+            self.board.as_ref().map_or(u64::MAX, |board| board.writing.confirmed.next_ps());
+        written_ps.min(self.next_copied_ps())
+    }
+
+    /// When it confirms the next bytes that were copied; `u64::MAX` for none.
+    pub(super) fn next_copied_ps(&self) -> u64 {
+        self.board.as_ref().map_or(u64::MAX, |board| board.copies.confirmed.next_ps())
     }
 
     /// What the memory has confirmed by now is moved.
     pub(super) fn settle_memory(&mut self, now_ps: u64) {
-        let index = self.index(Kind::H2c, 0);
+        let h2c = self.index(Kind::H2c, 0);
         while let Some(confirmed) =
             self.board.as_mut().and_then(|board| board.next_confirmed(now_ps))
         {
-            match confirmed {
-                Confirmed::Bytes(bytes) => self.note_delivered(index, bytes, now_ps),
-                Confirmed::Fault(fault) => self.stop(index, fault, now_ps),
+            self.settle(h2c, confirmed, now_ps);
+        }
+        let c2h = self.index(Kind::C2h, 0);
+        while let Some((_, confirmed)) =
+            self.board.as_mut().and_then(|board| board.copies.confirmed.next(now_ps))
+        {
+            self.channels[c2h].note_data(now_ps);
+            self.settle(c2h, confirmed, now_ps);
+        }
+    }
+
+    fn settle(&mut self, index: usize, confirmed: Confirmed, now_ps: u64) {
+        match confirmed {
+            Confirmed::Bytes(bytes) => self.note_delivered(index, bytes, now_ps),
+            Confirmed::Fault(fault) => self.stop(index, fault, now_ps),
+        }
+    }
+
+    /// A descriptor that says to copy within the card's memory is taken up.
+    pub(super) fn begin_copy(&mut self, index: usize, descriptor: Descriptor) {
+        let Descriptor { bytes, control, .. } = descriptor;
+        self.channels[index].reading.push_back(Reading { bytes, delivered: 0, control });
+    }
+
+    /// Bytes of the next burst that is copied.
+    pub(super) fn next_copy_bytes(&self, index: usize, current: &Current) -> u32 {
+        let address = current.descriptor.address.wrapping_add(u64::from(current.built));
+        let left = current.descriptor.bytes - current.built;
+        let burst = self.board.as_ref().map_or(left, |board| board.memory.to_burst_end(address));
+        left.min(burst).min(self.left_of_copy(index, current))
+    }
+
+    /// Copies within the card's memory what can be copied now.
+    pub(super) fn copy_on(&mut self, port: &mut DevicePort<'_>) {
+        let index = self.index(Kind::C2h, 0);
+        if !self.in_memory(index) {
+            return;
+        }
+        loop {
+            self.prepare(index, port);
+            self.look_ahead(index, port);
+            if !self.copy_burst(index, port.now_ps()) {
+                return;
             }
         }
+    }
+
+    /// Copies the next burst if there is one whose data have come. Returns whether there was.
+    fn copy_burst(&mut self, index: usize, now_ps: u64) -> bool {
+        let Some(mut current) = self.channels[index].current.filter(Current::is_copied) else {
+            return false;
+        };
+        let bytes = self.next_copy_bytes(index, &current);
+        let p = &self.parameters;
+        let stream = Passage {
+            crossing_ps: p.clocks_ps(bytes.div_ceil(p.datapath_bytes)),
+            latency_ps: p.clocks_ps(p.stream_latency_clocks),
+        };
+        let Some(board) = &mut self.board else { return false };
+        let channel = &mut self.channels[index];
+        // What is not confirmed is held in buffers, as large as those that are read into.
+        let has_room = channel.unread_bytes as usize + bytes as usize <= AHEAD_BYTES;
+        if !channel.is_running()
+            || board.copies.confirmed.has_failed
+            || !has_room
+            || board.ready(now_ps) < bytes
+        {
+            return false;
+        }
+        board.copy(channel.next_address(), bytes, now_ps, stream);
+        channel.unread_bytes += bytes;
+        channel.note_burst(now_ps);
+        current.built += bytes;
+        channel.current = (current.built < current.descriptor.bytes).then_some(current);
+        if channel.current.is_none() {
+            channel.begin_gap(now_ps, self.parameters.descriptor_gap.0);
+        }
+        true
     }
 
     /// Reads ahead for a C2H channel, and stops it where what it needs next does not come.
@@ -358,6 +497,7 @@ impl Engine {
         let has_failed = |board: &Board| board.ahead.failed_ps.is_some_and(|at_ps| at_ps <= now_ps);
         if self.board.as_ref().is_some_and(has_failed)
             && let Some(current) = self.channels[index].current
+            && self.channels[index].unread_bytes == 0
             && self.write_lacks_data(index, &current, port)
         {
             let address = self.channels[index].next_address();
@@ -403,7 +543,7 @@ mod tests {
     }
 
     fn confirmed(board: &Board) -> Vec<(u64, u32)> {
-        let times = board.writing.confirmed.iter().map(|(at_ps, what)| match what {
+        let times = board.writing.confirmed.waiting.iter().map(|(at_ps, what)| match what {
             Confirmed::Bytes(bytes) => (*at_ps, *bytes),
             Confirmed::Fault(_) => (*at_ps, u32::MAX),
         });

@@ -128,6 +128,7 @@ impl Engine {
             global::SIZES => {
                 global::sizes::TAGS.put(u32::from(p.tags))
                     | global::sizes::TABLE_ENTRIES.put(u32::from(p.table_descriptors))
+                    | global::sizes::CARD_COPY.put(u32::from(p.card_memory.is_some()))
                     | global::sizes::CARD_MEMORY.put(u32::from(p.card_memory.is_some()))
             }
             global::MAX_WRITE => p.max_write_bytes,

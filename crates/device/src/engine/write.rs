@@ -50,8 +50,11 @@ impl Engine {
         most
     }
 
-    /// Bytes that a write channel's next TLP is to carry. It has a descriptor.
+    /// Bytes that a write channel's next TLP is to carry, or its next burst that is copied. It has a descriptor.
     fn next_write_bytes(&self, index: usize, current: &Current, port: &DevicePort<'_>) -> u32 {
+        if current.is_copied() {
+            return self.next_copy_bytes(index, current);
+        }
         let most = u64::from(self.payload_limit_bytes(index, port));
         let address = target_address(&self.channels[index], current);
         let left = u64::from(current.descriptor.bytes - current.built);
@@ -114,7 +117,9 @@ impl Engine {
                 return Some(Wait::Credit);
             }
         }
-        self.write_lacks_data(index, current, port).then_some(Wait::Data)
+        // What is copied is no TLP.
+        let lacks_data = current.is_copied() || self.write_lacks_data(index, current, port);
+        lacks_data.then_some(Wait::Data)
     }
 
     /// Whether what feeds a write channel has too little for its next TLP.

@@ -87,6 +87,8 @@ pub(super) struct Descriptor {
     pub interrupt: bool,
     pub status: bool,
     pub await_credit: bool,
+    /// The bus address is the card's, too.
+    pub to_card: bool,
 }
 
 fn put(entry: &mut [u8], offset: u32, value: u32) {
@@ -103,7 +105,8 @@ impl Descriptor {
         put(entry, ring::LENGTH, self.bytes);
         let control = ring::control::INTERRUPT.put(self.interrupt.into())
             | ring::control::STATUS.put(self.status.into())
-            | ring::control::AWAIT_CREDIT.put(self.await_credit.into());
+            | ring::control::AWAIT_CREDIT.put(self.await_credit.into())
+            | ring::control::TO_CARD.put(self.to_card.into());
         put(entry, ring::CONTROL, control);
     }
 
@@ -193,19 +196,27 @@ pub(super) fn pieces<B: Bus>(
         Target::Buffer(buffer, part) | Target::Card(buffer, part, _) => {
             buffer.registered().pieces(part.clone()).collect()
         }
-        Target::Bus(address, bytes) => (0..*bytes)
-            .step_by(MAX_DESCRIPTOR_BYTES as usize)
-            .map(|offset| {
-                let length = (bytes - offset).min(MAX_DESCRIPTOR_BYTES);
+        Target::CardToCard { to, bytes, .. } => {
+            parts(*bytes).map(|(offset, length)| (BusAddress(to + offset), length)).collect()
+        }
+        Target::Bus(address, bytes) => parts(*bytes)
+            .map(|(offset, length)| {
                 // A lane takes every address within it alike.
                 let address = match connection {
                     Some(connection) => connection.address(),
                     None => address.offset(offset),
                 };
-                (address, length as u32)
+                (address, length)
             })
             .collect(),
     }
+}
+
+/// Offsets and lengths of the descriptors of so many bytes that lie in one piece.
+fn parts(bytes: u64) -> impl Iterator<Item = (u64, u32)> {
+    (0..bytes)
+        .step_by(MAX_DESCRIPTOR_BYTES as usize)
+        .map(move |offset| (offset, (bytes - offset).min(MAX_DESCRIPTOR_BYTES) as u32))
 }
 
 /// What a status block says.

@@ -71,7 +71,8 @@ pub struct ChannelOptions {
     /// Let data TLPs pass earlier ones.
     pub relaxed_ordering: bool,
     /// Move data to or from addresses of the card's memory, not of a stream (H2C 0 and C2H 0, where
-    /// the engine has it). Targets are then [`Target::Card`].
+    /// the engine has it). Targets are then [`Target::Card`]
+    /// or [`Target::CardToCard`].
     pub card_memory: bool,
 }
 
@@ -135,6 +136,18 @@ pub enum Target<B: Bus> {
     /// [`card_memory`](ChannelOptions::card_memory)). A table has no places for card addresses:
     /// with it that is 0, and the part is one piece on the bus.
     Card(Buffer<B>, Range<u64>, u64),
+    /// So many bytes of the card's memory, to another place in it (C2H 0 with
+    /// [`card_memory`](ChannelOptions::card_memory), where the engine can; not with a table). They
+    /// do not overlap. What is copied is read ahead: nothing that is posted before and not complete
+    /// may write it.
+    CardToCard {
+        /// Card address of the first byte.
+        from: u64,
+        /// Card address that it goes to.
+        to: u64,
+        /// How many.
+        bytes: u64,
+    },
     /// So many bytes at a bus address (peer channels); see [`Peer::target`](crate::Peer::target).
     Bus(BusAddress, u64),
 }
@@ -219,7 +232,7 @@ impl<B: Bus> Target<B> {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Buffer(_, part) | Self::Card(_, part, _) => part.end.saturating_sub(part.start),
-            Self::Bus(_, bytes) => *bytes,
+            Self::CardToCard { bytes, .. } | Self::Bus(_, bytes) => *bytes,
         }
     }
 }

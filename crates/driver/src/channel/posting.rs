@@ -137,6 +137,8 @@ impl<B: Bus> Channel<B> {
                 }
                 Some(buffer.claim(part.clone(), kind == ChannelKind::C2h)?)
             }
+            // check_card has seen that it can be.
+            (Target::CardToCard { .. }, _) => None,
             (Target::Bus(address, bytes), ChannelKind::Peer) => {
                 self.slot.shared.check_peer_write(number, *address, *bytes)?;
                 None
@@ -180,10 +182,42 @@ impl<B: Bus> Channel<B> {
             (Target::Card(..), false) => {
                 "it was not opened for the card's memory, and a card address was given".to_owned()
             }
+            (Target::CardToCard { .. }, _) => return self.check_copy(target),
             (Target::Buffer(..), true) => {
                 "it was opened for the card's memory, and no card address was given".to_owned()
             }
             _ => return Ok(()),
+        };
+        Err(self.refused(problem))
+    }
+
+    /// Whether bytes of the card's memory can be copied to where they are to go.
+    fn check_copy(&self, target: &Target<B>) -> Result<(), DriverError> {
+        let Target::CardToCard { from, to, bytes } = *target else { return Ok(()) };
+        let is_table = matches!(self.descriptors, Descriptors::Table { .. });
+        let end = from.max(to).checked_add(bytes);
+        let problem = match self.key().0 {
+            ChannelKind::H2c | ChannelKind::Peer => {
+                "within the card's memory C2H channels copy".to_owned()
+            }
+            ChannelKind::C2h if !self.options.card_memory => {
+                "it was not opened for the card's memory, and card addresses were given".to_owned()
+            }
+            ChannelKind::C2h if !self.device.description().card_copy => {
+                "its engine does not copy within the card's memory".to_owned()
+            }
+            ChannelKind::C2h if is_table => {
+                "descriptors of a table mean card address 0: copies need a ring".to_owned()
+            }
+            ChannelKind::C2h if bytes == 0 => format!("0 B at card address {from:#x}"),
+            ChannelKind::C2h if end.is_none() => {
+                format!("no card has memory behind address {:#x} for so many bytes", from.max(to))
+            }
+            ChannelKind::C2h if from.abs_diff(to) < bytes => format!(
+                "{bytes} B from card address {from:#x} overlap those from {to:#x}, to which they \
+                 are to be copied"
+            ),
+            ChannelKind::C2h => return Ok(()),
         };
         Err(self.refused(problem))
     }
@@ -260,8 +294,9 @@ impl<B: Bus> Channel<B> {
         for ready in batch {
             let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;
             let last = ready.pieces.len().saturating_sub(1);
+            let to_card = matches!(ready.transfer.target, Target::CardToCard { .. });
             let mut next = match ready.transfer.target {
-                Target::Card(_, _, card) => card,
+                Target::Card(_, _, card) | Target::CardToCard { from: card, .. } => card,
                 Target::Buffer(..) | Target::Bus(..) => 0,
             };
             let in_memory = self.options.card_memory;
@@ -276,6 +311,7 @@ impl<B: Bus> Channel<B> {
                     interrupt: is_last && by_interrupt,
                     status: is_last,
                     await_credit: is_last && await_credit,
+                    to_card,
                 }
             }));
         }

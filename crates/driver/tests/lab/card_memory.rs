@@ -110,3 +110,47 @@ fn what_the_card_does_not_have_is_refused_and_told() {
         assert!(error.to_string().ends_with(problem), "{error}");
     });
 }
+
+#[test]
+fn bytes_are_copied_within_the_card() {
+    for lab in ["kc705", "kc705:crosslane"] {
+        run_on(lab, ["kc705"], async |[device]| {
+            assert!(device.description().card_copy);
+            let [mut h2c, mut c2h] = both(&device, options()).await;
+            let sent = filled(&device, 3 * PAGE, 5).await;
+            h2c.transfer(to(at(&sent, 12_345), VISIBLE)).await.unwrap();
+            let copy = |from, to, bytes| Target::CardToCard { from, to, bytes };
+            let there = CARD_BYTES - 3 * PAGE;
+            c2h.transfer(to(copy(12_345, there, 3 * PAGE), VISIBLE)).await.unwrap();
+            let back = empty(&device, 3 * PAGE).await;
+            c2h.transfer(to(at(&back, there), VISIBLE)).await.unwrap();
+            assert!(contents(&back) == pattern(5, 0, 3 * PAGE), "{lab}");
+
+            let error = c2h.transfer(to(copy(0, there, 4 * PAGE), VISIBLE)).await.unwrap_err();
+            assert_eq!((&error.fault, error.moved_bytes), (&TransferFault::CardMemory, 3 * PAGE));
+            assert_eq!(error.address.map(|it| it.0), Some(CARD_BYTES));
+            c2h.restart().await.unwrap();
+            for (target, problem) in [
+                (copy(0, 0, 0), "0 B at card address 0x0"),
+                (copy(0, 4095, PAGE), "4096 B from card address 0x0 overlap those from 0xfff"),
+                (copy(0, u64::MAX, PAGE), "no card has memory behind address"),
+            ] {
+                let error = c2h.transfer(to(target, VISIBLE)).await.unwrap_err();
+                assert!(error.to_string().contains(problem), "{error}");
+            }
+            let error = h2c.transfer(to(copy(0, PAGE, PAGE), VISIBLE)).await.unwrap_err();
+            assert!(error.to_string().contains("C2H channels copy"), "{error}");
+            c2h.close().await.unwrap();
+            let table = ChannelOptions { descriptors: DescriptorSource::Table, ..options() };
+            for (options, problem) in [
+                (table, "copies need a ring"),
+                (ChannelOptions::default(), "it was not opened for the card's memory"),
+            ] {
+                let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
+                let error = c2h.transfer(to(copy(0, PAGE, PAGE), VISIBLE)).await.unwrap_err();
+                assert!(error.to_string().contains(problem), "{error}");
+                c2h.close().await.unwrap();
+            }
+        });
+    }
+}
