@@ -55,7 +55,7 @@ pub mod length {
     pub const BYTES: Field = Field { shift: 0, width: 32 };
 }
 
-/// What to do when it is complete, the same bits as in a table's; and where data go.
+/// What to do when it is complete, the same bits as in a table's; where data go.
 pub const CONTROL: u32 = 0x14;
 /// Fields of `control`.
 pub mod control {

@@ -50,7 +50,8 @@ impl Engine {
         most
     }
 
-    /// Bytes that a write channel's next TLP is to carry, or its next burst that is copied. It has a descriptor.
+    /// Bytes that a write channel's next TLP is to carry, or its next burst that is copied. It has
+    /// a descriptor.
     fn next_write_bytes(&self, index: usize, current: &Current, port: &DevicePort<'_>) -> u32 {
         if current.is_copied() {
             return self.next_copy_bytes(index, current);
