@@ -2,13 +2,14 @@
 //! Behavioural models of endpoints, as devices of the fabric.
 //!
 //! Read first: `docs/engine.md`, then [`EngineParameters`] and [`Engine`]; `docs/memory-card.md`,
-//! then [`MemoryCard`].
+//! then [`MemoryCard`]; `docs/nic.md`, then [`nic::Nic`].
 
 #![forbid(unsafe_code)]
 
 mod card_memory;
 mod engine;
 mod memory_card;
+pub mod nic;
 mod parameters;
 
 pub use card_memory::{CardMemoryParameters, Copying, DramParameters};

@@ -64,6 +64,13 @@ impl Fabric {
             .flatten()
     }
 
+    /// How long the cores of a root complex have been busy so far, all together: work, stores, and
+    /// loads with their round trip. What they do while they wait for memory or interrupts is not
+    /// known. `None` where there is no such root complex.
+    pub fn busy(&mut self, root_complex: NodeId) -> Option<Picoseconds> {
+        self.with_root(root_complex.0, |root, _| Picoseconds(root.processor.busy_ps()))
+    }
+
     /// Interrupt messages that a root complex has received, oldest first, and how many there were
     /// in all (no more than 65,536 are kept).
     pub fn interrupts(&mut self, root_complex: NodeId) -> (Vec<Interrupt>, u64) {

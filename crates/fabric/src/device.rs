@@ -14,6 +14,7 @@ use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::memory::Memory;
 use crate::packet::{NONE, Packet, PacketIndex};
+use crate::topology::NodeId;
 use crate::trace::HeaderLine;
 
 /// When the receive buffer that holds a TLP becomes free.
@@ -235,6 +236,23 @@ impl DevicePort<'_> {
     /// Calls [`Device::timer`] at this time (ps) with this token.
     pub fn timer(&mut self, time_ps: u64, token: u32) {
         self.fabric.events.schedule(time_ps, EventKind::DeviceTimer, self.node, token);
+    }
+
+    /// The node that the device is.
+    #[must_use]
+    pub const fn node(&self) -> NodeId {
+        NodeId(self.node)
+    }
+
+    /// As [`timer`](Self::timer), of another device: what the two are joined by, such as a
+    /// network, is their own.
+    pub fn timer_of(&mut self, node: NodeId, time_ps: u64, token: u32) {
+        self.fabric.events.schedule(time_ps, EventKind::DeviceTimer, node.0, token);
+    }
+
+    /// Another device, as what it is; `None` where it is something else, or this one.
+    pub fn other<T: 'static>(&mut self, node: NodeId) -> Option<&mut T> {
+        self.fabric.device_as(node)
     }
 
     /// As [`timer`](Self::timer), but the simulation does not go on for its sake alone unless

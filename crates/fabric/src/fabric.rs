@@ -472,6 +472,19 @@ impl Fabric {
         }
     }
 
+    /// Gives a device an order outside of simulated time, as the commands of a kernel's driver that
+    /// a model has no registers for; `None` where it is something else.
+    pub fn command<T: 'static, R>(
+        &mut self,
+        node: NodeId,
+        order: impl FnOnce(&mut T, &mut DevicePort<'_>) -> R,
+    ) -> Option<R> {
+        self.node_states.get(node.0 as usize)?;
+        self.with_device(node.0, |device, port| {
+            device.as_any_mut().downcast_mut().map(|device| order(device, port))
+        })?
+    }
+
     pub(crate) fn generic(&mut self, node: u32) -> Option<&mut GenericEndpoint> {
         self.device_as(NodeId(node))
     }

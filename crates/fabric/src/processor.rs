@@ -60,6 +60,13 @@ struct Load {
     owner: LoadOwner,
 }
 
+impl Load {
+    /// When it left.
+    const fn begun_ps(&self) -> u64 {
+        self.deadline_ps - COMPLETION_TIMEOUT.0
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Core {
     works: Vec<Work>,
@@ -71,6 +78,8 @@ struct Core {
     flow_tag: Tag,
     /// The core does nothing before this time.
     free_ps: u64,
+    /// How long it has been at work so far, and will be for what it has begun.
+    busy_ps: u64,
     /// Direction whose queue is full of stores.
     stalled: Option<u32>,
     /// Writes that its stores have been combined into.
@@ -92,12 +101,19 @@ impl Core {
             load: None,
             flow_tag: Tag(number),
             free_ps: 0,
+            busy_ps: 0,
             stalled: None,
             combining: CombiningBuffers::new(cpu.combining.map_or(0, |of| of.buffers)),
             draining: None,
             event_ps: u64::MAX,
             timeout_event_ps: u64::MAX,
         }
+    }
+
+    /// Occupies the core from one moment to another.
+    fn occupy(&mut self, from_ps: u64, to_ps: u64) {
+        self.free_ps = to_ps;
+        self.busy_ps = self.busy_ps.saturating_add(to_ps.saturating_sub(from_ps));
     }
 
     /// Lets the core look for work at `time_ps`.
@@ -181,6 +197,11 @@ impl Processor {
         self.cores.len() as u16
     }
 
+    /// How long the cores have been at work, all together.
+    pub fn busy_ps(&self) -> u64 {
+        self.cores.iter().map(|core| core.busy_ps).fold(0, u64::saturating_add)
+    }
+
     pub fn add_flow(&mut self, core: u16, flow: u32) {
         self.cores[usize::from(core)].works.push(Work { flow, current: None });
     }
@@ -198,7 +219,8 @@ impl Processor {
     pub fn spend(&mut self, fabric: &Fabric, core: u16, work: CoreWork) -> Option<Picoseconds> {
         let cost_ps = work_ps(&self.cpu, work);
         let core = self.cores.get_mut(usize::from(core))?;
-        core.free_ps = core.free_ps.max(fabric.events.now_ps()).saturating_add(cost_ps);
+        let begin_ps = core.free_ps.max(fabric.events.now_ps());
+        core.occupy(begin_ps, begin_ps.saturating_add(cost_ps));
         Some(Picoseconds(core.free_ps))
     }
 
@@ -249,7 +271,7 @@ impl Processor {
             true => fabric.events.now_ps(),
             false => seen_ps,
         };
-        core.free_ps = has_data_ps + self.cpu.uncached_load.0;
+        core.occupy(load.begun_ps(), has_data_ps + self.cpu.uncached_load.0);
         let free_ps = core.free_ps;
         match load.owner {
             LoadOwner::Flow { flow, operation } => {
@@ -276,6 +298,7 @@ impl Processor {
             return;
         }
         core.load = None;
+        core.occupy(load.begun_ps(), now_ps);
         self.late_tags.push(load.tag.0);
         let (timeout, tag) = (COMPLETION_TIMEOUT, load.tag.0);
         let error = ErrorKind::CompletionTimeout { tag, timeout };
@@ -303,7 +326,7 @@ impl Processor {
         let Some(number) = self.cores.iter().position(is_it) else { return };
         let core = &mut self.cores[number];
         let Some(load) = core.load.take() else { return };
-        core.free_ps = now_ps + self.cpu.uncached_load.0;
+        core.occupy(load.begun_ps(), now_ps + self.cpu.uncached_load.0);
         let (address, bytes, status) = (BusAddress(load.address), load.bytes, UNSUPPORTED);
         match load.owner {
             LoadOwner::Flow { flow, operation } => {
@@ -420,7 +443,7 @@ impl Processor {
             let load = Load { tag, address, bytes, port, deadline_ps, owner };
             core.wait_for(load, fabric, node, number);
         } else {
-            core.free_ps = now_ps + cpu.uncached_store.0;
+            core.occupy(now_ps, now_ps + cpu.uncached_store.0);
             core.go_on_at(core.free_ps, fabric, node, number);
         }
         let mut packet = Packet::new(header, node);

@@ -83,6 +83,11 @@ fn a_store_then_a_load_round_trip() {
     ];
     assert_eq!(run(fabric), expected);
     assert_eq!(fabric.errors(), &[]);
+    // The core has been busy for all of it, and is for a system call on another one.
+    assert_eq!(fabric.busy(root), Some(second));
+    assert_eq!(fabric.spend(root, 1, CoreWork::SystemCall), Some(second + ns(500)));
+    assert_eq!(fabric.busy(root), Some(second + ns(500)));
+    assert_eq!(fabric.busy(stand.endpoints[0]), None);
 }
 
 /// A run is cut into naturally aligned stores; they arrive lowest address first.

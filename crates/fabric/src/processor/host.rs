@@ -49,7 +49,8 @@ impl Processor {
                 let core = &mut self.cores[place.number as usize];
                 core.host.finish_first();
                 core.turn = core.works.len() + 1;
-                core.free_ps = fabric.events.now_ps() + fence_ps;
+                let now_ps = fabric.events.now_ps();
+                core.occupy(now_ps, now_ps + fence_ps);
                 fabric.host.put(core.free_ps, HostEvent::Stored { token });
                 core.go_on_at(core.free_ps, fabric, place.node, place.number);
             }
@@ -115,7 +116,8 @@ impl Processor {
         let store_ps = self.cpu.combining.map_or(0, |combining| combining.store.0);
         let core = &mut self.cores[number];
         core.turn = core.works.len() + 1;
-        core.free_ps = fabric.events.now_ps() + store_ps;
+        let now_ps = fabric.events.now_ps();
+        core.occupy(now_ps, now_ps + store_ps);
         core.go_on_at(core.free_ps, fabric, place.node, place.number);
         let mut data = [0; MAX_STORE_BYTES as usize];
         let data = &mut data[..bytes as usize];
@@ -152,7 +154,7 @@ impl Processor {
             } else {
                 LoadError::Refused { address, bytes, status: UNSUPPORTED }
             });
-            core.free_ps = now_ps + self.cpu.uncached_load.0;
+            core.occupy(now_ps, now_ps + self.cpu.uncached_load.0);
             fabric.host.put(core.free_ps, HostEvent::Loaded { token, result });
             core.go_on_at(core.free_ps, fabric, node, number);
             return;
@@ -188,7 +190,7 @@ impl Processor {
             return;
         }
         core.turn = core.works.len() + 1;
-        core.free_ps = now_ps + cpu.uncached_store.0;
+        core.occupy(now_ps, now_ps + cpu.uncached_store.0);
         core.go_on_at(core.free_ps, fabric, node, number);
         let mut data = [0; MAX_STORE_BYTES as usize];
         let data = &mut data[..bytes as usize];

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One end of the network link: each way is a wire that carries one packet after the other, with
+//! room at its end that the sender knows of.
+
+use std::collections::VecDeque;
+
+use crosslane_fabric::NodeId;
+use crosslane_pcie::units::Picoseconds;
+
+use super::packet::Packet;
+use super::parameters::NetworkParameters;
+
+/// What has left one end of a network link so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkCounters {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of payload.
+    pub payload_bytes: u64,
+    /// All other bytes, those that fill up payloads among them.
+    pub header_bytes: u64,
+    /// How long the wire was busy.
+    pub busy: Picoseconds,
+}
+
+/// One end.
+pub(super) struct Link {
+    pub parameters: NetworkParameters,
+    /// The NIC at the other end.
+    pub far: NodeId,
+    /// The wire away from here is busy until then, and the part of a picosecond (in bits times ps a
+    /// second) beyond.
+    free_ps: u64,
+    fraction: u64,
+    /// Room for packets at the other end, bytes.
+    room_bytes: u64,
+    /// Room that comes back, and when.
+    returning: VecDeque<(u64, u64)>,
+    /// Whether the next packet waits for room of which nothing is known yet.
+    pub lacks_room: bool,
+    /// Packets from the other end and when the NIC works on them, in order.
+    pub inbound: VecDeque<(u64, Packet)>,
+    /// Payload bytes of the first of them that have been placed.
+    pub placed_bytes: u32,
+    /// Since when the link is down.
+    pub down_since_ps: Option<u64>,
+    pub counters: NetworkCounters,
+}
+
+impl Link {
+    pub fn new(parameters: NetworkParameters, far: NodeId, room_bytes: u32) -> Self {
+        Self {
+            parameters,
+            far,
+            free_ps: 0,
+            fraction: 0,
+            room_bytes: room_bytes.into(),
+            returning: VecDeque::new(),
+            lacks_room: false,
+            inbound: VecDeque::new(),
+            placed_bytes: 0,
+            down_since_ps: None,
+            counters: NetworkCounters::default(),
+        }
+    }
+
+    /// When the next packet of so many bytes can begin: now where that has passed; `None` for never
+    /// as things are.
+    pub fn begins_ps(&mut self, now_ps: u64, wire_bytes: u32) -> Option<u64> {
+        if self.down_since_ps.is_some() {
+            return None;
+        }
+        while self.returning.front().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
+            self.room_bytes += self.returning.pop_front().map_or(0, |(_, bytes)| bytes);
+        }
+        let mut room = self.room_bytes;
+        let mut has_room_ps = now_ps;
+        for (at_ps, bytes) in &self.returning {
+            if room >= wire_bytes.into() {
+                break;
+            }
+            room += bytes;
+            has_room_ps = *at_ps;
+        }
+        self.lacks_room = room < wire_bytes.into();
+        (!self.lacks_room).then_some(has_room_ps.max(self.free_ps))
+    }
+
+    /// Sends a packet now; when it is at the other end whole.
+    pub fn send(&mut self, now_ps: u64, packet: &Packet) -> u64 {
+        let wire_bytes = packet.wire_bytes(&self.parameters);
+        if self.free_ps < now_ps {
+            (self.free_ps, self.fraction) = (now_ps, 0);
+        }
+        const PS_PER_SECOND: u64 = 1_000_000_000_000;
+        // A packet has less than 2^14 bytes: 2^17 x 10^12 fits.
+        let bits = u64::from(wire_bytes) * 8 * PS_PER_SECOND + self.fraction;
+        let time_ps = bits / self.parameters.bits_per_second;
+        self.fraction = bits % self.parameters.bits_per_second;
+        self.free_ps += time_ps;
+        self.room_bytes -= u64::from(wire_bytes);
+        let payload = packet.payload.len() as u64;
+        self.counters.packets += 1;
+        self.counters.payload_bytes += payload;
+        self.counters.header_bytes += u64::from(wire_bytes) - payload;
+        self.counters.busy += Picoseconds(time_ps);
+        self.free_ps + self.parameters.latency.0
+    }
+
+    /// Room at the other end comes back then. Whether a packet waits for it.
+    pub fn give_room(&mut self, at_ps: u64, bytes: u32) -> bool {
+        self.returning.push_back((at_ps, bytes.into()));
+        std::mem::take(&mut self.lacks_room)
+    }
+
+    /// Whether the first packet that came can be worked on now.
+    pub fn has_packet(&self, now_ps: u64, packet_latency_ps: u64) -> bool {
+        self.inbound.front().is_some_and(|(ready_ps, _)| {
+            let arrived_ps = ready_ps - packet_latency_ps;
+            *ready_ps <= now_ps && self.down_since_ps.is_none_or(|down_ps| arrived_ps <= down_ps)
+        })
+    }
+
+    /// The link is up again: what it held back goes on. Gives when each of those packets will be
+    /// worked on.
+    pub fn repair(&mut self, now_ps: u64, packet_latency_ps: u64) -> Vec<u64> {
+        let Some(down_ps) = self.down_since_ps.take() else { return Vec::new() };
+        let mut times = Vec::new();
+        for (ready_ps, _) in &mut self.inbound {
+            if *ready_ps - packet_latency_ps > down_ps {
+                *ready_ps += now_ps - down_ps;
+                times.push(*ready_ps);
+            }
+        }
+        self.free_ps = self.free_ps.max(down_ps) + (now_ps - down_ps);
+        times
+    }
+}

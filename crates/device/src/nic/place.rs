@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets of the network and what becomes of them, in the order in which they came. Data go into
+//! host memory by posted writes, as fast as the host takes them.
+//!
+//! A write is acknowledged when a read of no bytes behind its data has come back: programs of the
+//! other node can see them then (PCIe 6.x 2.4.1: a read does not pass a posted write). One such
+//! flush stands for all that was written before.
+
+use crosslane_fabric::DevicePort;
+use crosslane_pcie::tlp::{Class, Header};
+use crosslane_pcie::units::BusAddress;
+
+use super::layout::{ENTRY_BYTES, Entry, EntryKind, Operation, Status};
+use super::packet::{Kind, Packet};
+use super::pair::{Response, Role};
+use super::reads::{Purpose, Target};
+use super::{Nic, STEP};
+
+/// What has become of a packet.
+enum Placed {
+    /// It is done with.
+    Whole,
+    /// One more TLP of it is on its way, and others are to come.
+    Part,
+    /// It must wait.
+    Not,
+}
+
+impl Nic {
+    /// Goes on with the first packet that has come. Whether anything was done.
+    pub(super) fn place(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let latency_ps = self.parameters.packet_latency.0;
+        let Some(link) = self.link.as_mut() else { return false };
+        if !link.has_packet(port.now_ps(), latency_ps) {
+            return false;
+        }
+        let Some((ready_ps, packet)) = link.inbound.pop_front() else { return false };
+        let placed = self.place_packet(&packet, port);
+        let Some(link) = self.link.as_mut() else { return false };
+        match placed {
+            Placed::Whole => {
+                let back_ps = port.now_ps() + link.parameters.latency.0;
+                let (far, bytes) = (link.far, packet.wire_bytes(&link.parameters));
+                link.placed_bytes = 0;
+                let other = port.other::<Self>(far).and_then(|other| other.link.as_mut());
+                if other.is_some_and(|link| link.give_room(back_ps, bytes)) {
+                    port.timer_of(far, back_ps, STEP);
+                }
+                true
+            }
+            Placed::Part => {
+                link.inbound.push_front((ready_ps, packet));
+                true
+            }
+            Placed::Not => {
+                link.inbound.push_front((ready_ps, packet));
+                false
+            }
+        }
+    }
+
+    fn place_packet(&mut self, packet: &Packet, port: &mut DevicePort<'_>) -> Placed {
+        let now_ps = port.now_ps();
+        let number = packet.to;
+        let Some(pair) = self.pair(number).filter(|pair| pair.is_connected()) else {
+            return Placed::Whole;
+        };
+        let has_data = !packet.payload.is_empty();
+        if has_data && !port.has_room_for(Class::Posted) {
+            return Placed::Not;
+        }
+        pair.sign_ps = now_ps;
+        match packet.kind {
+            Kind::Write { .. } => self.place_write(packet, port),
+            Kind::ReadResponse { offset, .. } => self.place_response(packet, offset, port),
+            Kind::Send => self.place_message(packet, port),
+            Kind::ReadRequest { key, address, bytes } => {
+                self.take_read_request(packet, (key, address, bytes), port);
+                Placed::Whole
+            }
+            Kind::Acknowledge { messages } => {
+                self.acknowledged(number, packet.message, messages);
+                Placed::Whole
+            }
+            Kind::Refusal { status } => {
+                let id = pair.request(packet.message).map(|request| request.work.id);
+                self.end_with(number, id.map(|id| (id, status)), port);
+                Placed::Whole
+            }
+            Kind::Disconnect => {
+                self.end_pair(number, Status::ClosedThere, port);
+                Placed::Whole
+            }
+        }
+    }
+
+    /// Writes the next bytes of a packet's payload to a place on the bus that has so many bytes.
+    fn put(&mut self, packet: &Packet, place: (u64, u64), port: &mut DevicePort<'_>) -> Placed {
+        let most = self.parameters.max_write_bytes.min(self.function.max_payload_bytes);
+        let most = u64::from(most);
+        let Some(link) = self.link.as_mut() else { return Placed::Whole };
+        let begin = link.placed_bytes as usize;
+        let left = (packet.payload.len() - begin) as u64;
+        let (address, run) = place;
+        let bytes = left.min(run).min(most - address % most) as usize;
+        let header = Header::memory_write(port.routing_id(), BusAddress(address), bytes as u32);
+        let skip = (address & 3) as usize;
+        let data = &packet.payload[begin..begin + bytes];
+        port.send(header, |payload| {
+            if payload.len() > bytes {
+                payload.fill(0);
+            }
+            payload[skip..skip + bytes].copy_from_slice(data);
+        });
+        link.placed_bytes += bytes as u32;
+        let is_whole = begin + bytes == packet.payload.len();
+        if let Some(pair) = self.pair(packet.to) {
+            pair.placed_address = address;
+        }
+        if is_whole { Placed::Whole } else { Placed::Part }
+    }
+
+    fn placed_bytes(&self) -> u64 {
+        self.link.as_ref().map_or(0, |link| link.placed_bytes.into())
+    }
+
+    // --- The other end's requests --------------------------------------------------------------
+
+    fn place_write(&mut self, packet: &Packet, port: &mut DevicePort<'_>) -> Placed {
+        let Kind::Write { key, address, offset, bytes } = packet.kind else {
+            return Placed::Whole;
+        };
+        let done = self.placed_bytes();
+        if offset == 0 && done == 0 {
+            let checked = self.regions.check(key, address, bytes, |access| access.write);
+            if let Err(status) = checked {
+                self.refuse(packet, status, port);
+                return Placed::Whole;
+            }
+        }
+        if !packet.payload.is_empty() {
+            let Some(place) = self.regions.locate(key, address + done) else {
+                self.refuse(packet, Status::FarAccess, port);
+                return Placed::Whole;
+            };
+            let placed = self.put(packet, place, port);
+            if let Some(pair) = self.pair(packet.to) {
+                pair.is_unflushed = true;
+            }
+            if !matches!(placed, Placed::Whole) {
+                return placed;
+            }
+        }
+        if packet.is_last() {
+            self.placed_whole(packet);
+        }
+        Placed::Whole
+    }
+
+    fn place_message(&mut self, packet: &Packet, port: &mut DevicePort<'_>) -> Placed {
+        let done = self.placed_bytes();
+        let Some(pair) = self.pair(packet.to) else { return Placed::Whole };
+        if pair.received == pair.may_receive {
+            self.refuse(packet, Status::FarBounds, port);
+            return Placed::Whole;
+        }
+        let offset = pair.layout.message_offset(pair.received) + done;
+        let place = pair.memory.locate(offset);
+        if !packet.payload.is_empty() {
+            let Some(place) = place else { return Placed::Whole };
+            let placed = self.put(packet, place, port);
+            if !matches!(placed, Placed::Whole) {
+                return placed;
+            }
+        }
+        let bytes = packet.payload.len() as u32;
+        if let Some(pair) = self.pair(packet.to) {
+            pair.received = pair.received.wrapping_add(1);
+        }
+        let entry = Entry { kind: EntryKind::Message { bytes }, status: Status::Done };
+        self.entries.push_back((packet.to, entry));
+        self.placed_whole(packet);
+        Placed::Whole
+    }
+
+    fn take_read_request(
+        &mut self,
+        packet: &Packet,
+        (key, address, bytes): (u32, u64, u64),
+        port: &mut DevicePort<'_>,
+    ) {
+        let limit = usize::from(self.parameters.outstanding_reads);
+        let checked = self.regions.check(key, address, bytes, |access| access.read);
+        let Some(pair) = self.pair(packet.to) else { return };
+        let checked = match pair.responses.len() < limit {
+            true => checked,
+            false => Err(Status::BadRequest),
+        };
+        if let Err(status) = checked {
+            self.refuse(packet, status, port);
+            return;
+        }
+        let message = packet.message;
+        pair.responses.push_back(Response { message, key, address, bytes, prepared: 0 });
+        self.line_up_make(packet.to, Role::Responder);
+    }
+
+    /// A write or message has been handed to the host whole.
+    fn placed_whole(&mut self, packet: &Packet) {
+        let Some(pair) = self.pair(packet.to) else { return };
+        pair.placed = packet.message;
+        self.look_at_placed(packet.to);
+    }
+
+    /// Acknowledges what can be, or sees to a flush.
+    fn look_at_placed(&mut self, number: u32) {
+        let Some(pair) = self.pair(number) else { return };
+        if pair.flushing > 0 || pair.placed == pair.acknowledged {
+            return;
+        }
+        if !pair.is_unflushed {
+            pair.acknowledged = pair.placed;
+            self.line_up_acknowledge(number);
+        } else if !std::mem::replace(&mut pair.in_flush_line, true) {
+            self.flush_line.push_back(number);
+        }
+    }
+
+    pub(super) fn ask_flush(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let Some(number) = self.flush_line.pop_front() else { return false };
+        let Some(pair) = self.pair(number).filter(|pair| pair.is_connected()) else {
+            return true;
+        };
+        pair.in_flush_line = false;
+        pair.flushing = pair.placed;
+        pair.is_unflushed = false;
+        let address = pair.placed_address;
+        self.read(Target { pair: number, purpose: Purpose::Flush }, address, 0, port);
+        true
+    }
+
+    /// What was written before a flush can be seen.
+    pub(super) fn flushed(&mut self, number: u32) {
+        let Some(pair) = self.pair(number).filter(|pair| pair.is_connected()) else { return };
+        pair.acknowledged = pair.flushing;
+        pair.flushing = 0;
+        self.line_up_acknowledge(number);
+        self.look_at_placed(number);
+    }
+
+    /// A program has taken messages: so many since the start.
+    pub(super) fn free_messages(&mut self, number: u32, taken: u32) {
+        let Some(pair) = self.pair(number).filter(|pair| pair.is_connected()) else { return };
+        // No more than have come.
+        if pair.received.wrapping_sub(taken) > pair.layout.messages {
+            return;
+        }
+        pair.may_receive = taken.wrapping_add(pair.layout.messages);
+        let news = pair.may_receive.wrapping_sub(pair.told);
+        if news >= pair.layout.messages.div_ceil(2) || pair.told == pair.received {
+            self.line_up_acknowledge(number);
+        }
+    }
+
+    /// Refuses a request of the other end, and ends the connection, as a reliable one does.
+    fn refuse(&mut self, packet: &Packet, status: Status, port: &mut DevicePort<'_>) {
+        let Some(pair) = self.pair(packet.to) else { return };
+        let (to, message) = (pair.far, packet.message);
+        let kind = Kind::Refusal { status };
+        self.notices.push_back(Packet { to, message, kind, payload: Vec::new() });
+        self.end_pair(packet.to, Status::RefusedHere, port);
+    }
+
+    /// A read of host memory has failed.
+    pub(super) fn read_failed(&mut self, target: Target, port: &mut DevicePort<'_>) {
+        let number = target.pair;
+        let index = match target.purpose {
+            Purpose::Payload { packet, .. } => Some(packet as usize),
+            Purpose::Fetch | Purpose::Flush => None,
+        };
+        let made = index.and_then(|index| self.made.get(index)?.as_ref());
+        let made = made.map(|made| (made.role, made.packet.to, made.packet.message));
+        match made {
+            Some((Role::Responder, to, message)) => {
+                let kind = Kind::Refusal { status: Status::FarMemory };
+                self.notices.push_back(Packet { to, message, kind, payload: Vec::new() });
+                self.end_pair(number, Status::RefusedHere, port);
+            }
+            Some((Role::Requester, _, message)) => {
+                let id = self.pair(number).and_then(|pair| Some(pair.request(message)?.work.id));
+                self.end_with(number, id.map(|id| (id, Status::HostMemory)), port);
+            }
+            None => self.end_pair(number, Status::HostMemory, port),
+        }
+    }
+
+    // --- Answers to own requests ---------------------------------------------------------------
+
+    fn place_response(
+        &mut self,
+        packet: &Packet,
+        offset: u64,
+        port: &mut DevicePort<'_>,
+    ) -> Placed {
+        let done = self.placed_bytes();
+        let Some(pair) = self.pair(packet.to) else { return Placed::Whole };
+        let Some(work) = pair.request(packet.message).map(|request| request.work) else {
+            return Placed::Whole;
+        };
+        if !packet.payload.is_empty() {
+            let near = work.near_address + offset + done;
+            let Some(place) = self.regions.locate(work.near_key, near) else {
+                self.end_with(packet.to, Some((work.id, Status::NearMemory)), port);
+                return Placed::Whole;
+            };
+            let placed = self.put(packet, place, port);
+            if !matches!(placed, Placed::Whole) {
+                return placed;
+            }
+        }
+        if packet.is_last() {
+            let Some(pair) = self.pair(packet.to) else { return Placed::Whole };
+            pair.reading -= 1;
+            if let Some(request) = pair.request(packet.message) {
+                request.is_done = true;
+            }
+            self.complete(packet.to);
+            self.line_up_make(packet.to, Role::Requester);
+        }
+        Placed::Whole
+    }
+
+    fn acknowledged(&mut self, number: u32, message: u64, messages: u32) {
+        let Some(pair) = self.pair(number) else { return };
+        pair.may_send = messages;
+        let (first, begun) = (pair.first_message, pair.begun);
+        for (at, request) in (first..).zip(&mut pair.requests).take(begun) {
+            if at > message {
+                break;
+            }
+            request.is_done |= request.work.operation != Operation::Read;
+        }
+        self.complete(number);
+        self.line_up_make(number, Role::Requester);
+    }
+
+    /// Completes the work requests that are done, in order.
+    fn complete(&mut self, number: u32) {
+        while let Some(pair) = self.pair(number)
+            && let Some(first) = pair.requests.front().filter(|first| first.is_done)
+        {
+            let id = first.work.id;
+            pair.requests.pop_front();
+            pair.begun -= 1;
+            pair.first_message += 1;
+            let entry = Entry { kind: EntryKind::Request { id }, status: Status::Done };
+            self.entries.push_back((number, entry));
+        }
+    }
+
+    /// Writes the next completion entry to the host, if there is one and room for it.
+    pub(super) fn write_entry(&mut self, port: &mut DevicePort<'_>) -> bool {
+        if self.entries.is_empty() || !port.has_room_for(Class::Posted) {
+            return false;
+        }
+        let Some((number, entry)) = self.entries.pop_front() else { return false };
+        let Some(pair) = self.pair(number) else { return true };
+        let (count, layout) = (pair.entries, pair.layout);
+        pair.entries = count.wrapping_add(1);
+        let Some((address, _)) = pair.memory.locate(layout.entry_offset(count)) else {
+            return true;
+        };
+        let id = port.routing_id();
+        let header = Header::memory_write(id, BusAddress(address), ENTRY_BYTES as u32);
+        let bytes = entry.to_bytes(layout.entry_turn(count));
+        port.send(header, |payload| payload.copy_from_slice(&bytes));
+        true
+    }
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a NIC does of its own accord: it fetches work requests, makes packets of them and of the
+//! other end's reads, and reads what they carry from host memory.
+
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{DevicePort, ErrorKind, Received};
+use crosslane_pcie::tlp::{Class, Header};
+use crosslane_pcie::units::BusAddress;
+
+use super::layout::{Operation, REQUEST_BYTES, Status, WorkRequest};
+use super::packet::{Kind, Packet};
+use super::pair::{Request, Role};
+use super::reads::{Completed, Purpose, Target};
+use super::{Made, Nic, TIMEOUT};
+
+/// A packet whose data are being asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Making {
+    packet: u32,
+    pub pair: u32,
+    key: u32,
+    address: u64,
+    /// Bytes of the payload that have been asked for, and all.
+    asked: u32,
+    bytes: u32,
+}
+
+impl Nic {
+    // --- Lines ---------------------------------------------------------------------------------
+
+    pub(super) fn line_up_fetch(&mut self, number: u32) {
+        let Some(pair) = self.pair(number) else { return };
+        if pair.fetchable() > 0 && !std::mem::replace(&mut pair.in_fetch_line, true) {
+            self.fetch_line.push_back(number);
+        }
+    }
+
+    /// A role of a queue pair may have a packet to make.
+    pub(super) fn line_up_make(&mut self, number: u32, role: Role) {
+        let Some(pair) = self.pair(number) else { return };
+        let has_work = match role {
+            Role::Requester => pair.begun < pair.requests.len(),
+            Role::Responder => !pair.responses.is_empty(),
+        };
+        let line = &mut pair.in_make_line[role as usize];
+        if has_work && !std::mem::replace(line, true) {
+            self.make_line.push_back((number, role));
+        }
+    }
+
+    /// Work requests have come of age.
+    pub(super) fn line_up_grown(&mut self) {
+        for number in std::mem::take(&mut self.young) {
+            self.line_up_make(number, Role::Requester);
+        }
+    }
+
+    // --- Packets -------------------------------------------------------------------------------
+
+    /// Makes one packet, if there is one to make and room for it.
+    pub(super) fn make(&mut self, port: &mut DevicePort<'_>) -> bool {
+        if self.making.is_some() {
+            return false;
+        }
+        let Some(&(number, role)) = self.make_line.front() else { return false };
+        let made = match role {
+            Role::Requester => self.make_request(number, port),
+            Role::Responder => self.make_response(number),
+        };
+        match made {
+            Make::Room => false,
+            Make::Made => {
+                // The next one's turn.
+                self.make_line.rotate_left(1);
+                true
+            }
+            Make::Nothing => {
+                self.make_line.pop_front();
+                if let Some(pair) = self.pair(number) {
+                    pair.in_make_line[role as usize] = false;
+                }
+                true
+            }
+        }
+    }
+
+    fn make_request(&mut self, number: u32, port: &mut DevicePort<'_>) -> Make {
+        let now_ps = port.now_ps();
+        let Some(mtu_bytes) = self.link.as_ref().map(|link| link.parameters.mtu_bytes) else {
+            return Make::Nothing;
+        };
+        let next_request_ps = self.next_request_ps;
+        let Some(pair) = self.pair(number) else { return Make::Nothing };
+        let (begun, far) = (pair.begun, pair.far);
+        let Some(&Request { work, ready_ps, prepared, .. }) = pair.requests.get(begun) else {
+            return Make::Nothing;
+        };
+        if ready_ps > now_ps {
+            self.young.push(number);
+            self.wake_at(ready_ps, port);
+            return Make::Nothing;
+        }
+        let is_read = work.operation == Operation::Read;
+        if (is_read && pair.reading >= pair.reads_allowed) || pair.lacks_slot(&work) {
+            // An answer, or an acknowledgement, lines it up again.
+            return Make::Nothing;
+        }
+        if prepared == 0 && next_request_ps > now_ps {
+            self.young.push(number);
+            self.wake_at(next_request_ps, port);
+            return Make::Nothing;
+        }
+        let left = work.bytes - prepared;
+        let bytes = if is_read { 0 } else { left.min(mtu_bytes.into()) as u32 };
+        if !self.has_made_room(bytes) {
+            return Make::Room;
+        }
+        if prepared == 0 {
+            // The program may use its own memory for everything.
+            let near = (work.near_key, work.near_address);
+            if self.regions.check(near.0, near.1, work.bytes, |_| true).is_err() {
+                self.end_with(number, Some((work.id, Status::NearMemory)), port);
+                return Make::Nothing;
+            }
+            if work.operation == Operation::Send && work.bytes > mtu_bytes.into() {
+                self.end_with(number, Some((work.id, Status::BadRequest)), port);
+                return Make::Nothing;
+            }
+            self.next_request_ps = now_ps + self.parameters.request_interval.0;
+        }
+        let Some(pair) = self.pair(number) else { return Make::Nothing };
+        if !pair.waits_for_far() {
+            pair.sign_ps = now_ps;
+        }
+        let message = pair.first_message + begun as u64;
+        let (key, offset) = (work.far_key, prepared);
+        let kind = match work.operation {
+            Operation::Write => {
+                let address = work.far_address.wrapping_add(prepared);
+                Kind::Write { key, address, offset, bytes: work.bytes }
+            }
+            Operation::Read => {
+                pair.reading += 1;
+                Kind::ReadRequest { key, address: work.far_address, bytes: work.bytes }
+            }
+            Operation::Send => {
+                pair.sent = pair.sent.wrapping_add(1);
+                Kind::Send
+            }
+        };
+        if let Some(request) = pair.requests.get_mut(begun) {
+            request.prepared += u64::from(bytes);
+        }
+        if is_read || left == u64::from(bytes) {
+            pair.begun += 1;
+        }
+        let payload = vec![0; bytes as usize];
+        let packet = Packet { to: far, message, kind, payload };
+        let near = (work.near_key, work.near_address + offset);
+        self.begin_packet((number, Role::Requester), packet, near);
+        self.line_up_fetch(number);
+        let retry_ps = now_ps + self.parameters.retry_timeout.0;
+        self.arm_retry(retry_ps, port);
+        Make::Made
+    }
+
+    fn make_response(&mut self, number: u32) -> Make {
+        let Some(mtu_bytes) = self.link.as_ref().map(|link| link.parameters.mtu_bytes) else {
+            return Make::Nothing;
+        };
+        let Some(pair) = self.pair(number) else { return Make::Nothing };
+        let (far, Some(&response)) = (pair.far, pair.responses.front()) else {
+            return Make::Nothing;
+        };
+        let left = response.bytes - response.prepared;
+        let bytes = left.min(mtu_bytes.into()) as u32;
+        if !self.has_made_room(bytes) {
+            return Make::Room;
+        }
+        let address = response.address + response.prepared;
+        let Some(pair) = self.pair(number) else { return Make::Nothing };
+        if left == u64::from(bytes) {
+            pair.responses.pop_front();
+        } else if let Some(first) = pair.responses.front_mut() {
+            first.prepared += u64::from(bytes);
+        }
+        let kind = Kind::ReadResponse { offset: response.prepared, bytes: response.bytes };
+        let payload = vec![0; bytes as usize];
+        let packet = Packet { to: far, message: response.message, kind, payload };
+        self.begin_packet((number, Role::Responder), packet, (response.key, address));
+        Make::Made
+    }
+
+    fn has_made_room(&self, bytes: u32) -> bool {
+        self.made_bytes + bytes <= self.parameters.send_buffer_bytes
+    }
+
+    /// Puts a packet in its line; its data are asked for next.
+    fn begin_packet(&mut self, (pair, role): (u32, Role), packet: Packet, near: (u32, u64)) {
+        let bytes = packet.payload.len() as u32;
+        self.made_bytes += bytes;
+        let made = Made { pair, role, packet, missing: bytes };
+        let index = match self.made_free.pop() {
+            Some(index) => {
+                self.made[index as usize] = Some(made);
+                index
+            }
+            None => {
+                self.made.push(Some(made));
+                self.made.len() as u32 - 1
+            }
+        };
+        if let Some(pair) = self.pair(pair) {
+            pair.made[role as usize].push_back(index);
+        }
+        if bytes > 0 {
+            let (key, address) = near;
+            self.making = Some(Making { packet: index, pair, key, address, asked: 0, bytes });
+        } else {
+            self.line_up_send(pair, role);
+        }
+    }
+
+    // --- Reads of host memory ------------------------------------------------------------------
+
+    /// Sends one read of host memory, if there is one to send.
+    pub(super) fn ask(&mut self, port: &mut DevicePort<'_>) -> bool {
+        if !self.reads.has_free() || !port.has_room_for(Class::NonPosted) {
+            return false;
+        }
+        self.ask_flush(port) || self.ask_work(port) || self.ask_payload(port)
+    }
+
+    fn read_limit_bytes(&self) -> u64 {
+        self.parameters.max_read_bytes.min(self.function.max_read_request_bytes).into()
+    }
+
+    fn ask_work(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let Some(number) = self.fetch_line.pop_front() else { return false };
+        let limit = (self.read_limit_bytes() / REQUEST_BYTES) as u32;
+        let Some(pair) = self.pair(number) else { return true };
+        pair.in_fetch_line = false;
+        let offset = pair.layout.request_offset(pair.fetched);
+        let Some((address, run)) = pair.memory.locate(offset) else { return true };
+        // A work request lies in one run: rings and runs are made of whole pages.
+        let in_page = 4096 - address % 4096;
+        let fits = (run.min(in_page) / REQUEST_BYTES) as u32;
+        let count = pair.fetchable().min(limit.max(1)).min(fits);
+        if count == 0 {
+            return true;
+        }
+        let bytes = count * REQUEST_BYTES as u32;
+        pair.is_fetching = true;
+        pair.fetched = pair.fetched.wrapping_add(count);
+        pair.fetch.clear();
+        pair.fetch.resize(bytes as usize, 0);
+        self.read(Target { pair: number, purpose: Purpose::Fetch }, address, bytes, port);
+        true
+    }
+
+    fn ask_payload(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let Some(making) = self.making else { return false };
+        let most = self.read_limit_bytes();
+        let place = self.regions.locate(making.key, making.address);
+        let Some((address, run)) = place else {
+            // It was registered when the packet was begun.
+            let purpose = Purpose::Payload { packet: making.packet, offset: making.asked };
+            self.read_failed(Target { pair: making.pair, purpose }, port);
+            return true;
+        };
+        let left = u64::from(making.bytes - making.asked);
+        let bytes = left.min(run).min(most - address % most) as u32;
+        let (packet, offset) = (making.packet, making.asked);
+        let next = Making {
+            asked: making.asked + bytes,
+            address: making.address + u64::from(bytes),
+            ..making
+        };
+        self.making = (next.asked < next.bytes).then_some(next);
+        let purpose = Purpose::Payload { packet, offset };
+        self.read(Target { pair: making.pair, purpose }, address, bytes, port);
+        true
+    }
+
+    /// Sends a read; there is a tag and room.
+    pub(super) fn read(
+        &mut self,
+        target: Target,
+        address: u64,
+        bytes: u32,
+        port: &mut DevicePort<'_>,
+    ) {
+        let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
+        let Some(tag) = self.reads.begin(target, address, bytes, deadline_ps) else { return };
+        if let Some(pair) = self.pair(target.pair) {
+            pair.reads += 1;
+        }
+        self.arm_time_out(deadline_ps, port);
+        let header = Header::memory_read(port.routing_id(), tag, BusAddress(address), bytes);
+        port.send(header, |_| {});
+    }
+
+    fn arm_time_out(&mut self, deadline_ps: u64, port: &mut DevicePort<'_>) {
+        if self.deadline_ps == u64::MAX {
+            self.deadline_ps = deadline_ps;
+            port.deadline(deadline_ps, TIMEOUT);
+        }
+    }
+
+    pub(super) fn time_out_reads(&mut self, port: &mut DevicePort<'_>) {
+        let timeout = self.parameters.completion_timeout;
+        let mut failed = Vec::new();
+        let next = self.reads.time_out(port.now_ps(), timeout.0, |tag, target| {
+            port.report(ErrorKind::CompletionTimeout { tag, timeout });
+            failed.push(target);
+        });
+        self.deadline_ps = u64::MAX;
+        if let Some(next_ps) = next {
+            self.arm_time_out(next_ps, port);
+        }
+        for target in failed {
+            self.read_ended(target.pair);
+            self.read_failed(target, port);
+        }
+    }
+
+    pub(super) fn take_completion(
+        &mut self,
+        tlp: Received,
+        header: &Header,
+        port: &mut DevicePort<'_>,
+    ) {
+        let completed = match header.requester == port.routing_id() {
+            true => self.reads.complete(header),
+            false => Completed::Unexpected,
+        };
+        match completed {
+            Completed::Unexpected => {
+                let what = HeaderLine(header).to_string();
+                port.report(ErrorKind::UnexpectedCompletion { what });
+            }
+            Completed::Dropped(ended) => {
+                if let Some(number) = ended {
+                    self.read_ended(number);
+                }
+            }
+            Completed::Failed { target } => {
+                self.read_ended(target.pair);
+                self.read_failed(target, port);
+            }
+            Completed::Data { target, skip, offset, bytes, ends } => {
+                let from = skip as usize..(skip + bytes) as usize;
+                let data = port.payload(tlp).get(from).unwrap_or_default();
+                self.take_data(target, offset, data);
+                if ends {
+                    self.read_ended(target.pair);
+                    self.data_ended(target, port);
+                }
+            }
+        }
+    }
+
+    fn take_data(&mut self, target: Target, offset: u32, data: &[u8]) {
+        let begin = offset as usize;
+        match target.purpose {
+            Purpose::Flush => {}
+            Purpose::Fetch => {
+                if let Some(pair) = self.pair(target.pair)
+                    && let Some(place) = pair.fetch.get_mut(begin..begin + data.len())
+                {
+                    place.copy_from_slice(data);
+                }
+            }
+            Purpose::Payload { packet, offset } => {
+                let Some(made) = self.made.get_mut(packet as usize).and_then(Option::as_mut) else {
+                    return;
+                };
+                let begin = offset as usize + begin;
+                if let Some(place) = made.packet.payload.get_mut(begin..begin + data.len()) {
+                    place.copy_from_slice(data);
+                    made.missing -= data.len() as u32;
+                }
+                if made.missing == 0 {
+                    let (pair, role) = (made.pair, made.role);
+                    self.line_up_send(pair, role);
+                }
+            }
+        }
+    }
+
+    fn data_ended(&mut self, target: Target, port: &mut DevicePort<'_>) {
+        match target.purpose {
+            Purpose::Payload { .. } => {}
+            Purpose::Fetch => self.take_work(target.pair, port),
+            Purpose::Flush => self.flushed(target.pair),
+        }
+    }
+
+    /// Work requests have come.
+    fn take_work(&mut self, number: u32, port: &mut DevicePort<'_>) {
+        let ready_ps = port.now_ps() + self.parameters.request_latency.0;
+        let Some(pair) = self.pair(number) else { return };
+        pair.is_fetching = false;
+        let fetched = std::mem::take(&mut pair.fetch);
+        let mut all_good = true;
+        for bytes in fetched.as_chunks::<{ REQUEST_BYTES as usize }>().0 {
+            match WorkRequest::from_bytes(bytes) {
+                Some(work) => {
+                    let (prepared, is_done) = (0, false);
+                    pair.requests.push_back(Request { work, ready_ps, prepared, is_done });
+                }
+                None => {
+                    all_good = false;
+                    break;
+                }
+            }
+        }
+        pair.fetch = fetched;
+        if !all_good {
+            self.end_pair(number, Status::BadRequest, port);
+            return;
+        }
+        self.line_up_make(number, Role::Requester);
+        self.line_up_fetch(number);
+    }
+}
+
+/// What has become of a packet that was to be made.
+enum Make {
+    Made,
+    /// Nothing is to be made for this role now.
+    Nothing,
+    /// It must wait for room, and the others too.
+    Room,
+}
