@@ -1,5 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Software-bridged transfers: data go between a remote node's memory and an FPGA's through a ring
 //! of host buffers that both the network and the FPGA reach.
+//!
+//! Read first: [`Server`] and [`Client`]; `docs/bridge.md` says how a transfer goes, and what
+//! limits it.
+//!
+//! The same code runs in the lab, where network adapters are PCI Express devices of the same
+//! fabric as the FPGA, and on real networks: it is written over the traits
+//! [`Bus`](crosslane_host::Bus), [`Rdma`](crosslane_host::Rdma) and
+//! [`Clock`](crosslane_host::Clock).
 
 #![forbid(unsafe_code)]
+
+mod address;
+mod card;
+mod chunks;
+mod client;
+mod control;
+mod deadline;
+mod error;
+mod flow;
+mod key;
+pub mod messages;
+mod policy;
+mod report;
+mod server;
+mod slots;
+mod stage;
+
+pub use address::CardAddress;
+pub use chunks::{Chunking, Chunks};
+pub use client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
+pub use error::BridgeError;
+pub use key::Key;
+pub use policy::{Access, Guard, Policy, is_loopback};
+pub use report::{Mode, Path, Report, Step, stages_of};
+pub use server::{Server, ServerEvent, ServerOptions};
+pub use stage::{Stage, StageStatistics};

@@ -24,6 +24,8 @@ pub enum CoreWork {
     SystemCall,
     /// Pinning so many pages of 4 KiB.
     PinPages(u64),
+    /// Writing to so many pages for the first time.
+    TouchPages(u64),
     /// Copying so many bytes.
     Copy(u64),
     /// Anything else.
@@ -46,6 +48,7 @@ pub(crate) fn work_ps(cpu: &CpuParameters, work: CoreWork) -> u64 {
     match work {
         CoreWork::SystemCall => cpu.system_call.0,
         CoreWork::PinPages(pages) => cpu.pin_page.0.saturating_mul(pages),
+        CoreWork::TouchPages(pages) => cpu.touch_page.0.saturating_mul(pages),
         CoreWork::Copy(bytes) => Pace::new(cpu.copy_bytes_per_second).ps(bytes),
         CoreWork::Time(time) => time.0,
     }

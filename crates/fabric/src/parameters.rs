@@ -172,6 +172,8 @@ pub struct CpuParameters {
     pub system_call: Picoseconds,
     /// Pinning one 4 KiB page.
     pub pin_page: Picoseconds,
+    /// Writing to one 4 KiB page for the first time.
+    pub touch_page: Picoseconds,
     /// Copying, bytes per second on one core.
     pub copy_bytes_per_second: f64,
     /// The widest store that it has, bytes.

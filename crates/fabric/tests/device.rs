@@ -188,6 +188,8 @@ fn work_occupies_a_core() {
     assert_eq!(pinned, call + Picoseconds(1000 * cpu.pin_page.0));
     let copied = stand.fabric.spend(root, 0, CoreWork::Copy(8_000)).unwrap();
     assert_eq!(copied, pinned + ns(1000), "8,000 B at 8 GB/s");
+    let touched = stand.fabric.spend(root, 0, CoreWork::TouchPages(10)).unwrap();
+    assert_eq!(touched, copied + Picoseconds(10 * cpu.touch_page.0));
     assert_eq!(stand.fabric.spend(root, 1, CoreWork::Time(ns(3))), Some(ns(3)), "another core");
     assert_eq!(stand.fabric.spend(root, 2, CoreWork::SystemCall), None, "no such core");
     let mut flow = stand.flow(0, FlowKind::Write, stand.bar(0), 8);

@@ -88,6 +88,8 @@ pub enum HostWork {
     SystemCall,
     /// Copying so many bytes within memory.
     Copy(u64),
+    /// Writing to so many pages of 4 KiB for the first time: the kernel gets and zeroes each.
+    TouchPages(u64),
     /// Calls and loops that take so long on the processor that is modelled: a constant of the
     /// caller's.
     Time(Picoseconds),

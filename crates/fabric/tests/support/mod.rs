@@ -120,6 +120,7 @@ impl Settings {
                 interrupt: ns(1000),
                 system_call: ns(500),
                 pin_page: ns(100),
+                touch_page: ns(300),
                 copy_bytes_per_second: 8e9,
                 widest_store_bytes: 64,
                 combining: None,

@@ -534,6 +534,7 @@ impl Bus for LabBus {
         let work = match work {
             HostWork::SystemCall => CoreWork::SystemCall,
             HostWork::Copy(bytes) => CoreWork::Copy(bytes),
+            HostWork::TouchPages(pages) => CoreWork::TouchPages(pages),
             HostWork::Time(time) => CoreWork::Time(time),
         };
         self.spend(&[work]).await;

@@ -79,7 +79,7 @@ const COMPLETER_KEYS: [&str; 14] = [
     "line_bytes",
 ];
 
-const CPU_KEYS: [&str; 11] = [
+const CPU_KEYS: [&str; 12] = [
     "cores",
     "uncached_store_ns",
     "store_queue",
@@ -87,6 +87,7 @@ const CPU_KEYS: [&str; 11] = [
     "interrupt_ns",
     "system_call_ns",
     "pin_page_ns",
+    "touch_page_ns",
     "copy_gb_per_s",
     "widest_store_bytes",
     "combining",
@@ -421,6 +422,7 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
         interrupt: table.ns("interrupt_ns")?,
         system_call: table.ns("system_call_ns")?,
         pin_page: table.ns("pin_page_ns")?,
+        touch_page: table.ns_or_off("touch_page_ns")?,
         copy_bytes_per_second: table.rate_or_unlimited("copy_gb_per_s")?,
         widest_store_bytes: match table.has("widest_store_bytes") {
             true => table.power_of_two("widest_store_bytes", 8..=64)? as u32,

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where data go to or come from: `node:port/card:address`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::BridgeError;
+use crate::messages::MAX_NAME_BYTES;
+use crate::stage::Stage;
+
+/// An address of a card's memory at a server, such as `node:7471/fpga0:0x4000`. The address is the
+/// card's own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CardAddress {
+    /// The server, as its network names it.
+    pub server: String,
+    /// The card.
+    pub card: String,
+    /// First byte in the card's memory.
+    pub address: u64,
+}
+
+impl fmt::Display for CardAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}:{:#x}", self.server, self.card, self.address)
+    }
+}
+
+impl FromStr for CardAddress {
+    type Err = BridgeError;
+
+    /// The address may be left out: it is then 0.
+    fn from_str(text: &str) -> Result<Self, BridgeError> {
+        let wrong = |why: &str| {
+            let why = format!("{text}: {why}; a target is written like node:7471/fpga0:0x4000");
+            BridgeError::new(Stage::Request, why)
+        };
+        let (server, rest) = text.rsplit_once('/').ok_or_else(|| wrong("no card is named"))?;
+        let (card, address) = match rest.split_once(':') {
+            Some((card, address)) => {
+                let digits = address.replace('_', "");
+                let number = match digits.strip_prefix("0x") {
+                    Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16),
+                    _ => digits.parse(),
+                };
+                (card, number.map_err(|_| wrong(&format!("{address} is no address")))?)
+            }
+            None => (rest, 0),
+        };
+        if server.is_empty() {
+            return Err(wrong("no server is named"));
+        }
+        if card.is_empty() || card.len() > MAX_NAME_BYTES {
+            return Err(wrong("a card's name has 1 to 64 characters"));
+        }
+        Ok(Self { server: server.to_owned(), card: card.to_owned(), address })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_target_is_read_as_it_is_written() {
+        let target: CardAddress = "10.0.0.2:7471/fpga0:0x4000".parse().expect("it is right");
+        assert_eq!((&*target.server, &*target.card), ("10.0.0.2:7471", "fpga0"));
+        assert_eq!(target.address, 0x4000);
+        assert_eq!(target.to_string().parse(), Ok(target));
+        let address = |text: &str| text.parse::<CardAddress>().map(|target| target.address);
+        assert_eq!(address("[::1]:7471/fpga0"), Ok(0));
+        assert_eq!(address("node:1/fpga0:1_000"), Ok(1000));
+        for wrong in ["node:1", "/fpga0:0", "node:1/", "n:1/f:0xg", "n:1/f:-1", "n:1/f:0x+1", ""] {
+            assert!(address(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A card and those who share it: one after the other, job by job, in turn. While one chunk moves,
+//! others are posted behind it already, so that the link has always something to do.
+//!
+//! H2C 0 and C2H 0 are either at the card's memory or at its stream. What comes next decides; a
+//! channel is set up anew once nothing is on its way in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::pin::pin;
+
+use crosslane_driver::{
+    Buffer, Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, Device, StreamSource,
+    Target, Ticket, Transfer, TransferError,
+};
+use crosslane_host::Bus;
+use crosslane_pcie::units::Picoseconds;
+use futures_channel::{mpsc, oneshot};
+use futures_util::future::FutureExt;
+use futures_util::{StreamExt, select_biased};
+
+use crate::error::BridgeError;
+use crate::slots::{ClientId, Slot};
+use crate::stage::Stage;
+
+/// Jobs that are posted at once: enough that the link never waits for the host, few enough that a
+/// client who comes later has its turn soon.
+const POSTED_JOBS: usize = 8;
+/// How often a job is made again that stood behind one that failed.
+const MOST_RETRIES: u32 = 8;
+
+/// A part of a registered buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Part<B: Bus> {
+    pub buffer: Buffer<B>,
+    pub range: Range<u64>,
+}
+
+/// What is to be moved.
+#[derive(Clone, Debug)]
+pub(crate) enum Move<B: Bus> {
+    /// From host memory to an address of the card's memory.
+    ToCard(Part<B>, u64),
+    /// From an address of the card's memory to host memory.
+    FromCard(u64, Part<B>),
+    /// From host memory through the card's stream to host memory.
+    Through(Part<B>, Part<B>),
+}
+
+/// Slots that a job uses come back with its end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub slots: Vec<Slot>,
+    pub result: Result<(), BridgeError>,
+    /// How often it was made again.
+    pub retries: u64,
+}
+
+/// A job of a client.
+pub(crate) struct Job<B: Bus> {
+    pub client: ClientId,
+    pub what: Move<B>,
+    /// Time of the card's bus by which it has to be complete.
+    pub deadline: Picoseconds,
+    pub slots: Vec<Slot>,
+    pub ended: oneshot::Sender<Ended>,
+}
+
+/// Where a card takes orders.
+pub(crate) type Orders<B> = mpsc::UnboundedSender<Job<B>>;
+
+/// What a channel is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Memory,
+    Stream,
+}
+
+/// A channel with the jobs that are posted to it, oldest first.
+struct Side<B: Bus> {
+    kind: ChannelKind,
+    core: u16,
+    open: Option<(At, Channel<B>)>,
+    posted: VecDeque<(Ticket, u64)>,
+}
+
+struct Posted<B: Bus> {
+    job: Job<B>,
+    /// Sides that have not ended.
+    left: u8,
+    error: Option<TransferError>,
+}
+
+/// A card's jobs.
+pub(crate) struct Card<B: Bus> {
+    device: Device<B>,
+    orders: mpsc::UnboundedReceiver<Job<B>>,
+    /// Jobs of each client, with how often each was made again.
+    waiting: BTreeMap<ClientId, VecDeque<(Job<B>, u32)>>,
+    /// The client whose turn it was last.
+    last: Option<ClientId>,
+    posted: BTreeMap<u64, (Posted<B>, u32)>,
+    next: u64,
+    h2c: Side<B>,
+    c2h: Side<B>,
+}
+
+/// What a card waits for.
+enum Event<B: Bus> {
+    Order(Job<B>),
+    Ended(ChannelKind, u64, Result<Completed, TransferError>),
+}
+
+impl<B: Bus> Side<B> {
+    fn new(kind: ChannelKind, core: u16) -> Self {
+        Self { kind, core, open: None, posted: VecDeque::new() }
+    }
+
+    fn is_at(&self, at: At) -> bool {
+        matches!(self.open, Some((now, _)) if now == at)
+    }
+
+    async fn close(&mut self) -> Result<(), BridgeError> {
+        match self.open.take() {
+            Some((_, channel)) => channel.close().await.map_err(BridgeError::driver(Stage::Dma)),
+            None => Ok(()),
+        }
+    }
+
+    /// Opens the channel anew at memory or stream; nothing is on its way in it.
+    async fn set_up(&mut self, device: &Device<B>, at: At) -> Result<(), BridgeError> {
+        if self.is_at(at) {
+            return Ok(());
+        }
+        self.close().await?;
+        let options = ChannelOptions { card_memory: at == At::Memory, ..ChannelOptions::default() };
+        let device = device.on_core(self.core);
+        let channel = device.channel(self.kind, 0, options).await;
+        self.open = Some((at, channel.map_err(BridgeError::driver(Stage::Dma))?));
+        Ok(())
+    }
+
+    async fn post(&mut self, transfer: Transfer<B>, number: u64) -> Result<(), BridgeError> {
+        let Some((_, channel)) = &mut self.open else {
+            return Err(BridgeError::new(Stage::Dma, "the channel is not open"));
+        };
+        let posted = channel.post(&[transfer]).await;
+        let tickets = posted.map_err(BridgeError::driver(Stage::Dma))?;
+        self.posted.extend(tickets.into_iter().map(|ticket| (ticket, number)));
+        Ok(())
+    }
+
+    /// Waits for its oldest job; never ends where it has none.
+    async fn oldest(&mut self) -> (u64, Result<Completed, TransferError>) {
+        match (&mut self.open, self.posted.front().copied()) {
+            (Some((_, channel)), Some((ticket, number))) => (number, channel.wait(ticket).await),
+            _ => std::future::pending().await,
+        }
+    }
+
+    /// Gives up all that is posted and restarts; says which jobs had been complete.
+    async fn give_up(&mut self) -> Vec<(u64, bool)> {
+        let mut ended = Vec::new();
+        let Some((_, channel)) = &mut self.open else { return ended };
+        // One that does not answer says so when something is posted next.
+        let _ = channel.cancel().await;
+        for (ticket, number) in self.posted.drain(..) {
+            ended.push((number, channel.wait(ticket).await.is_ok()));
+        }
+        ended
+    }
+}
+
+impl<B: Bus> Card<B> {
+    /// A card whose channels are worked by these cores of the host, and where its orders go.
+    pub fn new(device: Device<B>, cores: [u16; 2]) -> (Self, Orders<B>) {
+        let (sender, orders) = mpsc::unbounded();
+        let card = Self {
+            device,
+            orders,
+            waiting: BTreeMap::new(),
+            last: None,
+            posted: BTreeMap::new(),
+            next: 0,
+            h2c: Side::new(ChannelKind::H2c, cores[0]),
+            c2h: Side::new(ChannelKind::C2h, cores[1]),
+        };
+        (card, sender)
+    }
+
+    /// Works until nobody can give orders any more, then closes the channels.
+    pub async fn run(mut self) -> Result<(), BridgeError> {
+        loop {
+            while let Ok(order) = self.orders.try_recv() {
+                self.take(order);
+            }
+            self.dispatch().await;
+            if self.posted.is_empty() {
+                match self.orders.next().await {
+                    Some(order) => self.take(order),
+                    None => break,
+                }
+                continue;
+            }
+            match self.next_event().await {
+                Event::Order(order) => self.take(order),
+                Event::Ended(kind, number, result) => self.end(kind, number, result).await,
+            }
+        }
+        self.h2c.close().await?;
+        self.c2h.close().await
+    }
+
+    /// Waits until a side of a job has ended or something is asked for.
+    async fn next_event(&mut self) -> Event<B> {
+        let Self { orders, h2c, c2h, .. } = self;
+        let mut of_h2c = pin!(h2c.oldest().fuse());
+        let mut of_c2h = pin!(c2h.oldest().fuse());
+        loop {
+            select_biased! {
+                (number, result) = of_h2c => {
+                    return Event::Ended(ChannelKind::H2c, number, result);
+                }
+                (number, result) = of_c2h => {
+                    return Event::Ended(ChannelKind::C2h, number, result);
+                }
+                // Without anybody to give orders nothing comes from here any more.
+                order = orders.select_next_some() => return Event::Order(order),
+                complete => std::future::pending().await,
+            }
+        }
+    }
+
+    fn take(&mut self, job: Job<B>) {
+        self.waiting.entry(job.client).or_default().push_back((job, 0));
+    }
+
+    /// The next client's next job.
+    fn pick(&mut self) -> Option<(Job<B>, u32)> {
+        self.waiting.retain(|_, jobs| !jobs.is_empty());
+        let after = |last: ClientId| ClientId(last.0 + 1)..;
+        let next = self.last.and_then(|last| self.waiting.range(after(last)).next());
+        let client = *next.or_else(|| self.waiting.iter().next())?.0;
+        self.last = Some(client);
+        self.waiting.get_mut(&client)?.pop_front()
+    }
+
+    /// Puts a job back to where it was.
+    fn put_back(&mut self, job: Job<B>, retries: u32) {
+        self.waiting.entry(job.client).or_default().push_front((job, retries));
+    }
+
+    /// Posts jobs while there is room.
+    async fn dispatch(&mut self) {
+        while self.posted.len() < POSTED_JOBS {
+            let Some((job, retries)) = self.pick() else { return };
+            if job.ended.is_canceled() {
+                // Nobody waits for it any more: its slots come back.
+                continue;
+            }
+            let (h2c, c2h) = match job.what {
+                Move::ToCard(..) => (Some(At::Memory), None),
+                Move::FromCard(..) => (None, Some(At::Memory)),
+                Move::Through(..) => (Some(At::Stream), Some(At::Stream)),
+            };
+            let is_busy = |side: &Side<B>, at: Option<At>| {
+                at.is_some_and(|at| !side.is_at(at)) && !side.posted.is_empty()
+            };
+            if is_busy(&self.h2c, h2c) || is_busy(&self.c2h, c2h) {
+                self.put_back(job, retries);
+                return;
+            }
+            if let Err(error) = self.post(&job, h2c, c2h).await {
+                self.give_back(job, Err(error), retries);
+                // A side of it may have been posted.
+                self.recover(&[]).await;
+                continue;
+            }
+            let left = u8::from(h2c.is_some()) + u8::from(c2h.is_some());
+            self.posted.insert(self.next, (Posted { job, left, error: None }, retries));
+            self.next += 1;
+        }
+    }
+
+    async fn post(
+        &mut self,
+        job: &Job<B>,
+        h2c: Option<At>,
+        c2h: Option<At>,
+    ) -> Result<(), BridgeError> {
+        let device = self.device.clone();
+        let is_new_stream =
+            h2c == Some(At::Stream) && !(self.h2c.is_at(At::Stream) && self.c2h.is_at(At::Stream));
+        if let Some(at) = h2c {
+            self.h2c.set_up(&device, at).await?;
+        }
+        if let Some(at) = c2h {
+            self.c2h.set_up(&device, at).await?;
+        }
+        if is_new_stream {
+            let routed = device.user().route(StreamSource::H2c, StreamSource::Generator).await;
+            routed.map_err(BridgeError::driver(Stage::Dma))?;
+        }
+        let transfer =
+            |target| Transfer { target, level: CompletionLevel::Visible, deadline: job.deadline };
+        let number = self.next;
+        match job.what.clone() {
+            Move::ToCard(Part { buffer, range }, card) => {
+                self.h2c.post(transfer(Target::Card(buffer, range, card)), number).await
+            }
+            Move::FromCard(card, Part { buffer, range }) => {
+                self.c2h.post(transfer(Target::Card(buffer, range, card)), number).await
+            }
+            Move::Through(from, into) => {
+                // First who takes, then who gives.
+                let target = Target::Buffer(into.buffer, into.range);
+                self.c2h.post(transfer(target), number).await?;
+                let target = Target::Buffer(from.buffer, from.range);
+                self.h2c.post(transfer(target), number).await
+            }
+        }
+    }
+
+    /// One side of a job has ended.
+    async fn end(
+        &mut self,
+        kind: ChannelKind,
+        number: u64,
+        result: Result<Completed, TransferError>,
+    ) {
+        let side = if kind == ChannelKind::H2c { &mut self.h2c } else { &mut self.c2h };
+        side.posted.pop_front();
+        let Some((posted, _)) = self.posted.get_mut(&number) else { return };
+        posted.left -= 1;
+        let Err(error) = result else {
+            if posted.left == 0 {
+                self.finish(number);
+            }
+            return;
+        };
+        posted.error.get_or_insert(error);
+        let is_through = matches!(posted.job.what, Move::Through(..));
+        let kinds = [ChannelKind::H2c, ChannelKind::C2h];
+        let failed: &[ChannelKind] = if is_through {
+            &kinds
+        } else if kind == ChannelKind::H2c {
+            &kinds[..1]
+        } else {
+            &kinds[1..]
+        };
+        self.recover(failed).await;
+    }
+
+    /// Restarts channels after a fault (both where none is named). What is complete is complete,
+    /// the job with the error has failed, and what stood behind it is made again.
+    async fn recover(&mut self, kinds: &[ChannelKind]) {
+        let is_meant = |kind| kinds.is_empty() || kinds.contains(&kind);
+        let mut ended = Vec::new();
+        if is_meant(ChannelKind::H2c) {
+            ended.extend(self.h2c.give_up().await);
+        }
+        if is_meant(ChannelKind::C2h) {
+            ended.extend(self.c2h.give_up().await);
+        }
+        let mut again = Vec::new();
+        for (number, is_complete) in ended {
+            let Some((posted, _)) = self.posted.get_mut(&number) else { continue };
+            posted.left -= u8::from(is_complete);
+            if posted.left == 0 && posted.error.is_none() {
+                self.finish(number);
+            } else if posted.error.is_none() && !again.contains(&number) {
+                again.push(number);
+            }
+        }
+        let failed = self.posted.iter().filter(|(_, (posted, _))| posted.error.is_some());
+        let failed: Vec<u64> = failed.map(|(number, _)| *number).collect();
+        for number in failed {
+            self.finish(number);
+        }
+        again.sort_unstable();
+        for number in again.into_iter().rev() {
+            let Some((posted, retries)) = self.posted.remove(&number) else { continue };
+            if retries >= MOST_RETRIES {
+                let why = format!("it was begun {retries} times, and others failed before it");
+                self.give_back(posted.job, Err(BridgeError::new(Stage::Dma, why)), retries);
+            } else {
+                self.put_back(posted.job, retries + 1);
+            }
+        }
+    }
+
+    fn finish(&mut self, number: u64) {
+        let Some((posted, retries)) = self.posted.remove(&number) else { return };
+        let result = posted.error.map_or(Ok(()), |error| Err(error.into()));
+        self.give_back(posted.job, result, retries);
+    }
+
+    fn give_back(&self, job: Job<B>, result: Result<(), BridgeError>, retries: u32) {
+        let Job { slots, ended, .. } = job;
+        // Where nobody waits any more the slots come back by their drop.
+        let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });
+    }
+}

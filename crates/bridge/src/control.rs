@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The control messages of a connection, sealed where both ends have a key.
+//!
+//! Client and server show each other that they have the same key by a handshake of the Noise
+//! framework, `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise revision 34, 9): each connection has
+//! keys of its own, and what was said in one cannot be used in another. What the network moves
+//! beside the messages is not encrypted.
+
+use std::sync::Mutex;
+
+use crosslane_host::RdmaConnection;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use snow::{HandshakeState, TransportState};
+
+use crate::error::BridgeError;
+use crate::key::Key;
+use crate::messages::{
+    self, Hello, MAGIC, MAX_NAME_BYTES, SEAL_BYTES, VERSION, Welcome, decode, encode, short,
+};
+use crate::stage::Stage;
+
+const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
+/// Bytes that a message of the handshake has at most: two keys and two seals.
+const MAX_HANDSHAKE_BYTES: usize = 96;
+
+/// A connection's messages. Sending and receiving may go on at once.
+pub(crate) struct Control<C> {
+    connection: C,
+    seal: Option<Mutex<TransportState>>,
+}
+
+fn failed(why: impl ToString) -> BridgeError {
+    BridgeError::new(Stage::Connection, why)
+}
+
+fn noise(error: snow::Error) -> BridgeError {
+    failed(format!("the handshake failed: {error}"))
+}
+
+fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState, BridgeError> {
+    let parameters = PATTERN.parse().map_err(noise)?;
+    let builder = snow::Builder::new(parameters).psk(0, key.bytes()).map_err(noise)?;
+    let state = if is_client { builder.build_initiator() } else { builder.build_responder() };
+    state.map_err(noise)
+}
+
+impl<C: RdmaConnection> Control<C> {
+    /// The client's side of a handshake.
+    pub async fn greet(connection: C, name: &str, key: Option<&Key>) -> Result<Self, BridgeError> {
+        let lost = BridgeError::network(Stage::Connection);
+        let mut state = key.map(|key| handshake(key, true)).transpose()?;
+        let mut first = Vec::new();
+        if let Some(state) = &mut state {
+            first = vec![0; MAX_HANDSHAKE_BYTES];
+            let length = state.write_message(&[], &mut first).map_err(noise)?;
+            first.truncate(length);
+        }
+        let hello =
+            Hello { magic: MAGIC, version: VERSION, name: name.to_owned(), handshake: first };
+        connection.send(&encode(&hello)?).await.map_err(&lost)?;
+        let answer = connection.receive().await.map_err(&lost)?;
+        let second = match decode("a server's welcome", &answer)? {
+            Welcome::Yes(second) => second,
+            Welcome::No(why) => return Err(failed(format!("the server says: {}", short(&why)))),
+        };
+        let Some(mut state) = state else { return Ok(Self { connection, seal: None }) };
+        let mut payload = [0; MAX_HANDSHAKE_BYTES];
+        let not_ours = |_| failed("the server does not have the same key");
+        state.read_message(&second, &mut payload).map_err(not_ours)?;
+        let seal = Some(Mutex::new(state.into_transport_mode().map_err(noise)?));
+        Ok(Self { connection, seal })
+    }
+
+    /// The server's side: `key_of` gives the key that a client of that name has to have, or none
+    /// where no key is needed. Gives the client's name.
+    pub async fn answer(
+        connection: C,
+        key_of: impl Fn(&str) -> Option<Key>,
+    ) -> Result<(Self, String), BridgeError> {
+        let lost = BridgeError::network(Stage::Connection);
+        let bytes = connection.receive().await.map_err(&lost)?;
+        match Self::welcome(&bytes, key_of) {
+            Ok((second, seal, name)) => {
+                connection.send(&encode(&Welcome::Yes(second))?).await.map_err(&lost)?;
+                Ok((Self { connection, seal: seal.map(Mutex::new) }, name))
+            }
+            Err(error) => {
+                // It is told, and goes; whether it hears that is its own affair.
+                if let Ok(no) = encode(&Welcome::No(short(&error.why))) {
+                    let _ = connection.send(&no).await;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn welcome(
+        bytes: &[u8],
+        key_of: impl Fn(&str) -> Option<Key>,
+    ) -> Result<(Vec<u8>, Option<TransportState>, String), BridgeError> {
+        let hello: Hello = decode("a client's greeting", bytes)?;
+        if hello.magic != MAGIC {
+            return Err(failed("the other end does not speak this protocol"));
+        }
+        if hello.version != VERSION {
+            let theirs = hello.version;
+            return Err(failed(format!("version {theirs} of the protocol, here is {VERSION}")));
+        }
+        if hello.name.len() > MAX_NAME_BYTES || hello.handshake.len() > MAX_HANDSHAKE_BYTES {
+            return Err(failed("a greeting that is too long"));
+        }
+        let Some(key) = key_of(&hello.name) else {
+            return match hello.handshake.is_empty() {
+                true => Ok((Vec::new(), None, hello.name)),
+                false => Err(failed("a key was used, and this server has none")),
+            };
+        };
+        // Whoever has no key, another one, or a name that is not known learns the same.
+        let refused = |_| failed("this client and this key do not fit");
+        let mut state = handshake(&key, false)?;
+        let mut payload = [0; MAX_HANDSHAKE_BYTES];
+        state.read_message(&hello.handshake, &mut payload).map_err(refused)?;
+        let mut second = vec![0; MAX_HANDSHAKE_BYTES];
+        let length = state.write_message(&[], &mut second).map_err(noise)?;
+        second.truncate(length);
+        Ok((second, Some(state.into_transport_mode().map_err(noise)?), hello.name))
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &C {
+        &self.connection
+    }
+
+    /// Sends a message.
+    pub async fn send<T: Serialize>(&self, message: &T) -> Result<(), BridgeError> {
+        let plain = encode(message)?;
+        let bytes = match &self.seal {
+            None => plain,
+            Some(seal) => {
+                let mut sealed = vec![0; plain.len() + SEAL_BYTES];
+                let mut seal =
+                    seal.lock().map_err(|_| failed("a panic left the seal half done"))?;
+                seal.write_message(&plain, &mut sealed).map_err(noise)?;
+                sealed
+            }
+        };
+        self.connection.send(&bytes).await.map_err(BridgeError::network(Stage::Connection))
+    }
+
+    /// Waits for the next message.
+    pub async fn receive<T: DeserializeOwned>(&self, what: &str) -> Result<T, BridgeError> {
+        let lost = BridgeError::network(Stage::Connection);
+        let bytes = self.connection.receive().await.map_err(lost)?;
+        let Some(seal) = &self.seal else { return decode(what, &bytes) };
+        let mut plain = vec![0; bytes.len()];
+        let length = {
+            let mut seal = seal.lock().map_err(|_| failed("a panic left the seal half done"))?;
+            let forged = |_| failed("a message that the other end has not sealed");
+            seal.read_message(&bytes, &mut plain).map_err(forged)?
+        };
+        messages::decode(what, &plain[..length])
+    }
+}

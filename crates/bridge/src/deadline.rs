@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What has to end in time.
+
+use std::future::Future;
+use std::pin::pin;
+
+use crosslane_host::Clock;
+use crosslane_pcie::units::Picoseconds;
+use futures_util::future::{Either, select};
+
+use crate::error::BridgeError;
+use crate::stage::Stage;
+
+/// The moment so much time from now on.
+pub(crate) fn after(clock: &impl Clock, time: Picoseconds) -> Picoseconds {
+    Picoseconds(clock.now().0.saturating_add(time.0))
+}
+
+/// Waits for something, but not beyond a deadline.
+pub(crate) async fn by<T>(
+    clock: &impl Clock,
+    deadline: Picoseconds,
+    stage: Stage,
+    what: &str,
+    future: impl Future<Output = Result<T, BridgeError>>,
+) -> Result<T, BridgeError> {
+    let (future, end) = (pin!(future), pin!(clock.sleep_until(deadline)));
+    match select(future, end).await {
+        Either::Left((result, _)) => result,
+        Either::Right(_) => {
+            Err(BridgeError::new(stage, format!("the deadline passed while {what}")))
+        }
+    }
+}

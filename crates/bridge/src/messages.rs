@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The control protocol: what client and server say to each other. Each message is one of the
+//! network's small messages. `docs/bridge.md` has the order in which they come.
+
+use crosslane_host::{MAX_RDMA_MESSAGE_BYTES, RemoteMemory};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::error::BridgeError;
+use crate::report::{Mode, Path, Report};
+use crate::stage::Stage;
+
+/// What every first message begins with.
+pub const MAGIC: [u8; 4] = *b"XLBr";
+/// Version of this protocol. Another one is refused.
+pub const VERSION: u16 = 1;
+/// Longest name of a client or card, bytes.
+pub const MAX_NAME_BYTES: usize = 64;
+/// Longest sentence in a message, bytes: the rest is cut.
+pub const MAX_SENTENCE_BYTES: usize = 1024;
+/// Bytes that encryption adds to a message.
+pub const SEAL_BYTES: usize = 16;
+
+/// The first message of a client, in the clear.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// [`MAGIC`].
+    pub magic: [u8; 4],
+    /// [`VERSION`].
+    pub version: u16,
+    /// Who the client is: whose key is to be used.
+    pub name: String,
+    /// The first message of the handshake; empty without a key.
+    pub handshake: Vec<u8>,
+}
+
+/// The answer of a server, in the clear.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Welcome {
+    /// Go on; the second message of the handshake, empty without a key.
+    Yes(Vec<u8>),
+    /// No.
+    No(String),
+}
+
+/// Memory of a client that the server may reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Region {
+    /// Address of its first byte, as the client's network counts them.
+    pub address: u64,
+    /// Key of its registration.
+    pub key: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+impl From<RemoteMemory> for Region {
+    fn from(RemoteMemory { address, key, bytes }: RemoteMemory) -> Self {
+        Self { address, key, bytes }
+    }
+}
+
+impl From<Region> for RemoteMemory {
+    fn from(Region { address, key, bytes }: Region) -> Self {
+        Self { address, key, bytes }
+    }
+}
+
+/// A transfer as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransferRequest {
+    /// The way.
+    pub path: Path,
+    /// How.
+    pub mode: Mode,
+    /// The card.
+    pub card: String,
+    /// First byte in the card's memory; none of a round trip.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+    /// Bytes of them that have arrived before and are not moved again.
+    pub first: u64,
+    /// Where the data are (to the FPGA, round trip).
+    pub source: Option<Region>,
+    /// Whether the data come piece by piece in the source: the client then announces each with
+    /// [`Request::Chunk`].
+    pub is_announced: bool,
+    /// Where they go (from the FPGA, round trip).
+    pub destination: Option<Region>,
+    /// The other server and what is asked of it (FPGA to FPGA).
+    pub peer: Option<PeerTarget>,
+    /// Least and most bytes of a chunk; none: as the server is set up.
+    pub chunk_bytes: Option<(u64, u64)>,
+    /// Time until the deadline, ps.
+    pub time_ps: u64,
+    /// Whether a checksum of the data is wanted.
+    pub checksum: bool,
+}
+
+/// The far end of a transfer from FPGA to FPGA.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerTarget {
+    /// Address of the other server.
+    pub server: String,
+    /// Its card.
+    pub card: String,
+    /// First byte in that card's memory.
+    pub address: u64,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Request {
+    /// Which cards there are.
+    Cards,
+    /// A transfer.
+    Transfer(TransferRequest),
+    /// A naive transfer goes on: the client has its buffer for the way back.
+    Ready,
+    /// The next piece of announced data lies there in the source.
+    Chunk {
+        /// First byte, from the beginning of the source's region.
+        offset_bytes: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// The transfer is to end as it is.
+    Cancel,
+}
+
+/// What a server answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// Names of the cards.
+    Cards(Vec<String>),
+    /// A naive transfer's data are on their way back as soon as the client is ready.
+    Ready,
+    /// Announced data have been read: their place may be used again. They come in the order in
+    /// which they were announced, and may be cut.
+    Taken {
+        /// First byte, from the beginning of the source's region.
+        offset_bytes: u64,
+        /// Bytes.
+        bytes: u64,
+    },
+    /// So much has gone the whole way.
+    Progress {
+        /// Bytes.
+        bytes: u64,
+    },
+    /// The transfer is complete.
+    Done(Report),
+    /// It has failed, or was refused.
+    Failed(Failure),
+}
+
+/// Why a transfer failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// Where.
+    pub stage: Stage,
+    /// The reason.
+    pub why: String,
+    /// Bytes that have gone the whole way, without a gap from the beginning on.
+    pub arrived_bytes: u64,
+    /// Bytes of the transfer.
+    pub total_bytes: u64,
+}
+
+impl From<BridgeError> for Failure {
+    fn from(error: BridgeError) -> Self {
+        let BridgeError { stage, why, arrived_bytes, total_bytes } = error;
+        Self { stage, why: short(&why), arrived_bytes, total_bytes }
+    }
+}
+
+impl From<Failure> for BridgeError {
+    fn from(failure: Failure) -> Self {
+        let Failure { stage, why, arrived_bytes, total_bytes } = failure;
+        Self { stage, why: short(&why), arrived_bytes, total_bytes }
+    }
+}
+
+/// The beginning of a sentence, without control characters: it may come from anybody and be shown
+/// on a terminal.
+#[must_use]
+pub fn short(sentence: &str) -> String {
+    let mut short = String::new();
+    for c in sentence.chars() {
+        if short.len() + c.len_utf8() > MAX_SENTENCE_BYTES {
+            break;
+        }
+        short.push(if c.is_control() { ' ' } else { c });
+    }
+    short
+}
+
+/// The bytes of a message.
+///
+/// # Errors
+/// One that is too long.
+pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BridgeError> {
+    let bytes = postcard::to_stdvec(message)
+        .map_err(|error| BridgeError::new(Stage::Request, format!("cannot be sent: {error}")))?;
+    let most = MAX_RDMA_MESSAGE_BYTES - SEAL_BYTES;
+    if bytes.len() > most {
+        let why = format!("a message of {} B: at most {most} are possible", bytes.len());
+        return Err(BridgeError::new(Stage::Request, why));
+    }
+    Ok(bytes)
+}
+
+/// The message that bytes are.
+///
+/// # Errors
+/// Bytes that are none.
+pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, BridgeError> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        let why = format!("{} B from the other node are not {what}: {why}", bytes.len());
+        BridgeError::new(Stage::Request, why)
+    };
+    let (message, rest) = postcard::take_from_bytes(bytes).map_err(|error| wrong(&error))?;
+    match rest.len() {
+        0 => Ok(message),
+        left => Err(wrong(&format_args!("{left} B are left over"))),
+    }
+}
+
+impl TransferRequest {
+    /// Looks whether the numbers of a request fit each other, before any of them is used.
+    ///
+    /// # Errors
+    /// The first that does not, with its name and value.
+    pub fn check(&self) -> Result<(), BridgeError> {
+        self.problem().map_or(Ok(()), |why| Err(BridgeError::new(Stage::Request, why)))
+    }
+
+    fn problem(&self) -> Option<String> {
+        let Self { path, bytes, first, address, .. } = self;
+        if *bytes == 0 {
+            return Some("a transfer of 0 B was asked for".to_owned());
+        }
+        if first >= bytes {
+            return Some(format!("a transfer of {bytes} B cannot go on from byte {first}"));
+        }
+        if self.card.len() > MAX_NAME_BYTES {
+            return Some(format!(
+                "a card's name of {} B: at most {MAX_NAME_BYTES} are possible",
+                self.card.len()
+            ));
+        }
+        if *path != Path::RoundTrip && address.checked_add(*bytes).is_none() {
+            return Some(format!("no card has {bytes} B from address {address:#x} on"));
+        }
+        if let Some((least, most)) = self.chunk_bytes
+            && !(1..=most).contains(&least)
+        {
+            return Some(format!("chunks of {least} B to {most} B were asked for"));
+        }
+        let (needs_source, needs_destination) = match path {
+            Path::ToFpga => (true, false),
+            Path::FromFpga => (false, true),
+            Path::RoundTrip => (true, true),
+            Path::ToPeer => (false, false),
+        };
+        if (*path == Path::ToPeer) != self.peer.is_some() {
+            return Some(format!("a transfer {path} and another server do not fit each other"));
+        }
+        if let Some(peer) = &self.peer {
+            let long = peer.server.len().max(peer.card.len());
+            if long > 4 * MAX_NAME_BYTES {
+                return Some(format!("a name of {long} B for the other server or its card"));
+            }
+            if peer.address.checked_add(*bytes).is_none() {
+                let at = peer.address;
+                return Some(format!("no card has {bytes} B from address {at:#x} on"));
+            }
+        }
+        if self.mode == Mode::Naive && (*path == Path::ToPeer || self.is_announced || *first > 0) {
+            return Some("a naive transfer is of one piece, from or to one client".to_owned());
+        }
+        if self.is_announced && *path != Path::ToFpga {
+            return Some(format!("data are announced to an FPGA, not {path}"));
+        }
+        let ends = [
+            ("source", needs_source, &self.source, self.is_announced),
+            ("destination", needs_destination, &self.destination, false),
+        ];
+        for (name, is_needed, region, is_partial) in ends {
+            match (is_needed, region) {
+                (true, None) => return Some(format!("a transfer {path} needs a {name}")),
+                (false, Some(_)) => return Some(format!("a transfer {path} has no {name}")),
+                (true, Some(region)) => {
+                    let needed = if is_partial { 1 } else { *bytes };
+                    let Region { address, bytes: have, .. } = *region;
+                    if !RemoteMemory::from(*region).holds(0, needed) {
+                        return Some(format!(
+                            "the {name} has {have} B from {address:#x} on, and {needed} are needed"
+                        ));
+                    }
+                }
+                (false, None) => {}
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(bytes: u64) -> Region {
+        Region { address: 0x1000, key: 7, bytes }
+    }
+
+    fn request() -> TransferRequest {
+        TransferRequest {
+            path: Path::ToFpga,
+            mode: Mode::Pipelined,
+            card: "fpga0".to_owned(),
+            address: 0,
+            bytes: 1000,
+            first: 0,
+            source: Some(region(1000)),
+            is_announced: false,
+            destination: None,
+            peer: None,
+            chunk_bytes: None,
+            time_ps: 1,
+            checksum: false,
+        }
+    }
+
+    #[test]
+    fn a_message_comes_back_as_it_was() {
+        let request = Request::Transfer(request());
+        let bytes = encode(&request).expect("it is short");
+        assert_eq!(decode::<Request>("a request", &bytes), Ok(request));
+        let error = decode::<Request>("a request", &bytes[..3]).expect_err("it is cut");
+        assert!(error.why.starts_with("3 B from the other node are not a request"), "{error}");
+        let more = [&bytes[..], &[0]].concat();
+        let error = decode::<Request>("a request", &more).expect_err("it is longer");
+        assert!(error.why.ends_with("1 B are left over"), "{error}");
+    }
+
+    #[test]
+    fn numbers_from_the_wire_are_checked_before_use() {
+        let wrong = |change: fn(&mut TransferRequest)| {
+            let mut request = request();
+            change(&mut request);
+            request.check().expect_err("it is wrong").why
+        };
+        request().check().expect("it is right");
+        assert_eq!(wrong(|r| r.bytes = 0), "a transfer of 0 B was asked for");
+        assert_eq!(wrong(|r| r.first = 1000), "a transfer of 1000 B cannot go on from byte 1000");
+        assert_eq!(
+            wrong(|r| r.address = u64::MAX),
+            "no card has 1000 B from address 0xffffffffffffffff on"
+        );
+        assert_eq!(
+            wrong(|r| r.source = Some(region(999))),
+            "the source has 999 B from 0x1000 on, and 1000 are needed"
+        );
+        assert_eq!(
+            wrong(|r| r.source = Some(Region { address: u64::MAX, key: 0, bytes: 1000 })),
+            "the source has 1000 B from 0xffffffffffffffff on, and 1000 are needed"
+        );
+        assert_eq!(wrong(|r| r.source = None), "a transfer remote -> FPGA needs a source");
+        assert_eq!(
+            wrong(|r| r.destination = Some(region(1))),
+            "a transfer remote -> FPGA has no destination"
+        );
+        assert_eq!(wrong(|r| r.chunk_bytes = Some((0, 9))), "chunks of 0 B to 9 B were asked for");
+        assert_eq!(wrong(|r| r.chunk_bytes = Some((9, 8))), "chunks of 9 B to 8 B were asked for");
+        assert!(wrong(|r| r.card = "x".repeat(65)).starts_with("a card's name of 65 B"));
+        assert!(wrong(|r| r.path = Path::ToPeer).starts_with("a transfer FPGA -> FPGA"));
+    }
+
+    #[test]
+    fn sentences_from_outside_are_cut_and_harmless() {
+        assert_eq!(short("a\u{1b}[31mb\n"), "a [31mb ");
+        assert_eq!(short(&"x".repeat(5000)).len(), MAX_SENTENCE_BYTES);
+    }
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Who may do what at a server: its policy file.
+//!
+//! ```toml
+//! [[client]]
+//! name = "rnode"
+//! key = "8e1f…"            # 64 hexadecimal digits, or key_file = "rnode.key"
+//!
+//! [[client.allow]]
+//! card = "fpga0"
+//! from = 0x0
+//! bytes = 0x4000_0000
+//! access = "read-write"     # or "read", "write"
+//!
+//! [[client.allow]]
+//! card = "fpga0"
+//! access = "stream"         # round trips through the compute core
+//! ```
+
+use std::fmt;
+use std::path::Path as FilePath;
+
+use serde::Deserialize;
+
+use crate::error::BridgeError;
+use crate::key::Key;
+use crate::messages::TransferRequest;
+use crate::report::Path;
+use crate::stage::Stage;
+
+/// Largest policy file, bytes.
+const MAX_POLICY_BYTES: u64 = 1 << 20;
+
+/// What a client may do with a range of a card's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Read it.
+    Read,
+    /// Write it.
+    Write,
+    /// Both.
+    ReadWrite,
+    /// Send data through the card's stream, and no range at all.
+    Stream,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AllowEntry {
+    card: String,
+    from: Option<u64>,
+    bytes: Option<u64>,
+    access: Access,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClientEntry {
+    name: String,
+    key: Option<String>,
+    key_file: Option<String>,
+    #[serde(default)]
+    allow: Vec<AllowEntry>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PolicyFile {
+    #[serde(default)]
+    client: Vec<ClientEntry>,
+}
+
+/// A range of a card that a client may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Allowed {
+    card: String,
+    from: u64,
+    end: u64,
+    access: Access,
+}
+
+#[derive(Clone, Debug)]
+struct Client {
+    name: String,
+    key: Key,
+    allowed: Vec<Allowed>,
+}
+
+/// Clients with their keys, and what each may use.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    clients: Vec<Client>,
+    /// What a name that is not known is answered with: nobody has it.
+    decoy: Key,
+}
+
+fn bad(place: &str, why: impl fmt::Display) -> BridgeError {
+    BridgeError::new(Stage::Request, format!("{place}: {why}"))
+}
+
+fn read_bounded(path: &FilePath) -> Result<String, BridgeError> {
+    let place = path.display().to_string();
+    let size = std::fs::metadata(path).map_err(|error| bad(&place, error))?.len();
+    if size > MAX_POLICY_BYTES {
+        return Err(bad(&place, format!("{size} B: at most {MAX_POLICY_BYTES} are read")));
+    }
+    std::fs::read_to_string(path).map_err(|error| bad(&place, error))
+}
+
+impl Policy {
+    /// Reads a policy file; files of keys are looked for beside it. `decoy` is a random key that
+    /// nobody is given.
+    ///
+    /// # Errors
+    /// What cannot be read, with its place.
+    pub fn read(path: &FilePath, decoy: Key) -> Result<Self, BridgeError> {
+        let place = path.display().to_string();
+        let folder = path.parent().unwrap_or(FilePath::new(""));
+        Self::parse(&place, &read_bounded(path)?, decoy, |file| {
+            read_bounded(&folder.join(file))?.parse()
+        })
+    }
+
+    /// A policy of this text; `place` stands for the file in errors, `key_of` reads the file of a
+    /// key.
+    ///
+    /// # Errors
+    /// The first problem, with its place.
+    pub fn parse(
+        place: &str,
+        text: &str,
+        decoy: Key,
+        key_of: impl Fn(&str) -> Result<Key, BridgeError>,
+    ) -> Result<Self, BridgeError> {
+        let file: PolicyFile = toml::from_str(text).map_err(|error| bad(place, error))?;
+        let mut clients: Vec<Client> = Vec::new();
+        for entry in file.client {
+            let place = format!("{place}: client {}", entry.name);
+            if clients.iter().any(|client| client.name == entry.name) {
+                return Err(bad(&place, "is there twice"));
+            }
+            let key = match (&entry.key, &entry.key_file) {
+                (Some(key), None) => key.parse(),
+                (None, Some(file)) => key_of(file),
+                _ => return Err(bad(&place, "needs either a key or a key_file")),
+            };
+            let key = key.map_err(|error: BridgeError| bad(&place, error.why))?;
+            let allowed = entry.allow.into_iter().map(|allow| allowed(&place, allow));
+            let allowed = allowed.collect::<Result<_, _>>()?;
+            clients.push(Client { name: entry.name, key, allowed });
+        }
+        Ok(Self { clients, decoy })
+    }
+
+    /// The key that a client of this name has to have.
+    pub(crate) fn key(&self, name: &str) -> Key {
+        let client = self.clients.iter().find(|client| client.name == name);
+        client.map_or_else(|| self.decoy.clone(), |client| client.key.clone())
+    }
+
+    /// Whether a client may make a transfer.
+    pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<(), BridgeError> {
+        let client = self.clients.iter().find(|client| client.name == name);
+        let allowed = client.map_or(&[][..], |client| &client.allowed);
+        let of_card = allowed.iter().filter(|allowed| allowed.card == request.card);
+        let TransferRequest { path, address, bytes, card, .. } = request;
+        let wanted = match path {
+            Path::ToFpga => Access::Write,
+            Path::FromFpga | Path::ToPeer => Access::Read,
+            Path::RoundTrip => Access::Stream,
+        };
+        let end = address.saturating_add(*bytes);
+        let is_allowed = of_card.into_iter().any(|allowed| match wanted {
+            Access::Stream => allowed.access == Access::Stream,
+            wanted => {
+                (allowed.access == wanted || allowed.access == Access::ReadWrite)
+                    && (allowed.from..=allowed.end).contains(address)
+                    && end <= allowed.end
+            }
+        });
+        if is_allowed {
+            return Ok(());
+        }
+        let why = match path {
+            Path::RoundTrip => format!("{name} may not use the stream of {card}"),
+            _ => {
+                let verb = if wanted == Access::Write { "write" } else { "read" };
+                format!("{name} may not {verb} {bytes} B from {address:#x} on of {card}")
+            }
+        };
+        Err(BridgeError::new(Stage::Request, why))
+    }
+}
+
+fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed, BridgeError> {
+    let AllowEntry { card, from, bytes, access } = entry;
+    match (access, from, bytes) {
+        (Access::Stream, None, None) => Ok(Allowed { card, from: 0, end: 0, access }),
+        (Access::Stream, ..) => Err(bad(place, "the stream of a card has no range")),
+        (_, from, Some(bytes)) => {
+            let from = from.unwrap_or(0);
+            let Some(end) = from.checked_add(bytes) else {
+                return Err(bad(place, format!("{bytes} B from {from:#x} on: no card has them")));
+            };
+            Ok(Allowed { card, from, end, access })
+        }
+        _ => Err(bad(place, format!("how many bytes of {card} it may use is not said"))),
+    }
+}
+
+/// Who is let in.
+#[derive(Clone, Debug)]
+pub enum Guard {
+    /// Everybody, to everything. Only where nobody else can come: at this machine's loopback, or
+    /// in a lab.
+    Open,
+    /// Those who have a key, each to what is theirs.
+    Keys(Policy),
+}
+
+impl Guard {
+    pub(crate) fn key(&self, name: &str) -> Option<Key> {
+        match self {
+            Self::Open => None,
+            Self::Keys(policy) => Some(policy.key(name)),
+        }
+    }
+
+    pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<(), BridgeError> {
+        match self {
+            Self::Open => Ok(()),
+            Self::Keys(policy) => policy.check(name, request),
+        }
+    }
+}
+
+/// Whether an address is one that only programs of this machine reach.
+#[must_use]
+pub fn is_loopback(address: &str) -> bool {
+    let host = match address.rsplit_once(':') {
+        Some((host, _)) => host,
+        None => address,
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Mode;
+
+    const TEXT: &str = r#"
+        [[client]]
+        name = "rnode"
+        key = "0101010101010101010101010101010101010101010101010101010101010101"
+        [[client.allow]]
+        card = "fpga0"
+        from = 0x1000
+        bytes = 0x1000
+        access = "read-write"
+        [[client.allow]]
+        card = "fpga0"
+        bytes = 0x100
+        access = "read"
+        [[client.allow]]
+        card = "fpga1"
+        access = "stream"
+    "#;
+
+    fn policy(text: &str) -> Result<Policy, BridgeError> {
+        Policy::parse("policy.toml", text, Key::new([9; 32]), |_| Ok(Key::new([2; 32])))
+    }
+
+    fn request(path: Path, card: &str, address: u64, bytes: u64) -> TransferRequest {
+        TransferRequest {
+            path,
+            mode: Mode::Pipelined,
+            card: card.to_owned(),
+            address,
+            bytes,
+            first: 0,
+            source: None,
+            is_announced: false,
+            destination: None,
+            peer: None,
+            chunk_bytes: None,
+            time_ps: 0,
+            checksum: false,
+        }
+    }
+
+    #[test]
+    fn a_client_may_use_what_is_its_own_and_nothing_else() {
+        let policy = policy(TEXT).expect("it is right");
+        let may = |name, path, card, address, bytes| {
+            policy.check(name, &request(path, card, address, bytes)).is_ok()
+        };
+        assert!(may("rnode", Path::ToFpga, "fpga0", 0x1000, 0x1000));
+        assert!(may("rnode", Path::FromFpga, "fpga0", 0x1fff, 1));
+        assert!(!may("rnode", Path::ToFpga, "fpga0", 0x1001, 0x1000), "one byte beyond");
+        assert!(!may("rnode", Path::ToFpga, "fpga0", 0xfff, 2), "one byte before");
+        assert!(may("rnode", Path::FromFpga, "fpga0", 0, 0x100));
+        assert!(!may("rnode", Path::ToFpga, "fpga0", 0, 0x100), "it may only read there");
+        assert!(!may("rnode", Path::FromFpga, "fpga1", 0x1000, 1), "another card");
+        assert!(may("rnode", Path::RoundTrip, "fpga1", 0, 1 << 40));
+        assert!(!may("rnode", Path::RoundTrip, "fpga0", 0, 1));
+        assert!(!may("other", Path::FromFpga, "fpga0", 0, 1), "another client");
+        assert!(!may("rnode", Path::ToPeer, "fpga0", u64::MAX, u64::MAX), "no wrap");
+    }
+
+    #[test]
+    fn a_name_that_is_not_known_has_a_key_that_nobody_has() {
+        let policy = policy(TEXT).expect("it is right");
+        assert_eq!(policy.key("rnode"), Key::new([1; 32]));
+        assert_eq!(policy.key("other"), Key::new([9; 32]));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_policy_is_said_with_its_place() {
+        let why = |text: &str| policy(text).expect_err("it is wrong").why;
+        assert!(why("[[client]]\nname = 3").contains("policy.toml: TOML parse error at line 2"));
+        let client = |rest: &str| why(&format!("[[client]]\nname = 'a'\n{rest}"));
+        assert_eq!(client(""), "policy.toml: client a: needs either a key or a key_file");
+        assert!(client("key = '00'").starts_with("policy.toml: client a: a key is 64"));
+        let with = |allow: &str| client(&format!("key_file = 'k'\n[[client.allow]]\n{allow}"));
+        assert_eq!(
+            with("card = 'c'\naccess = 'read'"),
+            "policy.toml: client a: how many bytes of c it may use is not said"
+        );
+        assert_eq!(
+            with("card = 'c'\naccess = 'stream'\nfrom = 1"),
+            "policy.toml: client a: the stream of a card has no range"
+        );
+    }
+
+    #[test]
+    fn loopback_is_what_the_addresses_say() {
+        for yes in ["127.0.0.1:7471", "localhost:1", "[::1]:7471", "127.8.9.1:0"] {
+            assert!(is_loopback(yes), "{yes}");
+        }
+        for no in ["0.0.0.0:7471", "10.0.0.1:1", "node:7471", "[::]:1", "localhost.example:1"] {
+            assert!(!is_loopback(no), "{no}");
+        }
+    }
+}

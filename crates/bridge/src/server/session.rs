@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One client: its greeting, then its requests, one after the other.
+
+use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
+use crosslane_pcie::units::Picoseconds;
+use futures_util::FutureExt;
+
+use super::{Place, ServerEvent, Shared, naive, pipelined, to_peer};
+use crate::control::Control;
+use crate::deadline::{after, by};
+use crate::error::BridgeError;
+use crate::messages::{Failure, Reply, Request, TransferRequest};
+use crate::report::{Mode, Path, Report};
+use crate::slots::ClientId;
+use crate::stage::Stage;
+
+/// Longest time that a transfer may be given, ps: thirty days.
+const LONGEST_TIME_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
+/// Time for a client to go away after it was told of a failure.
+const LEAVING: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+
+/// Everything about one transfer that its stages need.
+pub(super) struct Context<'a, B: Bus, R: Rdma<Memory = B::Memory>, C> {
+    pub shared: &'a Shared<B, R, C>,
+    pub place: &'a Place<B, R>,
+    pub control: &'a Control<R::Connection>,
+    pub client: ClientId,
+    pub request: &'a TransferRequest,
+    /// When the request came.
+    pub begun: Picoseconds,
+    /// In the time of the server's clock.
+    pub deadline: Picoseconds,
+}
+
+impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Context<'_, B, R, C> {
+    /// The deadline in the time of the card's bus.
+    pub fn bus_deadline(&self) -> Picoseconds {
+        let left = self.deadline.since(self.shared.clock.now());
+        Picoseconds(self.place.device.bus().now().0.saturating_add(left.0))
+    }
+}
+
+/// Serves a client until it goes.
+pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+    shared: &Shared<B, R, C>,
+    connection: R::Connection,
+    client: ClientId,
+) {
+    let peer = connection.peer();
+    if let Err(error) = talk(shared, connection.clone(), client).await {
+        (shared.tell)(&ServerEvent::Lost { peer, error });
+    }
+    // Nothing of this client's network touches the rings any more.
+    connection.close().await;
+    for place in &shared.places {
+        place.to_card.credits.end_quarantine(client);
+        place.from_card.credits.end_quarantine(client);
+    }
+}
+
+async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+    shared: &Shared<B, R, C>,
+    connection: R::Connection,
+    client: ClientId,
+) -> Result<(), BridgeError> {
+    let peer = connection.peer();
+    let clock = &shared.clock;
+    let guard = &shared.options.guard;
+    let end = after(clock, shared.options.greeting_time);
+    let greeting = Control::answer(connection, |name| guard.key(name));
+    let what = "waiting for the client to say who it is";
+    let (control, name) = by(clock, end, Stage::Connection, what, greeting).await?;
+    (shared.tell)(&ServerEvent::Greeted { client: name.clone(), peer });
+    loop {
+        // One that goes away between two requests has not lost anything.
+        let bytes = control.receive::<Request>("a request").await;
+        let request = match bytes {
+            Ok(request) => request,
+            Err(error) if error.stage == Stage::Connection => return Ok(()),
+            Err(error) => {
+                control.send(&Reply::Failed(error.clone().into())).await?;
+                return Err(error);
+            }
+        };
+        match request {
+            Request::Cards => {
+                let names = shared.places.iter().map(|place| place.name.clone()).collect();
+                control.send(&Reply::Cards(names)).await?;
+            }
+            Request::Transfer(request) => {
+                let (result, has_begun) = transfer(shared, &control, client, &name, &request).await;
+                match result {
+                    Ok(report) => {
+                        control.send(&Reply::Done(report.clone())).await?;
+                        let report = Box::new(report);
+                        (shared.tell)(&ServerEvent::Done { client: name.clone(), report });
+                    }
+                    Err(error) => {
+                        let event = ServerEvent::Failed { client: name.clone(), error };
+                        (shared.tell)(&event);
+                        let ServerEvent::Failed { error, .. } = event else { return Ok(()) };
+                        control.send(&Reply::Failed(Failure::from(error))).await?;
+                        if has_begun {
+                            // What is on its way in the network ends with the connection.
+                            leave(clock, &control).await;
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            // They are late: the transfer that they belong to has ended.
+            Request::Cancel | Request::Ready | Request::Chunk { .. } => {}
+        }
+    }
+}
+
+/// Waits until the client has gone, not for long.
+async fn leave<C: Clock, N: RdmaConnection>(clock: &C, control: &Control<N>) {
+    let end = after(clock, LEAVING);
+    let gone = async { while control.receive::<Request>("a request").await.is_ok() {} };
+    let gone = std::pin::pin!(gone.fuse());
+    let late = std::pin::pin!(clock.sleep_until(end).fuse());
+    futures_util::future::select(gone, late).await;
+}
+
+/// Makes a transfer; says too whether its stages had begun.
+async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+    shared: &Shared<B, R, C>,
+    control: &Control<R::Connection>,
+    client: ClientId,
+    name: &str,
+    request: &TransferRequest,
+) -> (Result<Report, BridgeError>, bool) {
+    let place = match admit(shared, name, request) {
+        Ok(place) => place,
+        Err(error) => return (Err(error), false),
+    };
+    let begun = shared.clock.now();
+    let time = Picoseconds(request.time_ps.min(LONGEST_TIME_PS));
+    let deadline = after(&shared.clock, time);
+    let context = Context { shared, place, control, client, request, begun, deadline };
+    let processor = shared.clock.processor_time();
+    let result = match (request.mode, request.path) {
+        (Mode::Naive, _) => naive::run(&context).await,
+        (Mode::Pipelined, Path::ToPeer) => to_peer::run(&context).await,
+        (Mode::Pipelined, _) => pipelined::run(&context).await,
+    };
+    let report = result.map(|report| Report {
+        processor_ps: shared
+            .clock
+            .processor_time()
+            .zip(processor)
+            .map(|(after, before)| after.since(before).0),
+        ..report
+    });
+    (report, true)
+}
+
+/// Looks whether a request can be, and may be.
+fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+    shared: &'a Shared<B, R, C>,
+    name: &str,
+    request: &TransferRequest,
+) -> Result<&'a Place<B, R>, BridgeError> {
+    request.check()?;
+    shared.options.guard.check(name, request)?;
+    let place = shared.places.iter().find(|place| place.name == request.card);
+    place.ok_or_else(|| {
+        let have: Vec<&str> = shared.places.iter().map(|place| place.name.as_str()).collect();
+        let why = format!("there is no card {}: this server has {}", request.card, have.join(", "));
+        BridgeError::new(Stage::Request, why)
+    })
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab with cards, a server and clients on one host.
+
+// Not every test makes everything go wrong.
+#[allow(dead_code)]
+pub mod network;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use crosslane_bridge::{
+    BridgeError, CardPlace, Client, Identity, MemoryPart, Server, ServerEvent, ServerOptions,
+};
+use crosslane_driver::Device;
+use crosslane_host::{Bus, Clock, DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_lab::{Lab, LabBus, MemoryInUse, Simulation, shipped};
+use crosslane_pcie::units::{HostId, Picoseconds};
+use futures_channel::oneshot;
+
+use network::{Network, Region};
+
+/// A second board beside the first.
+const SECOND: &str = r#"
+[[endpoint]]
+name = "second"
+part = "kc705"
+
+[[link]]
+upper = "host0"
+lower = "second"
+part = "slot"
+"#;
+
+/// The clock of the lab.
+#[derive(Clone, Debug)]
+pub struct LabClock(pub LabBus);
+
+impl Clock for LabClock {
+    fn now(&self) -> Picoseconds {
+        self.0.now()
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        match time {
+            Picoseconds::NEVER => std::future::pending().await,
+            time => self.0.sleep_until(time).await,
+        }
+    }
+}
+
+pub const SECOND_PS: u64 = 1_000_000_000_000;
+/// Address of the server.
+pub const SERVER: &str = "127.0.0.1:7471";
+
+/// A host with two cards and a network.
+pub struct Scene {
+    pub simulation: Simulation,
+    pub network: Network,
+    pub bus: LabBus,
+    before: MemoryInUse,
+}
+
+pub type Events = Rc<RefCell<Vec<String>>>;
+
+impl Scene {
+    /// With a network that takes so many ps for a byte.
+    pub fn new(ps_per_byte: u64) -> Self {
+        let text = shipped().iter().find(|lab| lab.name == "kc705").expect("it is shipped").text;
+        let lab = Lab::from_text("two cards", &format!("{text}{SECOND}")).expect("it is a lab");
+        let lab = lab.with_variant("crosslane").expect("it has the variant");
+        let simulation = Simulation::new(lab.build_engines(1).expect("it can be built"));
+        let bus = simulation.bus(HostId(0));
+        let network = Network::new(bus.clone(), ps_per_byte);
+        let before = simulation.memory_in_use(HostId(0));
+        Self { simulation, network, bus, before }
+    }
+
+    #[allow(dead_code)]
+    pub fn bus_now(&self) -> u64 {
+        self.bus.now().0
+    }
+
+    pub fn clock(&self) -> LabClock {
+        LabClock(self.bus.clone())
+    }
+
+    pub fn small() -> ServerOptions {
+        ServerOptions {
+            slots: 4,
+            slot_bytes: 16_384,
+            least_chunk_bytes: 4096,
+            window_bytes: 65_536,
+            most_naive_bytes: 1 << 20,
+            ..ServerOptions::default()
+        }
+    }
+
+    /// Runs a program beside a server of these cards, then stops the server and looks whether
+    /// anything was left behind.
+    pub fn with_server<T>(
+        &self,
+        cards: &[&str],
+        options: ServerOptions,
+        program: impl AsyncFnOnce() -> T,
+    ) -> (T, Vec<String>) {
+        let events = Events::default();
+        let told = Rc::clone(&events);
+        let result = self.simulation.run("test", async {
+            let (stop, stopped) = oneshot::channel::<()>();
+            let server = self.server(cards, options, told).await;
+            let listener = server.listen(SERVER).await.expect("it is free");
+            let serving = server.serve(listener, async {
+                let _ = stopped.await;
+            });
+            let programming = async {
+                let result = program().await;
+                let _ = stop.send(());
+                result
+            };
+            let (served, result) = futures_util::join!(serving, programming);
+            served.expect("the server ends well");
+            result
+        });
+        let result = result.expect("nothing hangs");
+        assert_eq!(self.network.registrations(), 0, "registrations are given back");
+        assert_eq!(self.simulation.memory_in_use(HostId(0)), self.before, "nothing is left behind");
+        let events = events.borrow().clone();
+        (result, events)
+    }
+
+    pub async fn server(
+        &self,
+        cards: &[&str],
+        options: ServerOptions,
+        told: Events,
+    ) -> Server<LabBus, Network, LabClock> {
+        let mut devices = Vec::new();
+        for name in cards {
+            let device = Device::open_by_name(self.bus.clone(), name).await;
+            devices.push(((*name).to_owned(), device.expect("it is an engine")));
+        }
+        let tell = move |event: &ServerEvent| told.borrow_mut().push(event.to_string());
+        Server::new(devices, self.network.clone(), self.clock(), options, tell)
+            .await
+            .expect("there is memory")
+    }
+
+    pub async fn client(&self) -> Client<Network, LabClock> {
+        self.client_as(&Identity::default()).await.expect("the server is there")
+    }
+
+    pub async fn client_as(
+        &self,
+        identity: &Identity,
+    ) -> Result<Client<Network, LabClock>, BridgeError> {
+        let end = Picoseconds(self.bus.now().0 + SECOND_PS);
+        Client::connect(self.network.clone(), self.clock(), SERVER, identity, end).await
+    }
+
+    /// Registered memory with bytes that depend on their place and the seed.
+    pub async fn filled(&self, bytes: u64, seed: u8) -> MemoryPart<Region> {
+        let part = self.empty(bytes).await;
+        part.region.memory().write(0, &pattern(bytes, seed)).expect("it lies within");
+        part
+    }
+
+    pub async fn empty(&self, bytes: u64) -> MemoryPart<Region> {
+        let memory = self.network.allocate(bytes, PageSize::Small).expect("there is memory");
+        let region = self.network.register(&memory, RemoteAccess::READ_WRITE).await;
+        MemoryPart { region: region.expect("it can be"), range: 0..bytes }
+    }
+}
+
+pub fn pattern(bytes: u64, seed: u8) -> Vec<u8> {
+    (0..bytes).map(|n| (n ^ (n >> 8) ^ (n >> 16)) as u8 ^ seed).collect()
+}
+
+pub fn bytes_of(part: &MemoryPart<Region>) -> Vec<u8> {
+    let mut bytes = vec![0; (part.range.end - part.range.start) as usize];
+    part.region.memory().read(part.range.start, &mut bytes).expect("it lies within");
+    bytes
+}
+
+pub fn place(card: &str, address: u64) -> CardPlace {
+    CardPlace { card: card.to_owned(), address }
+}

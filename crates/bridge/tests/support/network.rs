@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A network between programs of one lab host, with faults at will: it can be slow, stall, refuse
+//! and cut. Data take so long in it as is said.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use crosslane_host::{
+    Bus, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
+    RdmaRegion, RemoteAccess, RemoteMemory,
+};
+use crosslane_lab::{LabBus, LabMemory};
+use crosslane_pcie::units::Picoseconds;
+use futures_channel::mpsc;
+use futures_util::StreamExt;
+
+/// What is to go wrong.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    #[default]
+    None,
+    /// The operation with this number (reads and writes, from 0 on) never ends.
+    StallAt(u64),
+    /// It is refused.
+    RefuseAt(u64),
+    /// The connection is cut when it begins.
+    CutAt(u64),
+}
+
+#[derive(Default)]
+struct State {
+    listeners: BTreeMap<String, mpsc::UnboundedSender<Connection>>,
+    regions: BTreeMap<u64, (LabMemory, RemoteAccess)>,
+    last_key: u64,
+    operations: u64,
+    fault: Fault,
+    /// When the wire is free.
+    free: Picoseconds,
+}
+
+#[derive(Clone)]
+pub struct Network {
+    bus: LabBus,
+    state: Rc<RefCell<State>>,
+    ps_per_byte: u64,
+}
+
+pub struct Registered {
+    key: u64,
+    memory: LabMemory,
+    state: Rc<RefCell<State>>,
+}
+
+#[derive(Clone)]
+pub struct Region(Rc<Registered>);
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Region({})", self.0.key)
+    }
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.state.borrow_mut().regions.remove(&self.key);
+    }
+}
+
+impl RdmaRegion for Region {
+    type Memory = LabMemory;
+
+    fn memory(&self) -> &LabMemory {
+        &self.0.memory
+    }
+
+    fn remote(&self) -> RemoteMemory {
+        let bytes = self.0.memory.size_bytes();
+        RemoteMemory { address: 0x10_0000 * self.0.key, key: self.0.key, bytes }
+    }
+}
+
+#[derive(Default)]
+struct Wire {
+    /// Messages to each end.
+    queues: [VecDeque<Vec<u8>>; 2],
+    wakers: Vec<std::task::Waker>,
+    is_closed: bool,
+}
+
+impl Wire {
+    fn wake(&mut self) {
+        for waker in self.wakers.drain(..) {
+            waker.wake();
+        }
+    }
+}
+
+struct End {
+    network: Network,
+    wire: Rc<RefCell<Wire>>,
+    side: usize,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let mut wire = self.wire.borrow_mut();
+        wire.is_closed = true;
+        wire.wake();
+    }
+}
+
+#[derive(Clone)]
+pub struct Connection(Rc<End>);
+
+pub struct Listener {
+    address: String,
+    incoming: RefCell<mpsc::UnboundedReceiver<Connection>>,
+}
+
+impl Network {
+    pub fn new(bus: LabBus, ps_per_byte: u64) -> Self {
+        Self { bus, state: Rc::default(), ps_per_byte }
+    }
+
+    pub fn set_fault(&self, fault: Fault) {
+        let mut state = self.state.borrow_mut();
+        state.fault = fault;
+        state.operations = 0;
+    }
+
+    pub fn registrations(&self) -> usize {
+        self.state.borrow().regions.len()
+    }
+}
+
+impl Rdma for Network {
+    type Memory = LabMemory;
+    type Region = Region;
+    type Connection = Connection;
+    type Listener = Listener;
+
+    fn name(&self) -> String {
+        "test network".to_owned()
+    }
+
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, RdmaError> {
+        self.bus
+            .allocate(bytes, pages)
+            .map_err(|error| RdmaError::OutOfMemory { bytes, why: error.to_string() })
+    }
+
+    async fn register(
+        &self,
+        memory: &LabMemory,
+        access: RemoteAccess,
+    ) -> Result<Region, RdmaError> {
+        let mut state = self.state.borrow_mut();
+        state.last_key += 1;
+        let key = state.last_key;
+        state.regions.insert(key, (memory.clone(), access));
+        let state = Rc::clone(&self.state);
+        Ok(Region(Rc::new(Registered { key, memory: memory.clone(), state })))
+    }
+
+    async fn listen(&self, address: &str) -> Result<Listener, RdmaError> {
+        let (sender, incoming) = mpsc::unbounded();
+        self.state.borrow_mut().listeners.insert(address.to_owned(), sender);
+        Ok(Listener { address: address.to_owned(), incoming: RefCell::new(incoming) })
+    }
+
+    async fn connect(&self, address: &str, _: Picoseconds) -> Result<Connection, RdmaError> {
+        let state = self.state.borrow();
+        let nobody = || RdmaError::Address { address: address.to_owned(), why: "nobody".into() };
+        let listener = state.listeners.get(address).ok_or_else(nobody)?;
+        let wire = Rc::new(RefCell::new(Wire::default()));
+        let end =
+            |side| Connection(Rc::new(End { network: self.clone(), wire: Rc::clone(&wire), side }));
+        listener.unbounded_send(end(1)).map_err(|_| nobody())?;
+        Ok(end(0))
+    }
+}
+
+impl RdmaListener for Listener {
+    type Connection = Connection;
+
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    #[allow(clippy::await_holding_refcell_ref)]
+    async fn accept(&self) -> Result<Connection, RdmaError> {
+        match self.incoming.borrow_mut().next().await {
+            Some(connection) => Ok(connection),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Connection {
+    fn lost(&self) -> RdmaError {
+        RdmaError::Lost { peer: self.peer(), why: "it was closed".to_owned() }
+    }
+
+    /// Waits until something holds of the wire, or it is closed.
+    async fn until<T>(&self, look: impl Fn(&mut Wire) -> Option<T>) -> Result<T, RdmaError> {
+        std::future::poll_fn(|context| {
+            let mut wire = self.0.wire.borrow_mut();
+            if let Some(found) = look(&mut wire) {
+                return std::task::Poll::Ready(Ok(found));
+            }
+            if wire.is_closed {
+                return std::task::Poll::Ready(Err(self.lost()));
+            }
+            wire.wakers.push(context.waker().clone());
+            std::task::Poll::Pending
+        })
+        .await
+    }
+
+    /// The time that data take, and what goes wrong.
+    async fn cross(&self, bytes: u64, operation: &'static str) -> Result<(), RdmaError> {
+        let network = &self.0.network;
+        let (number, fault, arrives) = {
+            let mut state = network.state.borrow_mut();
+            let number = state.operations;
+            state.operations += 1;
+            let start = state.free.max(network.bus.now());
+            state.free = Picoseconds(start.0 + bytes * network.ps_per_byte);
+            (number, state.fault, state.free)
+        };
+        match fault {
+            Fault::StallAt(at) if at == number => {
+                self.until(|_| None::<()>).await?;
+            }
+            Fault::RefuseAt(at) if at == number => {
+                let why = "asked for by the test".to_owned();
+                return Err(RdmaError::Refused { peer: self.peer(), operation, why });
+            }
+            Fault::CutAt(at) if at == number => self.close().await,
+            _ => {}
+        }
+        network.bus.sleep_until(arrives).await;
+        if self.0.wire.borrow().is_closed {
+            return Err(self.lost());
+        }
+        Ok(())
+    }
+
+    fn far(&self, far: FarEnd, bytes: u64, is_read: bool) -> Result<LabMemory, RdmaError> {
+        let state = self.0.network.state.borrow();
+        let found = state.regions.get(&far.memory.key);
+        let may = |access: &RemoteAccess| if is_read { access.read } else { access.write };
+        match found {
+            Some((memory, access)) if may(access) && far.memory.holds(far.offset_bytes, bytes) => {
+                Ok(memory.clone())
+            }
+            _ => {
+                let operation = if is_read { "read" } else { "write" };
+                let why = "no such memory".to_owned();
+                Err(RdmaError::Refused { peer: self.peer(), operation, why })
+            }
+        }
+    }
+
+    /// First byte within the memory that the far end's addresses stand for.
+    fn offset(far: FarEnd) -> u64 {
+        far.memory.address - 0x10_0000 * far.memory.key + far.offset_bytes
+    }
+}
+
+fn copy(from: &LabMemory, at: u64, into: &LabMemory, to: u64, bytes: u64) {
+    let mut data = vec![0; bytes as usize];
+    from.read(at, &mut data).expect("it lies within");
+    into.write(to, &data).expect("it lies within");
+}
+
+impl RdmaConnection for Connection {
+    type Region = Region;
+
+    fn peer(&self) -> String {
+        ["the server", "the client"][self.0.side].to_owned()
+    }
+
+    async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
+        let mut wire = self.0.wire.borrow_mut();
+        if wire.is_closed {
+            return Err(self.lost());
+        }
+        wire.queues[1 - self.0.side].push_back(message.to_vec());
+        wire.wake();
+        Ok(())
+    }
+
+    async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
+        self.until(|wire| wire.queues[self.0.side].pop_front()).await
+    }
+
+    async fn read(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
+        let memory = self.far(far, bytes, true)?;
+        self.cross(bytes, "read").await?;
+        copy(&memory, Self::offset(far), near.region.memory(), near.offset_bytes, bytes);
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        near: &NearEnd<Region>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        let memory = self.far(far, bytes, false)?;
+        self.cross(bytes, "write").await?;
+        copy(near.region.memory(), near.offset_bytes, &memory, Self::offset(far), bytes);
+        Ok(())
+    }
+
+    async fn close(&self) {
+        let mut wire = self.0.wire.borrow_mut();
+        wire.is_closed = true;
+        wire.wake();
+    }
+}
