@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Why a workload could not be run, or not to its end.
 
+use crosslane_bridge::BridgeError;
 use crosslane_driver::{DriverError, TransferError};
-use crosslane_host::BusError;
+use crosslane_host::{BusError, RdmaError};
 use thiserror::Error;
 
 /// Why a workload could not be run, or not to its end. Wrong data are no error of this kind: they
@@ -19,6 +20,12 @@ pub enum BenchError {
     /// Memory or the host's bus refused.
     #[error(transparent)]
     Bus(#[from] BusError),
+    /// A bridged transfer failed.
+    #[error(transparent)]
+    Bridge(#[from] BridgeError),
+    /// A network refused.
+    #[error(transparent)]
+    Rdma(#[from] RdmaError),
     /// Something that cannot be asked for, a sentence with its values.
     #[error("{place}: {problem}")]
     Refused {

@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bridged;
 mod card_transfer;
 mod ceiling;
 mod chain;
@@ -28,6 +29,7 @@ mod posting;
 mod statistics;
 mod together;
 
+pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
 pub use card_transfer::{CardDirection, CardMeasured, CardOptions, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};
 pub use chain::chain;

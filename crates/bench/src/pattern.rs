@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The generator's pattern in host memory.
 
-use crosslane_driver::{Buffer, User};
-use crosslane_host::Bus;
+use crosslane_driver::{Buffer, pattern_word};
+use crosslane_host::{Bus, DmaMemory};
 
 use crate::error::BenchError;
 use crate::measured::DataErrors;
@@ -20,14 +20,32 @@ pub(crate) fn fill<B: Bus>(
     seed: u32,
     first_word: u64,
 ) -> Result<(), BenchError> {
+    fill_with(bytes, seed, first_word, |at, piece| Ok(buffer.write(offset_bytes + at, piece)?))
+}
+
+/// The same into any memory, from its beginning on.
+pub(crate) fn fill_memory(
+    memory: &impl DmaMemory,
+    bytes: u64,
+    seed: u32,
+) -> Result<(), BenchError> {
+    fill_with(bytes, seed, 0, |at, piece| Ok(memory.write(at, piece)?))
+}
+
+fn fill_with(
+    bytes: u64,
+    seed: u32,
+    first_word: u64,
+    write: impl Fn(u64, &[u8]) -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
     let mut piece = Vec::new();
     for (at, length) in pieces(bytes) {
         piece.clear();
         let first = first_word + at / WORD_BYTES;
         for word in first..first + length / WORD_BYTES {
-            piece.extend_from_slice(&User::<B>::pattern(seed, word as u32).to_le_bytes());
+            piece.extend_from_slice(&pattern_word(seed, word as u32).to_le_bytes());
         }
-        buffer.write(offset_bytes + at, &piece)?;
+        write(at, &piece)?;
     }
     Ok(())
 }
@@ -41,13 +59,34 @@ pub(crate) fn compare<B: Bus>(
     first_word: u64,
     errors: &mut DataErrors,
 ) -> Result<(), BenchError> {
+    let read = |at, piece: &mut [u8]| Ok(buffer.read(offset_bytes + at, piece)?);
+    compare_with(bytes, seed, first_word, read, errors)
+}
+
+/// The same of any memory, from its beginning on.
+pub(crate) fn compare_memory(
+    memory: &impl DmaMemory,
+    bytes: u64,
+    seed: u32,
+    errors: &mut DataErrors,
+) -> Result<(), BenchError> {
+    compare_with(bytes, seed, 0, |at, piece| Ok(memory.read(at, piece)?), errors)
+}
+
+fn compare_with(
+    bytes: u64,
+    seed: u32,
+    first_word: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<(), BenchError>,
+    errors: &mut DataErrors,
+) -> Result<(), BenchError> {
     let mut piece = vec![0; PIECE_BYTES.min(bytes) as usize];
     for (at, length) in pieces(bytes) {
         let piece = &mut piece[..length as usize];
-        buffer.read(offset_bytes + at, piece)?;
+        read(at, piece)?;
         let first = first_word + at / WORD_BYTES;
         for (found, word) in piece.chunks_exact(WORD_BYTES as usize).zip(first..) {
-            if found != User::<B>::pattern(seed, word as u32).to_le_bytes() {
+            if found != pattern_word(seed, word as u32).to_le_bytes() {
                 errors.words += 1;
                 errors.first_word.get_or_insert(word);
             }

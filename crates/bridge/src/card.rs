@@ -10,8 +10,8 @@ use std::ops::Range;
 use std::pin::pin;
 
 use crosslane_driver::{
-    Buffer, Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, Device, StreamSource,
-    Target, Ticket, Transfer, TransferError,
+    Buffer, Channel, ChannelKind, ChannelOptions, Completed, CompletionLevel, Device, Notification,
+    StreamSource, Target, Ticket, Transfer, TransferError,
 };
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
@@ -23,11 +23,27 @@ use crate::error::BridgeError;
 use crate::slots::{ClientId, Slot};
 use crate::stage::Stage;
 
-/// Jobs that are posted at once: enough that the link never waits for the host, few enough that a
-/// client who comes later has its turn soon.
-const POSTED_JOBS: usize = 8;
 /// How often a job is made again that stood behind one that failed.
 const MOST_RETRIES: u32 = 8;
+
+/// How the channels of a card are worked.
+#[derive(Clone, Copy, Debug)]
+pub struct CardWorking {
+    /// Chunks that are posted at once. With 8 the link never waits for the host, and a client who
+    /// comes later still has its turn soon; with 1 each chunk waits until the host knows that the
+    /// one before it is done.
+    pub posted_jobs: usize,
+    /// How the host learns that a chunk is done.
+    pub notification: Notification,
+    /// Cores of the host that work the H2C and the C2H channel.
+    pub cores: [u16; 2],
+}
+
+impl Default for CardWorking {
+    fn default() -> Self {
+        Self { posted_jobs: 8, notification: Notification::Poll, cores: [1, 2] }
+    }
+}
 
 /// A part of a registered buffer.
 #[derive(Clone, Debug)]
@@ -80,6 +96,7 @@ enum At {
 struct Side<B: Bus> {
     kind: ChannelKind,
     core: u16,
+    notification: Notification,
     open: Option<(At, Channel<B>)>,
     posted: VecDeque<(Ticket, u64)>,
 }
@@ -101,6 +118,7 @@ pub(crate) struct Card<B: Bus> {
     last: Option<ClientId>,
     posted: BTreeMap<u64, (Posted<B>, u32)>,
     next: u64,
+    posted_jobs: usize,
     h2c: Side<B>,
     c2h: Side<B>,
 }
@@ -112,8 +130,8 @@ enum Event<B: Bus> {
 }
 
 impl<B: Bus> Side<B> {
-    fn new(kind: ChannelKind, core: u16) -> Self {
-        Self { kind, core, open: None, posted: VecDeque::new() }
+    fn new(kind: ChannelKind, core: u16, notification: Notification) -> Self {
+        Self { kind, core, notification, open: None, posted: VecDeque::new() }
     }
 
     fn is_at(&self, at: At) -> bool {
@@ -133,7 +151,11 @@ impl<B: Bus> Side<B> {
             return Ok(());
         }
         self.close().await?;
-        let options = ChannelOptions { card_memory: at == At::Memory, ..ChannelOptions::default() };
+        let options = ChannelOptions {
+            card_memory: at == At::Memory,
+            notification: self.notification,
+            ..ChannelOptions::default()
+        };
         let device = device.on_core(self.core);
         let channel = device.channel(self.kind, 0, options).await;
         self.open = Some((at, channel.map_err(BridgeError::driver(Stage::Dma))?));
@@ -172,8 +194,9 @@ impl<B: Bus> Side<B> {
 }
 
 impl<B: Bus> Card<B> {
-    /// A card whose channels are worked by these cores of the host, and where its orders go.
-    pub fn new(device: Device<B>, cores: [u16; 2]) -> (Self, Orders<B>) {
+    /// A card whose channels are worked as it is said, and where its orders go.
+    pub fn new(device: Device<B>, working: CardWorking) -> (Self, Orders<B>) {
+        let CardWorking { posted_jobs, notification, cores } = working;
         let (sender, orders) = mpsc::unbounded();
         let card = Self {
             device,
@@ -182,8 +205,9 @@ impl<B: Bus> Card<B> {
             last: None,
             posted: BTreeMap::new(),
             next: 0,
-            h2c: Side::new(ChannelKind::H2c, cores[0]),
-            c2h: Side::new(ChannelKind::C2h, cores[1]),
+            posted_jobs,
+            h2c: Side::new(ChannelKind::H2c, cores[0], notification),
+            c2h: Side::new(ChannelKind::C2h, cores[1], notification),
         };
         (card, sender)
     }
@@ -252,7 +276,7 @@ impl<B: Bus> Card<B> {
 
     /// Posts jobs while there is room.
     async fn dispatch(&mut self) {
-        while self.posted.len() < POSTED_JOBS {
+        while self.posted.len() < self.posted_jobs {
             let Some((job, retries)) = self.pick() else { return };
             if job.ended.is_canceled() {
                 // Nobody waits for it any more: its slots come back.

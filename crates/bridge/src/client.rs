@@ -80,11 +80,8 @@ pub struct CardPlace {
 pub struct Outcome {
     /// What the server says.
     pub report: Report,
-    /// From the request until the client knew that all was done, registrations of a naive transfer
-    /// included, ps.
+    /// From the request until the client knew that all was done.
     pub elapsed: Picoseconds,
-    /// Of that: getting and registering memory for it (naive), ps.
-    pub registration: Picoseconds,
 }
 
 impl Outcome {
@@ -309,7 +306,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         match result {
             Ok(report) => {
                 let elapsed = self.clock.now().since(begun);
-                Ok(Outcome { report, elapsed, registration: Picoseconds::ZERO })
+                Ok(Outcome { report, elapsed })
             }
             Err(error) => {
                 // Nothing is to come into this node's memory any more.

@@ -29,6 +29,7 @@ mod slots;
 mod stage;
 
 pub use address::CardAddress;
+pub use card::CardWorking;
 pub use chunks::{Chunking, Chunks};
 pub use client::{CardPlace, Client, Identity, MemoryPart, Outcome, TransferOptions};
 pub use error::BridgeError;

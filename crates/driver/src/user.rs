@@ -50,6 +50,12 @@ impl StreamSource {
     }
 }
 
+/// Word `n` of the generator's pattern.
+#[must_use]
+pub const fn pattern_word(seed: u32, n: u32) -> u32 {
+    seed.wrapping_add(n.wrapping_mul(0x9e37_79b1))
+}
+
 /// What a checker has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
@@ -97,7 +103,7 @@ impl<B: Bus> User<B> {
     /// Word `n` of the generator's pattern.
     #[must_use]
     pub const fn pattern(seed: u32, n: u32) -> u32 {
-        seed.wrapping_add(n.wrapping_mul(0x9e37_79b1))
+        pattern_word(seed, n)
     }
 
     fn refused(&self, problem: String) -> DriverError {

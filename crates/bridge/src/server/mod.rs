@@ -17,7 +17,7 @@ use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use crate::card::{Card, Orders};
+use crate::card::{Card, CardWorking, Orders};
 use crate::chunks::Chunking;
 use crate::error::BridgeError;
 use crate::key::Key;
@@ -53,8 +53,8 @@ pub struct ServerOptions {
     pub is_closed_network: bool,
     /// Who this server is at other servers, and its key there (FPGA to FPGA).
     pub identity: (String, Option<Key>),
-    /// Cores of the host that work the H2C and the C2H channel of a card.
-    pub cores: [u16; 2],
+    /// How the channels of each card are worked.
+    pub card: CardWorking,
     /// Longest naive transfer, bytes: its memory is got for it.
     pub most_naive_bytes: u64,
     /// Time for a client to show who it is.
@@ -72,7 +72,7 @@ impl Default for ServerOptions {
             guard: Guard::Open,
             is_closed_network: false,
             identity: ("bridge".to_owned(), None),
-            cores: [1, 2],
+            card: CardWorking::default(),
             most_naive_bytes: 1 << 30,
             greeting_time: Picoseconds::from_ns(10_000_000_000),
         }
@@ -177,7 +177,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
             let read = RemoteAccess { read: true, write: false };
             let to_card = Ring::new(&device, &rdma, slots, slot_bytes, none).await?;
             let from_card = Ring::new(&device, &rdma, slots, slot_bytes, read).await?;
-            let (card, orders) = Card::new(device.clone(), options.cores);
+            let (card, orders) = Card::new(device.clone(), options.card);
             workers.push(card);
             places.push(Place { name, device, orders, to_card, from_card });
         }
@@ -261,6 +261,8 @@ fn check<B: Bus>(
         format!("chunks of at least {least_chunk_bytes} B in slots of {slot_bytes} B")
     } else if *window_bytes == 0 {
         "a window of 0 B".to_owned()
+    } else if options.card.posted_jobs == 0 {
+        "0 chunks posted at once".to_owned()
     } else {
         return Ok(());
     };

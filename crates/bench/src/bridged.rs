@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Transfers between a remote node's memory and a card's, through a bridge: any network, any
+//! clock. All data are compared, outside of what is timed.
+
+use crosslane_bridge::{CardPlace, Client, MemoryPart, Mode, Path, Report, TransferOptions};
+use crosslane_host::{Clock, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::error::BenchError;
+use crate::measured::{DataErrors, rate};
+use crate::pattern::{WORD_BYTES, compare_memory, fill_memory};
+
+/// How bridged transfers are made.
+#[derive(Clone, Debug)]
+pub struct BridgedOptions {
+    /// The way.
+    pub path: Path,
+    /// Pipelined or naive.
+    pub mode: Mode,
+    /// The card at the server.
+    pub card: String,
+    /// First byte in the card's memory.
+    pub address: u64,
+    /// Bytes of a transfer, a multiple of 4.
+    pub size_bytes: u64,
+    /// Transfers that are timed, one after the other.
+    pub iterations: u64,
+    /// Least and most bytes of a chunk; none: as the server is set up.
+    pub chunk_bytes: Option<(u64, u64)>,
+    /// Seed of the data.
+    pub seed: u32,
+    /// A transfer that takes longer has failed.
+    pub timeout: Picoseconds,
+}
+
+/// What bridged transfers have taken.
+#[derive(Clone, Debug)]
+pub struct BridgedMeasured {
+    /// Bytes of each.
+    pub size_bytes: u64,
+    /// Of each, as the client has it: from the request until it knows that all has arrived; of a
+    /// naive transfer from before it gets and registers its memory.
+    pub times: Vec<Picoseconds>,
+    /// Of that the client's memory, for a naive one.
+    pub registrations: Vec<Picoseconds>,
+    /// What the server says of each.
+    pub reports: Vec<Report>,
+    /// What was wrong in the data.
+    pub data_errors: DataErrors,
+}
+
+impl BridgedMeasured {
+    /// Median time of a transfer.
+    #[must_use]
+    pub fn median(&self) -> Picoseconds {
+        let mut times = self.times.clone();
+        times.sort();
+        times.get(times.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// Bytes per second of a transfer of median time.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        rate(self.size_bytes, self.median())
+    }
+
+    /// What the server says of the transfer of median time.
+    #[must_use]
+    pub fn report(&self) -> Option<&Report> {
+        let median = self.median();
+        let index = self.times.iter().position(|time| *time == median)?;
+        self.reports.get(index)
+    }
+}
+
+/// Makes bridged transfers.
+///
+/// # Errors
+/// What cannot be asked for, and what fails on the way.
+pub async fn bridged<R: Rdma, C: Clock>(
+    client: &Client<R, C>,
+    options: &BridgedOptions,
+) -> Result<BridgedMeasured, BenchError> {
+    let size = options.size_bytes;
+    let refused = |problem: &str| {
+        Err(BenchError::Refused { place: format!("{}", options.path), problem: problem.into() })
+    };
+    if size == 0 || !size.is_multiple_of(WORD_BYTES) {
+        return refused("a transfer has to be a multiple of 4 B, and not of 0 B");
+    }
+    if options.path == Path::ToPeer {
+        return refused("it has no end at the client");
+    }
+    let mut measured = BridgedMeasured {
+        size_bytes: size,
+        times: Vec::new(),
+        registrations: Vec::new(),
+        reports: Vec::new(),
+        data_errors: DataErrors::default(),
+    };
+    let run = Run { client, options };
+    if options.path == Path::FromFpga {
+        let source = run.memory(size).await?;
+        fill_memory(source.region.memory(), size, options.seed)?;
+        run.client.put(&source, &run.place(), &run.transfer(Mode::Pipelined), |_| {}).await?;
+    }
+    let kept = match options.mode {
+        Mode::Pipelined => Some(run.ends().await?),
+        Mode::Naive => None,
+    };
+    for _ in 0..options.iterations.max(1) {
+        let begun = client.clock().now();
+        let ends = match &kept {
+            Some(ends) => ends.clone(),
+            None => run.ends().await?,
+        };
+        let registration = client.clock().now().since(begun);
+        if let Some(source) = &ends.0 {
+            fill_memory(source.region.memory(), size, options.seed)?;
+        }
+        if let Some(destination) = &ends.1 {
+            // What is found there has come there.
+            fill_memory(destination.region.memory(), size, !options.seed)?;
+        }
+        let outcome = run.go(&ends).await?;
+        measured.registrations.push(registration);
+        measured.times.push(registration + outcome.elapsed);
+        measured.reports.push(outcome.report);
+        if let Some(destination) = &ends.1 {
+            let memory = destination.region.memory();
+            compare_memory(memory, size, options.seed, &mut measured.data_errors)?;
+        }
+    }
+    if options.path == Path::ToFpga {
+        let back = run.memory(size).await?;
+        run.client.get(&run.place(), &back, &run.transfer(Mode::Pipelined), |_| {}).await?;
+        compare_memory(back.region.memory(), size, options.seed, &mut measured.data_errors)?;
+    }
+    Ok(measured)
+}
+
+/// Memory that a transfer comes from and goes to, at the client.
+type Ends<G> = (Option<MemoryPart<G>>, Option<MemoryPart<G>>);
+
+struct Run<'a, R: Rdma, C> {
+    client: &'a Client<R, C>,
+    options: &'a BridgedOptions,
+}
+
+impl<R: Rdma, C: Clock> Run<'_, R, C> {
+    async fn memory(&self, bytes: u64) -> Result<MemoryPart<R::Region>, BenchError> {
+        let memory = self.client.rdma().allocate(bytes, PageSize::Huge)?;
+        let region = self.client.register(&memory, RemoteAccess::READ_WRITE).await?;
+        Ok(MemoryPart { region, range: 0..bytes })
+    }
+
+    async fn ends(&self) -> Result<Ends<R::Region>, BenchError> {
+        let size = self.options.size_bytes;
+        let path = self.options.path;
+        let source = match path {
+            Path::ToFpga | Path::RoundTrip => Some(self.memory(size).await?),
+            Path::FromFpga | Path::ToPeer => None,
+        };
+        let destination = match path {
+            Path::FromFpga | Path::RoundTrip => Some(self.memory(size).await?),
+            Path::ToFpga | Path::ToPeer => None,
+        };
+        Ok((source, destination))
+    }
+
+    fn place(&self) -> CardPlace {
+        CardPlace { card: self.options.card.clone(), address: self.options.address }
+    }
+
+    fn transfer(&self, mode: Mode) -> TransferOptions {
+        TransferOptions {
+            mode,
+            chunk_bytes: self.options.chunk_bytes.filter(|_| mode == Mode::Pipelined),
+            time: self.options.timeout,
+            ..TransferOptions::default()
+        }
+    }
+
+    async fn go(&self, ends: &Ends<R::Region>) -> Result<crosslane_bridge::Outcome, BenchError> {
+        let transfer = self.transfer(self.options.mode);
+        let place = self.place();
+        let outcome = match ends {
+            (Some(source), Some(destination)) => {
+                let card = &self.options.card;
+                self.client.round_trip(card, source, destination, &transfer, |_| {}).await?
+            }
+            (Some(source), None) => self.client.put(source, &place, &transfer, |_| {}).await?,
+            (None, Some(destination)) => {
+                self.client.get(&place, destination, &transfer, |_| {}).await?
+            }
+            (None, None) => {
+                let problem = "it has no end at the client".to_owned();
+                return Err(BenchError::Refused { place: place.card, problem });
+            }
+        };
+        Ok(outcome)
+    }
+}
