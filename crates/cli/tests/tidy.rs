@@ -22,7 +22,8 @@ const TEXT_ENDINGS: [&str; 15] = [
     "rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "cpp", "h", "md", "csv", "snap", "css", "js",
 ];
 /// Crates that have unsafe code, and so their own copy of the workspace's lints.
-const UNSAFE_CRATES: [&str; 2] = ["crates/cosim/Cargo.toml", "crates/vfio/Cargo.toml"];
+const UNSAFE_CRATES: [&str; 3] =
+    ["crates/cosim/Cargo.toml", "crates/libfabric/Cargo.toml", "crates/vfio/Cargo.toml"];
 
 /// A text file of the tree: its path from the root, and what it says.
 struct TextFile {

@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT
+ *
+ * libfabric's calls are functions in its headers, and its structures differ from version to
+ * version: this file is what the binding calls instead. Every function returns 0 or more, or a
+ * negative errno. Nothing here is safe to call from two threads at once for one network.
+ *
+ * Read first: crosslane_fi_open, crosslane_fi_endpoint_new.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+
+#if FI_VERSION_LT(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 17))
+#error "libfabric 1.17 or newer is needed"
+#endif
+
+#define API_VERSION FI_VERSION(1, 17)
+/* What goes with a request for a connection, bytes. */
+#define MAX_GREETING_BYTES 32
+#define TEXT_BYTES 128
+
+struct crosslane_fi_network {
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_eq *eq; /* only where endpoints have connections */
+    int eq_fd;
+    int hardware;
+};
+
+struct crosslane_fi_endpoint {
+    struct crosslane_fi_network *network;
+    struct fid_ep *ep;
+    struct fid_cq *cq;
+    struct fid_av *av; /* of the one peer, only where endpoints have no connections */
+    struct fi_context2 *contexts;
+    uint32_t slots;
+    fi_addr_t peer;
+    int wait_fd; /* -1 where the provider has none */
+};
+
+struct crosslane_fi_listener {
+    struct fid_pep *pep;
+};
+
+struct crosslane_fi_facts {
+    uint64_t max_message_bytes;
+    uint64_t transmit_slots;
+    uint64_t receive_slots;
+    uint32_t registers_local; /* the near end has to be registered too */
+    uint32_t addresses_are_virtual;
+    uint32_t provider_gives_keys;
+    uint32_t version;
+    char domain[TEXT_BYTES];
+};
+
+struct crosslane_fi_registration {
+    struct fid_mr *mr;
+    void *descriptor;
+    uint64_t key;
+};
+
+enum { EVENT_NONE, EVENT_REQUEST, EVENT_CONNECTED, EVENT_SHUTDOWN, EVENT_ERROR, EVENT_OTHER };
+
+struct crosslane_fi_event {
+    uint32_t kind;
+    int32_t error;
+    const void *fid;
+    struct fi_info *request; /* of EVENT_REQUEST: to be accepted or rejected */
+    uint8_t greeting[MAX_GREETING_BYTES];
+    uint64_t greeting_bytes;
+    char text[TEXT_BYTES];
+};
+
+struct crosslane_fi_completion {
+    uint32_t slot;
+    int32_t error; /* 0: it went well */
+    uint64_t bytes; /* of a message that was received */
+    char text[TEXT_BYTES];
+};
+
+static void copy_text(char *into, const char *from) {
+    strncpy(into, from ? from : "", TEXT_BYTES - 1);
+    into[TEXT_BYTES - 1] = 0;
+}
+
+uint32_t crosslane_fi_version(void) { return fi_version(); }
+
+const char *crosslane_fi_error_text(int error) { return fi_strerror(error); }
+
+/* What is asked of a provider. `with_connections`: connected endpoints, else reliable datagrams.
+ * `hardware`: an adapter that reads and writes memory itself. */
+static struct fi_info *wishes(const char *provider, int with_connections, int hardware) {
+    struct fi_info *hints = fi_allocinfo();
+    if (!hints)
+        return NULL;
+    hints->caps = FI_MSG | FI_RMA;
+    hints->mode = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type = with_connections ? FI_EP_MSG : FI_EP_RDM;
+    hints->domain_attr->mr_mode =
+        hardware ? FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY : 0;
+    hints->domain_attr->threading = FI_THREAD_DOMAIN;
+    hints->domain_attr->av_type = with_connections ? FI_AV_UNSPEC : FI_AV_TABLE;
+    hints->tx_attr->msg_order = FI_ORDER_SAS;
+    hints->rx_attr->msg_order = FI_ORDER_SAS;
+    hints->fabric_attr->prov_name = strdup(provider);
+    if (!hints->fabric_attr->prov_name) {
+        fi_freeinfo(hints);
+        return NULL;
+    }
+    return hints;
+}
+
+/* Whether the provider has something to offer. */
+int crosslane_fi_probe(const char *provider, int with_connections, int hardware) {
+    struct fi_info *info = NULL, *hints = wishes(provider, with_connections, hardware);
+    if (!hints)
+        return -ENOMEM;
+    int result = fi_getinfo(API_VERSION, NULL, NULL, 0, hints, &info);
+    fi_freeinfo(hints);
+    if (info)
+        fi_freeinfo(info);
+    return result;
+}
+
+void crosslane_fi_close(struct crosslane_fi_network *network) {
+    if (network->domain)
+        fi_close(&network->domain->fid);
+    if (network->eq)
+        fi_close(&network->eq->fid);
+    if (network->fabric)
+        fi_close(&network->fabric->fid);
+    if (network->info)
+        fi_freeinfo(network->info);
+    free(network);
+}
+
+/* Opens a provider. */
+int crosslane_fi_open(const char *provider, int with_connections, int hardware,
+                      struct crosslane_fi_network **out, struct crosslane_fi_facts *facts) {
+    struct fi_info *hints = wishes(provider, with_connections, hardware);
+    struct crosslane_fi_network *network = calloc(1, sizeof *network);
+    int result = -ENOMEM;
+    if (!hints || !network)
+        goto failed;
+    network->eq_fd = -1;
+    network->hardware = hardware;
+    result = fi_getinfo(API_VERSION, NULL, NULL, 0, hints, &network->info);
+    if (result)
+        goto failed;
+    result = fi_fabric(network->info->fabric_attr, &network->fabric, NULL);
+    if (result)
+        goto failed;
+    if (with_connections) {
+        struct fi_eq_attr attributes = {.wait_obj = FI_WAIT_FD};
+        result = fi_eq_open(network->fabric, &attributes, &network->eq, NULL);
+        if (result)
+            goto failed;
+        result = fi_control(&network->eq->fid, FI_GETWAIT, &network->eq_fd);
+        if (result)
+            goto failed;
+    }
+    result = fi_domain(network->fabric, network->info, &network->domain, NULL);
+    if (result)
+        goto failed;
+    uint64_t mode = network->info->domain_attr->mr_mode;
+    facts->max_message_bytes = network->info->ep_attr->max_msg_size;
+    facts->transmit_slots = network->info->tx_attr->size;
+    facts->receive_slots = network->info->rx_attr->size;
+    facts->registers_local = (mode & FI_MR_LOCAL) != 0;
+    facts->addresses_are_virtual = (mode & FI_MR_VIRT_ADDR) != 0;
+    facts->provider_gives_keys = (mode & FI_MR_PROV_KEY) != 0;
+    facts->version = fi_version();
+    copy_text(facts->domain, network->info->domain_attr->name);
+    fi_freeinfo(hints);
+    *out = network;
+    return 0;
+failed:
+    if (hints)
+        fi_freeinfo(hints);
+    if (network)
+        crosslane_fi_close(network);
+    return result;
+}
+
+int crosslane_fi_event_fd(struct crosslane_fi_network *network) { return network->eq_fd; }
+
+/* --- Memory ------------------------------------------------------------------------------ */
+
+int crosslane_fi_register(struct crosslane_fi_network *network, void *memory, uint64_t bytes,
+                          int remote_read, int remote_write, uint64_t key,
+                          struct crosslane_fi_registration *out) {
+    uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+    access |= remote_read ? FI_REMOTE_READ : 0;
+    access |= remote_write ? FI_REMOTE_WRITE : 0;
+    int result = fi_mr_reg(network->domain, memory, bytes, access, 0, key, 0, &out->mr, NULL);
+    if (result)
+        return result;
+    out->descriptor = fi_mr_desc(out->mr);
+    out->key = fi_mr_key(out->mr);
+    return 0;
+}
+
+int crosslane_fi_unregister(struct fid_mr *mr) { return fi_close(&mr->fid); }
+
+/* --- Endpoints --------------------------------------------------------------------------- */
+
+void crosslane_fi_endpoint_free(struct crosslane_fi_endpoint *endpoint) {
+    if (endpoint->ep)
+        fi_close(&endpoint->ep->fid);
+    if (endpoint->cq)
+        fi_close(&endpoint->cq->fid);
+    if (endpoint->av)
+        fi_close(&endpoint->av->fid);
+    free(endpoint->contexts);
+    free(endpoint);
+}
+
+/* An endpoint with a queue for `slots` operations at once. `info` is what it is made from. */
+static int endpoint_from(struct crosslane_fi_network *network, struct fi_info *info,
+                         uint32_t slots, struct crosslane_fi_endpoint **out) {
+    struct crosslane_fi_endpoint *endpoint = calloc(1, sizeof *endpoint);
+    int result = -ENOMEM;
+    if (!endpoint)
+        return result;
+    endpoint->network = network;
+    endpoint->slots = slots;
+    endpoint->peer = FI_ADDR_UNSPEC;
+    endpoint->wait_fd = -1;
+    endpoint->contexts = calloc(slots, sizeof *endpoint->contexts);
+    if (!endpoint->contexts)
+        goto failed;
+    struct fi_cq_attr attributes = {
+        .size = slots, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
+    result = fi_cq_open(network->domain, &attributes, &endpoint->cq, NULL);
+    if (result) {
+        /* The provider has no descriptor to wait on: its peer rings. */
+        attributes.wait_obj = FI_WAIT_NONE;
+        result = fi_cq_open(network->domain, &attributes, &endpoint->cq, NULL);
+    } else {
+        result = fi_control(&endpoint->cq->fid, FI_GETWAIT, &endpoint->wait_fd);
+    }
+    if (result)
+        goto failed;
+    result = fi_endpoint(network->domain, info, &endpoint->ep, NULL);
+    if (result)
+        goto failed;
+    if (!network->eq) {
+        struct fi_av_attr addresses = {.type = FI_AV_TABLE, .count = 1};
+        result = fi_av_open(network->domain, &addresses, &endpoint->av, NULL);
+        if (result)
+            goto failed;
+    }
+    struct fid *other = network->eq ? &network->eq->fid : &endpoint->av->fid;
+    result = fi_ep_bind(endpoint->ep, other, 0);
+    if (result)
+        goto failed;
+    result = fi_ep_bind(endpoint->ep, &endpoint->cq->fid, FI_TRANSMIT | FI_RECV);
+    if (result)
+        goto failed;
+    result = fi_enable(endpoint->ep);
+    if (result)
+        goto failed;
+    *out = endpoint;
+    return 0;
+failed:
+    crosslane_fi_endpoint_free(endpoint);
+    return result;
+}
+
+/* An endpoint without connections; its own address is written to `name`. */
+int crosslane_fi_endpoint_new(struct crosslane_fi_network *network, uint32_t slots,
+                              const char *service, uint8_t *name, uint64_t *name_bytes,
+                              struct crosslane_fi_endpoint **out) {
+    struct fi_info *info = fi_dupinfo(network->info);
+    if (!info)
+        return -ENOMEM;
+    if (service) {
+        free(info->src_addr);
+        info->src_addr = strdup(service);
+        info->src_addrlen = info->src_addr ? strlen(service) + 1 : 0;
+    }
+    free(info->dest_addr);
+    info->dest_addr = NULL;
+    info->dest_addrlen = 0;
+    int result = endpoint_from(network, info, slots, out);
+    fi_freeinfo(info);
+    if (result)
+        return result;
+    size_t bytes = *name_bytes;
+    result = fi_getname(&(*out)->ep->fid, name, &bytes);
+    *name_bytes = bytes;
+    if (result)
+        crosslane_fi_endpoint_free(*out);
+    return result;
+}
+
+/* Tells such an endpoint who its only peer is. */
+int crosslane_fi_endpoint_peer(struct crosslane_fi_endpoint *endpoint, const uint8_t *name) {
+    int inserted = fi_av_insert(endpoint->av, name, 1, &endpoint->peer, 0, NULL);
+    if (inserted == 1)
+        return 0;
+    endpoint->peer = FI_ADDR_UNSPEC;
+    return inserted < 0 ? inserted : -EADDRNOTAVAIL;
+}
+
+/* Begins to connect; an event says how it ended. */
+int crosslane_fi_connect(struct crosslane_fi_network *network, const char *node,
+                         const char *service, int by_device, uint32_t slots,
+                         const uint8_t *greeting, uint64_t greeting_bytes,
+                         struct crosslane_fi_endpoint **out) {
+    struct fi_info *info = NULL, *hints = fi_dupinfo(network->info);
+    if (!hints)
+        return -ENOMEM;
+    free(hints->src_addr);
+    free(hints->dest_addr);
+    hints->src_addr = hints->dest_addr = NULL;
+    hints->src_addrlen = hints->dest_addrlen = 0;
+    hints->addr_format = FI_FORMAT_UNSPEC;
+    hints->handle = NULL;
+    if (!by_device) {
+        /* Any interface will do: the kernel finds the way. */
+        free(hints->domain_attr->name);
+        free(hints->fabric_attr->name);
+        hints->domain_attr->name = hints->fabric_attr->name = NULL;
+    }
+    hints->domain_attr->domain = NULL;
+    hints->fabric_attr->fabric = NULL;
+    int result = fi_getinfo(API_VERSION, node, service, 0, hints, &info);
+    fi_freeinfo(hints);
+    if (result)
+        return result;
+    if (!by_device) {
+        free(info->src_addr);
+        info->src_addr = NULL;
+        info->src_addrlen = 0;
+    }
+    result = endpoint_from(network, info, slots, out);
+    if (!result) {
+        result = fi_connect((*out)->ep, info->dest_addr, greeting, greeting_bytes);
+        if (result)
+            crosslane_fi_endpoint_free(*out);
+    }
+    fi_freeinfo(info);
+    return result;
+}
+
+int crosslane_fi_accept(struct crosslane_fi_network *network, struct fi_info *request,
+                        uint32_t slots, const uint8_t *greeting, uint64_t greeting_bytes,
+                        struct crosslane_fi_endpoint **out) {
+    int result = endpoint_from(network, request, slots, out);
+    if (!result) {
+        result = fi_accept((*out)->ep, greeting, greeting_bytes);
+        if (result)
+            crosslane_fi_endpoint_free(*out);
+    }
+    fi_freeinfo(request);
+    return result;
+}
+
+void crosslane_fi_reject(struct crosslane_fi_listener *listener, struct fi_info *request) {
+    fi_reject(listener->pep, request->handle, NULL, 0);
+    fi_freeinfo(request);
+}
+
+/* A request whose listener is no more. */
+void crosslane_fi_forget(struct fi_info *request) {
+    if (request)
+        fi_freeinfo(request);
+}
+
+void crosslane_fi_shutdown(struct crosslane_fi_endpoint *endpoint) {
+    fi_shutdown(endpoint->ep, 0);
+}
+
+const void *crosslane_fi_endpoint_fid(struct crosslane_fi_endpoint *endpoint) {
+    return &endpoint->ep->fid;
+}
+
+int crosslane_fi_wait_fd(struct crosslane_fi_endpoint *endpoint) { return endpoint->wait_fd; }
+
+/* The socket address of the other end, as far as the provider knows it. */
+int crosslane_fi_peer_address(struct crosslane_fi_endpoint *endpoint, uint8_t *address,
+                              uint64_t *bytes) {
+    size_t length = *bytes;
+    int result = fi_getpeer(endpoint->ep, address, &length);
+    *bytes = length;
+    return result;
+}
+
+/* --- Waiting for connections ------------------------------------------------------------- */
+
+int crosslane_fi_listen(struct crosslane_fi_network *network, const char *node,
+                        const char *service, int by_device, uint8_t *address,
+                        uint64_t *address_bytes, struct crosslane_fi_listener **out) {
+    struct fi_info *info = NULL, *hints = fi_dupinfo(network->info);
+    struct crosslane_fi_listener *listener = calloc(1, sizeof *listener);
+    int result = -ENOMEM;
+    if (!hints || !listener)
+        goto failed;
+    free(hints->src_addr);
+    hints->src_addr = NULL;
+    hints->src_addrlen = 0;
+    hints->addr_format = FI_FORMAT_UNSPEC;
+    if (!by_device) {
+        free(hints->domain_attr->name);
+        free(hints->fabric_attr->name);
+        hints->domain_attr->name = hints->fabric_attr->name = NULL;
+    }
+    hints->domain_attr->domain = NULL;
+    hints->fabric_attr->fabric = NULL;
+    result = fi_getinfo(API_VERSION, node, service, FI_SOURCE, hints, &info);
+    if (result)
+        goto failed;
+    result = fi_passive_ep(network->fabric, info, &listener->pep, NULL);
+    if (result)
+        goto failed;
+    result = fi_pep_bind(listener->pep, &network->eq->fid, 0);
+    if (result)
+        goto failed;
+    result = fi_listen(listener->pep);
+    if (result)
+        goto failed;
+    size_t bytes = *address_bytes;
+    result = fi_getname(&listener->pep->fid, address, &bytes);
+    *address_bytes = bytes;
+    if (result)
+        goto failed;
+    fi_freeinfo(hints);
+    fi_freeinfo(info);
+    *out = listener;
+    return 0;
+failed:
+    if (hints)
+        fi_freeinfo(hints);
+    if (info)
+        fi_freeinfo(info);
+    if (listener && listener->pep)
+        fi_close(&listener->pep->fid);
+    free(listener);
+    return result;
+}
+
+const void *crosslane_fi_listener_fid(struct crosslane_fi_listener *listener) {
+    return &listener->pep->fid;
+}
+
+void crosslane_fi_listener_free(struct crosslane_fi_listener *listener) {
+    fi_close(&listener->pep->fid);
+    free(listener);
+}
+
+/* --- What has happened ------------------------------------------------------------------- */
+
+/* 1 with an event, 0 without one. */
+int crosslane_fi_next_event(struct crosslane_fi_network *network,
+                            struct crosslane_fi_event *event) {
+    union {
+        struct fi_eq_cm_entry entry;
+        uint8_t room[sizeof(struct fi_eq_cm_entry) + 512];
+    } read;
+    uint32_t kind = 0;
+    memset(event, 0, sizeof *event);
+    ssize_t got = fi_eq_read(network->eq, &kind, &read, sizeof read, 0);
+    if (got == -FI_EAGAIN)
+        return 0;
+    if (got == -FI_EAVAIL) {
+        struct fi_eq_err_entry error;
+        memset(&error, 0, sizeof error);
+        got = fi_eq_readerr(network->eq, &error, 0);
+        if (got == -FI_EAGAIN)
+            return 0;
+        if (got < 0)
+            return (int)got;
+        event->kind = EVENT_ERROR;
+        event->fid = error.fid;
+        event->error = error.err;
+        const char *why = NULL;
+        if (network->hardware && error.prov_errno)
+            why = fi_eq_strerror(network->eq, error.prov_errno, error.err_data, NULL, 0);
+        copy_text(event->text, why && *why ? why : fi_strerror(error.err));
+        return 1;
+    }
+    if (got < 0)
+        return (int)got;
+    event->fid = read.entry.fid;
+    switch (kind) {
+    case FI_CONNREQ: event->kind = EVENT_REQUEST; event->request = read.entry.info; break;
+    case FI_CONNECTED: event->kind = EVENT_CONNECTED; break;
+    case FI_SHUTDOWN: event->kind = EVENT_SHUTDOWN; break;
+    default: event->kind = EVENT_OTHER; break;
+    }
+    if ((size_t)got > sizeof read.entry) {
+        size_t bytes = (size_t)got - sizeof read.entry;
+        event->greeting_bytes = bytes < MAX_GREETING_BYTES ? bytes : MAX_GREETING_BYTES;
+        memcpy(event->greeting, read.entry.data, event->greeting_bytes);
+    }
+    return 1;
+}
+
+/* Reads at most `most` completions; how many. One that failed comes alone. */
+int crosslane_fi_completions(struct crosslane_fi_endpoint *endpoint,
+                             struct crosslane_fi_completion *into, uint32_t most) {
+    enum { BATCH = 32 };
+    struct fi_cq_msg_entry entries[BATCH];
+    ssize_t got = fi_cq_read(endpoint->cq, entries, most < BATCH ? most : BATCH);
+    if (got == -FI_EAGAIN)
+        return 0;
+    if (got == -FI_EAVAIL) {
+        struct fi_cq_err_entry error;
+        memset(&error, 0, sizeof error);
+        got = fi_cq_readerr(endpoint->cq, &error, 0);
+        if (got == -FI_EAGAIN)
+            return 0;
+        if (got < 0)
+            return (int)got;
+        struct fi_context2 *context = error.op_context;
+        into->slot = context >= endpoint->contexts && context < endpoint->contexts + endpoint->slots
+                         ? (uint32_t)(context - endpoint->contexts)
+                         : UINT32_MAX;
+        into->error = error.err ? error.err : FI_EOTHER;
+        into->bytes = 0;
+        /* The providers in software leave in their own number whatever errno was. */
+        const char *why = NULL;
+        if (endpoint->network->hardware && error.prov_errno)
+            why = fi_cq_strerror(endpoint->cq, error.prov_errno, error.err_data, NULL, 0);
+        copy_text(into->text, why && *why ? why : fi_strerror(into->error));
+        return 1;
+    }
+    if (got < 0)
+        return (int)got;
+    for (ssize_t i = 0; i < got; i++) {
+        struct fi_context2 *context = entries[i].op_context;
+        into[i].slot = context >= endpoint->contexts && context < endpoint->contexts + endpoint->slots
+                           ? (uint32_t)(context - endpoint->contexts)
+                           : UINT32_MAX;
+        into[i].error = 0;
+        into[i].bytes = entries[i].len;
+        into[i].text[0] = 0;
+    }
+    return (int)got;
+}
+
+/* 0 where it is safe to wait for the descriptor of the endpoint. */
+int crosslane_fi_may_wait(struct crosslane_fi_endpoint *endpoint) {
+    if (endpoint->wait_fd < 0)
+        return 0;
+    struct fid *fid = &endpoint->cq->fid;
+    return fi_trywait(endpoint->network->fabric, &fid, 1);
+}
+
+/* 0 where it is safe to wait for the descriptor of the events. */
+int crosslane_fi_may_wait_events(struct crosslane_fi_network *network) {
+    if (!network->eq)
+        return 0;
+    struct fid *fid = &network->eq->fid;
+    return fi_trywait(network->fabric, &fid, 1);
+}
+
+/* --- Operations -------------------------------------------------------------------------- */
+
+int crosslane_fi_send(struct crosslane_fi_endpoint *endpoint, uint32_t slot, const void *from,
+                      uint64_t bytes, void *descriptor) {
+    return (int)fi_send(endpoint->ep, from, bytes, descriptor, endpoint->peer,
+                        &endpoint->contexts[slot]);
+}
+
+int crosslane_fi_receive(struct crosslane_fi_endpoint *endpoint, uint32_t slot, void *into,
+                         uint64_t bytes, void *descriptor) {
+    return (int)fi_recv(endpoint->ep, into, bytes, descriptor, FI_ADDR_UNSPEC,
+                        &endpoint->contexts[slot]);
+}
+
+int crosslane_fi_read(struct crosslane_fi_endpoint *endpoint, uint32_t slot, void *into,
+                      uint64_t bytes, void *descriptor, uint64_t address, uint64_t key) {
+    return (int)fi_read(endpoint->ep, into, bytes, descriptor, endpoint->peer, address, key,
+                        &endpoint->contexts[slot]);
+}
+
+int crosslane_fi_write(struct crosslane_fi_endpoint *endpoint, uint32_t slot, void *from,
+                       uint64_t bytes, void *descriptor, uint64_t address, uint64_t key) {
+    struct iovec near = {.iov_base = from, .iov_len = bytes};
+    struct fi_rma_iov far = {.addr = address, .len = bytes, .key = key};
+    struct fi_msg_rma message = {
+        .msg_iov = &near,
+        .desc = &descriptor,
+        .iov_count = 1,
+        .addr = endpoint->peer,
+        .rma_iov = &far,
+        .rma_iov_count = 1,
+        .context = &endpoint->contexts[slot],
+    };
+    return (int)fi_writemsg(endpoint->ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+}

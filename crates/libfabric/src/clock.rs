@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The machine's clock, for deadlines.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::future::poll_fn;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crosslane_host::Clock;
+use crosslane_pcie::units::Picoseconds;
+use rustix::time::{ClockId, clock_gettime};
+
+/// The machine's monotonic clock, counted from when the first one was made. One thread wakes all
+/// who sleep; it ends with the last clone.
+#[derive(Clone)]
+pub struct MachineClock {
+    start: Instant,
+    timer: Arc<Timer>,
+}
+
+struct Timer {
+    shared: Arc<Shared>,
+}
+
+#[derive(Default)]
+struct Shared {
+    sleepers: Mutex<Sleepers>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Sleepers {
+    last: u64,
+    /// When, and whose: the earliest on top. Those who sleep no longer are still there.
+    due: BinaryHeap<Reverse<(Instant, u64)>>,
+    /// Who still sleeps.
+    wakers: BTreeMap<u64, Waker>,
+    has_thread: bool,
+    ended: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Sleepers> {
+        self.sleepers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn run(&self) {
+        let mut sleepers = self.lock();
+        while !sleepers.ended {
+            let now = Instant::now();
+            let mut wakers = Vec::new();
+            while let Some(&Reverse((time, id))) = sleepers.due.peek() {
+                if !sleepers.wakers.contains_key(&id) {
+                    sleepers.due.pop();
+                } else if time <= now {
+                    sleepers.due.pop();
+                    wakers.extend(sleepers.wakers.remove(&id));
+                } else {
+                    break;
+                }
+            }
+            if !wakers.is_empty() {
+                // A waker may do anything, also sleep again.
+                drop(sleepers);
+                for waker in wakers {
+                    waker.wake();
+                }
+                sleepers = self.lock();
+                continue;
+            }
+            let next = sleepers.due.peek().map(|Reverse((time, _))| *time - now);
+            sleepers = match next {
+                Some(wait) => {
+                    let waited = self.changed.wait_timeout(sleepers, wait);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(sleepers).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+}
+
+impl MachineClock {
+    /// A clock that begins at 0 now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { start: Instant::now(), timer: Arc::new(Timer { shared: Arc::default() }) }
+    }
+
+    /// So much later than now.
+    #[must_use]
+    pub fn after(&self, time: Duration) -> Picoseconds {
+        picoseconds(self.start.elapsed().saturating_add(time))
+    }
+}
+
+impl Default for MachineClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Times beyond what picoseconds count are never.
+fn picoseconds(time: Duration) -> Picoseconds {
+    u64::try_from(time.as_nanos().saturating_mul(1000)).map_or(Picoseconds::NEVER, Picoseconds)
+}
+
+impl Clock for MachineClock {
+    fn now(&self) -> Picoseconds {
+        picoseconds(self.start.elapsed())
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        if time == Picoseconds::NEVER {
+            return std::future::pending().await;
+        }
+        // Rounded up, so that the time has come when it wakes.
+        let due = self.start + Duration::from_nanos(time.0.div_ceil(1000));
+        let mut sleep = Sleep { shared: &self.timer.shared, id: None };
+        poll_fn(|context| match Instant::now() >= due {
+            true => Poll::Ready(()),
+            false => {
+                sleep.begin(due, context.waker());
+                Poll::Pending
+            }
+        })
+        .await;
+    }
+
+    fn processor_time(&self) -> Option<Picoseconds> {
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        let seconds = u64::try_from(used.tv_sec).ok()?;
+        Some(picoseconds(Duration::new(seconds, u32::try_from(used.tv_nsec).ok()?)))
+    }
+}
+
+impl std::fmt::Debug for MachineClock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MachineClock({})", self.now())
+    }
+}
+
+/// One who sleeps; to drop it is to be no longer woken.
+struct Sleep<'a> {
+    shared: &'a Arc<Shared>,
+    id: Option<u64>,
+}
+
+impl Sleep<'_> {
+    fn begin(&mut self, due: Instant, waker: &Waker) {
+        let mut sleepers = self.shared.lock();
+        if let Some(old) = self.id.and_then(|id| sleepers.wakers.get_mut(&id)) {
+            old.clone_from(waker);
+            return;
+        }
+        sleepers.last += 1;
+        let id = sleepers.last;
+        sleepers.due.push(Reverse((due, id)));
+        sleepers.wakers.insert(id, waker.clone());
+        self.id = Some(id);
+        if !sleepers.has_thread {
+            let shared = self.shared.clone();
+            let thread = thread::Builder::new().name("crosslane-clock".into());
+            sleepers.has_thread = thread.spawn(move || shared.run()).is_ok();
+            if !sleepers.has_thread {
+                // No thread is to be had: who sleeps looks again at once, and again.
+                sleepers.wakers.remove(&id);
+                waker.wake_by_ref();
+            }
+        }
+        drop(sleepers);
+        self.shared.changed.notify_one();
+    }
+}
+
+impl Drop for Sleep<'_> {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            let mut sleepers = self.shared.lock();
+            let waker = sleepers.wakers.remove(&id);
+            // Those who woke earlier than they had asked for must not fill the heap.
+            if sleepers.due.len() > 64 && sleepers.due.len() > 2 * sleepers.wakers.len() {
+                let Sleepers { due, wakers, .. } = &mut *sleepers;
+                due.retain(|Reverse((_, id))| wakers.contains_key(id));
+            }
+            drop(sleepers);
+            drop(waker);
+        }
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.shared.lock().ended = true;
+        self.shared.changed.notify_one();
+    }
+}

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One connection: its slots, what waits for one, and what has come.
+//!
+//! Messages, questions and reads and writes each have slots of their own. An operation without a
+//! slot waits in order. Where the provider tells an initiator nothing of a key that is not valid,
+//! or ends the connection for it (tcp and shm do), the other end is asked once for each key.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use crosslane_host::RdmaError;
+use futures_channel::oneshot;
+
+use super::inbox::Inbox;
+use super::message::{BUFFER_BYTES, Body, Grant, MAX_QUESTIONS, Packet, RECEIVES, SENDS, WINDOW};
+use super::raw::{Completion, Far, FiError, Part, RawEndpoint, Registration, What};
+
+/// Reads and writes at once on one connection.
+pub const TRANSFERS: u32 = 128;
+/// Slots of an endpoint.
+pub const SLOTS: u32 = RECEIVES + SENDS + TRANSFERS;
+/// Registered memory for messages, bytes.
+pub const MESSAGES_BYTES: u64 = (RECEIVES + SENDS) as u64 * BUFFER_BYTES;
+/// Messages that wait for the window, so that none of this is without bounds.
+pub const MAX_WAITING_MESSAGES: usize = 1 << 14;
+/// Grants that are remembered.
+const MAX_GRANTS: usize = 1 << 12;
+
+/// Why a connection is lost that no error of the provider explains.
+pub const OTHER_END_GONE: &str = "the other end has closed it, or is gone";
+
+pub type Reply<T> = oneshot::Sender<Result<T, RdmaError>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Read,
+    Write,
+}
+
+impl Direction {
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Write => "write",
+        }
+    }
+}
+
+/// A read or write, in pieces if it is longer than the provider takes at once.
+pub struct Transfer {
+    pub direction: Direction,
+    pub near: Arc<Registration>,
+    pub near_offset: u64,
+    pub far: Far,
+    pub bytes: u64,
+    /// Bytes of the pieces that have ended.
+    pub done: u64,
+    /// Of the piece that is on its way.
+    pub piece: u64,
+    pub reply: Reply<()>,
+}
+
+impl Transfer {
+    fn refuse(self, peer: &str, why: String) {
+        let (peer, operation) = (peer.to_owned(), self.direction.name());
+        // Whoever does not wait any longer need not know.
+        let _ = self.reply.send(Err(RdmaError::Refused { peer, operation, why }));
+    }
+}
+
+/// A question of the other end: what memory has this key?
+pub struct Question {
+    pub id: u32,
+    pub key: u64,
+}
+
+/// Who turns to whom when the connection is there.
+pub enum Phase {
+    /// This end connects.
+    Connecting(Reply<()>),
+    /// The other end has connected to a listener.
+    Accepting(u64),
+    Open,
+}
+
+pub struct Connection {
+    pub endpoint: RawEndpoint,
+    pub phase: Phase,
+    pub peer: String,
+    pub inbox: Arc<Inbox>,
+    /// Something was begun that the other end has to look for, or could not be until it does.
+    pub has_begun: bool,
+    /// Operations and messages that have ended or come.
+    pub ended: u64,
+    messages: Arc<Registration>,
+    most_piece: u64,
+    free_sends: Vec<u32>,
+    free_transfers: Vec<u32>,
+    transfers: BTreeMap<u32, Transfer>,
+    waiting: VecDeque<Transfer>,
+    /// None where the adapter itself says what is not allowed.
+    grants: Option<BTreeMap<u64, Grant>>,
+    unsure: BTreeMap<u64, Vec<Transfer>>,
+    unasked: VecDeque<u64>,
+    asked: BTreeMap<u32, u64>,
+    last_question: u32,
+    control: VecDeque<Body>,
+    outbox: VecDeque<(Vec<u8>, Reply<()>)>,
+    /// Number of the next message out, and how many of them the other program has taken.
+    next_out: u32,
+    taken_there: u32,
+    /// Number of the next message in, and what has overtaken it.
+    next_in: u32,
+    early: BTreeMap<u32, Vec<u8>>,
+    completions: Vec<Completion>,
+}
+
+/// What a connection is made with.
+pub struct Settings {
+    pub most_piece: u64,
+    pub transfers: u32,
+    pub asks: bool,
+}
+
+impl Connection {
+    /// With its receives posted.
+    pub fn new(
+        endpoint: RawEndpoint,
+        messages: Arc<Registration>,
+        peer: String,
+        inbox: Arc<Inbox>,
+        settings: &Settings,
+    ) -> Result<Self, FiError> {
+        let first_transfer = RECEIVES + SENDS;
+        let mut connection = Self {
+            endpoint,
+            phase: Phase::Open,
+            peer,
+            inbox,
+            has_begun: false,
+            ended: 0,
+            messages,
+            most_piece: settings.most_piece,
+            free_sends: (RECEIVES..first_transfer).collect(),
+            free_transfers: (first_transfer..first_transfer + settings.transfers).collect(),
+            transfers: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            grants: settings.asks.then(BTreeMap::new),
+            unsure: BTreeMap::new(),
+            unasked: VecDeque::new(),
+            asked: BTreeMap::new(),
+            last_question: 0,
+            control: VecDeque::new(),
+            outbox: VecDeque::new(),
+            next_out: 0,
+            taken_there: 0,
+            next_in: 0,
+            early: BTreeMap::new(),
+            completions: Vec::new(),
+        };
+        for slot in 0..RECEIVES {
+            connection.post_receive(slot)?;
+        }
+        Ok(connection)
+    }
+
+    pub const fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Whether something is on its way out, or waits to be.
+    pub fn has_work(&self) -> bool {
+        !self.transfers.is_empty() || self.free_sends.len() < SENDS as usize || self.is_stalled()
+    }
+
+    /// Whether something waits that has a slot: the provider has said "again".
+    pub fn is_stalled(&self) -> bool {
+        let messages = !self.control.is_empty() || self.may_send();
+        messages && !self.free_sends.is_empty()
+            || !self.waiting.is_empty() && !self.free_transfers.is_empty()
+    }
+
+    /// Whether operations of this node are on their way that use memory of a program.
+    pub fn has_transfers(&self) -> bool {
+        !self.transfers.is_empty()
+    }
+
+    fn may_send(&self) -> bool {
+        !self.outbox.is_empty() && self.next_out.wrapping_sub(self.taken_there) < WINDOW
+    }
+
+    fn buffer(&self, slot: u32, bytes: u64) -> Part<'_> {
+        let offset = u64::from(slot) * BUFFER_BYTES;
+        Part { registration: &self.messages, offset, bytes }
+    }
+
+    fn post_receive(&mut self, slot: u32) -> Result<(), FiError> {
+        let messages = self.messages.clone();
+        let offset = u64::from(slot) * BUFFER_BYTES;
+        let part = Part { registration: &messages, offset, bytes: BUFFER_BYTES };
+        self.endpoint.begin(slot, What::Receive, part)
+    }
+
+    // --- What programs ask for -----------------------------------------------------------
+
+    pub fn send(&mut self, message: Vec<u8>, reply: Reply<()>) {
+        if self.outbox.len() >= MAX_WAITING_MESSAGES {
+            let (peer, operation) = (self.peer.clone(), "message");
+            let why = format!("{MAX_WAITING_MESSAGES} messages wait already");
+            let _ = reply.send(Err(RdmaError::Refused { peer, operation, why }));
+            return;
+        }
+        self.outbox.push_back((message, reply));
+    }
+
+    pub fn tell_taken(&mut self) {
+        // One that waits says it as well, as it is numbered when it goes.
+        if !self.control.contains(&Body::Taken) {
+            self.control.push_back(Body::Taken);
+        }
+    }
+
+    pub fn transfer(&mut self, transfer: Transfer) {
+        let key = transfer.far.key;
+        let Some(grants) = &self.grants else { return self.waiting.push_back(transfer) };
+        if let Some(grant) = grants.get(&key).copied() {
+            return self.granted(transfer, grant);
+        }
+        if !self.unsure.contains_key(&key) {
+            self.unasked.push_back(key);
+        }
+        self.unsure.entry(key).or_default().push(transfer);
+    }
+
+    fn granted(&mut self, transfer: Transfer, grant: Grant) {
+        let Far { address, .. } = transfer.far;
+        let allowed = match transfer.direction {
+            Direction::Read => grant.read,
+            Direction::Write => grant.write,
+        };
+        let (first, end) = (u128::from(address), u128::from(address) + u128::from(transfer.bytes));
+        let grant_end = u128::from(grant.address) + u128::from(grant.bytes);
+        let why = if !allowed {
+            format!("its memory is not registered for a remote {}", transfer.direction.name())
+        } else if first < u128::from(grant.address) || end > grant_end {
+            format!(
+                "{} B at {address:#x} are not within its memory, {} B at {:#x}",
+                transfer.bytes, grant.bytes, grant.address
+            )
+        } else {
+            return self.waiting.push_back(transfer);
+        };
+        transfer.refuse(&self.peer, why);
+    }
+
+    /// Answers a question of the other end; false where it asks more than it may.
+    pub fn answer(&mut self, id: u32, grant: Option<Grant>) -> bool {
+        self.control.push_back(Body::Answer { id, grant });
+        self.control.len() <= 4 * MAX_QUESTIONS
+    }
+
+    // --- On their way ----------------------------------------------------------------------
+
+    /// Begins what can be begun.
+    pub fn flush(&mut self) -> Result<(), String> {
+        if !self.is_open() {
+            return Ok(());
+        }
+        while self.asked.len() < MAX_QUESTIONS {
+            let Some(key) = self.unasked.pop_front() else { break };
+            self.last_question = self.last_question.wrapping_add(1);
+            self.asked.insert(self.last_question, key);
+            self.control.push_back(Body::Question { id: self.last_question, key });
+        }
+        let stalled = self.flush_messages().and_then(|()| self.flush_transfers());
+        match stalled {
+            Ok(()) => Ok(()),
+            Err(FiError::AGAIN) => {
+                self.has_begun = true;
+                Ok(())
+            }
+            Err(error) => Err(error.text()),
+        }
+    }
+
+    fn flush_messages(&mut self) -> Result<(), FiError> {
+        while let Some(&slot) = self.free_sends.last() {
+            if let Some(body) = self.control.pop_front() {
+                let body = self.begin_send(slot, body);
+                body.map_err(|(error, body)| {
+                    self.control.push_front(body);
+                    error
+                })?;
+                continue;
+            }
+            if !self.may_send() {
+                break;
+            }
+            let Some((message, reply)) = self.outbox.pop_front() else { break };
+            let body = Body::Data { number: self.next_out, message };
+            match self.begin_send(slot, body) {
+                Ok(()) => {
+                    self.next_out = self.next_out.wrapping_add(1);
+                    let _ = reply.send(Ok(()));
+                }
+                Err((error, Body::Data { message, .. })) => {
+                    self.outbox.push_front((message, reply));
+                    return Err(error);
+                }
+                Err((error, _)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_send(&mut self, slot: u32, body: Body) -> Result<(), (FiError, Body)> {
+        let packet = Packet { taken: self.inbox.tell_taken(), body };
+        let bytes = packet.encode();
+        let messages = self.messages.clone();
+        let part = Part { registration: &messages, ..self.buffer(slot, bytes.len() as u64) };
+        messages.mapping().write(part.offset as usize, &bytes);
+        match self.endpoint.begin(slot, What::Send, part) {
+            Ok(()) => {
+                self.has_begun = true;
+                self.free_sends.pop();
+                Ok(())
+            }
+            Err(error) => Err((error, packet.body)),
+        }
+    }
+
+    fn flush_transfers(&mut self) -> Result<(), FiError> {
+        while let Some(&slot) = self.free_transfers.last() {
+            let Some(transfer) = self.waiting.pop_front() else { break };
+            match self.begin_piece(slot, transfer) {
+                Ok(()) => {
+                    self.free_transfers.pop();
+                }
+                Err((error, transfer)) => {
+                    self.waiting.push_front(transfer);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_piece(
+        &mut self,
+        slot: u32,
+        mut transfer: Transfer,
+    ) -> Result<(), (FiError, Transfer)> {
+        transfer.piece = (transfer.bytes - transfer.done).min(self.most_piece);
+        let Far { address, key } = transfer.far;
+        let far = Far { address: address + transfer.done, key };
+        let what = match transfer.direction {
+            Direction::Read => What::Read(far),
+            Direction::Write => What::Write(far),
+        };
+        let offset = transfer.near_offset + transfer.done;
+        let near = Part { registration: &transfer.near, offset, bytes: transfer.piece };
+        match self.endpoint.begin(slot, what, near) {
+            Ok(()) => {
+                self.has_begun = true;
+                self.transfers.insert(slot, transfer);
+                Ok(())
+            }
+            Err(error) => Err((error, transfer)),
+        }
+    }
+
+    // --- What has ended ----------------------------------------------------------------------
+
+    /// Looks what has ended and what has come; the questions among it. An error is the end of
+    /// the connection.
+    pub fn reap(&mut self) -> Result<Vec<Question>, String> {
+        let mut completions = std::mem::take(&mut self.completions);
+        let read = self.endpoint.completions(&mut completions);
+        let mut questions = Vec::new();
+        let mut lost = None;
+        for completion in completions.drain(..) {
+            if let Err(why) = self.completed(completion, &mut questions) {
+                // What has come before is still good.
+                lost.get_or_insert(why);
+            }
+        }
+        self.completions = completions;
+        read.map_err(FiError::text)?;
+        lost.map_or(Ok(questions), Err)
+    }
+
+    fn completed(
+        &mut self,
+        completion: Completion,
+        questions: &mut Vec<Question>,
+    ) -> Result<(), String> {
+        let Completion { slot, mut error, bytes } = completion;
+        if let Some((FiError::CANCELED, why)) = &mut error {
+            OTHER_END_GONE.clone_into(why);
+        }
+        self.ended += 1;
+        if slot < RECEIVES {
+            if let Some((_, why)) = error {
+                return Err(why);
+            }
+            let mut packet = vec![0; bytes.min(BUFFER_BYTES) as usize];
+            self.messages.mapping().read((u64::from(slot) * BUFFER_BYTES) as usize, &mut packet);
+            // The buffer is posted again before anything else is said: there is always room.
+            self.post_receive(slot).map_err(FiError::text)?;
+            return self.received(&packet, questions);
+        }
+        if slot < RECEIVES + SENDS {
+            self.free_sends.push(slot);
+            return error.map_or(Ok(()), |(_, why)| Err(why));
+        }
+        let Some(mut transfer) = self.transfers.remove(&slot) else { return Ok(()) };
+        if let Some((error, why)) = error {
+            self.free_transfers.push(slot);
+            if !is_refusal(error) {
+                // All operations of the connection end the same way.
+                self.waiting.push_back(transfer);
+                return Err(why);
+            }
+            transfer.refuse(&self.peer, why);
+            return Ok(());
+        }
+        transfer.done += transfer.piece;
+        if transfer.done < transfer.bytes {
+            self.waiting.push_front(transfer);
+        } else {
+            let _ = transfer.reply.send(Ok(()));
+        }
+        self.free_transfers.push(slot);
+        Ok(())
+    }
+
+    fn received(&mut self, packet: &[u8], questions: &mut Vec<Question>) -> Result<(), String> {
+        let Some(Packet { taken, body }) = Packet::decode(packet) else {
+            return Err("it sends what no program of this kind does".into());
+        };
+        // Packets may overtake each other: only what is newer counts, and no more than was sent.
+        let (news, open) =
+            (taken.wrapping_sub(self.taken_there), self.next_out.wrapping_sub(self.taken_there));
+        if news <= open {
+            self.taken_there = taken;
+        }
+        match body {
+            Body::Taken => {}
+            Body::Question { id, key } => questions.push(Question { id, key }),
+            Body::Answer { id, grant } => self.answered(id, grant),
+            Body::Data { number, message } => {
+                if number.wrapping_sub(self.next_in) >= WINDOW {
+                    return Err("it sends more messages than were agreed on".into());
+                }
+                self.early.insert(number, message);
+                while let Some(message) = self.early.remove(&self.next_in) {
+                    self.next_in = self.next_in.wrapping_add(1);
+                    if !self.inbox.push(message) {
+                        return Err("it sends more messages than were agreed on".into());
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answered(&mut self, id: u32, grant: Option<Grant>) {
+        let Some(key) = self.asked.remove(&id) else { return };
+        let transfers = self.unsure.remove(&key).unwrap_or_default();
+        if let (Some(grant), Some(grants)) = (grant, &mut self.grants) {
+            if grants.len() >= MAX_GRANTS {
+                grants.clear();
+            }
+            grants.insert(key, grant);
+        }
+        for transfer in transfers {
+            match grant {
+                Some(grant) => self.granted(transfer, grant),
+                None => {
+                    transfer.refuse(&self.peer, format!("no memory there has the key {key:#x}"));
+                }
+            }
+        }
+    }
+
+    /// Ends everything: whoever waits for something of it gets the reason of its inbox. Gives the
+    /// memory that the other end may still reach where that is another process.
+    pub fn end(self, why: RdmaError) -> Vec<Arc<Registration>> {
+        self.inbox.lose(why.clone());
+        if let Phase::Connecting(reply) = self.phase {
+            let _ = reply.send(Err(why));
+        }
+        // The queues go with it, and with them all replies.
+        self.endpoint.close()
+    }
+}
+
+/// Whether an error says that one operation was refused, and not that the connection has ended.
+fn is_refusal(error: FiError) -> bool {
+    /// Not permitted, no entry, bad address, invalid argument, key rejected, message too long.
+    const REFUSALS: [i32; 7] = [1, 2, 13, 14, 22, 129, 90];
+    REFUSALS.contains(&error.0)
+}

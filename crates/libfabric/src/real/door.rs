@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The small socket beside an endpoint that has no connection: over it both ends tell each other
+//! their names, ring when there is something to look for, and see when the other one is gone.
+//!
+//! For shared memory it is a socket of this machine's abstract names, for adapters a TCP socket.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+};
+use rustix::net::{accept_with, bind, connect, getpeername, getsockname, listen, recv, send};
+use rustix::net::{shutdown, socket_with, sockopt};
+use rustix::process::{geteuid, getpid};
+use rustix::time::Timespec;
+
+use super::raw::MAX_NAME_BYTES;
+
+/// What both ends begin with: the kind and version of what follows.
+pub const GREETING: [u8; 8] = *b"XLANE\0\0\x01";
+/// Length of the first words of both ends: greeting, length of the name (2), name.
+pub const HELLO_BYTES: usize = GREETING.len() + 2 + MAX_NAME_BYTES;
+/// Connections that the kernel keeps until they are taken.
+const KERNEL_BACKLOG: i32 = 128;
+
+/// There is something to look for.
+const RING: u8 = b'R';
+/// It was looked for.
+const DONE: u8 = b'D';
+
+/// Which sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Of this machine only.
+    Local,
+    Tcp,
+}
+
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+fn local_name(port: u16) -> rustix::io::Result<SocketAddrUnix> {
+    SocketAddrUnix::new_abstract_name(format!("crosslane/shm/{port}").as_bytes())
+}
+
+fn family(address: SocketAddr) -> AddressFamily {
+    if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
+}
+
+/// Waits for those who ring.
+pub struct Porch {
+    socket: OwnedFd,
+    kind: Kind,
+}
+
+impl Porch {
+    /// Begins to wait; where, with the port that was chosen if it was 0.
+    pub fn open(kind: Kind, at: SocketAddr) -> rustix::io::Result<(Self, SocketAddr)> {
+        let (socket, at) = match kind {
+            Kind::Local => {
+                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+                let port = bind_local(&socket, at.port())?;
+                (socket, SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+            }
+            Kind::Tcp => {
+                let socket = socket_with(family(at), SocketType::STREAM, FLAGS, None)?;
+                sockopt::set_socket_reuseaddr(&socket, true)?;
+                bind(&socket, &at)?;
+                let bound = SocketAddr::try_from(getsockname(&socket)?)?;
+                (socket, bound)
+            }
+        };
+        listen(&socket, KERNEL_BACKLOG)?;
+        Ok((Self { socket, kind }, at))
+    }
+
+    /// Takes one who has rung, if there is one: the socket and who it is.
+    pub fn accept(&self) -> rustix::io::Result<Option<(Door, String)>> {
+        let socket = match accept_with(&self.socket, FLAGS) {
+            Ok(socket) => socket,
+            Err(Errno::AGAIN | Errno::INTR | Errno::CONNABORTED) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let name = match self.kind {
+            Kind::Local => {
+                let who = sockopt::socket_peercred(&socket)?;
+                let is_other_user = who.uid != geteuid() && !who.uid.is_root();
+                if is_other_user || who.pid == getpid() {
+                    // It is turned away, as another user's files would be; one of this process
+                    // knows why.
+                    return Ok(None);
+                }
+                format!("process {}", who.pid.as_raw_nonzero())
+            }
+            Kind::Tcp => {
+                let peer = getpeername(&socket)?;
+                let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+                peer.map_or_else(|| "a client".into(), |peer| peer.to_string())
+            }
+        };
+        Ok(Some((Door::new(socket), name)))
+    }
+}
+
+impl AsFd for Porch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn bind_local(socket: &OwnedFd, port: u16) -> rustix::io::Result<u16> {
+    if port != 0 {
+        bind(socket, &local_name(port)?)?;
+        return Ok(port);
+    }
+    /// The ports that the kernel gives out of itself begin here, as those of TCP do by default.
+    const FIRST: u16 = 32_768;
+    /// Each is free but for a few.
+    const TRIES: usize = 64;
+    for _ in 0..TRIES {
+        let random = getrandom::u32().map_err(|_| Errno::ADDRINUSE)? as u16;
+        let port = FIRST | random;
+        match bind(socket, &local_name(port)?) {
+            Ok(()) => return Ok(port),
+            Err(Errno::ADDRINUSE) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::ADDRINUSE)
+}
+
+/// What was rung since one looked last.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rung {
+    /// There is something to look for.
+    pub ring: bool,
+    /// What was rung for was looked for.
+    pub done: bool,
+    /// The other end is gone.
+    pub gone: bool,
+}
+
+/// A socket to the other end.
+pub struct Door {
+    socket: OwnedFd,
+    /// Whether it is known to be connected.
+    connected: bool,
+    hello: Vec<u8>,
+}
+
+impl Door {
+    const fn new(socket: OwnedFd) -> Self {
+        Self { socket, connected: true, hello: Vec::new() }
+    }
+
+    /// Begins to connect. [`Errno::AGAIN`]: later.
+    pub fn connect(kind: Kind, to: SocketAddr) -> rustix::io::Result<Self> {
+        let (socket, connecting) = match kind {
+            Kind::Local => {
+                let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+                let connecting = connect(&socket, &local_name(to.port())?);
+                (socket, connecting)
+            }
+            Kind::Tcp => {
+                let socket = socket_with(family(to), SocketType::STREAM, FLAGS, None)?;
+                let connecting = connect(&socket, &to);
+                (socket, connecting)
+            }
+        };
+        let connected = match connecting {
+            Ok(()) => true,
+            Err(Errno::INPROGRESS) => false,
+            Err(error) => return Err(error),
+        };
+        Ok(Self { connected, ..Self::new(socket) })
+    }
+
+    /// Whether the other end is in this process.
+    pub fn leads_home(&self) -> bool {
+        let who = sockopt::socket_peercred(&self.socket);
+        who.is_ok_and(|who| who.pid == getpid())
+    }
+
+    /// Whether one has to wait until it can be written to, not until something comes.
+    pub const fn is_connecting(&self) -> bool {
+        !self.connected
+    }
+
+    /// Whether it can be written to: what was begun has come to an end, good or bad.
+    pub fn is_writable(&self) -> bool {
+        let mut polled = [PollFd::new(&self.socket, PollFlags::OUT)];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
+    }
+
+    /// After it can be written to: whether it is connected.
+    pub fn finish_connecting(&mut self) -> rustix::io::Result<()> {
+        sockopt::socket_error(&self.socket)??;
+        self.connected = true;
+        Ok(())
+    }
+
+    /// The first words: the name of this end's endpoint.
+    pub fn say_hello(&self, name: &[u8]) -> rustix::io::Result<()> {
+        let mut hello = GREETING.to_vec();
+        hello.extend((name.len() as u16).to_le_bytes());
+        hello.extend(name);
+        hello.resize(HELLO_BYTES, 0);
+        // The socket is new: there is room.
+        match send(&self.socket, &hello, SendFlags::NOSIGNAL) {
+            Ok(HELLO_BYTES) => Ok(()),
+            Ok(_) => Err(Errno::MSGSIZE),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The other end's first words, as soon as they are there: its name.
+    pub fn hear_hello(&mut self) -> Result<Option<Vec<u8>>, String> {
+        let mut room = [0; HELLO_BYTES];
+        let missing = HELLO_BYTES - self.hello.len();
+        match recv(&self.socket, &mut room[..missing], RecvFlags::empty()) {
+            Ok((0, _)) => return Err("it hung up before it said who it is".into()),
+            Ok((count, _)) => self.hello.extend(&room[..count]),
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        }
+        if self.hello.len() < HELLO_BYTES {
+            return Ok(None);
+        }
+        let (greeting, rest) = self.hello.split_at(GREETING.len());
+        let (length, name) = rest.split_at(2);
+        let length = usize::from(u16::from_le_bytes([length[0], length[1]]));
+        if greeting != GREETING || length > MAX_NAME_BYTES {
+            return Err("it is no program of this kind, or of another version".into());
+        }
+        Ok(Some(name[..length].to_vec()))
+    }
+
+    pub fn ring(&self) {
+        self.write(RING);
+    }
+
+    pub fn ring_done(&self) {
+        self.write(DONE);
+    }
+
+    fn write(&self, word: u8) {
+        // A full socket has rung already; one that is gone is seen when it is read.
+        let _ = send(&self.socket, &[word], SendFlags::NOSIGNAL);
+    }
+
+    /// What was rung since.
+    pub fn listen(&self) -> Rung {
+        let mut rung = Rung::default();
+        loop {
+            let mut words = [0; 256];
+            match recv(&self.socket, &mut words, RecvFlags::empty()) {
+                Ok((0, _)) => rung.gone = true,
+                Ok((count, _)) => {
+                    let words = &words[..count];
+                    rung.ring |= words.contains(&RING);
+                    rung.done |= words.contains(&DONE);
+                    if count == 256 {
+                        continue;
+                    }
+                }
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => {}
+                Err(_) => rung.gone = true,
+            }
+            return rung;
+        }
+    }
+
+    /// Says that this end will do nothing more.
+    pub fn hang_up(&self) {
+        let _ = shutdown(&self.socket, Shutdown::Write);
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

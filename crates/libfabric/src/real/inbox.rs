@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What programs and the state share: messages that have come, and connections to be accepted.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crosslane_host::RdmaError;
+
+use super::message::WINDOW;
+
+/// Messages of one connection that the program has not taken, and why no more will come.
+#[derive(Debug, Default)]
+pub struct Inbox {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    messages: VecDeque<Vec<u8>>,
+    waker: Option<Waker>,
+    lost: Option<RdmaError>,
+    /// Taken so far, and as the other end has last been told; they wrap around.
+    taken: u32,
+    told: u32,
+}
+
+impl Inbox {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A message has come; false where more have come than may.
+    pub fn push(&self, message: Vec<u8>) -> bool {
+        let mut inner = self.lock();
+        if inner.messages.len() >= WINDOW as usize {
+            return false;
+        }
+        inner.messages.push_back(message);
+        let waker = inner.waker.take();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        true
+    }
+
+    /// Nothing more comes; the first reason counts.
+    pub fn lose(&self, why: RdmaError) {
+        let mut inner = self.lock();
+        inner.lost.get_or_insert(why);
+        let waker = inner.waker.take();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub fn lost(&self) -> Option<RdmaError> {
+        self.lock().lost.clone()
+    }
+
+    /// How many were taken; the other end is being told.
+    pub fn tell_taken(&self) -> u32 {
+        let mut inner = self.lock();
+        inner.told = inner.taken;
+        inner.taken
+    }
+
+    /// The next message, and whether it is time to tell the other end how many were taken.
+    pub fn poll(&self, context: &Context<'_>) -> Poll<Result<(Vec<u8>, bool), RdmaError>> {
+        let mut inner = self.lock();
+        if let Some(message) = inner.messages.pop_front() {
+            inner.taken = inner.taken.wrapping_add(1);
+            let is_time = inner.taken.wrapping_sub(inner.told) >= WINDOW / 2;
+            return Poll::Ready(Ok((message, is_time)));
+        }
+        if let Some(lost) = &inner.lost {
+            return Poll::Ready(Err(lost.clone()));
+        }
+        let old = inner.waker.replace(context.waker().clone());
+        drop(inner);
+        drop(old);
+        Poll::Pending
+    }
+}
+
+/// A connection that was accepted and that no program has yet.
+#[derive(Debug)]
+pub struct Accepted {
+    pub id: u64,
+    pub peer: String,
+    pub inbox: std::sync::Arc<Inbox>,
+}
+
+/// Connections of one listener that no program has yet.
+#[derive(Debug, Default)]
+pub struct Backlog {
+    inner: Mutex<BacklogInner>,
+}
+
+#[derive(Debug, Default)]
+struct BacklogInner {
+    ready: VecDeque<Accepted>,
+    waker: Option<Waker>,
+    failed: Option<RdmaError>,
+}
+
+/// Connections that wait for a program; whoever comes then is turned away.
+pub const MAX_BACKLOG: usize = 256;
+
+impl Backlog {
+    fn lock(&self) -> MutexGuard<'_, BacklogInner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.lock().ready.len() >= MAX_BACKLOG
+    }
+
+    fn wake(mut inner: MutexGuard<'_, BacklogInner>) {
+        let waker = inner.waker.take();
+        drop(inner);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub fn push(&self, accepted: Accepted) {
+        let mut inner = self.lock();
+        inner.ready.push_back(accepted);
+        Self::wake(inner);
+    }
+
+    pub fn fail(&self, why: RdmaError) {
+        let mut inner = self.lock();
+        inner.failed.get_or_insert(why);
+        Self::wake(inner);
+    }
+
+    /// Those that no program will take.
+    pub fn take_all(&self) -> VecDeque<Accepted> {
+        std::mem::take(&mut self.lock().ready)
+    }
+
+    pub fn poll(&self, context: &Context<'_>) -> Poll<Result<Accepted, RdmaError>> {
+        let mut inner = self.lock();
+        if let Some(accepted) = inner.ready.pop_front() {
+            return Poll::Ready(Ok(accepted));
+        }
+        if let Some(failed) = &inner.failed {
+            return Poll::Ready(Err(failed.clone()));
+        }
+        let old = inner.waker.replace(context.waker().clone());
+        drop(inner);
+        drop(old);
+        Poll::Pending
+    }
+}

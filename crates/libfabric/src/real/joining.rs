@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How connections begin: by the provider's own requests and events, or, where endpoints have no
+//! connections, by what both ends say at the [`Door`].
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crosslane_host::{PageSize, RdmaError, RemoteAccess};
+use rustix::io::Errno;
+
+use super::connection::{
+    Connection, MESSAGES_BYTES, OTHER_END_GONE, Phase, Reply, SLOTS, Settings, TRANSFERS,
+};
+use super::door::{Door, GREETING, Kind};
+use super::inbox::{Accepted, Inbox};
+use super::message::SENDS;
+use super::raw::{Event, FiError, RawEndpoint, Registration, Request};
+use super::state::{Entrance, Member, Rings, State, Visitor};
+use crate::memory::Mapping;
+
+/// The longest piece of a read or write, bytes: adapters take 1 GiB.
+const MAX_PIECE_BYTES: u64 = 1 << 30;
+/// Those who may have rung and not said who they are at once.
+const MAX_VISITORS: usize = 64;
+
+/// An endpoint that is to be a connection.
+struct Newcomer {
+    endpoint: RawEndpoint,
+    door: Option<Door>,
+    unsaid: Option<Vec<u8>>,
+}
+
+impl State {
+    fn settings(&self) -> Settings {
+        let facts = &self.network.facts;
+        let slots = facts.transmit_slots.saturating_sub(SENDS.into()).max(1);
+        Settings {
+            most_piece: facts.max_message_bytes.clamp(1, MAX_PIECE_BYTES),
+            transfers: slots.min(TRANSFERS.into()) as u32,
+            asks: !self.network.way().hardware,
+        }
+    }
+
+    fn message_memory(&self) -> Result<Arc<Registration>, String> {
+        let mapping = Mapping::new(MESSAGES_BYTES, PageSize::Small);
+        let mapping = Arc::new(mapping.map_err(|error| error.to_string())?);
+        self.register_raw(&mapping, MESSAGES_BYTES, RemoteAccess::NONE)
+    }
+
+    /// Takes an endpoint in.
+    fn join(
+        &mut self,
+        id: u64,
+        newcomer: Newcomer,
+        peer: String,
+        inbox: Arc<Inbox>,
+    ) -> Result<&mut Member, String> {
+        let Newcomer { endpoint, door, unsaid } = newcomer;
+        let (messages, fid) = (self.message_memory()?, endpoint.fid());
+        let connection = Connection::new(endpoint, messages, peer, inbox, &self.settings());
+        let connection = connection.map_err(FiError::text)?;
+        self.by_fid.insert(fid, id);
+        let (is_gone, rings) = (false, Rings::default());
+        let member = Member { connection, door, is_gone, unsaid, rings };
+        // The number is new.
+        Ok(self.members.entry(id).or_insert(member))
+    }
+
+    // --- This end connects -----------------------------------------------------------------
+
+    pub(super) fn connect(
+        &mut self,
+        id: u64,
+        to: SocketAddr,
+        peer: String,
+        inbox: Arc<Inbox>,
+        reply: Reply<()>,
+    ) {
+        let newcomer = match self.door {
+            Some(kind) => self.ring_at(kind, to),
+            None => match self.network.connect(to, SLOTS, &GREETING) {
+                Ok(endpoint) => Ok(Newcomer { endpoint, door: None, unsaid: None }),
+                Err(error) => Err(error.text()),
+            },
+        };
+        match newcomer.and_then(|newcomer| self.join(id, newcomer, peer, inbox)) {
+            Ok(member) => member.connection.phase = Phase::Connecting(reply),
+            Err(why) => {
+                let address = to.to_string();
+                let _ = reply.send(Err(RdmaError::Address { address, why }));
+            }
+        }
+    }
+
+    fn ring_at(&mut self, kind: Kind, to: SocketAddr) -> Result<Newcomer, String> {
+        let door = Door::connect(kind, to).map_err(|error| match (kind, error) {
+            (Kind::Local, Errno::CONNREFUSED) => {
+                "no program of this machine listens there with shm".into()
+            }
+            (Kind::Local, Errno::AGAIN) => "too many connect there at once".into(),
+            (_, error) => error.to_string(),
+        })?;
+        if kind == Kind::Local && door.leads_home() {
+            // The provider maps such a peer's memory once, and unmaps it for both.
+            return Err("shm joins two processes, and who listens there is this one".into());
+        }
+        let (endpoint, name) = self.datagram_endpoint()?;
+        let is_connecting = door.is_connecting();
+        if !is_connecting {
+            door.say_hello(&name).map_err(|error| error.to_string())?;
+        }
+        let unsaid = is_connecting.then_some(name);
+        Ok(Newcomer { endpoint, door: Some(door), unsaid })
+    }
+
+    fn datagram_endpoint(&mut self) -> Result<(RawEndpoint, Vec<u8>), String> {
+        let is_local = self.door == Some(Kind::Local);
+        let service = is_local.then(super::shm::endpoint_name);
+        self.network.datagram_endpoint(SLOTS, service.as_deref()).map_err(FiError::text)
+    }
+
+    /// Goes on with a door at which this end has rung.
+    pub(super) fn go_on_connecting(&mut self, id: u64) -> Result<(), String> {
+        let Some(member) = self.members.get_mut(&id) else { return Ok(()) };
+        let Some(door) = &mut member.door else { return Ok(()) };
+        if let Some(name) = &member.unsaid {
+            if !door.is_writable() {
+                return Ok(());
+            }
+            door.finish_connecting().map_err(|error| error.to_string())?;
+            door.say_hello(name).map_err(|error| error.to_string())?;
+            member.unsaid = None;
+        }
+        let Some(name) = door.hear_hello()? else { return Ok(()) };
+        member.connection.endpoint.set_peer(&name).map_err(FiError::text)?;
+        self.opened(id);
+        Ok(())
+    }
+
+    // --- Others connect ----------------------------------------------------------------------
+
+    pub(super) fn take_event(&mut self, event: Event) {
+        match event {
+            Event::Request { fid, request, greeting } => self.requested(fid, request, &greeting),
+            Event::Connected { fid, greeting } => {
+                let Some(&id) = self.by_fid.get(&fid) else { return };
+                let connecting = self
+                    .members
+                    .get(&id)
+                    .is_some_and(|member| matches!(member.connection.phase, Phase::Connecting(_)));
+                if connecting && greeting != GREETING {
+                    self.refuse(id, "it is no program of this kind, or of another version");
+                } else {
+                    self.opened(id);
+                }
+            }
+            Event::Shutdown { fid } => {
+                let Some(&id) = self.by_fid.get(&fid) else { return };
+                // What has come before it is still good.
+                self.look_after(id);
+                self.lose(id, OTHER_END_GONE.into());
+            }
+            Event::Failed { fid, why } => {
+                let Some(&id) = self.by_fid.get(&fid) else { return };
+                self.refuse(id, &why);
+            }
+        }
+    }
+
+    fn requested(&mut self, fid: usize, request: Request, greeting: &[u8]) {
+        let Some(&listener_id) = self.by_fid.get(&fid) else { return };
+        let Some(listener) = self.listeners.get(&listener_id) else { return };
+        let Entrance::Provider(raw) = &listener.entrance else { return };
+        if greeting != GREETING || listener.backlog.is_full() {
+            raw.reject(request);
+            return;
+        }
+        // One that fails has hung up meanwhile, or this machine lacks something for it: the
+        // listener goes on, and who connects sees that nothing comes of it.
+        let Ok(endpoint) = self.network.accept(request, SLOTS, &GREETING) else { return };
+        let peer = endpoint.peer_address();
+        let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
+        let newcomer = Newcomer { endpoint, door: None, unsaid: None };
+        let id = self.next_id();
+        if let Ok(member) = self.join(id, newcomer, peer, Arc::default()) {
+            member.connection.phase = Phase::Accepting(listener_id);
+        }
+    }
+
+    /// Nothing comes of a connection that has begun, or it is lost.
+    pub(super) fn refuse(&mut self, id: u64, why: &str) {
+        let Some(member) = self.members.get(&id) else { return };
+        let (peer, why) = (member.connection.peer.clone(), why.to_owned());
+        let error = match member.connection.phase {
+            Phase::Connecting(_) => RdmaError::Address { address: peer, why },
+            Phase::Accepting(_) | Phase::Open => RdmaError::Lost { peer, why },
+        };
+        self.end(id, error, None);
+    }
+
+    /// Both ends are there.
+    fn opened(&mut self, id: u64) {
+        let Some(member) = self.members.get_mut(&id) else { return };
+        let connection = &mut member.connection;
+        match std::mem::replace(&mut connection.phase, Phase::Open) {
+            Phase::Connecting(reply) => {
+                // Nobody waits for it any more: its `Close` is on the way.
+                let _ = reply.send(Ok(()));
+            }
+            Phase::Accepting(listener) => {
+                let (peer, inbox) = (connection.peer.clone(), connection.inbox.clone());
+                match self.listeners.get(&listener) {
+                    Some(listener) => listener.backlog.push(Accepted { id, peer, inbox }),
+                    None => self.refuse(id, "nobody listens any more"),
+                }
+            }
+            Phase::Open => {}
+        }
+        self.look_after(id);
+    }
+
+    /// Those who have rung at a porch.
+    pub(super) fn welcome(&mut self, listener_id: u64) {
+        while self.visitors.len() < MAX_VISITORS {
+            let Some(listener) = self.listeners.get(&listener_id) else { return };
+            let Entrance::Porch(porch) = &listener.entrance else { return };
+            if listener.backlog.is_full() {
+                return;
+            }
+            match porch.accept() {
+                Ok(Some((door, peer))) => {
+                    let (listener, since) = (listener_id, Instant::now());
+                    self.visitors.push(Visitor { door, peer, listener, since });
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    let (address, why) = ("the listener".into(), error.to_string());
+                    listener.backlog.fail(RdmaError::Address { address, why });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Hears who a visitor is; gives it back if it has not said so yet.
+    pub(super) fn hear(&mut self, mut visitor: Visitor) -> Option<Visitor> {
+        let name = match visitor.door.hear_hello() {
+            Ok(Some(name)) => name,
+            Ok(None) => return Some(visitor),
+            // It went away, or is something else: nobody has to know.
+            Err(_) => return None,
+        };
+        let Visitor { door, peer, listener, .. } = visitor;
+        let (mut endpoint, own_name) = self.datagram_endpoint().ok()?;
+        endpoint.set_peer(&name).ok()?;
+        door.say_hello(&own_name).ok()?;
+        let id = self.next_id();
+        let newcomer = Newcomer { endpoint, door: Some(door), unsaid: None };
+        let member = self.join(id, newcomer, peer, Arc::default()).ok()?;
+        member.connection.phase = Phase::Accepting(listener);
+        self.opened(id);
+        None
+    }
+}

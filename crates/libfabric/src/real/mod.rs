@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Networks where libfabric is there.
+//!
+//! Read first: [`Network`], then `shared.rs` (one lock, one thread), `state.rs` (what programs ask
+//! for), `joining.rs` (how connections begin), `connection.rs` (operations and messages).
+
+mod connection;
+mod door;
+mod ffi;
+mod inbox;
+mod joining;
+mod message;
+mod progress;
+mod raw;
+mod shared;
+mod shm;
+mod state;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crosslane_host::{
+    Clock, DmaMemory, FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, PageSize, Rdma, RdmaConnection,
+    RdmaError, RdmaListener, RdmaRegion, RemoteAccess, RemoteMemory,
+};
+use crosslane_pcie::units::Picoseconds;
+use futures_channel::oneshot;
+use futures_util::future::{Either, select};
+
+use crate::{MachineClock, NetworkMemory, Provider, ProviderState};
+use connection::{Direction, Reply};
+use door::Kind;
+use inbox::{Backlog, Inbox};
+use raw::{Far, FiError, RawNetwork, Way};
+use shared::Running;
+use state::{Command, State};
+
+const fn way(provider: Provider) -> Way {
+    let (with_connections, hardware) = match provider {
+        Provider::Tcp => (true, false),
+        Provider::Verbs => (true, true),
+        Provider::Shm => (false, false),
+        Provider::Efa => (false, true),
+    };
+    Way { provider: provider.name(), with_connections, hardware }
+}
+
+/// What there is, and of the rest why not; in the order of [`Provider::ALL`].
+#[must_use]
+pub fn providers() -> Vec<ProviderState> {
+    let state = |provider| ProviderState { provider, usable: usable(provider) };
+    Provider::ALL.into_iter().map(state).collect()
+}
+
+fn usable(provider: Provider) -> Result<String, String> {
+    let version = raw::version();
+    match raw::probe(way(provider)) {
+        Ok(()) => Ok(match provider {
+            Provider::Verbs => format!("RDMA adapter, libfabric {version}"),
+            Provider::Efa => format!("EFA adapter, libfabric {version}; nobody has tested it"),
+            Provider::Shm => format!("programs of this machine, libfabric {version}"),
+            Provider::Tcp => format!("TCP sockets, libfabric {version}"),
+        }),
+        Err(FiError::NO_DATA) => Err(match provider {
+            Provider::Verbs if !has_rdma_device() => "no RDMA device".into(),
+            Provider::Efa => "no EFA device; nobody has tested it".into(),
+            _ => format!("libfabric {version} on this machine does not offer it"),
+        }),
+        Err(error) => Err(error.text()),
+    }
+}
+
+/// Whether the kernel knows of an RDMA adapter.
+fn has_rdma_device() -> bool {
+    let devices = std::fs::read_dir("/sys/class/infiniband");
+    devices.is_ok_and(|mut devices| devices.next().is_some())
+}
+
+/// A network on one provider of libfabric. Clones are the same; it ends with the last clone and
+/// the last of what was made from it.
+#[derive(Clone)]
+pub struct Network {
+    inner: Arc<NetworkInner>,
+}
+
+struct NetworkInner {
+    running: Arc<Running>,
+    provider: Provider,
+    name: String,
+    clock: MachineClock,
+}
+
+impl Network {
+    /// Opens a provider. Deadlines are in the time of `clock`.
+    ///
+    /// # Errors
+    /// [`RdmaError::Unusable`] where it is not there.
+    pub fn open(provider: Provider, clock: &MachineClock) -> Result<Self, RdmaError> {
+        let network = provider.to_string();
+        let unusable = |why: String| RdmaError::Unusable { network: network.clone(), why };
+        if provider == Provider::Shm {
+            shm::remove_stale_files();
+        }
+        let raw = RawNetwork::open(way(provider)).map_err(|error| {
+            // The probe knows the reason better, if there is one.
+            unusable(usable(provider).err().unwrap_or_else(|| error.text()))
+        })?;
+        let version = raw::version();
+        let name = match provider {
+            Provider::Verbs => format!("verbs on {} (libfabric {version})", raw.facts.domain),
+            provider => format!("{provider} (libfabric {version})"),
+        };
+        let door = match provider {
+            Provider::Tcp | Provider::Verbs => None,
+            Provider::Shm => Some(Kind::Local),
+            Provider::Efa => Some(Kind::Tcp),
+        };
+        let last_id = Arc::new(AtomicU64::new(0));
+        let state = State::new(raw, door, last_id.clone());
+        let running = Arc::new(Running::start(state, last_id).map_err(unusable)?);
+        let inner = NetworkInner { running, provider, name, clock: clock.clone() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Its provider.
+    #[must_use]
+    pub fn provider(&self) -> Provider {
+        self.inner.provider
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, RdmaError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.running.submit(command(reply));
+        answer.await.unwrap_or_else(|_| Err(self.has_ended()))
+    }
+
+    fn has_ended(&self) -> RdmaError {
+        RdmaError::Unusable { network: self.inner.name.clone(), why: "it has ended".into() }
+    }
+
+    /// The socket addresses that an address stands for.
+    async fn resolve(&self, address: &str) -> Result<Vec<SocketAddr>, RdmaError> {
+        let failed =
+            |why: &str| RdmaError::Address { address: address.to_owned(), why: why.to_owned() };
+        let found = match address.parse() {
+            Ok(one) => vec![one],
+            Err(_) if address.rsplit_once(':').is_none() => {
+                return Err(failed("no port: it has to be like 127.0.0.1:7471"));
+            }
+            Err(_) => look_up(address).await.map_err(|why| failed(&why))?,
+        };
+        if self.provider() == Provider::Shm && !found.iter().all(|at| at.ip().is_loopback()) {
+            return Err(failed("shm reaches only this machine: 127.0.0.1 and a port"));
+        }
+        Ok(found)
+    }
+}
+
+/// Asks the resolver, which may take its time, in a thread of its own.
+async fn look_up(address: &str) -> Result<Vec<SocketAddr>, String> {
+    let (reply, answer) = oneshot::channel();
+    let address = address.to_owned();
+    let resolver = std::thread::Builder::new().name("crosslane-resolver".into());
+    let started = resolver.spawn(move || {
+        let found = address.to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        let _ = reply.send(found.map_err(|error| error.to_string()));
+    });
+    started.map_err(|error| error.to_string())?;
+    let found = answer.await.unwrap_or_else(|_| Err("the resolver has ended".into()))?;
+    if found.is_empty() { Err("no address has this name".into()) } else { Ok(found) }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Network({})", self.inner.name)
+    }
+}
+
+impl Rdma for Network {
+    type Memory = NetworkMemory;
+    type Region = Region;
+    type Connection = Connection;
+    type Listener = Listener;
+
+    fn name(&self) -> String {
+        self.inner.name.clone()
+    }
+
+    /// Only adapters do that.
+    fn is_zero_copy(&self) -> bool {
+        way(self.provider()).hardware
+    }
+
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<NetworkMemory, RdmaError> {
+        NetworkMemory::new(bytes, pages)
+    }
+
+    async fn register(
+        &self,
+        memory: &NetworkMemory,
+        access: RemoteAccess,
+    ) -> Result<Region, RdmaError> {
+        let running = self.inner.running.clone();
+        let registered = Registered { id: running.next_id(), running };
+        let remote = self.ask(|reply| Command::Register {
+            id: registered.id,
+            mapping: memory.mapping().clone(),
+            bytes: memory.size_bytes(),
+            access,
+            reply,
+        });
+        let remote = remote.await?;
+        let memory = memory.clone();
+        Ok(Region { inner: Arc::new(RegionInner { registered, memory, remote }) })
+    }
+
+    async fn listen(&self, address: &str) -> Result<Listener, RdmaError> {
+        let all = self.resolve(address).await?;
+        let running = self.inner.running.clone();
+        let listening = Listening { id: running.next_id(), running };
+        let backlog = Arc::new(Backlog::default());
+        let listened = self.ask(|reply| Command::Listen {
+            id: listening.id,
+            at: all[0],
+            backlog: backlog.clone(),
+            reply,
+        });
+        let at = listened.await.map_err(|error| in_words_of(address, error))?;
+        Ok(Listener { listening, backlog, address: at.to_string() })
+    }
+
+    async fn connect(&self, address: &str, deadline: Picoseconds) -> Result<Connection, RdmaError> {
+        let connected = async {
+            let mut last = None;
+            for to in self.resolve(address).await? {
+                let (running, inbox) = (self.inner.running.clone(), Arc::new(Inbox::default()));
+                let open = Arc::new(Open { id: running.next_id(), running });
+                let (id, peer) = (open.id, address.to_owned());
+                let of_state = inbox.clone();
+                let connected =
+                    self.ask(|reply| Command::Connect { id, to, peer, inbox: of_state, reply });
+                match connected.await {
+                    Ok(()) => return Ok(Connection { open, inbox, peer: address.into() }),
+                    Err(error) => last = Some(in_words_of(address, error)),
+                }
+            }
+            Err(last.unwrap_or_else(|| self.has_ended()))
+        };
+        let connected = pin!(connected);
+        let deadline = pin!(self.inner.clock.sleep_until(deadline));
+        match select(connected, deadline).await {
+            Either::Left((connected, _)) => connected,
+            Either::Right(_) => {
+                Err(RdmaError::Deadline { what: format!("connecting to {address}") })
+            }
+        }
+    }
+}
+
+/// An address as the program has named it.
+fn in_words_of(address: &str, error: RdmaError) -> RdmaError {
+    match error {
+        RdmaError::Address { why, .. } => RdmaError::Address { address: address.to_owned(), why },
+        error => error,
+    }
+}
+
+/// A registration; it ends with this.
+struct Registered {
+    id: u64,
+    running: Arc<Running>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.running.submit(Command::Unregister { id: self.id });
+    }
+}
+
+/// Memory that is registered with a [`Network`].
+#[derive(Clone)]
+pub struct Region {
+    inner: Arc<RegionInner>,
+}
+
+struct RegionInner {
+    // It ends before the memory goes.
+    registered: Registered,
+    memory: NetworkMemory,
+    remote: RemoteMemory,
+}
+
+impl RdmaRegion for Region {
+    type Memory = NetworkMemory;
+
+    fn memory(&self) -> &NetworkMemory {
+        &self.inner.memory
+    }
+
+    fn remote(&self) -> RemoteMemory {
+        self.inner.remote
+    }
+}
+
+impl fmt::Debug for Region {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The key is what lets others in.
+        write!(f, "Region({:?})", self.inner.memory)
+    }
+}
+
+/// Waits at an address; it ends with this.
+struct Listening {
+    id: u64,
+    running: Arc<Running>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.running.submit(Command::Unlisten { id: self.id });
+    }
+}
+
+/// Takes connections of a [`Network`].
+pub struct Listener {
+    listening: Listening,
+    backlog: Arc<Backlog>,
+    address: String,
+}
+
+impl RdmaListener for Listener {
+    type Connection = Connection;
+
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    async fn accept(&self) -> Result<Connection, RdmaError> {
+        let accepted = poll_fn(|context| self.backlog.poll(context)).await?;
+        let open = Open { id: accepted.id, running: self.listening.running.clone() };
+        let (inbox, peer) = (accepted.inbox, accepted.peer.into());
+        Ok(Connection { open: Arc::new(open), inbox, peer })
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Listener({})", self.address)
+    }
+}
+
+/// An open connection; it is closed with this.
+struct Open {
+    id: u64,
+    running: Arc<Running>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.running.submit(Command::Close { connection: self.id, reply: None });
+    }
+}
+
+/// A connection of a [`Network`].
+#[derive(Clone)]
+pub struct Connection {
+    open: Arc<Open>,
+    inbox: Arc<Inbox>,
+    peer: Arc<str>,
+}
+
+impl Connection {
+    fn lost(&self) -> RdmaError {
+        self.inbox.lost().unwrap_or_else(|| RdmaError::Lost {
+            peer: self.peer.to_string(),
+            why: "the network has ended".into(),
+        })
+    }
+
+    async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, RdmaError> {
+        let (reply, answer) = oneshot::channel();
+        self.open.running.submit(command(reply));
+        answer.await.unwrap_or_else(|_| Err(self.lost()))
+    }
+
+    async fn transfer(
+        &self,
+        direction: Direction,
+        near: &NearEnd<Region>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        let near_bytes = near.region.inner.memory.size_bytes();
+        let beyond = |what, offset_bytes, size_bytes| RdmaError::BeyondMemory {
+            what,
+            offset_bytes,
+            bytes,
+            size_bytes,
+        };
+        if near.offset_bytes.checked_add(bytes).is_none_or(|end| end > near_bytes) {
+            return Err(beyond("the near", near.offset_bytes, near_bytes));
+        }
+        if !far.memory.holds(far.offset_bytes, bytes) {
+            return Err(beyond("the far", far.offset_bytes, far.memory.bytes));
+        }
+        if let Some(lost) = self.inbox.lost() {
+            return Err(lost);
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let address = far.memory.address + far.offset_bytes;
+        self.ask(|reply| Command::Transfer {
+            connection: self.open.id,
+            direction,
+            region: near.region.inner.registered.id,
+            near_offset: near.offset_bytes,
+            far: Far { address, key: far.memory.key },
+            bytes,
+            reply,
+        })
+        .await
+    }
+}
+
+impl RdmaConnection for Connection {
+    type Region = Region;
+
+    fn peer(&self) -> String {
+        self.peer.to_string()
+    }
+
+    async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
+        let (bytes, most) = (message.len(), MAX_RDMA_MESSAGE_BYTES);
+        if bytes > most {
+            return Err(RdmaError::LongMessage { bytes, most });
+        }
+        let (connection, message) = (self.open.id, message.to_vec());
+        self.ask(|reply| Command::Send { connection, message, reply }).await
+    }
+
+    async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
+        let (message, is_time) = poll_fn(|context| self.inbox.poll(context)).await?;
+        if is_time {
+            self.open.running.submit(Command::Taken { connection: self.open.id });
+        }
+        Ok(message)
+    }
+
+    async fn read(&self, near: &NearEnd<Region>, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
+        self.transfer(Direction::Read, near, far, bytes).await
+    }
+
+    async fn write(
+        &self,
+        near: &NearEnd<Region>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        self.transfer(Direction::Write, near, far, bytes).await
+    }
+
+    async fn close(&self) {
+        let (reply, answer) = oneshot::channel();
+        self.open.running.submit(Command::Close { connection: self.open.id, reply: Some(reply) });
+        // A network that has ended has no connections.
+        let _ = answer.await;
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Connection({})", self.peer)
+    }
+}

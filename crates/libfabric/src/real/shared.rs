@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The state behind its lock, and the thread that waits for what happens.
+//!
+//! A program's request is done at once by its own thread if the lock is free; else it is left for
+//! the thread of the network. So nobody who polls a future waits while that thread copies.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use rustix::time::Timespec;
+
+use super::raw::borrow_fd;
+use super::state::{Command, State};
+
+pub struct Shared {
+    state: Mutex<State>,
+    commands: Mutex<VecDeque<Command>>,
+    wake: OwnedFd,
+    has_ended: AtomicBool,
+}
+
+/// A network with its thread, which ends with the last one who has this.
+pub struct Running {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    pub last_id: Arc<AtomicU64>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Running {
+    pub fn start(state: State, last_id: Arc<AtomicU64>) -> Result<Self, String> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            commands: Mutex::default(),
+            wake: wake.map_err(|error| error.to_string())?,
+            has_ended: AtomicBool::new(false),
+        });
+        let of_thread = shared.clone();
+        let thread = thread::Builder::new().name("crosslane-rdma".into());
+        let thread = thread.spawn(move || of_thread.run()).map_err(|error| error.to_string())?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)), last_id })
+    }
+
+    pub fn next_id(&self) -> u64 {
+        self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Has something done, now or soon.
+    pub fn submit(&self, command: Command) {
+        self.shared.submit(command);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.has_ended.store(true, Ordering::Release);
+        self.shared.wake();
+        let thread = lock(&self.thread).take();
+        if let Some(thread) = thread {
+            // The last one may go in the thread itself, with a waker that had it.
+            if thread.thread().id() != thread::current().id() {
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn wake(&self) {
+        // A counter that is full has woken already.
+        let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn submit(&self, command: Command) {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                lock(&self.commands).push_back(command);
+                self.wake();
+                return;
+            }
+        };
+        self.run_commands(&mut state);
+        // What happens to connections that are there already the thread sees by itself.
+        let is_seen = matches!(
+            command,
+            Command::Transfer { .. } | Command::Send { .. } | Command::Taken { .. }
+        );
+        state.execute(command);
+        let must_look = !is_seen || state.patience().is_some();
+        drop(state);
+        if must_look || !lock(&self.commands).is_empty() {
+            self.wake();
+        }
+    }
+
+    /// In the order in which they came.
+    fn run_commands(&self, state: &mut State) {
+        loop {
+            // The lock is not held while it is done: others may leave something meanwhile.
+            let command = lock(&self.commands).pop_front();
+            match command {
+                Some(command) => state.execute(command),
+                None => return,
+            }
+        }
+    }
+
+    fn run(&self) {
+        while !self.has_ended.load(Ordering::Acquire) {
+            let mut state = lock(&self.state);
+            self.run_commands(&mut state);
+            let may_wait = state.pass();
+            let descriptors = state.descriptors();
+            let patience = state.patience();
+            drop(state);
+            let patience = if may_wait { patience } else { Some(Duration::ZERO) };
+            self.wait(&descriptors, patience);
+        }
+    }
+
+    fn wait(&self, descriptors: &[(RawFd, PollFlags)], patience: Option<Duration>) {
+        let own = (self.wake.as_fd().as_raw_fd(), PollFlags::IN);
+        let all = std::iter::once(&own).chain(descriptors);
+        let mut polled: Vec<PollFd<'_>> =
+            all.map(|(fd, flags)| PollFd::from_borrowed_fd(borrow_fd(*fd), *flags)).collect();
+        let timeout = patience.map(|patience| Timespec {
+            tv_sec: patience.as_secs().cast_signed(),
+            tv_nsec: patience.subsec_nanos().into(),
+        });
+        // Whatever it says, the next pass looks everywhere.
+        let _ = poll(&mut polled, timeout.as_ref());
+        if polled[0].revents().contains(PollFlags::IN) {
+            let _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        }
+    }
+}
