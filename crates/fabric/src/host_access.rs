@@ -27,6 +27,17 @@ pub const MAX_HOST_ACCESSES: usize = 1 << 16;
 /// Bytes of stores that may wait for one core: a bound on memory.
 pub const MAX_HOST_STORE_BYTES: usize = 1 << 28;
 
+/// How a fabric went on for host code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostRun {
+    /// Something has happened for it.
+    Happened,
+    /// Not yet.
+    More,
+    /// Nothing will, unless host code does something.
+    NothingLeft,
+}
+
 /// What has happened for host code; `token` is the caller's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
@@ -536,7 +547,21 @@ impl Fabric {
     /// Works off events until there is something for host code; false when no event is left.
     /// Time-outs of devices count only when nothing else is left.
     pub fn run_until_host_event(&mut self) -> bool {
-        while self.host.ready.is_empty() {
+        loop {
+            match self.run_some_for_host(u32::MAX) {
+                HostRun::Happened => return true,
+                HostRun::NothingLeft => return false,
+                HostRun::More => {}
+            }
+        }
+    }
+
+    /// The same, of at most so many events: for a lab that runs beside real time.
+    pub fn run_some_for_host(&mut self, most_events: u32) -> HostRun {
+        for _ in 0..most_events {
+            if !self.host.ready.is_empty() {
+                return HostRun::Happened;
+            }
             let due_ps = self.host.next_ps;
             if self.events.work() == 0 && due_ps == NEVER_PS {
                 self.forget_idle_timeouts();
@@ -547,10 +572,10 @@ impl Fabric {
                     self.events.advance_to(due_ps);
                     self.host.ripen(due_ps);
                 }
-                _ => return false,
+                _ => return HostRun::NothingLeft,
             }
         }
-        true
+        if self.host.ready.is_empty() { HostRun::More } else { HostRun::Happened }
     }
 
     /// Looks for loads that timed out, of cores that wait for none, do not move the clock.

@@ -51,7 +51,7 @@ pub use fabric::{Fabric, RunEnd};
 pub use flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
 pub use flow_state::{FlowError, MAX_STORE_BYTES};
 pub use host_access::{
-    COMPLETION_TIMEOUT, HostAccessError, HostEvent, LoadError, MAX_HOST_ACCESSES,
+    COMPLETION_TIMEOUT, HostAccessError, HostEvent, HostRun, LoadError, MAX_HOST_ACCESSES,
     MAX_HOST_STORE_BYTES, Region, StoreRun,
 };
 pub use injection::{Injected, MAX_INJECTED, Moment, TlpFault};

@@ -22,6 +22,9 @@
 //! ```
 
 mod bus;
+mod free;
+#[cfg(test)]
+mod free_tests;
 mod interrupts;
 mod memory;
 mod pages;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use crosslane_fabric::{Fabric, HostEvent, NodeId, RunEnd};
+use crosslane_fabric::{Fabric, HostEvent, HostRun, NodeId, RunEnd};
 use crosslane_pcie::units::Picoseconds;
 
 use super::interrupts::Interrupts;
@@ -258,6 +258,22 @@ impl State {
             Progress::Limit(now)
         };
         (progress, wakers)
+    }
+
+    /// The same without a limit, of at most so many events of the fabric.
+    pub fn advance_some(&mut self, most_events: u32) -> (HostRun, Vec<Waker>) {
+        let went = self.fabric.run_some_for_host(most_events);
+        let mut events = std::mem::take(&mut self.events);
+        self.fabric.take_host_events(&mut events);
+        let mut wakers = Vec::new();
+        for event in events.drain(..) {
+            self.dispatch(event, &mut wakers);
+        }
+        self.events = events;
+        if went == HostRun::Happened {
+            self.last_event = self.fabric.now();
+        }
+        (went, wakers)
     }
 
     /// Whether nothing would happen for host code beyond the time limit either.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::shared::Shared;
@@ -31,6 +31,8 @@ struct Queue {
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     queue: Mutex<Queue>,
+    /// For who runs free and has nothing else to do.
+    pushed: Condvar,
 }
 
 impl Ready {
@@ -42,7 +44,16 @@ impl Ready {
         let mut queue = self.lock();
         if queue.queued.insert(id) {
             queue.order.push_back(id);
+            drop(queue);
+            self.pushed.notify_one();
         }
+    }
+
+    /// Waits, asleep, until a task is ready: another thread has to wake one.
+    pub fn wait(&self) {
+        let queue = self.lock();
+        let ready = self.pushed.wait_while(queue, |queue| queue.order.is_empty());
+        drop(ready);
     }
 
     pub fn pop(&self) -> Option<TaskId> {
