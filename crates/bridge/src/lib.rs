@@ -21,6 +21,7 @@ mod deadline;
 mod error;
 mod flow;
 mod key;
+pub mod local;
 pub mod messages;
 mod policy;
 mod report;

@@ -57,6 +57,8 @@ pub struct CardMemoryParameters {
     pub axi_clock: Picoseconds,
     /// Longest burst on AXI, beats, a power of two from 1 to 256. It is never longer than 4 KiB.
     pub burst_beats: u32,
+    /// Bytes that C2H reads ahead at most, a power of two from a burst to 1 MiB.
+    pub read_ahead_bytes: u32,
     /// From a read on AXI to its first data, beside the transfers of the DRAM, up to 1 s.
     pub read_latency: Picoseconds,
     /// From the last beat of a write to its confirmation, up to 1 s.
@@ -83,6 +85,8 @@ impl CardMemoryParameters {
         power_of_two("axi_bytes", u64::from(self.axi_bytes), 1, 128)?;
         within("axi_clock (ps)", self.axi_clock.0, 1, US)?;
         power_of_two("burst_beats", u64::from(self.burst_beats), 1, 256)?;
+        let (least, most) = (u64::from(self.burst_bytes()), 1 << 20);
+        power_of_two("read_ahead_bytes", u64::from(self.read_ahead_bytes), least, most)?;
         within("read_latency (ps)", self.read_latency.0, 0, SECOND)?;
         within("write_latency (ps)", self.write_latency.0, 0, SECOND)?;
         if let Copying::InTurn { turnaround_clocks } = self.copying {
@@ -303,6 +307,7 @@ mod tests {
             axi_bytes: 32,
             axi_clock: Picoseconds::from_ns(10),
             burst_beats: 16,
+            read_ahead_bytes: 8192,
             read_latency: Picoseconds::from_ns(100),
             write_latency: Picoseconds::from_ns(60),
             copying: Copying::Overlapped,

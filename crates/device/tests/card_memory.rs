@@ -30,6 +30,7 @@ fn with_memory(copying: Copying) -> EngineParameters {
         axi_bytes: 32,
         axi_clock: ns(10),
         burst_beats: 16,
+        read_ahead_bytes: 8192,
         read_latency: ns(100),
         write_latency: ns(60),
         copying,

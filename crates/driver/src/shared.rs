@@ -182,7 +182,7 @@ impl<B: Bus> OpenChannel<B> {
             return Err(DriverError::Refused { place, problem: "it is open already".to_owned() });
         }
         let mut vector = None;
-        if options.notification == Notification::Interrupt {
+        if options.notification != Notification::Poll {
             let Some(free) = given.vectors.iter().position(|&taken| !taken) else {
                 let problem = format!("all {} interrupt vectors are in use", given.vectors.len());
                 return Err(DriverError::Refused { place, problem });

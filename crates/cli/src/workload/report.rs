@@ -79,7 +79,7 @@ fn job_words(outcome: &WorkloadOutcome) -> String {
     };
     let notification = match options.notification {
         Notification::Poll => "polled",
-        Notification::Interrupt => "with interrupts",
+        Notification::Interrupt | Notification::InterruptOnly => "with interrupts",
     };
     format!("{descriptors}, {notification}")
 }

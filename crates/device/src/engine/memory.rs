@@ -12,9 +12,6 @@ use super::Engine;
 use super::channel::{Current, Descriptor, Fault, Kind, Reading};
 use crate::card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
 
-/// What C2H reads ahead at most, bytes.
-const AHEAD_BYTES: usize = 8192;
-
 /// Where the data of a descriptor go that has been taken up.
 struct Place {
     /// Card address of the next byte to be written.
@@ -296,7 +293,8 @@ impl Board {
                 }
                 None => {
                     let bytes = left.min(self.memory.to_burst_end(address));
-                    (bytes, self.ahead.data.len() + bytes as usize <= AHEAD_BYTES)
+                    let most = self.memory.parameters.read_ahead_bytes as usize;
+                    (bytes, self.ahead.data.len() + bytes as usize <= most)
                 }
             };
             if !has_room || self.ahead.failed_ps.is_some() {
@@ -452,7 +450,8 @@ impl Engine {
         let Some(board) = &mut self.board else { return false };
         let channel = &mut self.channels[index];
         // What is not confirmed is held in buffers, as large as those that are read into.
-        let has_room = channel.unread_bytes as usize + bytes as usize <= AHEAD_BYTES;
+        let most = board.memory.parameters.read_ahead_bytes;
+        let has_room = channel.unread_bytes + bytes <= most;
         if !channel.is_running()
             || board.copies.confirmed.has_failed
             || !has_room
@@ -529,6 +528,7 @@ mod tests {
             axi_bytes: 32,
             axi_clock: Picoseconds(10_000),
             burst_beats: 16,
+            read_ahead_bytes: 8192,
             read_latency: Picoseconds(100_000),
             write_latency: Picoseconds(60_000),
             copying,

@@ -45,7 +45,7 @@ impl<B: Bus> Channel<B> {
         let mut watch = Watch::default();
         loop {
             self.finish_what_was_begun().await;
-            self.reap();
+            self.reap_unasked();
             if let Some(known) = self.known(ticket) {
                 return known;
             }
@@ -132,7 +132,7 @@ impl<B: Bus> Channel<B> {
     async fn sleep(&self, until: Picoseconds) -> Result<(), BusError> {
         let bus = self.device.bus();
         match (self.options.notification, self.slot.vector) {
-            (Notification::Interrupt, Some(vector)) => {
+            (Notification::Interrupt | Notification::InterruptOnly, Some(vector)) => {
                 let function = self.device.function().id;
                 bus.wait_interrupt(function, vector, until).await?;
             }
@@ -160,6 +160,13 @@ impl<B: Bus> Channel<B> {
         }
         self.seen = report.sequence;
         self.take_in(report);
+    }
+
+    /// The same where nothing says that there is something new.
+    pub(super) fn reap_unasked(&mut self) {
+        if self.options.notification != Notification::InterruptOnly {
+            self.reap();
+        }
     }
 
     /// Takes in what a channel that a link has failed says of itself: of writes it knows only that

@@ -116,7 +116,19 @@ impl<B: Bus> Channel<B> {
     /// already, of the wrong kind, a level that the channel cannot promise), a batch larger than
     /// the ring or table, or a channel that has stopped.
     pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>, DriverError> {
-        self.post_batch(transfers).await
+        self.post_batch(transfers, true).await
+    }
+
+    /// The same without interrupts: a channel that sleeps until one learns of these transfers with
+    /// the next that has one, which is to be posted behind them.
+    ///
+    /// # Errors
+    /// As [`post`](Self::post).
+    pub async fn post_unreported(
+        &mut self,
+        transfers: &[Transfer<B>],
+    ) -> Result<Vec<Ticket>, DriverError> {
+        self.post_batch(transfers, false).await
     }
 
     /// Waits until a transfer is complete, has failed, or its deadline has passed. A deadline,

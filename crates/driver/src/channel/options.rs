@@ -39,8 +39,12 @@ pub enum DescriptorSource {
 pub enum Notification {
     /// It polls the status block in its memory.
     Poll,
-    /// It sleeps until an interrupt.
+    /// It sleeps until an interrupt; what is complete by the time of a post or a wait is known
+    /// without one.
     Interrupt,
+    /// It sleeps until an interrupt and looks at nothing before: as software that waits once for
+    /// each report.
+    InterruptOnly,
 }
 
 impl fmt::Display for ChannelKind {

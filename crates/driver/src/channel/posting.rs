@@ -31,9 +31,10 @@ impl<B: Bus> Channel<B> {
     pub(super) async fn post_batch(
         &mut self,
         transfers: &[Transfer<B>],
+        is_reported: bool,
     ) -> Result<Vec<Ticket>, DriverError> {
         self.finish_what_was_begun().await;
-        self.reap();
+        self.reap_unasked();
         self.check_running()?;
         if transfers.is_empty() {
             return Ok(Vec::new());
@@ -52,7 +53,7 @@ impl<B: Bus> Channel<B> {
         }
         self.wait_for_room(needed).await?;
         self.apply_connection(connection.as_ref()).await?;
-        let mut head = self.build(&batch);
+        let mut head = self.build(&batch, is_reported);
         let count = head.len();
         let tail = head.split_off(self.head_length(count));
         self.descriptors.write(&self.device, self.posted, &head).await?;
@@ -287,9 +288,10 @@ impl<B: Bus> Channel<B> {
         self.check_recovered()
     }
 
-    /// The descriptors of a batch: only the last of each transfer is reported.
-    fn build(&self, batch: &[Ready<B>]) -> Vec<Descriptor> {
-        let by_interrupt = self.options.notification == Notification::Interrupt;
+    /// The descriptors of a batch: only the last of each transfer is reported, by an interrupt where
+    /// that is wanted.
+    fn build(&self, batch: &[Ready<B>], is_reported: bool) -> Vec<Descriptor> {
+        let by_interrupt = is_reported && self.options.notification != Notification::Poll;
         let mut descriptors = Vec::new();
         for ready in batch {
             let await_credit = ready.transfer.level == CompletionLevel::Acknowledged;

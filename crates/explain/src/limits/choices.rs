@@ -161,7 +161,7 @@ impl WorkloadRun {
             })
         };
         let mut levers = Vec::new();
-        if options.notification == Notification::Interrupt {
+        if options.notification != Notification::Poll {
             let words = format!("interrupts, by which {host} learns of completions");
             levers.push(choose(LimitKind::Notification, words, "polling", |options| {
                 options.notification = Notification::Poll;

@@ -6,11 +6,12 @@ use crosslane_device::{CardMemoryParameters, Copying, DramParameters, ParameterE
 use super::table::Table;
 use crate::error::LabError;
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 17] = [
     "memory_bytes",
     "axi_bytes",
     "axi_clock_ns",
     "burst_beats",
+    "read_ahead_bytes",
     "read_latency_ns",
     "write_latency_ns",
     "copying",
@@ -27,6 +28,9 @@ const KEYS: [&str; 16] = [
 
 /// Channels of a memory: more than any card has.
 const CHANNELS: std::ops::RangeInclusive<u64> = 1..=16;
+
+/// What this project's gateware reads ahead: where a lab does not say it.
+const READ_AHEAD_BYTES: u32 = 8192;
 
 /// How a copier works that reads a burst and then writes it.
 const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 0 };
@@ -53,6 +57,10 @@ pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>, Lab
         axi_bytes: number("axi_bytes")?,
         axi_clock: table.ns("axi_clock_ns")?,
         burst_beats: number("burst_beats")?,
+        read_ahead_bytes: match table.optional_whole("read_ahead_bytes", 1..=1 << 20)? {
+            Some(bytes) => bytes as u32,
+            None => READ_AHEAD_BYTES,
+        },
         read_latency: table.ns("read_latency_ns")?,
         write_latency: table.ns("write_latency_ns")?,
         copying,
