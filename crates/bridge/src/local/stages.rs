@@ -291,6 +291,8 @@ pub(super) struct Drainer<'a, B: Bus> {
     bus: B,
     buffer_bytes: u64,
     full: UnboundedReceiver<Piece<B>>,
+    /// The piece that is being drained.
+    current: Option<Piece<B>>,
     free: UnboundedSender<usize>,
     /// From the beginning on.
     drained_bytes: u64,
@@ -301,30 +303,34 @@ impl<B: Bus> Drainer<'_, B> {
     /// Until nothing more comes.
     pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
         while let Some(piece) = self.full.next().await {
+            self.current = Some(piece);
             if self.sink.is_some() {
                 check_deadline(&self.bus, deadline, Stage::CopyOut)?;
             }
-            self.drain(piece).await?;
+            self.drain().await?;
         }
         Ok(())
     }
 
     /// What the controller has moved, and nobody has drained.
     pub async fn rest(&mut self) -> Result<(), Failure> {
-        while let Ok(piece) = self.full.try_recv() {
-            self.drain(piece).await?;
+        loop {
+            self.drain().await?;
+            let Ok(piece) = self.full.try_recv() else { return Ok(()) };
+            self.current = Some(piece);
         }
-        Ok(())
     }
 
-    async fn drain(&mut self, piece: Piece<B>) -> Result<(), Failure> {
-        let Piece { offset_bytes, bytes, slot, .. } = piece;
+    /// Drains the current piece. Where this is dropped on the way the piece stays.
+    async fn drain(&mut self) -> Result<(), Failure> {
+        let Some(Piece { offset_bytes, bytes, slot, .. }) = self.current else { return Ok(()) };
         if let Some((data, ring, device)) = &mut self.sink {
             let into = &mut data[offset_bytes as usize..(offset_bytes + bytes) as usize];
             let read = ring.read(slot as u64 * self.buffer_bytes, into);
             read.map_err(|error| (Stage::CopyOut, error.into()))?;
             self.copying = self.copying + copy_time(device, bytes).await;
         }
+        self.current = None;
         self.drained_bytes += bytes;
         // A feeder that has handed all on wants none back.
         let _ = self.free.unbounded_send(slot);
@@ -414,6 +420,7 @@ impl<'a, B: Bus> Side<'a, B> {
                 bus,
                 buffer_bytes,
                 full,
+                current: None,
                 free: give_free,
                 drained_bytes: 0,
                 copying,

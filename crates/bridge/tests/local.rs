@@ -1,0 +1,477 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Local transfers in labs: all ways, any sizes, what fails, what is given up, and how long it
+//! takes in simulated time.
+
+use std::future::Future;
+use std::pin::pin;
+
+use crosslane_bridge::local::{
+    Cores, Handling, HostSink, HostSource, Job, LocalDma, LocalError, LocalFault, LocalOptions,
+    Moved, Stage,
+};
+use crosslane_driver::{Buffer, Device, Notification, TransferFault};
+use crosslane_host::{Bus, PageSize};
+use crosslane_lab::{LabBus, Simulation, open};
+use crosslane_pcie::units::{HostId, Picoseconds};
+use futures_util::future::{Either, select};
+
+const NEVER: Picoseconds = Picoseconds::NEVER;
+const MIB: usize = 1 << 20;
+
+const fn us(us: u64) -> Picoseconds {
+    Picoseconds::from_ns(us * 1_000)
+}
+
+/// The host that has the card, and the card.
+const fn names(lab: &str) -> (&str, &str) {
+    if lab.as_bytes()[0] == b'k' { ("host0", "kc705") } else { ("fpga-node", "pac") }
+}
+
+fn simulation(lab: &str) -> Simulation {
+    let simulation = Simulation::new(open(lab).unwrap().build_engines(1).unwrap());
+    simulation.set_time_limit(Some(us(10_000_000)));
+    simulation
+}
+
+fn host(simulation: &Simulation, lab: &str) -> HostId {
+    simulation.hosts().iter().find(|host| host.name == names(lab).0).unwrap().id
+}
+
+/// Runs a test with the card of a lab; afterwards nothing of it is left.
+fn on<T, F: Future<Output = T>>(lab: &str, test: impl FnOnce(Device<LabBus>) -> F) -> T {
+    let simulation = simulation(lab);
+    let host = host(&simulation, lab);
+    let bus = simulation.bus(host);
+    let result = simulation
+        .run("test", async {
+            let device = Device::open_by_name(bus, names(lab).1).await.unwrap();
+            test(device).await
+        })
+        .unwrap();
+    let left = simulation.memory_in_use(host);
+    assert_eq!((left.bytes, left.pinned_for), (0, Vec::new()), "{lab}");
+    result
+}
+
+fn data(seed: u64, bytes: usize) -> Vec<u8> {
+    let word = |n: u64| (n + seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    (0..bytes as u64).map(|n| word(n) as u8).collect()
+}
+
+fn small() -> LocalOptions {
+    LocalOptions { buffer_bytes: 16 << 10, ..LocalOptions::default() }
+}
+
+async fn put(dma: &mut LocalDma<LabBus>, from: &[u8], to: u64) -> Moved {
+    dma.transfer(Job::HostToCard { from: HostSource::Copied(from), to }, NEVER).await.unwrap()
+}
+
+async fn get(dma: &mut LocalDma<LabBus>, from: u64, bytes: usize) -> Vec<u8> {
+    let mut back = vec![0x5a; bytes];
+    let job = Job::CardToHost { from, to: HostSink::Copied(&mut back) };
+    let moved = dma.transfer(job, NEVER).await.unwrap();
+    assert_eq!(moved.bytes, bytes as u64);
+    back
+}
+
+async fn registered(device: &Device<LabBus>, bytes: usize, pages: PageSize) -> Buffer<LabBus> {
+    device.buffer(bytes as u64, pages).await.unwrap()
+}
+
+fn contents(buffer: &Buffer<LabBus>, start: usize, bytes: usize) -> Vec<u8> {
+    let mut into = vec![0; bytes];
+    buffer.read(start as u64, &mut into).unwrap();
+    into
+}
+
+/// Any size, at any address, copied and not, there and back, through the card, and within it.
+#[test]
+fn every_byte_arrives_on_every_way() {
+    for lab in ["kc705", "kc705:crosslane", "sbdt", "sbdt:crosslane"] {
+        on(lab, async |device| {
+            let mut dma = LocalDma::new(&device, small()).unwrap();
+            let cases = [(1, 0), (3, 4095), (16 << 10, 64), (100_001, 12_345), (400_003, 1 << 20)];
+            for (number, (bytes, card)) in cases.into_iter().enumerate() {
+                let sent = data(number as u64, bytes);
+                let moved = put(&mut dma, &sent, card).await;
+                let transmit = moved.transmit.unwrap();
+                let pieces = bytes.div_ceil(16 << 10) as u64;
+                assert_eq!((transmit.bytes, transmit.pieces), (bytes as u64, pieces));
+                assert_eq!((transmit.handling, moved.receive), (Handling::Copied, None));
+                assert!(get(&mut dma, card, bytes).await == sent, "{lab}: {bytes} B at {card}");
+
+                let to = (1 << 25) + 7 + card;
+                let job = Job::CardToCard { from: card, to, bytes: bytes as u64 };
+                let moved = dma.transfer(job, NEVER).await.unwrap();
+                assert_eq!(moved.receive.unwrap().handling, Handling::OnCard);
+                assert!(get(&mut dma, to, bytes).await == sent, "{lab}: {bytes} B to {to}");
+
+                // In the caller's own memory, from and to the middle of it.
+                let source = registered(&device, bytes + 100, PageSize::Small).await;
+                source.write(33, &sent).unwrap();
+                let sink = registered(&device, bytes + 100, PageSize::Small).await;
+                let part = 33..33 + bytes as u64;
+                let from = HostSource::Registered(&source, part.clone());
+                let card = (1 << 26) + card;
+                let moved = dma.transfer(Job::HostToCard { from, to: card }, NEVER).await.unwrap();
+                assert_eq!(moved.transmit.unwrap().handling, Handling::ZeroCopy);
+                assert_eq!(moved.transmit.unwrap().copying, Picoseconds::ZERO);
+                let to = HostSink::Registered(&sink, part.clone());
+                dma.transfer(Job::CardToHost { from: card, to }, NEVER).await.unwrap();
+                let back = contents(&sink, 0, bytes + 100);
+                assert!(back[33..33 + bytes] == sent, "{lab}: {bytes} B, zero-copy");
+                assert!(back[..33] == [0; 33] && back[33 + bytes..] == [0; 67]);
+                source.unregister().await.unwrap();
+                sink.unregister().await.unwrap();
+            }
+            dma.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn data_pass_through_the_card_copied_or_not() {
+    for lab in ["kc705", "kc705:crosslane", "sbdt", "sbdt:crosslane"] {
+        on(lab, async |device| {
+            let mut dma = LocalDma::new(&device, small()).unwrap();
+            for bytes in [1, 4097, 300_001] {
+                let sent = data(5, bytes);
+                let source = registered(&device, bytes, PageSize::Small).await;
+                source.write(0, &sent).unwrap();
+                let sink = registered(&device, bytes, PageSize::Huge).await;
+                let all = 0..bytes as u64;
+                for is_copied in [(true, true), (true, false), (false, true), (false, false)] {
+                    sink.write(0, &vec![0; bytes]).unwrap();
+                    let mut back = vec![0; bytes];
+                    let from = match is_copied.0 {
+                        true => HostSource::Copied(&sent),
+                        false => HostSource::Registered(&source, all.clone()),
+                    };
+                    let to = match is_copied.1 {
+                        true => HostSink::Copied(&mut back),
+                        false => HostSink::Registered(&sink, all.clone()),
+                    };
+                    let moved = dma.transfer(Job::HostToHost { from, to }, NEVER).await.unwrap();
+                    let handled = |is_copied| match is_copied {
+                        true => Handling::Copied,
+                        false => Handling::ZeroCopy,
+                    };
+                    let (transmit, receive) = (moved.transmit.unwrap(), moved.receive.unwrap());
+                    assert_eq!(transmit.handling, handled(is_copied.0));
+                    assert_eq!(receive.handling, handled(is_copied.1));
+                    let back = if is_copied.1 { back } else { contents(&sink, 0, bytes) };
+                    assert!(back == sent, "{lab}: {bytes} B, copied {is_copied:?}");
+                }
+                source.unregister().await.unwrap();
+                sink.unregister().await.unwrap();
+                // And into the card's memory between: the channels change what they do.
+                put(&mut dma, &sent, 0).await;
+                assert!(get(&mut dma, 0, bytes).await == sent);
+            }
+            dma.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn rings_of_any_shape_do() {
+    let cases = [
+        (1, 1, Notification::Poll),
+        (1, 1, Notification::InterruptOnly),
+        (2, 2, Notification::InterruptOnly),
+        (5, 3, Notification::Interrupt),
+        (8, 4, Notification::InterruptOnly),
+        (64, 1, Notification::Poll),
+    ];
+    for (buffers, reported_together, notification) in cases {
+        on("sbdt", async |device| {
+            let options = LocalOptions {
+                buffers,
+                reported_together,
+                notification,
+                cores: Cores::one_copier(),
+                ..small()
+            };
+            let mut dma = LocalDma::new(&device, options).unwrap();
+            for bytes in [100, 16 << 10, 7 * (16 << 10), 500_000] {
+                let sent = data(buffers.into(), bytes);
+                put(&mut dma, &sent, 1).await;
+                assert!(get(&mut dma, 1, bytes).await == sent, "{options:?}");
+                let mut back = vec![0; bytes];
+                let job = Job::HostToHost {
+                    from: HostSource::Copied(&sent),
+                    to: HostSink::Copied(&mut back),
+                };
+                dma.transfer(job, NEVER).await.unwrap();
+                assert!(back == sent, "{options:?}");
+            }
+            dma.close().await.unwrap();
+        });
+    }
+}
+
+/// Megabytes per second.
+async fn rate(dma: &mut LocalDma<LabBus>, job: Job<'_, LabBus>) -> f64 {
+    dma.transfer(job, NEVER).await.unwrap().bytes_per_second() / 1e6
+}
+
+/// Copies are hidden behind the controllers, but for the first and the last; where the processor is
+/// slower than the controllers, registered memory is faster.
+#[test]
+fn copies_overlap_and_registered_memory_saves_them() {
+    on("sbdt:crosslane", async |device| {
+        let bytes = 16 * MIB;
+        let options = LocalOptions { cores: Cores::one_copier(), ..LocalOptions::default() };
+        let mut dma = LocalDma::new(&device, options).unwrap();
+        let buffers = [
+            registered(&device, bytes, PageSize::Huge).await,
+            registered(&device, bytes, PageSize::Huge).await,
+        ];
+        let (sent, all) = (data(3, bytes), 0..bytes as u64);
+        buffers[0].write(0, &sent).unwrap();
+        // What is opened and pinned once is not timed.
+        put(&mut dma, &sent[..MIB], 0).await;
+        get(&mut dma, 0, MIB).await;
+        let from = || HostSource::Registered(&buffers[0], all.clone());
+        let to = || HostSink::Registered(&buffers[1], all.clone());
+        let copied = rate(&mut dma, Job::HostToCard { from: HostSource::Copied(&sent), to: 0 });
+        let copied = copied.await;
+        let zero_copy = rate(&mut dma, Job::HostToCard { from: from(), to: 0 }).await;
+        // One copy of 1 MiB is not hidden: 116 us of 2.6 ms.
+        let hidden = bytes as f64 / (bytes as f64 / zero_copy + MIB as f64 / 9050.0);
+        assert!((copied / hidden - 1.0).abs() < 0.001, "{copied} {hidden}");
+        // 128 of 148 B of Gen3 x8 less SKP, and few DLLPs.
+        assert!((6650.0..6850.0).contains(&zero_copy), "{zero_copy}");
+        let back = rate(&mut dma, Job::CardToHost { from: 0, to: to() }).await;
+        // 256 of 276 B.
+        assert!((7200.0..7320.0).contains(&back), "{back}");
+        assert!(contents(&buffers[1], 0, bytes) == sent);
+
+        let mut into = vec![0; bytes];
+        let job =
+            Job::HostToHost { from: HostSource::Copied(&sent), to: HostSink::Copied(&mut into) };
+        let through = rate(&mut dma, job).await;
+        // The one core copies each byte twice.
+        assert!((4300.0..9050.0 / 2.0).contains(&through), "{through}");
+        let direct = rate(&mut dma, Job::HostToHost { from: from(), to: to() }).await;
+        assert!((6000.0..6850.0).contains(&direct), "{direct}");
+        let within = Job::CardToCard { from: 0, to: 4 << 30, bytes: bytes as u64 };
+        let within = rate(&mut dma, within).await;
+        assert!((12_000.0..12_800.0).contains(&within), "{within}");
+        for buffer in buffers {
+            buffer.unregister().await.unwrap();
+        }
+        dma.close().await.unwrap();
+    });
+}
+
+/// Two cores that copy are faster than one, where the copies limit.
+#[test]
+fn cores_copy_at_the_same_time() {
+    let through = |cores| {
+        on("sbdt:crosslane", async |device| {
+            let mut dma =
+                LocalDma::new(&device, LocalOptions { cores, ..LocalOptions::default() }).unwrap();
+            let (sent, mut back) = (data(1, 16 * MIB), vec![0; 16 * MIB]);
+            let job = Job::HostToHost {
+                from: HostSource::Copied(&sent),
+                to: HostSink::Copied(&mut back),
+            };
+            let moved = dma.transfer(job, NEVER).await.unwrap();
+            dma.close().await.unwrap();
+            moved.bytes_per_second() / 1e6
+        })
+    };
+    let (one, two) = (through(Cores::one_copier()), through(Cores::apart()));
+    assert!(two > 1.3 * one, "{one} {two}");
+}
+
+fn failed(error: LocalError) -> (Stage, LocalFault, usize, usize) {
+    match error {
+        LocalError::Failed { stage, fault, arrived_bytes, total_bytes } => {
+            (stage, fault, arrived_bytes as usize, total_bytes as usize)
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn card_memory_fault(fault: &LocalFault) -> bool {
+    matches!(fault, LocalFault::Transfer(error) if error.fault == TransferFault::CardMemory)
+}
+
+#[test]
+fn what_the_card_refuses_ends_a_transfer_with_what_has_arrived() {
+    for notification in [Notification::Poll, Notification::InterruptOnly] {
+        on("kc705:crosslane", async |device| {
+            let options = LocalOptions { notification, reported_together: 4, ..small() };
+            let mut dma = LocalDma::new(&device, options).unwrap();
+            let (bytes, room) = (300_000, 200_192);
+            let sent = data(2, bytes);
+            let behind = (1 << 30) - room as u64;
+            let job = Job::HostToCard { from: HostSource::Copied(&sent), to: behind };
+            let error = dma.transfer(job, NEVER).await.unwrap_err();
+            let words = error.to_string();
+            assert!(words.starts_with("DMA from the host: kc705 H2C 0: the card's"), "{words}");
+            assert!(words.ends_with("200192 of 300000 B have arrived"), "{words}");
+            let (stage, fault, arrived, total) = failed(error);
+            assert_eq!((stage, arrived, total), (Stage::Transmit, room, bytes));
+            assert!(card_memory_fault(&fault), "{fault}");
+
+            let mut back = vec![0; bytes];
+            let job = Job::CardToHost { from: behind, to: HostSink::Copied(&mut back) };
+            let (stage, fault, arrived, _) = failed(dma.transfer(job, NEVER).await.unwrap_err());
+            assert_eq!((stage, card_memory_fault(&fault)), (Stage::Receive, true));
+            // All but what would have been one payload.
+            assert!((room - 128..=room).contains(&arrived), "{arrived}");
+            assert!(back[..arrived] == sent[..arrived]);
+
+            let job = Job::CardToCard { from: 0, to: behind, bytes: bytes as u64 };
+            let (stage, fault, arrived, _) = failed(dma.transfer(job, NEVER).await.unwrap_err());
+            assert_eq!((stage, card_memory_fault(&fault)), (Stage::Receive, true));
+            assert_eq!(arrived, room);
+
+            put(&mut dma, &sent, 0).await;
+            assert!(get(&mut dma, 0, bytes).await == sent);
+            dma.close().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn deadlines_and_cancels_tell_what_has_arrived() {
+    on("sbdt", async |device| {
+        let bus = device.bus().clone();
+        let mut dma = LocalDma::new(&device, LocalOptions::of_document(64 << 10)).unwrap();
+        let sent = data(4, 2 * MIB);
+        put(&mut dma, &sent, 0).await;
+        for (number, after_us) in [0, 3, 50, 120, 250, 400].into_iter().enumerate() {
+            for way in 0..3 {
+                for is_cancelled in [false, true] {
+                    let mut back = vec![0; 2 * MIB];
+                    let card = 1 << 30;
+                    let job = match way {
+                        0 => Job::HostToCard { from: HostSource::Copied(&sent), to: card },
+                        1 => Job::CardToHost { from: 0, to: HostSink::Copied(&mut back) },
+                        _ => Job::HostToHost {
+                            from: HostSource::Copied(&sent),
+                            to: HostSink::Copied(&mut back),
+                        },
+                    };
+                    let end = Picoseconds(bus.now().0 + us(after_us).0);
+                    let ended = match is_cancelled {
+                        true => dma.transfer_until(job, NEVER, bus.sleep_until(end)).await,
+                        false => dma.transfer(job, end).await,
+                    };
+                    let (stage, fault, arrived, total) = failed(ended.unwrap_err());
+                    let place = format!("way {way}, {after_us} us, {is_cancelled}: {fault}");
+                    assert_eq!(total, 2 * MIB);
+                    match (is_cancelled, &fault) {
+                        (true, LocalFault::Cancelled) => assert_eq!(stage, Stage::Whole),
+                        (false, LocalFault::Deadline(deadline)) => assert_eq!(*deadline, end),
+                        (false, LocalFault::Transfer(error)) => assert!(
+                            matches!(error.fault, TransferFault::Deadline { .. }),
+                            "{place}"
+                        ),
+                        _ => panic!("{place}"),
+                    }
+                    assert!(arrived < 2 * MIB, "{place}");
+                    assert!(number < 4 || arrived > 0, "{place}");
+                    if way == 0 {
+                        assert!(
+                            get(&mut dma, card, arrived.max(1)).await[..arrived] == sent[..arrived]
+                        );
+                    } else {
+                        assert!(back[..arrived] == sent[..arrived], "{place}");
+                    }
+                }
+            }
+        }
+        dma.close().await.unwrap();
+    });
+}
+
+/// A transfer whose future is dropped at any time is stopped before the next one, and nothing of it
+/// is left.
+#[test]
+fn a_dropped_transfer_leaves_nothing_behind() {
+    for is_closed in [true, false] {
+        on("sbdt:crosslane", async |device| {
+            let bus = device.bus().clone();
+            let sent = data(8, MIB);
+            let buffer = registered(&device, MIB, PageSize::Huge).await;
+            for after_ns in [0, 100, 2_000, 5_000, 9_000, 30_000, 60_000, 99_000, 130_000] {
+                for way in 0..4 {
+                    let mut dma = LocalDma::new(&device, small()).unwrap();
+                    if way > 1 {
+                        put(&mut dma, &sent, 0).await;
+                    }
+                    let mut back = vec![0; MIB];
+                    let all = 0..MIB as u64;
+                    let (from, to) = (HostSource::Copied(&sent), HostSink::Copied(&mut back));
+                    let job = match way {
+                        0 => Job::HostToCard { from, to: 0 },
+                        1 => Job::HostToHost { from, to },
+                        2 => Job::CardToHost { from: 0, to: HostSink::Registered(&buffer, all) },
+                        _ => Job::CardToCard { from: 0, to: 1 << 21, bytes: MIB as u64 },
+                    };
+                    let end = Picoseconds(bus.now().0 + 1_000 * after_ns);
+                    {
+                        let transfer = pin!(dma.transfer(job, NEVER));
+                        let sleeping = pin!(bus.sleep_until(end));
+                        let first = select(transfer, sleeping).await;
+                        assert!(matches!(first, Either::Right(_)), "way {way}, {after_ns} ns");
+                    }
+                    if way == 3 {
+                        put(&mut dma, &sent, 0).await;
+                        assert!(get(&mut dma, 0, MIB).await == sent);
+                    }
+                    if is_closed {
+                        dma.close().await.unwrap();
+                    }
+                }
+            }
+            // Who opens the channels next has what was left of others given back.
+            let mut dma = LocalDma::new(&device, small()).unwrap();
+            put(&mut dma, &sent, 0).await;
+            assert!(get(&mut dma, 0, MIB).await == sent);
+            dma.close().await.unwrap();
+            buffer.unregister().await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_refused_in_words() {
+    on("kc705", async |device| {
+        let options = |change: fn(&mut LocalOptions)| {
+            let mut options = LocalOptions::default();
+            change(&mut options);
+            LocalDma::new(&device, options).unwrap_err().to_string()
+        };
+        let sentence = "local transfer: buffers of 1024 B: 16384 to 16777216 B are possible";
+        assert_eq!(options(|it| it.buffer_bytes = 1024), sentence);
+        assert!(options(|it| it.buffers = 0).contains("rings of 0 buffers: 1 to 64"));
+        assert!(options(|it| it.reported_together = 9).contains("9 pieces reported together"));
+        let mut dma = LocalDma::new(&device, small()).unwrap();
+        let mut four = [0; 4];
+        let refused = async |dma: &mut LocalDma<LabBus>, job| {
+            dma.transfer(job, NEVER).await.unwrap_err().to_string()
+        };
+        let job = Job::HostToCard { from: HostSource::Copied(&[]), to: 0 };
+        assert!(refused(&mut dma, job).await.ends_with("a transfer of 0 B was asked for"));
+        let job =
+            Job::HostToHost { from: HostSource::Copied(&[1]), to: HostSink::Copied(&mut four) };
+        assert!(refused(&mut dma, job).await.contains("1 B were to be moved into memory of 4 B"));
+        let job = Job::HostToCard { from: HostSource::Copied(&[1, 2]), to: u64::MAX };
+        assert!(refused(&mut dma, job).await.contains("no card has memory behind address"));
+        let job = Job::CardToCard { from: 0, to: 100, bytes: 1 << 20 };
+        assert!(refused(&mut dma, job).await.contains("overlap those from 0x64"));
+        // A part that the buffer does not have is refused by the driver, before anything moves.
+        let buffer = registered(&device, 100, PageSize::Small).await;
+        let from = HostSource::Registered(&buffer, 50..150);
+        let error = dma.transfer(Job::HostToCard { from, to: 0 }, NEVER).await.unwrap_err();
+        assert_eq!(failed(error).2, 0);
+        buffer.unregister().await.unwrap();
+        dma.close().await.unwrap();
+    });
+}
