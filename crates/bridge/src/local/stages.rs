@@ -117,12 +117,12 @@ impl<B: Bus> Feeder<'_, B> {
             let asked = self.bus.now();
             // The other stages end before this one only where they have failed.
             let Some(slot) = self.free.next().await else { return Ok(()) };
-            self.waiting = self.waiting + self.bus.now().since(asked);
+            self.waiting += self.bus.now().since(asked);
             let bytes = self.layout.buffer_bytes.min(self.total_bytes - offset_bytes);
             if let (Some((data, device)), HostEnd::Ring(ring)) = (&self.source, &self.layout.host) {
                 check_deadline(&self.bus, deadline, Stage::CopyIn)?;
                 let from = &data[offset_bytes as usize..(offset_bytes + bytes) as usize];
-                self.copying = self.copying + copy_time(device, bytes).await;
+                self.copying += copy_time(device, bytes).await;
                 let written = ring.write(self.layout.slot(slot, bytes).start, from);
                 written.map_err(|error| (Stage::CopyIn, error.into()))?;
             }
@@ -269,7 +269,7 @@ impl<B: Bus> Controller<'_, B> {
     }
 
     fn rest(&mut self) {
-        self.busy = self.busy + self.bus.now().since(self.busy_since);
+        self.busy += self.bus.now().since(self.busy_since);
     }
 
     /// Stops the channel; what it has moved by then is counted.
@@ -328,7 +328,7 @@ impl<B: Bus> Drainer<'_, B> {
             let into = &mut data[offset_bytes as usize..(offset_bytes + bytes) as usize];
             let read = ring.read(slot as u64 * self.buffer_bytes, into);
             read.map_err(|error| (Stage::CopyOut, error.into()))?;
-            self.copying = self.copying + copy_time(device, bytes).await;
+            self.copying += copy_time(device, bytes).await;
         }
         self.current = None;
         self.drained_bytes += bytes;
