@@ -107,8 +107,8 @@ impl<B: Bus> LocalDma<B> {
         self.transfer_until(job, deadline, pending()).await
     }
 
-    /// The same, cancelled when `cancel` is ready: the controllers are stopped, and what has arrived
-    /// by then is told.
+    /// The same, cancelled when `cancel` is ready: the controllers are stopped, and what has
+    /// arrived by then is told.
     ///
     /// # Errors
     /// As [`transfer`](Self::transfer), and [`LocalFault::Cancelled`].

@@ -288,8 +288,8 @@ impl<B: Bus> Channel<B> {
         self.check_recovered()
     }
 
-    /// The descriptors of a batch: only the last of each transfer is reported, by an interrupt where
-    /// that is wanted.
+    /// The descriptors of a batch: only the last of each transfer is reported, by an interrupt
+    /// where that is wanted.
     fn build(&self, batch: &[Ready<B>], is_reported: bool) -> Vec<Descriptor> {
         let by_interrupt = is_reported && self.options.notification != Notification::Poll;
         let mut descriptors = Vec::new();
