@@ -2,18 +2,18 @@
 //! What the tests of networks have in common.
 #![allow(dead_code)] // Each test needs a part of it.
 
+pub mod peer;
+
 use std::future::Future;
 use std::time::Duration;
 
-use crosslane_host::{
-    DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaListener, RdmaRegion,
-    RemoteAccess, RemoteMemory,
-};
+use crosslane_host::{DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RemoteAccess, RemoteMemory};
 use crosslane_libfabric::{Connection, MachineClock, Network, NetworkMemory, Provider, Region};
 use crosslane_pcie::units::Picoseconds;
+pub use peer::Peer;
 
-/// The providers that work on any machine, within one process too.
-pub const EVERYWHERE: [Provider; 1] = [Provider::Tcp];
+/// The providers that work on any machine.
+pub const EVERYWHERE: [Provider; 2] = [Provider::Tcp, Provider::Shm];
 
 /// Longer than anything here takes: only what hangs reaches it.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -43,24 +43,61 @@ pub fn run<F: Future>(what: &str, future: F) -> F::Output {
     }
 }
 
-/// Two ends of a connection within this process, on networks of their own.
+/// A connection to another process.
 pub struct Pair {
-    pub networks: [Network; 2],
+    pub network: Network,
+    pub clock: MachineClock,
     pub near: Connection,
-    pub far: Connection,
+    pub peer: Peer,
 }
 
 pub fn pair(provider: Provider) -> Pair {
-    let (one, clock) = open(provider);
-    let (other, _) = open(provider);
-    run("connecting", async {
-        let listener = other.listen("127.0.0.1:0").await.unwrap();
-        let address = listener.address();
-        let connected =
-            futures_util::future::try_join(one.connect(&address, far(&clock)), listener.accept());
-        let (near, far) = connected.await.unwrap();
-        Pair { near, far, networks: [one, other] }
-    })
+    let (network, clock) = open(provider);
+    let mut peer = Peer::start(provider);
+    peer.begin("accept");
+    let near = run("connecting", network.connect(&peer.address, far(&clock))).unwrap();
+    assert_ne!(peer.answer(), "");
+    Pair { network, clock, near, peer }
+}
+
+/// What a process has of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    pub files: usize,
+    pub threads: usize,
+    pub mappings: usize,
+}
+
+impl Counts {
+    pub fn now() -> Self {
+        let entries = |folder| std::fs::read_dir(folder).unwrap().count();
+        let mappings = std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+        let (files, threads) = (entries("/proc/self/fd"), entries("/proc/self/task"));
+        Self { files, threads, mappings }
+    }
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.files, self.threads, self.mappings)
+    }
+}
+
+impl std::str::FromStr for Counts {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers: Result<Vec<usize>, _> = text.split(' ').map(str::parse).collect();
+        let numbers = numbers?;
+        Ok(Self { files: numbers[0], threads: numbers[1], mappings: numbers[2] })
+    }
+}
+
+/// The same in both processes.
+pub fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    std::hash::Hasher::write(&mut hasher, bytes);
+    std::hash::Hasher::finish(&hasher)
 }
 
 /// Bytes that tell where they stand.
@@ -81,10 +118,6 @@ pub fn near_end(region: &Region, offset_bytes: u64) -> NearEnd<Region> {
     NearEnd { region: region.clone(), offset_bytes }
 }
 
-pub fn far_end(region: &Region, offset_bytes: u64) -> FarEnd {
-    FarEnd { memory: region.remote(), offset_bytes }
-}
-
 pub fn far_of(memory: RemoteMemory, offset_bytes: u64) -> FarEnd {
     FarEnd { memory, offset_bytes }
 }
@@ -93,10 +126,4 @@ pub fn contents(memory: &NetworkMemory) -> Vec<u8> {
     let mut all = vec![0; memory.size_bytes() as usize];
     memory.read(0, &mut all).unwrap();
     all
-}
-
-/// That a connection goes on to work.
-pub async fn exchange(one: &Connection, other: &Connection, message: &[u8]) {
-    one.send(message).await.unwrap();
-    assert_eq!(other.receive().await.unwrap(), message);
 }
