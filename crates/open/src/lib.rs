@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Opens devices by name, and joins a lab's card to a real network.
+//!
+//! Read first: [`DeviceName`], then [`StagedRdma`].
+
+#![forbid(unsafe_code)]
+
+mod device;
+mod pool;
+mod staged;
+
+pub use device::{DeviceName, LabCard, LabDevice, OpenError, OpenLab};
+pub use staged::{StagedConnection, StagedListener, StagedRdma, StagedRegion};

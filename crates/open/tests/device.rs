@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Names of devices, and what they open.
+
+use crosslane_driver::Device;
+use crosslane_lab::EngineKind;
+use crosslane_open::{DeviceName, LabDevice, OpenError, OpenLab};
+
+fn lab(name: &str) -> LabDevice {
+    let DeviceName::Lab(device) = name.parse().unwrap() else { panic!("{name} is a lab's card") };
+    assert_eq!(DeviceName::Lab(device.clone()).to_string(), name);
+    device
+}
+
+fn open(name: &str) -> Result<OpenLab, OpenError> {
+    lab(name).open(EngineKind::Model, 1)
+}
+
+fn refused(name: &str) -> String {
+    match open(name) {
+        Ok(_) => panic!("{name} opens"),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn names_are_read() {
+    let device = |lab: &str, endpoint: Option<&str>| LabDevice {
+        lab: lab.to_owned(),
+        endpoint: endpoint.map(str::to_owned),
+    };
+    assert_eq!(lab("lab:kc705"), device("kc705", None));
+    assert_eq!(lab("lab:kc705:crosslane"), device("kc705:crosslane", None));
+    assert_eq!(lab("lab:rosta/fpga2"), device("rosta", Some("fpga2")));
+    assert_eq!(lab("lab:rosta:crosslane/fpga2"), device("rosta:crosslane", Some("fpga2")));
+    assert_eq!(lab("lab:./a.toml"), device("./a.toml", None));
+    assert_eq!(lab("lab:../b/a.toml:fast"), device("../b/a.toml:fast", None));
+    assert_eq!(lab("lab:../b/a.toml/card"), device("../b/a.toml", Some("card")));
+    for (name, why) in [
+        ("kc705", "a card of a lab has a name like lab:kc705:crosslane"),
+        ("vfio:01:00.0", "a card of a lab has a name like"),
+        ("lab:", "the lab is missing"),
+        ("lab:/card", "the lab is missing"),
+        ("lab:kc705/", "the endpoint behind the slash is missing"),
+    ] {
+        let error = name.parse::<DeviceName>().unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{name:?} is no device: {why}")), "{error}");
+    }
+}
+
+#[test]
+fn cards_are_found_and_can_be_driven() {
+    for (name, cards) in [
+        ("lab:minimal", 1),
+        ("lab:kc705:crosslane", 1),
+        ("lab:rosta", 8),
+        ("lab:rosta:crosslane/fpga2", 1),
+    ] {
+        let OpenLab { simulation, host, cards: found } = open(name).unwrap();
+        assert_eq!(found.len(), cards, "{name}");
+        let bus = simulation.bus(host);
+        for card in &found {
+            let opened = simulation.run("open", Device::open(bus.clone(), card.function)).unwrap();
+            opened.unwrap_or_else(|error| panic!("{name}, {}: {error}", card.name));
+        }
+    }
+    assert_eq!(open("lab:rosta/fpga2").unwrap().cards[0].name, "fpga2");
+}
+
+#[test]
+fn what_is_not_there() {
+    let error = refused("lab:rosta/fpga9");
+    assert!(error.starts_with("rosta has no engine \"fpga9\": it has fpga1, fpga2"), "{error}");
+    let error = refused("lab:aws-f1");
+    assert!(error.starts_with("aws-f1 has no endpoint with an engine"), "{error}");
+    let card = "card";
+    let error = refused(&format!("lab:aws-f1/{card}"));
+    assert!(error.contains("it has none at all"), "{error}");
+    assert!(refused("lab:no-such-lab").contains("no-such-lab"));
+    assert!(refused("lab:kc705:no-such-variant").contains("no-such-variant"));
+}

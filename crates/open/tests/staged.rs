@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab's memory at one end of a real network, an ordinary program at the other.
+
+use std::future::Future;
+use std::time::Duration;
+
+use crosslane_host::{
+    Bus, Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
+    RdmaListener, RdmaRegion, RemoteAccess,
+};
+use crosslane_lab::{EngineKind, LabMemory};
+use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
+use crosslane_open::{LabDevice, OpenLab, StagedConnection, StagedRdma};
+use crosslane_pcie::units::HostId;
+use futures_util::future::{Either, join_all, select, try_join};
+
+type Staged = StagedRdma<Network, LabMemory>;
+
+/// A node with a lab's memory, and a client.
+struct Scene {
+    lab: OpenLab,
+    staged: Staged,
+    client: Network,
+    here: StagedConnection<Network, LabMemory>,
+    there: Connection,
+}
+
+/// Runs with the lab; panics where it hangs.
+fn run<F: Future>(lab: &OpenLab, future: F) -> F::Output {
+    let clock = MachineClock::new();
+    let late = clock.sleep_until(clock.after(Duration::from_secs(30)));
+    let both = select(Box::pin(future), Box::pin(late));
+    match lab.simulation.run_free("test", both) {
+        Either::Left((output, _)) => output,
+        Either::Right(_) => panic!("it hangs"),
+    }
+}
+
+fn scene() -> Scene {
+    let device = LabDevice { lab: "minimal".into(), endpoint: None };
+    let lab = device.open(EngineKind::Model, 1).unwrap();
+    assert_eq!(lab.host, HostId(0));
+    let clock = MachineClock::new();
+    let (real, client) =
+        (Network::open(Provider::Tcp, &clock), Network::open(Provider::Tcp, &clock));
+    let (real, client) = (real.unwrap(), client.unwrap());
+    let bus = lab.simulation.bus(lab.host);
+    let staged = StagedRdma::new(real, move |bytes, pages| bus.allocate(bytes, pages));
+    let (here, there) = run(&lab, async {
+        let listener = staged.listen("127.0.0.1:0").await.unwrap();
+        let address = listener.address();
+        let deadline = clock.after(Duration::from_secs(30));
+        try_join(listener.accept(), client.connect(&address, deadline)).await.unwrap()
+    });
+    Scene { lab, staged, client, here, there }
+}
+
+fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut all = vec![0; bytes as usize];
+    rng.fill(&mut all);
+    all
+}
+
+fn contents(memory: &impl DmaMemory) -> Vec<u8> {
+    let mut all = vec![0; memory.size_bytes() as usize];
+    memory.read(0, &mut all).unwrap();
+    all
+}
+
+#[test]
+fn data_pass_through_in_pieces() {
+    const BYTES: u64 = 20 << 20;
+    let Scene { lab, staged, client, here, there: _there } = scene();
+    run(&lab, async {
+        let lab_memory = staged.allocate(BYTES, PageSize::Small).unwrap();
+        let near = staged.register(&lab_memory, RemoteAccess::NONE).await.unwrap();
+        let memory = client.allocate(BYTES, PageSize::Small).unwrap();
+        let far = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
+        let data = pattern(1, BYTES);
+        memory.write(0, &data).unwrap();
+        let ends = |near_offset: u64, far_offset: u64| {
+            let near = NearEnd { region: near.clone(), offset_bytes: near_offset };
+            (near, FarEnd { memory: far.remote(), offset_bytes: far_offset })
+        };
+        let (near_end, far_end) = ends(0, 0);
+        here.read(&near_end, far_end, BYTES).await.unwrap();
+        assert!(contents(&lab_memory) == data);
+        // Many at once: more pieces than there are buffers, of odd lengths and offsets.
+        memory.write(0, &vec![0; BYTES as usize]).unwrap();
+        let piece = BYTES / 7 - 1;
+        let mut expected = vec![0; BYTES as usize];
+        let writes = (0..7).map(|number| {
+            let (here, ends) = (&here, &ends);
+            async move {
+                let (near_end, far_end) = ends(number * piece + 3, number * piece);
+                here.write(&near_end, far_end, piece).await
+            }
+        });
+        for written in join_all(writes).await {
+            written.unwrap();
+        }
+        let all = 7 * piece as usize;
+        expected[..all].copy_from_slice(&data[3..all + 3]);
+        assert!(contents(&memory) == expected);
+        let (near_end, far_end) = ends(BYTES - 1, 0);
+        let error = here.write(&near_end, far_end, 2).await.unwrap_err();
+        assert!(matches!(error, RdmaError::BeyondMemory { what: "the near", .. }), "{error}");
+        let (near_end, far_end) = ends(0, BYTES - 1);
+        let error = here.read(&near_end, far_end, 2).await.unwrap_err();
+        assert!(matches!(error, RdmaError::BeyondMemory { what: "the far", .. }), "{error}");
+        here.read(&near_end, far_end, 0).await.unwrap();
+    });
+    assert_eq!(staged.name().split_once(", ").unwrap().1, "copied: the lab's memory is simulated");
+    assert!(!staged.is_zero_copy());
+}
+
+#[test]
+fn others_read_what_was_there_at_the_last_message() {
+    let Scene { lab, staged, client, here, there } = scene();
+    run(&lab, async {
+        let shown = staged.allocate(100_000, PageSize::Small).unwrap();
+        let write = RemoteAccess { read: false, write: true };
+        let error = staged.register(&shown, write).await.err().unwrap().to_string();
+        assert!(error.contains("others cannot write to simulated memory"), "{error}");
+        let read = RemoteAccess { read: true, write: false };
+        let region = staged.register(&shown, read).await.unwrap();
+        let memory = client.allocate(100_000, PageSize::Small).unwrap();
+        let own = client.register(&memory, RemoteAccess::NONE).await.unwrap();
+        for round in 0..3 {
+            let data = pattern(round, 100_000);
+            shown.write(0, &data).unwrap();
+            here.send(b"it is there").await.unwrap();
+            // What comes afterwards nobody was told of.
+            shown.write(0, &[0; 100]).unwrap();
+            assert_eq!(there.receive().await.unwrap(), b"it is there");
+            let near = NearEnd { region: own.clone(), offset_bytes: 0 };
+            let far = FarEnd { memory: region.remote(), offset_bytes: 0 };
+            there.read(&near, far, 100_000).await.unwrap();
+            assert!(contents(&memory) == data);
+            there.send(b"taken").await.unwrap();
+            assert_eq!(here.receive().await.unwrap(), b"taken");
+        }
+        drop(region);
+        let hidden = staged.register(&shown, RemoteAccess::NONE).await.unwrap();
+        let near = NearEnd { region: own.clone(), offset_bytes: 0 };
+        let far = FarEnd { memory: hidden.remote(), offset_bytes: 0 };
+        let error = there.read(&near, far, 1).await.unwrap_err();
+        assert!(matches!(error, RdmaError::Refused { .. }), "{error}");
+    });
+}
+
+#[test]
+fn dropped_and_closed() {
+    const BYTES: u64 = 16 << 20;
+    let Scene { lab, staged, client, here, there } = scene();
+    run(&lab, async {
+        let lab_memory = staged.allocate(BYTES, PageSize::Small).unwrap();
+        let near = staged.register(&lab_memory, RemoteAccess::NONE).await.unwrap();
+        let memory = client.allocate(BYTES, PageSize::Small).unwrap();
+        memory.write(0, &pattern(4, BYTES)).unwrap();
+        let far = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
+        let near_end = NearEnd { region: near.clone(), offset_bytes: 0 };
+        let far_end = FarEnd { memory: far.remote(), offset_bytes: 0 };
+        // More buffers than there are go to operations that nobody waits for.
+        for _ in 0..40 {
+            let mut read = Box::pin(here.read(&near_end, far_end, BYTES));
+            let _ = futures_util::poll!(&mut read);
+        }
+        // They are replaced, and what was left behind disturbs nobody.
+        lab_memory.write(0, &pattern(5, BYTES)).unwrap();
+        here.write(&near_end, far_end, BYTES).await.unwrap();
+        assert!(contents(&memory) == pattern(5, BYTES));
+        memory.write(0, &pattern(6, BYTES)).unwrap();
+        here.read(&near_end, far_end, BYTES).await.unwrap();
+        assert!(contents(&lab_memory) == pattern(6, BYTES));
+        // After `close` has returned nothing is written any more.
+        let mut read = Box::pin(here.read(&near_end, far_end, BYTES));
+        let _ = futures_util::poll!(&mut read);
+        here.close().await;
+        lab_memory.write(0, &vec![9; BYTES as usize]).unwrap();
+        let error = read.await.unwrap_err();
+        assert!(matches!(error, RdmaError::Lost { .. }), "{error}");
+        assert!(contents(&lab_memory).iter().all(|byte| *byte == 9));
+        let error = there.receive().await.unwrap_err();
+        assert!(matches!(error, RdmaError::Lost { .. }), "{error}");
+    });
+}
