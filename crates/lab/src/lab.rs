@@ -161,8 +161,8 @@ impl Lab {
         self.build_with(seed, Endpoints::Generic)
     }
 
-    /// The same, but endpoints whose part has a table `engine` are that engine; the others are
-    /// generic.
+    /// The same, but endpoints whose part has a table `engine`, `memory_card` or `nic` are that
+    /// device, and NICs are joined by network links; the others are generic.
     ///
     /// # Errors
     /// As [`build`](Self::build).

@@ -24,7 +24,10 @@ mod wiring;
 
 pub use engines::EngineKind;
 pub use error::{LabError, Place, Problem};
-pub use executor::{LabBus, LabMemory, MemoryInUse, Simulation, Stuck, Task, WhyStuck};
+pub use executor::{
+    LabBus, LabConnection, LabListener, LabMemory, LabRdma, LabRegion, MemoryInUse, Simulation,
+    Stuck, Task, WhyStuck,
+};
 pub use file::LabFile;
 pub use file::constant::{Constant, Provenance};
 pub use lab::{Lab, RunningHost, RunningLab, open};

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crosslane_cosim::CosimError;
+use crosslane_device::nic::Nic;
 use crosslane_device::{Engine, MemoryCard};
 use crosslane_fabric::{BuildError, Fabric, FabricBuilder, NodeId, PortId};
 use crosslane_pcie::config::PortType;
@@ -80,7 +81,19 @@ pub(crate) fn build(
     endpoints: Endpoints,
 ) -> Result<Fabric, LabError> {
     let wiring = Wiring::new(lab)?;
-    wiring.builder(seed, endpoints, engines)?.build().map_err(|error| wiring.explain(error))
+    let builder = wiring.builder(seed, endpoints, engines)?;
+    let mut fabric = builder.build().map_err(|error| wiring.explain(error))?;
+    if endpoints == Endpoints::Engines {
+        for network in &lab.networks {
+            let ends = [&network.first, &network.second].map(|name| {
+                let node = fabric.nodes().iter().position(|node| node.name == *name);
+                NodeId(node.expect("both ends are endpoints") as u32)
+            });
+            let joined = Nic::join(&mut fabric, ends, network.parameters);
+            assert!(joined, "both ends are NICs");
+        }
+    }
+    Ok(fabric)
 }
 
 impl<'a> Wiring<'a> {
@@ -98,7 +111,39 @@ impl<'a> Wiring<'a> {
         wiring.find_ends()?;
         wiring.check_every_node_is_linked()?;
         wiring.check_for_rings()?;
+        wiring.check_networks()?;
         Ok(wiring)
+    }
+
+    /// Each end of a network link is a NIC that has no other one.
+    fn check_networks(&self) -> Result<(), LabError> {
+        let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+        for network in &self.lab.networks {
+            let ends = [
+                ("first", &network.first, &network.first_span),
+                ("second", &network.second, &network.second_span),
+            ];
+            for (end, name, span) in ends {
+                let key = format!("{}.{end}", network.path);
+                let wrong = |found: &str| {
+                    let (name, found) = (name.clone(), found.to_owned());
+                    let problem = Problem::WrongKind { name, found, needed: "a NIC" };
+                    Err(self.lab.error(span.clone(), &key, problem))
+                };
+                match self.named(name, span, &key)? {
+                    Named::Endpoint(index) if self.lab.endpoints[index].part.nic.is_some() => {}
+                    Named::Endpoint(_) => return wrong("an endpoint without a table nic"),
+                    other => return wrong(other.described()),
+                }
+                if let Some(&first) = taken.get(name.as_str()) {
+                    let (port, first_line) = (name.clone(), self.lab.line(first));
+                    let problem = Problem::PortTaken { port, first_line };
+                    return Err(self.lab.error(span.clone(), &key, problem));
+                }
+                taken.insert(name, span.start);
+            }
+        }
+        Ok(())
     }
 
     fn named(&self, name: &str, span: &Range<usize>, key: &str) -> Result<Named, LabError> {
@@ -336,6 +381,10 @@ fn add_endpoint(
     if let (Endpoints::Engines, Some(card)) = (kind, part.memory_card) {
         let device = Box::new(MemoryCard::new(card));
         let port = part.port.clone();
+        return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
+    }
+    if let (Endpoints::Engines, Some(nic)) = (kind, part.nic) {
+        let (device, port) = (Box::new(Nic::new(nic)), part.port.clone());
         return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
     }
     Ok(match (kind, part.engine) {

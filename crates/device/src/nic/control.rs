@@ -205,9 +205,10 @@ impl Nic {
         self.go_on(port);
     }
 
-    /// Gives up a queue pair whose last entry has come. False where it has not.
+    /// Gives up a queue pair that is new, or whose last entry has come. False for any other.
     pub fn destroy(&mut self, number: PairNumber) -> bool {
-        if self.pair(number.0).is_none_or(|pair| pair.state != State::Ended) {
+        let is_at_rest = |state| matches!(state, State::New | State::Ended);
+        if self.pair(number.0).is_none_or(|pair| !is_at_rest(pair.state)) {
             return false;
         }
         let slot = &mut self.slots[(number.0 & 0xffff) as usize];

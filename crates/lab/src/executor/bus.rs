@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crosslane_fabric::{CoreWork, HostAccessError, Region, StoreRun};
 use crosslane_host::{
-    Bus, BusError, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores,
-    Topology, TopologyError,
+    Bus, BusError, Clock, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
+    Stores, Topology, TopologyError,
 };
 use crosslane_pcie::config::{Bar, CONFIG_SPACE_BYTES, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
@@ -165,7 +165,7 @@ impl LabBus {
     }
 
     /// Occupies the core with some work, one piece behind the other, and waits for its end.
-    async fn spend(&self, works: &[CoreWork]) {
+    pub(super) async fn spend(&self, works: &[CoreWork]) {
         self.core_reached().await;
         let (mut until, root_complex) = (Picoseconds::ZERO, self.running_host().root_complex);
         for &work in works {
@@ -203,7 +203,7 @@ impl LabBus {
     }
 
     /// Lets other tasks go first, now and then, where a task need not wait.
-    async fn turn(&self) {
+    pub(super) async fn turn(&self) {
         let over = self.shared.lock().turn_is_over();
         if over {
             Turn::default().await;
@@ -538,6 +538,22 @@ impl Bus for LabBus {
             HostWork::Time(time) => CoreWork::Time(time),
         };
         self.spend(&[work]).await;
+    }
+}
+
+impl Clock for LabBus {
+    fn now(&self) -> Picoseconds {
+        Bus::now(self)
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        Bus::sleep_until(self, time).await;
+    }
+
+    /// How long the host's cores have been busy: work, stores, and loads with their round trip. What
+    /// polls memory is not known to be.
+    fn processor_time(&self) -> Option<Picoseconds> {
+        self.shared.lock().fabric.busy(self.running_host().root_complex)
     }
 }
 

@@ -49,6 +49,7 @@ impl Simulation {
             for waker in wakers {
                 waker.wake();
             }
+            self.shared.bury();
             if went == HostRun::NothingLeft {
                 self.ready.wait();
             }

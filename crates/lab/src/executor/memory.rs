@@ -107,6 +107,11 @@ impl LabMemory {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// Its size, bytes.
+    pub(super) fn size(&self) -> u64 {
+        self.inner.size_bytes
+    }
+
     pub(super) fn host(&self) -> usize {
         self.inner.host
     }

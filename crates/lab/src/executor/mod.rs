@@ -28,6 +28,7 @@ mod free_tests;
 mod interrupts;
 mod memory;
 mod pages;
+mod rdma;
 mod shared;
 mod stuck;
 mod task;
@@ -43,6 +44,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crosslane_fabric::{Fabric, NodeId, PortId, RunEnd};
+use crosslane_host::RdmaError;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use crate::lab::{RunningHost, RunningLab};
@@ -51,6 +53,7 @@ use task::{Ready, TaskId};
 
 pub use bus::LabBus;
 pub use memory::LabMemory;
+pub use rdma::{LabConnection, LabListener, LabRdma, LabRegion};
 pub use stuck::{Stuck, WhyStuck};
 pub use task::Task;
 
@@ -120,6 +123,18 @@ impl Simulation {
     #[must_use]
     pub fn bus(&self, host: HostId) -> LabBus {
         LabBus::new(self.shared.clone(), host)
+    }
+
+    /// A host's way into a network by one of its NICs, worked by its core 0.
+    ///
+    /// # Errors
+    /// [`RdmaError::Unusable`](crosslane_host::RdmaError::Unusable) where the host has no such NIC
+    /// or no network link leads from it.
+    ///
+    /// # Panics
+    /// Where the lab has no such host.
+    pub fn rdma(&self, host: HostId, nic: &str) -> Result<LabRdma, RdmaError> {
+        LabRdma::new(self.bus(host), self.shared.clone(), nic)
     }
 
     /// The hosts of the lab, in the order of their [`HostId`], as they were enumerated.
@@ -231,6 +246,10 @@ impl Simulation {
                 None => self.advance()?,
             }
         }
+        // Connections that nobody has any more end by themselves.
+        while self.shared.lock().networks.is_closing() {
+            self.advance()?;
+        }
         let limit = self.time_limit.get();
         let mut state = self.shared.lock();
         match state.fabric.run(limit) {
@@ -289,6 +308,7 @@ impl Simulation {
         for waker in wakers {
             waker.wake();
         }
+        self.shared.bury();
         match progress {
             Progress::Happened => Ok(()),
             Progress::NothingLeft(time) => Err(self.stuck(time, WhyStuck::NothingLeft)),
@@ -329,6 +349,17 @@ impl Simulation {
             }
         }
         Stuck { time, why, waiting }
+    }
+}
+
+impl Drop for Simulation {
+    fn drop(&mut self) {
+        // What operations hold would hold the lab.
+        let tasks = std::mem::take(&mut self.tasks.borrow_mut().live);
+        drop(tasks);
+        let dead = self.shared.lock().networks.take_all();
+        drop(dead);
+        self.shared.bury();
     }
 }
 

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use crosslane_fabric::{Fabric, HostEvent, HostRun, NodeId, RunEnd};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_pcie::units::{HostId, Picoseconds};
 
 use super::interrupts::Interrupts;
 use super::memory::Pins;
 use super::pages::Pages;
+use super::rdma::Networks;
 use super::task::TaskId;
 use super::wait::{Outcome, Wait, What};
 use crate::lab::{RunningHost, RunningLab};
@@ -54,6 +55,10 @@ pub(super) struct State {
     /// By host.
     pub memories: Vec<HostMemory>,
     pub interrupts: Interrupts,
+    pub networks: Networks,
+    /// By host.
+    pub hosts: Vec<HostId>,
+    pub host_names: Vec<String>,
     waits: BTreeMap<u64, Waiting>,
     /// Words of memory that are waited for: host, address, token.
     watched: BTreeSet<(usize, u64, u64)>,
@@ -85,6 +90,9 @@ impl Shared {
             fabric,
             memories: hosts.iter().map(memory).collect(),
             interrupts: Interrupts::default(),
+            networks: Networks::default(),
+            hosts: hosts.iter().map(|host| host.id).collect(),
+            host_names: hosts.iter().map(|host| host.name.clone()).collect(),
             waits: BTreeMap::new(),
             watched: BTreeSet::new(),
             last_token: LIMIT_TOKEN,
@@ -139,10 +147,20 @@ impl State {
 
     // --- Waits ---------------------------------------------------------------------------
 
+    /// A token that nobody else has.
+    pub fn next_token(&mut self) -> u64 {
+        self.last_token += 1;
+        self.last_token
+    }
+
+    /// Whether somebody still waits with this token.
+    pub fn is_waiting(&self, token: u64) -> bool {
+        self.waits.contains_key(&token)
+    }
+
     /// A new wait; its token is for the fabric.
     pub fn begin_wait(&mut self, what: What) -> u64 {
-        self.last_token += 1;
-        let token = self.last_token;
+        let token = self.next_token();
         if let What::Memory { host, address, .. } = &what {
             self.watched.insert((*host, *address, token));
         }
@@ -295,6 +313,7 @@ impl State {
             HostEvent::Loaded { token, result } => {
                 wakers.extend(self.give(token, Outcome::Loaded(result)));
             }
+            HostEvent::Changed { token } if self.completed(token, wakers) => {}
             HostEvent::Stored { token }
             | HostEvent::Timer { token }
             | HostEvent::Changed { token } => {

@@ -31,6 +31,14 @@ pub(super) enum What {
     Interrupt { host: usize, function: RoutingId, vector: u16 },
     /// Another task.
     Task(Arc<str>),
+    /// An operation over a network.
+    Rdma { host: usize, peer: Arc<str>, operation: &'static str, bytes: u64 },
+    /// A message of another node.
+    Message { host: usize, peer: Arc<str> },
+    /// A connection to an address.
+    Accept(Arc<str>),
+    /// The end of a connection.
+    Closing { host: usize, peer: Arc<str> },
 }
 
 impl What {
@@ -56,6 +64,14 @@ impl What {
                 format!("interrupt {vector} of {function} at {}", name(host))
             }
             Self::Task(name) => format!("task {name} to end"),
+            Self::Rdma { host, peer, operation, bytes } => {
+                format!("a {operation} of {bytes} B by {} to end, with {peer}", name(host))
+            }
+            Self::Message { host, peer } => format!("a message from {peer} to {}", name(host)),
+            Self::Accept(address) => format!("a connection to {address}"),
+            Self::Closing { host, peer } => {
+                format!("the connection of {} with {peer} to end", name(host))
+            }
         }
     }
 }

@@ -13,7 +13,7 @@ use super::parts::{
     EndpointPart, PAYLOADS, PartKind, RootComplexPart, SwitchPart, link, wrong_kind,
 };
 use super::table::{Table, Word};
-use super::{LabFile, Part, check_name};
+use super::{LabFile, Part, check_name, nic};
 use crate::error::{LabError, Problem, nearest};
 
 /// Where a host's programs get their DMA buffers.
@@ -83,10 +83,10 @@ pub struct LinkInstance {
     pub(crate) rate_span: Range<usize>,
 }
 
-type Parts<'a> = BTreeMap<String, Part<'a>>;
+pub(super) type Parts<'a> = BTreeMap<String, Part<'a>>;
 
 /// Names of a range `a{1..3}b`, or the one name.
-fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Word>, LabError> {
+pub(super) fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Word>, LabError> {
     let bad = |problem: String| Err(table.bad(key, problem));
     let Some((head, rest)) = word.text.split_once('{') else {
         check_name(table, key, word)?;
@@ -112,7 +112,7 @@ fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Word>, LabErr
 }
 
 /// The part that an instance names, with the instance's own keys above it.
-fn part_of<'a>(
+pub(super) fn part_of<'a>(
     instance: &Table<'a>,
     parts: &Parts<'a>,
     needed: PartKind,
@@ -131,7 +131,11 @@ fn part_of<'a>(
 }
 
 /// Keys of an instance: its own, and those of its part, which it may overrule.
-fn only(instance: &Table<'_>, own: &[&'static str], kind: PartKind) -> Result<(), LabError> {
+pub(super) fn only(
+    instance: &Table<'_>,
+    own: &[&'static str],
+    kind: PartKind,
+) -> Result<(), LabError> {
     let of_part = kind.keys().iter().filter(|key| !["kind", "summary"].contains(*key));
     let keys: Vec<&'static str> = own.iter().chain(of_part).copied().collect();
     instance.only(&keys)
@@ -209,6 +213,9 @@ pub(super) fn read<'a>(
     }
     for table in root.list("link")? {
         links(&table, parts, lab)?;
+    }
+    for table in root.list("network")? {
+        nic::networks(&table, parts, lab)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ pub mod constant;
 mod engine;
 mod instances;
 mod memory_card;
+mod nic;
 pub mod parts;
 mod routines;
 mod table;
@@ -21,6 +22,7 @@ use toml::de::DeTable;
 use crate::error::{LabError, Place, Problem, nearest};
 use constant::Constant;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
+pub use nic::NetworkInstance;
 use parts::PartKind;
 use table::{Source, Table, Word};
 
@@ -60,6 +62,8 @@ pub struct LabFile {
     pub endpoints: Vec<EndpointInstance>,
     /// Links, in the order in which they make ports.
     pub links: Vec<LinkInstance>,
+    /// Network links between NICs.
+    pub networks: Vec<NetworkInstance>,
     /// Measurements.
     pub measurements: Vec<Measurements>,
     /// Variants that it has.
@@ -76,8 +80,8 @@ struct Part<'a> {
     table: Table<'a>,
 }
 
-const LAB_KEYS: [&str; 8] =
-    ["lab", "part", "variant", "host", "switch", "endpoint", "link", "measurements"];
+const LAB_KEYS: [&str; 9] =
+    ["lab", "part", "variant", "host", "switch", "endpoint", "link", "network", "measurements"];
 
 impl LabFile {
     /// Reads a lab file. `file` is its name for errors; `variant` chooses one of its variants;
@@ -190,6 +194,7 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
         switches: Vec::new(),
         endpoints: Vec::new(),
         links: Vec::new(),
+        networks: Vec::new(),
         measurements: measurements(root)?,
         variants,
         constants: Vec::new(),

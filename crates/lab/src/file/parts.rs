@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use crosslane_device::nic::NicParameters;
 use crosslane_device::{EngineParameters, MemoryCardParameters};
 use crosslane_fabric::MAX_STORE_BYTES;
 use crosslane_fabric::parameters::{
@@ -17,7 +18,7 @@ use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
 use crosslane_pcie::units::Picoseconds;
 
 use super::table::Table;
-use super::{engine, memory_card, routines};
+use super::{engine, memory_card, nic, routines};
 use crate::error::{LabError, Problem};
 
 /// Most credits that a pool may have; beyond the 2047 x 16 of scaled flow control.
@@ -123,10 +124,13 @@ pub enum PartKind {
     Endpoint,
     /// A link.
     Link,
+    /// A network link between two NICs.
+    Network,
 }
 
 impl PartKind {
-    const ALL: [Self; 4] = [Self::RootComplex, Self::Switch, Self::Endpoint, Self::Link];
+    const ALL: [Self; 5] =
+        [Self::RootComplex, Self::Switch, Self::Endpoint, Self::Link, Self::Network];
 
     /// The word of the lab file.
     #[must_use]
@@ -136,6 +140,7 @@ impl PartKind {
             Self::Switch => "switch",
             Self::Endpoint => "endpoint",
             Self::Link => "link",
+            Self::Network => "network",
         }
     }
 
@@ -146,6 +151,7 @@ impl PartKind {
             Self::Switch => "a switch",
             Self::Endpoint => "an endpoint",
             Self::Link => "a link",
+            Self::Network => "a network link",
         }
     }
 
@@ -190,6 +196,7 @@ impl PartKind {
                 "engine",
                 "card_memory",
                 "memory_card",
+                "nic",
             ],
             Self::Link => &[
                 "kind",
@@ -201,6 +208,7 @@ impl PartKind {
                 "retrain_ns",
                 "skp",
             ],
+            Self::Network => &nic::NETWORK_KEYS,
         }
     }
 
@@ -249,6 +257,8 @@ pub struct EndpointPart {
     pub engine: Option<EngineParameters>,
     /// The memory card that it is instead.
     pub memory_card: Option<MemoryCardParameters>,
+    /// The NIC that it is instead.
+    pub nic: Option<NicParameters>,
     /// Its port.
     pub port: PortParameters,
 }
@@ -565,7 +575,8 @@ impl EndpointPart {
         let port = port(&table.needed_table("port")?, false)?;
         let engine = engine::read(table, &parameters, &port)?;
         let memory_card = memory_card::read(table, &parameters)?;
-        Ok(Self { parameters, engine, memory_card, port })
+        let nic = nic::read(table, &parameters)?;
+        Ok(Self { parameters, engine, memory_card, nic, port })
     }
 }
 
@@ -595,6 +606,7 @@ pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<(), LabError> {
         PartKind::Switch => SwitchPart::read(table).map(drop),
         PartKind::Endpoint => EndpointPart::read(table).map(drop),
         PartKind::Link => link(table).map(drop),
+        PartKind::Network => nic::network(table).map(drop),
     }
 }
 

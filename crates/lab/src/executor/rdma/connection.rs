@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Connections, as programs have them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crosslane_device::nic::layout::{Operation, WorkRequest};
+use crosslane_fabric::CoreWork;
+use crosslane_host::{
+    FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, RdmaConnection, RdmaError, RdmaRegion,
+};
+
+use super::super::shared::Shared;
+use super::super::wait::{Wait, What};
+use super::connections::Life;
+use super::{LabRdma, LabRegion};
+
+/// A connection over a network of a lab. To post an operation is a store into a doorbell of the
+/// NIC; to wait for its end takes no core's time. Clones are the same connection; it is closed when
+/// the last one goes, which takes no simulated time.
+#[derive(Clone)]
+pub struct LabConnection {
+    handle: Arc<Handle>,
+}
+
+struct Handle {
+    network: LabRdma,
+    id: u64,
+    peer: Arc<str>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.network.shared.lock().let_go(self.id);
+        self.network.shared.bury();
+    }
+}
+
+impl fmt::Debug for LabConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (network, peer) = (&self.handle.network, &self.handle.peer);
+        write!(f, "LabConnection({network:?} to {peer})")
+    }
+}
+
+/// An operation that has begun: its future has it.
+struct Begun<'a> {
+    shared: &'a Shared,
+    id: u64,
+    number: u32,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.shared.lock().forget_result(self.id, self.number);
+    }
+}
+
+impl LabConnection {
+    pub(super) fn new(network: LabRdma, id: u64, peer: Arc<str>) -> Self {
+        Self { handle: Arc::new(Handle { network, id, peer }) }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.network.shared
+    }
+
+    fn lost(&self, why: &str) -> RdmaError {
+        RdmaError::Lost { peer: self.handle.peer.to_string(), why: why.to_owned() }
+    }
+
+    /// Begins an operation and waits for its end.
+    async fn run(
+        &self,
+        operation: &'static str,
+        work: WorkRequest,
+        message: Option<Vec<u8>>,
+        holds: Option<LabRegion>,
+    ) -> Result<(), RdmaError> {
+        let (shared, id) = (self.shared(), self.handle.id);
+        let begun = shared.lock().begin_operation(id, operation, work, message, holds);
+        shared.bury();
+        let (number, token) = begun?;
+        let begun = Begun { shared, id, number };
+        let mut wait = Wait::new(shared.clone(), token);
+        loop {
+            (&mut wait).await;
+            let result = shared.lock().result_of(id, number);
+            if let Some(result) = result {
+                drop(begun);
+                return result;
+            }
+        }
+    }
+
+    /// What an operation between memories is, after both ends are looked at.
+    fn between(
+        &self,
+        operation: Operation,
+        near: &NearEnd<LabRegion>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<WorkRequest, RdmaError> {
+        let (region, offset_bytes) = (&near.region, near.offset_bytes);
+        let memory = region.of_memory();
+        if !region.is_of(&self.handle.network.adapter) {
+            let why = format!("it is not registered with {:?}", self.handle.network);
+            return Err(RdmaError::Registration { bytes: memory.size(), why });
+        }
+        if memory.check(offset_bytes, bytes).is_err() {
+            let (what, size_bytes) = ("the near", memory.size());
+            return Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes });
+        }
+        let FarEnd { memory: remote, offset_bytes: far_offset } = far;
+        if !remote.holds(far_offset, bytes) {
+            let (what, offset_bytes, size_bytes) = ("the far", far_offset, remote.bytes);
+            return Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes });
+        }
+        // A key of more bits is none that a NIC gives; 0 is none.
+        let far_key = u32::try_from(remote.key).unwrap_or(0);
+        Ok(WorkRequest {
+            operation,
+            id: 0,
+            near_address: region.remote().address + offset_bytes,
+            near_key: region.key(),
+            far_address: remote.address + far_offset,
+            far_key,
+            bytes,
+        })
+    }
+
+    /// A message if there is one, that the connection is lost, or a wait.
+    fn look_for_message(&self) -> Result<Result<usize, RdmaError>, Wait> {
+        let mut state = self.shared().lock();
+        let id = self.handle.id;
+        let Some(connection) = state.networks.connections.get(&id) else {
+            return Ok(Err(self.lost("the lab has ended")));
+        };
+        let first = connection.saved.front().map(Vec::len);
+        let first = first.or(connection.messages.front().map(|bytes| *bytes as usize));
+        if let Some(bytes) = first {
+            return Ok(Ok(bytes));
+        }
+        // One that closes may still have messages on their way into memory.
+        if let (Life::Lost(_), Some(error)) = (&connection.life, connection.loss()) {
+            return Ok(Err(error));
+        }
+        let what = What::Message { host: connection.adapter.host, peer: self.handle.peer.clone() };
+        let token = state.begin_wait(what);
+        if let Some(connection) = state.networks.connections.get_mut(&id) {
+            connection.receiving = Some(token);
+        }
+        drop(state);
+        Err(Wait::new(self.shared().clone(), token))
+    }
+}
+
+impl RdmaConnection for LabConnection {
+    type Region = LabRegion;
+
+    fn peer(&self) -> String {
+        self.handle.peer.to_string()
+    }
+
+    /// Takes a copy of the message and a store; ends when it is in the other node's memory.
+    async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
+        let (bytes, most) = (message.len(), MAX_RDMA_MESSAGE_BYTES);
+        if bytes > most {
+            return Err(RdmaError::LongMessage { bytes, most });
+        }
+        let work = WorkRequest {
+            operation: Operation::Send,
+            id: 0,
+            near_address: 0,
+            near_key: 0,
+            far_address: 0,
+            far_key: 0,
+            bytes: bytes as u64,
+        };
+        self.run("message", work, Some(message.to_vec()), None).await
+    }
+
+    /// Takes a copy of the message, and a store that gives its place back.
+    async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
+        let network = &self.handle.network;
+        network.bus.turn().await;
+        loop {
+            match self.look_for_message() {
+                Ok(Err(error)) => return Err(error),
+                Ok(Ok(bytes)) => {
+                    network.bus.spend(&[CoreWork::Copy(bytes as u64)]).await;
+                    let message = self.shared().lock().take_message(self.handle.id);
+                    if let Some(message) = message {
+                        return Ok(message);
+                    }
+                }
+                Err(wait) => {
+                    wait.await;
+                }
+            }
+        }
+    }
+
+    async fn read(
+        &self,
+        near: &NearEnd<LabRegion>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        let work = self.between(Operation::Read, near, far, bytes)?;
+        self.run("read", work, None, Some(near.region.clone())).await
+    }
+
+    async fn write(
+        &self,
+        near: &NearEnd<LabRegion>,
+        far: FarEnd,
+        bytes: u64,
+    ) -> Result<(), RdmaError> {
+        let work = self.between(Operation::Write, near, far, bytes)?;
+        self.run("write", work, None, Some(near.region.clone())).await
+    }
+
+    /// Takes a system call, and until the NIC is done with the connection.
+    async fn close(&self) {
+        let id = self.handle.id;
+        self.shared().lock().close(id);
+        self.handle.network.bus.spend(&[CoreWork::SystemCall]).await;
+        loop {
+            let wait = {
+                let mut state = self.shared().lock();
+                let Some(connection) = state.networks.connections.get(&id) else { return };
+                if matches!(connection.life, Life::Lost(_)) {
+                    return;
+                }
+                let (host, peer) = (connection.adapter.host, self.handle.peer.clone());
+                let token = state.begin_wait(What::Closing { host, peer });
+                if let Some(connection) = state.networks.connections.get_mut(&id) {
+                    connection.closing.push(token);
+                }
+                Wait::new(self.shared().clone(), token)
+            };
+            wait.await;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The networks of a lab: what a library of verbs is to a program, over the simulated NICs.
+//!
+//! Read first: [`LabRdma`], then `connections.rs` for what is kept of each connection and
+//! `completions.rs` for how its operations end. What a kernel would order of a NIC takes the time
+//! that is said at each method; all else goes by doorbells and host memory.
+
+mod completions;
+mod connection;
+mod connections;
+mod listener;
+mod region;
+
+use std::fmt;
+use std::sync::Arc;
+
+use crosslane_device::nic::Nic;
+use crosslane_fabric::{CoreWork, Fabric, NodeId};
+use crosslane_host::{Bus, PageSize, Rdma, RdmaError, RemoteAccess};
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
+
+use super::bus::LabBus;
+use super::memory::LabMemory;
+use super::shared::Shared;
+use super::wait::What;
+pub use connection::LabConnection;
+pub(super) use connections::Networks;
+pub use listener::LabListener;
+pub use region::LabRegion;
+
+/// A NIC of a host.
+#[derive(Clone, Debug)]
+pub(super) struct Adapter {
+    pub host: usize,
+    pub node: NodeId,
+    /// The host's root complex.
+    pub root_complex: NodeId,
+    pub function: RoutingId,
+    pub name: Arc<str>,
+}
+
+/// A host's way into a network: one of its NICs. Clones are the same.
+///
+/// Its addresses are names of hosts with a port, such as `fpga-node:7471`. Connections that it
+/// makes are worked by the core that it is of.
+#[derive(Clone)]
+pub struct LabRdma {
+    bus: LabBus,
+    shared: Arc<Shared>,
+    adapter: Adapter,
+}
+
+impl fmt::Debug for LabRdma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LabRdma({})", self.name())
+    }
+}
+
+impl LabRdma {
+    pub(super) fn new(bus: LabBus, shared: Arc<Shared>, name: &str) -> Result<Self, RdmaError> {
+        let host = usize::from(bus.host().0);
+        let unusable = |why: &str| {
+            let network = format!("{name} of {}", shared.hosts[host].name);
+            Err(RdmaError::Unusable { network, why: why.to_owned() })
+        };
+        let Some(&node) = shared.names.get(name) else {
+            return unusable("the lab has nothing of that name");
+        };
+        let mut state = shared.lock();
+        let is_here = state.fabric.node(node).host == bus.host();
+        let network = state.fabric.device_as::<Nic>(node).map(|nic| nic.far().is_some());
+        let port = state.fabric.node(node).ports.first().copied();
+        let function = port.map(|port| state.fabric.routing_id(port));
+        drop(state);
+        let function = match (network, function) {
+            (None, _) | (_, None) => return unusable("it is no NIC"),
+            (Some(false), _) => return unusable("no network link leads from it"),
+            _ if !is_here => return unusable("it belongs to another host"),
+            (Some(true), Some(function)) => function,
+        };
+        let root_complex = shared.hosts[host].root_complex;
+        let adapter = Adapter { host, node, root_complex, function, name: name.into() };
+        Ok(Self { bus, shared, adapter })
+    }
+
+    /// The same, worked by another core of the host; numbers beyond the last wrap around.
+    #[must_use]
+    pub fn on_core(&self, core: u16) -> Self {
+        Self { bus: self.bus.on_core(core), ..self.clone() }
+    }
+
+    /// The host that it is of.
+    #[must_use]
+    pub fn host(&self) -> HostId {
+        self.bus.host()
+    }
+
+    fn host_name(&self) -> &str {
+        &self.shared.hosts[self.adapter.host].name
+    }
+
+    /// Host and port of an address.
+    fn parse(&self, address: &str) -> Result<(usize, u16), RdmaError> {
+        let refused = |why: String| Err(RdmaError::Address { address: address.to_owned(), why });
+        let Some((name, port)) = address.rsplit_once(':') else {
+            return refused("a lab's addresses are like fpga-node:7471".to_owned());
+        };
+        let Ok(port) = port.parse() else {
+            return refused(format!("{port} is no port from 0 to 65535"));
+        };
+        match self.shared.hosts.iter().position(|host| host.name == name) {
+            Some(host) => Ok((host, port)),
+            None => refused(format!("the lab has no host {name}")),
+        }
+    }
+
+    /// Waits for the other end to answer: as long as connecting takes.
+    async fn wait_to_connect(&self, address: &str, deadline: Picoseconds) -> Result<(), RdmaError> {
+        let node = self.adapter.node;
+        let parameters = {
+            let mut state = self.shared.lock();
+            state.fabric.device_as::<Nic>(node).map(|nic| *nic.parameters())
+        };
+        let Some(parameters) = parameters else { return Ok(()) };
+        let late = || RdmaError::Deadline { what: format!("connecting to {address}") };
+        let mut until = self.bus_now() + parameters.connect;
+        if until > deadline {
+            Bus::sleep_until(&self.bus, deadline).await;
+            return Err(late());
+        }
+        Bus::sleep_until(&self.bus, until).await;
+        let is_up = {
+            let mut state = self.shared.lock();
+            state.fabric.device_as::<Nic>(node).and_then(|nic| nic.is_link_up())
+        };
+        if is_up == Some(true) {
+            return Ok(());
+        }
+        until += parameters.retry_timeout;
+        Bus::sleep_until(&self.bus, until.min(deadline)).await;
+        if until > deadline {
+            return Err(late());
+        }
+        let why = "there is no answer: the network link is down".to_owned();
+        Err(RdmaError::Address { address: address.to_owned(), why })
+    }
+
+    fn bus_now(&self) -> Picoseconds {
+        Bus::now(&self.bus)
+    }
+}
+
+impl Rdma for LabRdma {
+    type Memory = LabMemory;
+    type Region = LabRegion;
+    type Connection = LabConnection;
+    type Listener = LabListener;
+
+    fn name(&self) -> String {
+        format!("{} of {}", self.adapter.name, self.host_name())
+    }
+
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, RdmaError> {
+        let allocated = self.bus.allocate(bytes, pages);
+        allocated.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.to_string() })
+    }
+
+    /// Takes a system call, and the time to pin each page.
+    async fn register(
+        &self,
+        memory: &LabMemory,
+        access: RemoteAccess,
+    ) -> Result<LabRegion, RdmaError> {
+        if memory.host() != self.adapter.host {
+            let (bytes, why) = (memory.size(), "it belongs to another host".to_owned());
+            return Err(RdmaError::Registration { bytes, why });
+        }
+        let pages = memory.runs().iter().map(super::pages::PageRun::page_count).sum();
+        self.bus.spend(&[CoreWork::SystemCall, CoreWork::PinPages(pages)]).await;
+        Ok(LabRegion::register(&self.shared, &self.adapter, memory, access))
+    }
+
+    /// Takes a system call.
+    async fn listen(&self, address: &str) -> Result<LabListener, RdmaError> {
+        let (host, port) = self.parse(address)?;
+        if host != self.adapter.host {
+            let why = format!("it is none of {}", self.name());
+            return Err(RdmaError::Address { address: address.to_owned(), why });
+        }
+        self.bus.spend(&[CoreWork::SystemCall]).await;
+        let listening = self.shared.lock().networks.listen(&self.adapter, port);
+        let Some(port) = listening else {
+            let why = "it is taken".to_owned();
+            return Err(RdmaError::Address { address: address.to_owned(), why });
+        };
+        Ok(LabListener::new(self.clone(), port))
+    }
+
+    /// Takes a system call, and the NIC's time to connect.
+    async fn connect(
+        &self,
+        address: &str,
+        deadline: Picoseconds,
+    ) -> Result<LabConnection, RdmaError> {
+        let (host, port) = self.parse(address)?;
+        self.bus.spend(&[CoreWork::SystemCall]).await;
+        self.wait_to_connect(address, deadline).await?;
+        let refused = |why: String| RdmaError::Address { address: address.to_owned(), why };
+        let memories = [self.adapter.host, host].map(|host| {
+            let bytes = connections::QUEUE_BYTES;
+            LabMemory::allocate(&self.shared, host, bytes, PageSize::Small)
+        });
+        let [Ok(near), Ok(far)] = memories else {
+            return Err(refused("no memory is left for its queues".to_owned()));
+        };
+        let core = self.bus.core();
+        let connected = {
+            let mut state = self.shared.lock();
+            state.connect(&self.adapter, core, (host, port), [near, far])
+        };
+        self.shared.bury();
+        let (id, wakers) = connected.map_err(refused)?;
+        for waker in wakers {
+            waker.wake();
+        }
+        Ok(LabConnection::new(self.clone(), id, address.into()))
+    }
+}
+
+/// The address at which doorbells of a NIC begin.
+fn doorbells(fabric: &Fabric, node: NodeId) -> Option<crosslane_pcie::units::BusAddress> {
+    let port = *fabric.node(node).ports.first()?;
+    Some(fabric.port(port).config.bar(0)?.base)
+}
+
+/// What a wait for a connection is called.
+fn what_operation(host: usize, peer: &Arc<str>, operation: &'static str, bytes: u64) -> What {
+    What::Rdma { host, peer: peer.clone(), operation, bytes }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory of a host that is registered with one of its NICs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crosslane_device::nic::{Access, Nic, Runs};
+use crosslane_host::{RdmaRegion, RemoteAccess, RemoteMemory};
+
+use super::super::memory::LabMemory;
+use super::super::shared::{Shared, State};
+use super::Adapter;
+
+/// Memory that is registered with a NIC. The registration ends with the last clone, and with the
+/// last operation that uses it; that takes no simulated time.
+#[derive(Clone)]
+pub struct LabRegion {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+    adapter: Adapter,
+    key: u32,
+    memory: LabMemory,
+}
+
+impl LabRegion {
+    pub(super) fn register(
+        shared: &Arc<Shared>,
+        adapter: &Adapter,
+        memory: &LabMemory,
+        access: RemoteAccess,
+    ) -> Self {
+        let key = shared.lock().register(adapter, memory, access);
+        let (shared, adapter, memory) = (shared.clone(), adapter.clone(), memory.clone());
+        Self { inner: Arc::new(Inner { shared, adapter, key, memory }) }
+    }
+
+    /// Its key for the NIC.
+    pub(super) fn key(&self) -> u32 {
+        self.inner.key
+    }
+
+    /// Whether it is registered with this NIC.
+    pub(super) fn is_of(&self, adapter: &Adapter) -> bool {
+        self.inner.adapter.node == adapter.node
+    }
+
+    pub(super) fn of_memory(&self) -> &LabMemory {
+        &self.inner.memory
+    }
+}
+
+impl RdmaRegion for LabRegion {
+    type Memory = LabMemory;
+
+    fn memory(&self) -> &LabMemory {
+        &self.inner.memory
+    }
+
+    fn remote(&self) -> RemoteMemory {
+        RemoteMemory {
+            address: self.inner.memory.first_address(),
+            key: self.inner.key.into(),
+            bytes: self.inner.memory.size(),
+        }
+    }
+}
+
+impl fmt::Debug for LabRegion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LabRegion({:?} of {})", self.inner.memory, self.inner.adapter.name)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.lock().deregister(&self.adapter, self.memory.id(), self.key);
+    }
+}
+
+impl State {
+    /// Pins memory for a NIC, for each registration once more, and gives it a key.
+    pub(super) fn register(
+        &mut self,
+        adapter: &Adapter,
+        memory: &LabMemory,
+        access: RemoteAccess,
+    ) -> u32 {
+        let pins = &mut self.memories[adapter.host].pins;
+        pins.pin(memory.id(), adapter.function);
+        self.networks.pinned_once_more(adapter, memory.id());
+        let runs = Runs::new(memory.segments().into_iter().map(|part| (part.address, part.bytes)));
+        let access = Access { read: access.read, write: access.write };
+        let address = memory.first_address();
+        let key = self
+            .fabric
+            .command(adapter.node, |nic: &mut Nic, _| nic.register(address, access, runs));
+        key.expect("an adapter is a NIC")
+    }
+
+    /// Ends a registration.
+    pub(super) fn deregister(&mut self, adapter: &Adapter, memory: u64, key: u32) {
+        self.fabric.command(adapter.node, |nic: &mut Nic, _| nic.deregister(key));
+        if self.networks.pinned_once_less(adapter, memory) {
+            self.memories[adapter.host].pins.unpin(memory, adapter.function);
+        }
+    }
+}
