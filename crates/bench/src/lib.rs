@@ -26,6 +26,7 @@ mod options;
 mod pattern;
 mod peer_write;
 mod posting;
+mod rdma;
 mod statistics;
 mod together;
 
@@ -41,5 +42,6 @@ pub use measured::{ChannelReport, DataErrors, HardwareTime, LaneReport, Measured
 pub use mmio::{MmioMeasured, MmioOptions, Program, mmio};
 pub use options::{Options, Registration};
 pub use peer_write::peer_write;
+pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
 pub use statistics::Latencies;
 pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};

@@ -37,13 +37,13 @@ pub struct LabClock(pub LabBus);
 
 impl Clock for LabClock {
     fn now(&self) -> Picoseconds {
-        self.0.now()
+        Bus::now(&self.0)
     }
 
     async fn sleep_until(&self, time: Picoseconds) {
         match time {
             Picoseconds::NEVER => std::future::pending().await,
-            time => self.0.sleep_until(time).await,
+            time => Bus::sleep_until(&self.0, time).await,
         }
     }
 }
@@ -77,7 +77,7 @@ impl Scene {
 
     #[allow(dead_code)]
     pub fn bus_now(&self) -> u64 {
-        self.bus.now().0
+        Bus::now(&self.bus).0
     }
 
     pub fn clock(&self) -> LabClock {
@@ -153,7 +153,7 @@ impl Scene {
         &self,
         identity: &Identity,
     ) -> Result<Client<Network, LabClock>, BridgeError> {
-        let end = Picoseconds(self.bus.now().0 + SECOND_PS);
+        let end = Picoseconds(Bus::now(&self.bus).0 + SECOND_PS);
         Client::connect(self.network.clone(), self.clock(), SERVER, identity, end).await
     }
 
