@@ -147,7 +147,7 @@ fn labs_are_listed() {
     let list = stdout_of("lab list");
     let json = json_of("lab list --json");
     let labs = json["labs"].as_array().unwrap();
-    assert_eq!(labs.len(), 5);
+    assert_eq!(labs.len(), 6);
     for lab in labs {
         assert!(list.contains(lab["name"].as_str().unwrap()));
         assert!(list.contains(lab["summary"].as_str().unwrap()));

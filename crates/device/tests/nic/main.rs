@@ -6,5 +6,6 @@ mod fabric_support;
 
 mod data;
 mod endings;
+mod fuzz;
 mod rates;
 mod stand;

@@ -229,6 +229,13 @@ impl Stand {
         pair.posted = pair.posted.wrapping_add(1);
     }
 
+    /// Writes a byte somewhere into the next work request.
+    pub fn scribble(&mut self, pair: &mut Pair, at: u8, byte: u8) {
+        let place = pair.memory + pair.layout.request_offset(pair.posted);
+        self.poke(pair.end, place + u64::from(at % 64), &[byte]);
+        pair.posted = pair.posted.wrapping_add(1);
+    }
+
     pub fn ring(&mut self, pair: &Pair) {
         self.doorbell(pair, 0, pair.posted);
     }
