@@ -20,8 +20,8 @@ use crate::statistics::Latencies;
 
 /// Operations of small sizes have places that are so far apart, bytes: a cache line.
 const LINE_BYTES: u64 = 64;
-/// Memory of a run at each end, at most, unless one operation needs more: operations in flight share
-/// places where they would take more.
+/// Memory of a run at each end, at most, unless one operation needs more: operations in flight
+/// share places where they would take more.
 const MOST_MEMORY_BYTES: u64 = 16 << 20;
 /// Data of a run like perftest's, about.
 const PERFTEST_BYTES: u64 = 32 << 20;

@@ -9,8 +9,8 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 
 const ADDRESS: &str = "rnode:18515";
 
-/// Runs with each of these options, one after the other over one connection; `given` is what the far
-/// end gives of what is needed.
+/// Runs with each of these options, one after the other over one connection; `given` is what the
+/// far end gives of what is needed.
 fn run(
     options: &[RdmaOptions],
     given: impl Fn(u64) -> u64,

@@ -113,8 +113,8 @@ fn run(seed: u8, steps: &[Step]) {
     for pair in &pairs {
         assert!(stand.nic(pair.end).destroy(pair.number), "{pair:?} has not ended");
     }
-    for end in 0..2 {
-        assert_eq!(stand.peek(end, DATA + REGION_BYTES, 70_000), before[end]);
+    for (end, before) in before.into_iter().enumerate() {
+        assert_eq!(stand.peek(end, DATA + REGION_BYTES, 70_000), before);
         assert_eq!(stand.nic(end).tags_in_use(), 0);
         assert_eq!(Device::unfinished(stand.nic(end)), Vec::<String>::new());
     }

@@ -550,8 +550,8 @@ impl Clock for LabBus {
         Bus::sleep_until(self, time).await;
     }
 
-    /// How long the host's cores have been busy: work, stores, and loads with their round trip. What
-    /// polls memory is not known to be.
+    /// How long the host's cores have been busy: work, stores, and loads with their round trip.
+    /// What polls memory is not known to be.
     fn processor_time(&self) -> Option<Picoseconds> {
         self.shared.lock().fabric.busy(self.running_host().root_complex)
     }
