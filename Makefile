@@ -24,7 +24,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-report check-rtl check-gateware doc \
-	registers test-gateware gateware-coverage bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 rosta rtl test-rtl clean
+	registers test-gateware gateware-coverage bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 rosta sbdt rtl test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ pciebench: ## the lab pciebench against its published rows; writes docs/pciebenc
 
 aws-f1: ## the reproduction aws-f1; writes the tables of docs/reproductions/aws-f1.md anew
 	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- aws-f1
+
+sbdt: ## the reproduction sbdt; writes the tables of docs/reproductions/sbdt.md anew
+	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- sbdt
 
 kc705: ## the reproduction kc705; writes the tables of docs/reproductions/kc705.md anew
 	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- kc705

@@ -18,6 +18,7 @@ pub mod pciebench;
 pub mod published;
 pub mod reproduction;
 pub mod rosta;
+pub mod sbdt;
 pub mod table;
 pub mod validation;
 pub mod watch;

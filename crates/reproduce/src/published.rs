@@ -5,13 +5,14 @@ use crate::error::ReproduceError;
 use crosslane_bench::fit::csv_fields;
 
 /// The files, by the name that lab files give them.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 6] = [
     (
         "published/aws-f1-write-combining.csv",
         include_str!("../../../labs/published/aws-f1-write-combining.csv"),
     ),
     ("published/kc705.csv", include_str!("../../../labs/published/kc705.csv")),
     ("published/rosta.csv", include_str!("../../../labs/published/rosta.csv")),
+    ("published/sbdt.csv", include_str!("../../../labs/published/sbdt.csv")),
     (
         "published/pciebench-supermicro-bandwidth.csv",
         include_str!("../../../labs/published/pciebench-supermicro-bandwidth.csv"),

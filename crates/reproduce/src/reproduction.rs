@@ -10,7 +10,7 @@ use crate::experiment::Experiment;
 use crate::explained::Explained;
 use crate::table::{Align, Table};
 use crate::watch::Watch;
-use crate::{aws_f1, kc705, rosta};
+use crate::{aws_f1, kc705, rosta, sbdt};
 
 /// A document whose experiments can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Reproducible {
     pub has_engines: bool,
 }
 
-const REPRODUCIBLE: [Reproducible; 3] = [
+const REPRODUCIBLE: [Reproducible; 4] = [
     Reproducible {
         name: "aws-f1",
         summary: "Write combining: host stores into an F1 card's memory, 17 sizes in four modes.",
@@ -45,6 +45,13 @@ const REPRODUCIBLE: [Reproducible; 3] = [
                   experiments.",
         scenarios: rosta::SCENARIOS,
         has_engines: true,
+    },
+    Reproducible {
+        name: "sbdt",
+        summary: "Software-bridged transfer: DMA through rings of host buffers to an Arria 10 \
+                  card, through it, and back.",
+        scenarios: sbdt::SCENARIOS,
+        has_engines: false,
     },
 ];
 
@@ -100,6 +107,7 @@ pub fn reproduce_with(
     let mut experiments = match found.name {
         "aws-f1" => aws_f1::experiments(&aws_f1::Context::new(seed, watch)?)?,
         "kc705" => kc705::experiments(&kc705::Context::new(seed, watch)?)?,
+        "sbdt" => sbdt::experiments(&sbdt::Context::new(seed, watch)?)?,
         _ => rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?,
     };
     if own == EngineKind::Rtl {

@@ -110,10 +110,14 @@ fn reproductions_are_listed_and_unknown_names_are_answered() {
     assert!(list.contains("\nrosta  "), "{list}");
     assert_eq!(stdout_of("reproduce --list"), list);
     for (arguments, complaint) in [
-        ("reproduce nowhere", "there is no reproduction nowhere; there are aws-f1, kc705, rosta"),
+        (
+            "reproduce nowhere",
+            "there is no reproduction nowhere; there are aws-f1, kc705, rosta, sbdt",
+        ),
         (
             "validate nowhere",
-            "there is no set of measurements nowhere; there are aws-f1, kc705, pciebench, rosta",
+            "there is no set of measurements nowhere; there are aws-f1, kc705, pciebench, rosta, \
+             sbdt",
         ),
     ] {
         let run = run(arguments);

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The reproduction `sbdt`: the system of the software-bridged transfer, in the lab of that name.
+//!
+//! Read first: `published`, what each figure is held to; then the parts of the document, a module
+//! each: `local`, DMA within the node that has the FPGA.
+
+mod local;
+mod published;
+
+use crosslane_lab::{Lab, RunningHost, Simulation};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::comparison::{Row, Tolerance};
+use crate::error::ReproduceError;
+use crate::experiment::Experiment;
+use crate::watch::Watch;
+use published::Figures;
+
+/// The card, and the host that has it.
+const CARD: &str = "pac";
+const HOST: &str = "fpga-node";
+/// Longest simulated time of one scenario; the longest takes 0.3 s.
+const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(10_000_000_000);
+/// What rates are held to.
+const RATE: Tolerance =
+    Tolerance { fraction: 0.05, reason: "the mean of ten runs, whose spread is not given" };
+
+/// Scenarios that [`experiments`] runs.
+pub const SCENARIOS: u64 = local::SCENARIOS;
+
+/// What all experiments have in common.
+pub struct Context<'a> {
+    lab: Lab,
+    seed: u64,
+    watch: &'a dyn Watch,
+    figures: Figures,
+}
+
+/// A size as the document writes it: `16 KB`, `8 MB`, `1 GB` (binary).
+fn size_words(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{} KB", bytes >> 10),
+        0x10_0000..0x4000_0000 => format!("{} MB", bytes >> 20),
+        _ => format!("{} GB", bytes >> 30),
+    }
+}
+
+impl<'a> Context<'a> {
+    /// The shipped lab.
+    ///
+    /// # Errors
+    /// A lab or a file of figures that cannot be read.
+    pub fn new(seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
+        Self::of(crosslane_lab::open("sbdt")?, seed, watch)
+    }
+
+    /// Another lab with the same measurements.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of(lab: Lab, seed: u64, watch: &'a dyn Watch) -> Result<Self, ReproduceError> {
+        let figures = Figures::read(&lab)?;
+        Ok(Self { lab, seed, watch, figures })
+    }
+
+    /// Rows of the file of published figures.
+    #[must_use]
+    pub fn published_rows(&self) -> usize {
+        self.figures.count()
+    }
+
+    /// The lab, or a variant of it.
+    fn lab(&self, variant: Option<&str>) -> Result<Lab, ReproduceError> {
+        Ok(match variant {
+            Some(variant) => self.lab.with_variant(variant)?,
+            None => self.lab.clone(),
+        })
+    }
+
+    /// A simulation of a lab for a scenario.
+    fn simulation(&self, lab: &Lab) -> Result<Simulation, ReproduceError> {
+        let simulation = Simulation::new(lab.build_engines(self.seed)?);
+        simulation.set_time_limit(Some(TIME_LIMIT));
+        Ok(simulation)
+    }
+
+    /// A scenario is over: nothing may be left of it.
+    fn end(&self, name: &str, simulation: &Simulation) -> Result<(), ReproduceError> {
+        let (errors, now) = simulation.with_fabric(|fabric| (fabric.errors().len(), fabric.now()));
+        if errors > 0 {
+            return Err(ReproduceError::experiment(name, format!("{errors} errors on the links")));
+        }
+        self.watch.done(name, now);
+        Ok(())
+    }
+}
+
+/// A host of the lab by its name.
+fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost, ReproduceError> {
+    simulation
+        .hosts()
+        .iter()
+        .find(|host| host.name == name)
+        .ok_or_else(|| ReproduceError::experiment("lab sbdt", format!("it has no host {name}")))
+}
+
+/// Every experiment, in order, each scenario in a lab of its own.
+///
+/// # Errors
+/// An experiment that does not run as it should.
+pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
+    local::experiments(context)
+}
+
+/// The rows that are compared, and no others.
+///
+/// # Errors
+/// As [`experiments`].
+pub fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+    local::compared(context)
+}
+
+/// The same with transfers that take little time: for sweeps over the lab's constants.
+///
+/// # Errors
+/// As [`experiments`].
+pub fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
+    local::quick(context)
+}
