@@ -57,6 +57,9 @@ pub struct ServerOptions {
     pub card: CardWorking,
     /// Longest naive transfer, bytes: its memory is got for it.
     pub most_naive_bytes: u64,
+    /// For measurements: what each stage takes at least for a KiB, so that stages of the same
+    /// length show what their overlap brings. Zero: as fast as it can.
+    pub pace: Picoseconds,
     /// Time for a client to show who it is.
     pub greeting_time: Picoseconds,
 }
@@ -74,6 +77,7 @@ impl Default for ServerOptions {
             identity: ("bridge".to_owned(), None),
             card: CardWorking::default(),
             most_naive_bytes: 1 << 30,
+            pace: Picoseconds::ZERO,
             greeting_time: Picoseconds::from_ns(10_000_000_000),
         }
     }

@@ -98,10 +98,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
             self.took("3: memory is got and registered");
             let (far, near) = (far_region(request.source)?, NearEnd { region, offset_bytes: 0 });
             let far = FarEnd { memory: far.into(), offset_bytes: 0 };
-            self.run.begin(Stage::RdmaRead);
+            let begun = self.run.begin(Stage::RdmaRead);
             let read = connection.read(&near, far, bytes).await;
             read.map_err(BridgeError::network(Stage::RdmaRead))?;
-            self.run.end(Stage::RdmaRead, bytes);
+            self.run.end(Stage::RdmaRead, begun, bytes).await;
             self.took("4: RDMA read of all");
         }
         self.dma_call(receive.as_ref(), send.as_ref()).await?;
@@ -115,10 +115,10 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
             let near = NearEnd { region, offset_bytes: 0 };
             let far = far_region(request.destination)?;
             let far = FarEnd { memory: far.into(), offset_bytes: 0 };
-            self.run.begin(Stage::RdmaWrite);
+            let begun = self.run.begin(Stage::RdmaWrite);
             let written = connection.write(&near, far, bytes).await;
             written.map_err(BridgeError::network(Stage::RdmaWrite))?;
-            self.run.end(Stage::RdmaWrite, bytes);
+            self.run.end(Stage::RdmaWrite, begun, bytes).await;
             self.took("7: RDMA write of all");
         }
         self.run.has_arrived(0..bytes, progress);

@@ -38,6 +38,8 @@ pub(super) struct Filled {
 pub(super) struct Run<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub context: &'a Context<'a, B, R, C>,
     meters: [Mutex<Meter<C>>; 3],
+    /// When each stage is free again, where it is kept to a pace.
+    paced: [Mutex<Picoseconds>; 3],
     account: Mutex<Account>,
 }
 
@@ -117,6 +119,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         Self {
             context,
             meters: [meter(Stage::RdmaRead), meter(Stage::Dma), meter(Stage::RdmaWrite)],
+            paced: Default::default(),
             account: Mutex::new(account),
         }
     }
@@ -257,23 +260,29 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
     }
 
     fn meter(&self, stage: Stage) -> &Mutex<Meter<C>> {
-        let index = match stage {
-            Stage::RdmaRead => 0,
-            Stage::RdmaWrite => 2,
-            _ => 1,
-        };
-        &self.meters[index]
+        &self.meters[place_of(stage)]
     }
 
-    /// An operation of a stage begins.
-    pub fn begin(&self, stage: Stage) {
+    /// An operation of a stage begins; gives the time.
+    pub fn begin(&self, stage: Stage) -> Picoseconds {
         lock(self.meter(stage)).begin();
         let now = self.context.shared.clock.now();
         lock(&self.account).first_operation.get_or_insert(now);
+        now
     }
 
-    /// An operation of a stage has ended and has moved so many bytes.
-    pub fn end(&self, stage: Stage, bytes: u64) {
+    /// An operation of a stage that began then has ended and has moved so many bytes.
+    pub async fn end(&self, stage: Stage, begun: Picoseconds, bytes: u64) {
+        let pace = self.context.shared.options.pace;
+        if pace > Picoseconds::ZERO {
+            let end = {
+                let mut free = lock(&self.paced[place_of(stage)]);
+                let takes_ps = u128::from(bytes) * u128::from(pace.0) / 1024;
+                *free = after_ps(begun.max(*free), takes_ps);
+                *free
+            };
+            self.context.shared.clock.sleep_until(end).await;
+        }
         lock(self.meter(stage)).end(bytes);
     }
 
@@ -295,14 +304,14 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         let read = async |filled: Result<Filled, BridgeError>| {
             let mut filled = filled?;
             let length = filled.bytes.end - filled.bytes.start;
-            self.begin(Stage::RdmaRead);
+            let begun = self.begin(Stage::RdmaRead);
             filled.slot.lend();
             let far = FarEnd { memory: far.into(), offset_bytes: filled.far_offset };
             let near = ring.near(&filled.slot);
             let read = self.context.control.connection().read(&near, far, length).await;
             read.map_err(BridgeError::network(Stage::RdmaRead))?;
             filled.slot.take_back();
-            lock(self.meter(Stage::RdmaRead)).end(length);
+            self.end(Stage::RdmaRead, begun, length).await;
             self.add_to_checksum(ring, &filled).await?;
             Ok(filled)
         };
@@ -414,14 +423,14 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         let write = async |filled: Filled| {
             let Filled { mut slot, bytes, .. } = filled;
             let length = bytes.end - bytes.start;
-            self.begin(Stage::RdmaWrite);
+            let begun = self.begin(Stage::RdmaWrite);
             slot.lend();
             let far = FarEnd { memory: far.into(), offset_bytes: bytes.start };
             let near = ring.near(&slot);
             let written = self.context.control.connection().write(&near, far, length).await;
             written.map_err(BridgeError::network(Stage::RdmaWrite))?;
             slot.take_back();
-            lock(self.meter(Stage::RdmaWrite)).end(length);
+            self.end(Stage::RdmaWrite, begun, length).await;
             Ok(bytes)
         };
         let size = |filled: &Filled| filled.bytes.end - filled.bytes.start;
@@ -440,7 +449,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         slots: Vec<Slot>,
         bytes: &Range<u64>,
     ) -> Result<Vec<Slot>, BridgeError> {
-        self.begin(Stage::Dma);
+        let begun = self.begin(Stage::Dma);
         let (ended, end) = oneshot::channel();
         let Context { client, place, .. } = self.context;
         let deadline = self.context.bus_deadline();
@@ -448,10 +457,9 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         let gone = |_| BridgeError::new(Stage::Dma, "the card is not served any more");
         place.orders.unbounded_send(job).map_err(|_| gone(()))?;
         let Ended { slots, result, retries } = end.await.map_err(|_| gone(()))?;
-        let mut meter = lock(self.meter(Stage::Dma));
-        meter.repeated(retries);
+        lock(self.meter(Stage::Dma)).repeated(retries);
         result?;
-        meter.end(bytes.end - bytes.start);
+        self.end(Stage::Dma, begun, bytes.end - bytes.start).await;
         Ok(slots)
     }
 
@@ -511,6 +519,19 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
             checksum: request.checksum.then(|| account.checksum()),
         }
     }
+}
+
+/// A stage among the three.
+const fn place_of(stage: Stage) -> usize {
+    match stage {
+        Stage::RdmaRead => 0,
+        Stage::RdmaWrite => 2,
+        _ => 1,
+    }
+}
+
+fn after_ps(time: Picoseconds, span_ps: u128) -> Picoseconds {
+    Picoseconds(time.0.saturating_add(u64::try_from(span_ps).unwrap_or(u64::MAX)))
 }
 
 fn bytes_of(filled: &Result<Filled, BridgeError>) -> u64 {

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::pin::pin;
 
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection, RdmaRegion};
+use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
 use futures_util::future::{Either, select};
@@ -18,6 +19,9 @@ use crate::error::BridgeError;
 use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
+
+/// Slots that were announced and not read whole: what of each is left, and since when.
+type Lent = VecDeque<(Filled, u64, Picoseconds)>;
 
 /// Makes a transfer.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
@@ -103,7 +107,7 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     mut filled: mpsc::UnboundedReceiver<Filled>,
     progress: &mpsc::UnboundedSender<Reply>,
 ) -> Result<(), BridgeError> {
-    let mut lent: VecDeque<(Filled, u64)> = VecDeque::new();
+    let mut lent = Lent::new();
     let mut arrived = run.context.request.first;
     loop {
         let event = {
@@ -120,12 +124,12 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             Either::Left(mut next) => {
                 let length = next.bytes.end - next.bytes.start;
                 let offset_bytes = next.slot.range(0).start;
-                run.begin(Stage::RdmaRead);
+                let begun = run.begin(Stage::RdmaRead);
                 next.slot.lend();
-                lent.push_back((next, length));
+                lent.push_back((next, length, begun));
                 control.send(&Request::Chunk { offset_bytes, bytes: length }).await?;
             }
-            Either::Right(Reply::Taken { bytes, .. }) => take_back(run, &mut lent, bytes)?,
+            Either::Right(Reply::Taken { bytes, .. }) => take_back(run, &mut lent, bytes).await?,
             Either::Right(Reply::Progress { bytes }) => {
                 run.has_arrived(arrived..bytes.max(arrived), progress);
                 arrived = bytes.max(arrived);
@@ -144,22 +148,22 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 }
 
 /// The other server has read so many more bytes of what was announced, oldest first.
-fn take_back<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
+async fn take_back<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     run: &Run<'_, B, R, C>,
-    lent: &mut VecDeque<(Filled, u64)>,
+    lent: &mut Lent,
     bytes: u64,
 ) -> Result<(), BridgeError> {
     let wrong = || {
         let why = format!("the other server has read {bytes} B more than were announced");
         BridgeError::new(Stage::Request, why)
     };
-    let (_, left) = lent.front_mut().ok_or_else(wrong)?;
+    let (_, left, _) = lent.front_mut().ok_or_else(wrong)?;
     *left = left.checked_sub(bytes).ok_or_else(wrong)?;
     if *left == 0
-        && let Some((mut filled, _)) = lent.pop_front()
+        && let Some((mut filled, _, begun)) = lent.pop_front()
     {
-        run.end(Stage::RdmaRead, filled.bytes.end - filled.bytes.start);
         filled.slot.take_back();
+        run.end(Stage::RdmaRead, begun, filled.bytes.end - filled.bytes.start).await;
     }
     Ok(())
 }

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line of `bridge`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum, ValueHint, value_parser};
+use crosslane_bridge::CardAddress;
+
+use crate::size::{SizeRange, parse_size};
+
+/// What a bridge can do.
+#[derive(Debug, Subcommand)]
+pub enum BridgeCommand {
+    /// The networks that there are on this machine, and why one cannot be used
+    #[command(after_help = "\
+Examples:
+  crosslane bridge providers
+  crosslane bridge providers --json")]
+    Providers {
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// A new random key for a policy file and its client
+    #[command(after_help = "\
+Examples:
+  crosslane bridge key > rnode.key        to be read by its owner only: chmod 600")]
+    Key,
+    /// Serves cards of this node to other nodes
+    Serve(ServeArguments),
+    /// A file into a card's memory
+    Put(PutArguments),
+    /// A card's memory into a file
+    Get(GetArguments),
+    /// A file through a card's stream, compared or written when it comes back
+    Roundtrip(RoundtripArguments),
+    /// A card's memory into that of another node's card
+    Copy(CopyArguments),
+    /// Rates of bridged transfers: pipelined and naive, in a lab or on a real network
+    Bench(BenchArguments),
+}
+
+/// Which network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum NetworkChoice {
+    /// Shared memory within this machine, else the first adapter, else TCP.
+    #[default]
+    Auto,
+    /// RDMA adapters.
+    Verbs,
+    /// Amazon's adapter; nobody has tested it.
+    Efa,
+    /// Memory that programs of this machine share.
+    Shm,
+    /// TCP sockets.
+    Tcp,
+}
+
+/// How a client finds its server, and shows who it is.
+#[derive(Args, Clone, Debug)]
+pub struct ClientArguments {
+    /// The network; both ends need the same.
+    #[arg(long, value_enum, value_name = "NETWORK", default_value_t)]
+    pub network: NetworkChoice,
+    /// Who this client is at the server.
+    #[arg(long = "as", value_name = "NAME", default_value = "anybody")]
+    pub name: String,
+    /// File with the key that it shares with the server.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
+    /// Seconds until a transfer has failed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 600,
+        value_parser = value_parser!(u64).range(1..=86_400))]
+    pub timeout: u64,
+    /// How often a transfer that was interrupted goes on from where it was.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub retries: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `bridge serve`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge serve --device lab:kc705:crosslane
+  crosslane bridge serve --device fpga0=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
+      --network tcp --policy policy.toml
+
+A device is lab:NAME, a lab whose model runs free beside the real network, with real bytes. Without
+a policy file a server listens to this machine only. A policy names clients, their keys and the
+ranges of each card that they may read and write; `crosslane bridge key` makes a key. What the
+network moves is not encrypted; requests are.")]
+pub struct ServeArguments {
+    /// A card to serve: [NAME=]lab:LAB[:VARIANT][/ENDPOINT]; the name is fpga0, fpga1 and so on
+    /// where none is given.
+    #[arg(long = "device", value_name = "DEVICE", required = true)]
+    pub devices: Vec<String>,
+    /// Address to listen at; port 0 takes any.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7471")]
+    pub listen: String,
+    /// The network.
+    #[arg(long, value_enum, value_name = "NETWORK", default_value_t)]
+    pub network: NetworkChoice,
+    /// Who may do what.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub policy: Option<PathBuf>,
+    /// Who this server is at other servers (FPGA to FPGA).
+    #[arg(long = "as", value_name = "NAME", default_value = "bridge")]
+    pub name: String,
+    /// File with the key that it shares with them.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub key: Option<PathBuf>,
+    #[command(flatten)]
+    pub ring: RingArguments,
+}
+
+/// Buffers of a server.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct RingArguments {
+    /// Slots of each ring.
+    #[arg(long, value_name = "N", default_value_t = 8,
+        value_parser = value_parser!(u16).range(1..=4096))]
+    pub buffers: u16,
+    /// Bytes of a slot.
+    #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_size)]
+    pub buffer_size: u64,
+    /// Bytes of reads, and of writes, on their way in the network at once for each client.
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
+    pub window: u64,
+}
+
+/// Arguments of `bridge put`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
+  crosslane bridge put data.bin node:7471/fpga0:0x4000 --network tcp --as rnode --key rnode.key
+
+The address is the card's own. The server's checksum of what it moved has to be the file's.")]
+pub struct PutArguments {
+    /// The file.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Where to: SERVER/CARD[:ADDRESS].
+    #[arg(value_parser = parse_target)]
+    pub target: CardAddress,
+    /// Bytes at the beginning that have arrived before.
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub resume: u64,
+    #[command(flatten)]
+    pub client: ClientArguments,
+}
+
+/// Arguments of `bridge get`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 1G")]
+pub struct GetArguments {
+    /// Where from: SERVER/CARD[:ADDRESS].
+    #[arg(value_parser = parse_target)]
+    pub source: CardAddress,
+    /// The file; it is written anew.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// How many bytes.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub bytes: u64,
+    #[command(flatten)]
+    pub client: ClientArguments,
+}
+
+/// Arguments of `bridge roundtrip`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge roundtrip data.bin 127.0.0.1:7471/fpga0
+  crosslane bridge roundtrip data.bin 127.0.0.1:7471/fpga0 --output result.bin
+
+Without --output what comes back is compared with what was sent: right for a compute core that
+hands data on as they are.")]
+pub struct RoundtripArguments {
+    /// The file.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub file: PathBuf,
+    /// Through which card: SERVER/CARD.
+    #[arg(value_parser = parse_target)]
+    pub target: CardAddress,
+    /// Write what comes back into this file instead of comparing it.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub client: ClientArguments,
+}
+
+/// Arguments of `bridge copy`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge copy one:7471/fpga0:0x0 other:7471/fpga0:0x1000 --bytes 64M --network tcp
+
+The first server reaches the other one itself: the data do not pass this machine.")]
+pub struct CopyArguments {
+    /// Where from: SERVER/CARD[:ADDRESS].
+    #[arg(value_parser = parse_target)]
+    pub source: CardAddress,
+    /// Where to, as the first server has to name it: SERVER/CARD[:ADDRESS].
+    #[arg(value_parser = parse_target)]
+    pub target: CardAddress,
+    /// How many bytes.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub bytes: u64,
+    #[command(flatten)]
+    pub client: ClientArguments,
+}
+
+/// Paths that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum PathChoice {
+    /// Remote memory to the card's.
+    Put,
+    /// The card's memory to the remote one.
+    Get,
+    /// Through the card's stream and back.
+    Roundtrip,
+}
+
+/// Modes that can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModeChoice {
+    /// Stages at once.
+    Pipelined,
+    /// The document's seven steps.
+    Naive,
+    /// Both, compared with what overlap can bring.
+    Both,
+}
+
+/// Arguments of `bridge bench`.
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bridge bench --lab sbdt:crosslane
+  crosslane bridge bench --lab sbdt --path put --size 256K..64M --buffer-size 8M
+  crosslane bridge bench --network tcp --device lab:kc705:crosslane --mode both
+  crosslane bridge bench 10.0.0.2:7471/fpga0 --network tcp --path put --clients 4
+
+With --lab server and client are nodes of that lab in simulated time: figures are exact and the
+same on every machine. Else data go over a real network, to the server that is named or to one
+within this program; figures are of this machine at this moment, so what counts are ratios. All
+data are compared. With --mode both the ratio is compared with its bound: the sum of the stages
+over the slowest, each alone.")]
+pub struct BenchArguments {
+    /// A server that is there: SERVER/CARD[:ADDRESS].
+    #[arg(value_parser = parse_target, conflicts_with_all = ["lab", "device"])]
+    pub target: Option<CardAddress>,
+    /// Measure in a lab with two nodes: a shipped lab's name, or a lab file; `:VARIANT` behind it
+    /// chooses a variant.
+    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath, conflicts_with = "device")]
+    pub lab: Option<String>,
+    /// The card of a server within this program.
+    #[arg(long, value_name = "DEVICE", default_value = "lab:kc705:crosslane")]
+    pub device: String,
+    /// The ways [default: all].
+    #[arg(long, value_enum, value_name = "PATH")]
+    pub path: Vec<PathChoice>,
+    /// One mode or both.
+    #[arg(long, value_enum, value_name = "MODE", default_value = "pipelined")]
+    pub mode: ModeChoice,
+    /// Bytes of a transfer, or a range of powers of two.
+    #[arg(long, value_name = "SIZE", default_value = "64M")]
+    pub size: SizeRange,
+    /// Transfers of each kind.
+    #[arg(long, value_name = "N", default_value_t = 3,
+        value_parser = value_parser!(u32).range(1..=10_000))]
+    pub iterations: u32,
+    /// Clients at once, each with a share of the size.
+    #[arg(long, value_name = "N", default_value_t = 1,
+        value_parser = value_parser!(u16).range(1..=64))]
+    pub clients: u16,
+    /// Delay each stage to at least so many nanoseconds for each KiB: stages of the same length
+    /// show what overlap brings even where processors are few.
+    #[arg(long, value_name = "NS", conflicts_with = "target")]
+    pub pace: Option<u32>,
+    #[command(flatten)]
+    pub ring: RingArguments,
+    #[command(flatten)]
+    pub client: ClientArguments,
+    /// Everything random comes from this number, and the data.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn parse_target(text: &str) -> Result<CardAddress, String> {
+    text.parse().map_err(|error: crosslane_bridge::BridgeError| error.why)
+}
