@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 use clap_complete::Shell;
 
+use crate::bridge_command::arguments::BridgeCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
 use crate::flow_argument::FlowArgument;
@@ -85,6 +86,19 @@ All but `traffic` go through the driver, on labs whose endpoints have a DMA engi
     Compare(CompareArguments),
     /// Link time and fixed time of measured transfers, by least squares
     Fit(FitArguments),
+    /// Cards served to other nodes over RDMA, and transfers with them
+    #[command(after_help = "\
+Examples:
+  crosslane bridge providers
+  crosslane bridge serve --device lab:kc705:crosslane
+  crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
+  crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 1G
+  crosslane bridge bench --lab sbdt:crosslane")]
+    Bridge {
+        /// What to do.
+        #[command(subcommand)]
+        command: BridgeCommand,
+    },
     /// Completions for a shell
     #[command(after_help = "\
 Examples:

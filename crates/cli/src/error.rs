@@ -31,6 +31,12 @@ pub enum CommandError {
     /// A file cannot be read; the sentence says which and why.
     #[error("{0}")]
     Input(String),
+    /// A bridged transfer, a client or a server failed.
+    #[error(transparent)]
+    Bridge(#[from] crosslane_bridge::BridgeError),
+    /// A network cannot be used.
+    #[error(transparent)]
+    Network(#[from] crosslane_host::RdmaError),
     /// A page cannot be written.
     #[error(transparent)]
     Report(#[from] crosslane_report::ReportError),

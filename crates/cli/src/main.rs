@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bridge_command;
 mod compare_command;
 mod engine_argument;
 mod error;
@@ -58,6 +59,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Validate(arguments) => reproduce_command::run_validation(arguments),
         Command::Torture(arguments) => torture_command::run(arguments),
         Command::Compare(arguments) => compare_command::run(arguments),
+        Command::Bridge { command } => bridge_command::run(command),
         Command::Fit(arguments) => fit_command::run(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -155,3 +155,44 @@ impl Explaining {
         self.bar.finish_and_clear();
     }
 }
+
+const TRANSFERRED_TEMPLATE: &str = "{bar:30} {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
+
+/// Progress of a transfer on a real network.
+pub struct Transferred {
+    bar: ProgressBar,
+    begin: Instant,
+    watched: bool,
+}
+
+impl Transferred {
+    /// Of so many bytes.
+    #[must_use]
+    pub fn new(total_bytes: u64) -> Self {
+        let watched = std::io::stderr().is_terminal();
+        let bar = ProgressBar::with_draw_target(Some(total_bytes), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(TRANSFERRED_TEMPLATE) {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar, begin: Instant::now(), watched }
+    }
+
+    /// Bytes that have arrived.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.bar.position()
+    }
+
+    /// So much has arrived.
+    pub fn set(&self, bytes: u64) {
+        if self.watched && self.begin.elapsed() > PATIENCE && self.bar.is_hidden() {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(bytes);
+    }
+
+    /// Takes it off the terminal.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

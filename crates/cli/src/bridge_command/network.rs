@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The network of a command, and who the client is.
+
+use std::path::Path;
+
+use crosslane_bridge::{Identity, Key};
+use crosslane_libfabric::{MachineClock, Network, Provider};
+
+use super::arguments::{ClientArguments, NetworkChoice};
+use crate::error::CommandError;
+
+/// Opens the network for an address, and says why it is that one.
+///
+/// # Errors
+/// It cannot be used here.
+pub fn open(
+    choice: NetworkChoice,
+    address: &str,
+    clock: &MachineClock,
+) -> Result<(Network, String), CommandError> {
+    let (provider, why) = match choice {
+        NetworkChoice::Auto => Provider::choose(address),
+        NetworkChoice::Verbs => (Provider::Verbs, "asked for".to_owned()),
+        NetworkChoice::Efa => (Provider::Efa, "asked for".to_owned()),
+        NetworkChoice::Shm => (Provider::Shm, "asked for".to_owned()),
+        NetworkChoice::Tcp => (Provider::Tcp, "asked for".to_owned()),
+    };
+    let network = Network::open(provider, clock)?;
+    Ok((network, why))
+}
+
+/// Who a client is.
+///
+/// # Errors
+/// A key that cannot be read.
+pub fn identity(arguments: &ClientArguments) -> Result<Identity, CommandError> {
+    let key = arguments.key.as_deref().map(read_key).transpose()?;
+    Ok(Identity { name: arguments.name.clone(), key })
+}
+
+/// Reads the file of a key.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub fn read_key(path: &Path) -> Result<Key, CommandError> {
+    let place = path.display();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| CommandError::Input(format!("{place} cannot be read: {error}")))?;
+    text.parse().map_err(|error: crosslane_bridge::BridgeError| {
+        CommandError::Input(format!("{place}: {}", error.why))
+    })
+}
