@@ -62,6 +62,16 @@ pub trait RdmaRegion: Clone {
 
     /// What another node has to know of it.
     fn remote(&self) -> RemoteMemory;
+
+    /// Lets what lies there now be seen by other nodes that read it. Where the network reaches the
+    /// memory itself there is nothing to do.
+    ///
+    /// # Errors
+    /// Beyond the memory.
+    fn publish(&self, offset_bytes: u64, bytes: u64) -> Result<(), RdmaError> {
+        let _ = (offset_bytes, bytes);
+        Ok(())
+    }
 }
 
 /// A part of registered memory, for the near end of a read or write.

@@ -2,8 +2,8 @@
 //! A network for memory that it cannot reach: data are copied through memory that it can.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crosslane_host::{
     BusError, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
@@ -23,9 +23,8 @@ type Allocate<M> = dyn Fn(u64, PageSize) -> Result<M, BusError> + Send + Sync;
 /// A real network for simulated memory: a lab's card can be served to other nodes.
 ///
 /// Reads and writes go in pieces of 512 KiB, up to 16 at once, through buffers that are registered
-/// with the real network. Memory that others may read has a real copy, which is made anew before
-/// each message that this node sends: others see what was there when they were last told anything.
-/// Memory that others may write is refused.
+/// with the real network. Memory that others may read has a real copy: they see what was there when
+/// it was last [published](RdmaRegion::publish). Memory that others may write is refused.
 ///
 /// A read or write whose future is dropped begins no further piece, and a read that is dropped
 /// copies nothing more.
@@ -37,8 +36,6 @@ struct Inner<R: Rdma, M: DmaMemory> {
     network: R,
     allocate: Box<Allocate<M>>,
     pool: Arc<Pool<R>>,
-    /// What others may read.
-    shown: Mutex<Vec<Weak<RegionInner<R, M>>>>,
 }
 
 impl<R: Rdma, M: DmaMemory> Clone for StagedRdma<R, M> {
@@ -54,27 +51,8 @@ impl<R: Rdma, M: DmaMemory> StagedRdma<R, M> {
         allocate: impl Fn(u64, PageSize) -> Result<M, BusError> + Send + Sync + 'static,
     ) -> Self {
         let (allocate, pool) = (Box::new(allocate), Arc::new(Pool::new()));
-        let inner = Inner { network, allocate, pool, shown: Mutex::default() };
+        let inner = Inner { network, allocate, pool };
         Self { inner: Arc::new(inner) }
-    }
-}
-
-impl<R: Rdma, M: DmaMemory> Inner<R, M> {
-    fn shown(&self) -> MutexGuard<'_, Vec<Weak<RegionInner<R, M>>>> {
-        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Others see from now on what is in memory now.
-    fn show(&self) {
-        let mut shown = self.shown();
-        shown.retain(|region| region.strong_count() > 0);
-        let all: Vec<_> = shown.iter().filter_map(Weak::upgrade).collect();
-        drop(shown);
-        for region in all {
-            if let Some(real) = &region.real {
-                copy(&region.memory, 0, real.memory(), 0, region.memory.size_bytes());
-            }
-        }
     }
 }
 
@@ -128,9 +106,6 @@ impl<R: Rdma, M: DmaMemory> Rdma for StagedRdma<R, M> {
             false => None,
         };
         let inner = Arc::new(RegionInner { memory: memory.clone(), real });
-        if inner.real.is_some() {
-            self.inner.shown().push(Arc::downgrade(&inner));
-        }
         Ok(StagedRegion { inner })
     }
 
@@ -185,6 +160,23 @@ impl<R: Rdma, M: DmaMemory> RdmaRegion for StagedRegion<R, M> {
             // Nobody has this key: it is not registered anywhere.
             None => RemoteMemory { address: 0, key: 0, bytes: self.inner.memory.size_bytes() },
         }
+    }
+
+    fn publish(&self, offset_bytes: u64, bytes: u64) -> Result<(), RdmaError> {
+        let RegionInner { memory, real } = &*self.inner;
+        let size_bytes = memory.size_bytes();
+        if offset_bytes.checked_add(bytes).is_none_or(|end| end > size_bytes) {
+            return Err(RdmaError::BeyondMemory {
+                what: "the near",
+                offset_bytes,
+                bytes,
+                size_bytes,
+            });
+        }
+        if let Some(real) = real {
+            copy(memory, offset_bytes, real.memory(), offset_bytes, bytes);
+        }
+        Ok(())
     }
 }
 
@@ -321,7 +313,6 @@ impl<R: Rdma, M: DmaMemory> RdmaConnection for StagedConnection<R, M> {
     }
 
     async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
-        self.network.show();
         self.connection.send(message).await
     }
 

@@ -130,8 +130,10 @@ fn others_read_what_was_there_at_the_last_message() {
         for round in 0..3 {
             let data = pattern(round, 100_000);
             shown.write(0, &data).unwrap();
+            region.publish(0, 100_000).unwrap();
+            assert!(region.publish(1, 100_000).is_err(), "beyond its end");
             here.send(b"it is there").await.unwrap();
-            // What comes afterwards nobody was told of.
+            // What comes afterwards is not published.
             shown.write(0, &[0; 100]).unwrap();
             assert_eq!(there.receive().await.unwrap(), b"it is there");
             let near = NearEnd { region: own.clone(), offset_bytes: 0 };

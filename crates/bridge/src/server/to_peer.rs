@@ -125,6 +125,9 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 let length = next.bytes.end - next.bytes.start;
                 let offset_bytes = next.slot.range(0).start;
                 let begun = run.begin(Stage::RdmaRead);
+                let region = &run.context.place.from_card.region;
+                let published = region.publish(offset_bytes, length);
+                published.map_err(BridgeError::network(Stage::RdmaRead))?;
                 next.slot.lend();
                 lent.push_back((next, length, begun));
                 control.send(&Request::Chunk { offset_bytes, bytes: length }).await?;

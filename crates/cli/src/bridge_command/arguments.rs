@@ -85,7 +85,7 @@ pub struct ClientArguments {
 #[command(after_help = "\
 Examples:
   crosslane bridge serve --device lab:kc705:crosslane
-  crosslane bridge serve --device fpga0=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
+  crosslane bridge serve --device card=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
       --network tcp --policy policy.toml
 
 A device is lab:NAME, a lab whose model runs free beside the real network, with real bytes. Without
@@ -93,10 +93,10 @@ a policy file a server listens to this machine only. A policy names clients, the
 ranges of each card that they may read and write; `crosslane bridge key` makes a key. What the
 network moves is not encrypted; requests are.")]
 pub struct ServeArguments {
-    /// A card to serve: [NAME=]lab:LAB[:VARIANT][/ENDPOINT]; the name is fpga0, fpga1 and so on
-    /// where none is given.
-    #[arg(long = "device", value_name = "DEVICE", required = true)]
-    pub devices: Vec<String>,
+    /// The card to serve: [NAME=]lab:LAB[:VARIANT][/ENDPOINT]; the name is fpga0 where none is
+    /// given.
+    #[arg(long, value_name = "DEVICE")]
+    pub device: String,
     /// Address to listen at; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7471")]
     pub listen: String,

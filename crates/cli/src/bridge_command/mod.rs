@@ -2,8 +2,10 @@
 //! `crosslane bridge`: cards served to other nodes, and transfers with them.
 
 pub mod arguments;
+mod bench;
 mod client;
 mod network;
+mod serve;
 
 use crosslane_bridge::Key;
 use crosslane_libfabric::providers;
@@ -26,7 +28,8 @@ pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
         BridgeCommand::Get(arguments) => client::get(arguments),
         BridgeCommand::Roundtrip(arguments) => client::roundtrip(arguments),
         BridgeCommand::Copy(arguments) => client::copy(arguments),
-        BridgeCommand::Serve(_) | BridgeCommand::Bench(_) => unreachable!(),
+        BridgeCommand::Serve(arguments) => serve::run(arguments),
+        BridgeCommand::Bench(arguments) => bench::run(arguments),
     }
 }
 

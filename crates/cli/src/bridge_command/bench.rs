@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bridge bench`: rates of bridged transfers, pipelined beside naive.
+
+use crosslane_bench::{BenchError, BridgedMeasured, BridgedOptions, bridged};
+use crosslane_bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
+use crosslane_host::{Clock, Rdma};
+use crosslane_lab::{Lab, Simulation};
+use crosslane_libfabric::MachineClock;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_reproduce::two_nodes::TwoNodes;
+use futures_util::future::try_join_all;
+use serde_json::{Value, json};
+
+use super::arguments::{BenchArguments, ModeChoice, PathChoice};
+use super::client::stage_lines;
+use super::network;
+use super::serve::{DEFAULT_NAME, beside, open_device, server_options};
+use crate::error::CommandError;
+use crate::output;
+use crate::size::short_size;
+use crate::table::{Align, Table};
+
+/// Largest number of bytes that a naive transfer may have: its memory is got for it.
+const MOST_NAIVE_BYTES: u64 = 1 << 31;
+
+/// One kind of transfer, measured.
+struct Line {
+    path: Path,
+    mode: Mode,
+    size_bytes: u64,
+    clients: usize,
+    /// Of each transfer of the first client.
+    measured: BridgedMeasured,
+    /// Bytes of all clients over the time of all their transfers.
+    bytes_per_second: f64,
+    wrong_words: u64,
+}
+
+/// What is to be measured.
+struct Plan {
+    paths: Vec<Path>,
+    modes: Vec<Mode>,
+    sizes: Vec<u64>,
+    iterations: u64,
+    seed: u32,
+    timeout: Picoseconds,
+}
+
+impl Plan {
+    fn of(arguments: &BenchArguments) -> Result<Self, CommandError> {
+        let path = |choice: &PathChoice| match choice {
+            PathChoice::Put => Path::ToFpga,
+            PathChoice::Get => Path::FromFpga,
+            PathChoice::Roundtrip => Path::RoundTrip,
+        };
+        let paths = match arguments.path.is_empty() {
+            true => vec![Path::ToFpga, Path::FromFpga, Path::RoundTrip],
+            false => arguments.path.iter().map(path).collect(),
+        };
+        let modes = match arguments.mode {
+            ModeChoice::Pipelined => vec![Mode::Pipelined],
+            ModeChoice::Naive => vec![Mode::Naive],
+            ModeChoice::Both => vec![Mode::Naive, Mode::Pipelined],
+        };
+        let sizes: Vec<u64> = arguments.size.sizes().collect();
+        let clients = u64::from(arguments.clients);
+        if let Some(size) = sizes.iter().find(|size| !size.is_multiple_of(4 * clients)) {
+            let why = format!("--size {size}: each of {clients} clients needs a multiple of 4 B");
+            return Err(CommandError::Usage(why));
+        }
+        let timeout = Picoseconds(arguments.client.timeout * 1_000_000_000_000);
+        let iterations = arguments.iterations.into();
+        let seed = arguments.seed as u32;
+        Ok(Self { paths, modes, sizes, iterations, seed, timeout })
+    }
+
+    /// Measures all of it.
+    async fn measure<R: Rdma, C: Clock>(
+        &self,
+        clients: &[Client<R, C>],
+        (card, address): (&str, u64),
+    ) -> Result<Vec<Line>, BenchError> {
+        let mut lines = Vec::new();
+        for path in &self.paths {
+            for size_bytes in &self.sizes {
+                for mode in &self.modes {
+                    let size = size_bytes / clients.len() as u64;
+                    let options = |index: u64| BridgedOptions {
+                        path: *path,
+                        mode: *mode,
+                        card: card.to_owned(),
+                        address: address + index * size,
+                        size_bytes: size,
+                        iterations: self.iterations,
+                        chunk_bytes: None,
+                        seed: self.seed.wrapping_add(index as u32),
+                        timeout: self.timeout,
+                    };
+                    let runs = clients
+                        .iter()
+                        .zip(0..)
+                        .map(async |(client, index)| bridged(client, &options(index)).await);
+                    let measured = try_join_all(runs).await?;
+                    lines.push(Line::new(*path, *mode, *size_bytes, measured));
+                }
+            }
+        }
+        Ok(lines)
+    }
+}
+
+impl Line {
+    fn new(path: Path, mode: Mode, size_bytes: u64, measured: Vec<BridgedMeasured>) -> Self {
+        let clients = measured.len();
+        let wrong_words = measured.iter().map(|one| one.data_errors.words).sum();
+        // Clients begin together and have the same to do: the slowest says when all is done.
+        let slowest = measured.iter().map(BridgedMeasured::median).max().unwrap_or_default();
+        let bytes_per_second = match slowest {
+            Picoseconds::ZERO => 0.0,
+            time => size_bytes as f64 / time.as_seconds(),
+        };
+        let measured = measured.into_iter().next().expect("there is a client");
+        Self { path, mode, size_bytes, clients, measured, bytes_per_second, wrong_words }
+    }
+
+    fn report(&self) -> &Report {
+        self.measured.report().expect("each transfer has a report")
+    }
+
+    fn to_json(&self) -> Value {
+        let seconds: Vec<f64> = self.measured.times.iter().map(|time| time.as_seconds()).collect();
+        json!({
+            "path": self.path.to_string(),
+            "mode": self.mode.to_string(),
+            "bytes": self.size_bytes,
+            "clients": self.clients,
+            "seconds": seconds,
+            "bytes_per_second": self.bytes_per_second,
+            "wrong_words": self.wrong_words,
+            "report": self.report(),
+            "why_not_faster": self.report().why_not_faster(),
+        })
+    }
+}
+
+/// What overlap brings: naive over pipelined, and the most that it could be.
+struct Overlap {
+    path: Path,
+    size_bytes: u64,
+    ratio: f64,
+    bound: f64,
+}
+
+/// Pairs of the same transfer, naive and pipelined.
+fn overlaps(lines: &[Line]) -> Vec<Overlap> {
+    let naive = lines.iter().filter(|line| line.mode == Mode::Naive);
+    let pairs = naive.filter_map(|naive| {
+        let pipelined = lines.iter().find(|line| {
+            line.mode == Mode::Pipelined
+                && (line.path, line.size_bytes) == (naive.path, naive.size_bytes)
+        })?;
+        // Of the naive transfer each stage was alone while it worked.
+        let alone: Vec<u64> = naive.report().stages.iter().map(|stage| stage.busy_ps).collect();
+        let slowest = alone.iter().max().copied().filter(|slowest| *slowest > 0)?;
+        Some(Overlap {
+            path: naive.path,
+            size_bytes: naive.size_bytes,
+            ratio: naive.report().elapsed_ps as f64 / pipelined.report().elapsed_ps.max(1) as f64,
+            bound: alone.iter().sum::<u64>() as f64 / slowest as f64,
+        })
+    });
+    pairs.collect()
+}
+
+/// `bridge bench`.
+///
+/// # Errors
+/// What cannot be asked for, what fails, and data that are wrong.
+pub fn run(arguments: &BenchArguments) -> Result<(), CommandError> {
+    let plan = Plan::of(arguments)?;
+    let pace = Picoseconds::from_ns(arguments.pace.unwrap_or(0).into());
+    let options = ServerOptions {
+        most_naive_bytes: MOST_NAIVE_BYTES,
+        pace,
+        ..server_options(&arguments.ring)
+    };
+    let (lines, place) = match (&arguments.lab, &arguments.target) {
+        (Some(lab), _) => in_lab(arguments, &plan, options, lab)?,
+        (None, Some(target)) => {
+            let (server, place) = (target.server.clone(), (target.card.as_str(), target.address));
+            let clock = MachineClock::new();
+            let (network, why) = network::open(arguments.client.network, &server, &clock)?;
+            let running = async {
+                let clients = connect(arguments, &network, &clock, &server).await?;
+                measured(&plan, &clients, place).await
+            };
+            let lines = futures_executor::block_on(running)?;
+            (lines, format!("network: {}, because {why}", network.name()))
+        }
+        (None, None) => in_this_program(arguments, &plan, options)?,
+    };
+    print(arguments, &lines, &place)?;
+    match lines.iter().any(|line| line.wrong_words > 0) {
+        true => Err(CommandError::Run),
+        false => Ok(()),
+    }
+}
+
+async fn measured<R: Rdma, C: Clock>(
+    plan: &Plan,
+    clients: &[Client<R, C>],
+    place: (&str, u64),
+) -> Result<Vec<Line>, CommandError> {
+    plan.measure(clients, place).await.map_err(failed)
+}
+
+fn failed(error: BenchError) -> CommandError {
+    match error {
+        BenchError::Bridge(error) => CommandError::Bridge(error),
+        error => CommandError::Bridge(BridgeError::new(Stage::Request, error)),
+    }
+}
+
+async fn connect<R: Rdma>(
+    arguments: &BenchArguments,
+    network: &R,
+    clock: &MachineClock,
+    server: &str,
+) -> Result<Vec<Client<R, MachineClock>>, CommandError> {
+    let identity = network::identity(&arguments.client)?;
+    let mut clients = Vec::new();
+    for _ in 0..arguments.clients {
+        let deadline = clock.after(std::time::Duration::from_secs(10));
+        let (network, clock) = (network.clone(), clock.clone());
+        clients.push(Client::connect(network, clock, server, &identity, deadline).await?);
+    }
+    Ok(clients)
+}
+
+/// Server and client in simulated time.
+fn in_lab(
+    arguments: &BenchArguments,
+    plan: &Plan,
+    options: ServerOptions,
+    lab: &str,
+) -> Result<(Vec<Line>, String), CommandError> {
+    let lab = Lab::load(lab)?;
+    let nodes = TwoNodes::find(&lab)?;
+    let clients = arguments.clients.into();
+    let card = nodes.card().to_owned();
+    let program = async |_: &Simulation, clients: Vec<_>| plan.measure(&clients, (&card, 0)).await;
+    let name = format!("bridge in lab {}", lab.name());
+    let (lines, _) = nodes.run(&lab, arguments.seed, &name, options, clients, program)?;
+    Ok((lines.map_err(failed)?, format!("lab {}, simulated time", lab.name())))
+}
+
+/// A server within this program, and a real network.
+fn in_this_program(
+    arguments: &BenchArguments,
+    plan: &Plan,
+    options: ServerOptions,
+) -> Result<(Vec<Line>, String), CommandError> {
+    let clock = MachineClock::new();
+    let (network, why) = network::open(arguments.client.network, "127.0.0.1:0", &clock)?;
+    let lab = open_device(&arguments.device)?;
+    let running = beside(&network, &clock, &lab, options, async |server| {
+        let clients = connect(arguments, &network, &clock, &server).await?;
+        measured(plan, &clients, (DEFAULT_NAME, 0)).await
+    });
+    let lines = lab.simulation.run_free("bench", running)?;
+    let device = &arguments.device;
+    let name = network.name();
+    Ok((lines, format!("network: {name}, because {why}; card: {device}, which runs free")))
+}
+
+fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), CommandError> {
+    let overlaps = overlaps(lines);
+    if arguments.client.json {
+        let list: Vec<Value> = lines.iter().map(Line::to_json).collect();
+        let overlaps: Vec<Value> = overlaps
+            .iter()
+            .map(|overlap| {
+                json!({
+                    "path": overlap.path.to_string(),
+                    "bytes": overlap.size_bytes,
+                    "naive_over_pipelined": overlap.ratio,
+                    "bound": overlap.bound,
+                    "share": overlap.ratio / overlap.bound,
+                })
+            })
+            .collect();
+        let value = json!({ "where": place, "transfers": list, "overlap": overlaps });
+        return output::print_json(&value);
+    }
+    let mut table = Table::new(&[
+        ("path", Align::Left),
+        ("mode", Align::Left),
+        ("bytes", Align::Right),
+        ("clients", Align::Right),
+        ("typical ms", Align::Right),
+        ("MB/s", Align::Right),
+        ("limited by", Align::Left),
+        ("busy", Align::Right),
+    ]);
+    for line in lines {
+        let report = line.report();
+        let slowest = report.slowest();
+        table.row([
+            line.path.to_string(),
+            line.mode.to_string(),
+            short_size(line.size_bytes),
+            line.clients.to_string(),
+            format!("{:.3}", line.measured.median().as_seconds() * 1e3),
+            format!("{:.1}", line.bytes_per_second / 1e6),
+            slowest.map_or_else(String::new, |stage| stage.stage.to_string()),
+            slowest
+                .map_or_else(String::new, |stage| format!("{:.1} %", 100.0 * report.busy(stage))),
+        ]);
+    }
+    let mut page = format!("{place}\n\n{table}");
+    if let Some(last) = lines.last() {
+        let (path, bytes) = (last.path, short_size(last.size_bytes));
+        page += &format!("\n{path}, {}, {bytes}:\n", last.mode);
+        page += &stage_lines(last.report());
+        page += &format!("  why not faster: {}\n", last.report().why_not_faster());
+    }
+    for overlap in &overlaps {
+        page += &format!(
+            "\n{}, {}: naive takes {:.2} times as long as pipelined; the stages, each alone, allow \
+             {:.2}: {:.1} % of it\n",
+            overlap.path,
+            short_size(overlap.size_bytes),
+            overlap.ratio,
+            overlap.bound,
+            100.0 * overlap.ratio / overlap.bound
+        );
+    }
+    let wrong: u64 = lines.iter().map(|line| line.wrong_words).sum();
+    page += &match wrong {
+        0 => "\nall data were compared, none is wrong\n".to_owned(),
+        wrong => format!("\n{wrong} words are WRONG\n"),
+    };
+    output::print(&page)
+}
