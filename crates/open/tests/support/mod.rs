@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What tests of networks between nodes stand on: a proxy that makes trouble, and two nodes in
+//! network namespaces. Tests of other crates take it by its path.
+#![allow(dead_code)] // Each test needs a part of it.
+
+pub mod namespaces;
+pub mod proxy;
