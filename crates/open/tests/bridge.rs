@@ -49,7 +49,7 @@ async fn client(address: &str, card: &str, number: u64) {
         Client::connect(network.clone(), clock, address, &Identity::default(), deadline).await;
     let client = client.unwrap();
     let options = TransferOptions { time: PATIENCE, checksum: true, ..TransferOptions::default() };
-    let mut place = 64 * number << 20;
+    let mut place = number * (64 << 20);
     for bytes in [1, 4095, 100_000, 8 << 20] {
         let data = pattern(number ^ bytes, bytes);
         let to = CardPlace { card: card.to_owned(), address: place };

@@ -45,7 +45,7 @@ impl FiError {
 
 /// A text that the shim has filled, with a zero at its end.
 fn text_of(text: &[c_char]) -> String {
-    let bytes: Vec<u8> = text.iter().take_while(|c| **c != 0).map(|c| c.cast_unsigned()).collect();
+    let bytes: Vec<u8> = text.iter().map(|c| c.to_ne_bytes()[0]).take_while(|c| *c != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
