@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bridge over simulated network adapters: the two nodes of lab `sbdt`, where adapter and card
+//! share the server's memory and root complex.
+
+use crosslane_bridge::{
+    CardPlace, Client, Identity, MemoryPart, Mode, Server, ServerOptions, TransferOptions,
+};
+use crosslane_device::nic::Nic;
+use crosslane_driver::Device;
+use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaRegion, RemoteAccess};
+use crosslane_lab::{LabBus, LabRdma, LabRegion, MemoryInUse, Simulation, open};
+use crosslane_pcie::units::{HostId, Picoseconds};
+use futures_channel::oneshot;
+
+const SERVER: &str = "fpga-node:7471";
+const CARD: &str = "pac";
+const SECOND_PS: u64 = 1_000_000_000_000;
+
+struct Nodes {
+    simulation: Simulation,
+    server: LabRdma,
+    client: LabRdma,
+}
+
+/// What the client works with.
+type LabClient = Client<LabRdma, LabBus>;
+
+impl Nodes {
+    fn new() -> Self {
+        let simulation = Simulation::new(open("sbdt").unwrap().build_engines(1).unwrap());
+        let server = simulation.rdma(HostId(0), "fnic").unwrap();
+        let client = simulation.rdma(HostId(1), "rnic").unwrap();
+        Self { simulation, server, client }
+    }
+
+    /// Runs a program at the client beside a server, and looks whether anything is left.
+    fn run(&self, program: impl AsyncFnOnce(LabClient)) -> Vec<String> {
+        let events = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let told = events.clone();
+        let before = [0, 1].map(|host| self.simulation.memory_in_use(HostId(host)));
+        let both = async {
+            let bus = self.simulation.bus(HostId(0));
+            let card = Device::open_by_name(bus.clone(), CARD).await.unwrap();
+            // Nobody else is in the lab.
+            let options = ServerOptions { is_closed_network: true, ..ServerOptions::default() };
+            let server = Server::new(
+                vec![(CARD.to_owned(), card)],
+                self.server.clone(),
+                bus,
+                options,
+                move |event| told.borrow_mut().push(event.to_string()),
+            );
+            let server = server.await.unwrap();
+            let listener = server.listen(SERVER).await.unwrap();
+            let (stop, stopped) = oneshot::channel::<()>();
+            let serving = server.serve(listener, async {
+                let _ = stopped.await;
+            });
+            let working = async {
+                let clock = self.simulation.bus(HostId(1));
+                let end = Picoseconds(self.simulation.now().0 + SECOND_PS);
+                let identity = Identity::default();
+                let client =
+                    Client::connect(self.client.clone(), clock, SERVER, &identity, end).await;
+                program(client.unwrap()).await;
+                let _ = stop.send(());
+            };
+            let (served, ()) = futures_util::join!(serving, working);
+            served.unwrap();
+        };
+        self.simulation.run("test", both).unwrap();
+        self.simulation.finish().unwrap();
+        let after = [0, 1].map(|host| self.simulation.memory_in_use(HostId(host)));
+        assert_eq!(after, before, "nothing is left behind");
+        assert_eq!(after[1], MemoryInUse::default());
+        events.take()
+    }
+
+    async fn memory(&self, bytes: &[u8]) -> MemoryPart<LabRegion> {
+        let memory = self.client.allocate(bytes.len() as u64, PageSize::Huge).unwrap();
+        memory.write(0, bytes).unwrap();
+        let region = self.client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
+        MemoryPart { region, range: 0..bytes.len() as u64 }
+    }
+}
+
+fn pattern(bytes: usize, seed: u8) -> Vec<u8> {
+    (0..bytes).map(|n| (n ^ (n >> 8) ^ (n >> 16)) as u8 ^ seed).collect()
+}
+
+fn bytes_of(part: &MemoryPart<LabRegion>) -> Vec<u8> {
+    let mut bytes = vec![0; part.range.end as usize];
+    part.region.memory().read(0, &mut bytes).unwrap();
+    bytes
+}
+
+fn options(mode: Mode) -> TransferOptions {
+    TransferOptions { mode, time: Picoseconds(SECOND_PS), ..TransferOptions::default() }
+}
+
+#[test]
+fn every_way_with_its_data() {
+    let nodes = Nodes::new();
+    let place = |address| CardPlace { card: CARD.to_owned(), address };
+    nodes.run(async |client| {
+        for mode in [Mode::Pipelined, Mode::Naive] {
+            for (bytes, address) in [(1 << 14, 0), (3_000_000, 1 << 20), (1 << 23, 5 << 30)] {
+                let data = pattern(bytes, bytes as u8);
+                let source = nodes.memory(&data).await;
+                let back = nodes.memory(&vec![0; bytes]).await;
+                let options = options(mode);
+                client.put(&source, &place(address), &options, |_| {}).await.unwrap();
+                client.get(&place(address), &back, &options, |_| {}).await.unwrap();
+                assert!(bytes_of(&back) == data, "{mode:?} of {bytes} B");
+                let trip = nodes.memory(&vec![0; bytes]).await;
+                client.round_trip(CARD, &source, &trip, &options, |_| {}).await.unwrap();
+                assert!(bytes_of(&trip) == data, "{mode:?} of {bytes} B");
+            }
+        }
+        client.close().await;
+    });
+}
+
+/// The network is cut in the middle of a transfer: the client is told why within the adapters'
+/// time-out, and the server serves on.
+#[test]
+fn a_network_that_is_cut() {
+    let nodes = Nodes::new();
+    let place = || CardPlace { card: CARD.to_owned(), address: 0 };
+    let node = nodes.simulation.find("rnic").unwrap();
+    let events = nodes.run(async |client| {
+        let data = pattern(8 << 20, 1);
+        let source = nodes.memory(&data).await;
+        let begun = nodes.simulation.now();
+        let cutting = async {
+            let cut = Picoseconds(begun.0 + SECOND_PS / 2000);
+            let bus = nodes.simulation.bus(HostId(1));
+            crosslane_host::Clock::sleep_until(&bus, cut).await;
+            nodes.simulation.with_fabric(|fabric| assert!(Nic::cut(fabric, node)));
+        };
+        let options = options(Mode::Pipelined);
+        let to = place();
+        let putting = client.put(&source, &to, &options, |_| {});
+        let (put, ()) = futures_util::join!(putting, cutting);
+        let error = put.unwrap_err().to_string();
+        let took = nodes.simulation.now().since(begun).as_seconds();
+        assert!((0.4705..0.48).contains(&took), "{error} after {took} s");
+        assert!(error.contains("no sign of the other node"), "{error}");
+        nodes.simulation.with_fabric(|fabric| assert!(Nic::mend(fabric, node)));
+        let clock = nodes.simulation.bus(HostId(1));
+        let end = Picoseconds(nodes.simulation.now().0 + SECOND_PS);
+        let identity = Identity::default();
+        let again = Client::connect(nodes.client.clone(), clock, SERVER, &identity, end).await;
+        let again = again.unwrap();
+        again.put(&source, &place(), &options, |_| {}).await.unwrap();
+        let back = nodes.memory(&vec![0; data.len()]).await;
+        again.get(&place(), &back, &options, |_| {}).await.unwrap();
+        assert!(bytes_of(&back) == data);
+        again.close().await;
+    });
+    assert!(events.iter().any(|event| event.contains("no sign of the other node")), "{events:?}");
+}
