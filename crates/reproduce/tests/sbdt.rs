@@ -53,6 +53,28 @@ fn local_rates_are_within_their_tolerance_and_one_is_predicted() {
     assert_eq!(of_local, 3);
 }
 
+/// RDMA read is fitted with one constant, write predicted; both are flat from 8 KB on.
+#[test]
+fn the_network_is_as_fast_as_the_documents() {
+    let network: Vec<&Row> = RUN.0.rows().filter(|row| row.quantity.starts_with("rdma_")).collect();
+    let kinds: Vec<Kind> = network.iter().map(|row| row.kind).collect();
+    assert_eq!(kinds, [Kind::Fit, Kind::Predicted]);
+    for row in network {
+        assert_eq!(row.is_met(), Some(true), "{row:?}");
+    }
+    for quantity in ["RDMA read, figure 6", "RDMA write, figure 6"] {
+        let most = simulated(quantity, "8 MB");
+        for size in ["8 KB", "16 KB", "64 KB", "512 KB", "2 MB"] {
+            let share = simulated(quantity, size) / most;
+            assert!((0.97..1.001).contains(&share), "{quantity} of {size}: {share}");
+        }
+        assert!(simulated(quantity, "1 KB") < 0.8 * most);
+    }
+    let lab = crosslane_lab::open("sbdt").unwrap();
+    let fits = lab.constants().filter(|one| one.provenance == Provenance::Fit);
+    assert_eq!(fits.filter(|one| one.source.starts_with("rdma_")).count(), 1);
+}
+
 /// Little effect from 256 KB on, and far less below, for one serial cost of each report.
 #[test]
 fn buffers_matter_below_256_kb() {

@@ -2,10 +2,11 @@
 //! The reproduction `sbdt`: the system of the software-bridged transfer, in the lab of that name.
 //!
 //! Read first: `published`, what each figure is held to; then the parts of the document, a module
-//! each: `local`, DMA within the node that has the FPGA.
+//! each: `local`, DMA within the node that has the FPGA; `rdma`, the network between the nodes.
 
 mod local;
 mod published;
+mod rdma;
 
 use crosslane_lab::{Lab, RunningHost, Simulation};
 use crosslane_pcie::units::Picoseconds;
@@ -26,7 +27,7 @@ const RATE: Tolerance =
     Tolerance { fraction: 0.05, reason: "the mean of ten runs, whose spread is not given" };
 
 /// Scenarios that [`experiments`] runs.
-pub const SCENARIOS: u64 = local::SCENARIOS;
+pub const SCENARIOS: u64 = local::SCENARIOS + rdma::SCENARIOS;
 
 /// What all experiments have in common.
 pub struct Context<'a> {
@@ -109,7 +110,7 @@ fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost, R
 /// # Errors
 /// An experiment that does not run as it should.
 pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
-    local::experiments(context)
+    Ok([local::experiments(context)?, rdma::experiments(context)?].concat())
 }
 
 /// The rows that are compared, and no others.
@@ -117,7 +118,7 @@ pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceEr
 /// # Errors
 /// As [`experiments`].
 pub fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    local::compared(context)
+    Ok([local::compared(context)?, rdma::compared(context)?].concat())
 }
 
 /// The same with transfers that take little time: for sweeps over the lab's constants.
@@ -125,5 +126,5 @@ pub fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
 /// # Errors
 /// As [`experiments`].
 pub fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    local::quick(context)
+    Ok([local::quick(context)?, rdma::quick(context)?].concat())
 }
