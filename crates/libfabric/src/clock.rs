@@ -198,3 +198,60 @@ impl Drop for Timer {
         self.shared.changed.notify_one();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::task::Context;
+
+    use futures_executor::block_on;
+    use futures_util::future::{Either, join_all, select};
+
+    use super::*;
+
+    #[test]
+    fn who_sleeps_wakes_when_the_time_has_come() {
+        let clock = MachineClock::new();
+        let times: Vec<u64> = (0..50).rev().collect();
+        let sleeps = times.iter().map(|time| {
+            let (clock, due) = (clock.clone(), clock.after(Duration::from_millis(*time)));
+            async move {
+                clock.sleep_until(due).await;
+                assert!(clock.now() >= due);
+            }
+        });
+        block_on(join_all(sleeps));
+        // What has passed, and what never comes.
+        block_on(clock.sleep_until(Picoseconds::ZERO));
+        let never = Box::pin(clock.sleep_until(Picoseconds::NEVER));
+        let soon = Box::pin(clock.sleep_until(clock.after(Duration::from_millis(1))));
+        assert!(matches!(block_on(select(never, soon)), Either::Right(_)));
+        assert_eq!(clock.after(Duration::MAX), Picoseconds::NEVER);
+    }
+
+    #[test]
+    fn who_sleeps_no_longer_is_forgotten() {
+        let clock = MachineClock::new();
+        let due = clock.after(Duration::from_secs(3600));
+        for _ in 0..10_000 {
+            let mut sleep = Box::pin(clock.sleep_until(due));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(sleep.as_mut().poll(&mut context).is_pending());
+            assert!(sleep.as_mut().poll(&mut context).is_pending());
+        }
+        let sleepers = clock.timer.shared.lock();
+        assert!(sleepers.wakers.is_empty());
+        assert!(sleepers.due.len() <= 65, "{} are left", sleepers.due.len());
+    }
+
+    #[test]
+    fn the_processor_s_time_counts_what_was_done() {
+        let clock = MachineClock::new();
+        let before = clock.processor_time().unwrap();
+        let mut sum = 0_u64;
+        while clock.processor_time().unwrap() == before {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(clock.processor_time().unwrap() > before);
+    }
+}

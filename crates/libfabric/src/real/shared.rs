@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The state behind its lock, and the thread that waits for what happens.
 //!
-//! A program's request is done at once by its own thread if the lock is free; else it is left for
-//! the thread of the network. So nobody who polls a future waits while that thread copies.
+//! A program's request is done at once by its own thread if it is short and the lock is free; else
+//! it is left for the thread of the network. So nobody who polls a future copies, or waits while
+//! that thread does.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -81,14 +82,15 @@ impl Shared {
     }
 
     fn submit(&self, command: Command) {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                lock(&self.commands).push_back(command);
-                self.wake();
-                return;
-            }
+        let state = match self.state.try_lock() {
+            _ if command.is_long() => None,
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let Some(mut state) = state else {
+            lock(&self.commands).push_back(command);
+            return self.wake();
         };
         self.run_commands(&mut state);
         // What happens to connections that are there already the thread sees by itself.

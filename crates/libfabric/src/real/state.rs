@@ -73,6 +73,15 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Whether a provider in software may copy much when this begins.
+    pub const fn is_long(&self) -> bool {
+        /// Takes as long to copy as it takes to wake a thread.
+        const LONG_BYTES: u64 = 64 << 10;
+        matches!(self, Self::Transfer { direction: Direction::Write, bytes: LONG_BYTES.., .. })
+    }
+}
+
 pub(super) struct Member {
     pub connection: Connection,
     pub door: Option<Door>,

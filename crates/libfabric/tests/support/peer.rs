@@ -82,8 +82,10 @@ impl Peer {
         self.process.wait().unwrap();
     }
 
-    pub fn id(&self) -> u32 {
-        self.process.id()
+    /// It stands still, as if its machine had.
+    pub fn stop(&self) {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
     }
 }
 
