@@ -15,18 +15,16 @@ fn main() {
         println!("cargo::rustc-env=CROSSLANE_WITHOUT=it was built with CROSSLANE_NO_LIBFABRIC set");
         return;
     }
-    // It also tells cargo what to link.
-    let found = pkg_config::Config::new().atleast_version(OLDEST).probe("libfabric");
+    // Only the headers count: the library is loaded when the program asks for a network.
+    let found =
+        pkg_config::Config::new().atleast_version(OLDEST).cargo_metadata(false).probe("libfabric");
     let includes = match found {
         Ok(library) => library.include_paths,
         Err(pkg_config::Error::Failure { .. } | pkg_config::Error::ProbeFailure { .. }) => {
             return without("libfabric 1.17 or newer was not there when it was built");
         }
         // No pkg-config: the compiler may find it where everything is.
-        Err(_) if headers_are_there() => {
-            println!("cargo::rustc-link-lib=fabric");
-            Vec::new()
-        }
+        Err(_) if headers_are_there() => Vec::new(),
         Err(_) => return without("libfabric's headers were not there when it was built"),
     };
     let mut compiler = cc::Build::new();
@@ -36,6 +34,7 @@ fn main() {
         compiler.flag("-isystem").flag(include);
     }
     compiler.compile("crosslane_libfabric_shim");
+    println!("cargo::rustc-link-lib=dl");
     println!("cargo::rustc-cfg=has_libfabric");
 }
 

@@ -6,8 +6,9 @@
  *
  * Read first: crosslane_fi_open, crosslane_fi_endpoint_new.
  */
+#include <dlfcn.h>
 #include <errno.h>
-#include <poll.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,14 +96,73 @@ static void copy_text(char *into, const char *from) {
     into[TEXT_BYTES - 1] = 0;
 }
 
-uint32_t crosslane_fi_version(void) { return fi_version(); }
+/* --- The library -------------------------------------------------------------------------- */
 
-const char *crosslane_fi_error_text(int error) { return fi_strerror(error); }
+/* It is loaded when a network is asked for, so that a program that has none of it starts without
+ * it, and without the libraries of all its providers. What the headers declare and the library
+ * exports is called by these; all else are functions of its objects. */
+static struct {
+    __typeof__(&fi_getinfo) getinfo;
+    __typeof__(&fi_freeinfo) freeinfo;
+    __typeof__(&fi_dupinfo) dupinfo;
+    __typeof__(&fi_fabric) fabric;
+    __typeof__(&fi_strerror) strerror;
+    __typeof__(&fi_version) version;
+} library;
+
+/* Providers take signals for themselves, to print what nobody asked for or to clean up: the
+ * program keeps its own. */
+enum { SIGNALS = 32 };
+
+static void keep_signals(struct sigaction *kept) {
+    for (int signal = 1; signal < SIGNALS; signal++)
+        sigaction(signal, NULL, &kept[signal]);
+}
+
+static void restore_signals(const struct sigaction *kept) {
+    for (int signal = 1; signal < SIGNALS; signal++)
+        if (signal != SIGKILL && signal != SIGSTOP)
+            sigaction(signal, &kept[signal], NULL);
+}
+
+/* Loads the library; NULL, or why it could not be. To be called once, before all else. */
+const char *crosslane_fi_load(void) {
+    struct sigaction kept[SIGNALS];
+    keep_signals(kept);
+    void *loaded = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (loaded) {
+        library.getinfo = (__typeof__(library.getinfo))dlsym(loaded, "fi_getinfo");
+        library.freeinfo = (__typeof__(library.freeinfo))dlsym(loaded, "fi_freeinfo");
+        library.dupinfo = (__typeof__(library.dupinfo))dlsym(loaded, "fi_dupinfo");
+        library.fabric = (__typeof__(library.fabric))dlsym(loaded, "fi_fabric");
+        library.strerror = (__typeof__(library.strerror))dlsym(loaded, "fi_strerror");
+        library.version = (__typeof__(library.version))dlsym(loaded, "fi_version");
+        int has_all = library.getinfo && library.freeinfo && library.dupinfo && library.fabric &&
+                      library.strerror && library.version;
+        if (has_all && FI_VERSION_GE(library.version(), API_VERSION)) {
+            /* The first question loads the providers. */
+            struct fi_info *info = NULL;
+            if (library.getinfo(API_VERSION, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &info) == 0)
+                library.freeinfo(info);
+            restore_signals(kept);
+            return NULL;
+        }
+        restore_signals(kept);
+        return "the libfabric that is installed is older than 1.17";
+    }
+    const char *why = dlerror();
+    restore_signals(kept);
+    return why ? why : "libfabric.so.1 cannot be loaded";
+}
+
+uint32_t crosslane_fi_version(void) { return library.version(); }
+
+const char *crosslane_fi_error_text(int error) { return library.strerror(error); }
 
 /* What is asked of a provider. `with_connections`: connected endpoints, else reliable datagrams.
  * `hardware`: an adapter that reads and writes memory itself. */
 static struct fi_info *wishes(const char *provider, int with_connections, int hardware) {
-    struct fi_info *hints = fi_allocinfo();
+    struct fi_info *hints = library.dupinfo(NULL);
     if (!hints)
         return NULL;
     hints->caps = FI_MSG | FI_RMA;
@@ -116,7 +176,7 @@ static struct fi_info *wishes(const char *provider, int with_connections, int ha
     hints->rx_attr->msg_order = FI_ORDER_SAS;
     hints->fabric_attr->prov_name = strdup(provider);
     if (!hints->fabric_attr->prov_name) {
-        fi_freeinfo(hints);
+        library.freeinfo(hints);
         return NULL;
     }
     return hints;
@@ -127,10 +187,10 @@ int crosslane_fi_probe(const char *provider, int with_connections, int hardware)
     struct fi_info *info = NULL, *hints = wishes(provider, with_connections, hardware);
     if (!hints)
         return -ENOMEM;
-    int result = fi_getinfo(API_VERSION, NULL, NULL, 0, hints, &info);
-    fi_freeinfo(hints);
+    int result = library.getinfo(API_VERSION, NULL, NULL, 0, hints, &info);
+    library.freeinfo(hints);
     if (info)
-        fi_freeinfo(info);
+        library.freeinfo(info);
     return result;
 }
 
@@ -142,7 +202,7 @@ void crosslane_fi_close(struct crosslane_fi_network *network) {
     if (network->fabric)
         fi_close(&network->fabric->fid);
     if (network->info)
-        fi_freeinfo(network->info);
+        library.freeinfo(network->info);
     free(network);
 }
 
@@ -156,10 +216,10 @@ int crosslane_fi_open(const char *provider, int with_connections, int hardware,
         goto failed;
     network->eq_fd = -1;
     network->hardware = hardware;
-    result = fi_getinfo(API_VERSION, NULL, NULL, 0, hints, &network->info);
+    result = library.getinfo(API_VERSION, NULL, NULL, 0, hints, &network->info);
     if (result)
         goto failed;
-    result = fi_fabric(network->info->fabric_attr, &network->fabric, NULL);
+    result = library.fabric(network->info->fabric_attr, &network->fabric, NULL);
     if (result)
         goto failed;
     if (with_connections) {
@@ -181,14 +241,14 @@ int crosslane_fi_open(const char *provider, int with_connections, int hardware,
     facts->registers_local = (mode & FI_MR_LOCAL) != 0;
     facts->addresses_are_virtual = (mode & FI_MR_VIRT_ADDR) != 0;
     facts->provider_gives_keys = (mode & FI_MR_PROV_KEY) != 0;
-    facts->version = fi_version();
+    facts->version = library.version();
     copy_text(facts->domain, network->info->domain_attr->name);
-    fi_freeinfo(hints);
+    library.freeinfo(hints);
     *out = network;
     return 0;
 failed:
     if (hints)
-        fi_freeinfo(hints);
+        library.freeinfo(hints);
     if (network)
         crosslane_fi_close(network);
     return result;
@@ -283,7 +343,7 @@ failed:
 int crosslane_fi_endpoint_new(struct crosslane_fi_network *network, uint32_t slots,
                               const char *service, uint8_t *name, uint64_t *name_bytes,
                               struct crosslane_fi_endpoint **out) {
-    struct fi_info *info = fi_dupinfo(network->info);
+    struct fi_info *info = library.dupinfo(network->info);
     if (!info)
         return -ENOMEM;
     if (service) {
@@ -294,8 +354,11 @@ int crosslane_fi_endpoint_new(struct crosslane_fi_network *network, uint32_t slo
     free(info->dest_addr);
     info->dest_addr = NULL;
     info->dest_addrlen = 0;
+    struct sigaction kept[SIGNALS];
+    keep_signals(kept);
     int result = endpoint_from(network, info, slots, out);
-    fi_freeinfo(info);
+    restore_signals(kept);
+    library.freeinfo(info);
     if (result)
         return result;
     size_t bytes = *name_bytes;
@@ -320,7 +383,7 @@ int crosslane_fi_connect(struct crosslane_fi_network *network, const char *node,
                          const char *service, int by_device, uint32_t slots,
                          const uint8_t *greeting, uint64_t greeting_bytes,
                          struct crosslane_fi_endpoint **out) {
-    struct fi_info *info = NULL, *hints = fi_dupinfo(network->info);
+    struct fi_info *info = NULL, *hints = library.dupinfo(network->info);
     if (!hints)
         return -ENOMEM;
     free(hints->src_addr);
@@ -337,8 +400,8 @@ int crosslane_fi_connect(struct crosslane_fi_network *network, const char *node,
     }
     hints->domain_attr->domain = NULL;
     hints->fabric_attr->fabric = NULL;
-    int result = fi_getinfo(API_VERSION, node, service, 0, hints, &info);
-    fi_freeinfo(hints);
+    int result = library.getinfo(API_VERSION, node, service, 0, hints, &info);
+    library.freeinfo(hints);
     if (result)
         return result;
     if (!by_device) {
@@ -352,7 +415,7 @@ int crosslane_fi_connect(struct crosslane_fi_network *network, const char *node,
         if (result)
             crosslane_fi_endpoint_free(*out);
     }
-    fi_freeinfo(info);
+    library.freeinfo(info);
     return result;
 }
 
@@ -365,19 +428,19 @@ int crosslane_fi_accept(struct crosslane_fi_network *network, struct fi_info *re
         if (result)
             crosslane_fi_endpoint_free(*out);
     }
-    fi_freeinfo(request);
+    library.freeinfo(request);
     return result;
 }
 
 void crosslane_fi_reject(struct crosslane_fi_listener *listener, struct fi_info *request) {
     fi_reject(listener->pep, request->handle, NULL, 0);
-    fi_freeinfo(request);
+    library.freeinfo(request);
 }
 
 /* A request whose listener is no more. */
 void crosslane_fi_forget(struct fi_info *request) {
     if (request)
-        fi_freeinfo(request);
+        library.freeinfo(request);
 }
 
 void crosslane_fi_shutdown(struct crosslane_fi_endpoint *endpoint) {
@@ -404,7 +467,7 @@ int crosslane_fi_peer_address(struct crosslane_fi_endpoint *endpoint, uint8_t *a
 int crosslane_fi_listen(struct crosslane_fi_network *network, const char *node,
                         const char *service, int by_device, uint8_t *address,
                         uint64_t *address_bytes, struct crosslane_fi_listener **out) {
-    struct fi_info *info = NULL, *hints = fi_dupinfo(network->info);
+    struct fi_info *info = NULL, *hints = library.dupinfo(network->info);
     struct crosslane_fi_listener *listener = calloc(1, sizeof *listener);
     int result = -ENOMEM;
     if (!hints || !listener)
@@ -420,7 +483,7 @@ int crosslane_fi_listen(struct crosslane_fi_network *network, const char *node,
     }
     hints->domain_attr->domain = NULL;
     hints->fabric_attr->fabric = NULL;
-    result = fi_getinfo(API_VERSION, node, service, FI_SOURCE, hints, &info);
+    result = library.getinfo(API_VERSION, node, service, FI_SOURCE, hints, &info);
     if (result)
         goto failed;
     result = fi_passive_ep(network->fabric, info, &listener->pep, NULL);
@@ -437,15 +500,15 @@ int crosslane_fi_listen(struct crosslane_fi_network *network, const char *node,
     *address_bytes = bytes;
     if (result)
         goto failed;
-    fi_freeinfo(hints);
-    fi_freeinfo(info);
+    library.freeinfo(hints);
+    library.freeinfo(info);
     *out = listener;
     return 0;
 failed:
     if (hints)
-        fi_freeinfo(hints);
+        library.freeinfo(hints);
     if (info)
-        fi_freeinfo(info);
+        library.freeinfo(info);
     if (listener && listener->pep)
         fi_close(&listener->pep->fid);
     free(listener);
@@ -489,7 +552,7 @@ int crosslane_fi_next_event(struct crosslane_fi_network *network,
         const char *why = NULL;
         if (network->hardware && error.prov_errno)
             why = fi_eq_strerror(network->eq, error.prov_errno, error.err_data, NULL, 0);
-        copy_text(event->text, why && *why ? why : fi_strerror(error.err));
+        copy_text(event->text, why && *why ? why : library.strerror(error.err));
         return 1;
     }
     if (got < 0)
@@ -535,7 +598,7 @@ int crosslane_fi_completions(struct crosslane_fi_endpoint *endpoint,
         const char *why = NULL;
         if (endpoint->network->hardware && error.prov_errno)
             why = fi_cq_strerror(endpoint->cq, error.prov_errno, error.err_data, NULL, 0);
-        copy_text(into->text, why && *why ? why : fi_strerror(into->error));
+        copy_text(into->text, why && *why ? why : library.strerror(into->error));
         return 1;
     }
     if (got < 0)

@@ -78,6 +78,7 @@ pub struct CompletionC {
 }
 
 unsafe extern "C" {
+    pub fn crosslane_fi_load() -> *const c_char;
     pub fn crosslane_fi_version() -> u32;
     pub fn crosslane_fi_error_text(error: c_int) -> *const c_char;
     pub fn crosslane_fi_probe(

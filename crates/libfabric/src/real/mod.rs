@@ -57,8 +57,9 @@ pub fn providers() -> Vec<ProviderState> {
 }
 
 fn usable(provider: Provider) -> Result<String, String> {
-    let version = raw::version();
-    match raw::probe(way(provider)) {
+    let library = raw::load()?;
+    let version = raw::version(library);
+    match raw::probe(library, way(provider)) {
         Ok(()) => Ok(match provider {
             Provider::Verbs => format!("RDMA adapter, libfabric {version}"),
             Provider::Efa => format!("EFA adapter, libfabric {version}; nobody has tested it"),
@@ -105,11 +106,12 @@ impl Network {
         if provider == Provider::Shm {
             shm::remove_stale_files();
         }
-        let raw = RawNetwork::open(way(provider)).map_err(|error| {
+        let library = raw::load().map_err(unusable)?;
+        let raw = RawNetwork::open(library, way(provider)).map_err(|error| {
             // The probe knows the reason better, if there is one.
             unusable(usable(provider).err().unwrap_or_else(|| error.text()))
         })?;
-        let version = raw::version();
+        let version = raw::version(library);
         let name = match provider {
             Provider::Verbs => format!("verbs on {} (libfabric {version})", raw.facts.domain),
             provider => format!("{provider} (libfabric {version})"),

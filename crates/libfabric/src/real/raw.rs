@@ -10,7 +10,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{BorrowedFd, RawFd};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crosslane_host::RemoteAccess;
 
@@ -37,7 +37,7 @@ impl FiError {
     }
 
     pub fn text(self) -> String {
-        // SAFETY: it returns a constant string for every number.
+        // SAFETY: only what is loaded makes errors; it returns a constant string for every number.
         let text = unsafe { CStr::from_ptr(ffi::crosslane_fi_error_text(self.0)) };
         text.to_string_lossy().into_owned()
     }
@@ -54,9 +54,31 @@ fn c_string(text: &str) -> CString {
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
+/// The library, loaded: what calls it needs one.
+#[derive(Clone, Copy, Debug)]
+pub struct Library(());
+
+/// Loads it the first time; why it cannot be had.
+pub fn load() -> Result<Library, String> {
+    static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
+    let loaded = LOADED.get_or_init(|| {
+        // SAFETY: it is called once, and nothing else of the shim before it has returned. What
+        // it returns is null or a text that stays until the next call of the loader.
+        let why = unsafe {
+            let why = ffi::crosslane_fi_load();
+            if why.is_null() {
+                return Ok(());
+            }
+            CStr::from_ptr(why)
+        };
+        Err(format!("{} (Debian: package libfabric1)", why.to_string_lossy()))
+    });
+    loaded.clone().map(|()| Library(()))
+}
+
 /// Version of the library that is loaded, such as 1.17.
-pub fn version() -> String {
-    // SAFETY: it only returns a number.
+pub fn version(_: Library) -> String {
+    // SAFETY: it is loaded; it only returns a number.
     let version = unsafe { ffi::crosslane_fi_version() };
     format!("{}.{}", version >> 16, version & 0xffff)
 }
@@ -73,7 +95,7 @@ pub struct Way {
 }
 
 /// Whether a provider has something to offer.
-pub fn probe(way: Way) -> Result<(), FiError> {
+pub fn probe(_: Library, way: Way) -> Result<(), FiError> {
     let provider = c_string(way.provider);
     // SAFETY: the string lives through the call.
     let result = unsafe {
@@ -160,7 +182,7 @@ impl Drop for Request {
 unsafe impl Send for Request {}
 
 impl RawNetwork {
-    pub fn open(way: Way) -> Result<Self, FiError> {
+    pub fn open(_: Library, way: Way) -> Result<Self, FiError> {
         let provider = c_string(way.provider);
         let mut network = std::ptr::null_mut();
         let mut facts = MaybeUninit::<ffi::Facts>::zeroed();
