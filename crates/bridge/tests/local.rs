@@ -390,6 +390,102 @@ fn deadlines_and_cancels_tell_what_has_arrived() {
     });
 }
 
+#[test]
+fn who_watches_sees_how_far_a_transfer_is() {
+    on("sbdt", async |device| {
+        let bus = device.bus().clone();
+        let mut dma = LocalDma::new(&device, small()).unwrap();
+        let sent = data(6, MIB);
+        let arrived = dma.arrived();
+        let mut seen = Vec::new();
+        {
+            let job = Job::HostToCard { from: HostSource::Copied(&sent), to: 0 };
+            let mut moving = pin!(dma.transfer(job, NEVER));
+            loop {
+                let later = Picoseconds(bus.now().0 + us(20).0);
+                match select(moving, pin!(bus.sleep_until(later))).await {
+                    Either::Left((ended, _)) => {
+                        assert_eq!(ended.unwrap().bytes, MIB as u64);
+                        break;
+                    }
+                    Either::Right((_, still)) => moving = still,
+                }
+                seen.push(arrived.bytes());
+            }
+        }
+        assert!(seen.is_sorted() && seen.len() > 6, "{seen:?}");
+        let is_moving = |bytes: &&u64| **bytes > 0 && **bytes < MIB as u64;
+        assert!(seen.iter().filter(is_moving).count() > 5, "{seen:?}");
+        assert_eq!(arrived.bytes(), MIB as u64);
+        dma.close().await.unwrap();
+    });
+}
+
+/// A link that goes down ends a transfer; when it is up again the next one is made.
+#[test]
+fn a_link_that_goes_down_ends_a_transfer_and_not_the_next() {
+    for notification in [Notification::Poll, Notification::InterruptOnly] {
+        for way in 0..3 {
+            let lab = "sbdt:crosslane";
+            let simulation = simulation(lab);
+            let host = host(&simulation, lab);
+            let bus = simulation.bus(host);
+            let card = simulation.find("pac").unwrap();
+            let link = simulation
+                .with_fabric(|fabric| fabric.port(fabric.node(card).ports[0]).link.unwrap());
+            let test = async {
+                let device = Device::open_by_name(bus.clone(), "pac").await.unwrap();
+                let options = LocalOptions { notification, ..small() };
+                let mut dma = LocalDma::new(&device, options).unwrap();
+                let sent = data(9, MIB);
+                put(&mut dma, &sent, 0).await;
+                let mut back = vec![0; MIB];
+                let job = match way {
+                    0 => Job::HostToCard { from: HostSource::Copied(&sent), to: 0 },
+                    1 => Job::CardToHost { from: 0, to: HostSink::Copied(&mut back) },
+                    _ => Job::HostToHost {
+                        from: HostSource::Copied(&sent),
+                        to: HostSink::Copied(&mut back),
+                    },
+                };
+                let (down, up) = (bus.now() + us(80), bus.now() + us(100_000));
+                let ended = {
+                    let failing = pin!(dma.transfer(job, NEVER));
+                    match select(failing, pin!(bus.sleep_until(down))).await {
+                        Either::Left((ended, _)) => panic!("too early: {ended:?}"),
+                        Either::Right((_, failing)) => {
+                            simulation.with_fabric(|it| it.take_link_down(link, Some(up)));
+                            failing.await
+                        }
+                    }
+                };
+                let (stage, fault, arrived, total) = failed(ended.unwrap_err());
+                assert!(arrived > 0 && arrived < total, "way {way}: {arrived}");
+                assert!([Stage::Transmit, Stage::Receive].contains(&stage));
+                // A piece that was moved, or one that could not be posted.
+                let words = fault.to_string();
+                assert!(
+                    words.contains("link") || words.contains("there is no function"),
+                    "{words}"
+                );
+                if way > 0 {
+                    assert!(back[..arrived] == sent[..arrived], "way {way}");
+                }
+                assert!(bus.now() < up, "it was found while it was down");
+                let job = Job::HostToCard { from: HostSource::Copied(&sent), to: 0 };
+                let error = dma.transfer(job, NEVER).await.unwrap_err();
+                assert!(matches!(error, LocalError::Device(_)), "{error}");
+                bus.sleep_until(up + us(50_000)).await;
+                put(&mut dma, &sent, 1 << 20).await;
+                assert!(get(&mut dma, 1 << 20, MIB).await == sent, "way {way}");
+                dma.close().await.unwrap();
+            };
+            simulation.run("test", test).unwrap();
+            assert_eq!(simulation.memory_in_use(host).bytes, 0);
+        }
+    }
+}
+
 /// A transfer whose future is dropped at any time is stopped before the next one, and nothing of it
 /// is left.
 #[test]

@@ -25,8 +25,8 @@ use futures_util::future::{Either, pending, select};
 
 pub use error::{LocalError, LocalFault, Stage};
 pub use options::{
-    BUFFER_BYTES, BUFFERS, Cores, Handling, HostSink, HostSource, Job, LocalOptions, Moved,
-    SideStatistics,
+    Arrived, BUFFER_BYTES, BUFFERS, Cores, Handling, HostSink, HostSource, Job, LocalOptions,
+    Moved, SideStatistics,
 };
 use stages::{Failure, FarEnd, Memory, Side};
 
@@ -60,6 +60,7 @@ pub struct LocalDma<B: Bus> {
     is_routed: bool,
     /// A transfer was begun and has not ended.
     is_under_way: bool,
+    arrived: Arrived,
 }
 
 impl<B: Bus> fmt::Debug for LocalDma<B> {
@@ -85,6 +86,7 @@ impl<B: Bus> LocalDma<B> {
             receive_ring: None,
             is_routed: false,
             is_under_way: false,
+            arrived: Arrived::default(),
         })
     }
 
@@ -92,6 +94,12 @@ impl<B: Bus> LocalDma<B> {
     #[must_use]
     pub const fn options(&self) -> &LocalOptions {
         &self.options
+    }
+
+    /// How far a transfer is.
+    #[must_use]
+    pub fn arrived(&self) -> Arrived {
+        self.arrived.clone()
     }
 
     /// Makes a transfer. [`Picoseconds::NEVER`] is no deadline.
@@ -124,7 +132,11 @@ impl<B: Bus> LocalDma<B> {
         let total_bytes = job.bytes();
         self.prepare(&job).await?;
         self.is_under_way = true;
+        let arrived = self.arrived();
         let (mut transmit, mut receive) = self.sides(job);
+        if let Some(last) = receive.as_mut().or(transmit.as_mut()) {
+            last.tell(arrived);
+        }
         let ended = {
             let running = pin!(run(&mut transmit, &mut receive, deadline));
             match select(running, pin!(cancel)).await {

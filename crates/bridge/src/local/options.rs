@@ -3,6 +3,8 @@
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_driver::{Buffer, Notification};
 use crosslane_host::Bus;
@@ -248,13 +250,31 @@ pub struct SideStatistics {
     pub bytes: u64,
     /// Pieces that they were moved in.
     pub pieces: u64,
-    /// Time in which the processor copied.
+    /// Time that its copies took: where one core copies for both controllers, with the time for
+    /// which they waited for each other.
     pub copying: Picoseconds,
     /// Time in which a piece waited for a buffer to become free.
     pub waiting_for_buffer: Picoseconds,
     /// Time in which the controller had at least one piece that it had not reported: with
     /// interrupts that includes the way of the report.
     pub dma: Picoseconds,
+}
+
+/// How far a transfer is, for those who watch it. Clones watch the same.
+#[derive(Clone, Debug, Default)]
+pub struct Arrived(Arc<AtomicU64>);
+
+impl Arrived {
+    /// Bytes of the last transfer that was begun that are where they should be, from the beginning
+    /// on.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, bytes: u64) {
+        self.0.store(bytes, Ordering::Relaxed);
+    }
 }
 
 /// A transfer that is complete.

@@ -17,7 +17,7 @@ use futures_util::StreamExt;
 use futures_util::future::{Either, select};
 
 use super::error::{LocalFault, Stage};
-use super::options::{Handling, LocalOptions, SideStatistics};
+use super::options::{Arrived, Handling, LocalOptions, SideStatistics};
 
 /// Where a stage failed, and why.
 pub(super) type Failure = (Stage, LocalFault);
@@ -296,6 +296,8 @@ pub(super) struct Drainer<'a, B: Bus> {
     free: UnboundedSender<usize>,
     /// From the beginning on.
     drained_bytes: u64,
+    /// Who is told of it, where this is the last controller on the way.
+    arrived: Option<Arrived>,
     copying: Picoseconds,
 }
 
@@ -332,6 +334,9 @@ impl<B: Bus> Drainer<'_, B> {
         }
         self.current = None;
         self.drained_bytes += bytes;
+        if let Some(arrived) = &self.arrived {
+            arrived.set(self.drained_bytes);
+        }
         // A feeder that has handed all on wants none back.
         let _ = self.free.unbounded_send(slot);
         Ok(())
@@ -423,10 +428,17 @@ impl<'a, B: Bus> Side<'a, B> {
                 current: None,
                 free: give_free,
                 drained_bytes: 0,
+                arrived: None,
                 copying,
             },
             handling,
         }
+    }
+
+    /// Tells of what arrives.
+    pub fn tell(&mut self, arrived: Arrived) {
+        arrived.set(0);
+        self.drainer.arrived = Some(arrived);
     }
 
     /// Bytes that are where this controller had to bring them.

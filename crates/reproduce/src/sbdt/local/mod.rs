@@ -7,21 +7,19 @@
 //! 1 GB is that of 192 MB and 13 times what 192 MB take more than 128 MB, because from the third
 //! turn of the ring on every turn is like the one before.
 
+mod figures;
+
 use crosslane_bridge::local::{Cores, HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
 use crosslane_driver::{Buffer, Device, Notification};
 use crosslane_host::PageSize;
 use crosslane_lab::{Lab, LabBus};
-use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_report::{Axis, Plot, Scale, Series, SeriesKind};
 use rayon::prelude::*;
 
-use super::published::context as context_row;
 use super::{CARD, Context, HOST, RATE, host, size_words};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::table::{Align, Table};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -118,11 +116,6 @@ fn extrapolated(points: &[Point], way: Way, [less, more]: [u64; 2], bytes: u64) 
     let [less_ps, more_ps] = [less, more].map(|size| elapsed(points, way, size).0 as f64);
     let further = (bytes - more) as f64 / (more - less) as f64;
     bytes as f64 * 1e6 / (more_ps + further * (more_ps - less_ps))
-}
-
-/// Megabytes per second of a size that was measured.
-fn measured(points: &[Point], way: Way, bytes: u64) -> f64 {
-    rate(bytes, elapsed(points, way, bytes)) / 1e6
 }
 
 /// The data of the largest transfer.
@@ -404,238 +397,9 @@ fn measure(context: &Context<'_>) -> Result<Measured, ReproduceError> {
 pub(super) fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
     let measured = measure(context)?;
     Ok(vec![
-        by_buffers(&measured),
-        ways(context, &measured)?,
-        within(context, &measured)?,
-        with_own_engine(&measured),
+        figures::by_buffers(&measured),
+        figures::ways(context, &measured)?,
+        figures::within(context, &measured)?,
+        figures::with_own_engine(&measured),
     ])
-}
-
-/// The rate of 1 GB with buffers of a size, MB/s.
-fn whole(measured: &Measured, buffer_bytes: u64) -> f64 {
-    let found = measured.buffers.iter().find(|(bytes, _)| *bytes == buffer_bytes);
-    match found {
-        Some((_, points)) => extrapolated(points, Way::ToCard, [16 * MIB, 32 * MIB], WHOLE_BYTES),
-        None => extrapolated(&measured.long, Way::ToCard, LONG_SIZES, WHOLE_BYTES),
-    }
-}
-
-/// The points of buffers of a size, by size of transfer, MB/s.
-fn curve(points: &[Point], way: Way, whole: f64) -> Vec<(f64, f64)> {
-    let of_way = points.iter().filter(|point| point.way == way);
-    let rates = of_way.map(|point| (point.bytes as f64, rate(point.bytes, point.elapsed) / 1e6));
-    rates.chain([(WHOLE_BYTES as f64, whole)]).collect()
-}
-
-fn plot(title: &str, series: Vec<Series>) -> Plot {
-    let axis = |label: &str, unit: &str, scale| Axis {
-        label: label.to_owned(),
-        unit: unit.to_owned(),
-        scale,
-    };
-    Plot {
-        title: title.to_owned(),
-        x: axis("bytes of a transfer", "B", Scale::Logarithmic),
-        y: axis("rate", "MB/s", Scale::Linear),
-        series,
-    }
-}
-
-fn ours(name: String, points: Vec<(f64, f64)>) -> Series {
-    Series { name, kind: SeriesKind::Ours, points }
-}
-
-/// Figure 4.
-fn by_buffers(measured: &Measured) -> Experiment {
-    let mut columns = vec![("transfer", Align::Left)];
-    const NAMES: [&str; 6] = ["16 KB", "64 KB", "128 KB", "256 KB", "1 MB", "8 MB"];
-    columns.extend(NAMES.map(|name| (name, Align::Right)));
-    let mut table = Table::new(&columns);
-    let all: Vec<(u64, &[Point])> = measured
-        .buffers
-        .iter()
-        .map(|(bytes, points)| (*bytes, &points[..]))
-        .chain([(WHOLE_BUFFER_BYTES, &measured.long[..])])
-        .collect();
-    let mut rows = Vec::new();
-    let mut add = |transfer: u64, rates: Vec<f64>| {
-        let cells = rates.iter().map(|rate| format!("{rate:.0}"));
-        table.row(std::iter::once(size_words(transfer)).chain(cells).collect::<Vec<_>>());
-        rows.extend(all.iter().zip(&rates).map(|((buffer, _), rate)| {
-            let conditions = format!("{}; {} buffers", size_words(transfer), size_words(*buffer));
-            context_row("host to FPGA memory, figure 4", conditions, "MB/s", *rate)
-        }));
-    };
-    for size in SIZES {
-        let rates =
-            all.iter().map(|(_, points)| rate(size, elapsed(points, Way::ToCard, size)) / 1e6);
-        add(size, rates.collect());
-    }
-    add(WHOLE_BYTES, all.iter().map(|(bytes, _)| whole(measured, *bytes)).collect());
-    let series = all.iter().map(|(bytes, points)| {
-        let name = format!("{} buffers", size_words(*bytes));
-        ours(name, curve(points, Way::ToCard, whole(measured, *bytes)))
-    });
-    let [least, at_64, at_128, at_256] =
-        [16 * KIB, 64 * KIB, 128 * KIB, 256 * KIB].map(|bytes| whole(measured, bytes));
-    let text = vec![
-        format!(
-            "The size of the buffers has little effect from 256 KB on ({at_256:.0} MB/s at 1 GB, \
-             and no more than 1 % above or below it with larger ones), and rates fall below: \
-             {at_128:.0} with 128 KB, {at_64:.0} with 64 KB, {least:.0} with 16 KB. The cause is \
-             one serial cost, the report of a chunk: from the interrupt until the thread runs that \
-             waits for it 65 us pass (interrupt_ns of the lab, fitted to a bridged transfer and to \
-             nothing here). The vendor's sample asks for one at the end of each half of the ring; \
-             while it is on its way the other half of the ring, four buffers, has to keep the \
-             controller busy. Four buffers of 128 KB last for 78 us, four of 64 KB for 39 us."
-        ),
-        "With short transfers the first copy and the last report are in the way instead, so that \
-         buffers of 64 to 256 KB are the best for transfers of 256 KB to 32 MB."
-            .to_owned(),
-        "The document found 8 MB the best for most sizes of transfers. Here that is so only near \
-         1 GB: the model copies a buffer whole before it is moved, which a short transfer waits \
-         for. Of the plot nothing is left to compare it with."
-            .to_owned(),
-        "Columns are sizes of buffers. Transfers are of up to 32 MB (8 MB buffers: 192 MB); what \
-         1 GB takes follows from the two longest."
-            .to_owned(),
-    ];
-    Experiment {
-        title: "Host to FPGA memory, by sizes of transfers and of buffers (figure 4)",
-        text,
-        tables: vec![table],
-        plots: vec![plot("Figure 4: host to FPGA memory", series.collect())],
-        why: Vec::new(),
-        rows,
-    }
-}
-
-/// Figure 5.
-fn ways(context: &Context<'_>, measured: &Measured) -> Result<Experiment, ReproduceError> {
-    let mut columns = vec![("transfer", Align::Left)];
-    columns.extend(Way::DRAWN.map(|way| (way.words(), Align::Right)));
-    let mut table = Table::new(&columns);
-    let points = &measured.long;
-    let whole = Way::DRAWN.map(|way| extrapolated(points, way, LONG_SIZES, WHOLE_BYTES));
-    for size in SIZES.into_iter().chain(LONG_SIZES) {
-        let rates =
-            Way::DRAWN.map(|way| format!("{:.0}", rate(size, elapsed(points, way, size)) / 1e6));
-        table.row(std::iter::once(size_words(size)).chain(rates).collect::<Vec<_>>());
-    }
-    let last = whole.map(|rate| format!("{rate:.0}"));
-    table.row(std::iter::once(size_words(WHOLE_BYTES)).chain(last).collect::<Vec<_>>());
-    let mut series = Vec::new();
-    for (way, whole) in Way::DRAWN.into_iter().zip(whole) {
-        series.push(ours(way.words().to_owned(), curve(points, way, whole)));
-        let (quantity, conditions) = way.figure();
-        series.push(Series {
-            name: way.words().to_owned(),
-            kind: SeriesKind::Published,
-            points: vec![(WHOLE_BYTES as f64, context.figures.value(quantity, conditions)?)],
-        });
-    }
-    let mut rows = rows_of(context, points, LONG_SIZES)?;
-    // The last is of the next experiment.
-    rows.pop();
-    let width = Width::new(8).expect("links of eight lanes there are");
-    let link = LinkRate { generation: Generation::Gen3, width };
-    for (quantity, conditions, simulated) in [
-        ("jetstream_host_to_fpga", "as quoted", None),
-        ("jetstream_fpga_to_host", "as quoted", None),
-        ("link_raw", "PCIe Gen3 x8", Some(link.bytes_per_second() / 1e6)),
-    ] {
-        rows.push(context.figures.compare(quantity, conditions, simulated, RATE, quantity)?);
-    }
-    let text = vec![
-        "Host to FPGA memory runs into the link: completions of 128 B, of which each is 148 B on \
-         the wire. FPGA memory to host does, too: writes of one line of 64 B, 84 B on the wire. \
-         Through the FPGA both are less than what the link can do; there the one core limits that \
-         copies each byte into the ring and out of it, at 9.05 GB/s."
-            .to_owned(),
-        "The document's bridged round trip, in which nothing is copied, is faster than its local \
-         one: that is what speaks for the copies."
-            .to_owned(),
-    ];
-    Ok(Experiment {
-        title: "Three ways with buffers of 8 MB (figure 5)",
-        text,
-        tables: vec![table],
-        plots: vec![plot("Figure 5: three ways, buffers of 8 MB", series)],
-        why: Vec::new(),
-        rows,
-    })
-}
-
-fn within(context: &Context<'_>, measured: &Measured) -> Result<Experiment, ReproduceError> {
-    let points = &measured.long;
-    let whole =
-        [Way::Within, Way::WithinOne].map(|way| extrapolated(points, way, LONG_SIZES, WHOLE_BYTES));
-    let (quantity, conditions) = Way::Within.figure();
-    let label = format!("{}, 1 GB", Way::Within.words());
-    let row = context.figures.compare(quantity, conditions, Some(whole[0]), RATE, &label)?;
-    let one = "within one channel of FPGA memory";
-    let rows = vec![row, context_row(one, "1 GB".to_owned(), "MB/s", whole[1])];
-    let mut table = Table::new(&[
-        ("1 GB", Align::Left),
-        ("MB/s", Align::Right),
-        ("of 12800 MB/s %", Align::Right),
-    ]);
-    for (way, rate) in [Way::Within, Way::WithinOne].into_iter().zip(whole) {
-        table.row([way.words().to_owned(), format!("{rate:.0}"), format!("{:.1}", rate / 128.0)]);
-    }
-    let text = vec![format!(
-        "The stream carries 64 B each 5 ns, 12800 MB/s. Each channel of DDR4-2133 does 17067 MB/s \
-         and is refreshed each 7.8 us for 350 ns (JESD79-4, chips of 8 Gbit), in which nothing \
-         moves but what was read ahead: 4.9 % of the time with the opening of a row, which is what \
-         the document lacks. That is so where data go from one channel to the other; within one \
-         channel reads and writes take turns, a row is opened each time, and {:.0} MB/s are left. \
-         The document does not say where its data were.",
-        whole[1]
-    )];
-    Ok(Experiment {
-        title: "FPGA memory to FPGA memory",
-        text,
-        tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
-        rows,
-    })
-}
-
-fn with_own_engine(measured: &Measured) -> Experiment {
-    let ways = [Way::ToCard, Way::FromCard, Way::Through, Way::Within];
-    let mut columns = vec![("32 MB, buffers of 1 MB", Align::Left)];
-    columns.extend(ways.map(|way| (way.words(), Align::Right)));
-    let mut table = Table::new(&columns);
-    let mut rows = Vec::new();
-    for ((name, ..), points) in OWN.into_iter().zip(&measured.own) {
-        let rates = ways.map(|way| measured_rate(points, way));
-        let cells = rates.map(|rate| format!("{rate:.0}"));
-        table.row(std::iter::once(name.to_owned()).chain(cells).collect::<Vec<_>>());
-        rows.extend(ways.into_iter().zip(rates).map(|(way, rate)| {
-            let conditions = format!("32 MB; 1 MB buffers; {name}");
-            context_row(&format!("our engine, {}", way.words()), conditions, "MB/s", rate)
-        }));
-    }
-    let text = vec![
-        "This project's own engine on the same card writes 256 B at a time, as long as \
-         Max_Payload_Size allows. With the document's procedure (interrupts, one core that copies) \
-         it gains where data go to the host. Polled and with a core for each copy it gains through \
-         the FPGA. Where the caller's memory is registered nothing is copied, and the link limits \
-         on all ways."
-            .to_owned(),
-    ];
-    Experiment {
-        title: "The same with this project's own engine",
-        text,
-        tables: vec![table],
-        plots: Vec::new(),
-        why: Vec::new(),
-        rows,
-    }
-}
-
-/// MB/s of the longest transfer with this project's own engine.
-fn measured_rate(points: &[Point], way: Way) -> f64 {
-    self::measured(points, way, OWN_SIZES[1])
 }
