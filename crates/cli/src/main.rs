@@ -85,7 +85,7 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
 fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
     let lab = Lab::load(&arguments.lab)?;
     let running = lab.build(1)?;
-    let tree = tree::collect::collect(lab.name(), &running);
+    let tree = tree::collect::collect(&lab, &running);
     if let Some(path) = &arguments.svg {
         std::fs::write(path, tree::topology::draw(&tree))
             .map_err(|source| CommandError::File { path: path.clone(), source })?;

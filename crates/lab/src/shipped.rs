@@ -40,7 +40,7 @@ const SHIPPED: [ShippedLab; 6] = [
     },
     ShippedLab {
         name: "sbdt",
-        summary: "A Xeon node with an Arria 10 card: DMA through a ring of host buffers.",
+        summary: "A node with an Arria 10 card, and InfiniBand to a ThunderX2 node: DMA and RDMA.",
         text: include_str!("../../../labs/sbdt.toml"),
     },
 ];

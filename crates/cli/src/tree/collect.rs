@@ -2,15 +2,20 @@
 //! The tree of a running lab, from what its enumeration found.
 
 use crosslane_fabric::Fabric;
-use crosslane_lab::{RunningHost, RunningLab};
+use crosslane_lab::{Lab, RunningHost, RunningLab};
 
-use super::{Function, Host, Link, Tree};
+use super::{Function, Host, Link, Network, Tree};
 
-/// Gathers every host's tree.
+/// Gathers every host's tree, and the network links.
 #[must_use]
-pub fn collect(name: &str, lab: &RunningLab) -> Tree {
-    let hosts = lab.hosts.iter().map(|host| collect_host(&lab.fabric, host)).collect();
-    Tree { lab: name.to_owned(), hosts }
+pub fn collect(lab: &Lab, running: &RunningLab) -> Tree {
+    let hosts = running.hosts.iter().map(|host| collect_host(&running.fabric, host)).collect();
+    let networks = lab.file().networks.iter().map(|network| Network {
+        first: network.first.clone(),
+        second: network.second.clone(),
+        parameters: network.parameters,
+    });
+    Tree { lab: lab.name().to_owned(), hosts, networks: networks.collect() }
 }
 
 fn collect_host(fabric: &Fabric, host: &RunningHost) -> Host {

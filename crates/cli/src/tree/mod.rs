@@ -5,6 +5,7 @@ pub mod collect;
 pub mod text;
 pub mod topology;
 
+use crosslane_lab::file::NetworkParameters;
 use crosslane_pcie::RoutingId;
 use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
 use crosslane_pcie::config::{Bar, PortType};
@@ -19,6 +20,45 @@ pub struct Tree {
     pub lab: String,
     /// One tree a host.
     pub hosts: Vec<Host>,
+    /// Network links between adapters.
+    pub networks: Vec<Network>,
+}
+
+/// A network link between two adapters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Network {
+    /// The adapter at one end.
+    pub first: String,
+    /// The adapter at the other end.
+    pub second: String,
+    /// Its constants.
+    pub parameters: NetworkParameters,
+}
+
+impl Network {
+    /// Each way, bytes per second.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        self.parameters.bits_per_second as f64 / 8.0
+    }
+
+    /// Payload of long transfers each way, bytes per second.
+    #[must_use]
+    pub fn payload_bytes_per_second(&self) -> f64 {
+        let (payload, header) = (self.parameters.mtu_bytes, self.parameters.header_bytes);
+        self.bytes_per_second() * f64::from(payload) / f64::from(payload + header)
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "first": self.first,
+            "second": self.second,
+            "bytes_per_second": self.bytes_per_second(),
+            "mtu_bytes": self.parameters.mtu_bytes,
+            "latency_ns": self.parameters.latency.as_ns(),
+            "ceiling": { "payload_bytes_per_second": self.payload_bytes_per_second() },
+        })
+    }
 }
 
 /// The tree of one host.
@@ -202,7 +242,8 @@ impl Tree {
                 })
             })
             .collect();
-        json!({ "lab": self.lab, "hosts": hosts })
+        let networks: Vec<Value> = self.networks.iter().map(Network::to_json).collect();
+        json!({ "lab": self.lab, "hosts": hosts, "networks": networks })
     }
 }
 
@@ -295,6 +336,7 @@ pub(crate) mod tests {
                     bridge(root(3), (6, 6), vec![]),
                 ],
             }],
+            networks: Vec::new(),
         }
     }
 

@@ -168,6 +168,28 @@ fn link_rows(tree: &Tree) -> Table {
     table
 }
 
+fn network_rows(tree: &Tree) -> Table {
+    let mut table = Table::new(&[
+        ("adapter", Align::Left),
+        ("adapter", Align::Left),
+        ("MB/s", Align::Right),
+        ("MTU", Align::Right),
+        ("payload MB/s", Align::Right),
+        ("latency", Align::Right),
+    ]);
+    for network in &tree.networks {
+        table.row([
+            network.first.clone(),
+            network.second.clone(),
+            megabytes(network.bytes_per_second()),
+            format!("{} B", network.parameters.mtu_bytes),
+            megabytes(network.payload_bytes_per_second()),
+            network.parameters.latency.to_string(),
+        ]);
+    }
+    table
+}
+
 /// All that `topo` prints.
 #[must_use]
 pub fn page(tree: &Tree) -> String {
@@ -184,6 +206,10 @@ pub fn page(tree: &Tree) -> String {
          and 4 DW\nheaders, SKP ordered sets taken off, DLLPs not\n\n",
     );
     page.push_str(&link_rows(tree).to_string());
+    if !tree.networks.is_empty() {
+        page.push_str("\nNetwork links, each way: payload in packets of the MTU\n\n");
+        page.push_str(&network_rows(tree).to_string());
+    }
     page
 }
 

@@ -147,6 +147,16 @@ fn a_validation_names_the_constants_that_matter() {
 }
 
 #[test]
+fn network_links_are_shown() {
+    let page = stdout_of("topo sbdt");
+    assert!(page.contains("fnic     rnic     12500.0  4096 B       12421.2   200 ns"), "{page}");
+    let json = json_of("topo sbdt --json");
+    assert_eq!(json["networks"][0]["mtu_bytes"], 4096);
+    assert!(!stdout_of("topo rosta").contains("Network links"));
+    assert_eq!(json_of("topo rosta --json")["networks"].as_array().unwrap().len(), 0);
+}
+
+#[test]
 fn labs_are_listed() {
     let list = stdout_of("lab list");
     let json = json_of("lab list --json");

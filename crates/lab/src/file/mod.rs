@@ -21,6 +21,7 @@ use toml::de::DeTable;
 
 use crate::error::{LabError, Place, Problem, nearest};
 use constant::Constant;
+pub use crosslane_device::nic::NetworkParameters;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
 pub use nic::NetworkInstance;
 use parts::PartKind;
