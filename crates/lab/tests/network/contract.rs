@@ -281,6 +281,32 @@ fn what_it_takes_of_the_processor() {
     nodes.assert_clean();
 }
 
+/// Programs may be on threads of their own: handles and futures can be sent.
+#[test]
+fn futures_can_be_sent() {
+    fn is_send<T: Send>(_: &T) {}
+    let nodes = nodes();
+    let (client, server) = nodes.connect();
+    nodes
+        .simulation
+        .run("sends", async {
+            let (memory, region) = nodes.filled(&nodes.client, &[1; 10], RW).await;
+            let (at, target) = (near(&region, 0), far(&region, 0));
+            is_send(&client);
+            is_send(&client.read(&at, target, 1));
+            is_send(&client.write(&at, target, 1));
+            is_send(&client.send(b"x"));
+            is_send(&client.receive());
+            is_send(&client.close());
+            is_send(&nodes.client.register(&memory, RW));
+            is_send(&nodes.client.connect(SERVER, NEVER));
+            is_send(&nodes.server.listen(SERVER));
+        })
+        .unwrap();
+    drop((client, server));
+    nodes.assert_clean();
+}
+
 /// The same lab, seed and programs give the same trace.
 #[test]
 fn the_same_again() -> Result<(), LabError> {
