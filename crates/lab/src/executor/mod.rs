@@ -128,7 +128,7 @@ impl Simulation {
     /// A host's way into a network by one of its NICs, worked by its core 0.
     ///
     /// # Errors
-    /// [`RdmaError::Unusable`](crosslane_host::RdmaError::Unusable) where the host has no such NIC
+    /// [`RdmaError::Unusable`] where the host has no such NIC
     /// or no network link leads from it.
     ///
     /// # Panics
