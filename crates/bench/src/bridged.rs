@@ -149,7 +149,12 @@ struct Run<'a, R: Rdma, C> {
 
 impl<R: Rdma, C: Clock> Run<'_, R, C> {
     async fn memory(&self, bytes: u64) -> Result<MemoryPart<R::Region>, BenchError> {
-        let memory = self.client.rdma().allocate(bytes, PageSize::Huge)?;
+        // A naive transfer's memory is what any program gets.
+        let pages = match self.options.mode {
+            Mode::Pipelined => PageSize::Huge,
+            Mode::Naive => PageSize::Small,
+        };
+        let memory = self.client.rdma().allocate(bytes, pages)?;
         let region = self.client.register(&memory, RemoteAccess::READ_WRITE).await?;
         Ok(MemoryPart { region, range: 0..bytes })
     }

@@ -2,14 +2,17 @@
 //! The reproduction `sbdt`: the system of the software-bridged transfer, in the lab of that name.
 //!
 //! Read first: `published`, what each figure is held to; then the parts of the document, a module
-//! each: `local`, DMA within the node that has the FPGA; `rdma`, the network between the nodes.
+//! each: `local`, DMA within the node that has the FPGA; `rdma`, the network between the nodes;
+//! `bridged`, to the FPGA from the other node and back.
 
+mod bridged;
 mod local;
 mod published;
 mod rdma;
 
 use crosslane_lab::{Lab, RunningHost, Simulation};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_report::{Series, SeriesKind};
 
 use crate::comparison::{Row, Tolerance};
 use crate::error::ReproduceError;
@@ -27,7 +30,7 @@ const RATE: Tolerance =
     Tolerance { fraction: 0.05, reason: "the mean of ten runs, whose spread is not given" };
 
 /// Scenarios that [`experiments`] runs.
-pub const SCENARIOS: u64 = local::SCENARIOS + rdma::SCENARIOS;
+pub const SCENARIOS: u64 = local::SCENARIOS + rdma::SCENARIOS + bridged::SCENARIOS;
 
 /// What all experiments have in common.
 pub struct Context<'a> {
@@ -110,7 +113,16 @@ fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost, R
 /// # Errors
 /// An experiment that does not run as it should.
 pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
-    Ok([local::experiments(context)?, rdma::experiments(context)?].concat())
+    let mut experiments = local::experiments(context)?;
+    // The curves of figure 5 are dashed in figure 12.
+    let plots = experiments.iter().flat_map(|experiment| &experiment.plots);
+    let figure_5 = plots.filter(|plot| plot.title.starts_with("Figure 5"));
+    let curves = figure_5.flat_map(|plot| &plot.series);
+    let local: Vec<Series> =
+        curves.filter(|curve| curve.kind == SeriesKind::Ours).cloned().collect();
+    experiments.extend(rdma::experiments(context)?);
+    experiments.extend(bridged::experiments(context, &local)?);
+    Ok(experiments)
 }
 
 /// The rows that are compared, and no others.
@@ -118,7 +130,7 @@ pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceEr
 /// # Errors
 /// As [`experiments`].
 pub fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    Ok([local::compared(context)?, rdma::compared(context)?].concat())
+    Ok([local::compared(context)?, rdma::compared(context)?, bridged::compared(context)?].concat())
 }
 
 /// The same with transfers that take little time: for sweeps over the lab's constants.
@@ -126,5 +138,5 @@ pub fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
 /// # Errors
 /// As [`experiments`].
 pub fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    Ok([local::quick(context)?, rdma::quick(context)?].concat())
+    Ok([local::quick(context)?, rdma::quick(context)?, bridged::quick(context)?].concat())
 }

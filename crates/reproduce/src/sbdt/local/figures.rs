@@ -30,7 +30,7 @@ fn curve(points: &[Point], way: Way, whole: f64) -> Vec<(f64, f64)> {
     rates.chain([(WHOLE_BYTES as f64, whole)]).collect()
 }
 
-fn plot(title: &str, series: Vec<Series>) -> Plot {
+pub(in crate::sbdt) fn plot(title: &str, series: Vec<Series>) -> Plot {
     let axis = |label: &str, unit: &str, scale| Axis {
         label: label.to_owned(),
         unit: unit.to_owned(),
@@ -44,7 +44,7 @@ fn plot(title: &str, series: Vec<Series>) -> Plot {
     }
 }
 
-fn ours(name: String, points: Vec<(f64, f64)>) -> Series {
+pub(in crate::sbdt) fn ours(name: String, points: Vec<(f64, f64)>) -> Series {
     Series { name, kind: SeriesKind::Ours, points }
 }
 

@@ -7,7 +7,7 @@
 //! 1 GB is that of 192 MB and 13 times what 192 MB take more than 128 MB, because from the third
 //! turn of the ring on every turn is like the one before.
 
-mod figures;
+pub(super) mod figures;
 
 use crosslane_bridge::local::{Cores, HostSink, HostSource, Job, LocalDma, LocalOptions, Moved};
 use crosslane_driver::{Buffer, Device, Notification};
