@@ -126,7 +126,15 @@ pub(crate) struct Card<B: Bus> {
 /// What a card waits for.
 enum Event<B: Bus> {
     Order(Job<B>),
-    Ended(ChannelKind, u64, Result<Completed, TransferError>),
+    /// A side of a job, or both.
+    Ended(Option<End>, End),
+}
+
+/// A side of a job has ended.
+struct End {
+    kind: ChannelKind,
+    number: u64,
+    result: Result<Completed, TransferError>,
 }
 
 impl<B: Bus> Side<B> {
@@ -173,11 +181,18 @@ impl<B: Bus> Side<B> {
     }
 
     /// Waits for its oldest job; never ends where it has none.
-    async fn oldest(&mut self) -> (u64, Result<Completed, TransferError>) {
+    async fn oldest(&mut self) -> End {
         match (&mut self.open, self.posted.front().copied()) {
-            (Some((_, channel)), Some((ticket, number))) => (number, channel.wait(ticket).await),
+            (Some((_, channel)), Some((ticket, number))) => {
+                End { kind: self.kind, number, result: channel.wait(ticket).await }
+            }
             _ => std::future::pending().await,
         }
+    }
+
+    /// The oldest job that is posted to it.
+    fn front(&self) -> Option<u64> {
+        self.posted.front().map(|(_, number)| *number)
     }
 
     /// Gives up all that is posted and restarts; says which jobs had been complete.
@@ -228,7 +243,11 @@ impl<B: Bus> Card<B> {
             }
             match self.next_event().await {
                 Event::Order(order) => self.take(order),
-                Event::Ended(kind, number, result) => self.end(kind, number, result).await,
+                Event::Ended(first, last) => {
+                    for end in first.into_iter().chain([last]) {
+                        self.end(end).await;
+                    }
+                }
             }
         }
         self.h2c.close().await?;
@@ -237,19 +256,32 @@ impl<B: Bus> Card<B> {
 
     /// Waits until a side of a job has ended or something is asked for.
     async fn next_event(&mut self) -> Event<B> {
-        let Self { orders, h2c, c2h, .. } = self;
+        let Self { orders, h2c, c2h, waiting, posted, posted_jobs, .. } = self;
+        let is_full = posted.len() >= *posted_jobs;
+        // Of a job that both channels have, both ends are waited for: by their interrupts, where
+        // they are waited for so.
+        let is_one_job = h2c.front().is_some() && h2c.front() == c2h.front();
+        let mut first_end: Option<End> = None;
         let mut of_h2c = pin!(h2c.oldest().fuse());
         let mut of_c2h = pin!(c2h.oldest().fuse());
         loop {
             select_biased! {
-                (number, result) = of_h2c => {
-                    return Event::Ended(ChannelKind::H2c, number, result);
-                }
-                (number, result) = of_c2h => {
-                    return Event::Ended(ChannelKind::C2h, number, result);
-                }
+                end = of_h2c => match (is_one_job && end.result.is_ok(), first_end.take()) {
+                    (true, None) => first_end = Some(end),
+                    (_, first) => return Event::Ended(first, end),
+                },
+                end = of_c2h => match (is_one_job && end.result.is_ok(), first_end.take()) {
+                    (true, None) => first_end = Some(end),
+                    (_, first) => return Event::Ended(first, end),
+                },
                 // Without anybody to give orders nothing comes from here any more.
-                order = orders.select_next_some() => return Event::Order(order),
+                job = orders.select_next_some() => {
+                    if !is_full && first_end.is_none() {
+                        return Event::Order(job);
+                    }
+                    // It has to wait; to look for it here would be to look at the channels, too.
+                    waiting.entry(job.client).or_default().push_back((job, 0));
+                }
                 complete => std::future::pending().await,
             }
         }
@@ -346,12 +378,8 @@ impl<B: Bus> Card<B> {
     }
 
     /// One side of a job has ended.
-    async fn end(
-        &mut self,
-        kind: ChannelKind,
-        number: u64,
-        result: Result<Completed, TransferError>,
-    ) {
+    async fn end(&mut self, end: End) {
+        let End { kind, number, result } = end;
         let side = if kind == ChannelKind::H2c { &mut self.h2c } else { &mut self.c2h };
         side.posted.pop_front();
         let Some((posted, _)) = self.posted.get_mut(&number) else { return };

@@ -168,6 +168,9 @@ pub struct CpuParameters {
     pub uncached_load: Picoseconds,
     /// From an interrupt message at the root complex to the first instruction of its handler.
     pub interrupt: Picoseconds,
+    /// Whether an interrupt waits until the handler of the one before it has begun, and takes its
+    /// time from then on: all go to one core.
+    pub interrupts_in_turn: bool,
     /// One system call, in and out.
     pub system_call: Picoseconds,
     /// Pinning one 4 KiB page.

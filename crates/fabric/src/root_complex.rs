@@ -49,6 +49,8 @@ pub(crate) struct RootComplex {
     peer_free: WireTime,
     interrupts: Vec<Interrupt>,
     interrupt_count: u64,
+    /// When the handler of the last interrupt begins.
+    interrupts_free: Picoseconds,
 }
 
 /// A TLP at a root port: node, direction it came from, root port.
@@ -74,6 +76,7 @@ impl RootComplex {
             peer_free: WireTime::default(),
             interrupts: Vec::new(),
             interrupt_count: 0,
+            interrupts_free: Picoseconds::ZERO,
         }
     }
 
@@ -188,7 +191,10 @@ impl RootComplex {
         let data = fabric.packets.payload(at.index).first_chunk().copied();
         let data = u32::from_le_bytes(data.unwrap_or_default());
         let seen_ps = self.all_seen_ps(now_ps);
-        let handled = Picoseconds(seen_ps) + self.parameters.cpu.interrupt;
+        let cpu = &self.parameters.cpu;
+        let free = if cpu.interrupts_in_turn { self.interrupts_free } else { Picoseconds::ZERO };
+        let handled = Picoseconds(seen_ps).max(free) + cpu.interrupt;
+        self.interrupts_free = handled;
         fabric.host.put_interrupt(handled.0, NodeId(at.node), data);
         self.interrupt_count += 1;
         if self.interrupts.len() < MAX_INTERRUPTS {

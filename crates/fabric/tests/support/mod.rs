@@ -118,6 +118,7 @@ impl Settings {
                 store_queue: 16,
                 uncached_load: ns(20),
                 interrupt: ns(1000),
+                interrupts_in_turn: false,
                 system_call: ns(500),
                 pin_page: ns(100),
                 touch_page: ns(300),

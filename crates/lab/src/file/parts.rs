@@ -80,12 +80,13 @@ const COMPLETER_KEYS: [&str; 14] = [
     "line_bytes",
 ];
 
-const CPU_KEYS: [&str; 12] = [
+const CPU_KEYS: [&str; 13] = [
     "cores",
     "uncached_store_ns",
     "store_queue",
     "uncached_load_ns",
     "interrupt_ns",
+    "interrupts_in_turn",
     "system_call_ns",
     "pin_page_ns",
     "touch_page_ns",
@@ -430,6 +431,7 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
         store_queue: table.whole_or_infinite("store_queue", 1..=1 << 16, u32::MAX.into())? as u32,
         uncached_load: table.ns("uncached_load_ns")?,
         interrupt: table.ns("interrupt_ns")?,
+        interrupts_in_turn: table.truth("interrupts_in_turn")?.unwrap_or(false),
         system_call: table.ns("system_call_ns")?,
         pin_page: table.ns("pin_page_ns")?,
         touch_page: table.ns_or_off("touch_page_ns")?,

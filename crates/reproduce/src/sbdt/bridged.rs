@@ -36,7 +36,7 @@ const SIZES: [u64; 5] = [MIB, 4 * MIB, 16 * MIB, 32 * MIB, 64 * MIB];
 const LONG_SIZES: [u64; 5] = [256 * KIB, MIB, 8 * MIB, 64 * MIB, 128 * MIB];
 /// The size of the naive transfer, and the two from which it follows.
 const NAIVE_BYTES: u64 = 320_000_000;
-const NAIVE_SIZES: [u64; 2] = [16 * MIB, 32 * MIB];
+const NAIVE_SIZES: [u64; 2] = [64 * MIB, 128 * MIB];
 /// The same for sweeps over the lab's constants.
 const QUICK_SIZES: [u64; 2] = [4 * MIB, 6 * MIB];
 const QUICK_BUFFER_BYTES: u64 = 256 * KIB;
