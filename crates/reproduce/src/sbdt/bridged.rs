@@ -364,16 +364,16 @@ fn by_buffers(
         format!(
             "In the bridge each chunk is alone in the card: it is posted when the one before it is \
              known to be done. So each pays once what its report takes, from its interrupt until \
-             the thread runs that waits for it (interrupt_ns of the lab, 65 us), with the doorbell \
+             the thread runs that waits for it (interrupt_ns of the lab, 84 us), with the doorbell \
              and the card's own latency {least:.0} to {most:.0} us, whatever its size. That is the \
              one serial cost, the same that the local call pays once for half a ring: there it is \
              hidden behind the other half, which is why sizes from 256 KB on make no difference \
              locally and all the difference here."
         ),
         "With 1 MB and less the rate is far below the peak, with 2 MB and 4 MB at 70 to 80 % of \
-         the link. From 8 to 16 MB little is left to gain, and the first chunk's read, in which \
-         the card has nothing to do, costs a transfer of 512 MB as much: the document found 8 MB \
-         the best."
+         the link. The document found 8 MB the best; here 16 MB gains some 2 % more, because \
+         the first chunk's read, in which the card has nothing to do, costs a transfer of 512 MB \
+         less than the reports that it saves."
             .to_owned(),
         "The document's transfers with buffers of 32 KB and less failed. Nothing in what it \
          describes would make them; here they work."
