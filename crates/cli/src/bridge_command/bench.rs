@@ -11,7 +11,7 @@ use crosslane_reproduce::two_nodes::TwoNodes;
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
 
-use super::arguments::{BenchArguments, ModeChoice, PathChoice};
+use super::arguments::{BenchArguments, ModeChoice, NetworkChoice, PathChoice};
 use super::client::stage_lines;
 use super::network;
 use super::serve::{DEFAULT_NAME, beside, open_device, server_options};
@@ -261,7 +261,12 @@ fn in_this_program(
     options: ServerOptions,
 ) -> Result<(Vec<Line>, String), CommandError> {
     let clock = MachineClock::new();
-    let (network, why) = network::open(arguments.client.network, "127.0.0.1:0", &clock)?;
+    // Shared memory joins processes, and here is one.
+    let choice = match arguments.client.network {
+        NetworkChoice::Auto => NetworkChoice::Tcp,
+        choice => choice,
+    };
+    let (network, why) = network::open(choice, "127.0.0.1:0", &clock)?;
     let lab = open_device(&arguments.device)?;
     let running = beside(&network, &clock, &lab, options, async |server| {
         let clients = connect(arguments, &network, &clock, &server).await?;

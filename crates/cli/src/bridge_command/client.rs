@@ -146,6 +146,7 @@ impl<'a> Remote<'a> {
             futures_executor::block_on(client.close());
         }
         if self.arguments.json {
+            let why: Vec<String> = self.reports.iter().map(Report::why_not_faster).collect();
             return output::print_json(&json!({
                 "what": what,
                 "bytes": bytes,
@@ -155,7 +156,7 @@ impl<'a> Remote<'a> {
                 "network": self.network.name(),
                 "retries": self.retried,
                 "transfers": self.reports,
-                "why_not_faster": self.reports.iter().map(Report::why_not_faster).collect::<Vec<_>>(),
+                "why_not_faster": why,
             }));
         }
         let mut page = format!(

@@ -3,10 +3,11 @@
 //!
 //! Read first: `published`, what each figure is held to; then the parts of the document, a module
 //! each: `local`, DMA within the node that has the FPGA; `rdma`, the network between the nodes;
-//! `bridged`, to the FPGA from the other node and back.
+//! `bridged`, to the FPGA from the other node and back; `own`, with our engine and pipeline.
 
 mod bridged;
 mod local;
+mod own;
 mod published;
 mod rdma;
 
@@ -30,7 +31,7 @@ const RATE: Tolerance =
     Tolerance { fraction: 0.05, reason: "the mean of ten runs, whose spread is not given" };
 
 /// Scenarios that [`experiments`] runs.
-pub const SCENARIOS: u64 = local::SCENARIOS + rdma::SCENARIOS + bridged::SCENARIOS;
+pub const SCENARIOS: u64 = local::SCENARIOS + rdma::SCENARIOS + bridged::SCENARIOS + own::SCENARIOS;
 
 /// What all experiments have in common.
 pub struct Context<'a> {
@@ -122,6 +123,7 @@ pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceEr
         curves.filter(|curve| curve.kind == SeriesKind::Ours).cloned().collect();
     experiments.extend(rdma::experiments(context)?);
     experiments.extend(bridged::experiments(context, &local)?);
+    experiments.extend(own::experiments(context)?);
     Ok(experiments)
 }
 
