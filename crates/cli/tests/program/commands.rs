@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 20] = [
+const PAGES: [&str; 29] = [
     "",
     "lab",
     "lab list",
@@ -28,6 +28,15 @@ const PAGES: [&str; 20] = [
     "validate",
     "compare",
     "fit",
+    "bridge",
+    "bridge providers",
+    "bridge key",
+    "bridge serve",
+    "bridge put",
+    "bridge get",
+    "bridge roundtrip",
+    "bridge copy",
+    "bridge bench",
     "completions",
 ];
 
