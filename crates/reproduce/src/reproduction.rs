@@ -257,7 +257,7 @@ pub fn comparison<'a>(rows: impl Iterator<Item = &'a Row>) -> Table {
     for (label, row) in worst_of_each(rows) {
         let digits = match row.unit.as_str() {
             "ms" | "Gbit/s" => 2,
-            "ratio" => 3,
+            "ratio" | "s" => 3,
             "GB/s" => 6,
             _ => 0,
         };
