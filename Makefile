@@ -27,7 +27,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc \
-	registers test-gateware gateware-coverage bench bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 rosta sbdt rtl test-rtl clean
+	registers test-gateware gateware-coverage bench bench-bridge bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 rosta sbdt rtl test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,7 +103,11 @@ $(TOOLS): registers/requirements.txt crates/report/browser/requirements.txt gate
 bench: ## speed of the simulator on this machine
 	$(CARGO) bench --locked -p crosslane-fabric --bench hops
 
-bench-document: ## the same, written into docs/fabric.md
+bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
+	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M
+	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M --pace 20000
+
+bench-document: ## what `make bench` says, written into docs/fabric.md
 	CARGO=$(CARGO) tools/write_bench.sh
 
 fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target

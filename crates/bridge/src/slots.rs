@@ -204,14 +204,13 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
         rdma: &R,
         slots: usize,
         slot_bytes: u64,
-        access: RemoteAccess,
     ) -> Result<Self, BridgeError> {
         let bytes = slots as u64 * slot_bytes;
         let memory = rdma
             .allocate(bytes, PageSize::Huge)
             .map_err(BridgeError::network(Stage::Registration))?;
         let region = rdma
-            .register(&memory, access)
+            .register(&memory, RemoteAccess::NONE)
             .await
             .map_err(BridgeError::network(Stage::Registration))?;
         let buffer =

@@ -220,6 +220,30 @@ fn a_dma_error_is_its_own_clients_only() {
 }
 
 #[test]
+fn a_slow_card_and_a_slow_network_end_at_the_deadline_and_are_named() {
+    // The card takes 2.5 ms, the network 0.04 ms or 8 ms.
+    for (ps_per_byte, stage) in [(10, Stage::Dma), (2000, Stage::RdmaRead)] {
+        let scene = Scene::new(ps_per_byte);
+        scene.with_server(&[CARD], Scene::small(), async || {
+            let client = scene.client().await;
+            let source = scene.filled(4 * MIB, 1).await;
+            let short = TransferOptions { time: Picoseconds(SECOND_PS / 1000), ..options() };
+            let begun = scene.bus_now();
+            let error = client.put(&source, &place(CARD, 0), &short, |_| {}).await;
+            let error = error.expect_err("it is too slow");
+            assert_eq!(error.stage, stage, "{error}");
+            assert!((1..4 * MIB).contains(&error.arrived_bytes), "{error}");
+            let took = scene.bus_now() - begun;
+            assert!(took < SECOND_PS / 500, "{took} ps for a deadline of 1 ms");
+            let client = scene.client().await;
+            let back = scene.empty(error.arrived_bytes).await;
+            client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
+            assert!(bytes_of(&back) == pattern(4 * MIB, 1)[..error.arrived_bytes as usize]);
+        });
+    }
+}
+
+#[test]
 fn clients_share_a_card_fairly() {
     let scene = Scene::new(100);
     scene.with_server(&[CARD], Scene::small(), async || {

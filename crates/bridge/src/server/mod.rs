@@ -12,7 +12,7 @@ use std::future::Future;
 use std::pin::pin;
 
 use crosslane_driver::Device;
-use crosslane_host::{Bus, Clock, Rdma, RdmaListener, RemoteAccess};
+use crosslane_host::{Bus, Clock, Rdma, RdmaListener};
 use crosslane_pcie::units::Picoseconds;
 use futures_util::future::{Either, select, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -31,6 +31,8 @@ use crate::stage::Stage;
 const MOST_CLIENTS: usize = 256;
 /// Sizes of slots, bytes: less is mostly overhead, more is not one descriptor.
 const SLOT_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 28;
+/// The smallest chunk that a client may ask for, bytes.
+const LEAST_CHUNK_BYTES: u64 = 512;
 /// Slots of a ring.
 const SLOTS: std::ops::RangeInclusive<usize> = 1..=4096;
 
@@ -176,11 +178,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         let (mut places, mut workers) = (Vec::new(), Vec::new());
         for (name, device) in cards {
             let ServerOptions { slots, slot_bytes, .. } = options;
-            let none = RemoteAccess::NONE;
-            // Other servers read what leaves for their FPGA.
-            let read = RemoteAccess { read: true, write: false };
-            let to_card = Ring::new(&device, &rdma, slots, slot_bytes, none).await?;
-            let from_card = Ring::new(&device, &rdma, slots, slot_bytes, read).await?;
+            let to_card = Ring::new(&device, &rdma, slots, slot_bytes).await?;
+            let from_card = Ring::new(&device, &rdma, slots, slot_bytes).await?;
             let (card, orders) = Card::new(device.clone(), options.card);
             workers.push(card);
             places.push(Place { name, device, orders, to_card, from_card });
@@ -305,6 +304,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
     fn chunking(&self, asked: Option<(u64, u64)>, ring: &Ring<B, R>) -> Chunking {
         let most = ring.slot_bytes;
         let (least_bytes, most_bytes) = asked.unwrap_or((self.options.least_chunk_bytes, most));
-        Chunking { least_bytes: least_bytes.min(most), most_bytes: most_bytes.min(most) }
+        // What is smaller costs everybody more than it brings one.
+        let bounded = |bytes: u64| bytes.clamp(LEAST_CHUNK_BYTES.min(most), most);
+        Chunking { least_bytes: bounded(least_bytes), most_bytes: bounded(most_bytes) }
     }
 }

@@ -24,6 +24,8 @@ use crate::stage::{Meter, Stage};
 
 /// Least time between two messages of progress.
 const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
+/// Pieces that may be announced and not begun: as many as the largest ring has slots.
+const MOST_ANNOUNCED: u64 = 4096;
 /// Bytes of a slot that are copied at once for a checksum.
 const PIECE_BYTES: u64 = 1 << 16;
 
@@ -46,6 +48,9 @@ pub(super) struct Run<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
 struct Account {
     /// Bytes that have gone the whole way, from the beginning on.
     arrived: u64,
+    /// Pieces that were announced, and those that were begun.
+    announced: u64,
+    taken: u64,
     chunks: u64,
     first_operation: Option<Picoseconds>,
     told: Picoseconds,
@@ -81,27 +86,8 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let (announce, announced) = mpsc::unbounded();
     let (progress, told) = mpsc::unbounded();
     let moving = run.move_all(announced, &progress);
-    run.beside(moving, |request| listen(&announce, request), told).await?;
+    run.beside(moving, |request| run.listen(&announce, request), told).await?;
     Ok(run.report())
-}
-
-/// What a client says meanwhile.
-fn listen(
-    announce: &mpsc::UnboundedSender<(u64, u64)>,
-    request: Request,
-) -> Result<(), BridgeError> {
-    match request {
-        Request::Chunk { offset_bytes, bytes } => {
-            // Nobody listens where nothing was to be announced: the message is ignored.
-            let _ = announce.unbounded_send((offset_bytes, bytes));
-            Ok(())
-        }
-        Request::Cancel => Err(BridgeError::new(Stage::Request, "cancelled by the client")),
-        Request::Cards | Request::Transfer(_) | Request::Ready => Err(BridgeError::new(
-            Stage::Request,
-            "the client asked for something else before the transfer was complete",
-        )),
-    }
 }
 
 impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
@@ -111,6 +97,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         let request = context.request;
         let account = Account {
             arrived: request.first,
+            announced: 0,
+            taken: 0,
             chunks: 0,
             first_operation: None,
             told: clock.now(),
@@ -208,6 +196,31 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         Ok(())
     }
 
+    /// What a client says meanwhile.
+    fn listen(
+        &self,
+        announce: &mpsc::UnboundedSender<(u64, u64)>,
+        request: Request,
+    ) -> Result<(), BridgeError> {
+        let refused = |why: &str| Err(BridgeError::new(Stage::Request, why));
+        match request {
+            Request::Chunk { offset_bytes, bytes } => {
+                let mut account = lock(&self.account);
+                account.announced += 1;
+                if account.announced - account.taken > MOST_ANNOUNCED {
+                    return refused("more was announced than any ring has slots");
+                }
+                // Nobody listens where nothing was to be announced: the message is ignored.
+                let _ = announce.unbounded_send((offset_bytes, bytes));
+                Ok(())
+            }
+            Request::Cancel => refused("cancelled by the client"),
+            Request::Cards | Request::Transfer(_) | Request::Ready => {
+                refused("the client asked for something else before the transfer was complete")
+            }
+        }
+    }
+
     /// The pieces of the transfer: bytes, and where they lie in the other node's region.
     fn pieces(
         &'a self,
@@ -231,7 +244,11 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
             }
             let (offset_bytes, bytes) = match rest {
                 Some(rest) => rest,
-                None => announced.next().await?,
+                None => {
+                    let next = announced.next().await?;
+                    lock(&self.account).taken += 1;
+                    next
+                }
             };
             let is_there = crosslane_host::RemoteMemory::from(source).holds(offset_bytes, bytes);
             if bytes == 0 || bytes > left || !is_there {

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::pin::pin;
 
-use crosslane_host::{Bus, Clock, Rdma, RdmaConnection, RdmaRegion};
+use crosslane_host::{Bus, Clock, Rdma, RdmaConnection, RdmaRegion, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
@@ -30,6 +30,10 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let run = Run::new(context);
     let ring = &context.place.from_card;
     let _membership = ring.credits.join(context.client);
+    // Others may read the ring for as long as this takes, and not longer.
+    let read = RemoteAccess { read: true, write: false };
+    let registering = context.shared.rdma.register(ring.memory(), read);
+    let region = registering.await.map_err(BridgeError::network(Stage::Registration))?;
     let connecting = connect(context);
     let clock = &context.shared.clock;
     let what = "connecting to the other server";
@@ -37,12 +41,12 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let (progress, told) = mpsc::unbounded();
     let result = {
         let moving = async {
-            let asked = ask(context, peer);
+            let asked = ask(context, peer, &region);
             control.send(&Request::Transfer(asked)).await?;
             let (moved, filled) = mpsc::unbounded();
             futures_util::try_join!(
                 run.move_from_card(moved),
-                hand_over(&run, &control, filled, &progress)
+                hand_over(&run, (&control, &region), filled, &progress)
             )?;
             Ok(())
         };
@@ -80,8 +84,9 @@ async fn connect<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 fn ask<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     context: &Context<'_, B, R, C>,
     peer: &PeerTarget,
+    region: &R::Region,
 ) -> TransferRequest {
-    let Context { shared, place, request, deadline, .. } = context;
+    let Context { shared, request, deadline, .. } = context;
     TransferRequest {
         path: Path::ToFpga,
         mode: Mode::Pipelined,
@@ -89,7 +94,7 @@ fn ask<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         address: peer.address,
         bytes: request.bytes,
         first: request.first,
-        source: Some(place.from_card.region.remote().into()),
+        source: Some(region.remote().into()),
         is_announced: true,
         destination: None,
         peer: None,
@@ -103,7 +108,7 @@ fn ask<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 /// card's memory.
 async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     run: &Run<'_, B, R, C>,
-    control: &Control<R::Connection>,
+    (control, region): (&Control<R::Connection>, &R::Region),
     mut filled: mpsc::UnboundedReceiver<Filled>,
     progress: &mpsc::UnboundedSender<Reply>,
 ) -> Result<(), BridgeError> {
@@ -125,7 +130,6 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                 let length = next.bytes.end - next.bytes.start;
                 let offset_bytes = next.slot.range(0).start;
                 let begun = run.begin(Stage::RdmaRead);
-                let region = &run.context.place.from_card.region;
                 let published = region.publish(offset_bytes, length);
                 published.map_err(BridgeError::network(Stage::RdmaRead))?;
                 next.slot.lend();
