@@ -196,7 +196,8 @@ fn a_cut_connection_is_mended_and_a_stalled_one_ends_at_the_deadline() {
 #[test]
 fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     let folder = folder("killed");
-    let sent = file(&folder, "sent", 64 * MIB);
+    // Longer than any machine takes for what is waited below.
+    let sent = file(&folder, "sent", 512 * MIB);
     let server = Server::tcp();
     let target = format!("{}/fpga0", server.address);
     let put = ["put", sent.as_str(), target.as_str(), "--network", "tcp", "--retries", "0"];
@@ -218,6 +219,7 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     let output = left.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(1), "{}", words(&output));
     assert!(words(&output).contains("error: "), "{}", words(&output));
+    let _ = std::fs::remove_dir_all(folder);
 }
 
 #[test]

@@ -445,7 +445,7 @@ fn three_ways(
     }
     series.extend(local.iter().map(|curve| Series {
         name: format!("{}, without a bridge", curve.name),
-        kind: SeriesKind::Ceiling,
+        kind: SeriesKind::Ours,
         points: curve.points.clone(),
     }));
     let text = vec![

@@ -115,7 +115,7 @@ fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost, R
 /// An experiment that does not run as it should.
 pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
     let mut experiments = local::experiments(context)?;
-    // The curves of figure 5 are dashed in figure 12.
+    // The curves of figure 5 are in figure 12 too.
     let plots = experiments.iter().flat_map(|experiment| &experiment.plots);
     let figure_5 = plots.filter(|plot| plot.title.starts_with("Figure 5"));
     let curves = figure_5.flat_map(|plot| &plot.series);
