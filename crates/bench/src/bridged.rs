@@ -7,7 +7,7 @@ use crosslane_host::{Clock, PageSize, Rdma, RdmaRegion, RemoteAccess};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::BenchError;
-use crate::measured::{DataErrors, rate};
+use crate::measured::{DataErrors, median, rate};
 use crate::pattern::{WORD_BYTES, compare_memory, fill_memory};
 
 /// How bridged transfers are made.
@@ -53,9 +53,7 @@ impl BridgedMeasured {
     /// Median time of a transfer.
     #[must_use]
     pub fn median(&self) -> Picoseconds {
-        let mut times = self.times.clone();
-        times.sort();
-        times.get(times.len() / 2).copied().unwrap_or_default()
+        median(&self.times)
     }
 
     /// Bytes per second of a transfer of median time.

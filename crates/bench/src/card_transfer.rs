@@ -13,7 +13,7 @@ use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::Picoseconds;
 
 use crate::error::BenchError;
-use crate::measured::{DataErrors, rate};
+use crate::measured::{DataErrors, median, rate};
 use crate::pattern::{WORD_BYTES, compare, fill};
 
 /// Most bytes of the card's memory that a run uses.
@@ -157,9 +157,7 @@ impl CardMeasured {
     /// Median time of a transfer.
     #[must_use]
     pub fn median(&self) -> Picoseconds {
-        let mut times = self.times.clone();
-        times.sort();
-        times.get(times.len() / 2).copied().unwrap_or_default()
+        median(&self.times)
     }
 
     /// Bytes per second of a transfer of median time, alone.

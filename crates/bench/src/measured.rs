@@ -168,6 +168,13 @@ impl Measured {
     }
 }
 
+/// The median of times, the later of two in the middle; zero of none.
+pub(crate) fn median(times: &[Picoseconds]) -> Picoseconds {
+    let mut times = times.to_vec();
+    times.sort();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
 /// Bytes per second; zero if no time has passed.
 pub(crate) fn rate(bytes: u64, span: Picoseconds) -> f64 {
     if span == Picoseconds::ZERO { 0.0 } else { bytes as f64 / span.as_seconds() }
