@@ -92,8 +92,8 @@ Examples:
   crosslane bridge providers
   crosslane bridge serve --device lab:kc705:crosslane
   crosslane bridge put data.bin 127.0.0.1:7471/fpga0:0x0
-  crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 1G
-  crosslane bridge bench --lab sbdt:crosslane")]
+  crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M
+  crosslane bridge bench --lab sbdt:crosslane --size 4M")]
     Bridge {
         /// What to do.
         #[command(subcommand)]

@@ -157,7 +157,7 @@ pub struct PutArguments {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 1G")]
+  crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M")]
 pub struct GetArguments {
     /// Where from: SERVER/CARD[:ADDRESS].
     #[arg(value_parser = parse_target)]
@@ -242,9 +242,9 @@ pub enum ModeChoice {
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "\
 Examples:
-  crosslane bridge bench --lab sbdt:crosslane
-  crosslane bridge bench --lab sbdt --path put --size 256K..64M --buffer-size 8M
-  crosslane bridge bench --network tcp --device lab:kc705:crosslane --mode both
+  crosslane bridge bench --lab sbdt:crosslane --size 4M
+  crosslane bridge bench --lab sbdt --path put --size 256K..4M --buffer-size 256K
+  crosslane bridge bench --network tcp --device lab:kc705:crosslane --mode both --size 4M
   crosslane bridge bench 10.0.0.2:7471/fpga0 --network tcp --path put --clients 4
 
 With --lab server and client are nodes of that lab in simulated time: figures are exact and the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Commands, exit codes, help, labs and trees.
 
-use std::io::Read;
+use std::io::{BufRead, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -82,6 +82,27 @@ fn every_command_explains_itself_with_examples() {
     }
 }
 
+/// A server at the address of the examples, until it is dropped.
+struct Server(std::process::Child);
+
+impl Server {
+    fn start() -> Self {
+        let mut server = command("bridge serve --device lab:kc705:crosslane");
+        let mut child = server.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("127.0.0.1:7471"), "{line}");
+        Self(child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
 /// The examples of the help are typed in, with a lab of one's own beside them.
 #[test]
 fn the_examples_work() {
@@ -99,6 +120,12 @@ fn the_examples_work() {
     assert!(examples.len() >= 12, "{examples:?}");
     // The reproduction takes most of a minute; the crate `reproduce` runs it in its own tests.
     examples.retain(|example| !example.starts_with("reproduce rosta"));
+    // Servers do not end, and no other nodes are there; those of this machine have a server.
+    let is_elsewhere =
+        |example: &str| ["node:", "one:", "10.0.0.2:"].iter().any(|node| example.contains(node));
+    examples.retain(|example| !example.starts_with("bridge serve") && !is_elsewhere(example));
+    std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
+    let _server = Server::start();
     for example in examples {
         let (arguments, file) = example.split_once(" > ").unwrap_or((&example, ""));
         let output = command(arguments).current_dir(&folder).output().unwrap();
