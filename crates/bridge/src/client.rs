@@ -158,7 +158,8 @@ impl<R: Rdma, C: Clock> Client<R, C> {
     /// `progress` hears now and then how many bytes have arrived.
     ///
     /// # Errors
-    /// Where and why it failed, and what had arrived; the connection is of no more use then.
+    /// Where and why it failed, and what had arrived; the connection is of no more use then, but
+    /// where the server refused the request.
     pub async fn put(
         &self,
         from: &MemoryPart<R::Region>,
@@ -274,14 +275,17 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         let time = Picoseconds(request.time_ps);
         self.control.send(&Request::Transfer(request)).await?;
         let arrived = std::cell::Cell::new(first);
+        let is_refused = std::cell::Cell::new(false);
         let talking = async {
             loop {
                 match self.control.receive::<Reply>("a server's reply").await? {
                     Reply::Done(report) => return Ok(report),
                     Reply::Failed(failure) => {
                         let error = BridgeError::from(failure);
-                        let has_begun = error.total_bytes > 0;
-                        return Err(if has_begun { error } else { error.arrived(first, total) });
+                        // One that has begun says of how much.
+                        is_refused.set(error.total_bytes == 0);
+                        let refused = is_refused.get();
+                        return Err(if refused { error.arrived(first, total) } else { error });
                     }
                     Reply::Progress { bytes } => {
                         let bytes = bytes.clamp(arrived.get(), total);
@@ -309,8 +313,10 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                 Ok(Outcome { report, elapsed })
             }
             Err(error) => {
-                // Nothing is to come into this node's memory any more.
-                self.control.connection().close().await;
+                if !is_refused.get() {
+                    // Nothing is to come into this node's memory any more.
+                    self.control.connection().close().await;
+                }
                 let arrived_bytes = error.arrived_bytes.max(arrived.get());
                 Err(error.arrived(arrived_bytes, total))
             }
