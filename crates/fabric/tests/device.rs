@@ -198,7 +198,7 @@ fn work_occupies_a_core() {
     flow.outstanding = 1;
     let report = &stand.run(vec![flow])[0];
     // 28 B at 0.5 ns a byte behind the work.
-    assert_eq!(report.last_done, copied + ns(14));
+    assert_eq!(report.last_done, touched + ns(14));
 }
 
 /// An endpoint has the MSI-X capability that it asked for, and one that cannot be is named.
