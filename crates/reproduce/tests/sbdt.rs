@@ -85,9 +85,9 @@ fn buffers_matter_below_256_kb() {
     for buffers in ["256 KB", "1 MB"] {
         assert!((with(buffers) / best - 1.0).abs() < 0.01, "{buffers}: {}", with(buffers));
     }
-    assert!((0.95..0.99).contains(&(with("128 KB") / best)), "{}", with("128 KB"));
-    // A half of the ring for each interrupt of 65 us and a piece: 4 x 64 KB in 57 us, 4 x 16 KB in
-    // 40 us, where the link takes 39 us and 10 us.
+    // A half of the ring for each interrupt of 84 us, where the link takes 78 us, 39 us and 10 us
+    // for 4 x 128 KB, 4 x 64 KB and 4 x 16 KB.
+    assert!((0.85..0.92).contains(&(with("128 KB") / best)), "{}", with("128 KB"));
     assert!((0.6..0.75).contains(&(with("64 KB") / best)), "{}", with("64 KB"));
     assert!((0.2..0.3).contains(&(with("16 KB") / best)), "{}", with("16 KB"));
 }
@@ -108,7 +108,9 @@ fn our_engine_is_faster_on_every_way() {
         };
         let zero_copy = with("polled, registered memory");
         assert!(zero_copy > 0.99 * document, "{way}: {zero_copy}");
-        assert!(zero_copy >= with("polled, two cores copy"), "{way}");
+        // Within the card nothing is copied by anybody: refreshes come as they come.
+        let copied = with("polled, two cores copy");
+        assert!(zero_copy >= 0.999 * copied, "{way}: {zero_copy} and {copied}");
         assert!(zero_copy > with("the document's procedure"), "{way}");
     }
 }

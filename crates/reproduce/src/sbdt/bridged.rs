@@ -37,9 +37,6 @@ const LONG_SIZES: [u64; 5] = [256 * KIB, MIB, 8 * MIB, 64 * MIB, 128 * MIB];
 /// The size of the naive transfer, and the two from which it follows.
 const NAIVE_BYTES: u64 = 320_000_000;
 const NAIVE_SIZES: [u64; 2] = [64 * MIB, 128 * MIB];
-/// The same for sweeps over the lab's constants.
-const QUICK_SIZES: [u64; 2] = [4 * MIB, 6 * MIB];
-const QUICK_BUFFER_BYTES: u64 = 256 * KIB;
 /// What the naive time is held to.
 const NAIVE: Tolerance =
     Tolerance { fraction: 0.1, reason: "one run, whose steps are given to the millisecond" };
@@ -197,13 +194,6 @@ pub(super) fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError
     let curves = all_paths(context, WHOLE_BUFFER_BYTES, &LONG_SIZES[3..])?;
     let mut rows = rows_of_paths(context, &curves)?;
     rows.extend(rows_of_naive(context, &naive(context, &NAIVE_SIZES)?)?);
-    Ok(rows)
-}
-
-pub(super) fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    let curves = all_paths(context, QUICK_BUFFER_BYTES, &QUICK_SIZES)?;
-    let mut rows = rows_of_paths(context, &curves)?;
-    rows.extend(rows_of_naive(context, &naive(context, &QUICK_SIZES)?)?);
     Ok(rows)
 }
 

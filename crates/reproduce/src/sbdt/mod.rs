@@ -140,5 +140,6 @@ pub fn compared(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
 /// # Errors
 /// As [`experiments`].
 pub fn quick(context: &Context<'_>) -> Result<Vec<Row>, ReproduceError> {
-    Ok([local::quick(context)?, rdma::quick(context)?, bridged::quick(context)?].concat())
+    // Bridged transfers with buffers of 8 MB take too long for that.
+    Ok([local::quick(context)?, rdma::quick(context)?].concat())
 }
