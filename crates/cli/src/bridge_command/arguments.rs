@@ -93,8 +93,8 @@ a policy file a server listens to this machine only. A policy names clients, the
 ranges of each card that they may read and write; `crosslane bridge key` makes a key. What the
 network moves is not encrypted; requests are.")]
 pub struct ServeArguments {
-    /// The card to serve: [NAME=]lab:LAB[:VARIANT][/ENDPOINT]; the name is fpga0 where none is
-    /// given.
+    /// The card to serve: NAME=lab:LAB:VARIANT/ENDPOINT; name, variant and endpoint may be left
+    /// out, and the name is then fpga0.
     #[arg(long, value_name = "DEVICE")]
     pub device: String,
     /// Address to listen at; port 0 takes any.
@@ -143,7 +143,7 @@ pub struct PutArguments {
     /// The file.
     #[arg(value_hint = ValueHint::FilePath)]
     pub file: PathBuf,
-    /// Where to: SERVER/CARD[:ADDRESS].
+    /// Where to: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub target: CardAddress,
     /// Bytes at the beginning that have arrived before.
@@ -159,7 +159,7 @@ pub struct PutArguments {
 Examples:
   crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M")]
 pub struct GetArguments {
-    /// Where from: SERVER/CARD[:ADDRESS].
+    /// Where from: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub source: CardAddress,
     /// The file; it is written anew.
@@ -203,10 +203,10 @@ Examples:
 
 The first server reaches the other one itself: the data do not pass this machine.")]
 pub struct CopyArguments {
-    /// Where from: SERVER/CARD[:ADDRESS].
+    /// Where from: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub source: CardAddress,
-    /// Where to, as the first server has to name it: SERVER/CARD[:ADDRESS].
+    /// Where to, as the first server has to name it: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target)]
     pub target: CardAddress,
     /// How many bytes.
@@ -253,7 +253,7 @@ within this program; figures are of this machine at this moment, so what counts 
 data are compared. With --mode both the ratio is compared with its bound: the sum of the stages
 over the slowest, each alone.")]
 pub struct BenchArguments {
-    /// A server that is there: SERVER/CARD[:ADDRESS].
+    /// A server that is there: SERVER/CARD or SERVER/CARD:ADDRESS.
     #[arg(value_parser = parse_target, conflicts_with_all = ["lab", "device"])]
     pub target: Option<CardAddress>,
     /// Measure in a lab with two nodes: a shipped lab's name, or a lab file; `:VARIANT` behind it
