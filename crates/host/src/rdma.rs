@@ -83,6 +83,27 @@ pub struct NearEnd<R: RdmaRegion> {
     pub offset_bytes: u64,
 }
 
+impl<R: RdmaRegion> NearEnd<R> {
+    /// Looks whether so many bytes lie within both ends' memory, as each network has to before it
+    /// begins a read or write.
+    ///
+    /// # Errors
+    /// [`RdmaError::BeyondMemory`], the near end first.
+    pub fn check(&self, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
+        let beyond = |what, offset_bytes, size_bytes| {
+            Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes })
+        };
+        let near_bytes = self.region.memory().size_bytes();
+        if self.offset_bytes.checked_add(bytes).is_none_or(|end| end > near_bytes) {
+            return beyond("the near", self.offset_bytes, near_bytes);
+        }
+        if !far.memory.holds(far.offset_bytes, bytes) {
+            return beyond("the far", far.offset_bytes, far.memory.bytes);
+        }
+        Ok(())
+    }
+}
+
 /// The part of another node's memory that is the far end of a read or write.
 #[derive(Clone, Copy, Debug)]
 pub struct FarEnd {

@@ -234,19 +234,7 @@ impl<R: Rdma, M: DmaMemory> StagedConnection<R, M> {
         far: FarEnd,
         bytes: u64,
     ) -> Result<(), RdmaError> {
-        let near_bytes = near.region.inner.memory.size_bytes();
-        let beyond = |what, offset_bytes, size_bytes| RdmaError::BeyondMemory {
-            what,
-            offset_bytes,
-            bytes,
-            size_bytes,
-        };
-        if near.offset_bytes.checked_add(bytes).is_none_or(|end| end > near_bytes) {
-            return Err(beyond("the near", near.offset_bytes, near_bytes));
-        }
-        if !far.memory.holds(far.offset_bytes, bytes) {
-            return Err(beyond("the far", far.offset_bytes, far.memory.bytes));
-        }
+        near.check(far, bytes)?;
         let mut starts = (0..bytes).step_by(BUFFER_BYTES as usize);
         let mut pieces = FuturesUnordered::new();
         let mut result = Ok(());

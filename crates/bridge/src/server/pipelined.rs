@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use crosslane_host::{Bus, Clock, DmaMemory, FarEnd, HostWork, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
@@ -19,7 +19,7 @@ use crate::error::BridgeError;
 use crate::flow::stage;
 use crate::messages::{Region, Reply, Request};
 use crate::report::{Mode, Path, Report};
-use crate::slots::{Ring, Slot};
+use crate::slots::{Ring, Slot, lock};
 use crate::stage::{Meter, Stage};
 
 /// Least time between two messages of progress.
@@ -69,10 +69,6 @@ impl Account {
         }
         all.finalize()
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Makes a transfer.

@@ -3,7 +3,7 @@
 
 use std::future::Future;
 use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use crosslane_fabric::HostRun;
 
@@ -37,11 +37,7 @@ impl Simulation {
                     self.poll_task(id);
                     continue;
                 }
-                self.ready.begin(id);
-                self.shared.lock().begin_poll(id);
-                let polled = future.as_mut().poll(&mut Context::from_waker(&run.waker));
-                self.shared.lock().end_poll();
-                if let Poll::Ready(output) = polled {
+                if let Poll::Ready(output) = run.poll(future.as_mut()) {
                     return output;
                 }
             }

@@ -216,11 +216,7 @@ impl Simulation {
                 self.poll_task(id);
                 continue;
             }
-            self.ready.begin(id);
-            self.shared.lock().begin_poll(id);
-            let polled = future.as_mut().poll(&mut Context::from_waker(&run.waker));
-            self.shared.lock().end_poll();
-            if let Poll::Ready(output) = polled {
+            if let Poll::Ready(output) = run.poll(future.as_mut()) {
                 break Ok(output);
             }
         };
@@ -376,6 +372,15 @@ impl<'a> Run<'a> {
         assert!(!going_on, "a run of this simulation is going on already");
         let (id, waker) = simulation.add(name, None);
         Self { simulation, id, waker }
+    }
+
+    /// Polls the future of the run, whose turn it is.
+    fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
+        self.simulation.ready.begin(self.id);
+        self.simulation.shared.lock().begin_poll(self.id);
+        let polled = future.poll(&mut Context::from_waker(&self.waker));
+        self.simulation.shared.lock().end_poll();
+        polled
     }
 }
 

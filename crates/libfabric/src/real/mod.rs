@@ -396,19 +396,7 @@ impl Connection {
         far: FarEnd,
         bytes: u64,
     ) -> Result<(), RdmaError> {
-        let near_bytes = near.region.inner.memory.size_bytes();
-        let beyond = |what, offset_bytes, size_bytes| RdmaError::BeyondMemory {
-            what,
-            offset_bytes,
-            bytes,
-            size_bytes,
-        };
-        if near.offset_bytes.checked_add(bytes).is_none_or(|end| end > near_bytes) {
-            return Err(beyond("the near", near.offset_bytes, near_bytes));
-        }
-        if !far.memory.holds(far.offset_bytes, bytes) {
-            return Err(beyond("the far", far.offset_bytes, far.memory.bytes));
-        }
+        near.check(far, bytes)?;
         if let Some(lost) = self.inbox.lost() {
             return Err(lost);
         }

@@ -107,15 +107,8 @@ impl LabConnection {
             let why = format!("it is not registered with {:?}", self.handle.network);
             return Err(RdmaError::Registration { bytes: memory.size(), why });
         }
-        if memory.check(offset_bytes, bytes).is_err() {
-            let (what, size_bytes) = ("the near", memory.size());
-            return Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes });
-        }
+        near.check(far, bytes)?;
         let FarEnd { memory: remote, offset_bytes: far_offset } = far;
-        if !remote.holds(far_offset, bytes) {
-            let (what, offset_bytes, size_bytes) = ("the far", far_offset, remote.bytes);
-            return Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes });
-        }
         // A key of more bits is none that a NIC gives; 0 is none.
         let far_key = u32::try_from(remote.key).unwrap_or(0);
         Ok(WorkRequest {
