@@ -27,12 +27,17 @@ RUST_MAPS = {
     "table_descriptor": "descriptors.rdl",
     "ring_descriptor": "descriptors.rdl",
     "status_block": "descriptors.rdl",
+    "network_processor": "network_processor.rdl",
+    "network_request": "descriptors.rdl",
+    "network_notification": "descriptors.rdl",
+    "put_control": "descriptors.rdl",
 }
 # Each map that C gets, and the file; whether its parts are wanted, not the whole.
 C_MAPS = {
     "engine": ("engine.rdl", False),
     "descriptors": ("descriptors.rdl", True),
     "memory_card": ("memory_card.rdl", False),
+    "network_processor": ("network_processor.rdl", False),
 }
 # Each block of registers that the gateware gets: the file, the map, and the map's parameters.
 BLOCKS = {

@@ -177,6 +177,146 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t time_high;
 } status_block_t;
 
+// reg - network_request::what
+#define NETWORK_REQUEST__WHAT__LINK_bm 0x7
+#define NETWORK_REQUEST__WHAT__LINK_bp 0
+#define NETWORK_REQUEST__WHAT__LINK_bw 3
+#define NETWORK_REQUEST__WHAT__LINK_reset 0x0
+#define NETWORK_REQUEST__WHAT__CHANNEL_bm 0x38
+#define NETWORK_REQUEST__WHAT__CHANNEL_bp 3
+#define NETWORK_REQUEST__WHAT__CHANNEL_bw 3
+#define NETWORK_REQUEST__WHAT__CHANNEL_reset 0x0
+#define NETWORK_REQUEST__WHAT__TAG_bm 0xfc0
+#define NETWORK_REQUEST__WHAT__TAG_bp 6
+#define NETWORK_REQUEST__WHAT__TAG_bw 6
+#define NETWORK_REQUEST__WHAT__TAG_reset 0x0
+#define NETWORK_REQUEST__WHAT__LAST_bm 0x1000
+#define NETWORK_REQUEST__WHAT__LAST_bp 12
+#define NETWORK_REQUEST__WHAT__LAST_bw 1
+#define NETWORK_REQUEST__WHAT__LAST_reset 0x0
+#define NETWORK_REQUEST__WHAT__ROUTED_bm 0x2000
+#define NETWORK_REQUEST__WHAT__ROUTED_bp 13
+#define NETWORK_REQUEST__WHAT__ROUTED_bw 1
+#define NETWORK_REQUEST__WHAT__ROUTED_reset 0x0
+#define NETWORK_REQUEST__WHAT__CANCEL_bm 0x4000
+#define NETWORK_REQUEST__WHAT__CANCEL_bp 14
+#define NETWORK_REQUEST__WHAT__CANCEL_bw 1
+#define NETWORK_REQUEST__WHAT__CANCEL_reset 0x0
+#define NETWORK_REQUEST__WHAT__INDEX_bm 0x1fff0000
+#define NETWORK_REQUEST__WHAT__INDEX_bp 16
+#define NETWORK_REQUEST__WHAT__INDEX_bw 13
+#define NETWORK_REQUEST__WHAT__INDEX_reset 0x0
+
+// reg - network_request::length
+#define NETWORK_REQUEST__LENGTH__BYTES_bm 0x1fffff
+#define NETWORK_REQUEST__LENGTH__BYTES_bp 0
+#define NETWORK_REQUEST__LENGTH__BYTES_bw 21
+#define NETWORK_REQUEST__LENGTH__BYTES_reset 0x0
+
+// reg - network_request::buffer_low
+#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_bm 0xffffffff
+#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_bp 0
+#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_bw 32
+#define NETWORK_REQUEST__BUFFER_LOW__ADDRESS_reset 0x0
+
+// reg - network_request::buffer_high
+#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_bm 0xffffffff
+#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_bp 0
+#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_bw 32
+#define NETWORK_REQUEST__BUFFER_HIGH__ADDRESS_reset 0x0
+
+// reg - network_request::notify_low
+#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_bm 0xffffffff
+#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_bp 0
+#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_bw 32
+#define NETWORK_REQUEST__NOTIFY_LOW__ADDRESS_reset 0x0
+
+// reg - network_request::notify_high
+#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_bm 0xffffffff
+#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_bp 0
+#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_bw 32
+#define NETWORK_REQUEST__NOTIFY_HIGH__ADDRESS_reset 0x0
+
+// reg - network_request::party
+#define NETWORK_REQUEST__PARTY__TOKEN_bm 0xffff
+#define NETWORK_REQUEST__PARTY__TOKEN_bp 0
+#define NETWORK_REQUEST__PARTY__TOKEN_bw 16
+#define NETWORK_REQUEST__PARTY__TOKEN_reset 0x0
+#define NETWORK_REQUEST__PARTY__NODE_bm 0xffff0000
+#define NETWORK_REQUEST__PARTY__NODE_bp 16
+#define NETWORK_REQUEST__PARTY__NODE_bw 16
+#define NETWORK_REQUEST__PARTY__NODE_reset 0x0
+
+// reg - network_request::reserved
+#define NETWORK_REQUEST__RESERVED__ZERO_bm 0xffffffff
+#define NETWORK_REQUEST__RESERVED__ZERO_bp 0
+#define NETWORK_REQUEST__RESERVED__ZERO_bw 32
+#define NETWORK_REQUEST__RESERVED__ZERO_reset 0x0
+
+// addrmap - network_request
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t what;
+    uint32_t length;
+    uint32_t buffer_low;
+    uint32_t buffer_high;
+    uint32_t notify_low;
+    uint32_t notify_high;
+    uint32_t party;
+    uint32_t reserved;
+} network_request_t;
+
+// reg - network_notification::word
+#define NETWORK_NOTIFICATION__WORD__TOKEN_bm 0xffff
+#define NETWORK_NOTIFICATION__WORD__TOKEN_bp 0
+#define NETWORK_NOTIFICATION__WORD__TOKEN_bw 16
+#define NETWORK_NOTIFICATION__WORD__TOKEN_reset 0x0
+#define NETWORK_NOTIFICATION__WORD__STATUS_bm 0xff0000
+#define NETWORK_NOTIFICATION__WORD__STATUS_bp 16
+#define NETWORK_NOTIFICATION__WORD__STATUS_bw 8
+#define NETWORK_NOTIFICATION__WORD__STATUS_reset 0x0
+
+// reg - network_notification::length
+#define NETWORK_NOTIFICATION__LENGTH__BYTES_bm 0xffffffff
+#define NETWORK_NOTIFICATION__LENGTH__BYTES_bp 0
+#define NETWORK_NOTIFICATION__LENGTH__BYTES_bw 32
+#define NETWORK_NOTIFICATION__LENGTH__BYTES_reset 0x0
+
+// addrmap - network_notification
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t word;
+    uint32_t length;
+} network_notification_t;
+
+// reg - put_control::what
+#define PUT_CONTROL__WHAT__TAG_bm 0x3f
+#define PUT_CONTROL__WHAT__TAG_bp 0
+#define PUT_CONTROL__WHAT__TAG_bw 6
+#define PUT_CONTROL__WHAT__TAG_reset 0x0
+#define PUT_CONTROL__WHAT__LAST_bm 0x40
+#define PUT_CONTROL__WHAT__LAST_bp 6
+#define PUT_CONTROL__WHAT__LAST_bw 1
+#define PUT_CONTROL__WHAT__LAST_reset 0x0
+#define PUT_CONTROL__WHAT__VALID_bm 0x80
+#define PUT_CONTROL__WHAT__VALID_bp 7
+#define PUT_CONTROL__WHAT__VALID_bw 1
+#define PUT_CONTROL__WHAT__VALID_reset 0x0
+#define PUT_CONTROL__WHAT__INDEX_bm 0x1fff00
+#define PUT_CONTROL__WHAT__INDEX_bp 8
+#define PUT_CONTROL__WHAT__INDEX_bw 13
+#define PUT_CONTROL__WHAT__INDEX_reset 0x0
+
+// reg - put_control::length
+#define PUT_CONTROL__LENGTH__BYTES_bm 0xff
+#define PUT_CONTROL__LENGTH__BYTES_bp 0
+#define PUT_CONTROL__LENGTH__BYTES_bw 8
+#define PUT_CONTROL__LENGTH__BYTES_reset 0x0
+
+// addrmap - put_control
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t what;
+    uint32_t length;
+} put_control_t;
+
 
 
 #ifdef __cplusplus

@@ -8,6 +8,10 @@
 
 pub mod engine;
 pub mod memory_card;
+pub mod network_notification;
+pub mod network_processor;
+pub mod network_request;
+pub mod put_control;
 pub mod ring_descriptor;
 pub mod status_block;
 pub mod table_descriptor;
