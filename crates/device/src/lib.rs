@@ -11,6 +11,7 @@ mod engine;
 mod memory_card;
 pub mod nic;
 mod parameters;
+mod reads;
 
 pub use card_memory::{CardMemoryParameters, Copying, DramParameters};
 pub use engine::{ChannelKind, ChannelWaits, Engine};

@@ -348,7 +348,7 @@ pub mod torus_link {
 pub enum LinkMode {
     /// Datagrams go to the other end of the cable.
     Normal = 0,
-    /// What is to be sent is counted and dropped, at the link's rate; the link need not be up.
+    /// What is to be sent is counted and dropped at once; the link need not be up.
     Sink = 1,
     /// What is to be sent comes in again at the same link; it need not be up.
     Loopback = 2,

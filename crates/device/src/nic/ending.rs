@@ -52,7 +52,7 @@ impl Nic {
             }
         }
         self.making = self.making.filter(|making| making.pair != number);
-        self.reads.abandon(number);
+        self.reads.abandon(|target| target.pair == number);
         let other_knows = matches!(status, Status::ClosedThere | Status::RefusedHere);
         if was_connected && !other_knows {
             let (kind, payload) = (Kind::Disconnect, Vec::new());

@@ -14,7 +14,6 @@ mod packet;
 mod pair;
 mod parameters;
 mod place;
-mod reads;
 mod regions;
 mod request;
 mod send;
@@ -29,6 +28,7 @@ use crosslane_pcie::split;
 use crosslane_pcie::tlp::{Class, CompletionStatus, Header, TlpKind};
 
 use crate::engine::{READ_COMPLETION_BOUNDARY_BYTES, Window};
+use crate::reads::Reads;
 pub use control::{NicError, PairNumber};
 use layout::{DOORBELL_BYTES, Entry, RECEIVE_DOORBELL, Status};
 use link::Link;
@@ -36,10 +36,9 @@ pub use link::NetworkCounters;
 use packet::Packet;
 use pair::{QueuePair, Role};
 pub use parameters::{NetworkParameters, NicParameters};
-use reads::Reads;
 use regions::Regions;
 pub use regions::{Access, Runs};
-use request::Making;
+use request::{Making, Target};
 
 /// Timer token: the NIC looks for work.
 const STEP: u32 = 0;
@@ -89,7 +88,7 @@ pub struct Nic {
     link: Option<Link>,
     regions: Regions,
     slots: Vec<Slot>,
-    reads: Reads,
+    reads: Reads<Target>,
     /// Packets that are being made, and free places among them.
     made: Vec<Option<Made>>,
     made_free: Vec<u32>,

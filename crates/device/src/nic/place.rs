@@ -13,7 +13,7 @@ use crosslane_pcie::units::BusAddress;
 use super::layout::{ENTRY_BYTES, Entry, EntryKind, Operation, Status};
 use super::packet::{Kind, Packet};
 use super::pair::{Response, Role};
-use super::reads::{Purpose, Target};
+use super::request::{Purpose, Target};
 use super::{Nic, STEP};
 
 /// What has become of a packet.

@@ -10,8 +10,26 @@ use crosslane_pcie::units::BusAddress;
 use super::layout::{Operation, REQUEST_BYTES, Status, WorkRequest};
 use super::packet::{Kind, Packet};
 use super::pair::{Request, Role};
-use super::reads::{Completed, Purpose, Target};
 use super::{Made, Nic, TIMEOUT};
+use crate::reads::Completed;
+
+/// What a read is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// Work requests.
+    Fetch,
+    /// Payload of a packet, from an offset on.
+    Payload { packet: u32, offset: u32 },
+    /// To know that what was written before can be seen.
+    Flush,
+}
+
+/// A read's queue pair and purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub pair: u32,
+    pub purpose: Purpose,
+}
 
 /// A packet whose data are being asked for.
 #[derive(Clone, Copy, Debug)]
@@ -340,8 +358,8 @@ impl Nic {
                 port.report(ErrorKind::UnexpectedCompletion { what });
             }
             Completed::Dropped(ended) => {
-                if let Some(number) = ended {
-                    self.read_ended(number);
+                if let Some(target) = ended {
+                    self.read_ended(target.pair);
                 }
             }
             Completed::Failed { target } => {

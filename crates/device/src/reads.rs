@@ -9,38 +9,21 @@ use crosslane_pcie::units::Tag as WireTag;
 /// Tags that every requester may use once extended tags are enabled: eight bits (PCIe 6.x 2.2.6.2).
 const EXTENDED_TAGS: u16 = 256;
 
-/// What a read is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// Work requests.
-    Fetch,
-    /// Payload of a packet, from an offset on.
-    Payload { packet: u32, offset: u32 },
-    /// To know that what was written before can be seen.
-    Flush,
-}
-
-/// A read's queue pair and purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Target {
-    pub pair: u32,
-    pub purpose: Purpose,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
     Waiting,
-    /// Its queue pair has failed: what comes is dropped.
+    /// Whom it was for has failed: what comes is dropped.
     Orphan,
     /// Timed out: out of use until its deadline, so that a late completion meets no other read.
     Quarantine,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Read {
+struct Read<T> {
     state: State,
-    target: Target,
+    /// Of the read that the tag had last.
+    target: Option<T>,
     address: u64,
     bytes: u32,
     received: u32,
@@ -50,20 +33,20 @@ struct Read {
 
 /// What a completion is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Completed {
+pub(crate) enum Completed<T> {
     /// Nobody waits for it.
     Unexpected,
     /// Good data: the part of the payload, where in the read, and whether it is the last.
-    Data { target: Target, skip: u32, offset: u32, bytes: u32, ends: bool },
+    Data { target: T, skip: u32, offset: u32, bytes: u32, ends: bool },
     /// The read has failed.
-    Failed { target: Target },
-    /// It came for a read that was given up; the queue pair of one that has ended with it.
-    Dropped(Option<u32>),
+    Failed { target: T },
+    /// It came for a read that was given up; what that was for, if it has ended with it.
+    Dropped(Option<T>),
 }
 
-/// All tags.
-pub(super) struct Reads {
-    reads: Vec<Read>,
+/// All tags; `T` says what a read is for.
+pub(crate) struct Reads<T> {
+    reads: Vec<Read<T>>,
     /// Those that are free; the one that was used least lately comes first.
     free: VecDeque<u16>,
     /// Numbers on the wire that go with one use of all tags, and how often that goes into what the
@@ -72,13 +55,12 @@ pub(super) struct Reads {
     turns: u16,
 }
 
-impl Reads {
+impl<T: Copy> Reads<T> {
     pub fn new(tags: u16) -> Self {
         let numbers = tags.next_power_of_two();
-        let target = Target { pair: 0, purpose: Purpose::Flush };
         let (state, turns) = (State::Free, (EXTENDED_TAGS / numbers).max(1));
-        let read =
-            Read { state, target, address: 0, bytes: 0, received: 0, deadline_ps: 0, turn: 0 };
+        let (target, address, bytes, received, deadline_ps, turn) = (None, 0, 0, 0, 0, 0);
+        let read = Read { state, target, address, bytes, received, deadline_ps, turn };
         let reads = vec![read; usize::from(tags)];
         Self { reads, free: (0..tags).collect(), numbers, turns }
     }
@@ -95,7 +77,7 @@ impl Reads {
     /// Begins a read; its tag on the wire. One is free.
     pub fn begin(
         &mut self,
-        target: Target,
+        target: T,
         address: u64,
         bytes: u32,
         deadline_ps: u64,
@@ -103,7 +85,7 @@ impl Reads {
         let tag = self.free.pop_front()?;
         let read = &mut self.reads[usize::from(tag)];
         let turn = (read.turn + 1) % self.turns;
-        let state = State::Waiting;
+        let (state, target) = (State::Waiting, Some(target));
         *read = Read { state, target, address, bytes, received: 0, deadline_ps, turn };
         Some(WireTag(tag + turn * self.numbers))
     }
@@ -114,7 +96,7 @@ impl Reads {
     }
 
     /// Takes a completion.
-    pub fn complete(&mut self, header: &Header) -> Completed {
+    pub fn complete(&mut self, header: &Header) -> Completed<T> {
         let tag = header.tag.0 % self.numbers;
         let numbers = self.numbers;
         let Some(read) = self.reads.get_mut(usize::from(tag)) else {
@@ -128,11 +110,12 @@ impl Reads {
             State::Quarantine => return Completed::Dropped(None),
             State::Waiting | State::Orphan => {}
         }
-        let (target, is_orphan) = (read.target, read.state == State::Orphan);
+        let is_orphan = read.state == State::Orphan;
+        let Some(target) = read.target else { return Completed::Unexpected };
         let Some((skip, offset, bytes)) = part(read, header) else {
             self.release(tag);
             return match is_orphan {
-                true => Completed::Dropped(Some(target.pair)),
+                true => Completed::Dropped(Some(target)),
                 false => Completed::Failed { target },
             };
         };
@@ -142,15 +125,15 @@ impl Reads {
             self.release(tag);
         }
         match is_orphan {
-            true => Completed::Dropped(ends.then_some(target.pair)),
+            true => Completed::Dropped(ends.then_some(target)),
             false => Completed::Data { target, skip, offset, bytes, ends },
         }
     }
 
-    /// The reads of a queue pair are given up.
-    pub fn abandon(&mut self, pair: u32) {
+    /// The reads of those that `is_given_up` says are given up.
+    pub fn abandon(&mut self, is_given_up: impl Fn(&T) -> bool) {
         for read in &mut self.reads {
-            if read.state == State::Waiting && read.target.pair == pair {
+            if read.state == State::Waiting && read.target.as_ref().is_some_and(&is_given_up) {
                 read.state = State::Orphan;
             }
         }
@@ -162,7 +145,7 @@ impl Reads {
         &mut self,
         now_ps: u64,
         timeout_ps: u64,
-        mut expired: impl FnMut(u16, Target),
+        mut expired: impl FnMut(u16, T),
     ) -> Option<u64> {
         for tag in 0..self.reads.len() as u16 {
             let numbers = self.numbers;
@@ -174,7 +157,9 @@ impl Reads {
                 State::Waiting | State::Orphan => {
                     read.state = State::Quarantine;
                     read.deadline_ps = now_ps + timeout_ps;
-                    expired(tag + read.turn * numbers, read.target);
+                    if let Some(target) = read.target {
+                        expired(tag + read.turn * numbers, target);
+                    }
                 }
                 State::Quarantine => self.release(tag),
                 State::Free => {}
@@ -185,12 +170,14 @@ impl Reads {
     }
 
     /// All reads that are under way have been lost: `lost` is called for each.
-    pub fn lose_all(&mut self, deadline_ps: u64, mut lost: impl FnMut(Target)) {
+    pub fn lose_all(&mut self, deadline_ps: u64, mut lost: impl FnMut(T)) {
         for read in &mut self.reads {
             if matches!(read.state, State::Waiting | State::Orphan) {
                 read.state = State::Quarantine;
                 read.deadline_ps = deadline_ps;
-                lost(read.target);
+                if let Some(target) = read.target {
+                    lost(target);
+                }
             }
         }
     }
@@ -198,7 +185,7 @@ impl Reads {
 
 /// What a good completion carries of a read: bytes before it in the payload, its place in the read,
 /// its bytes (PCIe 6.x 2.3.2; in order within a read: 2.4.1).
-fn part(read: &Read, header: &Header) -> Option<(u32, u32, u32)> {
+fn part<T>(read: &Read<T>, header: &Header) -> Option<(u32, u32, u32)> {
     let has_data = header.kind == TlpKind::CompletionData && !header.poisoned;
     if !has_data || header.status != CompletionStatus::Successful {
         return None;
