@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use crosslane_pcie::link::TICKS_PER_PS;
-use crosslane_pcie::split;
+use crosslane_pcie::split::{self, SingleUnits};
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
@@ -82,6 +82,7 @@ pub(crate) struct Completer {
     read_pace: Pace,
     write_free: WireTime,
     read_free: WireTime,
+    single_units: SingleUnits,
     slots: Vec<Option<Read>>,
     free_slots: Vec<u32>,
     waiting: VecDeque<Read>,
@@ -96,6 +97,7 @@ impl Completer {
             read_pace: Pace::new(parameters.read_bytes_per_second),
             write_free: WireTime::default(),
             read_free: WireTime::default(),
+            single_units: SingleUnits::new(parameters.completion_single_share),
             slots: Vec::new(),
             free_slots: Vec::new(),
             waiting: VecDeque::new(),
@@ -191,18 +193,19 @@ impl Completer {
         let p = &self.parameters;
         let (address, rcb) = (read.header.address, p.read_completion_boundary_bytes);
         let most = p.completion_bytes.min(max_payload_bytes);
-        match (random, p.completion_cut) {
-            (Some(random), _) => {
-                random_cuts(address, total, rcb, max_payload_bytes, random)
-                    .into_iter()
-                    .for_each(add);
-            }
-            (None, CompletionCut::Longest) => {
-                split::completions(address, total, rcb, most).for_each(&mut add);
-            }
-            (None, CompletionCut::Aligned) => {
-                split::completions_aligned(address, total, rcb, most).for_each(&mut add);
-            }
+        if let Some(random) = random {
+            let cuts = random_cuts(address, total, rcb, max_payload_bytes, random);
+            return cuts.into_iter().for_each(add);
+        }
+        let cuts = match p.completion_cut {
+            CompletionCut::Longest => split::completions(address, total, rcb, most),
+            CompletionCut::Aligned => split::completions_aligned(address, total, rcb, most),
+        };
+        if self.single_units.is_off() {
+            return cuts.for_each(&mut add);
+        }
+        for whole in cuts {
+            self.single_units.cut(whole, rcb).for_each(&mut add);
         }
     }
 

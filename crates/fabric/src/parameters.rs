@@ -122,6 +122,10 @@ pub struct CompleterParameters {
     pub completion_bytes: u32,
     /// Where it cuts.
     pub completion_cut: CompletionCut,
+    /// Share, 0 to 1, of the completions with a read completion boundary inside them that go out
+    /// cut at every one, evenly spread over them
+    /// ([`SingleUnits`](crosslane_pcie::split::SingleUnits)).
+    pub completion_single_share: f64,
     /// Reads in service at once; further ones wait and hold their credits.
     pub read_slots: u32,
     /// From a read at the memory to its first data.

@@ -542,6 +542,10 @@ impl FabricBuilder {
                      read completion boundary, {boundary} B"
                 )));
             }
+            let share = completer.completion_single_share;
+            if !(0.0..=1.0).contains(&share) {
+                return Err(bad(format!("{share} of the completions in single units; 0 to 1")));
+            }
             if completer.read_slots == 0 || !completer.line_bytes.is_power_of_two() {
                 let (slots, line) = (completer.read_slots, completer.line_bytes);
                 return Err(bad(format!(

@@ -8,9 +8,9 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crosslane_fabric::parameters::CompletionCut;
+use crosslane_fabric::parameters::{CompleterParameters, CompletionCut, RootComplexParameters};
 use crosslane_fabric::*;
-use crosslane_pcie::units::BusAddress;
+use crosslane_pcie::units::{BusAddress, HostId};
 use log::Log;
 use support::*;
 
@@ -112,5 +112,61 @@ fn shuffled_cuts_are_all_the_legal_ones() {
         if read.2 == 128 {
             assert_eq!(observed(read, Completer::Endpoint, None), legal, "{read:?}");
         }
+    }
+}
+
+/// A mixture: the sizes that are seen are those of the share, read for read, and the rate is what
+/// they leave of the link, for each share.
+#[test]
+fn a_share_in_single_units_has_the_sizes_and_the_rate_of_its_closed_form() {
+    const READS: u64 = 4000;
+    for (share, singles_in_100) in [(0.0, 0), (0.25, 25), (0.59, 59), (0.75, 75), (1.0, 100)] {
+        let mut settings = Settings::ideal(rate(2, 8), 256);
+        settings.completer.completion_cut = CompletionCut::Aligned;
+        settings.completer.completion_single_share = share;
+        settings.max_read_request = 512;
+        let mut stand = direct(&settings);
+        stand.fabric.set_dllps_free(true);
+        let log = Log::of(&mut stand.fabric);
+        let mut flow = stand.flow(0, FlowKind::Read, BusAddress(1 << 20), 512);
+        flow.operations = READS;
+        flow.outstanding = 16;
+        let report = &stand.run(vec![flow])[0];
+        let mut count = BTreeMap::new();
+        for tlp in log.tlps(stand.direction(0, Way::Down)) {
+            *count.entry(tlp.header.payload_bytes()).or_insert(0) += 1;
+        }
+        // Two completions of 256 B for each read; the last one may be due and not come, where the
+        // share is not a number of 2^-32 parts.
+        let long = READS * 2;
+        let cut = long * singles_in_100 / 100;
+        let seen = (count.remove(&64).unwrap_or(0), count.remove(&256).unwrap_or(0));
+        assert!(count.is_empty(), "{share}: other sizes {count:?}");
+        assert_eq!(seen.0 + 4 * seen.1, 4 * long, "{share}: all the bytes");
+        assert!(seen.0.abs_diff(4 * cut) <= 4, "{share}: {seen:?}");
+        let wire_bytes = 276.0 * (1.0 - share) + 4.0 * 84.0 * share;
+        let expected = 4e9 * 256.0 / wire_bytes;
+        let error = off(report.steady_bytes_per_second().unwrap(), expected);
+        assert!(error < 1e-3, "{share}: {error}");
+    }
+}
+
+#[test]
+fn a_share_that_cannot_be_is_refused() {
+    for share in [-0.1, 1.1, f64::NAN] {
+        let settings = Settings::ideal(rate(2, 8), 256);
+        let mut builder = FabricBuilder::new(1);
+        let completer =
+            CompleterParameters { completion_single_share: share, ..settings.completer };
+        let root = RootComplexParameters {
+            memory_bytes: settings.memory_bytes,
+            completer,
+            peer_to_peer: settings.peer_to_peer,
+            cpu: settings.cpu,
+        };
+        builder.root_complex("host", HostId(0), root);
+        let error = builder.build().err().unwrap().to_string();
+        let words = format!("{share} of the completions in single units; 0 to 1");
+        assert!(error.ends_with(&words), "{error}");
     }
 }

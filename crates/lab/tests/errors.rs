@@ -180,6 +180,15 @@ fn a_completion_boundary_that_cannot_be() {
 }
 
 #[test]
+fn a_share_of_single_units_that_cannot_be() {
+    let from = "completion_bytes = { value = 256";
+    let share = "completion_single_share = { value = 1.5, source = \"fit: x\" }";
+    let error = changed(from, &format!("{share}\n{from}"));
+    let sentence = "part.host.memory.completion_single_share: 1.5 is not between 0 and 1 ";
+    assert_eq!(seen(&error).2, sentence);
+}
+
+#[test]
 fn numbers_out_of_bounds() {
     let from = "receive_latency_ns = { value = 100,";
     for value in ["-1", "nan", "inf", "-inf", "1e13", "9999999999999999999999999999999999999999999"]

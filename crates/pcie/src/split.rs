@@ -22,8 +22,11 @@ use std::iter::FusedIterator;
 /// Bytes of a double word.
 const DW_BYTES: u64 = 4;
 
+mod single_units;
 #[cfg(test)]
 mod tests;
+
+pub use single_units::SingleUnits;
 
 /// The pieces of a transfer that are requests; see [`requests`] and [`requests_aligned`].
 #[derive(Clone, Debug)]

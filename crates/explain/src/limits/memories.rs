@@ -183,6 +183,13 @@ fn reads(file: &LabFile, it: &Use) -> Vec<Spot> {
         let (kind, lifted) = (LimitKind::CompletionSize, format!("{best} B"));
         spots.push(memory.spot(file, kind, words, &lifted, move |p| p.completion_bytes = best));
     }
+    if it.read && p.completion_single_share > 0.0 {
+        let percent = p.completion_single_share * 100.0;
+        let unit = p.read_completion_boundary_bytes;
+        let words = format!("the {percent:.3} % of {{}}'s completions in single units of {unit} B");
+        let kind = LimitKind::CompletionSize;
+        spots.push(memory.spot(file, kind, words, "none", |p| p.completion_single_share = 0.0));
+    }
     spots.extend(latency(file, it));
     spots
 }

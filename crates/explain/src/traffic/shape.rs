@@ -9,7 +9,7 @@ use crosslane_fabric::parameters::{CompleterParameters, CompletionCut};
 use crosslane_fabric::{Fabric, FlowKind, FlowReport, FlowSource, NodeKind};
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::ceiling::COMPLETION_HEADER_DW;
-use crosslane_pcie::split;
+use crosslane_pcie::split::{self, SingleUnits};
 use crosslane_pcie::units::BusAddress;
 
 use super::plan::PlannedFlow;
@@ -75,33 +75,42 @@ fn requests_of(planned: &PlannedFlow, limit_bytes: u32) -> Cuts {
     cuts
 }
 
-/// The completions of one read by the rules of whoever answers, whose port is set to payloads of
-/// `payload_bytes`.
-pub fn completions(
-    completer: &CompleterParameters,
+/// How a completer cuts reads one after the other, when its port is set to payloads of so many
+/// bytes.
+pub struct Completions {
+    completer: CompleterParameters,
     payload_bytes: u32,
-    at: BusAddress,
-    bytes: u32,
-) -> impl Iterator<Item = (BusAddress, u32)> + use<> {
-    let rcb = completer.read_completion_boundary_bytes;
-    let longest = completer.completion_bytes.min(payload_bytes);
-    match completer.completion_cut {
-        CompletionCut::Longest => split::completions(at, bytes, rcb, longest),
-        CompletionCut::Aligned => split::completions_aligned(at, bytes, rcb, longest),
+    single_units: SingleUnits,
+}
+
+impl Completions {
+    pub fn new(completer: CompleterParameters, payload_bytes: u32) -> Self {
+        let single_units = SingleUnits::new(completer.completion_single_share);
+        Self { completer, payload_bytes, single_units }
+    }
+
+    /// The completions of the next read.
+    pub fn of(
+        &mut self,
+        at: BusAddress,
+        bytes: u32,
+    ) -> impl Iterator<Item = (BusAddress, u32)> + '_ {
+        let rcb = self.completer.read_completion_boundary_bytes;
+        let longest = self.completer.completion_bytes.min(self.payload_bytes);
+        let cuts = match self.completer.completion_cut {
+            CompletionCut::Longest => split::completions(at, bytes, rcb, longest),
+            CompletionCut::Aligned => split::completions_aligned(at, bytes, rcb, longest),
+        };
+        cuts.flat_map(move |whole| self.single_units.cut(whole, rcb))
     }
 }
 
-fn completions_of(
-    planned: &PlannedFlow,
-    limit_bytes: u32,
-    completer: &CompleterParameters,
-    payload_bytes: u32,
-) -> Cuts {
+fn completions_of(planned: &PlannedFlow, limit_bytes: u32, mut completions: Completions) -> Cuts {
     let mut cuts = Cuts::default();
     for address in addresses(planned) {
         cuts.operations += 1;
         for (at, bytes) in split::requests(address, planned.flow.operation_bytes, limit_bytes) {
-            for (at, bytes) in completions(completer, payload_bytes, at, bytes) {
+            for (at, bytes) in completions.of(at, bytes) {
                 cuts.add(at, bytes);
             }
         }
@@ -174,7 +183,8 @@ pub fn data_tlps(
     }
     if planned.flow.kind != FlowKind::Write {
         tlps.read = completer(file, fabric, planned).and_then(|(completer, payload_bytes)| {
-            completions_of(planned, read_bytes, &completer, payload_bytes).scaled(
+            let completions = Completions::new(completer, payload_bytes);
+            completions_of(planned, read_bytes, completions).scaled(
                 planned,
                 report.operations,
                 COMPLETION_HEADER_DW,

@@ -15,7 +15,7 @@ use super::ends::FlowEnds;
 use super::job::Job;
 use crate::links::direction_name;
 use crate::route::{Cargo, route};
-use crate::traffic::shape::completions;
+use crate::traffic::shape::Completions;
 
 /// A flow's ceiling.
 #[derive(Clone, Debug)]
@@ -118,10 +118,11 @@ pub fn data_tlps(
         wire_payload_bytes: 0,
         header_dw: COMPLETION_HEADER_DW,
     };
+    let mut completions = Completions::new(completer, payload_bytes);
     for slot in 0..slots {
         let start = BusAddress(slot * options.size_bytes);
         for (at, bytes) in split::requests(start, options.size_bytes, longest) {
-            for (at, bytes) in completions(&completer, payload_bytes, at, bytes) {
+            for (at, bytes) in completions.of(at, bytes) {
                 tlps.tlps += 1;
                 tlps.wire_payload_bytes += (at.0 % 4 + u64::from(bytes)).next_multiple_of(4);
             }

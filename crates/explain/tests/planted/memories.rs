@@ -69,6 +69,15 @@ fn short_completions() {
 }
 
 #[test]
+fn completions_in_single_units() {
+    let run =
+        |share| reads(with_host(|part| part.parameters.completer.completion_single_share = share));
+    let planted = Planted { case: run(0.75), without: run(0.0), base: &READS };
+    let words = "the 75.000 % of host0's completions in single units of 64 B";
+    planted.is_named(CompletionSize, "host0", words);
+}
+
+#[test]
 fn slow_memory_behind_a_bar() {
     let run = |rate| {
         let lab = with_card(6, |part| part.parameters.completer.write_bytes_per_second = rate);

@@ -49,6 +49,7 @@ impl Settings {
             read_completion_boundary_bytes: 64,
             completion_bytes: u32::from(max_payload),
             completion_cut: CompletionCut::Longest,
+            completion_single_share: 0.0,
             read_slots: 4096,
             read_latency: Latency::default(),
             write_latency: Picoseconds::ZERO,

@@ -63,10 +63,11 @@ const SWITCH_PORT_KEYS: [&str; 16] = [
 /// Keys of `port` otherwise, on top.
 const LATENCY_KEYS: [&str; 2] = ["receive_latency_ns", "transmit_latency_ns"];
 
-const COMPLETER_KEYS: [&str; 14] = [
+const COMPLETER_KEYS: [&str; 15] = [
     "read_completion_boundary_bytes",
     "completion_bytes",
     "completion_cut",
+    "completion_single_share",
     "read_slots",
     "read_latency_ns",
     "read_jitter_ns",
@@ -398,6 +399,7 @@ fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParame
             .power_of_two("completion_bytes", u64::from(boundary)..=*PAYLOADS.end())?
             as u32,
         completion_cut: table.choice("completion_cut", &cuts)?,
+        completion_single_share: table.probability("completion_single_share", 1.0)?,
         read_slots: table.whole_or_infinite("read_slots", 1..=1 << 16, u32::MAX.into())? as u32,
         read_latency: Latency {
             base: table.ns("read_latency_ns")?,
