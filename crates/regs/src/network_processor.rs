@@ -189,8 +189,11 @@ pub mod torus_dimension {
     pub mod extent {
         use crate::Field;
 
-        /// Nodes; 0 or 1 for a dimension that there is not. Bits 15:0.
-        pub const SIZE: Field = Field { shift: 0, width: 16 };
+        /// Nodes; 0 or 1 for a dimension that there is not. Bits 14:0.
+        pub const SIZE: Field = Field { shift: 0, width: 15 };
+
+        /// No link joins its ends: a mesh in this dimension. Bit 15.
+        pub const OPEN: Field = Field { shift: 15, width: 1 };
 
         /// This node's coordinate, less than size. Bits 31:16.
         pub const POSITION: Field = Field { shift: 16, width: 16 };
