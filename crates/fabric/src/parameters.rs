@@ -177,6 +177,11 @@ pub struct CpuParameters {
     pub interrupts_in_turn: bool,
     /// One system call, in and out.
     pub system_call: Picoseconds,
+    /// From one look of a kernel that polls memory to the next; `None` where it has no such way.
+    pub kernel_poll: Option<Picoseconds>,
+    /// From a change that a core has waited for by `monitor` and `mwait` to its next instruction;
+    /// `None` where it has none.
+    pub monitor_wake: Option<Picoseconds>,
     /// Pinning one 4 KiB page.
     pub pin_page: Picoseconds,
     /// Writing to one 4 KiB page for the first time.

@@ -80,6 +80,29 @@ pub struct Segment {
     pub bytes: u64,
 }
 
+/// How a core learns that a word of memory has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Waiting {
+    /// The program polls the word: it sees the change as soon as it can be seen.
+    #[default]
+    Polling,
+    /// One system call; the kernel looks at once and then at every tick of its polling interval.
+    KernelPolling,
+    /// The processor watches the word's line and rests until it is written: in the kernel by
+    /// `monitor` and `mwait` within one system call, in a program by `umonitor` and `umwait`.
+    Monitor,
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Polling => "polling",
+            Self::KernelPolling => "polling in the kernel",
+            Self::Monitor => "monitor and wait",
+        })
+    }
+}
+
 /// Work of the host that is not a bus access. In the lab it takes the time that the processor's
 /// model says; on a real machine the work takes its own time and this does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,6 +256,39 @@ pub trait Bus: Topology + Clone {
         seen: u32,
         deadline: Picoseconds,
     ) -> impl Future<Output = Result<u32, BusError>>;
+
+    /// Whether a core can wait for memory in that way. A bus that says nothing else can only poll.
+    ///
+    /// # Errors
+    /// [`BusError::CannotWait`].
+    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
+        match waiting {
+            Waiting::Polling => Ok(()),
+            Waiting::KernelPolling | Waiting::Monitor => {
+                let why = "this bus can only poll".to_owned();
+                Err(BusError::CannotWait { waiting, why })
+            }
+        }
+    }
+
+    /// As [`wait_memory`](Self::wait_memory), which polls, in any way that
+    /// [`check_waiting`](Self::check_waiting) allows.
+    ///
+    /// # Errors
+    /// As there, and [`BusError::CannotWait`].
+    fn wait_memory_by(
+        &self,
+        waiting: Waiting,
+        memory: &Self::Memory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> impl Future<Output = Result<u32, BusError>> {
+        async move {
+            self.check_waiting(waiting)?;
+            self.wait_memory(memory, offset_bytes, seen, deadline).await
+        }
+    }
 
     /// Lets a function send `vectors` interrupts, numbered from 0; to be called once for each
     /// function.

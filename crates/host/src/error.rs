@@ -4,7 +4,7 @@
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use thiserror::Error;
 
-use crate::bus::RegisterAddress;
+use crate::bus::{RegisterAddress, Waiting};
 
 /// What went wrong on the way to a device, to memory or while waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -67,6 +67,14 @@ pub enum BusError {
         what: String,
         /// The deadline.
         deadline: Picoseconds,
+    },
+    /// A way of waiting for memory that is not to be had.
+    #[error("waiting by {waiting} is not to be had: {why}")]
+    CannotWait {
+        /// What was asked for.
+        waiting: Waiting,
+        /// What is missing.
+        why: String,
     },
     /// No memory of that kind is left.
     #[error(

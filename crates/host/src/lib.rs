@@ -17,7 +17,9 @@ mod rdma;
 mod routines;
 mod topology;
 
-pub use bus::{Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores};
+pub use bus::{
+    Bus, DmaMemory, HostWork, Mapping, PageSize, RegisterAddress, Segment, Stores, Waiting,
+};
 pub use clock::Clock;
 pub use error::{BusError, TopologyError};
 pub use rdma::{

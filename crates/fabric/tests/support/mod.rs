@@ -122,6 +122,8 @@ impl Settings {
                 interrupts_in_turn: false,
                 system_call: ns(500),
                 pin_page: ns(100),
+                kernel_poll: None,
+                monitor_wake: None,
                 touch_page: ns(300),
                 copy_bytes_per_second: 8e9,
                 widest_store_bytes: 64,

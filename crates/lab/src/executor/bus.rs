@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crosslane_fabric::{CoreWork, HostAccessError, Region, StoreRun};
 use crosslane_host::{
     Bus, BusError, Clock, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
-    Stores, Topology, TopologyError,
+    Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_pcie::config::{Bar, CONFIG_SPACE_BYTES, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
@@ -16,6 +16,8 @@ use super::memory::LabMemory;
 use super::shared::{Shared, State};
 use super::wait::{Outcome, Turn, Wait, What};
 use crate::lab::RunningHost;
+
+mod waiting;
 
 /// Bytes of a register.
 const REGISTER_BYTES: u32 = 4;
@@ -474,6 +476,27 @@ impl Bus for LabBus {
                     wait.await;
                 }
             }
+        }
+    }
+
+    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
+        self.cost_of_waiting(waiting).map(|_| ())
+    }
+
+    async fn wait_memory_by(
+        &self,
+        waiting: Waiting,
+        memory: &LabMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        match waiting {
+            Waiting::Polling => self.wait_memory(memory, offset_bytes, seen, deadline).await,
+            Waiting::KernelPolling => {
+                self.poll_in_kernel(memory, offset_bytes, seen, deadline).await
+            }
+            Waiting::Monitor => self.monitor_in_kernel(memory, offset_bytes, seen, deadline).await,
         }
     }
 

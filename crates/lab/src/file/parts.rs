@@ -81,7 +81,7 @@ const COMPLETER_KEYS: [&str; 15] = [
     "line_bytes",
 ];
 
-const CPU_KEYS: [&str; 13] = [
+const CPU_KEYS: [&str; 15] = [
     "cores",
     "uncached_store_ns",
     "store_queue",
@@ -89,6 +89,8 @@ const CPU_KEYS: [&str; 13] = [
     "interrupt_ns",
     "interrupts_in_turn",
     "system_call_ns",
+    "kernel_poll_ns",
+    "monitor_wake_ns",
     "pin_page_ns",
     "touch_page_ns",
     "copy_gb_per_s",
@@ -435,6 +437,8 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
         interrupt: table.ns("interrupt_ns")?,
         interrupts_in_turn: table.truth("interrupts_in_turn")?.unwrap_or(false),
         system_call: table.ns("system_call_ns")?,
+        kernel_poll: kernel_poll(table)?,
+        monitor_wake: table.optional_ns("monitor_wake_ns")?,
         pin_page: table.ns("pin_page_ns")?,
         touch_page: table.ns_or_off("touch_page_ns")?,
         copy_bytes_per_second: table.rate_or_unlimited("copy_gb_per_s")?,
@@ -444,6 +448,15 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
         },
         combining: table.table("combining")?.map(|table| combining(&table)).transpose()?,
     })
+}
+
+/// The interval, which cannot be 0: that would be polling without one.
+fn kernel_poll(table: &Table<'_>) -> Result<Option<Picoseconds>, LabError> {
+    const KEY: &str = "kernel_poll_ns";
+    match table.optional_ns(KEY)? {
+        Some(Picoseconds::ZERO) => Err(table.bad(KEY, "an interval of 0".to_owned())),
+        interval => Ok(interval),
+    }
 }
 
 fn combining(table: &Table<'_>) -> Result<CombiningParameters, LabError> {

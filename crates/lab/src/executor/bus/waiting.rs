@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Waiting for memory with the kernel's help: what it costs, and when a change is seen.
+
+use crosslane_fabric::CoreWork;
+use crosslane_host::{Bus, BusError, DmaMemory, Waiting};
+use crosslane_pcie::units::Picoseconds;
+
+use super::LabBus;
+use crate::executor::memory::LabMemory;
+
+impl LabBus {
+    /// Half of a system call: the way in, or the way out.
+    async fn half_a_call(&self) {
+        let half = Picoseconds(self.running_host().cpu.system_call.0 / 2);
+        self.spend(&[CoreWork::Time(half)]).await;
+    }
+
+    /// The constant that a way of waiting needs, if it has one.
+    pub(super) fn cost_of_waiting(&self, waiting: Waiting) -> Result<Picoseconds, BusError> {
+        let cpu = &self.running_host().cpu;
+        let (cost, key) = match waiting {
+            Waiting::Polling => return Ok(Picoseconds::ZERO),
+            Waiting::KernelPolling => (cpu.kernel_poll, "kernel_poll_ns"),
+            Waiting::Monitor => (cpu.monitor_wake, "monitor_wake_ns"),
+        };
+        cost.ok_or_else(|| {
+            let why = format!("the processor of {} has no {key}", self.running_host().name);
+            BusError::CannotWait { waiting, why }
+        })
+    }
+
+    /// The kernel looks when it is called, and then at each tick; last of all at the deadline.
+    pub(super) async fn poll_in_kernel(
+        &self,
+        memory: &LabMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        let interval = self.cost_of_waiting(Waiting::KernelPolling)?;
+        self.half_a_call().await;
+        let begun = Bus::now(self);
+        let mut changed = self.wait_memory(memory, offset_bytes, seen, deadline).await;
+        // What has changed meanwhile is seen at the next tick, as it is then.
+        let waited_ps = Bus::now(self).0 - begun.0;
+        let tick_ps = waited_ps.div_ceil(interval.0).saturating_mul(interval.0);
+        let tick = Picoseconds(begun.0.saturating_add(tick_ps).min(deadline.0));
+        if changed.is_ok() && Bus::now(self) < tick {
+            Bus::sleep_until(self, tick).await;
+            let mut word = [0; 4];
+            changed = memory.read(offset_bytes, &mut word).map(|()| u32::from_le_bytes(word));
+        }
+        self.half_a_call().await;
+        changed
+    }
+
+    /// The kernel has the processor watch the word; it wakes some time after the change.
+    pub(super) async fn monitor_in_kernel(
+        &self,
+        memory: &LabMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        let wake = self.cost_of_waiting(Waiting::Monitor)?;
+        self.half_a_call().await;
+        let begun = Bus::now(self);
+        let changed = self.wait_memory(memory, offset_bytes, seen, deadline).await;
+        if Bus::now(self) > begun {
+            // It has rested, whatever has woken it.
+            self.spend(&[CoreWork::Time(wake)]).await;
+        }
+        self.half_a_call().await;
+        changed
+    }
+}
