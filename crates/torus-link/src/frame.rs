@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Frames of the torus link: datagrams and commands, and their bytes on the wire.
+//!
+//! Read first: `docs/torus-link.md`, *Frames*.
+
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Channels of a link.
+pub const CHANNELS: usize = 8;
+/// Bytes of a datagram's payload.
+pub const PAYLOAD_BYTES: usize = 128;
+/// Symbols of a datagram: header 4, payload 128, CRC 4.
+pub const DATAGRAM_SYMBOLS: usize = 136;
+/// Symbols of a command: a word that begins with a control symbol, and CRC.
+pub const COMMAND_SYMBOLS: usize = 8;
+/// Byte of the control symbol K28.2, which begins a command.
+pub const COMMAND_BYTE: u8 = 0x5c;
+/// Counts of a command are modulo this.
+pub const COUNT_MODULUS: u16 = 1024;
+/// Tags of a datagram are below this.
+pub const TAGS: u8 = 64;
+/// Indices of a datagram are below this.
+pub const INDICES: u16 = 8192;
+
+/// What a datagram carries. It is shared, not copied, between retry buffer, wire and receiver.
+pub type Payload = Arc<[u8; PAYLOAD_BYTES]>;
+
+/// One of the eight virtual channels of a link.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Channel(u8);
+
+impl Channel {
+    /// All channels, from 0 on.
+    pub const ALL: [Self; CHANNELS] =
+        [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
+
+    /// Channel `number`, if there is one.
+    #[must_use]
+    pub const fn new(number: u8) -> Option<Self> {
+        if number < CHANNELS as u8 { Some(Self(number)) } else { None }
+    }
+
+    /// The channel that the lowest three bits of `bits` name.
+    #[must_use]
+    pub const fn from_bits(bits: u32) -> Self {
+        Self((bits & 7) as u8)
+    }
+
+    /// 0 to 7.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// 0 to 7, for arrays.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a datagram is of its message. The link carries it as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Not the last.
+    Middle,
+    /// The last, all of its payload counts.
+    Last,
+    /// The last, and shorter: byte 127 tells how many count.
+    Short,
+    /// Routed: its payload begins with a routing word.
+    Routed,
+}
+
+impl Kind {
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Middle => 0,
+            Self::Last => 1,
+            Self::Short => 2,
+            Self::Routed => 3,
+        }
+    }
+
+    const fn from_bits(bits: u32) -> Self {
+        match bits & 3 {
+            0 => Self::Middle,
+            1 => Self::Last,
+            2 => Self::Short,
+            _ => Self::Routed,
+        }
+    }
+}
+
+/// The header word of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Header {
+    /// Number of the datagram, modulo 256.
+    pub sequence: u8,
+    /// Virtual channel.
+    pub channel: Channel,
+    /// What it is of its message.
+    pub kind: Kind,
+    /// Tag of its message, below [`TAGS`].
+    pub tag: u8,
+    /// Its place in its message, below [`INDICES`].
+    pub index: u16,
+}
+
+impl Header {
+    /// Bits of the header word. Higher bits of tag and index are left out.
+    #[must_use]
+    pub const fn word(&self) -> u32 {
+        self.sequence as u32
+            | (self.channel.0 as u32) << 8
+            | self.kind.bits() << 11
+            | ((self.tag % TAGS) as u32) << 13
+            | ((self.index % INDICES) as u32) << 19
+    }
+
+    /// The header of a word: every word is one.
+    #[must_use]
+    pub const fn from_word(word: u32) -> Self {
+        Self {
+            sequence: word as u8,
+            channel: Channel::from_bits(word >> 8),
+            kind: Kind::from_bits(word >> 11),
+            tag: (word >> 13) as u8 % TAGS,
+            index: (word >> 19) as u16,
+        }
+    }
+}
+
+/// Header and payload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Sequence, channel, and what the link carries along.
+    pub header: Header,
+    /// 128 bytes.
+    pub payload: Payload,
+}
+
+/// What a command says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operation {
+    /// What comes before `sequence` has come.
+    Acknowledge,
+    /// The same, and: send again from `sequence`.
+    NotAcknowledge,
+    /// The next datagram is `sequence`.
+    Restart,
+    /// An acknowledgement, and: say what you know to be freed here.
+    Count,
+    /// An acknowledgement; `freed` is what is known to be freed there.
+    Confirm,
+}
+
+impl Operation {
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Acknowledge => 1,
+            Self::NotAcknowledge => 2,
+            Self::Restart => 3,
+            Self::Count => 4,
+            Self::Confirm => 5,
+        }
+    }
+
+    const fn from_bits(bits: u32) -> Option<Self> {
+        match bits & 7 {
+            1 => Some(Self::Acknowledge),
+            2 => Some(Self::NotAcknowledge),
+            3 => Some(Self::Restart),
+            4 => Some(Self::Count),
+            5 => Some(Self::Confirm),
+            _ => None,
+        }
+    }
+}
+
+/// A command from one end to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Command {
+    /// What it says.
+    pub operation: Operation,
+    /// Next number to come (RESTART: to be sent).
+    pub sequence: u8,
+    /// Whose count it carries.
+    pub channel: Channel,
+    /// Datagrams that the receive buffer of `channel` has given free, modulo [`COUNT_MODULUS`].
+    pub freed: u16,
+}
+
+impl Command {
+    /// Bits of the command's word, the control symbol's byte lowest.
+    #[must_use]
+    pub const fn word(&self) -> u32 {
+        COMMAND_BYTE as u32
+            | self.operation.bits() << 8
+            | (self.sequence as u32) << 11
+            | (self.channel.0 as u32) << 19
+            | ((self.freed % COUNT_MODULUS) as u32) << 22
+    }
+
+    /// The command of a word.
+    ///
+    /// # Errors
+    /// The lowest byte is not that of K28.2, or the operation is none.
+    pub const fn from_word(word: u32) -> Result<Self, Damaged> {
+        if word as u8 != COMMAND_BYTE {
+            return Err(Damaged::Begin);
+        }
+        let Some(operation) = Operation::from_bits(word >> 8) else {
+            return Err(Damaged::Operation);
+        };
+        Ok(Self {
+            operation,
+            sequence: (word >> 11) as u8,
+            channel: Channel::from_bits(word >> 19),
+            freed: (word >> 22) as u16,
+        })
+    }
+}
+
+/// Why what came is no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
+pub enum Damaged {
+    /// A symbol that the code does not have, or not at this disparity.
+    #[error("a symbol in it is none")]
+    Symbol,
+    /// A control symbol in the middle, or none where one must be.
+    #[error("a control symbol in it is misplaced")]
+    Control,
+    /// No frame begins like that.
+    #[error("no frame begins like that")]
+    Begin,
+    /// Neither 8 nor 136 symbols.
+    #[error("no frame has so many symbols")]
+    Length,
+    /// The CRC does not fit.
+    #[error("its CRC does not fit")]
+    Crc,
+    /// A command that is none.
+    #[error("its operation is none")]
+    Operation,
+}
+
+/// The bytes of a frame, without allocation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameBytes {
+    bytes: [u8; DATAGRAM_SYMBOLS],
+    symbols: usize,
+}
+
+impl FrameBytes {
+    /// All bytes in the order of the wire.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.symbols]
+    }
+
+    /// Whether the first byte is sent as a control symbol; all others are data.
+    #[must_use]
+    pub fn begins_with_control(&self) -> bool {
+        self.symbols == COMMAND_SYMBOLS
+    }
+}
+
+/// What is sent between idle columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// 136 symbols.
+    Datagram(Datagram),
+    /// 8 symbols.
+    Command(Command),
+}
+
+impl Frame {
+    /// Symbols on the wire, 136 or 8.
+    #[must_use]
+    pub const fn symbols(&self) -> usize {
+        match self {
+            Self::Datagram(_) => DATAGRAM_SYMBOLS,
+            Self::Command(_) => COMMAND_SYMBOLS,
+        }
+    }
+
+    /// Its bytes with CRC.
+    #[must_use]
+    pub fn encode(&self) -> FrameBytes {
+        let mut bytes = [0; DATAGRAM_SYMBOLS];
+        match self {
+            Self::Datagram(datagram) => {
+                bytes[..4].copy_from_slice(&datagram.header.word().to_le_bytes());
+                bytes[4..132].copy_from_slice(&datagram.payload[..]);
+            }
+            Self::Command(command) => bytes[..4].copy_from_slice(&command.word().to_le_bytes()),
+        }
+        let symbols = self.symbols();
+        let crc = crc32fast::hash(&bytes[..symbols - 4]);
+        bytes[symbols - 4..symbols].copy_from_slice(&crc.to_le_bytes());
+        FrameBytes { bytes, symbols }
+    }
+
+    /// The frame of `bytes`: a command if there are 8, a datagram if there are 136. That the first
+    /// symbol of a command, and no other, is a control symbol is to be looked at before.
+    ///
+    /// # Errors
+    /// What came is no frame.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
+        if bytes.len() != COMMAND_SYMBOLS && bytes.len() != DATAGRAM_SYMBOLS {
+            return Err(Damaged::Length);
+        }
+        let (content, crc) = bytes.split_at(bytes.len() - 4);
+        if crc32fast::hash(content).to_le_bytes() != crc {
+            return Err(Damaged::Crc);
+        }
+        let word = u32::from_le_bytes([content[0], content[1], content[2], content[3]]);
+        if content.len() == 4 {
+            return Command::from_word(word).map(Self::Command);
+        }
+        let mut payload = [0; PAYLOAD_BYTES];
+        payload.copy_from_slice(&content[4..]);
+        let header = Header::from_word(word);
+        Ok(Self::Datagram(Datagram { header, payload: Arc::new(payload) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn bits_are_where_the_page_has_them() {
+        let header =
+            Header { sequence: 0xa5, channel: Channel(5), kind: Kind::Short, tag: 33, index: 4097 };
+        assert_eq!(header.word(), 0xa5 | 5 << 8 | 2 << 11 | 33 << 13 | 4097 << 19);
+        let operation = Operation::Restart;
+        let command = Command { operation, sequence: 0x81, channel: Channel(6), freed: 0x3fe };
+        assert_eq!(command.word(), 0x5c | 3 << 8 | 0x81 << 11 | 6 << 19 | 0x3fe << 22);
+        let bytes = Frame::Command(command).encode();
+        assert!(bytes.begins_with_control());
+        assert_eq!(bytes.as_slice()[..4], command.word().to_le_bytes());
+        assert_eq!(bytes.as_slice()[4..], bitwise_crc(&bytes.as_slice()[..4]).to_le_bytes());
+    }
+
+    /// The CRC as the page defines it, bit by bit.
+    fn bitwise_crc(bytes: &[u8]) -> u32 {
+        let mut register = u32::MAX;
+        for byte in bytes {
+            register ^= u32::from(*byte);
+            for _ in 0..8 {
+                let out = register & 1;
+                register = register >> 1 ^ if out == 1 { 0xedb8_8320 } else { 0 };
+            }
+        }
+        !register
+    }
+
+    #[test]
+    fn only_frames_are_decoded() {
+        assert_eq!(Frame::decode(&[0; 7]), Err(Damaged::Length));
+        assert_eq!(Frame::decode(&[0; 8]), Err(Damaged::Crc));
+        for (byte, operation, wanted) in [
+            (0x5c, 0, Damaged::Operation),
+            (0x5c, 6, Damaged::Operation),
+            (0x5c, 7, Damaged::Operation),
+            (0x5d, 1, Damaged::Begin),
+        ] {
+            let word = [byte, operation, 0, 0];
+            let bytes = [word, bitwise_crc(&word).to_le_bytes()].concat();
+            assert_eq!(Frame::decode(&bytes), Err(wanted), "{byte:#x} {operation}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn datagrams_come_back(word: u32, payload: [u8; 32], flip in 0..1088_usize) {
+            let payload = Arc::new(std::array::from_fn(|at| payload[at / 4] ^ at as u8));
+            let frame = Frame::Datagram(Datagram { header: Header::from_word(word), payload });
+            let bytes = frame.encode();
+            prop_assert!(!bytes.begins_with_control());
+            prop_assert_eq!(&bytes.as_slice()[..4], &word.to_le_bytes());
+            prop_assert_eq!(
+                &bytes.as_slice()[132..],
+                &bitwise_crc(&bytes.as_slice()[..132]).to_le_bytes()
+            );
+            let mut wrong = bytes.as_slice().to_vec();
+            prop_assert_eq!(Frame::decode(&wrong), Ok(frame));
+            wrong[flip / 8] ^= 1 << (flip % 8);
+            prop_assert_eq!(Frame::decode(&wrong), Err(Damaged::Crc));
+        }
+
+        #[test]
+        fn commands_come_back(bits in 0_u32..1 << 24, flip in 0..64_usize) {
+            let word = bits << 8 | 0x5c;
+            if let Ok(command) = Command::from_word(word) {
+                prop_assert_eq!(command.word(), word);
+                let bytes = Frame::Command(command).encode();
+                let mut wrong = bytes.as_slice().to_vec();
+                prop_assert_eq!(Frame::decode(&wrong), Ok(Frame::Command(command)));
+                wrong[flip / 8] ^= 1 << (flip % 8);
+                prop_assert_eq!(Frame::decode(&wrong), Err(Damaged::Crc));
+            } else {
+                prop_assert!([0, 6, 7].contains(&(bits & 7)));
+            }
+        }
+    }
+}
