@@ -2,13 +2,15 @@
 //! Behavioural models of endpoints, as devices of the fabric.
 //!
 //! Read first: `docs/engine.md`, then [`EngineParameters`] and [`Engine`]; `docs/memory-card.md`,
-//! then [`MemoryCard`]; `docs/nic.md`, then [`nic::Nic`].
+//! then [`MemoryCard`]; `docs/nic.md`, then [`nic::Nic`]; `docs/network-processor.md`, then
+//! [`network_processor::NetworkProcessor`].
 
 #![forbid(unsafe_code)]
 
 mod card_memory;
 mod engine;
 mod memory_card;
+pub mod network_processor;
 pub mod nic;
 mod parameters;
 mod reads;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crosslane_cosim::CosimError;
+use crosslane_device::network_processor::NetworkProcessor;
 use crosslane_device::nic::Nic;
 use crosslane_device::{Engine, MemoryCard};
 use crosslane_fabric::{BuildError, Fabric, FabricBuilder, NodeId, PortId};
@@ -13,7 +14,7 @@ use crosslane_pcie::units::HostId;
 
 use crate::engines::Engines;
 use crate::error::{LabError, Problem, nearest};
-use crate::file::{EndpointInstance, LabFile, LinkInstance};
+use crate::file::{EndpointInstance, LabFile, LinkInstance, TorusInstance};
 
 /// Most downstream ports of a switch: device numbers on its inner bus.
 pub const MAX_DOWNSTREAM_PORTS: usize = 32;
@@ -92,8 +93,24 @@ pub(crate) fn build(
             let joined = Nic::join(&mut fabric, ends, network.parameters);
             assert!(joined, "both ends are NICs");
         }
+        for torus in &lab.tori {
+            lay_cables(&mut fabric, torus);
+        }
     }
     Ok(fabric)
+}
+
+/// Joins the nodes of a torus: in each dimension each node's link up to the next one's link down.
+fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) {
+    let numbers: BTreeMap<&str, usize> =
+        fabric.nodes().iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
+    let nodes: Vec<NodeId> =
+        torus.nodes.iter().map(|name| NodeId(numbers[name.as_str()] as u32)).collect();
+    for cable in torus.torus.cables() {
+        let ends = [cable.lower, cable.upper].map(|(node, link)| (nodes[node as usize], link));
+        let joined = NetworkProcessor::join(fabric, ends, torus.parameters);
+        assert!(joined, "both ends are network processors with such links");
+    }
 }
 
 impl<'a> Wiring<'a> {
@@ -112,6 +129,7 @@ impl<'a> Wiring<'a> {
         wiring.check_every_node_is_linked()?;
         wiring.check_for_rings()?;
         wiring.check_networks()?;
+        wiring.check_tori()?;
         Ok(wiring)
     }
 
@@ -141,6 +159,43 @@ impl<'a> Wiring<'a> {
                     return Err(self.lab.error(span.clone(), &key, problem));
                 }
                 taken.insert(name, span.start);
+            }
+        }
+        Ok(())
+    }
+
+    /// Each node of a torus is a network processor with enough links, and in no other torus.
+    fn check_tori(&self) -> Result<(), LabError> {
+        let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
+        for torus in &self.lab.tori {
+            let key = format!("{}.nodes", torus.path);
+            let need = 2 * torus.torus.dimensions().len();
+            for name in &torus.nodes {
+                let wrong = |found: String| {
+                    let (name, needed) = (name.clone(), "a network processor");
+                    let problem = Problem::WrongKind { name, found, needed };
+                    Err(self.lab.error(torus.span.clone(), &key, problem))
+                };
+                let part = match self.named(name, &torus.span, &key)? {
+                    Named::Endpoint(index) => &self.lab.endpoints[index].part,
+                    other => return wrong(other.described().to_owned()),
+                };
+                let Some(processor) = part.network_processor else {
+                    return wrong("an endpoint without a table network_processor".to_owned());
+                };
+                if usize::from(processor.links) < need {
+                    let (have, count) = (processor.links, torus.torus.dimensions().len());
+                    let problem =
+                        format!("{count} dimensions need {need} links, and {name} has {have}");
+                    let problem = Problem::BadValue { key: key.clone(), problem };
+                    return Err(self.lab.error(torus.span.clone(), &key, problem));
+                }
+                if let Some(&first) = taken.get(name.as_str()) {
+                    let (port, first_line) = (name.clone(), self.lab.line(first));
+                    let problem = Problem::PortTaken { port, first_line };
+                    return Err(self.lab.error(torus.span.clone(), &key, problem));
+                }
+                taken.insert(name, torus.span.start);
             }
         }
         Ok(())
@@ -385,6 +440,10 @@ fn add_endpoint(
     }
     if let (Endpoints::Engines, Some(nic)) = (kind, part.nic) {
         let (device, port) = (Box::new(Nic::new(nic)), part.port.clone());
+        return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
+    }
+    if let (Endpoints::Engines, Some(processor)) = (kind, part.network_processor) {
+        let (device, port) = (Box::new(NetworkProcessor::new(processor)), part.port.clone());
         return Ok(builder.endpoint_with_device(name, identity, bars, None, port, device).1);
     }
     Ok(match (kind, part.engine) {

@@ -13,7 +13,7 @@ use super::parts::{
     EndpointPart, PAYLOADS, PartKind, RootComplexPart, SwitchPart, link, wrong_kind,
 };
 use super::table::{Table, Word};
-use super::{LabFile, Part, check_name, nic};
+use super::{LabFile, Part, check_name, network_processor, nic};
 use crate::error::{LabError, Problem, nearest};
 
 /// Where a host's programs get their DMA buffers.
@@ -216,6 +216,9 @@ pub(super) fn read<'a>(
     }
     for table in root.list("network")? {
         nic::networks(&table, parts, lab)?;
+    }
+    for table in root.list("torus")? {
+        network_processor::torus(&table, parts, lab)?;
     }
     Ok(())
 }

@@ -8,6 +8,7 @@ pub mod constant;
 mod engine;
 mod instances;
 mod memory_card;
+mod network_processor;
 mod nic;
 pub mod parts;
 mod routines;
@@ -21,8 +22,10 @@ use toml::de::DeTable;
 
 use crate::error::{LabError, Place, Problem, nearest};
 use constant::Constant;
+pub use crosslane_device::network_processor::CableParameters;
 pub use crosslane_device::nic::NetworkParameters;
 pub use instances::{EndpointInstance, HostBuffers, HostInstance, LinkInstance, SwitchInstance};
+pub use network_processor::TorusInstance;
 pub use nic::NetworkInstance;
 use parts::PartKind;
 use table::{Source, Table, Word};
@@ -65,6 +68,8 @@ pub struct LabFile {
     pub links: Vec<LinkInstance>,
     /// Network links between NICs.
     pub networks: Vec<NetworkInstance>,
+    /// Tori of network processors.
+    pub tori: Vec<TorusInstance>,
     /// Measurements.
     pub measurements: Vec<Measurements>,
     /// Variants that it has.
@@ -81,8 +86,18 @@ struct Part<'a> {
     table: Table<'a>,
 }
 
-const LAB_KEYS: [&str; 9] =
-    ["lab", "part", "variant", "host", "switch", "endpoint", "link", "network", "measurements"];
+const LAB_KEYS: [&str; 10] = [
+    "lab",
+    "part",
+    "variant",
+    "host",
+    "switch",
+    "endpoint",
+    "link",
+    "network",
+    "torus",
+    "measurements",
+];
 
 impl LabFile {
     /// Reads a lab file. `file` is its name for errors; `variant` chooses one of its variants;
@@ -196,6 +211,7 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
         endpoints: Vec::new(),
         links: Vec::new(),
         networks: Vec::new(),
+        tori: Vec::new(),
         measurements: measurements(root)?,
         variants,
         constants: Vec::new(),

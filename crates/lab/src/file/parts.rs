@@ -3,6 +3,7 @@
 
 use std::ops::RangeInclusive;
 
+use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_device::nic::NicParameters;
 use crosslane_device::{EngineParameters, MemoryCardParameters};
 use crosslane_fabric::MAX_STORE_BYTES;
@@ -18,7 +19,7 @@ use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
 use crosslane_pcie::units::Picoseconds;
 
 use super::table::Table;
-use super::{engine, memory_card, nic, routines};
+use super::{engine, memory_card, network_processor, nic, routines};
 use crate::error::{LabError, Problem};
 
 /// Most credits that a pool may have; beyond the 2047 x 16 of scaled flow control.
@@ -130,11 +131,19 @@ pub enum PartKind {
     Link,
     /// A network link between two NICs.
     Network,
+    /// A cable between two network processors.
+    TorusLink,
 }
 
 impl PartKind {
-    const ALL: [Self; 5] =
-        [Self::RootComplex, Self::Switch, Self::Endpoint, Self::Link, Self::Network];
+    const ALL: [Self; 6] = [
+        Self::RootComplex,
+        Self::Switch,
+        Self::Endpoint,
+        Self::Link,
+        Self::Network,
+        Self::TorusLink,
+    ];
 
     /// The word of the lab file.
     #[must_use]
@@ -145,6 +154,7 @@ impl PartKind {
             Self::Endpoint => "endpoint",
             Self::Link => "link",
             Self::Network => "network",
+            Self::TorusLink => "torus-link",
         }
     }
 
@@ -156,6 +166,7 @@ impl PartKind {
             Self::Endpoint => "an endpoint",
             Self::Link => "a link",
             Self::Network => "a network link",
+            Self::TorusLink => "a torus link",
         }
     }
 
@@ -201,6 +212,7 @@ impl PartKind {
                 "card_memory",
                 "memory_card",
                 "nic",
+                "network_processor",
             ],
             Self::Link => &[
                 "kind",
@@ -213,6 +225,7 @@ impl PartKind {
                 "skp",
             ],
             Self::Network => &nic::NETWORK_KEYS,
+            Self::TorusLink => &network_processor::CABLE_KEYS,
         }
     }
 
@@ -263,6 +276,8 @@ pub struct EndpointPart {
     pub memory_card: Option<MemoryCardParameters>,
     /// The NIC that it is instead.
     pub nic: Option<NicParameters>,
+    /// The network processor that it is instead.
+    pub network_processor: Option<NetworkProcessorParameters>,
     /// Its port.
     pub port: PortParameters,
 }
@@ -593,7 +608,8 @@ impl EndpointPart {
         let engine = engine::read(table, &parameters, &port)?;
         let memory_card = memory_card::read(table, &parameters)?;
         let nic = nic::read(table, &parameters)?;
-        Ok(Self { parameters, engine, memory_card, nic, port })
+        let network_processor = network_processor::read(table, &parameters)?;
+        Ok(Self { parameters, engine, memory_card, nic, network_processor, port })
     }
 }
 
@@ -624,6 +640,7 @@ pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<(), LabError> {
         PartKind::Endpoint => EndpointPart::read(table).map(drop),
         PartKind::Link => link(table).map(drop),
         PartKind::Network => nic::network(table).map(drop),
+        PartKind::TorusLink => network_processor::cable(table).map(drop),
     }
 }
 

@@ -342,6 +342,37 @@ impl<'a> Table<'a> {
         Ok(Some(number))
     }
 
+    /// A number above zero that must be given.
+    pub fn needed_number(&self, key: &str, most: f64) -> Result<f64, LabError> {
+        let number = self.number(key, f64::MIN_POSITIVE..=most, false)?;
+        number.ok_or_else(|| self.missing(key))
+    }
+
+    /// A list of plain whole numbers, without provenance: what there is, not what is measured.
+    pub fn needed_wholes(
+        &self,
+        key: &str,
+        limits: RangeInclusive<u64>,
+    ) -> Result<Vec<u64>, LabError> {
+        let found = self.find(key).ok_or_else(|| self.missing(key))?;
+        let expected = "a list of whole numbers";
+        let list = found.value.get_ref().as_array();
+        let list = list.ok_or_else(|| self.wrong_type(&found, expected))?;
+        let mut numbers = Vec::new();
+        for value in list.iter() {
+            let number = integer(value.get_ref());
+            let number = number.ok_or_else(|| self.wrong_type(&found, expected))?;
+            match u64::try_from(number).ok().filter(|number| limits.contains(number)) {
+                Some(number) => numbers.push(number),
+                None => {
+                    let (low, high) = limits.into_inner();
+                    return Err(self.bad(key, format!("{number} is not between {low} and {high}")));
+                }
+            }
+        }
+        Ok(numbers)
+    }
+
     /// A time in nanoseconds; `None` where the key is left out.
     pub fn optional_ns(&self, key: &str) -> Result<Option<Picoseconds>, LabError> {
         Ok(self.number(key, 0.0..=LONGEST_NS, false)?.map(Picoseconds::from_ns_f64))

@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The get engine: messages from host memory into the queues of the links.
+//!
+//! Read first: [`Sending`], a message; [`SendChannel`], what waits for a link.
+
+use std::collections::VecDeque;
+
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{DevicePort, ErrorKind, Received};
+use crosslane_pcie::tlp::{Class, Header};
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::network_notification::NetworkStatus;
+use crosslane_torus_link::frame::{Channel, Datagram, Kind, PAYLOAD_BYTES, Payload};
+
+use super::outbound::Outbound;
+use super::request::{Key, Party, Put, Request, Routing};
+use super::{NetworkProcessor, TIMEOUT};
+use crate::reads::Completed;
+
+/// Last byte of the payload of a datagram that aborts its message.
+pub(super) const ABORT: u8 = 0xff;
+
+/// A read of host memory: which message it is of, and where its data go.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    key: Key,
+    number: u64,
+    /// Channel of a link that its datagrams go to.
+    out: usize,
+    /// Number of the run's first datagram in the channel.
+    first: u64,
+    /// Place of the read in the run, bytes.
+    offset: u32,
+}
+
+/// A run of host memory that is being read.
+struct Run {
+    address: u64,
+    bytes: u32,
+    index: u32,
+    is_last: bool,
+    asked: u32,
+    /// Number of its first datagram in the channel, once there is one.
+    first: u64,
+}
+
+/// A message that is read from host memory.
+pub(super) struct Sending {
+    /// Tells it from others of its key.
+    number: u64,
+    token: u16,
+    notify: u64,
+    out: usize,
+    /// Runs that have not been asked for whole.
+    runs: VecDeque<Run>,
+    /// Requests that it consists of so far.
+    places: u16,
+    /// Whether more of them are to come.
+    is_open: bool,
+    /// Index of the run that is to come.
+    next_index: u32,
+    /// Bytes that have come from host memory.
+    bytes: u32,
+    /// Bytes that have not.
+    missing: u32,
+    reads: u32,
+    /// Whether a datagram of it has gone to the link.
+    is_begun: bool,
+    /// How it will end, once its reads have come in.
+    ending: Option<NetworkStatus>,
+}
+
+impl Sending {
+    /// Nothing of its reads will come any more.
+    pub fn reads_lost(&mut self) {
+        self.reads = 0;
+    }
+}
+
+/// A datagram of a message on its way from host memory to a link.
+struct Piece {
+    key: Key,
+    number: u64,
+    kind: Kind,
+    index: u16,
+    payload: Payload,
+    /// Bytes that have not come.
+    missing: u32,
+    /// When it can go, if all have come.
+    ready_ps: u64,
+    /// Its message has failed: it goes nowhere.
+    is_void: bool,
+}
+
+/// What waits for one channel of one link, and is to be read for it.
+#[derive(Default)]
+pub(super) struct SendChannel {
+    /// Messages whose runs have not been asked for whole, in order.
+    messages: VecDeque<(Key, u64)>,
+    in_line: bool,
+    /// The staging memory: datagrams in the order of their messages.
+    pieces: VecDeque<Piece>,
+    /// Number of the first of them.
+    base: u64,
+    pub puts: VecDeque<Put>,
+    /// Put datagrams that have left the window.
+    pub put_count: u32,
+    /// Whether the host is to be told.
+    pub is_count_due: bool,
+    /// Datagrams of other nodes, with the link that they came by.
+    pub through: VecDeque<(u8, Datagram)>,
+    /// Whose turn it is.
+    turn: u8,
+}
+
+impl SendChannel {
+    /// Forgets all that waits for the link, but for what others hold places for.
+    pub fn forget(&mut self) {
+        self.base += self.pieces.len() as u64;
+        self.pieces.clear();
+        self.puts.clear();
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.pieces.len() + self.puts.len() + self.through.len()
+    }
+}
+
+/// What a channel has for its link.
+enum Next {
+    Datagram {
+        kind: Kind,
+        tag: u8,
+        index: u16,
+        payload: Payload,
+        from: Source,
+    },
+    /// Something will be ready then.
+    At(u64),
+    Nothing,
+}
+
+/// Where a datagram for a link came from.
+enum Source {
+    Get { key: Key, number: u64 },
+    Put,
+    Through { link: u8, channel: crosslane_torus_link::frame::Channel },
+}
+
+impl NetworkProcessor {
+    // --- Requests ------------------------------------------------------------------------------
+
+    /// A request of the get window that can be.
+    pub(super) fn take_get(&mut self, request: &Request, out: usize) {
+        let is_open = |sending: &&mut Sending| {
+            sending.is_open && sending.token == request.token && sending.ending.is_none()
+        };
+        let key = request.key;
+        let run = Run {
+            address: request.address,
+            bytes: request.bytes,
+            index: request.index,
+            is_last: request.is_last,
+            asked: 0,
+            first: 0,
+        };
+        let next_index = request.index + request.bytes.div_ceil(request.unit());
+        if let Some(sending) = self.sending.get_mut(&key).filter(is_open) {
+            sending.places += 1;
+            sending.notify = request.notify;
+            if request.index != sending.next_index {
+                let number = sending.number;
+                self.counters.refused = self.counters.refused.wrapping_add(1);
+                self.end_get(key, number, NetworkStatus::Refused);
+                return;
+            }
+            sending.runs.push_back(run);
+            sending.missing += request.bytes;
+            (sending.is_open, sending.next_index) = (!request.is_last, next_index);
+        } else {
+            self.messages_begun += 1;
+            let number = self.messages_begun;
+            let sending = Sending {
+                number,
+                token: request.token,
+                notify: request.notify,
+                out,
+                runs: VecDeque::from([run]),
+                places: 1,
+                is_open: !request.is_last,
+                next_index,
+                bytes: 0,
+                missing: request.bytes,
+                reads: 0,
+                is_begun: false,
+                ending: None,
+            };
+            self.sending.insert(key, sending);
+            self.channels[out].messages.push_back((key, number));
+        }
+        self.get_places += 1;
+        if request.is_last {
+            self.counters.gets = self.counters.gets.wrapping_add(1);
+        }
+        self.line_up(out);
+    }
+
+    /// Whether a get of this key is there, and whether the request is one more run of it.
+    pub(super) fn get_of(&self, request: &Request) -> Option<bool> {
+        let sending = self.sending.get(&request.key)?;
+        let is_next = sending.is_open && sending.token == request.token;
+        Some(is_next && sending.ending.is_none())
+    }
+
+    pub(super) fn cancel_get(&mut self, request: &Request) {
+        let sending = self.sending.get(&request.key);
+        if let Some(sending) = sending.filter(|sending| sending.token == request.token) {
+            self.end_get(request.key, sending.number, NetworkStatus::Cancelled);
+        }
+    }
+
+    /// Ends a get that has not ended: what is left of it is dropped.
+    pub(super) fn end_get(&mut self, key: Key, number: u64, status: NetworkStatus) {
+        let Some(sending) = self.sending.get_mut(&key).filter(|found| found.number == number)
+        else {
+            return;
+        };
+        if sending.ending.is_some() {
+            return;
+        }
+        sending.ending = Some(status);
+        sending.runs.clear();
+        let out = sending.out;
+        for piece in &mut self.channels[out].pieces {
+            if piece.key == key && piece.number == number {
+                piece.is_void = true;
+            }
+        }
+        self.reads.abandon(|target| target.key == key && target.number == number);
+        self.sendable(out);
+        self.finish_get(key);
+        self.line_up(out);
+    }
+
+    /// Ends a get that is open.
+    pub(super) fn end_open_get(&mut self, key: Key, status: NetworkStatus) {
+        if let Some(number) = self.sending.get(&key).map(|sending| sending.number) {
+            self.end_get(key, number, status);
+        }
+    }
+
+    /// Ends all gets with datagrams for a link, or all that there are.
+    pub(super) fn end_gets(&mut self, link: Option<u8>, status: NetworkStatus) {
+        let is_meant =
+            |sending: &Sending| link.is_none_or(|link| sending.out / 8 == usize::from(link));
+        let meant = self.sending.iter().filter(|(_, sending)| is_meant(sending));
+        let meant: Vec<(Key, u64)> = meant.map(|(key, sending)| (*key, sending.number)).collect();
+        for (key, number) in meant {
+            // What has gone to the link is forgotten with it: nobody waits for an abort.
+            if let Some(sending) = self.sending.get_mut(&key) {
+                sending.is_begun = false;
+            }
+            self.end_get(key, number, status);
+        }
+    }
+
+    /// Notifies of a message that has ended, and forgets it.
+    fn finish_get(&mut self, key: Key) {
+        let Some(sending) = self.sending.get(&key).filter(|sending| sending.reads == 0) else {
+            return;
+        };
+        let is_whole = !sending.is_open && sending.missing == 0 && sending.runs.is_empty();
+        let status = match sending.ending {
+            Some(status) => status,
+            None if is_whole => NetworkStatus::Done,
+            None => return,
+        };
+        let Some(sending) = self.sending.remove(&key) else { return };
+        self.get_places -= u32::from(sending.places);
+        if status != NetworkStatus::Done && sending.is_begun {
+            let (kind, payload) = abort(key.party, self.own_node());
+            self.channels[sending.out].pieces.push_back(Piece {
+                key,
+                number: sending.number,
+                kind,
+                index: 0,
+                payload,
+                missing: 0,
+                ready_ps: 0,
+                is_void: false,
+            });
+            self.sendable(sending.out);
+        }
+        let Sending { notify, token, bytes, .. } = sending;
+        self.outbound.push_back(Outbound::Notify { address: notify, token, status, bytes });
+    }
+
+    // --- Reads of host memory ------------------------------------------------------------------
+
+    /// A channel may have something to ask for.
+    pub(super) fn line_up(&mut self, out: usize) {
+        let channel = &mut self.channels[out];
+        if !channel.messages.is_empty() && !std::mem::replace(&mut channel.in_line, true) {
+            self.line.push_back(out);
+        }
+    }
+
+    /// Asks for the next data of some channel. Whether anything was done.
+    pub(super) fn ask(&mut self, port: &mut DevicePort<'_>) -> bool {
+        if self.line.is_empty() || !self.reads.has_free() || !port.has_room_for(Class::NonPosted) {
+            return false;
+        }
+        let Some(out) = self.line.pop_front() else { return false };
+        self.channels[out].in_line = false;
+        let Some(&(key, number)) = self.channels[out].messages.front() else { return true };
+        let sending = self.sending.get(&key);
+        let Some(sending) =
+            sending.filter(|found| found.number == number && found.ending.is_none())
+        else {
+            self.channels[out].messages.pop_front();
+            self.line_up(out);
+            return true;
+        };
+        if sending.runs.is_empty() {
+            // A message with runs to come holds its place.
+            if !sending.is_open {
+                self.channels[out].messages.pop_front();
+                self.line_up(out);
+            }
+            return true;
+        }
+        if !self.function.is_bus_master {
+            self.end_get(key, number, NetworkStatus::HostMemory);
+            return true;
+        }
+        if self.ask_for(out, key, port) {
+            self.line_up(out);
+        }
+        true
+    }
+
+    /// Asks for the next data of a message. Whether its channel can go on.
+    fn ask_for(&mut self, out: usize, key: Key, port: &mut DevicePort<'_>) -> bool {
+        let most = self.parameters.max_read_bytes.min(self.function.max_read_request_bytes);
+        let staging = self.parameters.staging_bytes as usize / PAYLOAD_BYTES;
+        let own_node = self.own_node();
+        let (unit, timeout_ps) = (key.party.unit(), self.parameters.completion_timeout.0);
+        let channel = &mut self.channels[out];
+        let Some(sending) = self.sending.get_mut(&key) else { return true };
+        let number = sending.number;
+        let Some(run) = sending.runs.front_mut() else { return true };
+        let address = run.address + u64::from(run.asked);
+        let to_boundary = most - (address % u64::from(most)) as u32;
+        let bytes = (run.bytes - run.asked).min(to_boundary);
+        let begun = run.asked.div_ceil(unit);
+        // A message of no bytes is a datagram, too.
+        let ends = (run.asked + bytes).div_ceil(unit).max(1);
+        if channel.pieces.len() + (ends - begun) as usize > staging {
+            return false;
+        }
+        if run.asked == 0 {
+            run.first = channel.base + channel.pieces.len() as u64;
+        }
+        for place in begun..ends {
+            let length = unit.min(run.bytes - place * unit);
+            let is_last = run.is_last && (place + 1) * unit >= run.bytes;
+            let index = run.index + place;
+            let (kind, payload) = empty(key.party, own_node, index, length, is_last);
+            channel.pieces.push_back(Piece {
+                key,
+                number,
+                kind,
+                index: if kind == Kind::Routed { 0 } else { index as u16 },
+                payload,
+                missing: length,
+                ready_ps: port.now_ps(),
+                is_void: false,
+            });
+        }
+        let (first, offset) = (run.first, run.asked);
+        run.asked += bytes;
+        if run.asked == run.bytes {
+            sending.runs.pop_front();
+        }
+        if bytes == 0 {
+            self.sendable(out);
+            self.finish_get(key);
+            return true;
+        }
+        sending.reads += 1;
+        self.reading += 1;
+        let deadline_ps = port.now_ps() + timeout_ps;
+        let target = Target { key, number, out, first, offset };
+        let tag = self.reads.begin(target, address, bytes, deadline_ps);
+        let tag = tag.expect("a tag is free: it was looked for before");
+        self.arm_time_out(deadline_ps, port);
+        let header = Header::memory_read(port.routing_id(), tag, BusAddress(address), bytes);
+        port.send(header, |_| {});
+        true
+    }
+
+    fn arm_time_out(&mut self, deadline_ps: u64, port: &mut DevicePort<'_>) {
+        if self.deadline_ps == u64::MAX {
+            self.deadline_ps = deadline_ps;
+            port.deadline(deadline_ps, TIMEOUT);
+        }
+    }
+
+    pub(super) fn time_out_reads(&mut self, port: &mut DevicePort<'_>) {
+        let timeout = self.parameters.completion_timeout;
+        let mut failed = Vec::new();
+        let next = self.reads.time_out(port.now_ps(), timeout.0, |tag, target| {
+            port.report(ErrorKind::CompletionTimeout { tag, timeout });
+            failed.push(target);
+        });
+        self.deadline_ps = u64::MAX;
+        if let Some(next_ps) = next {
+            self.arm_time_out(next_ps, port);
+        }
+        for target in failed {
+            self.read_ended(&target, Err(NetworkStatus::HostMemory));
+        }
+    }
+
+    pub(super) fn take_completion(
+        &mut self,
+        tlp: Received,
+        header: &Header,
+        port: &mut DevicePort<'_>,
+    ) {
+        let completed = match header.requester == port.routing_id() {
+            true => self.reads.complete(header),
+            false => Completed::Unexpected,
+        };
+        match completed {
+            Completed::Unexpected => {
+                let what = HeaderLine(header).to_string();
+                port.report(ErrorKind::UnexpectedCompletion { what });
+            }
+            Completed::Dropped(None) => {}
+            Completed::Dropped(Some(target)) => self.read_ended(&target, Ok(())),
+            Completed::Failed { target } => {
+                self.read_ended(&target, Err(NetworkStatus::HostMemory));
+            }
+            Completed::Data { target, skip, offset, bytes, ends } => {
+                let from = skip as usize..(skip + bytes) as usize;
+                let ready_ps = port.now_ps() + self.parameters.send_latency.0;
+                let data = port.payload(tlp).get(from).unwrap_or_default();
+                self.take_data(&target, target.offset + offset, data, ready_ps);
+                if ends {
+                    self.read_ended(&target, Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Data of a run, from an offset in it on.
+    fn take_data(&mut self, target: &Target, offset: u32, data: &[u8], ready_ps: u64) {
+        let Some(sending) = self.sending.get_mut(&target.key) else { return };
+        sending.bytes += data.len() as u32;
+        sending.missing -= data.len() as u32;
+        let (unit, lead) = (target.key.party.unit() as usize, target.key.party.lead());
+        let channel = &mut self.channels[target.out];
+        let (mut at, mut left) = (offset as usize, data);
+        while !left.is_empty() {
+            let count = left.len().min(unit - at % unit);
+            let (part, rest) = left.split_at(count);
+            let place = (target.first + (at / unit) as u64).checked_sub(channel.base);
+            let piece = place.and_then(|place| channel.pieces.get_mut(place as usize));
+            if let Some(piece) = piece
+                && let Some(payload) = Payload::get_mut(&mut piece.payload)
+            {
+                let begin = lead + at % unit;
+                payload[begin..begin + count].copy_from_slice(part);
+                piece.missing -= count as u32;
+                piece.ready_ps = ready_ps;
+            }
+            (at, left) = (at + count, rest);
+        }
+        self.sendable(target.out);
+    }
+
+    fn read_ended(&mut self, target: &Target, result: Result<(), NetworkStatus>) {
+        self.reading -= 1;
+        let sending = self.sending.get_mut(&target.key);
+        let Some(sending) = sending.filter(|found| found.number == target.number) else { return };
+        sending.reads -= 1;
+        if let Err(status) = result {
+            self.end_get(target.key, target.number, status);
+        }
+        self.finish_get(target.key);
+    }
+
+    /// All reads that are under way have been lost.
+    pub(super) fn lose_reads(&mut self, deadline_ps: u64) {
+        self.reads.lose_all(deadline_ps, |_| {});
+        self.reading = 0;
+    }
+
+    // --- To the link ---------------------------------------------------------------------------
+
+    /// Gives a link what it has room for.
+    pub(super) fn feed(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        let Some(link) = self.links.get(usize::from(number)) else { return };
+        let mut left = link.sendable;
+        while left != 0 {
+            let channel = left.trailing_zeros() as u8;
+            left &= left - 1;
+            self.feed_channel(number, channel, port);
+        }
+    }
+
+    fn feed_channel(&mut self, number: u8, channel: u8, port: &mut DevicePort<'_>) {
+        let out = usize::from(number) * 8 + usize::from(channel);
+        let wire_channel = Channel::from_bits(channel.into());
+        loop {
+            let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+            let sinks = link.mode == super::LinkMode::Sink;
+            let room = link.cable.as_ref().map_or(0, |cable| cable.end.room(wire_channel));
+            if !sinks && room == 0 {
+                return;
+            }
+            let (kind, tag, index, payload, from) = match self.next_of(out, port.now_ps()) {
+                Next::Datagram { kind, tag, index, payload, from } => {
+                    (kind, tag, index, payload, from)
+                }
+                Next::At(ready_ps) => {
+                    if let Some(link) = self.links.get_mut(usize::from(number)) {
+                        link.wake_at(number, ready_ps, port);
+                    }
+                    return;
+                }
+                Next::Nothing => {
+                    if let Some(link) = self.links.get_mut(usize::from(number)) {
+                        link.sendable &= !(1 << channel);
+                    }
+                    return;
+                }
+            };
+            let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+            match link.cable.as_mut() {
+                Some(cable) if !sinks => {
+                    cable.end.submit(wire_channel, kind, tag, index, payload);
+                }
+                _ => link.sunk = link.sunk.wrapping_add(1),
+            }
+            match from {
+                Source::Get { key, number } => {
+                    let sending = self.sending.get_mut(&key);
+                    if let Some(sending) = sending.filter(|found| found.number == number) {
+                        sending.is_begun = true;
+                    }
+                    self.line_up(out);
+                }
+                Source::Put => {
+                    let channel = &mut self.channels[out];
+                    channel.put_count = channel.put_count.wrapping_add(1);
+                    self.count_puts(out);
+                }
+                Source::Through { link, channel } => {
+                    self.counters.forwarded = self.counters.forwarded.wrapping_add(1);
+                    self.free(link, channel);
+                }
+            }
+        }
+    }
+
+    /// Drops what has failed at the head of the staging memory: there is room for more.
+    fn drop_void(&mut self, out: usize) {
+        let channel = &mut self.channels[out];
+        let mut dropped = 0;
+        while channel.pieces.front().is_some_and(|piece| piece.is_void) {
+            channel.pieces.pop_front();
+            dropped += 1;
+        }
+        channel.base += dropped;
+        if dropped > 0 {
+            self.line_up(out);
+        }
+    }
+
+    /// The next datagram of a channel; its sources take turns.
+    fn next_of(&mut self, out: usize, now_ps: u64) -> Next {
+        self.drop_void(out);
+        let channel = &mut self.channels[out];
+        let head = channel.pieces.front().filter(|piece| piece.missing == 0);
+        let ready_ps = head.map(|piece| piece.ready_ps);
+        let is_ready = ready_ps.is_some_and(|ready_ps| ready_ps <= now_ps);
+        for step in 1..=3 {
+            let turn = (channel.turn + step) % 3;
+            let next = match turn {
+                0 if is_ready => {
+                    let Some(piece) = channel.pieces.pop_front() else { continue };
+                    channel.base += 1;
+                    let Piece { key, number, kind, index, payload, .. } = piece;
+                    let from = Source::Get { key, number };
+                    Next::Datagram { kind, tag: key.tag, index, payload, from }
+                }
+                1 if !channel.puts.is_empty() => {
+                    let Some(put) = channel.puts.pop_front() else { continue };
+                    let Put { kind, tag, index, payload } = put;
+                    Next::Datagram { kind, tag, index, payload, from: Source::Put }
+                }
+                2 if !channel.through.is_empty() => {
+                    let Some((link, datagram)) = channel.through.pop_front() else { continue };
+                    let Datagram { header, payload } = datagram;
+                    let from = Source::Through { link, channel: header.channel };
+                    let (kind, tag, index) = (header.kind, header.tag, header.index);
+                    Next::Datagram { kind, tag, index, payload, from }
+                }
+                _ => continue,
+            };
+            channel.turn = turn;
+            return next;
+        }
+        ready_ps.map_or(Next::Nothing, Next::At)
+    }
+}
+
+/// The datagram of a message's place with its data to come: `bytes` of them.
+fn empty(party: Party, source: u16, index: u32, bytes: u32, is_last: bool) -> (Kind, Payload) {
+    let mut payload = [0; PAYLOAD_BYTES];
+    let kind = match party {
+        Party::Node(destination) => {
+            let routing = Routing { destination, source, index, bytes: bytes as u8, is_last };
+            payload[..8].copy_from_slice(&routing.to_bytes());
+            Kind::Routed
+        }
+        Party::Neighbour { .. } if !is_last => Kind::Middle,
+        Party::Neighbour { .. } if bytes as usize == PAYLOAD_BYTES => Kind::Last,
+        Party::Neighbour { .. } => {
+            payload[PAYLOAD_BYTES - 1] = bytes as u8;
+            Kind::Short
+        }
+    };
+    (kind, Payload::new(payload))
+}
+
+/// The datagram that aborts a message.
+fn abort(party: Party, source: u16) -> (Kind, Payload) {
+    match party {
+        Party::Node(_) => empty(party, source, 0, 0, true),
+        Party::Neighbour { .. } => {
+            let mut payload = [0; PAYLOAD_BYTES];
+            payload[PAYLOAD_BYTES - 1] = ABORT;
+            (Kind::Short, Payload::new(payload))
+        }
+    }
+}

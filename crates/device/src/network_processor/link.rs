@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A link of a network processor: its end of the protocol (`crosslane-torus-link`), the wire away
+//! from it, and what comes in.
+
+use std::collections::VecDeque;
+
+use crosslane_fabric::{DevicePort, NodeId};
+use crosslane_regs::network_processor::{LinkMode, LinkState, torus_link as map};
+use crosslane_torus_link::end::LinkEnd;
+use crosslane_torus_link::frame::{Damaged, Datagram, Frame};
+
+use super::parameters::CableParameters;
+use super::{LINK_TIMER, NetworkProcessor};
+
+/// Line bits of a symbol (8b/10b).
+const SYMBOL_BITS: u64 = 10;
+/// A skip set is sent once so many columns have gone by, and takes so many.
+const SKIP_INTERVAL_COLUMNS: u64 = 1280;
+const SKIP_COLUMNS: u64 = 3;
+
+/// One end of a cable and all that belongs to it.
+pub(super) struct Cable {
+    pub parameters: CableParameters,
+    /// The network processor at the other end, and which of its links.
+    pub far: (NodeId, u8),
+    pub end: LinkEnd,
+    wire: Wire,
+    /// Frames on their way to here, and when they are here.
+    inbound: VecDeque<(u64, Result<Frame, Damaged>)>,
+    /// When the training that is going on will have ended, and whether the other end will fit.
+    trained: Option<(u64, bool)>,
+    /// Whether it is there: a cut cable is not.
+    is_cut: bool,
+    /// Number of the end's session: another one whenever it has forgotten all.
+    session: u32,
+    /// The other end's session that this one has been up with.
+    far_session: Option<u32>,
+}
+
+/// One way of a cable.
+struct Wire {
+    free_ps: u64,
+    /// Columns since the last skip set.
+    columns: u64,
+    /// Line bits until the next wrong one, once that has been drawn.
+    clean_bits: Option<u64>,
+}
+
+/// A link.
+pub(super) struct Link {
+    pub cable: Option<Cable>,
+    pub is_enabled: bool,
+    /// Whether training has found an end that does not fit.
+    is_failed: bool,
+    pub mode: LinkMode,
+    /// Channels, a bit each, that may have something for the link.
+    pub sendable: u8,
+    /// What the modes `sink` and `loopback` have taken.
+    pub sunk: u32,
+    pub trainings: u32,
+    /// The earliest timer that is set.
+    timer_ps: u64,
+}
+
+impl Cable {
+    pub fn new(parameters: CableParameters, far: (NodeId, u8)) -> Self {
+        Self {
+            end: LinkEnd::new(parameters.end),
+            parameters,
+            far,
+            wire: Wire { free_ps: 0, columns: 0, clean_bits: None },
+            inbound: VecDeque::new(),
+            trained: None,
+            is_cut: false,
+            session: 1,
+            far_session: None,
+        }
+    }
+
+    /// Sets how often bits arrive wrong from here on.
+    pub fn set_bit_error_rate(&mut self, rate: f64) {
+        self.parameters.bit_error_rate = rate;
+        self.wire.clean_bits = None;
+    }
+
+    fn down(&mut self) {
+        self.end.down();
+        self.inbound.clear();
+        self.trained = None;
+        self.wire.free_ps = 0;
+    }
+
+    /// Whether what this end remembers is of another session of the other one.
+    fn is_behind(&self, far: &Self) -> bool {
+        self.far_session.is_some_and(|session| session != far.session)
+    }
+}
+
+impl Link {
+    pub fn new() -> Self {
+        Self {
+            cable: None,
+            is_enabled: false,
+            is_failed: false,
+            mode: LinkMode::Normal,
+            sendable: 0,
+            sunk: 0,
+            trainings: 0,
+            timer_ps: u64::MAX,
+        }
+    }
+
+    /// Whether datagrams can be given to it, now or once it is up.
+    pub fn takes_datagrams(&self) -> bool {
+        match self.mode {
+            LinkMode::Sink => true,
+            LinkMode::Loopback => self.cable.is_some(),
+            LinkMode::Normal => self.is_enabled && !self.is_failed && self.cable.is_some(),
+        }
+    }
+
+    /// Whether it trains or can train by itself.
+    fn wants_training(&self) -> bool {
+        let is_there = self.cable.as_ref().is_some_and(|cable| !cable.is_cut);
+        self.is_enabled && !self.is_failed && is_there && self.mode == LinkMode::Normal
+    }
+
+    pub fn state(&self) -> LinkState {
+        let Some(cable) = self.cable.as_ref() else { return LinkState::Absent };
+        match () {
+            () if cable.end.is_up() => LinkState::Up,
+            () if self.is_failed => LinkState::Failed,
+            () if self.is_enabled => LinkState::Training,
+            () => LinkState::Absent,
+        }
+    }
+
+    /// Asks for a look at the link then.
+    pub fn wake_at(&mut self, number: u8, time_ps: u64, port: &mut DevicePort<'_>) {
+        if time_ps < self.timer_ps {
+            self.timer_ps = time_ps;
+            port.timer(time_ps, LINK_TIMER + u32::from(number));
+        }
+    }
+
+    pub fn timer_has_come(&mut self, now_ps: u64) {
+        if self.timer_ps <= now_ps {
+            self.timer_ps = u64::MAX;
+        }
+    }
+}
+
+impl NetworkProcessor {
+    // --- Up and down ---------------------------------------------------------------------------
+
+    /// A write of the link's control register.
+    pub(super) fn control_link(&mut self, number: u8, word: u32, port: &mut DevicePort<'_>) {
+        let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+        let is_on = |field: crosslane_regs::Field| field.get(word) != 0;
+        let mode = LinkMode::from_bits(map::control::MODE.get(word)).unwrap_or(LinkMode::Normal);
+        let was = (link.is_enabled, link.mode);
+        (link.is_enabled, link.mode) = (is_on(map::control::ENABLE), mode);
+        let (was_enabled, was_mode) = was;
+        let is_enabled = is_on(map::control::ENABLE);
+        if was_enabled && !is_enabled || was_mode != mode {
+            self.forget_link(number, port);
+            if let Some(link) = self.links.get_mut(usize::from(number)) {
+                link.is_failed = false;
+            }
+        } else if is_on(map::control::RETRAIN) {
+            self.take_link_down(number, port);
+        }
+        let is_up = self.cable(number).is_some_and(|cable| cable.end.is_up());
+        if !is_up {
+            self.train(number, port);
+        }
+        if let Some(link) = self.links.get_mut(usize::from(number)) {
+            link.sendable = u8::MAX;
+        }
+        self.work_on(number);
+    }
+
+    /// The lanes are lost, at both ends.
+    pub(super) fn take_link_down(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        let Some(cable) = self.cable(number) else { return };
+        cable.down();
+        let (node, far_number) = cable.far;
+        if let Some(far) = port.other::<Self>(node).and_then(|far| far.cable(far_number)) {
+            far.down();
+        }
+    }
+
+    /// Begins to bring a link up, where both ends are there for it.
+    pub(super) fn train(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+        if link.mode == LinkMode::Loopback {
+            // Its own data come in again: there is nothing to be trained.
+            if let Some(cable) = link.cable.as_mut().filter(|cable| !cable.end.is_up()) {
+                cable.end.up(cable.parameters.end.channel_datagrams, port.now_ps());
+                link.trainings = link.trainings.wrapping_add(1);
+            }
+            self.work_on(number);
+            return;
+        }
+        if !link.wants_training() {
+            return;
+        }
+        let Some(cable) = link.cable.as_mut() else { return };
+        let trained_ps = port.now_ps() + cable.parameters.bring_up.0;
+        let (node, far_number) = cable.far;
+        let Some(far) = port.other::<Self>(node) else { return };
+        let Some(far_link) = far.links.get_mut(usize::from(far_number)) else { return };
+        if !far_link.wants_training() {
+            return;
+        }
+        let Some(far_cable) = far_link.cable.as_mut() else { return };
+        let (is_behind, far_is_behind) = (cable.is_behind(far_cable), far_cable.is_behind(cable));
+        // One that remembers another session fails; the other one goes on looking.
+        cable.trained = (is_behind || !far_is_behind).then_some((trained_ps, !is_behind));
+        far_cable.trained = (far_is_behind || !is_behind).then_some((trained_ps, !far_is_behind));
+        if !is_behind && !far_is_behind {
+            cable.far_session = Some(far_cable.session);
+            far_cable.far_session = Some(cable.session);
+        }
+        link.timer_ps = u64::MAX;
+        link.wake_at(number, trained_ps, port);
+        port.timer_of(node, trained_ps, LINK_TIMER + u32::from(far_number));
+    }
+
+    /// Forgets what the end knows of the other one: it is another session from here on.
+    pub(super) fn reset_link(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        self.take_link_down(number, port);
+        if let Some(cable) = self.cable(number) {
+            cable.end.reset();
+            cable.session = cable.session.wrapping_add(1);
+            cable.far_session = None;
+        }
+    }
+
+    /// As after power-on.
+    pub(super) fn switch_link_off(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        self.reset_link(number, port);
+        if let Some(link) = self.links.get_mut(usize::from(number)) {
+            (link.is_enabled, link.is_failed, link.mode) = (false, false, LinkMode::Normal);
+            (link.sunk, link.trainings) = (0, 0);
+        }
+    }
+
+    pub(super) fn cable(&mut self, number: u8) -> Option<&mut Cable> {
+        self.links.get_mut(usize::from(number))?.cable.as_mut()
+    }
+
+    /// Cuts the cable of a link, or mends it, at both ends.
+    pub(super) fn set_cut(&mut self, number: u8, is_cut: bool, port: &mut DevicePort<'_>) {
+        let Some(cable) = self.cable(number) else { return };
+        cable.is_cut = is_cut;
+        let (node, far_number) = cable.far;
+        if let Some(far) = port.other::<Self>(node).and_then(|far| far.cable(far_number)) {
+            far.is_cut = is_cut;
+        }
+        match is_cut {
+            true => self.take_link_down(number, port),
+            false => self.train(number, port),
+        }
+    }
+
+    // --- What comes ----------------------------------------------------------------------------
+
+    /// Takes all frames that are there.
+    pub(super) fn take_frames(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        let now_ps = port.now_ps();
+        let ready_ps = now_ps + self.parameters.receive_latency.0;
+        let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+        let Some(cable) = link.cable.as_mut() else { return };
+        match cable.trained.filter(|(trained_ps, _)| *trained_ps <= now_ps) {
+            Some((_, true)) => {
+                cable.trained = None;
+                cable.end.up(cable.parameters.end.channel_datagrams, now_ps);
+                link.trainings = link.trainings.wrapping_add(1);
+            }
+            Some((_, false)) => {
+                link.is_failed = true;
+                self.forget_link(number, port);
+                return;
+            }
+            None => {}
+        }
+        let mut delivered = Vec::new();
+        while cable.inbound.front().is_some_and(|(at_ps, _)| *at_ps <= now_ps) {
+            let Some((_, frame)) = cable.inbound.pop_front() else { break };
+            delivered.extend(cable.end.receive(frame, now_ps));
+        }
+        for datagram in delivered {
+            self.arrive(number, datagram, ready_ps, port);
+        }
+    }
+
+    fn arrive(&mut self, number: u8, datagram: Datagram, ready_ps: u64, port: &mut DevicePort<'_>) {
+        self.arrived.push_back((ready_ps, number, datagram));
+        self.wake_at(ready_ps, port);
+    }
+
+    // --- What goes -----------------------------------------------------------------------------
+
+    /// Sends what the link has and can send now, and sees to being asked again.
+    pub(super) fn send_frames(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        let now_ps = port.now_ps();
+        let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+        let Some(cable) = link.cable.as_mut() else { return };
+        if !cable.end.is_up() {
+            return;
+        }
+        while cable.wire.free_ps <= now_ps {
+            let Some(frame) = cable.end.next_frame(now_ps) else { break };
+            let rate = cable.parameters.bit_error_rate;
+            let (arrives_ps, frame) = cable.wire.send(now_ps, frame, &cable.parameters, || {
+                // The distance to the next of events that are as probable at every bit.
+                let uniform = port.random().f64();
+                ((1.0 - uniform).ln() / (-rate).ln_1p()) as u64
+            });
+            let (node, far_number) = cable.far;
+            let far_cable = match link.mode {
+                LinkMode::Loopback => {
+                    cable.inbound.push_back((arrives_ps, frame));
+                    port.timer(arrives_ps, LINK_TIMER + u32::from(number));
+                    continue;
+                }
+                _ => port.other::<Self>(node).and_then(|far| far.cable(far_number)),
+            };
+            if let Some(far_cable) = far_cable {
+                far_cable.inbound.push_back((arrives_ps, frame));
+                port.timer_of(node, arrives_ps, LINK_TIMER + u32::from(far_number));
+            }
+        }
+        let wakes_ps = match cable.wire.free_ps > now_ps {
+            // Something more may be there once the wire is free.
+            true => Some(cable.wire.free_ps),
+            false => cable.end.wakes_at_ps(),
+        };
+        if let Some(wakes_ps) = wakes_ps {
+            link.wake_at(number, wakes_ps.max(now_ps + 1), port);
+        }
+    }
+}
+
+impl Wire {
+    /// Sends a frame; when it is at the other end whole, and as what. `next_error` draws the bits
+    /// until the next wrong one.
+    fn send(
+        &mut self,
+        now_ps: u64,
+        frame: Frame,
+        parameters: &CableParameters,
+        mut next_error: impl FnMut() -> u64,
+    ) -> (u64, Result<Frame, Damaged>) {
+        let symbols = frame.symbols() as u64;
+        let columns = symbols / u64::from(parameters.lanes);
+        let mut busy_columns = columns;
+        self.columns += columns;
+        if self.columns >= SKIP_INTERVAL_COLUMNS {
+            self.columns = 0;
+            busy_columns += SKIP_COLUMNS;
+        }
+        self.free_ps = now_ps + busy_columns * parameters.symbol_ps();
+        let arrives_ps = self.free_ps + parameters.latency.0;
+        if parameters.bit_error_rate <= 0.0 {
+            return (arrives_ps, Ok(frame));
+        }
+        let bits = symbols * SYMBOL_BITS;
+        let mut is_damaged = false;
+        let mut clean_bits = self.clean_bits.unwrap_or_else(&mut next_error);
+        while clean_bits < bits {
+            is_damaged = true;
+            clean_bits = (clean_bits + 1).saturating_add(next_error());
+        }
+        self.clean_bits = Some(clean_bits - bits);
+        (arrives_ps, if is_damaged { Err(Damaged::Symbol) } else { Ok(frame) })
+    }
+}

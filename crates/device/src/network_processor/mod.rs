@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The behavioural model of the network processor: an endpoint between its host and the links of a
+//! torus. `docs/network-processor.md` says what it does, `docs/torus-link.md` what its links do.
+//!
+//! Read first: `request.rs`, what the host asks for; `get.rs`, from host memory to a link;
+//! `receive.rs`, from a link to host memory; `link.rs`, the wire.
+
+mod control;
+mod get;
+mod link;
+mod outbound;
+mod parameters;
+mod receive;
+mod registers;
+mod request;
+pub mod routing;
+
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+
+use crosslane_fabric::trace::HeaderLine;
+use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Received};
+use crosslane_pcie::config::ConfigSpace;
+use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_regs::network_notification::NetworkStatus;
+use crosslane_regs::network_processor::LinkMode;
+use crosslane_torus_link::frame::Datagram;
+use routing::Torus;
+
+use crate::engine::Window as Bar;
+use crate::reads::Reads;
+pub use control::LinkCounters;
+use get::{SendChannel, Sending, Target};
+use link::Link;
+use outbound::Outbound;
+pub use parameters::{CableParameters, NetworkProcessorParameters};
+use receive::{Credit, Taken, Waiting};
+use registers::{Answer, Counters};
+pub use request::REQUEST_WINDOW_BYTES;
+use request::{Key, Party, PutWindow, Request, RequestWindows, Window};
+
+/// Timer token: the network processor looks for work.
+const STEP: u32 = 0;
+/// Timer token: completions may have timed out.
+const TIMEOUT: u32 = 1;
+/// Timer token of link 0; those of the others follow.
+const LINK_TIMER: u32 = 8;
+
+/// BAR of the windows of requests.
+pub const REQUEST_BAR: usize = 2;
+/// BAR of the put window.
+pub const PUT_BAR: usize = 4;
+/// Bytes of BAR 0 that the registers take.
+pub const REGISTER_BYTES: u32 = crosslane_regs::network_processor::BYTES;
+
+/// What the function's configuration space says.
+#[derive(Clone, Copy, Debug)]
+struct Function {
+    registers: Bar,
+    requests: Bar,
+    puts: Bar,
+    max_payload_bytes: u32,
+    max_read_request_bytes: u32,
+    is_bus_master: bool,
+}
+
+/// A network processor, as an endpoint's device: BAR 0 has its registers, BAR 2 the windows of
+/// requests, BAR 4 that of puts.
+pub struct NetworkProcessor {
+    parameters: NetworkProcessorParameters,
+    function: Function,
+    request_windows: RequestWindows,
+    put_window: PutWindow,
+    counters: Counters,
+    /// Where counts of puts are written; 0 for nowhere.
+    put_counts: u64,
+    /// The registers `dimensions`, and what they make.
+    extents: [u32; 4],
+    torus: Option<Torus>,
+    node: u16,
+    links: Vec<Link>,
+    /// Links that have something to be done, a bit each.
+    busy_links: u8,
+    /// What waits for each channel of each link.
+    channels: Vec<SendChannel>,
+    /// Channels that have something to be read, in turn.
+    line: VecDeque<usize>,
+    /// Requests that are complete, and when they are looked at.
+    requests: VecDeque<(u64, Request)>,
+    next_request_ps: u64,
+    sending: BTreeMap<Key, Sending>,
+    messages_begun: u64,
+    get_places: u32,
+    credits: BTreeMap<Key, Credit>,
+    credit_places: u32,
+    /// Messages whose credit ended before they did, and since when.
+    remainders: BTreeMap<Key, (u64, Taken)>,
+    waiting: BTreeMap<Key, Waiting>,
+    /// Datagrams that links have delivered, the link, and when they are worked on.
+    arrived: VecDeque<(u64, u8, Datagram)>,
+    reads: Reads<Target>,
+    /// Reads that have not been answered.
+    reading: u32,
+    outbound: VecDeque<Outbound>,
+    answers: VecDeque<Answer>,
+    timer_ps: u64,
+    deadline_ps: u64,
+}
+
+impl NetworkProcessor {
+    /// A network processor after reset, without cables.
+    ///
+    /// # Panics
+    /// If none can be built like this: see [`NetworkProcessorParameters::check`].
+    #[must_use]
+    pub fn new(parameters: NetworkProcessorParameters) -> Self {
+        if let Err(error) = parameters.check() {
+            panic!("the parameters of a network processor are checked before: {error}");
+        }
+        let links = usize::from(parameters.links);
+        Self {
+            request_windows: RequestWindows::new(parameters.get_slots, parameters.credit_slots),
+            put_window: PutWindow::new(parameters.links, parameters.put_slots),
+            reads: Reads::new(parameters.tags),
+            parameters,
+            function: Function {
+                registers: Bar::default(),
+                requests: Bar::default(),
+                puts: Bar::default(),
+                max_payload_bytes: 128,
+                max_read_request_bytes: 128,
+                is_bus_master: false,
+            },
+            counters: Counters::default(),
+            put_counts: 0,
+            extents: [0; 4],
+            torus: None,
+            node: 0,
+            links: std::iter::repeat_with(Link::new).take(links).collect(),
+            busy_links: 0,
+            channels: std::iter::repeat_with(SendChannel::default).take(links * 8).collect(),
+            line: VecDeque::new(),
+            requests: VecDeque::new(),
+            next_request_ps: 0,
+            sending: BTreeMap::new(),
+            messages_begun: 0,
+            get_places: 0,
+            credits: BTreeMap::new(),
+            credit_places: 0,
+            remainders: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            arrived: VecDeque::new(),
+            reading: 0,
+            outbound: VecDeque::new(),
+            answers: VecDeque::new(),
+            timer_ps: u64::MAX,
+            deadline_ps: u64::MAX,
+        }
+    }
+
+    /// Bytes of BAR 4 that the put window takes.
+    #[must_use]
+    pub fn put_window_bytes(parameters: &NetworkProcessorParameters) -> u64 {
+        let slots = u64::from(parameters.links) * 8 * u64::from(parameters.put_slots);
+        slots * request::PUT_STRIDE
+    }
+
+    fn own_node(&self) -> u16 {
+        self.node
+    }
+
+    /// A channel of a link may have a datagram to send.
+    fn sendable(&mut self, out: usize) {
+        let (link, channel) = ((out / 8) as u8, out % 8);
+        if let Some(found) = self.links.get_mut(usize::from(link)) {
+            found.sendable |= 1 << channel;
+        }
+        self.work_on(link);
+    }
+
+    /// A link may have something to do.
+    fn work_on(&mut self, link: u8) {
+        self.busy_links |= 1 << link;
+    }
+
+    /// Calls [`STEP`] then.
+    fn wake_at(&mut self, time_ps: u64, port: &mut DevicePort<'_>) {
+        if time_ps < self.timer_ps {
+            self.timer_ps = time_ps;
+            port.timer(time_ps, STEP);
+        }
+    }
+
+    /// Does all that can be done now.
+    fn go_on(&mut self, port: &mut DevicePort<'_>) {
+        loop {
+            let mut goes_on = self.build_answer(port);
+            goes_on |= self.look_at_request(port);
+            goes_on |= self.place(port);
+            // One of each by turns: what it writes to the host and what it reads share the wire.
+            goes_on |= self.write(port);
+            goes_on |= self.ask(port);
+            while self.busy_links != 0 {
+                let number = self.busy_links.trailing_zeros() as u8;
+                self.busy_links &= self.busy_links - 1;
+                self.feed(number, port);
+                self.send_frames(number, port);
+                goes_on = true;
+            }
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    // --- Requests ------------------------------------------------------------------------------
+
+    /// A write from the host.
+    fn take_write(&mut self, tlp: Received, header: &Header, port: &mut DevicePort<'_>) {
+        let what = || HeaderLine(header).to_string();
+        if header.poisoned {
+            port.report(ErrorKind::PoisonedWrite { what: what() });
+            return;
+        }
+        let (address, bytes) = (header.address.0, header.request_bytes());
+        let skip = (address & 3) as usize;
+        let data = port.payload(tlp);
+        let data = data.get(skip..skip + bytes as usize).unwrap_or_default();
+        let now_ps = port.now_ps();
+        let Function { registers, requests, puts, .. } = self.function;
+        if let Some(offset) = registers.offset(address, bytes) {
+            let words = data.as_chunks::<4>();
+            let whole = words.1.is_empty() && offset.is_multiple_of(4);
+            let words: Vec<u32> = words.0.iter().map(|word| u32::from_le_bytes(*word)).collect();
+            for (at, word) in (offset as u32..).step_by(4).zip(words).filter(|_| whole) {
+                self.write_register(at, word, port);
+            }
+        } else if let Some(offset) = requests.offset(address, bytes) {
+            let ready_ps = now_ps + self.parameters.request_latency.0;
+            let (queue, counters) = (&mut self.requests, &mut self.counters);
+            self.request_windows.store(offset, data, |request| match request {
+                Some(request) => queue.push_back((ready_ps, request)),
+                None => counters.refuse(),
+            });
+        } else if let Some(offset) = puts.offset(address, bytes) {
+            self.take_puts(offset, data);
+        } else {
+            port.report(ErrorKind::Unrouted { what: what(), address: header.address });
+        }
+    }
+
+    fn take_puts(&mut self, offset: u64, data: &[u8]) {
+        let mut found = Vec::new();
+        self.put_window.store(offset, data, |put| found.push(put));
+        for put in found {
+            let Some((slot, put)) = put else {
+                self.counters.refuse();
+                continue;
+            };
+            let out = slot / usize::from(self.parameters.put_slots);
+            let takes = self.links.get(out / 8).is_some_and(Link::takes_datagrams);
+            if !takes || self.is_for_routed(out % 8) {
+                self.counters.refuse();
+                let channel = &mut self.channels[out];
+                channel.put_count = channel.put_count.wrapping_add(1);
+                self.count_puts(out);
+                continue;
+            }
+            self.counters.puts = self.counters.puts.wrapping_add(1);
+            self.channels[out].puts.push_back(put);
+            self.sendable(out);
+        }
+    }
+
+    /// Whether a channel is for routed messages and no others.
+    fn is_for_routed(&self, channel: usize) -> bool {
+        self.torus.is_some() && channel >= 6
+    }
+
+    /// Looks at the next request that is complete.
+    fn look_at_request(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let Some(&(ready_ps, request)) = self.requests.front() else { return false };
+        let at_ps = ready_ps.max(self.next_request_ps);
+        if at_ps > port.now_ps() {
+            self.wake_at(at_ps, port);
+            return false;
+        }
+        self.requests.pop_front();
+        self.next_request_ps = port.now_ps() + self.parameters.request_interval.0;
+        match (request.is_cancel, request.window) {
+            (true, Window::Get) => self.cancel_get(&request),
+            (true, Window::Credit) => self.cancel_credit(&request),
+            (false, window) => match (self.check(&request), window) {
+                (Ok(out), Window::Get) => self.take_get(&request, out),
+                (Ok(_), Window::Credit) => self.take_credit(&request),
+                (Err(Some(status)), _) => self.refuse(&request, status),
+                (Err(None), _) => self.counters.refuse(),
+            },
+        }
+        true
+    }
+
+    /// The channel of the link that a request is for; or how it ends, `None` for one without a
+    /// notification.
+    fn check(&self, request: &Request) -> Result<usize, Option<NetworkStatus>> {
+        let (of_key, places, slots) = match request.window {
+            Window::Get => (self.get_of(request), self.get_places, self.parameters.get_slots),
+            Window::Credit => {
+                (self.credit_of(request), self.credit_places, self.parameters.credit_slots)
+            }
+        };
+        match of_key {
+            Some(true) => {}
+            _ if request.index > 0 => return Err(None),
+            Some(false) => return Err(Some(NetworkStatus::Taken)),
+            None => {}
+        }
+        let refused = Err(Some(NetworkStatus::Refused));
+        if !request.is_possible() || places >= slots.into() {
+            return refused;
+        }
+        let (link, channel) = match request.key.party {
+            Party::Neighbour { link, channel } => (link, usize::from(channel)),
+            Party::Node(node) => {
+                let torus = self.torus.as_ref().filter(|torus| u32::from(node) < torus.nodes());
+                let Some(torus) = torus.filter(|_| node != self.node) else { return refused };
+                // Credits for routed messages have no link: they come by any.
+                if request.window == Window::Credit {
+                    return Ok(0);
+                }
+                let hop = torus.next_hop(self.node.into(), node.into());
+                let Some(hop) = hop else { return refused };
+                (hop.link, usize::from(hop.channel))
+            }
+        };
+        let is_neighbour = matches!(request.key.party, Party::Neighbour { .. });
+        match self.links.get(usize::from(link)) {
+            None => refused,
+            Some(_) if is_neighbour && self.is_for_routed(channel) => refused,
+            Some(found) if !found.takes_datagrams() => Err(Some(NetworkStatus::LinkDown)),
+            Some(_) => Ok(usize::from(link) * 8 + channel),
+        }
+    }
+
+    /// Ends a request that cannot be; one more run of a message ends that.
+    fn refuse(&mut self, request: &Request, status: NetworkStatus) {
+        self.counters.refuse();
+        let (key, is_next) = match request.window {
+            Window::Get => (request.key, self.get_of(request) == Some(true)),
+            Window::Credit => (request.key, self.credit_of(request) == Some(true)),
+        };
+        match (request.window, is_next) {
+            (Window::Get, true) => self.end_open_get(key, status),
+            (Window::Credit, true) => self.end_credit(key, status),
+            _ if request.notify != 0 && request.notify.is_multiple_of(8) => {
+                let (address, token, bytes) = (request.notify, request.token, 0);
+                self.outbound.push_back(Outbound::Notify { address, token, status, bytes });
+            }
+            _ => {}
+        }
+    }
+
+    /// Forgets all of a link that is no longer there.
+    fn forget_link(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        self.end_gets(Some(number), NetworkStatus::LinkDown);
+        self.end_credits(Some(number), NetworkStatus::LinkDown);
+        self.forget_arrived(Some(number));
+        self.empty_channels(Some(number));
+        self.reset_link(number, port);
+    }
+
+    /// Drops what waits for a link, or for all.
+    fn empty_channels(&mut self, link: Option<u8>) {
+        for out in 0..self.channels.len() {
+            if link.is_some_and(|link| usize::from(link) != out / 8) {
+                continue;
+            }
+            for (link, datagram) in std::mem::take(&mut self.channels[out].through) {
+                self.free(link, datagram.header.channel);
+            }
+            let channel = &mut self.channels[out];
+            let puts = channel.puts.len() as u32;
+            channel.forget();
+            if puts > 0 {
+                channel.put_count = channel.put_count.wrapping_add(puts);
+                self.count_puts(out);
+            }
+        }
+    }
+
+    /// Forgets everything, with or without telling the host.
+    fn reset(&mut self, tells: bool, port: &mut DevicePort<'_>) {
+        self.end_gets(None, NetworkStatus::Reset);
+        self.end_credits(None, NetworkStatus::Reset);
+        self.forget_arrived(None);
+        self.empty_channels(None);
+        self.requests.clear();
+        self.request_windows.reset();
+        self.put_window.reset();
+        self.remainders.clear();
+        for number in 0..self.parameters.links {
+            self.switch_link_off(number, port);
+        }
+        // Data that credits have taken go with them; what was handed on before is on its way.
+        let is_kept = |outbound: &Outbound| tells && matches!(outbound, Outbound::Notify { .. });
+        self.outbound.retain(is_kept);
+        for channel in &mut self.channels {
+            (channel.put_count, channel.is_count_due) = (0, false);
+        }
+        self.counters = Counters::default();
+        (self.put_counts, self.extents) = (0, [0; 4]);
+        (self.torus, self.node) = (None, 0);
+    }
+}
+
+impl Device for NetworkProcessor {
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
+        let header = port.header(tlp);
+        let mut consumed = Consumed::Now;
+        match header.kind {
+            TlpKind::MemoryWrite => self.take_write(tlp, &header, port),
+            TlpKind::MemoryRead => {
+                self.take_read(tlp, &header, port);
+                consumed = Consumed::Held;
+            }
+            TlpKind::Completion | TlpKind::CompletionData => {
+                self.take_completion(tlp, &header, port);
+            }
+            // Configuration requests take no simulated time and messages have no effect.
+            TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {}
+        }
+        self.go_on(port);
+        consumed
+    }
+
+    fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
+        self.go_on(port);
+    }
+
+    fn link_down(&mut self, port: &mut DevicePort<'_>) {
+        self.lose_reads(port.now_ps() + self.parameters.completion_timeout.0);
+        for sending in self.sending.values_mut() {
+            sending.reads_lost();
+        }
+        self.reset(false, port);
+        self.go_on(port);
+    }
+
+    fn timer(&mut self, token: u32, port: &mut DevicePort<'_>) {
+        match token {
+            TIMEOUT => self.time_out_reads(port),
+            STEP => {
+                if self.timer_ps <= port.now_ps() {
+                    self.timer_ps = u64::MAX;
+                }
+            }
+            _ => {
+                let number = (token - LINK_TIMER) as u8;
+                if let Some(link) = self.links.get_mut(usize::from(number)) {
+                    link.timer_has_come(port.now_ps());
+                }
+                self.take_frames(number, port);
+                self.work_on(number);
+            }
+        }
+        self.go_on(port);
+    }
+
+    fn configured(&mut self, config: &ConfigSpace) {
+        let bar = |index: usize| {
+            let bar = config.bar(index).filter(|_| config.memory_enabled());
+            bar.map_or(Bar::default(), |bar| Bar { base: bar.base.0, bytes: bar.size_bytes })
+        };
+        self.function = Function {
+            registers: bar(0),
+            requests: bar(REQUEST_BAR),
+            puts: bar(PUT_BAR),
+            max_payload_bytes: config.max_payload_bytes(),
+            max_read_request_bytes: config.max_read_request_bytes(),
+            is_bus_master: config.bus_master_enabled(),
+        };
+    }
+
+    fn unfinished(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let mut add = |count: usize, what: &str| {
+            if count > 0 {
+                lines.push(format!("{count} {what}"));
+            }
+        };
+        add(self.sending.len(), "messages are being read from host memory");
+        add(self.channels.iter().map(SendChannel::waiting).sum(), "datagrams wait for a link");
+        add(self.outbound.len(), "writes wait");
+        add(self.answers.len(), "completions wait");
+        lines
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}

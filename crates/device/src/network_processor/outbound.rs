@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is written to host memory, in order: data of messages, notifications behind them, counts
+//! of puts.
+
+use std::ops::Range;
+
+use crosslane_fabric::DevicePort;
+use crosslane_pcie::tlp::{Class, Header};
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::network_notification::{self as notification, NetworkStatus};
+use crosslane_torus_link::frame::{Channel, Payload};
+
+use super::NetworkProcessor;
+
+/// One thing that is to be written.
+pub(super) enum Outbound {
+    /// Bytes of a datagram's payload. It takes a place of the receive buffer of this channel of
+    /// this link until they are handed on.
+    Data { address: u64, payload: Payload, from: Range<usize>, link: u8, channel: Channel },
+    /// A message has ended.
+    Notify { address: u64, token: u16, status: NetworkStatus, bytes: u32 },
+    /// Put datagrams of a channel of a link that have left the window.
+    Count { out: usize },
+}
+
+impl NetworkProcessor {
+    /// The host is to be told how many puts of a channel have left.
+    pub(super) fn count_puts(&mut self, out: usize) {
+        let channel = &mut self.channels[out];
+        if self.put_counts != 0 && !std::mem::replace(&mut channel.is_count_due, true) {
+            self.outbound.push_back(Outbound::Count { out });
+        }
+    }
+
+    /// Writes what comes next, if there is room on the link to the host.
+    pub(super) fn write(&mut self, port: &mut DevicePort<'_>) -> bool {
+        if self.outbound.is_empty()
+            || !self.function.is_bus_master
+            || !port.has_room_for(Class::Posted)
+        {
+            return false;
+        }
+        if matches!(self.outbound.front(), Some(Outbound::Data { .. })) {
+            self.write_data(port);
+            return true;
+        }
+        match self.outbound.pop_front() {
+            Some(Outbound::Notify { address, token, status, bytes }) => {
+                let word = notification::word::TOKEN.put(token.into())
+                    | notification::word::STATUS.put(status as u32);
+                let both = u64::from(bytes) << 32 | u64::from(word);
+                send(address, &both.to_le_bytes(), port);
+            }
+            Some(Outbound::Count { out }) => {
+                let channel = &mut self.channels[out];
+                channel.is_count_due = false;
+                let address = self.put_counts + 4 * out as u64;
+                send(address, &channel.put_count.to_le_bytes(), port);
+            }
+            Some(Outbound::Data { .. }) | None => {}
+        }
+        true
+    }
+
+    /// One write of data: as many datagrams as lie one behind the other, are there and fit.
+    fn write_data(&mut self, port: &mut DevicePort<'_>) {
+        let most = self.parameters.max_write_bytes.min(self.function.max_payload_bytes);
+        let Some(Outbound::Data { address: first, .. }) = self.outbound.front() else { return };
+        let first = *first;
+        let room = u64::from(most) - first % u64::from(most);
+        let end = first + room;
+        let mut data = Vec::with_capacity(room as usize);
+        while let Some(Outbound::Data { address, payload, from, link, channel }) =
+            self.outbound.front_mut()
+        {
+            let next = first + data.len() as u64;
+            if *address != next || next == end {
+                break;
+            }
+            let count = from.len().min((end - next) as usize);
+            data.extend_from_slice(&payload[from.start..from.start + count]);
+            from.start += count;
+            *address += count as u64;
+            if from.start < from.end {
+                break;
+            }
+            let (link, channel) = (*link, *channel);
+            self.outbound.pop_front();
+            self.free(link, channel);
+        }
+        send(first, &data, port);
+    }
+}
+
+/// A write to host memory, within 4 KiB.
+fn send(address: u64, data: &[u8], port: &mut DevicePort<'_>) {
+    let header = Header::memory_write(port.routing_id(), BusAddress(address), data.len() as u32);
+    let skip = (address & 3) as usize;
+    port.send(header, |payload| {
+        if payload.len() > data.len() {
+            payload.fill(0);
+        }
+        payload[skip..skip + data.len()].copy_from_slice(data);
+    });
+}

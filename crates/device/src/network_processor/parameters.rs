@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a network processor and its cables are built with.
+
+use crosslane_pcie::units::Picoseconds;
+use crosslane_torus_link::end::EndParameters;
+
+use crate::parameters::{ParameterError, SECOND, power_of_two, within};
+
+/// Most slots of either window of requests: what there is room for.
+const MAX_SLOTS: u64 = 256;
+/// Most slots of the put window for each channel.
+const MAX_PUT_SLOTS: u64 = 32;
+
+/// How a network processor is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkProcessorParameters {
+    /// Tags: reads of host memory in flight, 1 to 256.
+    pub tags: u16,
+    /// Longest payload of a write to host memory that it can build, bytes, a power of two from 128
+    /// to 4096.
+    pub max_write_bytes: u32,
+    /// Longest read of host memory that it can ask for, bytes, a power of two from 128 to 4096.
+    pub max_read_bytes: u32,
+    /// A read of host memory that is not answered within this time has failed; 1 ns to 100 s.
+    pub completion_timeout: Picoseconds,
+    /// Links, 1 to 8. Link 2 x d leads up in dimension d of a torus, link 2 x d + 1 down.
+    pub links: u8,
+    /// Slots for get requests, 1 to 256.
+    pub get_slots: u16,
+    /// Slots for credits, 1 to 256.
+    pub credit_slots: u16,
+    /// Slots of the put window for each channel of each link, a power of two up to 32.
+    pub put_slots: u8,
+    /// Data of each channel of each link on their way from host memory, bytes: 512 to 64 KiB, at
+    /// least what is read at once.
+    pub staging_bytes: u32,
+    /// From a request's last byte to its first read of host memory or to the credit being in force,
+    /// up to 1 s.
+    pub request_latency: Picoseconds,
+    /// Least time from one request that is taken up to the next, up to 1 s.
+    pub request_interval: Picoseconds,
+    /// From the last byte of a datagram's data to the datagram being ready for the link, up to 1 s.
+    pub send_latency: Picoseconds,
+    /// From the link's delivery of a datagram to what is done with it, up to 1 s.
+    pub receive_latency: Picoseconds,
+    /// From a read of a register to its answer, up to 1 s.
+    pub register_latency: Picoseconds,
+}
+
+impl NetworkProcessorParameters {
+    /// Whether one can be built like this.
+    ///
+    /// # Errors
+    /// The first field that is out of its bounds.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        within("tags", self.tags.into(), 1, 256)?;
+        power_of_two("max_write_bytes", self.max_write_bytes.into(), 128, 4096)?;
+        power_of_two("max_read_bytes", self.max_read_bytes.into(), 128, 4096)?;
+        within("completion_timeout (ps)", self.completion_timeout.0, 1_000, 100 * SECOND)?;
+        within("links", self.links.into(), 1, 8)?;
+        within("get_slots", self.get_slots.into(), 1, MAX_SLOTS)?;
+        within("credit_slots", self.credit_slots.into(), 1, MAX_SLOTS)?;
+        power_of_two("put_slots", self.put_slots.into(), 1, MAX_PUT_SLOTS)?;
+        // A read takes the places of the datagrams that it begins or ends within, too.
+        let least = u64::from(self.max_read_bytes) + 256;
+        within("staging_bytes", self.staging_bytes.into(), least, 1 << 16)?;
+        within("request_latency (ps)", self.request_latency.0, 0, SECOND)?;
+        within("request_interval (ps)", self.request_interval.0, 0, SECOND)?;
+        within("send_latency (ps)", self.send_latency.0, 0, SECOND)?;
+        within("receive_latency (ps)", self.receive_latency.0, 0, SECOND)?;
+        within("register_latency (ps)", self.register_latency.0, 0, SECOND)
+    }
+}
+
+/// A cable between two network processors, with the transceivers at its ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CableParameters {
+    /// Lanes: 1, 4 or 8.
+    pub lanes: u8,
+    /// Bits per second of each lane on the wire, before 8b/10b is taken off: 2.5 or 5 x 10^9.
+    pub lane_bits_per_second: u64,
+    /// From the last symbol of a frame at one end's logic to the other end's: transceiver, cable,
+    /// transceiver. Up to 1 s.
+    pub latency: Picoseconds,
+    /// Probability that a bit arrives wrong, 0 to 0.01.
+    pub bit_error_rate: f64,
+    /// From both ends being enabled, or the lanes being there again, until datagrams are
+    /// exchanged; up to 1 s.
+    pub bring_up: Picoseconds,
+    /// The data link layer of both ends.
+    pub end: EndParameters,
+}
+
+impl CableParameters {
+    /// Whether there can be such a cable.
+    ///
+    /// # Errors
+    /// The first field that is out of its bounds.
+    pub fn check(&self) -> Result<(), ParameterError> {
+        if ![1, 4, 8].contains(&self.lanes) {
+            return Err(ParameterError::OutOfRange {
+                name: "lanes",
+                value: self.lanes.into(),
+                least: 1,
+                most: 8,
+            });
+        }
+        let rate = self.lane_bits_per_second;
+        if ![2_500_000_000, 5_000_000_000].contains(&rate) {
+            let (least, most) = (2_500_000_000, 5_000_000_000);
+            let name = "lane_bits_per_second";
+            return Err(ParameterError::OutOfRange { name, value: rate, least, most });
+        }
+        within("latency (ps)", self.latency.0, 0, SECOND)?;
+        within("bring_up (ps)", self.bring_up.0, 0, SECOND)
+    }
+
+    /// Time of a symbol on each lane, ps: 10 bits.
+    #[must_use]
+    pub const fn symbol_ps(&self) -> u64 {
+        10_000_000_000_000 / self.lane_bits_per_second
+    }
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The receive engine: datagrams that links deliver, matched to credits, into host memory; those
+//! for other nodes on their way.
+
+use std::collections::VecDeque;
+
+use crosslane_fabric::DevicePort;
+use crosslane_regs::network_notification::NetworkStatus;
+use crosslane_torus_link::frame::{Channel, Datagram, Kind, PAYLOAD_BYTES, Payload};
+
+use super::NetworkProcessor;
+use super::get::ABORT;
+use super::outbound::Outbound;
+use super::request::{Key, Party, Request, Routing};
+
+/// Channels that routed messages come by.
+const ROUTED_CHANNELS: [u8; 2] = [6, 7];
+
+/// Host memory for a message, or for a part of it.
+struct Run {
+    index: u32,
+    address: u64,
+    bytes: u32,
+}
+
+/// A credit.
+pub(super) struct Credit {
+    token: u16,
+    notify: u64,
+    runs: Vec<Run>,
+    /// Whether more runs are to come: nothing is taken before.
+    is_open: bool,
+    next_index: u32,
+    taken: Taken,
+    /// Bytes that have been taken.
+    bytes: u32,
+    is_too_long: bool,
+}
+
+/// How much of a message has been taken.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Taken {
+    datagrams: u32,
+    /// All, once the last one has come.
+    of: Option<u32>,
+}
+
+impl Taken {
+    fn is_whole(self) -> bool {
+        self.of == Some(self.datagrams)
+    }
+}
+
+/// What a datagram carries, wherever it came from.
+struct Part {
+    index: u32,
+    /// Bytes of the message, and where they begin in the payload.
+    bytes: usize,
+    lead: usize,
+    is_last: bool,
+    is_abort: bool,
+}
+
+impl Part {
+    fn of(datagram: &Datagram) -> Self {
+        let payload = &datagram.payload;
+        let index = u32::from(datagram.header.index);
+        let part = |bytes, is_last| Self { index, bytes, lead: 0, is_last, is_abort: false };
+        match datagram.header.kind {
+            Kind::Middle => part(PAYLOAD_BYTES, false),
+            Kind::Last => part(PAYLOAD_BYTES, true),
+            Kind::Short => match payload[PAYLOAD_BYTES - 1] {
+                ABORT => Self { is_abort: true, ..part(0, true) },
+                bytes => part(usize::from(bytes).min(PAYLOAD_BYTES - 1), true),
+            },
+            Kind::Routed => {
+                let routing = Routing::from_payload(payload);
+                let bytes = usize::from(routing.bytes).min(PAYLOAD_BYTES - 8);
+                let (is_last, is_abort) = (routing.is_last, routing.is_last && bytes == 0);
+                Self { index: routing.index, bytes, lead: 8, is_last, is_abort }
+            }
+        }
+    }
+}
+
+/// A datagram that waits for a credit, and the link that it came by.
+pub(super) type Waiting = VecDeque<(u8, Datagram)>;
+
+impl NetworkProcessor {
+    // --- Credits -------------------------------------------------------------------------------
+
+    /// A request of the credit window that can be.
+    pub(super) fn take_credit(&mut self, request: &Request) {
+        let run = Run { index: request.index, address: request.address, bytes: request.bytes };
+        let next_index = request.index + request.bytes.div_ceil(request.unit());
+        let key = request.key;
+        self.credit_places += 1;
+        if request.is_last {
+            self.counters.credits = self.counters.credits.wrapping_add(1);
+        }
+        let open = |credit: &&mut Credit| credit.is_open && credit.token == request.token;
+        if let Some(credit) = self.credits.get_mut(&key).filter(open) {
+            credit.notify = request.notify;
+            if request.index != credit.next_index {
+                self.counters.refused = self.counters.refused.wrapping_add(1);
+                credit.runs.push(run);
+                self.end_credit(key, NetworkStatus::Refused);
+                return;
+            }
+            credit.runs.push(run);
+            (credit.is_open, credit.next_index) = (!request.is_last, next_index);
+        } else {
+            let credit = Credit {
+                token: request.token,
+                notify: request.notify,
+                runs: vec![run],
+                is_open: !request.is_last,
+                next_index,
+                taken: Taken::default(),
+                bytes: 0,
+                is_too_long: false,
+            };
+            self.credits.insert(key, credit);
+        }
+        if request.is_last {
+            self.take_waiting(key);
+        }
+    }
+
+    /// Whether a credit of this key is there, and whether the request is one more run of it.
+    pub(super) fn credit_of(&self, request: &Request) -> Option<bool> {
+        let credit = self.credits.get(&request.key)?;
+        Some(credit.is_open && credit.token == request.token)
+    }
+
+    pub(super) fn cancel_credit(&mut self, request: &Request) {
+        let credit = self.credits.get(&request.key);
+        if credit.is_some_and(|credit| credit.token == request.token) {
+            self.end_credit(request.key, NetworkStatus::Cancelled);
+        }
+    }
+
+    /// What waits for a credit of this key goes where it says, until its message is whole.
+    fn take_waiting(&mut self, key: Key) {
+        while self.credits.contains_key(&key) {
+            let Some(waiting) = self.waiting.get_mut(&key) else { return };
+            let Some((link, datagram)) = waiting.pop_front() else { return };
+            if waiting.is_empty() {
+                self.waiting.remove(&key);
+            }
+            self.take(key, link, datagram);
+        }
+    }
+
+    /// A credit ends.
+    pub(super) fn end_credit(&mut self, key: Key, status: NetworkStatus) {
+        let Some(credit) = self.credits.remove(&key) else { return };
+        self.credit_places -= credit.runs.len() as u32;
+        let is_begun = credit.taken.datagrams > 0 && !credit.taken.is_whole();
+        if is_begun && matches!(status, NetworkStatus::Cancelled | NetworkStatus::Refused) {
+            self.remember(key, credit.taken);
+        }
+        let Credit { notify, token, bytes, .. } = credit;
+        self.outbound.push_back(Outbound::Notify { address: notify, token, status, bytes });
+    }
+
+    /// What is still to come of a message is for nobody.
+    fn remember(&mut self, key: Key, taken: Taken) {
+        let is_routed = |key: &Key| matches!(key.party, Party::Node(_));
+        let limit = usize::from(self.parameters.credit_slots);
+        if is_routed(&key) && self.remainders.keys().filter(|key| is_routed(key)).count() >= limit {
+            let oldest = self.remainders.iter().filter(|(key, _)| is_routed(key));
+            let oldest = oldest.min_by_key(|(_, (age, _))| *age).map(|(key, _)| *key);
+            oldest.map(|key| self.remainders.remove(&key));
+        }
+        self.messages_begun += 1;
+        self.remainders.insert(key, (self.messages_begun, taken));
+        // Some of it may wait already.
+        let waiting = self.waiting.remove(&key).unwrap_or_default();
+        for (link, datagram) in waiting {
+            self.match_up(key, link, datagram);
+        }
+    }
+
+    /// Ends all credits of a link, or all that there are.
+    pub(super) fn end_credits(&mut self, link: Option<u8>, status: NetworkStatus) {
+        let is_meant = |key: &&Key| match key.party {
+            Party::Neighbour { link: of, .. } => link.is_none_or(|link| link == of),
+            Party::Node(_) => link.is_none(),
+        };
+        let keys: Vec<Key> = self.credits.keys().filter(is_meant).copied().collect();
+        for key in keys {
+            self.end_credit(key, status);
+        }
+        self.remainders.retain(|key, _| !is_meant(&key));
+    }
+
+    /// Forgets the datagrams that a link has delivered.
+    pub(super) fn forget_arrived(&mut self, link: Option<u8>) {
+        let is_meant = |of: u8| link.is_none_or(|link| link == of);
+        self.arrived.retain(|(_, of, _)| !is_meant(*of));
+        for waiting in self.waiting.values_mut() {
+            waiting.retain(|(of, _)| !is_meant(*of));
+        }
+        self.waiting.retain(|_, waiting| !waiting.is_empty());
+        for channel in &mut self.channels {
+            channel.through.retain(|(of, _)| !is_meant(*of));
+        }
+    }
+
+    // --- Datagrams -----------------------------------------------------------------------------
+
+    /// Works on the datagrams whose time has come.
+    pub(super) fn place(&mut self, port: &mut DevicePort<'_>) -> bool {
+        let now_ps = port.now_ps();
+        let mut goes_on = false;
+        while self.arrived.front().is_some_and(|(ready_ps, ..)| *ready_ps <= now_ps) {
+            let Some((_, link, datagram)) = self.arrived.pop_front() else { break };
+            goes_on = true;
+            let channel = datagram.header.channel;
+            if datagram.header.kind == Kind::Routed {
+                self.route(link, datagram);
+                continue;
+            }
+            let party = Party::Neighbour { link, channel: channel.number() };
+            let key = Key { party, tag: datagram.header.tag };
+            self.match_up(key, link, datagram);
+        }
+        if let Some((ready_ps, ..)) = self.arrived.front() {
+            self.wake_at(*ready_ps, port);
+        }
+        goes_on
+    }
+
+    fn route(&mut self, link: u8, datagram: Datagram) {
+        let routing = Routing::from_payload(&datagram.payload);
+        let channel = datagram.header.channel;
+        let has_come = ROUTED_CHANNELS.contains(&channel.number());
+        let torus = self.torus.as_ref().filter(|_| has_come);
+        let own_node = self.own_node();
+        if torus.is_some() && routing.destination == own_node {
+            let key = Key { party: Party::Node(routing.source), tag: datagram.header.tag };
+            self.match_up(key, link, datagram);
+            return;
+        }
+        let hop =
+            torus.and_then(|torus| torus.next_hop(own_node.into(), routing.destination.into()));
+        let hop = hop.filter(|hop| hop.link != link);
+        let takes = |hop: &super::routing::Hop| {
+            self.links.get(usize::from(hop.link)).is_some_and(super::link::Link::takes_datagrams)
+        };
+        let Some(hop) = hop.filter(takes) else {
+            self.counters.misrouted = self.counters.misrouted.wrapping_add(1);
+            self.free(link, channel);
+            return;
+        };
+        let out = usize::from(hop.link) * 8 + usize::from(hop.channel);
+        self.channels[out].through.push_back((link, datagram));
+        self.sendable(out);
+    }
+
+    /// A datagram for this node's host: it is taken by a credit, dropped, or waits.
+    fn match_up(&mut self, key: Key, link: u8, datagram: Datagram) {
+        if let Some((_, taken)) = self.remainders.get_mut(&key) {
+            let part = Part::of(&datagram);
+            taken.datagrams += 1;
+            if part.is_last {
+                taken.of = Some(part.index + 1);
+            }
+            if part.is_abort || taken.is_whole() {
+                self.remainders.remove(&key);
+            }
+            self.free(link, datagram.header.channel);
+            return;
+        }
+        let has_waiting = self.waiting.contains_key(&key);
+        let is_in_force = self.credits.get(&key).is_some_and(|credit| !credit.is_open);
+        match is_in_force && !has_waiting {
+            true => self.take(key, link, datagram),
+            false => self.waiting.entry(key).or_default().push_back((link, datagram)),
+        }
+    }
+
+    /// A datagram goes where its credit says.
+    fn take(&mut self, key: Key, link: u8, datagram: Datagram) {
+        let Some(credit) = self.credits.get_mut(&key) else { return };
+        let part = Part::of(&datagram);
+        let channel = datagram.header.channel;
+        if part.is_abort {
+            self.free(link, channel);
+            self.end_credit(key, NetworkStatus::FarEnd);
+            return;
+        }
+        credit.taken.datagrams += 1;
+        if part.is_last {
+            credit.taken.of = Some(part.index + 1);
+        }
+        let unit = key.party.unit();
+        let run = credit.runs.iter().rev().find(|run| run.index <= part.index);
+        let place = run.and_then(|run| {
+            let offset = (part.index - run.index) * unit;
+            let room = run.bytes.checked_sub(offset)?;
+            Some((run.address + u64::from(offset), part.bytes.min(room as usize)))
+        });
+        let (address, bytes) = place.unwrap_or((0, 0));
+        credit.is_too_long |= bytes < part.bytes;
+        credit.bytes += bytes as u32;
+        let is_whole = credit.taken.is_whole();
+        let status = match credit.is_too_long {
+            true => NetworkStatus::TooLong,
+            false => NetworkStatus::Done,
+        };
+        match bytes {
+            0 => self.free(link, channel),
+            _ => {
+                let payload = Payload::clone(&datagram.payload);
+                let from = part.lead..part.lead + bytes;
+                let data = Outbound::Data { address, payload, from, link, channel };
+                self.outbound.push_back(data);
+            }
+        }
+        if is_whole {
+            self.end_credit(key, status);
+        }
+    }
+
+    /// A place of a receive buffer is free.
+    pub(super) fn free(&mut self, link: u8, channel: Channel) {
+        if let Some(cable) = self.cable(link) {
+            cable.end.free(channel);
+        }
+        self.work_on(link);
+    }
+
+    /// Datagrams that wait for credits.
+    pub(super) fn waiting_count(&self) -> u32 {
+        self.waiting.values().map(|waiting| waiting.len() as u32).sum()
+    }
+}

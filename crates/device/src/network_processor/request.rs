@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the host stores into the windows: requests and puts, put together from stores that come in
+//! any order and of any width.
+
+use crosslane_regs::{network_request as layout, put_control};
+use crosslane_torus_link::frame::{Kind, PAYLOAD_BYTES, Payload};
+
+/// From one slot of a window of requests to the next, bytes: a line that stores are combined in.
+const REQUEST_STRIDE: u64 = 64;
+/// From one slot of the put window to the next, bytes.
+pub(super) const PUT_STRIDE: u64 = 256;
+/// Where the credits' slots begin in BAR 2, bytes. Those of gets are before.
+const CREDITS_BASE: u64 = 0x4000;
+/// Bytes of BAR 2 that the windows take.
+pub const REQUEST_WINDOW_BYTES: u64 = 0x8000;
+/// Longest run of a request, bytes.
+const MAX_RUN_BYTES: u32 = 1 << 20;
+/// Bytes of a request.
+const REQUEST_BYTES: usize = layout::BYTES as usize;
+/// Bytes of a put's control word.
+const CONTROL_BYTES: usize = put_control::BYTES as usize;
+/// Bytes of a slot of the put window that can be stored.
+const PUT_BYTES: usize = CONTROL_BYTES + PAYLOAD_BYTES;
+
+/// Which window a request came by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Window {
+    Get,
+    Credit,
+}
+
+/// Whom a message goes to, or comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Party {
+    /// The other end of a link, by one of its channels.
+    Neighbour { link: u8, channel: u8 },
+    /// A node of the torus, by its number.
+    Node(u16),
+}
+
+/// What tells messages of one end apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Key {
+    pub party: Party,
+    pub tag: u8,
+}
+
+/// A run of host memory of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub window: Window,
+    pub key: Key,
+    pub is_cancel: bool,
+    pub is_last: bool,
+    /// Place in the message, in payloads.
+    pub index: u32,
+    pub bytes: u32,
+    pub address: u64,
+    pub notify: u64,
+    pub token: u16,
+}
+
+impl Request {
+    /// From a slot.
+    fn from_bytes(window: Window, bytes: &[u8; REQUEST_BYTES]) -> Self {
+        let word = |at: u32| {
+            let at = at as usize;
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
+        let long = |low: u32, high: u32| u64::from(word(high)) << 32 | u64::from(word(low));
+        let (what, party) = (word(layout::WHAT), word(layout::PARTY));
+        let party_of = match layout::what::ROUTED.get(what) {
+            0 => Party::Neighbour {
+                link: layout::what::LINK.get(what) as u8,
+                channel: layout::what::CHANNEL.get(what) as u8,
+            },
+            _ => Party::Node(layout::party::NODE.get(party) as u16),
+        };
+        Self {
+            window,
+            key: Key { party: party_of, tag: layout::what::TAG.get(what) as u8 },
+            is_cancel: layout::what::CANCEL.get(what) != 0,
+            is_last: layout::what::LAST.get(what) != 0,
+            index: layout::what::INDEX.get(what),
+            bytes: layout::length::BYTES.get(word(layout::LENGTH)),
+            address: long(layout::BUFFER_LOW, layout::BUFFER_HIGH),
+            notify: long(layout::NOTIFY_LOW, layout::NOTIFY_HIGH),
+            token: layout::party::TOKEN.get(party) as u16,
+        }
+    }
+
+    /// Bytes of the message in each of its datagrams.
+    pub fn unit(&self) -> u32 {
+        self.key.party.unit()
+    }
+
+    /// Whether there can be such a run.
+    pub fn is_possible(&self) -> bool {
+        let end = self.address.checked_add(self.bytes.into());
+        let is_whole = self.is_last || (self.bytes > 0 && self.bytes.is_multiple_of(self.unit()));
+        let payloads = self.index + self.bytes.div_ceil(self.unit());
+        is_whole && self.bytes <= MAX_RUN_BYTES && end.is_some() && payloads <= MAX_PAYLOADS
+    }
+}
+
+/// Most payloads of a message: places of 13 bits.
+const MAX_PAYLOADS: u32 = 1 << 13;
+
+impl Party {
+    /// Bytes of a message in each of its datagrams.
+    pub const fn unit(self) -> u32 {
+        PAYLOAD_BYTES as u32 - self.lead() as u32
+    }
+
+    /// Bytes before them in the payload.
+    pub const fn lead(self) -> usize {
+        match self {
+            Self::Neighbour { .. } => 0,
+            Self::Node(_) => ROUTING_BYTES as usize,
+        }
+    }
+}
+
+/// Bytes of the word before a routed payload.
+const ROUTING_BYTES: u32 = 8;
+
+/// The word before a routed payload (`docs/network-processor.md`, *Get engine*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Routing {
+    pub destination: u16,
+    pub source: u16,
+    /// Place in the message, in payloads.
+    pub index: u32,
+    /// Bytes that count; an abort has none, and is the last.
+    pub bytes: u8,
+    pub is_last: bool,
+}
+
+impl Routing {
+    pub fn to_bytes(self) -> [u8; ROUTING_BYTES as usize] {
+        let low = u32::from(self.source) << 16 | u32::from(self.destination);
+        let last = u32::from(self.is_last) << 31;
+        let high = last | u32::from(self.bytes & 0x7f) << 24 | self.index & 0xff_ffff;
+        (u64::from(high) << 32 | u64::from(low)).to_le_bytes()
+    }
+
+    pub fn from_payload(payload: &[u8; PAYLOAD_BYTES]) -> Self {
+        let word = |at: usize| {
+            u32::from_le_bytes([payload[at], payload[at + 1], payload[at + 2], payload[at + 3]])
+        };
+        let (low, high) = (word(0), word(4));
+        Self {
+            destination: low as u16,
+            source: (low >> 16) as u16,
+            index: high & 0xff_ffff,
+            bytes: (high >> 24) as u8 & 0x7f,
+            is_last: high >> 31 != 0,
+        }
+    }
+}
+
+/// A slot of a window: what has been stored into it, and which bytes of it.
+#[derive(Clone, Debug)]
+struct Slot<const BYTES: usize> {
+    bytes: [u8; BYTES],
+    there: [bool; BYTES],
+}
+
+impl<const BYTES: usize> Slot<BYTES> {
+    const fn new() -> Self {
+        Self { bytes: [0; BYTES], there: [false; BYTES] }
+    }
+
+    fn store(&mut self, at: usize, data: &[u8]) {
+        for (offset, byte) in (at..BYTES).zip(data) {
+            self.bytes[offset] = *byte;
+            self.there[offset] = true;
+        }
+    }
+
+    fn has(&self, bytes: usize) -> bool {
+        self.there[..bytes].iter().all(|there| *there)
+    }
+}
+
+/// The windows of gets and credits.
+pub(super) struct RequestWindows {
+    gets: Vec<Slot<REQUEST_BYTES>>,
+    credits: Vec<Slot<REQUEST_BYTES>>,
+}
+
+impl RequestWindows {
+    pub fn new(get_slots: u16, credit_slots: u16) -> Self {
+        let slots = |count: u16| vec![Slot::new(); count.into()];
+        Self { gets: slots(get_slots), credits: slots(credit_slots) }
+    }
+
+    /// Takes a store. The request that is whole with it; `None` within `Some` for bytes that belong
+    /// to no slot.
+    pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<Request>)) {
+        let mut at = offset;
+        let mut left = data;
+        while !left.is_empty() {
+            let within = at % REQUEST_STRIDE;
+            let count = left.len().min((REQUEST_STRIDE - within) as usize);
+            let (part, rest) = left.split_at(count);
+            let (window, slots, base) = match at < CREDITS_BASE {
+                true => (Window::Get, &mut self.gets, 0),
+                false => (Window::Credit, &mut self.credits, CREDITS_BASE),
+            };
+            match slots.get_mut(((at - base) / REQUEST_STRIDE) as usize) {
+                Some(slot) if within < REQUEST_BYTES as u64 => {
+                    slot.store(within as usize, part);
+                    if slot.has(REQUEST_BYTES) {
+                        found(Some(Request::from_bytes(window, &slot.bytes)));
+                        *slot = Slot::new();
+                    }
+                }
+                _ => found(None),
+            }
+            (at, left) = (at + count as u64, rest);
+        }
+    }
+
+    pub fn reset(&mut self) {
+        for slot in self.gets.iter_mut().chain(&mut self.credits) {
+            *slot = Slot::new();
+        }
+    }
+}
+
+/// A datagram that the host has put.
+pub(super) struct Put {
+    pub kind: Kind,
+    pub tag: u8,
+    pub index: u16,
+    pub payload: Payload,
+}
+
+/// The put window.
+pub(super) struct PutWindow {
+    /// Of each channel of each link; made when they are stored into first.
+    slots: Vec<Option<Box<Slot<PUT_BYTES>>>>,
+}
+
+impl PutWindow {
+    pub fn new(links: u8, slots: u8) -> Self {
+        let count = usize::from(links) * 8 * usize::from(slots);
+        Self { slots: std::iter::repeat_with(|| None).take(count).collect() }
+    }
+
+    /// Takes a store: for each datagram that is whole with it the number of its slot, `None` for
+    /// one that cannot be.
+    pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<(usize, Put)>)) {
+        let mut at = offset;
+        let mut left = data;
+        while !left.is_empty() {
+            let within = at % PUT_STRIDE;
+            let count = left.len().min((PUT_STRIDE - within) as usize);
+            let (part, rest) = left.split_at(count);
+            let number = (at / PUT_STRIDE) as usize;
+            match self.slots.get_mut(number) {
+                Some(place) if within < PUT_BYTES as u64 => {
+                    let slot = place.get_or_insert_with(|| Box::new(Slot::new()));
+                    slot.store(within as usize, part);
+                    match put_of(slot) {
+                        Whole::Not => {}
+                        Whole::Wrong => {
+                            *place = None;
+                            found(None);
+                        }
+                        Whole::Put(put) => {
+                            *place = None;
+                            found(Some((number, put)));
+                        }
+                    }
+                }
+                _ => found(None),
+            }
+            (at, left) = (at + count as u64, rest);
+        }
+    }
+
+    pub fn reset(&mut self) {
+        self.slots.fill_with(|| None);
+    }
+}
+
+enum Whole {
+    Not,
+    Wrong,
+    Put(Put),
+}
+
+/// The datagram of a slot, if all of it is there.
+fn put_of(slot: &Slot<PUT_BYTES>) -> Whole {
+    if !slot.has(CONTROL_BYTES) {
+        return Whole::Not;
+    }
+    let word = |at: u32| {
+        let at = at as usize;
+        u32::from_le_bytes([
+            slot.bytes[at],
+            slot.bytes[at + 1],
+            slot.bytes[at + 2],
+            slot.bytes[at + 3],
+        ])
+    };
+    let (what, length) = (word(put_control::WHAT), word(put_control::LENGTH));
+    let bytes = put_control::length::BYTES.get(length) as usize;
+    let is_last = put_control::what::LAST.get(what) != 0;
+    let is_whole = bytes == PAYLOAD_BYTES || (is_last && (1..PAYLOAD_BYTES).contains(&bytes));
+    if put_control::what::VALID.get(what) == 0 || !is_whole {
+        return Whole::Wrong;
+    }
+    if !slot.has(CONTROL_BYTES + bytes) {
+        return Whole::Not;
+    }
+    let mut payload = [0; PAYLOAD_BYTES];
+    payload[..bytes].copy_from_slice(&slot.bytes[CONTROL_BYTES..CONTROL_BYTES + bytes]);
+    let kind = match (is_last, bytes) {
+        (false, _) => Kind::Middle,
+        (true, PAYLOAD_BYTES) => Kind::Last,
+        (true, _) => {
+            payload[PAYLOAD_BYTES - 1] = bytes as u8;
+            Kind::Short
+        }
+    };
+    Whole::Put(Put {
+        kind,
+        tag: put_control::what::TAG.get(what) as u8,
+        index: put_control::what::INDEX.get(what) as u16,
+        payload: Payload::new(payload),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request_bytes() -> [u8; REQUEST_BYTES] {
+        let mut bytes = [0; REQUEST_BYTES];
+        let what = layout::what::LINK.put(2)
+            | layout::what::CHANNEL.put(5)
+            | layout::what::TAG.put(33)
+            | layout::what::LAST.put(1)
+            | layout::what::INDEX.put(7);
+        let words = [what, 300, 0x1000, 1, 0x2008, 2, 0xbeef, 0];
+        for (place, word) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *place = word.to_le_bytes();
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_request_is_whole_with_its_last_byte_wherever_that_is() {
+        let bytes = request_bytes();
+        let expected = Request {
+            window: Window::Credit,
+            key: Key { party: Party::Neighbour { link: 2, channel: 5 }, tag: 33 },
+            is_cancel: false,
+            is_last: true,
+            index: 7,
+            bytes: 300,
+            address: 0x1_0000_1000,
+            notify: 0x2_0000_2008,
+            token: 0xbeef,
+        };
+        for order in [[0_usize, 8, 16, 24], [24, 0, 16, 8], [8, 16, 24, 0]] {
+            let mut windows = RequestWindows::new(4, 4);
+            let mut found = Vec::new();
+            for (number, at) in order.into_iter().enumerate() {
+                let place = CREDITS_BASE + 3 * REQUEST_STRIDE + at as u64;
+                windows.store(place, &bytes[at..at + 8], |request| found.push(request));
+                assert_eq!(found.len(), usize::from(number == 3));
+            }
+            assert_eq!(found, [Some(expected)]);
+            // The slot is free for the next one.
+            windows.store(CREDITS_BASE + 3 * REQUEST_STRIDE, &bytes, |request| found.push(request));
+            assert_eq!(found.len(), 2);
+        }
+        assert!(expected.is_possible());
+        assert!(!Request { is_last: false, ..expected }.is_possible());
+        assert!(Request { is_last: false, bytes: 256, ..expected }.is_possible());
+        assert!(!Request { index: MAX_PAYLOADS - 2, ..expected }.is_possible());
+        assert!(!Request { address: u64::MAX - 10, ..expected }.is_possible());
+    }
+
+    #[test]
+    fn bytes_beside_the_slots_are_nobodys() {
+        let mut windows = RequestWindows::new(4, 4);
+        let mut found = Vec::new();
+        for offset in [32, 4 * REQUEST_STRIDE, CREDITS_BASE - 8, REQUEST_WINDOW_BYTES - 8] {
+            windows.store(offset, &[1; 8], |request| found.push(request));
+        }
+        assert_eq!(found, [None; 4]);
+    }
+
+    #[test]
+    fn a_put_is_whole_with_as_many_bytes_as_it_says() {
+        let what = put_control::what::TAG.put(9)
+            | put_control::what::LAST.put(1)
+            | put_control::what::VALID.put(1)
+            | put_control::what::INDEX.put(2);
+        let mut bytes = [0xaa; PUT_BYTES];
+        bytes[..4].copy_from_slice(&what.to_le_bytes());
+        bytes[4..8].copy_from_slice(&20_u32.to_le_bytes());
+        let mut window = PutWindow::new(1, 2);
+        let mut found = Vec::new();
+        let slot = PUT_STRIDE * 3;
+        window.store(slot + 16, &bytes[16..64], |put| found.push(put));
+        window.store(slot, &bytes[..8], |put| found.push(put));
+        assert!(found.is_empty());
+        window.store(slot + 8, &bytes[8..16], |put| found.push(put));
+        let (number, put) = found.pop().unwrap().unwrap();
+        assert_eq!((number, put.tag, put.index, put.kind), (3, 9, 2, Kind::Short));
+        assert_eq!(put.payload[..20], [0xaa; 20]);
+        assert_eq!((put.payload[20], put.payload[127]), (0, 20));
+        // One that is not the last has to be full, and a slot has to be there.
+        let what = put_control::what::VALID.put(1);
+        bytes[..4].copy_from_slice(&what.to_le_bytes());
+        window.store(slot, &bytes[..8], |put| found.push(put));
+        window.store(PUT_STRIDE * 16, &bytes[..8], |put| found.push(put));
+        assert!(found.iter().all(Option::is_none) && found.len() == 2);
+    }
+}
