@@ -102,6 +102,8 @@ pub(super) struct SendChannel {
     pieces: VecDeque<Piece>,
     /// Number of the first of them.
     base: u64,
+    /// Ends of messages that were not sent whole: what was sent of them has gone.
+    aborts: VecDeque<(u8, Kind, Payload)>,
     pub puts: VecDeque<Put>,
     /// Put datagrams that have left the window.
     pub put_count: u32,
@@ -118,11 +120,12 @@ impl SendChannel {
     pub fn forget(&mut self) {
         self.base += self.pieces.len() as u64;
         self.pieces.clear();
+        self.aborts.clear();
         self.puts.clear();
     }
 
     pub fn waiting(&self) -> usize {
-        self.pieces.len() + self.puts.len() + self.through.len()
+        self.aborts.len() + self.pieces.len() + self.puts.len() + self.through.len()
     }
 }
 
@@ -143,6 +146,7 @@ enum Next {
 /// Where a datagram for a link came from.
 enum Source {
     Get { key: Key, number: u64 },
+    Abort,
     Put,
     Through { link: u8, channel: crosslane_torus_link::frame::Channel },
 }
@@ -165,12 +169,13 @@ impl NetworkProcessor {
             first: 0,
         };
         let next_index = request.index + request.bytes.div_ceil(request.unit());
+        self.get_places += 1;
         if let Some(sending) = self.sending.get_mut(&key).filter(is_open) {
             sending.places += 1;
             sending.notify = request.notify;
             if request.index != sending.next_index {
                 let number = sending.number;
-                self.counters.refused = self.counters.refused.wrapping_add(1);
+                self.counters.refuse();
                 self.end_get(key, number, NetworkStatus::Refused);
                 return;
             }
@@ -198,7 +203,6 @@ impl NetworkProcessor {
             self.sending.insert(key, sending);
             self.channels[out].messages.push_back((key, number));
         }
-        self.get_places += 1;
         if request.is_last {
             self.counters.gets = self.counters.gets.wrapping_add(1);
         }
@@ -279,16 +283,7 @@ impl NetworkProcessor {
         self.get_places -= u32::from(sending.places);
         if status != NetworkStatus::Done && sending.is_begun {
             let (kind, payload) = abort(key.party, self.own_node());
-            self.channels[sending.out].pieces.push_back(Piece {
-                key,
-                number: sending.number,
-                kind,
-                index: 0,
-                payload,
-                missing: 0,
-                ready_ps: 0,
-                is_void: false,
-            });
+            self.channels[sending.out].aborts.push_back((key.tag, kind, payload));
             self.sendable(sending.out);
         }
         let Sending { notify, token, bytes, .. } = sending;
@@ -552,6 +547,7 @@ impl NetworkProcessor {
                     }
                     self.line_up(out);
                 }
+                Source::Abort => {}
                 Source::Put => {
                     let channel = &mut self.channels[out];
                     channel.put_count = channel.put_count.wrapping_add(1);
@@ -583,6 +579,9 @@ impl NetworkProcessor {
     fn next_of(&mut self, out: usize, now_ps: u64) -> Next {
         self.drop_void(out);
         let channel = &mut self.channels[out];
+        if let Some((tag, kind, payload)) = channel.aborts.pop_front() {
+            return Next::Datagram { kind, tag, index: 0, payload, from: Source::Abort };
+        }
         let head = channel.pieces.front().filter(|piece| piece.missing == 0);
         let ready_ps = head.map(|piece| piece.ready_ps);
         let is_ready = ready_ps.is_some_and(|ready_ps| ready_ps <= now_ps);

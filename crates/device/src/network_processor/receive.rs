@@ -102,7 +102,7 @@ impl NetworkProcessor {
         if let Some(credit) = self.credits.get_mut(&key).filter(open) {
             credit.notify = request.notify;
             if request.index != credit.next_index {
-                self.counters.refused = self.counters.refused.wrapping_add(1);
+                self.counters.refuse();
                 credit.runs.push(run);
                 self.end_credit(key, NetworkStatus::Refused);
                 return;

@@ -368,10 +368,15 @@ impl Stand {
     /// Runs until a request has ended: how, and when that could be seen.
     pub fn wait(&mut self, asked: &Asked) -> (NetworkStatus, u32, Picoseconds) {
         let root = self.ends[asked.end].root;
+        let limit = self.fabric.now() + ns(100_000_000);
+        // Time-outs come only while somebody waits.
+        self.fabric.host_timer(limit, 8);
         loop {
             if let Some((status, bytes)) = self.ended(asked) {
+                self.fabric.cancel_host_timer(8);
                 return (status, bytes, self.fabric.now());
             }
+            assert!(self.fabric.now() < limit, "it does not end: {asked:?}");
             self.fabric.host_watch(root, asked.notify..asked.notify + 4, 9);
             self.step();
         }
