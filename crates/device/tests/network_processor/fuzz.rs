@@ -45,7 +45,7 @@ fn run(seed: u8, steps: &[Step]) {
     parameters.tags = u16::from(seed % 7) + 1;
     let mut cable = cable();
     cable.end.channel_datagrams = u16::from(seed % 5) + 1;
-    cable.bit_error_rate = if seed % 3 == 0 { 1e-4 } else { 0.0 };
+    cable.bit_error_rate = if seed.is_multiple_of(3) { 1e-4 } else { 0.0 };
     let mut stand = Stand::of(&[2], &settings(), parameters, cable);
     stand.fabric.set_shuffle(seed % 2 == 1);
     stand.bring_up();
