@@ -3,6 +3,7 @@
 //! board through VFIO and a model in simulated time.
 //!
 //! Read first: [`Device`], [`Channel`], [`Transfer`]; `docs/engine.md` says what the engine does.
+//! The network processor, another device, is in [`network_processor`].
 //!
 //! Create once, post many: open a device, register buffers, open channels; then post batches of
 //! transfers (one doorbell each) and wait for them, or poll.
@@ -58,6 +59,7 @@ mod connection;
 mod device;
 mod error;
 mod memory_card;
+pub mod network_processor;
 mod peer;
 mod plan;
 mod ports;

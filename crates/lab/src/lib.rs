@@ -20,7 +20,6 @@ pub mod executor;
 pub mod file;
 mod lab;
 mod shipped;
-mod tori;
 mod wiring;
 
 pub use engines::EngineKind;

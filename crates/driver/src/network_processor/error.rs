@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a message failed.
+
+use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::network_notification::NetworkStatus;
+use crosslane_regs::network_processor::LinkState;
+use thiserror::Error;
+
+use crate::error::DriverError;
+
+/// Why a message failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NetworkFault {
+    /// It was never posted: the request was refused.
+    Refused(Box<DriverError>),
+    /// The network processor refused the request, or found its key in use.
+    RefusedThere,
+    /// Host memory did not answer a read of the network processor, or refused it.
+    HostMemory,
+    /// The message that came is longer than the room for it; what fits is there.
+    TooLong,
+    /// The link is not enabled, or its training has failed.
+    LinkDown,
+    /// It was cancelled.
+    Cancelled,
+    /// The sender gave up in the middle of the message.
+    FarEnd,
+    /// The network processor was reset.
+    Reset,
+    /// The deadline passed; the request was taken back.
+    Deadline {
+        /// The deadline.
+        deadline: Picoseconds,
+    },
+    /// The deadline passed, and the network processor does not say that it has taken the request
+    /// back. The memory is kept until a reset.
+    NoNotification {
+        /// The deadline.
+        deadline: Picoseconds,
+    },
+    /// A link did not come up.
+    NotUp {
+        /// What it was at last.
+        state: LinkState,
+    },
+    /// The device does not answer.
+    NoAnswer(Box<DriverError>),
+    /// A status that its register map does not have.
+    UnknownStatus {
+        /// The status.
+        status: u32,
+    },
+}
+
+impl NetworkFault {
+    /// The fault that a notification's status stands for; none for a message that is done.
+    pub(super) fn from_status(status: u32) -> Option<Self> {
+        Some(match NetworkStatus::from_bits(status) {
+            Some(NetworkStatus::Done) => return None,
+            Some(NetworkStatus::Refused | NetworkStatus::Taken) => Self::RefusedThere,
+            Some(NetworkStatus::HostMemory) => Self::HostMemory,
+            Some(NetworkStatus::TooLong) => Self::TooLong,
+            Some(NetworkStatus::LinkDown) => Self::LinkDown,
+            Some(NetworkStatus::Cancelled) => Self::Cancelled,
+            Some(NetworkStatus::FarEnd) => Self::FarEnd,
+            Some(NetworkStatus::Reset) => Self::Reset,
+            Some(NetworkStatus::None) | None => Self::UnknownStatus { status },
+        })
+    }
+
+    fn words(&self) -> String {
+        match self {
+            Self::Refused(error) => error.to_string(),
+            Self::RefusedThere => "the network processor refused the request".to_owned(),
+            Self::HostMemory => "host memory did not answer a read, or refused it".to_owned(),
+            Self::TooLong => "the message is longer than the room for it".to_owned(),
+            Self::LinkDown => "the link is not enabled, or its training has failed".to_owned(),
+            Self::Cancelled => "cancelled".to_owned(),
+            Self::FarEnd => "the sender gave up in the middle".to_owned(),
+            Self::Reset => "the network processor was reset".to_owned(),
+            Self::Deadline { deadline } => format!("not ended at the deadline, {deadline}"),
+            Self::NoNotification { deadline } => format!(
+                "not ended at the deadline, {deadline}, and not taken back: its memory is kept \
+                 until a reset"
+            ),
+            Self::NotUp { state } => format!("it is not up but {}", state_words(*state)),
+            Self::NoAnswer(error) => format!("the network processor does not answer ({error})"),
+            Self::UnknownStatus { status } => {
+                format!("a notification has status {status}, which means nothing")
+            }
+        }
+    }
+}
+
+const fn state_words(state: LinkState) -> &'static str {
+    match state {
+        LinkState::Absent => "absent: not enabled, or nothing is connected",
+        LinkState::Training => "training",
+        LinkState::Up => "up",
+        LinkState::Failed => "failed: training has failed, or the other end does not fit",
+    }
+}
+
+/// A message that failed, or a link that did not come up.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}", sentence(self))]
+pub struct NetworkError {
+    /// What it is about: the device and what tells the message apart.
+    pub place: String,
+    /// Why.
+    pub fault: NetworkFault,
+    /// Bytes that were moved: read from host memory, or written to it.
+    pub moved_bytes: u64,
+    /// Bytes of the message, or of the room for it.
+    pub total_bytes: u64,
+}
+
+/// `fpga0 link 1 channel 0 tag 3: cancelled: 512 of 4096 B were moved`.
+fn sentence(error: &NetworkError) -> String {
+    let NetworkError { place, fault, moved_bytes, total_bytes } = error;
+    match fault {
+        NetworkFault::Refused(refused) => refused.to_string(),
+        NetworkFault::NotUp { .. } => format!("{place}: {}", fault.words()),
+        _ => format!("{place}: {}: {moved_bytes} of {total_bytes} B were moved", fault.words()),
+    }
+}
+
+impl NetworkError {
+    /// A request that was refused before anything was written.
+    pub(super) fn refused(error: DriverError) -> Self {
+        let place = match &error {
+            DriverError::Bus { device, .. } => device.clone(),
+            DriverError::Refused { place, .. } => place.clone(),
+            DriverError::Plan(_) => String::new(),
+        };
+        let fault = NetworkFault::Refused(Box::new(error));
+        Self { place, fault, moved_bytes: 0, total_bytes: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_say_what_where_and_how_much() {
+        let error = |fault| NetworkError {
+            place: "fpga0 link 1 channel 0 tag 3".to_owned(),
+            fault,
+            moved_bytes: 512,
+            total_bytes: 4096,
+        };
+        assert_eq!(
+            error(NetworkFault::TooLong).to_string(),
+            "fpga0 link 1 channel 0 tag 3: the message is longer than the room for it: 512 of \
+             4096 B were moved"
+        );
+        let deadline = Picoseconds::from_ns(2_000);
+        assert_eq!(
+            error(NetworkFault::Deadline { deadline }).to_string(),
+            "fpga0 link 1 channel 0 tag 3: not ended at the deadline, 2 us: 512 of 4096 B were \
+             moved"
+        );
+        let refused = DriverError::Refused { place: "fpga0".to_owned(), problem: "no".to_owned() };
+        assert_eq!(NetworkError::refused(refused).to_string(), "fpga0: no");
+    }
+
+    #[test]
+    fn every_status_of_the_register_map_but_none_and_done_is_a_fault() {
+        for status in 0..=255 {
+            let known = NetworkStatus::from_bits(status);
+            let fault = NetworkFault::from_status(status);
+            assert_eq!(fault.is_none(), known == Some(NetworkStatus::Done), "{status}");
+            let is_unknown = fault == Some(NetworkFault::UnknownStatus { status });
+            assert_eq!(is_unknown, known.is_none_or(|it| it == NetworkStatus::None), "{status}");
+        }
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links of a network processor, and its place in a torus.
+
+use crosslane_host::Bus;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::network_processor as map;
+use crosslane_regs::network_processor::torus_dimension::extent;
+use crosslane_regs::network_processor::torus_link::{self, control, status};
+use crosslane_regs::network_processor::{LinkMode, LinkState};
+
+use super::error::{NetworkError, NetworkFault};
+use super::{FIRST_LOOK, LONGEST_LOOK, NetworkProcessor};
+use crate::buffer::lock;
+use crate::error::DriverError;
+
+/// Most nodes of a torus: their numbers have 16 bits.
+const MAX_NODES: u32 = 1 << 16;
+
+/// A dimension of a torus, and where the node is in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TorusDimension {
+    /// Nodes.
+    pub size: u16,
+    /// The node's coordinate, less than `size`.
+    pub position: u16,
+    /// No link joins its ends.
+    pub is_open: bool,
+}
+
+/// Where a node is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TorusPlace {
+    /// Its number.
+    pub own: u16,
+    /// Nodes of the torus.
+    pub nodes: u32,
+}
+
+/// Counters of a link since the device's reset; they run on through 2^32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkCounters {
+    /// Datagrams sent for the first time.
+    pub sent: u32,
+    /// Datagrams delivered, in order.
+    pub delivered: u32,
+    /// Datagrams sent again.
+    pub repeated: u32,
+    /// Frames that came damaged.
+    pub damaged: u32,
+    /// NACK commands sent.
+    pub nacks: u32,
+    /// RESTART commands sent.
+    pub restarts: u32,
+    /// Times that the oldest datagram was not acknowledged in time.
+    pub timeouts: u32,
+    /// Times that the link has come up.
+    pub trainings: u32,
+    /// Datagrams of the generator that the checker found right.
+    pub checked: u32,
+    /// Datagrams that the checker found wrong.
+    pub wrong: u32,
+}
+
+impl<B: Bus> NetworkProcessor<B> {
+    fn link_register(&self, link: u8, register: u32) -> Result<u32, DriverError> {
+        let have = self.shared.sizes.links;
+        if link >= have {
+            let problem = format!("there is no link {link}: it has {have}, from 0 on");
+            return Err(self.shared.access.refused(problem));
+        }
+        Ok(map::LINKS.at(link.into()) + register)
+    }
+
+    /// Changes fields of a link's control register.
+    async fn change(&self, link: u8, mask: u32, value: u32) -> Result<(), DriverError> {
+        let register = self.link_register(link, torus_link::CONTROL)?;
+        let held = self.read_raw(register).await?;
+        self.write_raw(register, held & !mask | value).await
+    }
+
+    /// Enables a link: it trains. Requests for it wait until it is up.
+    ///
+    /// # Errors
+    /// No such link, or no answer.
+    pub async fn enable_link(&self, link: u8) -> Result<(), DriverError> {
+        self.change(link, control::ENABLE.mask(), control::ENABLE.mask()).await
+    }
+
+    /// Takes a link down: both ends forget what they have of it, and its messages end with
+    /// [`NetworkFault::LinkDown`]. The other end is to be disabled as well before it is enabled
+    /// again.
+    ///
+    /// # Errors
+    /// No such link, or no answer.
+    pub async fn disable_link(&self, link: u8) -> Result<(), DriverError> {
+        self.change(link, control::ENABLE.mask(), 0).await
+    }
+
+    /// Says where a link's datagrams go.
+    ///
+    /// # Errors
+    /// No such link, or no answer.
+    pub async fn set_link_mode(&self, link: u8, mode: LinkMode) -> Result<(), DriverError> {
+        self.change(link, control::MODE.mask(), control::MODE.put(mode.bits())).await
+    }
+
+    /// Has a link train anew; nothing is lost.
+    ///
+    /// # Errors
+    /// No such link, or no answer.
+    pub async fn retrain_link(&self, link: u8) -> Result<(), DriverError> {
+        self.change(link, 0, control::RETRAIN.put(1)).await
+    }
+
+    /// Lets a link's generator send on channel 7, and its checker take what comes there.
+    ///
+    /// # Errors
+    /// No such link, or no answer.
+    pub async fn soak_link(
+        &self,
+        link: u8,
+        generate: bool,
+        check: bool,
+    ) -> Result<(), DriverError> {
+        let mask = control::GENERATE.mask() | control::CHECK.mask();
+        let value =
+            control::GENERATE.put(u32::from(generate)) | control::CHECK.put(u32::from(check));
+        self.change(link, mask, value).await
+    }
+
+    /// What a link's state is.
+    ///
+    /// # Errors
+    /// No such link, no answer, or a state that the register map does not have.
+    pub async fn link_state(&self, link: u8) -> Result<LinkState, DriverError> {
+        let register = self.link_register(link, torus_link::STATUS)?;
+        let bits = status::STATE.get(self.read_raw(register).await?);
+        LinkState::from_bits(bits).ok_or_else(|| {
+            let problem = format!("link {link} is in state {bits}, which means nothing");
+            self.shared.access.refused(problem)
+        })
+    }
+
+    /// Waits until a link is up.
+    ///
+    /// # Errors
+    /// No such link, or it is not up at the deadline, or has failed.
+    pub async fn wait_link_up(&self, link: u8, deadline: Picoseconds) -> Result<(), NetworkError> {
+        let mut pause = FIRST_LOOK;
+        loop {
+            let state = self.link_state(link).await.map_err(NetworkError::refused)?;
+            if state == LinkState::Up {
+                return Ok(());
+            }
+            let now = self.bus().now();
+            if now >= deadline || state == LinkState::Failed {
+                return Err(NetworkError {
+                    place: format!("{} link {link}", self.name()),
+                    fault: NetworkFault::NotUp { state },
+                    moved_bytes: 0,
+                    total_bytes: 0,
+                });
+            }
+            self.bus().sleep_until((now + pause).min(deadline)).await;
+            pause = Picoseconds(2 * pause.0).min(LONGEST_LOOK);
+        }
+    }
+
+    /// A link's counters.
+    ///
+    /// # Errors
+    /// No such link, or no answer.
+    pub async fn link_counters(&self, link: u8) -> Result<LinkCounters, DriverError> {
+        let read = async |register| self.read_raw(self.link_register(link, register)?).await;
+        Ok(LinkCounters {
+            sent: read(torus_link::SENT).await?,
+            delivered: read(torus_link::DELIVERED).await?,
+            repeated: read(torus_link::REPEATED).await?,
+            damaged: read(torus_link::DAMAGED).await?,
+            nacks: read(torus_link::NACKS).await?,
+            restarts: read(torus_link::RESTARTS).await?,
+            timeouts: read(torus_link::TIMEOUTS).await?,
+            trainings: read(torus_link::TRAININGS).await?,
+            checked: read(torus_link::CHECKED).await?,
+            wrong: read(torus_link::WRONG).await?,
+        })
+    }
+
+    /// Gives the node its place in a torus: channels 6 and 7 are for routed messages then. The
+    /// first dimension counts fastest in a node's number; link 2d leads up in dimension d, link
+    /// 2d + 1 down. No dimensions, or one node: it has none.
+    ///
+    /// # Errors
+    /// A place that cannot be, or no answer.
+    pub async fn place_in_torus(&self, dimensions: &[TorusDimension]) -> Result<(), DriverError> {
+        let place = place(dimensions).map_err(|problem| self.shared.access.refused(problem))?;
+        for number in 0..map::DIMENSIONS.count {
+            let none = TorusDimension { size: 0, position: 0, is_open: false };
+            let dimension = dimensions.get(number as usize).copied().unwrap_or(none);
+            let value = extent::SIZE.put(dimension.size.into())
+                | extent::OPEN.put(u32::from(dimension.is_open))
+                | extent::POSITION.put(dimension.position.into());
+            self.write_raw(map::DIMENSIONS.at(number), value).await?;
+        }
+        *lock(&self.shared.place) = place;
+        // Behind the last of the writes.
+        self.read_raw(map::DIMENSIONS.at(0)).await.map(|_| ())
+    }
+}
+
+/// The place that these dimensions give, if there is more than one node.
+fn place(dimensions: &[TorusDimension]) -> Result<Option<TorusPlace>, String> {
+    let (have, most) = (dimensions.len(), map::DIMENSIONS.count);
+    if have > most as usize {
+        return Err(format!("a torus of {have} dimensions; it has {most} at most"));
+    }
+    let (mut nodes, mut own) = (1_u32, 0_u32);
+    for (number, dimension) in dimensions.iter().enumerate() {
+        let TorusDimension { size, position, .. } = *dimension;
+        let most = extent::SIZE.mask();
+        if size == 0 || u32::from(size) > most || position >= size {
+            return Err(format!(
+                "position {position} of {size} in dimension {number}: sizes are 1 to {most}"
+            ));
+        }
+        own += u32::from(position) * nodes;
+        nodes = nodes.saturating_mul(size.into());
+        if nodes > MAX_NODES {
+            return Err(format!("a torus of more than {MAX_NODES} nodes"));
+        }
+    }
+    Ok((nodes > 1).then_some(TorusPlace { own: own as u16, nodes }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn dimension(size: u16, position: u16) -> TorusDimension {
+        TorusDimension { size, position, is_open: false }
+    }
+
+    #[test]
+    fn the_first_dimension_counts_fastest() {
+        let torus = [dimension(4, 3), dimension(2, 1), dimension(8, 5)];
+        assert_eq!(place(&torus), Ok(Some(TorusPlace { own: 3 + 4 + 5 * 8, nodes: 64 })));
+        assert_eq!(place(&[]), Ok(None));
+        assert_eq!(place(&[dimension(1, 0), dimension(1, 0)]), Ok(None));
+        let all = [dimension(256, 255), dimension(256, 255)];
+        assert_eq!(place(&all), Ok(Some(TorusPlace { own: u16::MAX, nodes: 1 << 16 })));
+    }
+
+    #[test]
+    fn places_that_cannot_be_are_refused() {
+        for (torus, words) in [
+            (vec![dimension(4, 4)], "position 4 of 4 in dimension 0: sizes are 1 to 32767"),
+            (vec![dimension(0, 0)], "position 0 of 0 in dimension 0: sizes are 1 to 32767"),
+            (vec![dimension(1, 0); 5], "a torus of 5 dimensions; it has 4 at most"),
+            (vec![dimension(256, 0), dimension(257, 0)], "a torus of more than 65536 nodes"),
+        ] {
+            assert_eq!(place(&torus).unwrap_err(), words);
+        }
+    }
+}

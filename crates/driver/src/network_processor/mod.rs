@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host side of the network processor (`docs/network-processor.md`): gets, credits and puts
+//! between host memory and torus links.
+//!
+//! Read first: [`NetworkProcessor`], [`Message`], [`Modes`]; crate `crosslane-torus` has sends and
+//! receives on top.
+
+mod error;
+mod flights;
+mod links;
+mod messages;
+mod options;
+mod put;
+mod request;
+mod shared;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize};
+use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::network_processor as map;
+
+pub use error::{NetworkError, NetworkFault};
+pub use links::{LinkCounters, TorusDimension};
+pub use messages::{Credit, Get};
+pub use options::{
+    Buffers, CHANNELS, Ended, Key, MAX_PAYLOADS, Message, Modes, PAYLOAD_BYTES,
+    ROUTED_PAYLOAD_BYTES, Requests, TAGS,
+};
+
+pub use crosslane_regs::network_processor::{LinkMode, LinkState};
+
+use crate::buffer::{Buffer, Retired, lock};
+use crate::error::DriverError;
+use crate::ports::LOW_HALF;
+use shared::{Access, Pinned, Shared};
+
+/// Major version of the register map that this driver is written for.
+const MAJOR: u32 = map::version::MAJOR.get(map::VERSION_RESET);
+/// BAR of the registers.
+const REGISTER_BAR: u8 = 0;
+/// BAR of the request windows.
+const REQUEST_BAR: u8 = 2;
+/// Where the credit slots begin there.
+const CREDIT_WINDOW: u64 = 0x4000;
+/// Most slots that a request window has room for.
+const MAX_SLOTS: u32 = 256;
+/// BAR of the put window.
+const PUT_BAR: u8 = 4;
+/// How long a reset may take: reads of host memory that time out end within that.
+const RESET_PATIENCE: Picoseconds = Picoseconds::from_ns(200_000_000);
+/// First time between two looks at a register; then twice as long each time.
+const FIRST_LOOK: Picoseconds = Picoseconds::from_ns(1_000);
+/// Longest time between two looks.
+const LONGEST_LOOK: Picoseconds = Picoseconds::from_ns(1_000_000);
+
+/// What a network processor says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NetworkSizes {
+    /// Links.
+    pub links: u8,
+    /// Get requests that may be under way.
+    pub get_slots: u32,
+    /// Credits that may be.
+    pub credit_slots: u32,
+    /// Put datagrams of each channel that may be in the window.
+    pub put_slots: u32,
+}
+
+/// Counters of a network processor since its reset; they run on through 2^32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkCounters {
+    /// Get messages taken.
+    pub gets: u32,
+    /// Credits taken.
+    pub credits: u32,
+    /// Put datagrams taken.
+    pub puts: u32,
+    /// Requests and puts refused.
+    pub refused: u32,
+    /// Datagrams passed on to another node.
+    pub forwarded: u32,
+    /// Routed datagrams dropped.
+    pub misrouted: u32,
+    /// Datagrams that wait for a credit now.
+    pub waiting: u32,
+}
+
+/// A network processor, opened. Clones are the same one.
+///
+/// Memory of a message belongs to the device until the driver has seen its notification. Futures
+/// and handles may be dropped at any time: a get then goes on to its end, a credit is taken back
+/// with the next call, and the memory of both is kept until the device is done with it. What is
+/// dropped while stores are being made is made all the same.
+pub struct NetworkProcessor<B: Bus> {
+    bus: B,
+    shared: Arc<Shared<B>>,
+}
+
+impl<B: Bus> Clone for NetworkProcessor<B> {
+    fn clone(&self) -> Self {
+        Self { bus: self.bus.clone(), shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<B: Bus> fmt::Debug for NetworkProcessor<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Access { name, function, .. } = &self.shared.access;
+        write!(f, "NetworkProcessor({name} at {function}, {:?})", self.shared.modes)
+    }
+}
+
+impl<B: Bus> NetworkProcessor<B> {
+    /// Opens the network processor of a function: checks that it is one and of this version,
+    /// enables memory space and bus mastering, resets it and gives it memory for counts. A
+    /// function is opened once: two openings do not know of each other.
+    ///
+    /// Puts are stored write-combined where their window can be mapped so, else uncached:
+    /// [`put_mapping`](Self::put_mapping) tells.
+    ///
+    /// # Errors
+    /// No such endpoint, none of this kind, another version, modes that the host does not have,
+    /// or the platform's refusal.
+    pub async fn init(bus: B, name: &str, modes: Modes) -> Result<Self, DriverError> {
+        let info = find(&bus, name)?;
+        let access = Access { name: info.name.clone(), function: info.id };
+        check_bars(&info).map_err(|problem| access.refused(problem))?;
+        let failed = |error| access.failed(error);
+        bus.check_waiting(modes.waiting).map_err(failed)?;
+        if let Requests::Stores(mapping) = modes.requests {
+            bus.check_mapping(info.id, REQUEST_BAR, mapping).map_err(failed)?;
+        }
+        let combined = bus.check_mapping(info.id, PUT_BAR, Mapping::WriteCombined);
+        let put_mapping = if combined.is_ok() { Mapping::WriteCombined } else { Mapping::Uncached };
+        let tree = |error: crosslane_host::TopologyError| access.failed(error.into());
+        let before = bus.config_read(info.id, reg::COMMAND).map_err(tree)?;
+        let memory = before | reg::COMMAND_MEMORY_SPACE;
+        bus.config_write(info.id, reg::COMMAND, memory, LOW_HALF).map_err(tree)?;
+        let sizes = match describe(&bus, &access).await {
+            Ok(sizes) => sizes,
+            Err(error) => {
+                bus.config_write(info.id, reg::COMMAND, before, LOW_HALF).map_err(tree)?;
+                return Err(error);
+            }
+        };
+        let enabled = memory | reg::COMMAND_BUS_MASTER;
+        bus.config_write(info.id, reg::COMMAND, enabled, LOW_HALF).map_err(tree)?;
+        // Nothing of an earlier life writes into what is pinned now.
+        reset_and_wait(&bus, &access).await?;
+        let slots = [sizes.get_slots, sizes.credit_slots];
+        let words_bytes = u64::from(flights::words(slots)) * flights::WORD_STRIDE;
+        let words = Pinned::new(&bus, &access, words_bytes).await?;
+        let counts = Pinned::new(&bus, &access, put::COUNTS_BYTES).await?;
+        let shared = Arc::new(Shared::new(access, sizes, modes, put_mapping, words, counts));
+        let opened = Self { bus, shared };
+        opened.set_up().await?;
+        Ok(opened)
+    }
+
+    /// Tells the device where the counts of puts go.
+    async fn set_up(&self) -> Result<(), DriverError> {
+        let at = self.shared.counts.address(0);
+        let registers =
+            [(map::PUT_COUNTS_LOW, at.0 as u32), (map::PUT_COUNTS_HIGH, (at.0 >> 32) as u32)];
+        for (register, value) in registers {
+            self.write_raw(register, value).await?;
+        }
+        for (register, value) in registers {
+            let held = self.read_raw(register).await?;
+            if held != value {
+                let problem =
+                    format!("register {register:#x} was set to {value:#x} and holds {held:#x}");
+                return Err(self.shared.access.refused(problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// Resets the device: all messages end with [`NetworkFault::Reset`], links are taken down,
+    /// and the node has no place in a torus.
+    ///
+    /// # Errors
+    /// It does not answer, or does not come to rest: then the memory of messages that were under
+    /// way is kept.
+    pub async fn reset(&self) -> Result<(), DriverError> {
+        self.shared.fence_due.store(false, Ordering::Relaxed);
+        self.bus.fence().await.map_err(|error| self.shared.access.failed(error))?;
+        reset_and_wait(&self.bus, &self.shared.access).await?;
+        self.reap();
+        lock(&self.shared.flights).end_all(self.bus.now());
+        *lock(&self.shared.place) = None;
+        self.shared.counts.clear();
+        lock(&self.shared.puts).clear();
+        self.set_up().await
+    }
+
+    /// Resets the device, ends its bus mastering and unpins all memory of it that is not in use
+    /// any more. Other clones can do nothing useful from then on.
+    ///
+    /// # Errors
+    /// As [`reset`](Self::reset).
+    pub async fn release(self) -> Result<(), DriverError> {
+        self.reset().await?;
+        self.write_raw(map::PUT_COUNTS_LOW, 0).await?;
+        self.write_raw(map::PUT_COUNTS_HIGH, 0).await?;
+        reset_and_wait(&self.bus, &self.shared.access).await?;
+        let Access { function, .. } = self.shared.access;
+        let tree = |error: crosslane_host::TopologyError| self.shared.access.failed(error.into());
+        let command = self.bus.config_read(function, reg::COMMAND).map_err(tree)?;
+        let without = command & !reg::COMMAND_BUS_MASTER;
+        self.bus.config_write(function, reg::COMMAND, without, LOW_HALF).map_err(tree)?;
+        lock(&self.shared.pool).clear();
+        self.unpin_retired().await?;
+        for pinned in [&self.shared.words, &self.shared.counts] {
+            if pinned.take_registration() {
+                let unpinned = self.bus.unpin(function, &pinned.memory).await;
+                unpinned.map_err(|error| self.shared.access.failed(error))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The same with stores and waits made by another core of the host.
+    #[must_use]
+    pub fn on_core(&self, core: u16) -> Self {
+        Self { bus: self.bus.on_core(core), shared: Arc::clone(&self.shared) }
+    }
+
+    /// The bus that it was opened on.
+    #[must_use]
+    pub fn bus(&self) -> &B {
+        &self.bus
+    }
+
+    /// Its name in the tree.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.shared.access.name
+    }
+
+    /// What it says of itself.
+    #[must_use]
+    pub fn sizes(&self) -> NetworkSizes {
+        self.shared.sizes
+    }
+
+    /// How the driver works.
+    #[must_use]
+    pub fn modes(&self) -> Modes {
+        self.shared.modes
+    }
+
+    /// How puts are stored.
+    #[must_use]
+    pub fn put_mapping(&self) -> Mapping {
+        self.shared.put_mapping
+    }
+
+    /// Memory for messages, as [`Modes::buffers`] has it: registered pages, pages that no device
+    /// reaches, or one contiguous piece where there is one.
+    ///
+    /// # Errors
+    /// No memory, or it cannot be pinned.
+    pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>, DriverError> {
+        self.unpin_retired().await?;
+        let pages = match self.shared.modes.buffers {
+            Buffers::User | Buffers::Copied => PageSize::Small,
+            Buffers::Mapped => PageSize::Huge,
+        };
+        let memory = self.bus.allocate(bytes, pages);
+        self.register(memory.map_err(|error| self.shared.access.failed(error))?).await
+    }
+
+    /// Makes memory of the program's usable for messages: registers it, where
+    /// [`Modes::buffers`] is not [`Buffers::Copied`].
+    ///
+    /// # Errors
+    /// It cannot be pinned, or has no bytes.
+    pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>, DriverError> {
+        use crosslane_host::DmaMemory;
+        if memory.size_bytes() == 0 {
+            return Err(self.shared.access.refused("memory of 0 B was asked for".to_owned()));
+        }
+        if self.shared.modes.buffers == Buffers::Copied {
+            // Not registered: nothing is to be unpinned.
+            return Ok(self.as_buffer(memory, Vec::new(), Retired::default()));
+        }
+        let Access { function, .. } = self.shared.access;
+        let segments = self.bus.pin(function, &memory).await;
+        let segments = segments.map_err(|error| self.shared.access.failed(error))?;
+        Ok(self.as_buffer(memory, segments, Arc::clone(&self.shared.retired)))
+    }
+
+    fn as_buffer(
+        &self,
+        memory: B::Memory,
+        segments: Vec<crosslane_host::Segment>,
+        retired: Retired<B::Memory>,
+    ) -> Buffer<B> {
+        let Access { name, function } = &self.shared.access;
+        Buffer::new(self.bus.clone(), name.clone(), *function, memory, segments, retired)
+    }
+
+    /// Unpins the memory of buffers that were dropped.
+    async fn unpin_retired(&self) -> Result<(), DriverError> {
+        loop {
+            let next = lock(&self.shared.retired).pop();
+            let Some(memory) = next else { return Ok(()) };
+            let unpinned = self.bus.unpin(self.shared.access.function, &memory).await;
+            unpinned.map_err(|error| self.shared.access.failed(error))?;
+        }
+    }
+
+    /// Reads a register, by a system call where requests are made by one.
+    ///
+    /// # Errors
+    /// No such register, or no answer.
+    pub async fn read(&self, offset: u32) -> Result<u32, DriverError> {
+        self.call().await;
+        self.read_raw(offset).await
+    }
+
+    /// Writes a register, by a system call where requests are made by one.
+    ///
+    /// # Errors
+    /// No such register.
+    pub async fn write(&self, offset: u32, value: u32) -> Result<(), DriverError> {
+        self.call().await;
+        self.write_raw(offset, value).await
+    }
+
+    /// Its counters.
+    ///
+    /// # Errors
+    /// No answer.
+    pub async fn counters(&self) -> Result<NetworkCounters, DriverError> {
+        self.call().await;
+        Ok(NetworkCounters {
+            gets: self.read_raw(map::GETS).await?,
+            credits: self.read_raw(map::CREDITS).await?,
+            puts: self.read_raw(map::PUTS).await?,
+            refused: self.read_raw(map::REFUSED).await?,
+            forwarded: self.read_raw(map::FORWARDED).await?,
+            misrouted: self.read_raw(map::MISROUTED).await?,
+            waiting: self.read_raw(map::WAITING).await?,
+        })
+    }
+
+    /// A system call, where the mode has one.
+    async fn call(&self) {
+        if self.shared.modes.requests == Requests::SystemCall {
+            self.bus.work(HostWork::SystemCall).await;
+        }
+    }
+
+    async fn read_raw(&self, offset: u32) -> Result<u32, DriverError> {
+        let read = self.bus.read_register(self.shared.access.register(offset)).await;
+        read.map_err(|error| self.shared.access.failed(error))
+    }
+
+    async fn write_raw(&self, offset: u32, value: u32) -> Result<(), DriverError> {
+        let written = self.bus.write_register(self.shared.access.register(offset), value).await;
+        written.map_err(|error| self.shared.access.failed(error))
+    }
+}
+
+/// The endpoint of that name.
+fn find<B: Bus>(bus: &B, name: &str) -> Result<FunctionInfo, DriverError> {
+    let functions = bus
+        .functions()
+        .map_err(|error| DriverError::Bus { device: name.to_owned(), source: error.into() })?;
+    let endpoints = || functions.iter().filter(|info| info.port_type == PortType::Endpoint);
+    match endpoints().find(|info| info.name == name) {
+        Some(info) => Ok(info.clone()),
+        None => {
+            let names: Vec<&str> = endpoints().map(|info| info.name.as_str()).collect();
+            let have = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let problem = format!("there is no such endpoint; endpoints are {have}");
+            Err(DriverError::Refused { place: name.to_owned(), problem })
+        }
+    }
+}
+
+/// Looks for the three BARs.
+fn check_bars(info: &FunctionInfo) -> Result<(), String> {
+    let bytes = |bar: u8| {
+        let found = info.bars.iter().find(|it| it.index == usize::from(bar));
+        found.map_or(0, |bar| bar.size_bytes)
+    };
+    for (bar, need) in
+        [(REGISTER_BAR, map::BYTES.into()), (REQUEST_BAR, 2 * CREDIT_WINDOW), (PUT_BAR, 1)]
+    {
+        let have = bytes(bar);
+        if have < need {
+            return Err(format!(
+                "it is no network processor: BAR{bar} has {have} B and needs {need} B"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Reads what the device says of itself.
+async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, DriverError> {
+    let read = async |offset: u32| {
+        let read = bus.read_register(access.register(offset)).await;
+        read.map_err(|error| access.failed(error))
+    };
+    let id = read(map::ID).await?;
+    if id != map::ID_RESET {
+        let want = map::ID_RESET;
+        return Err(access.refused(format!(
+            "it is no network processor: its first register is {id:#x} and not {want:#x}"
+        )));
+    }
+    let major = map::version::MAJOR.get(read(map::VERSION).await?);
+    if major != MAJOR {
+        return Err(access.refused(format!(
+            "its register map has version {major}, this driver is written for {MAJOR}"
+        )));
+    }
+    let sizes = read(map::SIZES).await?;
+    let sizes = NetworkSizes {
+        links: map::sizes::LINKS.get(sizes).min(map::LINKS.count) as u8,
+        get_slots: map::sizes::GET_SLOTS.get(sizes).min(MAX_SLOTS),
+        credit_slots: map::sizes::CREDIT_SLOTS.get(sizes).min(MAX_SLOTS),
+        put_slots: map::put_sizes::SLOTS.get(read(map::PUT_SIZES).await?),
+    };
+    if sizes.get_slots == 0 || sizes.credit_slots == 0 || sizes.links == 0 {
+        return Err(access.refused(format!("it says that it has no use: {sizes:?}")));
+    }
+    Ok(sizes)
+}
+
+/// Resets the device, and waits until it writes nothing more.
+async fn reset_and_wait<B: Bus>(bus: &B, access: &Access) -> Result<(), DriverError> {
+    let failed = |error| access.failed(error);
+    let control = access.register(map::CONTROL);
+    bus.write_register(control, map::control::RESET.put(1)).await.map_err(failed)?;
+    let deadline = Picoseconds(bus.now().0.saturating_add(RESET_PATIENCE.0));
+    let mut pause = FIRST_LOOK;
+    loop {
+        let status = bus.read_register(access.register(map::STATUS)).await.map_err(failed)?;
+        if map::status::QUIET.get(status) != 0 {
+            return Ok(());
+        }
+        if bus.now() >= deadline {
+            let problem = format!("it is not quiet {RESET_PATIENCE} after a reset");
+            return Err(access.refused(problem));
+        }
+        bus.sleep_until(bus.now() + pause).await;
+        pause = Picoseconds(2 * pause.0).min(LONGEST_LOOK);
+    }
+}

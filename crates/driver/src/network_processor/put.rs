@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Puts: datagrams that the processor stores straight into a link.
+
+use std::sync::atomic::Ordering;
+
+use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_regs::put_control as layout;
+use crosslane_regs::put_control::{length, what};
+
+use super::error::{NetworkError, NetworkFault};
+use super::options::{CHANNELS, Key, PAYLOAD_BYTES};
+use super::{NetworkProcessor, PUT_BAR};
+use crate::buffer::lock;
+use crate::error::DriverError;
+
+/// Bytes from one slot of the put window to the next.
+const SLOT_STRIDE: u64 = 256;
+/// Bytes in front of a datagram's payload.
+const CONTROL_BYTES: usize = layout::BYTES as usize;
+/// Bytes of one count.
+const COUNT_BYTES: u64 = 4;
+/// Bytes of the counts of all channels of eight links.
+pub(super) const COUNTS_BYTES: u64 = 8 * CHANNELS as u64 * COUNT_BYTES;
+
+/// Put datagrams that were stored so far, of each channel of each link.
+pub(super) struct Puts {
+    stored: Vec<u32>,
+}
+
+impl Puts {
+    pub fn new(links: u8) -> Self {
+        Self { stored: vec![0; usize::from(links) * usize::from(CHANNELS)] }
+    }
+
+    pub fn clear(&mut self) {
+        self.stored.fill(0);
+    }
+}
+
+/// A datagram as its slot holds it.
+fn datagram(tag: u8, index: u32, is_last: bool, payload: &[u8]) -> Vec<u8> {
+    let first = what::TAG.put(tag.into())
+        | what::LAST.put(u32::from(is_last))
+        | what::VALID.put(1)
+        | what::INDEX.put(index);
+    let second = length::BYTES.put(payload.len() as u32);
+    let mut bytes = Vec::with_capacity(CONTROL_BYTES + payload.len());
+    bytes.extend(first.to_le_bytes());
+    bytes.extend(second.to_le_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+impl<B: Bus> NetworkProcessor<B> {
+    /// Stores a message into a link, datagram by datagram, waiting for room in the window until
+    /// the deadline. When it returns all of it is on its way to the device. A future that is dropped
+    /// in the middle, or one whose deadline passes, leaves a part of a message, which the other
+    /// end's credit then waits for in vain: cancel that.
+    ///
+    /// # Errors
+    /// A message that cannot be, or no room in time: then what was stored counts as moved.
+    pub async fn put(
+        &self,
+        key: Key,
+        bytes: &[u8],
+        deadline: Picoseconds,
+    ) -> Result<(), NetworkError> {
+        let (link, channel) = self.check_put(key, bytes)?;
+        let failed = |error| self.put_failed(key, error, bytes.len(), 0);
+        self.settle().await.map_err(failed)?;
+        let last = bytes.len().div_ceil(PAYLOAD_BYTES as usize) - 1;
+        for (index, payload) in bytes.chunks(PAYLOAD_BYTES as usize).enumerate() {
+            let stored = index * PAYLOAD_BYTES as usize;
+            let slot = match self.room(link, channel, deadline).await {
+                Ok(slot) => slot,
+                Err(BusError::Deadline { .. }) => {
+                    let fault = NetworkFault::Deadline { deadline };
+                    return Err(self.put_error(key, fault, bytes.len(), stored));
+                }
+                Err(error) => {
+                    let error = self.shared.access.failed(error);
+                    return Err(self.put_failed(key, error, bytes.len(), stored));
+                }
+            };
+            // Nothing is awaited between taking the slot and the store, which is made once polled.
+            let datagram = datagram(key.tag(), index as u32, index == last, payload);
+            let stores = match self.shared.put_mapping {
+                Mapping::WriteCombined => {
+                    self.shared.fence_due.store(true, Ordering::Release);
+                    Stores::combined(self.bus().widest_store_bytes())
+                }
+                Mapping::Uncached => Stores::uncached(self.bus().widest_store_bytes()),
+            };
+            let done =
+                self.bus().store(self.put_slot(link, channel, slot), &datagram, stores).await;
+            done.map_err(|error| {
+                self.put_failed(key, self.shared.access.failed(error), bytes.len(), stored)
+            })?;
+        }
+        self.settle().await.map_err(failed)
+    }
+
+    /// Waits until all puts of a channel have left the window: then they are in its queue to
+    /// the link.
+    ///
+    /// # Errors
+    /// The deadline.
+    pub async fn put_drained(
+        &self,
+        link: u8,
+        channel: u8,
+        deadline: Picoseconds,
+    ) -> Result<(), NetworkError> {
+        let key = Key::Neighbour { link, channel, tag: 0 };
+        self.check_put(key, &[0])?;
+        self.settle().await.map_err(|error| self.put_failed(key, error, 0, 0))?;
+        loop {
+            let (stored, left) = self.put_counts(link, channel);
+            if stored == left {
+                return Ok(());
+            }
+            match self.wait_for_count(link, channel, left, deadline).await {
+                Ok(()) => {}
+                Err(BusError::Deadline { .. }) => {
+                    let fault = NetworkFault::Deadline { deadline };
+                    return Err(self.put_error(key, fault, 0, 0));
+                }
+                Err(error) => {
+                    return Err(self.put_failed(key, self.shared.access.failed(error), 0, 0));
+                }
+            }
+        }
+    }
+
+    fn check_put(&self, key: Key, bytes: &[u8]) -> Result<(u8, u8), NetworkError> {
+        let refused = |problem: String| {
+            let place = format!("{} {key}", self.shared.access.name);
+            NetworkError::refused(DriverError::Refused { place, problem })
+        };
+        self.check_key(key).map_err(refused)?;
+        let Key::Neighbour { link, channel, .. } = key else {
+            return Err(refused("a put goes to a neighbour".to_owned()));
+        };
+        let (length, most) = (bytes.len() as u64, key.max_bytes());
+        if length == 0 || length > most {
+            return Err(refused(format!("a put of {length} B; it has 1 to {most} B")));
+        }
+        if self.shared.sizes.put_slots == 0 {
+            return Err(refused("the device has no put window".to_owned()));
+        }
+        Ok((link, channel))
+    }
+
+    fn put_error(&self, key: Key, fault: NetworkFault, total: usize, moved: usize) -> NetworkError {
+        let place = format!("{} {key}", self.shared.access.name);
+        NetworkError { place, fault, moved_bytes: moved as u64, total_bytes: total as u64 }
+    }
+
+    fn put_failed(&self, key: Key, error: DriverError, total: usize, moved: usize) -> NetworkError {
+        self.put_error(key, NetworkFault::NoAnswer(Box::new(error)), total, moved)
+    }
+
+    const fn channel_index(link: u8, channel: u8) -> usize {
+        link as usize * CHANNELS as usize + channel as usize
+    }
+
+    fn put_slot(&self, link: u8, channel: u8, slot: u32) -> RegisterAddress {
+        let first =
+            Self::channel_index(link, channel) as u64 * u64::from(self.shared.sizes.put_slots);
+        RegisterAddress {
+            function: self.shared.access.function,
+            bar: PUT_BAR,
+            offset_bytes: (first + u64::from(slot)) * SLOT_STRIDE,
+        }
+    }
+
+    /// How many datagrams of a channel were stored, and how many have left the window.
+    fn put_counts(&self, link: u8, channel: u8) -> (u32, u32) {
+        let index = Self::channel_index(link, channel);
+        let left = self.shared.counts.read(index as u64 * COUNT_BYTES);
+        (lock(&self.shared.puts).stored[index], u32::from_le_bytes(left))
+    }
+
+    /// Takes the channel's next slot, when it is free.
+    async fn room(&self, link: u8, channel: u8, deadline: Picoseconds) -> Result<u32, BusError> {
+        let (index, slots) = (Self::channel_index(link, channel), self.shared.sizes.put_slots);
+        loop {
+            let (_, left) = self.put_counts(link, channel);
+            {
+                let mut puts = lock(&self.shared.puts);
+                let stored = puts.stored[index];
+                if stored.wrapping_sub(left) < slots {
+                    puts.stored[index] = stored.wrapping_add(1);
+                    return Ok(stored % slots);
+                }
+            }
+            // What is still in the processor could be what it waits for.
+            if self.shared.fence_due.swap(false, Ordering::AcqRel) {
+                self.bus().fence().await?;
+            }
+            self.wait_for_count(link, channel, left, deadline).await?;
+        }
+    }
+
+    async fn wait_for_count(
+        &self,
+        link: u8,
+        channel: u8,
+        left: u32,
+        deadline: Picoseconds,
+    ) -> Result<(), BusError> {
+        let offset_bytes = Self::channel_index(link, channel) as u64 * COUNT_BYTES;
+        let memory = &self.shared.counts.memory;
+        self.bus().wait_memory(memory, offset_bytes, left, deadline).await.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_datagram_has_its_control_word_before_its_payload() {
+        let bytes = datagram(0x2a, 0x1fff, true, &[1, 2, 3]);
+        let first: u32 = 0x2a | 1 << 6 | 1 << 7 | 0x1fff << 8;
+        assert_eq!(bytes[..4], first.to_le_bytes());
+        assert_eq!(bytes[4..], [3, 0, 0, 0, 1, 2, 3]);
+        let bytes = datagram(0, 0, false, &[9; 128]);
+        assert_eq!(bytes[..8], [1 << 7, 0, 0, 0, 128, 0, 0, 0]);
+        assert_eq!(bytes.len(), 136);
+    }
+}

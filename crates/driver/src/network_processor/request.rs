@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests as they are laid down in their window, without any bus.
+
+use crosslane_pcie::units::BusAddress;
+use crosslane_regs::network_request as layout;
+use crosslane_regs::network_request::{length, party, what};
+
+use super::options::{Key, MAX_PAYLOADS, ROUTED_CHANNEL};
+
+/// Bytes of a request.
+pub(super) const REQUEST_BYTES: usize = layout::BYTES as usize;
+/// Bytes of a slot of the request windows: a line of a processor's combining buffers.
+pub(super) const SLOT_BYTES: usize = 64;
+
+/// What all requests of a message say.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Of {
+    pub key: Key,
+    pub token: u16,
+    pub notify: BusAddress,
+}
+
+/// A contiguous piece of host memory, and where in the message it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    pub address: BusAddress,
+    pub bytes: u32,
+    /// In payloads.
+    pub index: u32,
+    pub is_last: bool,
+}
+
+/// Why memory cannot be described by runs: it is cut `at` so many bytes of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CutWithin {
+    pub at: u64,
+}
+
+/// The runs of a message that lies in these pieces.
+pub(super) fn runs(
+    key: Key,
+    pieces: impl Iterator<Item = (BusAddress, u32)>,
+) -> Result<Vec<Run>, CutWithin> {
+    let payload = key.payload_bytes();
+    let mut runs: Vec<Run> = Vec::new();
+    let mut at = 0_u64;
+    for (address, bytes) in pieces {
+        if !at.is_multiple_of(payload) {
+            return Err(CutWithin { at });
+        }
+        runs.push(Run { address, bytes, index: (at / payload) as u32, is_last: false });
+        at += u64::from(bytes);
+    }
+    debug_assert!(at <= MAX_PAYLOADS * payload, "the caller has looked at the length");
+    match runs.last_mut() {
+        Some(last) => last.is_last = true,
+        // A message of no bytes has a request, too.
+        None => runs.push(Run { address: BusAddress(0), bytes: 0, index: 0, is_last: true }),
+    }
+    Ok(runs)
+}
+
+/// The request of a run.
+pub(super) fn request(of: Of, run: Run) -> [u8; REQUEST_BYTES] {
+    let flags = what::LAST.put(u32::from(run.is_last)) | what::INDEX.put(run.index);
+    encode(of, flags, run)
+}
+
+/// A request that takes back a message.
+pub(super) fn cancel(of: Of) -> [u8; REQUEST_BYTES] {
+    let nothing = Run { address: BusAddress(0), bytes: 0, index: 0, is_last: false };
+    encode(of, what::CANCEL.put(1), nothing)
+}
+
+fn encode(of: Of, flags: u32, run: Run) -> [u8; REQUEST_BYTES] {
+    let (place, node) = match of.key {
+        Key::Neighbour { link, channel, .. } => {
+            (what::LINK.put(link.into()) | what::CHANNEL.put(channel.into()), 0)
+        }
+        Key::Routed { node, .. } => {
+            (what::ROUTED.put(1) | what::CHANNEL.put(ROUTED_CHANNEL.into()), node)
+        }
+    };
+    let mut bytes = [0; REQUEST_BYTES];
+    let mut put = |offset: u32, word: u32| {
+        bytes[offset as usize..offset as usize + 4].copy_from_slice(&word.to_le_bytes());
+    };
+    put(layout::WHAT, place | what::TAG.put(of.key.tag().into()) | flags);
+    put(layout::LENGTH, length::BYTES.put(run.bytes));
+    put(layout::BUFFER_LOW, run.address.0 as u32);
+    put(layout::BUFFER_HIGH, (run.address.0 >> 32) as u32);
+    put(layout::NOTIFY_LOW, of.notify.0 as u32);
+    put(layout::NOTIFY_HIGH, (of.notify.0 >> 32) as u32);
+    put(layout::PARTY, party::TOKEN.put(of.token.into()) | party::NODE.put(node.into()));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEIGHBOUR: Key = Key::Neighbour { link: 5, channel: 3, tag: 41 };
+    const ROUTED: Key = Key::Routed { node: 0x1234, tag: 63 };
+
+    fn words(bytes: [u8; REQUEST_BYTES]) -> [u32; 8] {
+        std::array::from_fn(|n| u32::from_le_bytes(bytes[4 * n..4 * n + 4].try_into().unwrap()))
+    }
+
+    #[test]
+    fn requests_are_as_the_document_of_the_network_processor_has_them() {
+        let of = Of { key: NEIGHBOUR, token: 0xabcd, notify: BusAddress(0x9_0000_0008) };
+        let run =
+            Run { address: BusAddress(0x1_2345_6789), bytes: 0x10_0000, index: 0, is_last: true };
+        let what = 5 | 3 << 3 | 41 << 6 | 1 << 12;
+        let want = [what, 0x10_0000, 0x2345_6789, 1, 8, 9, 0xabcd, 0];
+        assert_eq!(words(request(of, run)), want);
+        let of = Of { key: ROUTED, ..of };
+        let run = Run { bytes: 120, index: 8191, is_last: false, ..run };
+        let what = 6 << 3 | 63 << 6 | 1 << 13 | 8191 << 16;
+        let want = [what, 120, 0x2345_6789, 1, 8, 9, 0x1234_abcd, 0];
+        assert_eq!(words(request(of, run)), want);
+        let what = 6 << 3 | 63 << 6 | 1 << 13 | 1 << 14;
+        assert_eq!(words(cancel(of)), [what, 0, 0, 0, 8, 9, 0x1234_abcd, 0]);
+    }
+
+    #[test]
+    fn runs_begin_where_a_payload_does() {
+        let piece = |page: u64, bytes: u32| (BusAddress(page << 12), bytes);
+        let pieces = [piece(7, 4096), piece(3, 4096), piece(9, 100)];
+        let made = runs(NEIGHBOUR, pieces.into_iter()).unwrap();
+        let indices: Vec<_> = made.iter().map(|run| (run.index, run.is_last)).collect();
+        assert_eq!(indices, [(0, false), (32, false), (64, true)]);
+        let cut = [piece(7, 4000), piece(3, 4096)];
+        assert_eq!(runs(NEIGHBOUR, cut.into_iter()), Err(CutWithin { at: 4000 }));
+        // No page is a multiple of what a routed datagram carries.
+        assert_eq!(runs(ROUTED, pieces.into_iter()), Err(CutWithin { at: 4096 }));
+        assert_eq!(runs(ROUTED, [piece(1, 4096)].into_iter()).unwrap().len(), 1);
+        let none = runs(NEIGHBOUR, std::iter::empty()).unwrap();
+        assert_eq!(
+            none,
+            [Run { address: BusAddress(0), bytes: 0, index: 0, is_last: true }],
+            "a message of no bytes"
+        );
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Puts: what is stored into a link comes out of it.
+
+use crosslane_driver::network_processor::*;
+use crosslane_host::{Bus, Mapping};
+
+use crate::stand::*;
+
+#[test]
+fn puts_of_every_length_arrive() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    assert_eq!(from.put_mapping(), Mapping::WriteCombined);
+    stand.run(async {
+        let target = to.buffer(2048).await.unwrap();
+        for bytes in (1..300).chain([1000, 1024, 2048]) {
+            let data = pattern(bytes, bytes);
+            let tag = (bytes % 64) as u8;
+            let channel = (bytes % 8) as u8;
+            let credit = message(to, key(1, channel, tag), &target, bytes);
+            let credit = to.credit(credit).await.unwrap();
+            from.put(key(0, channel, tag), &data, late(from)).await.unwrap();
+            let ended = to.credit_wait(&credit, late(to)).await.unwrap();
+            assert_eq!(ended.bytes, bytes);
+            assert!(contents(&target, bytes) == data, "{bytes} B have changed");
+        }
+        from.put_drained(0, 1, late(from)).await.unwrap();
+        assert_eq!(from.counters().await.unwrap().refused, 0);
+    });
+}
+
+#[test]
+fn puts_of_one_key_are_taken_in_their_order() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        // More than the window has slots for; the credits come later.
+        let messages: Vec<Vec<u8>> = (0..40).map(|number| pattern(number, 40)).collect();
+        for message in &messages {
+            from.put(key(0, 2, 5), message, late(from)).await.unwrap();
+        }
+        let target = to.buffer(40).await.unwrap();
+        for put in &messages {
+            let credit = to.credit(message(to, key(1, 2, 5), &target, 40)).await.unwrap();
+            to.credit_wait(&credit, late(to)).await.unwrap();
+            assert!(contents(&target, 40) == *put);
+        }
+    });
+}
+
+#[test]
+fn a_put_of_a_line_is_faster_than_a_get() {
+    let stand = Stand::new(&[2], Modes::default());
+    let (sent, got) = stand.run(carry(&stand.nodes, (0, 0), &pattern(1, 56)));
+    assert!(sent < got);
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    let put = stand.run(async {
+        let target = to.buffer(64).await.unwrap();
+        let credit = to.credit(message(to, key(1, 0, 0), &target, 56)).await.unwrap();
+        let begun = from.bus().now();
+        from.put(key(0, 0, 0), &pattern(2, 56), late(from)).await.unwrap();
+        let ended = to.credit_wait(&credit, late(to)).await.unwrap();
+        ended.ended.0 - begun.0
+    });
+    // The read of host memory, there and back, is what a get takes longer.
+    assert!(put + 700_000 < got.0, "a put takes {put} ps, a get {got}");
+    assert!(put < 1_000_000, "a put takes {put} ps");
+}
+
+#[test]
+fn a_window_that_is_full_is_waited_for_until_the_deadline() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        // The link is taken away at the other end: what is put stays.
+        to.disable_link(1).await.unwrap();
+        from.retrain_link(0).await.unwrap();
+        let deadline = from.bus().now() + ns(50_000);
+        let error = from.put(key(0, 0, 0), &pattern(1, 64 * 1024), deadline).await.unwrap_err();
+        assert_eq!(error.fault, NetworkFault::Deadline { deadline });
+        assert!(error.moved_bytes > 0 && error.moved_bytes < error.total_bytes, "{error}");
+        assert_eq!(from.bus().now(), deadline);
+        let error = from.put_drained(0, 0, deadline + ns(10_000)).await.unwrap_err();
+        assert!(matches!(error.fault, NetworkFault::Deadline { .. }), "{error}");
+        // Another link of the same window takes what comes.
+        let target = to.buffer(64).await.unwrap();
+        let credit = to.credit(message(to, key(0, 0, 0), &target, 64)).await.unwrap();
+        from.put(key(1, 0, 0), &pattern(3, 64), late(from)).await.unwrap();
+        to.credit_wait(&credit, late(to)).await.unwrap();
+        assert!(contents(&target, 64) == pattern(3, 64));
+        // A reset makes it usable again.
+        from.reset().await.unwrap();
+        from.put(key(0, 0, 0), &pattern(1, 200), late(from)).await.unwrap();
+    });
+}
+
+#[test]
+fn what_cannot_be_put_is_refused_before_it_is_stored() {
+    let stand = Stand::new(&[2], Modes::default());
+    let from = &stand.nodes[0];
+    stand.run(async {
+        for (key, bytes, sentence) in [
+            (key(4, 0, 0), 1, "fpga1 link 4 channel 0 tag 0: it has 4 links, from 0 on"),
+            (key(0, 8, 0), 1, "fpga1 link 0 channel 8 tag 0: channels are 0 to 7"),
+            (key(0, 0, 64), 1, "fpga1 link 0 channel 0 tag 64: tags are 0 to 63"),
+            (key(0, 0, 0), 0, "fpga1 link 0 channel 0 tag 0: a put of 0 B; it has 1 to 1048576 B"),
+            (
+                key(0, 0, 0),
+                (1 << 20) + 1,
+                "fpga1 link 0 channel 0 tag 0: a put of 1048577 B; it has 1 to 1048576 B",
+            ),
+            (
+                Key::Routed { node: 1, tag: 2 },
+                1,
+                "fpga1 node 1 tag 2: the node has no place in a torus, so nothing is routed",
+            ),
+        ] {
+            let error = from.put(key, &vec![0; bytes], late(from)).await.unwrap_err();
+            assert_eq!(error.to_string(), sentence);
+        }
+        let counters = from.counters().await.unwrap();
+        assert_eq!((counters.puts, counters.refused), (0, 0));
+    });
+}
