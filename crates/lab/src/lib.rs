@@ -20,6 +20,7 @@ pub mod executor;
 pub mod file;
 mod lab;
 mod shipped;
+mod tori;
 mod wiring;
 
 pub use engines::EngineKind;

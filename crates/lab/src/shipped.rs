@@ -12,7 +12,7 @@ pub struct ShippedLab {
     pub text: &'static str,
 }
 
-const SHIPPED: [ShippedLab; 6] = [
+const SHIPPED: [ShippedLab; 8] = [
     ShippedLab {
         name: "aws-f1",
         summary: "A Xeon that stores into the memory of an F1 card, uncached and write-combined.",
@@ -29,6 +29,11 @@ const SHIPPED: [ShippedLab; 6] = [
         text: include_str!("../../../labs/minimal.toml"),
     },
     ShippedLab {
+        name: "nget",
+        summary: "Two Nehalem hosts with Stratix IV network processors on Gen2 x8, and a torus link.",
+        text: include_str!("../../../labs/nget.toml"),
+    },
+    ShippedLab {
         name: "pciebench",
         summary: "A Xeon server with a benchmark card on Gen3 x8, as the pcie-bench study had it.",
         text: include_str!("../../../labs/pciebench.toml"),
@@ -42,6 +47,11 @@ const SHIPPED: [ShippedLab; 6] = [
         name: "sbdt",
         summary: "A node with an Arria 10 card, and InfiniBand to a ThunderX2 node: DMA and RDMA.",
         text: include_str!("../../../labs/sbdt.toml"),
+    },
+    ShippedLab {
+        name: "torus",
+        summary: "A torus of 2 x 2 x 2 x 2 hosts with FPGAs on Gen3 x8 and links of x8 at 5 Gb/s.",
+        text: include_str!("../../../labs/torus.toml"),
     },
 ];
 

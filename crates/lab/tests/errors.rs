@@ -522,7 +522,7 @@ fn no_such_lab() {
     assert_eq!(
         error.to_string(),
         "there is no file nowhere/rosta.toml, nor a shipped lab of that name; shipped are \
-         aws-f1, kc705, minimal, pciebench, rosta, sbdt"
+         aws-f1, kc705, minimal, nget, pciebench, rosta, sbdt, torus"
     );
     assert_eq!(open(env!("CARGO_MANIFEST_DIR")).unwrap_err().problem.code(), "unreadable");
 }

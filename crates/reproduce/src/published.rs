@@ -5,12 +5,13 @@ use crate::error::ReproduceError;
 use crosslane_bench::fit::csv_fields;
 
 /// The files, by the name that lab files give them.
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     (
         "published/aws-f1-write-combining.csv",
         include_str!("../../../labs/published/aws-f1-write-combining.csv"),
     ),
     ("published/kc705.csv", include_str!("../../../labs/published/kc705.csv")),
+    ("published/nget.csv", include_str!("../../../labs/published/nget.csv")),
     ("published/rosta.csv", include_str!("../../../labs/published/rosta.csv")),
     ("published/sbdt.csv", include_str!("../../../labs/published/sbdt.csv")),
     (

@@ -66,7 +66,7 @@ fn exit_code_1_for_a_lab_that_does_not_exist() {
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "crosslane {arguments}");
         assert!(run.stderr.contains("no file nowhere"), "{}", run.stderr);
         assert!(
-            run.stderr.contains("aws-f1, kc705, minimal, pciebench, rosta, sbdt"),
+            run.stderr.contains("aws-f1, kc705, minimal, nget, pciebench, rosta, sbdt, torus"),
             "{}",
             run.stderr
         );
@@ -197,7 +197,7 @@ fn labs_are_listed() {
     let list = stdout_of("lab list");
     let json = json_of("lab list --json");
     let labs = json["labs"].as_array().unwrap();
-    assert_eq!(labs.len(), 6);
+    assert_eq!(labs.len(), 8);
     for lab in labs {
         assert!(list.contains(lab["name"].as_str().unwrap()));
         assert!(list.contains(lab["summary"].as_str().unwrap()));

@@ -54,9 +54,9 @@ fn datagram(tag: u8, index: u32, is_last: bool, payload: &[u8]) -> Vec<u8> {
 
 impl<B: Bus> NetworkProcessor<B> {
     /// Stores a message into a link, datagram by datagram, waiting for room in the window until
-    /// the deadline. When it returns all of it is on its way to the device. A future that is dropped
-    /// in the middle, or one whose deadline passes, leaves a part of a message, which the other
-    /// end's credit then waits for in vain: cancel that.
+    /// the deadline. When it returns all of it is on its way to the device. A future that is
+    /// dropped in the middle, or one whose deadline passes, leaves a part of a message, which the
+    /// other end's credit then waits for in vain: cancel that.
     ///
     /// # Errors
     /// A message that cannot be, or no room in time: then what was stored counts as moved.

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A lab's torus in other sizes: each node as the first one.
+
+use crosslane_device::network_processor::routing::{Dimension, Torus};
+
+use crate::error::{LabError, Problem};
+use crate::file::{EndpointInstance, HostInstance, LabFile, LinkInstance, TorusInstance};
+use crate::lab::Lab;
+
+/// The first node of a lab's torus.
+struct FirstNode {
+    host: HostInstance,
+    endpoint: EndpointInstance,
+    link: LinkInstance,
+    torus: TorusInstance,
+}
+
+/// A name without the number at its end.
+fn stem(name: &str) -> &str {
+    name.trim_end_matches(|letter: char| letter.is_ascii_digit())
+}
+
+impl FirstNode {
+    fn of(file: &LabFile) -> Option<Self> {
+        let [torus] = &file.tori[..] else { return None };
+        let name = torus.nodes.first()?;
+        let endpoint = file.endpoints.iter().find(|endpoint| endpoint.name == *name)?;
+        let link = file.links.iter().find(|link| link.lower == *name)?;
+        let host = file.hosts.iter().find(|host| host.name == link.upper)?;
+        let (host, endpoint) = (host.clone(), endpoint.clone());
+        Some(Self { host, endpoint, link: link.clone(), torus: torus.clone() })
+    }
+
+    /// Makes the lab a torus of nodes like this one, with numbers from 1.
+    fn fill(&self, file: &mut LabFile, torus: Torus) {
+        let numbers = 1..=torus.nodes();
+        let host = |number| format!("{}{number}", stem(&self.host.name));
+        let card = |number| format!("{}{number}", stem(&self.endpoint.name));
+        file.hosts = (numbers.clone())
+            .map(|number| HostInstance { name: host(number), ..self.host.clone() })
+            .collect();
+        file.endpoints = (numbers.clone())
+            .map(|number| EndpointInstance { name: card(number), ..self.endpoint.clone() })
+            .collect();
+        file.links = (numbers.clone())
+            .map(|number| LinkInstance {
+                upper: host(number),
+                lower: card(number),
+                ..self.link.clone()
+            })
+            .collect();
+        file.switches.clear();
+        file.networks.clear();
+        let nodes = numbers.map(card).collect();
+        file.tori = vec![TorusInstance { nodes, torus, ..self.torus.clone() }];
+    }
+}
+
+impl Lab {
+    /// The same lab with its one torus in another size: a host with one network processor for each
+    /// node, as the first node has them, and nothing else. As with [`edited`](Self::edited) a
+    /// variant or constant that is chosen afterwards begins with the file again.
+    ///
+    /// # Errors
+    /// A lab that does not have one torus whose first node hangs directly below a host, or sizes
+    /// that no torus of such nodes can have.
+    pub fn with_torus(&self, sizes: &[u16]) -> Result<Self, LabError> {
+        let refused = |problem: String| {
+            LabError::nowhere(Problem::BadValue { key: "torus".to_owned(), problem })
+        };
+        let first = FirstNode::of(self.file()).ok_or_else(|| {
+            refused(format!("lab {} has no single torus of hosts with one card each", self.name()))
+        })?;
+        let dimension = |&size: &u16| Dimension { size: size.into(), is_open: false };
+        let dimensions: Vec<Dimension> = sizes.iter().map(dimension).collect();
+        let torus = Torus::of(&dimensions).map_err(|error| refused(error.to_string()))?;
+        self.edited(|file| first.fill(file, torus))
+    }
+}
