@@ -8,8 +8,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod code;
 pub mod end;
 pub mod frame;
+pub mod pattern;
+pub mod routing;
+pub mod wire;
 
 pub use end::{Counters, EndParameters, LinkEnd};
 pub use frame::{Channel, Command, Damaged, Datagram, Frame, Header, Kind, Operation, Payload};

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where nodes of a torus are, which link leads where, and by which link and channel a routed
+//! datagram goes on.
+//!
+//! Read first: `docs/torus-link.md`, *Routing*.
+
+mod waits;
+
+pub use waits::{Buffer, Waits};
+
+use crate::frame::Channel;
+use thiserror::Error;
+
+/// Dimensions at most.
+pub const MAX_DIMENSIONS: usize = 4;
+/// Nodes at most: a routing word has 16 bits for one.
+pub const MAX_NODES: u32 = 1 << 16;
+/// Channel of routed datagrams.
+pub const ROUTED: Channel = Channel::ALL[6];
+/// Channel of routed datagrams from the edge of a ring on.
+pub const ROUTED_BEHIND_EDGE: Channel = Channel::ALL[7];
+
+/// One dimension of a torus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dimension {
+    /// Nodes, at least 1.
+    pub size: u16,
+    /// Cables join its ends: a ring. Else it is open, a row.
+    pub wraps: bool,
+}
+
+impl Dimension {
+    /// What is not there: one node and no cable.
+    const NONE: Self = Self { size: 1, wraps: false };
+
+    /// Hops of the longest way in this direction.
+    const fn longest(self, way: Way) -> u16 {
+        match (self.wraps, way) {
+            (false, _) => self.size - 1,
+            (true, Way::Up) => self.size / 2,
+            // Where both ways are as long it is up.
+            (true, Way::Down) => (self.size - 1) / 2,
+        }
+    }
+
+    /// Hops upwards from `from` to `to`, round the ring if it must be.
+    const fn up(self, from: u16, to: u16) -> u32 {
+        let hops = if to >= from { to - from } else { self.size - (from - to) };
+        hops as u32
+    }
+
+    /// The next position in a direction, if a cable leads there.
+    const fn next(self, position: u16, way: Way) -> Option<u16> {
+        let last = self.size - 1;
+        match way {
+            _ if last == 0 => None,
+            Way::Up if position < last => Some(position + 1),
+            Way::Down if position > 0 => Some(position - 1),
+            _ if !self.wraps => None,
+            Way::Up => Some(0),
+            Way::Down => Some(last),
+        }
+    }
+
+    /// Which way leads from one position to another.
+    const fn way(self, from: u16, to: u16) -> Way {
+        let is_up =
+            if self.wraps { self.up(from, to) <= self.longest(Way::Up) as u32 } else { to > from };
+        if is_up { Way::Up } else { Way::Down }
+    }
+}
+
+/// A direction within a dimension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// To the position one more.
+    Up,
+    /// To the position one less.
+    Down,
+}
+
+impl Way {
+    /// The way back.
+    #[must_use]
+    pub const fn back(self) -> Self {
+        match self {
+            Self::Up => Self::Down,
+            Self::Down => Self::Up,
+        }
+    }
+}
+
+/// Number of the link that leads `way` in a dimension.
+#[must_use]
+pub const fn link(dimension: usize, way: Way) -> u8 {
+    dimension as u8 * 2 + matches!(way, Way::Down) as u8
+}
+
+/// Dimension and way of a link.
+#[must_use]
+pub const fn direction(link: u8) -> (usize, Way) {
+    (link as usize / 2, if link.is_multiple_of(2) { Way::Up } else { Way::Down })
+}
+
+/// Why a torus cannot be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TorusError {
+    /// See [`MAX_DIMENSIONS`].
+    #[error("a torus has 1 to 4 dimensions, this one has {0}")]
+    Dimensions(usize),
+    /// See [`Dimension::size`].
+    #[error("dimension {0} has no nodes: at least 1")]
+    Empty(usize),
+    /// See [`MAX_NODES`].
+    #[error("the torus has {0} nodes, 65536 can be told apart")]
+    Nodes(u64),
+}
+
+/// Why a routed datagram has no next hop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Misrouted {
+    /// It names a node that there is not.
+    #[error("the torus has no node {0}")]
+    NoNode(u16),
+    /// The way from its source to its destination does not lead through here.
+    #[error("node {here} is not on the way from {source_node} to {destination}")]
+    OffItsWay {
+        /// Where it is.
+        here: u16,
+        /// Where it says that it comes from.
+        source_node: u16,
+        /// Where it is to go.
+        destination: u16,
+    },
+}
+
+/// What becomes of a routed datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Hop {
+    /// It is where it is to be.
+    Arrived,
+    /// It goes on.
+    Link {
+        /// By this link,
+        link: u8,
+        /// on this channel.
+        channel: Channel,
+    },
+}
+
+/// Coordinates of a node; 0 in dimensions that there are not.
+pub type Position = [u16; MAX_DIMENSIONS];
+
+/// A torus, or a mesh, of 1 to 4 dimensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Torus {
+    dimensions: [Dimension; MAX_DIMENSIONS],
+    count: usize,
+    nodes: u32,
+}
+
+impl Torus {
+    /// A torus of these sizes (`wrap`), or a mesh.
+    ///
+    /// # Errors
+    /// Too many dimensions or nodes, or none.
+    pub fn new(sizes: &[u16], wrap: bool) -> Result<Self, TorusError> {
+        let mut dimensions = [Dimension::NONE; MAX_DIMENSIONS];
+        for (dimension, size) in dimensions.iter_mut().zip(sizes) {
+            *dimension = Dimension { size: *size, wraps: wrap };
+        }
+        if sizes.len() > MAX_DIMENSIONS {
+            return Err(TorusError::Dimensions(sizes.len()));
+        }
+        Self::of(&dimensions[..sizes.len()])
+    }
+
+    /// A torus with open dimensions and rings.
+    ///
+    /// # Errors
+    /// Too many dimensions or nodes, or none.
+    pub fn of(given: &[Dimension]) -> Result<Self, TorusError> {
+        if given.is_empty() || given.len() > MAX_DIMENSIONS {
+            return Err(TorusError::Dimensions(given.len()));
+        }
+        if let Some(empty) = given.iter().position(|dimension| dimension.size == 0) {
+            return Err(TorusError::Empty(empty));
+        }
+        let nodes = given.iter().map(|dimension| u64::from(dimension.size)).product();
+        if nodes > u64::from(MAX_NODES) {
+            return Err(TorusError::Nodes(nodes));
+        }
+        let mut dimensions = [Dimension::NONE; MAX_DIMENSIONS];
+        dimensions[..given.len()].copy_from_slice(given);
+        Ok(Self { dimensions, count: given.len(), nodes: nodes as u32 })
+    }
+
+    /// Its dimensions.
+    #[must_use]
+    pub fn dimensions(&self) -> &[Dimension] {
+        &self.dimensions[..self.count]
+    }
+
+    /// Nodes, 1 to [`MAX_NODES`].
+    #[must_use]
+    pub const fn nodes(&self) -> u32 {
+        self.nodes
+    }
+
+    /// Where a node is.
+    ///
+    /// # Panics
+    /// There is no such node.
+    #[must_use]
+    pub fn position(&self, node: u16) -> Position {
+        assert!(u32::from(node) < self.nodes, "the torus has no node {node}");
+        let mut rest = node;
+        self.dimensions.map(|dimension| {
+            let position = rest % dimension.size;
+            rest /= dimension.size;
+            position
+        })
+    }
+
+    /// The node at a position, if there is one.
+    #[must_use]
+    pub fn node(&self, position: &Position) -> Option<u16> {
+        let mut node = 0;
+        for (dimension, at) in self.dimensions.iter().zip(position).rev() {
+            if *at >= dimension.size {
+                return None;
+            }
+            node = node * u32::from(dimension.size) + u32::from(*at);
+        }
+        Some(node as u16)
+    }
+
+    /// The node that a link of `node` leads to, and that node's link at the other end of the cable.
+    /// None where there is no cable.
+    ///
+    /// # Panics
+    /// There is no such node.
+    #[must_use]
+    pub fn neighbour(&self, node: u16, from: u8) -> Option<(u16, u8)> {
+        let (number, way) = direction(from);
+        let dimension = self.dimensions.get(number)?;
+        let mut position = self.position(node);
+        position[number] = dimension.next(position[number], way)?;
+        Some((self.node(&position)?, link(number, way.back())))
+    }
+
+    /// All cables, each once: the node and link at its lower end, and those at its upper end.
+    pub fn cables(&self) -> impl Iterator<Item = ((u16, u8), (u16, u8))> + '_ {
+        (0..self.nodes).flat_map(move |node| {
+            (0..self.count).filter_map(move |number| {
+                let here = (node as u16, link(number, Way::Up));
+                self.neighbour(here.0, here.1).map(|there| (here, there))
+            })
+        })
+    }
+
+    /// By which link and channel a datagram goes on at `here`.
+    ///
+    /// # Errors
+    /// There is no such node, or it should never have come here.
+    ///
+    /// # Panics
+    /// `here` is no node.
+    pub fn next_hop(&self, source_node: u16, here: u16, to: u16) -> Result<Hop, Misrouted> {
+        for node in [source_node, to] {
+            if u32::from(node) >= self.nodes {
+                return Err(Misrouted::NoNode(node));
+            }
+        }
+        let [began, is, ends] = [source_node, here, to].map(|node| self.position(node));
+        let off_its_way = Misrouted::OffItsWay { here, source_node, destination: to };
+        // Dimensions below are done with, those above are not begun.
+        let Some(number) = (0..self.count).find(|&number| is[number] != ends[number]) else {
+            return Ok(Hop::Arrived);
+        };
+        if is[number + 1..] != began[number + 1..] {
+            return Err(off_its_way);
+        }
+        let dimension = self.dimensions[number];
+        let (began, is, ends) = (began[number], is[number], ends[number]);
+        let way = dimension.way(began, ends);
+        let up_to_here = dimension.up(began, is) + dimension.up(is, ends);
+        let down_to_here = dimension.up(is, began) + dimension.up(ends, is);
+        let is_on_its_way = match way {
+            _ if began == ends => false,
+            Way::Up => up_to_here == dimension.up(began, ends),
+            Way::Down => down_to_here == dimension.up(ends, began),
+        };
+        let Some(next) = dimension.next(is, way).filter(|_| is_on_its_way) else {
+            return Err(off_its_way);
+        };
+        // Without the edge between, a way up leads to higher positions only.
+        let is_behind_edge = match way {
+            Way::Up => next < began,
+            Way::Down => next > began,
+        };
+        let channel = if is_behind_edge { ROUTED_BEHIND_EDGE } else { ROUTED };
+        Ok(Hop::Link { link: link(number, way), channel })
+    }
+}

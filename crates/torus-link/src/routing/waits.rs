@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which receive buffers of routed datagrams wait for which others, in a whole torus: if no cycle of
+//! buffers waits for each other, routed datagrams cannot block each other for ever (Dally and
+//! Seitz 1987).
+
+use super::{Dimension, ROUTED, ROUTED_BEHIND_EDGE, Torus, Way, direction, link};
+use crate::frame::Channel;
+
+/// The buffer at the far end of a cable, for one channel: where a datagram is that has left `node`
+/// by `link`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Buffer {
+    /// Node before the cable.
+    pub node: u16,
+    /// Its link.
+    pub link: u8,
+    /// 6 or 7.
+    pub channel: Channel,
+}
+
+/// Links, and channels of routed datagrams.
+const BUFFERS_PER_NODE: usize = 16;
+
+impl Buffer {
+    const fn number(self) -> usize {
+        let behind_edge = (self.channel.number() == ROUTED_BEHIND_EDGE.number()) as usize;
+        self.node as usize * BUFFERS_PER_NODE + self.link as usize * 2 + behind_edge
+    }
+
+    const fn of_number(number: usize) -> Self {
+        let behind_edge = !number.is_multiple_of(2);
+        let channel = if behind_edge { ROUTED_BEHIND_EDGE } else { ROUTED };
+        let link = (number / 2 % 8) as u8;
+        Self { node: (number / BUFFERS_PER_NODE) as u16, link, channel }
+    }
+}
+
+/// A hop within one dimension, along its way: from `at` to `at + 1`, the edge behind the last.
+#[derive(Clone, Copy)]
+struct RingHop {
+    dimension: Dimension,
+    way: Way,
+    at: u32,
+    is_behind_edge: bool,
+}
+
+impl RingHop {
+    /// A hop from `position`.
+    const fn new(dimension: Dimension, way: Way, position: u16, channel: Channel) -> Self {
+        let at = match way {
+            Way::Up => position,
+            Way::Down => dimension.size - 1 - position,
+        };
+        let is_behind_edge = channel.number() == ROUTED_BEHIND_EDGE.number();
+        Self { dimension, way, at: at as u32, is_behind_edge }
+    }
+
+    /// Hops of the shortest way that ends with this one, from where it may begin.
+    const fn shortest(self) -> Option<u32> {
+        let is_over_edge = self.at + 1 == self.dimension.size as u32;
+        match (self.is_behind_edge, is_over_edge) {
+            (false, false) | (true, true) => Some(1),
+            (false, true) => None,
+            // It begins at the last position.
+            (true, false) => Some(self.at + 2),
+        }
+    }
+
+    /// Whether a way has it.
+    const fn is_used(self) -> bool {
+        match self.shortest() {
+            Some(hops) => {
+                hops <= self.dimension.longest(self.way) as u32
+                    && (self.dimension.wraps || !self.is_behind_edge)
+            }
+            None => false,
+        }
+    }
+
+    /// Whether a way begins with it.
+    const fn is_first(self) -> bool {
+        self.is_used() && matches!(self.shortest(), Some(1))
+    }
+
+    /// The channel of the hop behind it in the same dimension, if a way goes on.
+    const fn next(self) -> Option<Channel> {
+        let Some(hops) = self.shortest() else { return None };
+        if hops >= self.dimension.longest(self.way) as u32 {
+            return None;
+        }
+        let is_over_edge = self.at + 2 == self.dimension.size as u32;
+        if self.is_behind_edge {
+            Some(ROUTED_BEHIND_EDGE)
+        } else if !is_over_edge {
+            Some(ROUTED)
+        } else if self.dimension.wraps {
+            Some(ROUTED_BEHIND_EDGE)
+        } else {
+            None
+        }
+    }
+}
+
+/// The graph of a torus.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits<'a> {
+    torus: &'a Torus,
+}
+
+impl<'a> Waits<'a> {
+    /// The graph of `torus`.
+    #[must_use]
+    pub const fn of(torus: &'a Torus) -> Self {
+        Self { torus }
+    }
+
+    /// All buffers that routed datagrams use.
+    pub fn buffers(self) -> impl Iterator<Item = Buffer> + 'a {
+        let all = 0..self.torus.nodes() as usize * BUFFERS_PER_NODE;
+        all.map(Buffer::of_number).filter(move |buffer| self.is_used(*buffer))
+    }
+
+    fn hop(self, buffer: Buffer) -> Option<RingHop> {
+        let (number, way) = direction(buffer.link);
+        let dimension = *self.torus.dimensions().get(number)?;
+        let position = self.torus.position(buffer.node)[number];
+        Some(RingHop::new(dimension, way, position, buffer.channel))
+    }
+
+    fn is_used(self, buffer: Buffer) -> bool {
+        self.hop(buffer).is_some_and(RingHop::is_used)
+    }
+
+    /// The buffers that datagrams in `buffer` may wait for. Ways of different dimensions are
+    /// independent of each other, so every turn that dimension order allows is taken by some pair.
+    pub fn waits_for(self, buffer: Buffer) -> impl Iterator<Item = Buffer> + 'a {
+        let here = self.torus.neighbour(buffer.node, buffer.link).map(|there| there.0);
+        let hop = self.hop(buffer).filter(|hop| hop.is_used());
+        let ahead = hop.and_then(RingHop::next).zip(here);
+        let ahead = ahead.map(|(channel, node)| Buffer { node, link: buffer.link, channel });
+        let (number, _) = direction(buffer.link);
+        let further = number + 1..self.torus.dimensions().len();
+        let turns = here.filter(|_| hop.is_some()).into_iter().flat_map(move |node| {
+            further.clone().flat_map(move |number| {
+                [Way::Up, Way::Down].into_iter().flat_map(move |way| {
+                    [ROUTED, ROUTED_BEHIND_EDGE].map(|channel| Buffer {
+                        node,
+                        link: link(number, way),
+                        channel,
+                    })
+                })
+            })
+        });
+        let turns = turns.filter(move |turn| self.hop(*turn).is_some_and(RingHop::is_first));
+        ahead.into_iter().chain(turns)
+    }
+
+    /// Buffers that wait for each other in a cycle: none, in any torus.
+    #[must_use]
+    pub fn cycle(self) -> Option<Vec<Buffer>> {
+        let count = self.torus.nodes() as usize * BUFFERS_PER_NODE;
+        let cycle = find_cycle(count, |number| {
+            self.waits_for(Buffer::of_number(number)).map(Buffer::number).collect()
+        });
+        cycle.map(|cycle| cycle.into_iter().map(Buffer::of_number).collect())
+    }
+}
+
+/// A cycle of a graph with `count` vertices, by depth-first search.
+fn find_cycle(count: usize, next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mark {
+        New,
+        OnPath,
+        Done,
+    }
+    let mut marks = vec![Mark::New; count];
+    for root in 0..count {
+        if marks[root] != Mark::New {
+            continue;
+        }
+        marks[root] = Mark::OnPath;
+        let mut path = vec![(root, next(root))];
+        while let Some((vertex, left)) = path.last_mut() {
+            let Some(successor) = left.pop() else {
+                marks[*vertex] = Mark::Done;
+                path.pop();
+                continue;
+            };
+            match marks[successor] {
+                Mark::Done => {}
+                Mark::New => {
+                    marks[successor] = Mark::OnPath;
+                    path.push((successor, next(successor)));
+                }
+                Mark::OnPath => {
+                    let path = path.iter().map(|step| step.0);
+                    return Some(path.skip_while(|vertex| *vertex != successor).collect());
+                }
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cycles_are_found() {
+        let ring = |count: usize| find_cycle(count, |vertex| vec![(vertex + 1) % count]);
+        assert_eq!(ring(5), Some(vec![0, 1, 2, 3, 4]));
+        assert_eq!(ring(1), Some(vec![0]));
+        assert_eq!(find_cycle(5, |vertex| (vertex + 1..5).collect()), None);
+        let tail = find_cycle(4, |vertex| vec![[1, 2, 3, 2][vertex]]);
+        assert_eq!(tail, Some(vec![2, 3]));
+    }
+
+    #[test]
+    fn buffers_have_numbers() {
+        for number in 0..64 {
+            assert_eq!(Buffer::of_number(number).number(), number);
+        }
+    }
+}

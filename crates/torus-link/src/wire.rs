@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One frame over line bits of which some are wrong: for models that work with whole frames and
+//! want the effect of bit errors as it is.
+//!
+//! Read first: `docs/torus-link.md`, *Symbols and columns*.
+
+use crate::code::{CODE_BITS, COMMAND, Decoder, Encoder, Symbol};
+use crate::frame::{COMMAND_BYTE, DATAGRAM_SYMBOLS, Damaged, Frame};
+
+/// Line bits of a frame: what `flips` of [`transfer`] are below.
+#[must_use]
+pub const fn line_bits(frame: &Frame) -> usize {
+    frame.symbols() * CODE_BITS
+}
+
+/// What comes of `frame` when the line bits `flips`, counted in the order of one lane, are wrong
+/// (one that is named twice is right again). Positions behind the frame's end change nothing.
+///
+/// # Errors
+/// What comes is damaged. (A wrong frame whose CRC fits comes as that frame.)
+pub fn transfer(frame: &Frame, flips: impl IntoIterator<Item = usize>) -> Result<Frame, Damaged> {
+    let mut changed = [0_u16; DATAGRAM_SYMBOLS];
+    for flip in flips {
+        if let Some(code) = changed.get_mut(flip / CODE_BITS) {
+            *code ^= 1 << (CODE_BITS - 1 - flip % CODE_BITS);
+        }
+    }
+    let sent = frame.encode();
+    let mut bytes = [0; DATAGRAM_SYMBOLS];
+    let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
+    for (at, byte) in sent.as_slice().iter().enumerate() {
+        let is_command = at == 0 && sent.begins_with_control();
+        let mut code = encoder.encode(if is_command { COMMAND } else { Symbol::Data(*byte) });
+        code.0 ^= changed[at];
+        bytes[at] = match decoder.decode(code) {
+            Ok(Symbol::Data(byte)) if !is_command => byte,
+            Ok(COMMAND) if is_command => COMMAND_BYTE,
+            // In the first symbol: something else begins, of another length or not at all.
+            Ok(_) if at == 0 => return Err(Damaged::Begin),
+            Ok(_) => return Err(Damaged::Control),
+            Err(_) => return Err(Damaged::Symbol),
+        };
+    }
+    Frame::decode(&bytes[..frame.symbols()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Command, Datagram, Header};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    fn frames() -> impl Strategy<Value = Frame> {
+        prop_oneof![
+            (any::<u32>(), any::<[u8; 32]>()).prop_map(|(word, bytes)| {
+                let payload = Arc::new(std::array::from_fn(|at| bytes[at % 32] ^ at as u8));
+                Frame::Datagram(Datagram { header: Header::from_word(word), payload })
+            }),
+            (0..1_u32 << 24)
+                .prop_filter_map("an operation", |bits| Command::from_word(bits << 8 | 0x5c).ok())
+                .prop_map(Frame::Command),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn without_errors_it_comes_as_it_is(frame in frames(), at in 0..1360_usize) {
+            prop_assert_eq!(transfer(&frame, []), Ok(frame.clone()));
+            prop_assert_eq!(transfer(&frame, [at, at]), Ok(frame.clone()));
+            prop_assert_eq!(transfer(&frame, [line_bits(&frame)]), Ok(frame));
+        }
+
+        /// One wrong bit changes one byte at most, and the CRC finds that.
+        #[test]
+        fn one_wrong_bit_is_damage(frame in frames(), at in 0..1360_usize) {
+            let at = at % line_bits(&frame);
+            prop_assert!(transfer(&frame, [at]).is_err());
+        }
+
+        #[test]
+        fn two_to_four_wrong_bits_are_damage(
+            frame in frames(),
+            flips in prop::collection::btree_set(0..80_usize, 2..=4),
+        ) {
+            prop_assert!(transfer(&frame, flips).is_err());
+        }
+
+        #[test]
+        fn many_wrong_bits_are_damage(
+            frame in frames(),
+            flips in prop::collection::btree_set(0..80_usize, 5..60),
+        ) {
+            prop_assert!(transfer(&frame, flips).is_err());
+        }
+    }
+}
