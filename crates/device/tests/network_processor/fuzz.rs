@@ -154,12 +154,9 @@ fn programs_that_do_much() {
                     },
                     20..=22 => Step::Cancel { which: random.u8(..) },
                     23 => Step::Scribble { end, at: random.u16(..), word: random.u64(..) },
-                    24..=27 => Step::Put {
-                        end,
-                        place: random.u16(..),
-                        bytes: random.u8(..),
-                        last: which,
-                    },
+                    24..=27 => {
+                        Step::Put { end, place: random.u16(..), bytes: random.u8(..), last: which }
+                    }
                     28 => Step::ScribblePut { end, at: random.u32(..), word: random.u64(..) },
                     29 if random.u8(..8) == 0 => {
                         Step::Register { end, at: random.u8(..), word: random.u32(..) }

@@ -87,7 +87,7 @@ pub(super) struct Flight<B: Bus> {
 pub(super) enum NotNow {
     /// Another message has its key.
     KeyInUse,
-    /// Not enough places, or no notification word.
+    /// Not enough places, or no notification word, or the key's last message is about to end.
     NoPlace,
 }
 
@@ -144,7 +144,12 @@ impl<B: Bus> Flights<B> {
         held: impl FnOnce() -> Held<B>,
     ) -> Result<u64, NotNow> {
         if self.keys.contains(&(kind, key)) {
-            return Err(NotNow::KeyInUse);
+            // What was dropped ends without anybody's doing.
+            return Err(if self.is_abandoned(kind, key) {
+                NotNow::NoPlace
+            } else {
+                NotNow::KeyInUse
+            });
         }
         if self.free_places[of(kind)] < places {
             return Err(NotNow::NoPlace);
@@ -179,6 +184,14 @@ impl<B: Bus> Flights<B> {
         Ok(id)
     }
 
+    /// Whether nobody asks any more for the message that has a key.
+    fn is_abandoned(&self, kind: Kind, key: Key) -> bool {
+        let has_it = |flight: &&Flight<B>| {
+            flight.outcome.is_none() && (flight.kind, flight.key) == (kind, key)
+        };
+        self.by_id.values().find(has_it).is_some_and(|flight| flight.is_abandoned)
+    }
+
     /// The slot for the next request of an engine: whichever, as each is copied out when it is
     /// complete.
     pub const fn take_slot(&mut self, kind: Kind) -> u32 {
@@ -204,6 +217,14 @@ impl<B: Bus> Flights<B> {
     pub fn words_under_way(&self) -> Vec<u32> {
         let open = self.by_id.values().filter(|flight| flight.outcome.is_none());
         open.map(|flight| flight.word).collect()
+    }
+
+    /// Whether a message that was dropped is still being taken back.
+    pub fn is_taking_back(&self) -> bool {
+        self.by_id.values().any(|flight| {
+            let goes_on = (flight.written, flight.kind) == (Written::All, Kind::Get);
+            flight.is_abandoned && flight.outcome.is_none() && !goes_on
+        })
     }
 
     /// Whether a message is to be taken back.

@@ -7,18 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use crosslane_host::{
-    Bus, BusError, HostWork, Mapping, PageSize, RegisterAddress, Stores, Waiting,
-};
-use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores, Waiting};
+use crosslane_pcie::units::Picoseconds;
 
 use super::error::{NetworkError, NetworkFault};
 use super::flights::{Bounce, Held, Kind, NotNow, Outcome, WORD_STRIDE, Written};
-use super::options::{Buffers, CHANNELS, Ended, Key, Message, ROUTED_CHANNEL, Requests, TAGS};
+use super::options::{CHANNELS, Ended, Key, Message, ROUTED_CHANNEL, Requests, TAGS};
 use super::request::{self, CutWithin, Of, REQUEST_BYTES, Run, SLOT_BYTES};
 use super::shared::Shared;
 use super::{CREDIT_WINDOW, NetworkProcessor, REQUEST_BAR};
-use crate::buffer::{Buffer, lock};
+use crate::buffer::lock;
 use crate::error::DriverError;
 
 /// How long a message that was taken back may take to end: reads of host memory that get no
@@ -26,10 +24,6 @@ use crate::error::DriverError;
 const CANCEL_PATIENCE: Picoseconds = Picoseconds::from_ns(200_000_000);
 /// Longest time after which who waits for a place looks again, whatever has happened.
 const PLACE_LOOK: Picoseconds = Picoseconds::from_ns(10_000);
-/// Least bytes of the driver's own buffers.
-const LEAST_COPY_BYTES: u64 = 4096;
-/// Own buffers that are kept while nothing uses them.
-const POOL: usize = 512;
 
 /// A message that was posted; see [`Get`] and [`Credit`].
 pub(super) struct Posted<B: Bus> {
@@ -60,7 +54,7 @@ impl<B: Bus> Drop for Waiter<'_, B> {
 
 impl<B: Bus> NetworkProcessor<B> {
     /// Sends a message: writes its requests once there are places for them. Its part of the
-    /// buffer is the device's until it has ended (with [`Buffers::Copied`] only until it has been
+    /// buffer is the device's until it has ended (with [`Buffers::Copied`](super::Buffers::Copied) only until it has been
     /// copied).
     ///
     /// # Errors
@@ -111,7 +105,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.wait(&credit.0, deadline).await
     }
 
-    /// Whether the message has come, without waiting; with [`Buffers::Copied`] the data are in
+    /// Whether the message has come, without waiting; with [`Buffers::Copied`](super::Buffers::Copied) the data are in
     /// the program's buffer when [`credit_wait`](Self::credit_wait) has returned.
     ///
     /// # Errors
@@ -135,20 +129,6 @@ impl<B: Bus> NetworkProcessor<B> {
     /// The device cannot be written to.
     pub async fn cancel_credit(&self, credit: &Credit<B>) -> Result<(), NetworkError> {
         self.cancel(&credit.0).await
-    }
-
-    /// Gets `count` buffers of the driver's own ready for messages of so many bytes, so that no
-    /// message waits for that later. Only [`Buffers::Copied`] has use for it.
-    ///
-    /// # Errors
-    /// No memory, or it cannot be pinned.
-    pub async fn prepare_copies(&self, bytes: u64, count: usize) -> Result<(), DriverError> {
-        let mut ready = Vec::new();
-        for _ in 0..count.min(POOL) {
-            ready.push(self.own_buffer(bytes).await?);
-        }
-        lock(&self.shared.pool).append(&mut ready);
-        Ok(())
     }
 
     fn place_of(&self, key: Key) -> String {
@@ -212,6 +192,11 @@ impl<B: Bus> NetworkProcessor<B> {
     async fn post(&self, kind: Kind, message: Message<B>) -> Result<Posted<B>, NetworkError> {
         self.settle().await.map_err(|error| self.no_answer(message.key, error))?;
         self.check(&message)?;
+        // What was dropped has its memory for a moment yet; it may be what is wanted now.
+        while lock(&self.shared.flights).is_taking_back() && self.bus().now() < message.deadline {
+            self.any_ends(message.deadline).await;
+            self.reap();
+        }
         let (held, pieces) = self.hold(kind, &message).await?;
         let runs = match request::runs(message.key, pieces.into_iter()) {
             Ok(runs) => runs,
@@ -229,59 +214,6 @@ impl<B: Bus> NetworkProcessor<B> {
             .await
             .map_err(|error| self.no_answer(message.key, self.shared.access.failed(error)))?;
         Ok(posted)
-    }
-
-    /// Gives the memory of a message to the device, and says where it lies.
-    async fn hold(
-        &self,
-        kind: Kind,
-        message: &Message<B>,
-    ) -> Result<(Held<B>, Vec<(BusAddress, u32)>), NetworkError> {
-        let Message { key, buffer, part, .. } = message;
-        let refused = NetworkError::refused;
-        if part.is_empty() {
-            return Ok((Held { claim: None, bounce: None }, Vec::new()));
-        }
-        let device_writes = kind == Kind::Credit;
-        let claim = buffer.claim(part.clone(), device_writes).map_err(refused)?;
-        if self.shared.modes.buffers != Buffers::Copied {
-            let pieces = buffer.registered().pieces(part.clone()).collect();
-            return Ok((Held { claim: Some(claim), bounce: None }, pieces));
-        }
-        let bytes = part.end - part.start;
-        let own = self.own_buffer(bytes).await.map_err(refused)?;
-        let target = match kind {
-            Kind::Get => {
-                self.bus().work(HostWork::Copy(bytes)).await;
-                let mut data = vec![0; bytes as usize];
-                buffer.read(part.start, &mut data).map_err(refused)?;
-                own.write(0, &data).map_err(refused)?;
-                None
-            }
-            Kind::Credit => Some((buffer.clone(), part.clone(), claim)),
-        };
-        let pieces: Vec<_> = own.registered().pieces(0..bytes).collect();
-        debug_assert!(!pieces.is_empty(), "{key} has bytes");
-        Ok((Held { claim: None, bounce: Some(Bounce { own, target }) }, pieces))
-    }
-
-    /// A buffer of the driver's own of at least so many bytes.
-    async fn own_buffer(&self, bytes: u64) -> Result<Buffer<B>, DriverError> {
-        let pooled = {
-            let mut pool = lock(&self.shared.pool);
-            let fitting = pool.iter().enumerate().filter(|(_, own)| own.size_bytes() >= bytes);
-            let best = fitting.min_by_key(|(_, own)| own.size_bytes()).map(|(index, _)| index);
-            best.map(|index| pool.swap_remove(index))
-        };
-        if let Some(own) = pooled {
-            return Ok(own);
-        }
-        let size = bytes.next_power_of_two().max(LEAST_COPY_BYTES);
-        let memory = self.bus().allocate(size, PageSize::Huge);
-        let memory = memory.map_err(|error| self.shared.access.failed(error))?;
-        let segments = self.bus().pin(self.shared.access.function, &memory).await;
-        let segments = segments.map_err(|error| self.shared.access.failed(error))?;
-        Ok(self.as_buffer(memory, segments, Arc::clone(&self.shared.retired)))
     }
 
     /// Takes places, waiting for them until the message's deadline.
@@ -331,13 +263,17 @@ impl<B: Bus> NetworkProcessor<B> {
                         total_bytes: part.end - part.start,
                     });
                 }
-                Err(NotNow::NoPlace) => self.wait_for_any(*deadline).await,
+                Err(NotNow::NoPlace) => {
+                    self.settle().await.map_err(|error| self.no_answer(*key, error))?;
+                    self.any_ends(*deadline).await;
+                }
             }
         }
     }
 
-    /// Waits until any message may have ended, not for long.
-    async fn wait_for_any(&self, deadline: Picoseconds) {
+    /// Polls until any message that is under way may have ended, until the deadline, or for a
+    /// while of some microseconds, whichever is first: for those who wait for several.
+    pub async fn any_ends(&self, deadline: Picoseconds) {
         let until = (self.bus().now() + PLACE_LOOK).min(deadline);
         let words = lock(&self.shared.flights).words_under_way();
         let memory = &self.shared.words.memory;
@@ -535,28 +471,9 @@ impl<B: Bus> NetworkProcessor<B> {
         };
         if let Some(Bounce { own, target }) = bounce {
             self.copy_out(&own, target, outcome.bytes).await;
-            let mut pool = lock(&self.shared.pool);
-            if pool.len() < POOL {
-                pool.push(own);
-            }
+            self.keep(own);
         }
         self.ended(posted, outcome, deadline)
-    }
-
-    async fn copy_out(
-        &self,
-        own: &Buffer<B>,
-        target: Option<(Buffer<B>, std::ops::Range<u64>, crate::buffer::Claim<B>)>,
-        bytes: u64,
-    ) {
-        let Some((buffer, part, claim)) = target else { return };
-        let bytes = bytes.min(part.end - part.start);
-        let mut data = vec![0; bytes as usize];
-        drop(claim);
-        // Both have so many bytes: they were looked at when the message was posted.
-        let copied = own.read(0, &mut data).and_then(|()| buffer.write(part.start, &data));
-        debug_assert_eq!(copied, Ok(()));
-        self.bus().work(HostWork::Copy(bytes)).await;
     }
 
     fn ended(

@@ -8,6 +8,7 @@
 mod error;
 mod flights;
 mod links;
+mod memory;
 mod messages;
 mod options;
 mod put;

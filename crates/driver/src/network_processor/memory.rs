@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory of messages: the program's own, or the driver's that data are copied through.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crosslane_host::{Bus, HostWork, PageSize};
+use crosslane_pcie::units::BusAddress;
+
+use super::NetworkProcessor;
+use super::error::NetworkError;
+use super::flights::{Bounce, Held, Kind};
+use super::options::{Buffers, Message};
+use crate::buffer::{Buffer, Claim, lock};
+use crate::error::DriverError;
+
+/// Least bytes of the driver's own buffers.
+const LEAST_COPY_BYTES: u64 = 4096;
+/// Own buffers that are kept while nothing uses them.
+const POOL: usize = 512;
+
+impl<B: Bus> NetworkProcessor<B> {
+    /// Gets `count` buffers of the driver's own ready for messages of so many bytes, so that no
+    /// message waits for that later. Only [`Buffers::Copied`] has use for it.
+    ///
+    /// # Errors
+    /// No memory, or it cannot be pinned.
+    pub async fn prepare_copies(&self, bytes: u64, count: usize) -> Result<(), DriverError> {
+        let mut ready = Vec::new();
+        for _ in 0..count.min(POOL) {
+            ready.push(self.own_buffer(bytes).await?);
+        }
+        lock(&self.shared.pool).append(&mut ready);
+        Ok(())
+    }
+
+    /// Gives the memory of a message to the device, and says where it lies.
+    pub(super) async fn hold(
+        &self,
+        kind: Kind,
+        message: &Message<B>,
+    ) -> Result<(Held<B>, Vec<(BusAddress, u32)>), NetworkError> {
+        let Message { key, buffer, part, .. } = message;
+        let refused = NetworkError::refused;
+        if part.is_empty() {
+            return Ok((Held { claim: None, bounce: None }, Vec::new()));
+        }
+        let device_writes = kind == Kind::Credit;
+        let claim = buffer.claim(part.clone(), device_writes).map_err(refused)?;
+        if self.shared.modes.buffers != Buffers::Copied {
+            let pieces = buffer.registered().pieces(part.clone()).collect();
+            return Ok((Held { claim: Some(claim), bounce: None }, pieces));
+        }
+        let bytes = part.end - part.start;
+        let own = self.own_buffer(bytes).await.map_err(refused)?;
+        let target = match kind {
+            Kind::Get => {
+                self.bus().work(HostWork::Copy(bytes)).await;
+                let mut data = vec![0; bytes as usize];
+                buffer.read(part.start, &mut data).map_err(refused)?;
+                own.write(0, &data).map_err(refused)?;
+                None
+            }
+            Kind::Credit => Some((buffer.clone(), part.clone(), claim)),
+        };
+        let pieces: Vec<_> = own.registered().pieces(0..bytes).collect();
+        debug_assert!(!pieces.is_empty(), "{key} has bytes");
+        Ok((Held { claim: None, bounce: Some(Bounce { own, target }) }, pieces))
+    }
+
+    /// A buffer of the driver's own of at least so many bytes.
+    async fn own_buffer(&self, bytes: u64) -> Result<Buffer<B>, DriverError> {
+        let pooled = {
+            let mut pool = lock(&self.shared.pool);
+            let fitting = pool.iter().enumerate().filter(|(_, own)| own.size_bytes() >= bytes);
+            let best = fitting.min_by_key(|(_, own)| own.size_bytes()).map(|(index, _)| index);
+            best.map(|index| pool.swap_remove(index))
+        };
+        if let Some(own) = pooled {
+            return Ok(own);
+        }
+        let size = bytes.next_power_of_two().max(LEAST_COPY_BYTES);
+        let memory = self.bus().allocate(size, PageSize::Huge);
+        let memory = memory.map_err(|error| self.shared.access.failed(error))?;
+        let segments = self.bus().pin(self.shared.access.function, &memory).await;
+        let segments = segments.map_err(|error| self.shared.access.failed(error))?;
+        Ok(self.as_buffer(memory, segments, Arc::clone(&self.shared.retired)))
+    }
+
+    /// Keeps a buffer of the driver's own for the next message.
+    pub(super) fn keep(&self, own: Buffer<B>) {
+        let mut pool = lock(&self.shared.pool);
+        if pool.len() < POOL {
+            pool.push(own);
+        }
+    }
+
+    /// Copies what has come to where the program wants it.
+    pub(super) async fn copy_out(
+        &self,
+        own: &Buffer<B>,
+        target: Option<(Buffer<B>, Range<u64>, Claim<B>)>,
+        bytes: u64,
+    ) {
+        let Some((buffer, part, claim)) = target else { return };
+        let bytes = bytes.min(part.end - part.start);
+        let mut data = vec![0; bytes as usize];
+        drop(claim);
+        // Both have so many bytes: they were looked at when the message was posted.
+        let copied = own.read(0, &mut data).and_then(|()| buffer.write(part.start, &data));
+        debug_assert_eq!(copied, Ok(()));
+        self.bus().work(HostWork::Copy(bytes)).await;
+    }
+}

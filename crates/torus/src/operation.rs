@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages under way, each in one piece or in several behind each other.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crosslane_driver::Buffer;
+use crosslane_driver::network_processor::{Credit, Ended, Get, Key};
+use crosslane_host::Bus;
+use crosslane_pcie::units::Picoseconds;
+
+use crate::error::TorusError;
+
+/// Locks a mutex. What these hold is whole at every step.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Which way a message goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Way {
+    Sent,
+    Received,
+}
+
+/// A piece that the device has.
+pub(crate) enum Posted<B: Bus> {
+    Get(Get<B>),
+    Credit(Credit<B>),
+}
+
+/// What a message's pieces have in common.
+pub(crate) struct Whole<B: Bus> {
+    pub way: Way,
+    pub key: Key,
+    pub buffer: Buffer<B>,
+    pub part: Range<u64>,
+    pub deadline: Picoseconds,
+    /// Longest piece.
+    pub piece_bytes: u64,
+}
+
+impl<B: Bus> Whole<B> {
+    /// The piece that begins at this offset of the buffer.
+    pub fn piece(&self, from: u64) -> Range<u64> {
+        from..self.part.end.min(from.saturating_add(self.piece_bytes))
+    }
+}
+
+/// One message.
+pub(crate) struct Operation<B: Bus> {
+    pub whole: Arc<Whole<B>>,
+    /// The piece that the device has, or had last.
+    piece: Range<u64>,
+    /// Away while the next one is being posted.
+    current: Option<Arc<Posted<B>>>,
+    moved_bytes: u64,
+    posted: Picoseconds,
+    result: Option<Result<Ended, TorusError>>,
+    is_abandoned: bool,
+}
+
+/// A piece that has ended: what is to be done.
+pub(crate) enum Next {
+    /// Nothing: the message has ended.
+    Nothing,
+    /// The next piece is to be posted.
+    Post(Range<u64>),
+}
+
+/// All messages of a node.
+pub(crate) struct Operations<B: Bus> {
+    by_id: BTreeMap<u64, Operation<B>>,
+    keys: HashSet<(Way, Key)>,
+    next_id: u64,
+}
+
+impl<B: Bus> Default for Operations<B> {
+    fn default() -> Self {
+        Self { by_id: BTreeMap::new(), keys: HashSet::new(), next_id: 0 }
+    }
+}
+
+impl<B: Bus> Operations<B> {
+    /// Takes a key. False if a message that has not ended has it.
+    pub fn take_key(&mut self, way: Way, key: Key) -> bool {
+        self.keys.insert((way, key))
+    }
+
+    /// Gives it back.
+    pub fn give_key_back(&mut self, way: Way, key: Key) {
+        self.keys.remove(&(way, key));
+    }
+
+    /// A message whose first piece has been posted; its key has been taken.
+    pub fn begin(&mut self, whole: Arc<Whole<B>>, first: Posted<B>, now: Picoseconds) -> u64 {
+        let id = self.next_id;
+        self.next_id += 1;
+        let piece = whole.piece(whole.part.start);
+        let operation = Operation {
+            whole,
+            piece,
+            current: Some(Arc::new(first)),
+            moved_bytes: 0,
+            posted: now,
+            result: None,
+            is_abandoned: false,
+        };
+        self.by_id.insert(id, operation);
+        id
+    }
+
+    pub fn whole(&self, id: u64) -> Option<Arc<Whole<B>>> {
+        self.by_id.get(&id).map(|operation| Arc::clone(&operation.whole))
+    }
+
+    pub fn result(&self, id: u64) -> Option<Result<Ended, TorusError>> {
+        self.by_id.get(&id)?.result.clone()
+    }
+
+    /// The piece that the device has.
+    pub fn current(&self, id: u64) -> Option<Arc<Posted<B>>> {
+        self.by_id.get(&id)?.current.clone()
+    }
+
+    /// Messages that have a piece to come behind the one that the device has.
+    pub fn long(&self) -> Vec<u64> {
+        let long = |operation: &Operation<B>| {
+            operation.result.is_none() && operation.piece.end < operation.whole.part.end
+        };
+        self.by_id.iter().filter(|(_, operation)| long(operation)).map(|(&id, _)| id).collect()
+    }
+
+    /// A piece has ended. `None` where somebody else has noticed that.
+    pub fn piece_ended(
+        &mut self,
+        id: u64,
+        piece: &Arc<Posted<B>>,
+        ended: Result<Ended, TorusError>,
+    ) -> Option<Next> {
+        let operation = self.by_id.get_mut(&id)?;
+        if !operation.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, piece)) {
+            return None;
+        }
+        operation.current = None;
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                self.end(id, Err(error));
+                return Some(Next::Nothing);
+            }
+        };
+        operation.moved_bytes += ended.bytes;
+        let is_whole = ended.bytes == operation.piece.end - operation.piece.start;
+        if is_whole && operation.piece.end < operation.whole.part.end {
+            operation.piece = operation.whole.piece(operation.piece.end);
+            return Some(Next::Post(operation.piece.clone()));
+        }
+        let (bytes, posted) = (operation.moved_bytes, operation.posted);
+        self.end(id, Ok(Ended { bytes, posted, ended: ended.ended }));
+        Some(Next::Nothing)
+    }
+
+    /// The next piece has been posted.
+    pub fn posted(&mut self, id: u64, piece: Posted<B>) {
+        if let Some(operation) = self.by_id.get_mut(&id) {
+            operation.current = Some(Arc::new(piece));
+        }
+    }
+
+    /// A message has ended.
+    pub fn end(&mut self, id: u64, result: Result<Ended, TorusError>) {
+        let Some(operation) = self.by_id.get_mut(&id) else { return };
+        if operation.result.is_some() {
+            return;
+        }
+        let (way, key) = (operation.whole.way, operation.whole.key);
+        operation.result = Some(result);
+        operation.current = None;
+        if operation.is_abandoned {
+            self.by_id.remove(&id);
+        }
+        self.keys.remove(&(way, key));
+    }
+
+    /// Nobody asks for it any more: what is sent goes on, room is taken back.
+    pub fn abandon(&mut self, id: u64) {
+        let Some(operation) = self.by_id.get_mut(&id) else { return };
+        let is_long = operation.piece.end < operation.whole.part.end;
+        if operation.result.is_none() && operation.whole.way == Way::Sent && is_long {
+            operation.is_abandoned = true;
+            return;
+        }
+        // The driver lets what the device has of it go on, or takes it back.
+        let (way, key) = (operation.whole.way, operation.whole.key);
+        let has_ended = operation.result.is_some();
+        self.by_id.remove(&id);
+        if !has_ended {
+            self.keys.remove(&(way, key));
+        }
+    }
+}
