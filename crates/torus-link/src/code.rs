@@ -191,6 +191,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
+    /// A decoder for a line with this disparity.
+    #[must_use]
+    pub const fn new(disparity: Disparity) -> Self {
+        Self { disparity }
+    }
+
     /// The symbol of the next ten bits; higher bits are not looked at.
     ///
     /// # Errors

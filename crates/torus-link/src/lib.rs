@@ -11,9 +11,11 @@
 pub mod code;
 pub mod end;
 pub mod frame;
+pub mod lanes;
 pub mod pattern;
 pub mod routing;
 pub mod wire;
 
 pub use end::{Counters, EndParameters, LinkEnd};
 pub use frame::{Channel, Command, Damaged, Datagram, Frame, Header, Kind, Operation, Payload};
+pub use lanes::{Port, PortState};

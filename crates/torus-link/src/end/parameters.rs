@@ -79,7 +79,8 @@ impl EndParameters {
             acknowledge_datagrams: ACKNOWLEDGE as u8,
             acknowledge_within_ps,
             retry_timeout_ps: (2 * (round_trip_ps + acknowledge_within_ps)).max(1),
-            refresh_ps: (2 * round_trip_ps).max(1),
+            // Counts of eight channels take turns: a question sooner than that is one too many.
+            refresh_ps: (8 * ACKNOWLEDGE * datagram_ps + 2 * round_trip_ps).max(1),
         }
     }
 

@@ -311,15 +311,18 @@ impl Receiver {
     /// A command that carries the count of `channel` is sent now.
     pub fn tell(&mut self, channel: Channel, now_ps: u64, parameters: &EndParameters) -> u16 {
         let at = channel.index();
-        if self.untold.contains(channel) {
+        let is_new = self.untold.contains(channel);
+        if is_new {
             self.unconfirmed.insert(channel);
+            self.ask.remove(channel);
             self.turn = (channel.number() + 1) % CHANNELS as u8;
         }
         self.told[at] = self.freed[at];
         self.untold.remove(channel);
         self.urgent.remove(channel);
-        if self.unconfirmed.contains(channel) {
-            self.ask.remove(channel);
+        // What is merely said again does not put the question off.
+        let is_asked = self.ask_at_ps[at] == NEVER_PS && !self.ask.contains(channel);
+        if self.unconfirmed.contains(channel) && (is_new || is_asked) {
             self.ask_at_ps[at] = now_ps.saturating_add(parameters.refresh_ps);
             self.first_ask_at_ps = self.first_ask_at_ps.min(self.ask_at_ps[at]);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which receive buffers of routed datagrams wait for which others, in a whole torus: if no cycle of
-//! buffers waits for each other, routed datagrams cannot block each other for ever (Dally and
+//! Which receive buffers of routed datagrams wait for which others, in a whole torus: if no cycle
+//! of buffers waits for each other, routed datagrams cannot block each other for ever (Dally and
 //! Seitz 1987).
 
 use super::{Dimension, ROUTED, ROUTED_BEHIND_EDGE, Torus, Way, direction, link};

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Training sets: what both ends say while they bring the link up.
+//!
+//! Read first: `docs/torus-link.md`, *Bring-up and loss*.
+
+/// Columns of a training set.
+pub const SET_COLUMNS: usize = 16;
+/// Version of the page.
+pub const VERSION: u8 = 1;
+/// Byte of the comma.
+const COMMA_BYTE: u8 = 0xbc;
+
+/// What a set says, in all its lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrainingSet {
+    /// Version of the protocol.
+    pub version: u8,
+    /// Lanes of the sender.
+    pub lanes: u8,
+    /// Datagrams of each receive buffer of the sender.
+    pub channel_datagrams: u16,
+    /// Session of the sender, not 0.
+    pub session: u16,
+    /// Session of the receiver as the sender has seen it, 0: not yet.
+    pub seen: u16,
+    /// 1: aligning, 2: aligned.
+    pub stage: u8,
+    /// Whether each lane has its own number. Sent sets always have.
+    pub is_in_order: bool,
+}
+
+impl TrainingSet {
+    /// The bytes of one lane; the first is a comma.
+    pub fn encode(&self, lane: u8) -> [u8; SET_COLUMNS] {
+        let mut bytes = [0; SET_COLUMNS];
+        bytes[..4].copy_from_slice(&[COMMA_BYTE, lane, self.version, self.lanes]);
+        bytes[4..6].copy_from_slice(&self.channel_datagrams.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.session.to_le_bytes());
+        bytes[8..10].copy_from_slice(&self.seen.to_le_bytes());
+        bytes[10] = self.stage;
+        let crc = crc32fast::hash(&bytes[..12]);
+        bytes[12..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    /// The set of all lanes, if every CRC fits and all say the same.
+    pub fn decode(lanes: &mut [[u8; SET_COLUMNS]]) -> Option<Self> {
+        let mut is_in_order = true;
+        for (at, lane) in lanes.iter_mut().enumerate() {
+            lane[0] = COMMA_BYTE;
+            if crc32fast::hash(&lane[..12]).to_le_bytes() != lane[12..] {
+                return None;
+            }
+            is_in_order &= usize::from(lane[1]) == at;
+        }
+        let first = lanes.first()?;
+        if lanes.iter().any(|lane| lane[2..11] != first[2..11]) {
+            return None;
+        }
+        let word = |at: usize| u16::from_le_bytes([first[at], first[at + 1]]);
+        Some(Self {
+            version: first[2],
+            lanes: first[3],
+            channel_datagrams: word(4),
+            session: word(6),
+            seen: word(8),
+            stage: first[10],
+            is_in_order,
+        })
+    }
+}
