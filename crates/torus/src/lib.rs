@@ -19,9 +19,9 @@
 //! * Any number of messages may be under way. Two that are sent at the same time differ in
 //!   their peer, channel or tag, and so do two that are received.
 //! * A message longer than a piece ([`NodeOptions::piece_bytes`], 1 MiB or less) goes in pieces,
-//!   one behind the other. Both ends have the same pieces, and the room for such a message is exactly as
-//!   long as it is. Each call that waits brings all of them forward, so it does not matter in which order
-//!   sends and receives are waited for.
+//!   one behind the other. Both ends have the same pieces, and the room for such a message is
+//!   exactly as long as it is. Each call that waits brings all of them forward, so it does not
+//!   matter in which order sends and receives are waited for.
 //! * Every message has a deadline. Memory is the device's until its message has ended; futures and
 //!   handles may be dropped at any time.
 

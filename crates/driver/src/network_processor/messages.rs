@@ -54,8 +54,8 @@ impl<B: Bus> Drop for Waiter<'_, B> {
 
 impl<B: Bus> NetworkProcessor<B> {
     /// Sends a message: writes its requests once there are places for them. Its part of the
-    /// buffer is the device's until it has ended (with [`Buffers::Copied`](super::Buffers::Copied) only until it has been
-    /// copied).
+    /// buffer is the device's until it has ended; with copied buffers only until it has been
+    /// copied.
     ///
     /// # Errors
     /// A message that cannot be, a key that is in use, or no place until the message's deadline.
@@ -105,8 +105,8 @@ impl<B: Bus> NetworkProcessor<B> {
         self.wait(&credit.0, deadline).await
     }
 
-    /// Whether the message has come, without waiting; with [`Buffers::Copied`](super::Buffers::Copied) the data are in
-    /// the program's buffer when [`credit_wait`](Self::credit_wait) has returned.
+    /// Whether the message has come, without waiting. With copied buffers the data are in the
+    /// program's buffer when [`credit_wait`](Self::credit_wait) has returned.
     ///
     /// # Errors
     /// The message failed.

@@ -187,8 +187,9 @@ impl<B: Bus> NetworkProcessor<B> {
     /// It does not answer, or does not come to rest: then the memory of messages that were under
     /// way is kept.
     pub async fn reset(&self) -> Result<(), DriverError> {
-        self.shared.fence_due.store(false, Ordering::Relaxed);
-        self.bus.fence().await.map_err(|error| self.shared.access.failed(error))?;
+        if self.shared.fence_due.swap(false, Ordering::AcqRel) {
+            self.bus.fence().await.map_err(|error| self.shared.access.failed(error))?;
+        }
         reset_and_wait(&self.bus, &self.shared.access).await?;
         self.reap();
         lock(&self.shared.flights).end_all(self.bus.now());
