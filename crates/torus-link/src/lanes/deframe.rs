@@ -163,3 +163,109 @@ impl Deframer {
         one(Event::Set(set.filter(|_| !self.set_is_bad)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Channel, Command, Operation};
+
+    type Columns = Vec<[Received; MAX_LANES]>;
+
+    fn all(symbol: Symbol) -> [Received; MAX_LANES] {
+        [Some(symbol); MAX_LANES]
+    }
+
+    fn command() -> Frame {
+        let operation = Operation::Acknowledge;
+        Frame::Command(Command { operation, sequence: 9, channel: Channel::ALL[3], freed: 77 })
+    }
+
+    /// A command on four lanes.
+    fn columns() -> Columns {
+        let bytes = command().encode();
+        let mut symbols: Vec<Received> =
+            bytes.as_slice().iter().map(|byte| Some(Symbol::Data(*byte))).collect();
+        symbols[0] = Some(COMMAND);
+        let column = |part: &[Received]| {
+            let mut column = [None; MAX_LANES];
+            column[..4].copy_from_slice(part);
+            column
+        };
+        symbols.chunks(4).map(column).collect()
+    }
+
+    fn events(columns: &Columns) -> Vec<Event> {
+        let mut deframer = Deframer::new(4);
+        columns.iter().flat_map(|column| deframer.take(column)).flatten().collect()
+    }
+
+    #[test]
+    fn skip_sets_may_be_of_any_length() {
+        for skips in 0..5 {
+            let set = [vec![all(COMMA)], vec![all(SKIP); skips]].concat();
+            let stream = [vec![all(IDLE)], set, columns(), columns()].concat();
+            let whole = Event::Frame(Ok(command()));
+            let wanted = [Event::Idle, Event::Comma(true), whole.clone(), whole];
+            assert_eq!(events(&stream), wanted, "{skips}");
+        }
+    }
+
+    #[test]
+    fn a_hunt_is_one_damaged_frame_and_ends_at_a_control_symbol() {
+        let data = all(Symbol::Data(5));
+        let broken = [vec![all(IDLE), data, [None; MAX_LANES]], vec![data; 40]].concat();
+        let damaged = Event::Frame(Err(Damaged::Symbol));
+        let wanted = [Event::Idle, damaged, Event::Frame(Ok(command()))];
+        assert_eq!(events(&[broken, columns()].concat()), wanted);
+        // Broken off by a beginning.
+        let stream = [vec![all(IDLE), data], columns()].concat();
+        let wanted =
+            [Event::Idle, Event::Frame(Err(Damaged::Control)), Event::Frame(Ok(command()))];
+        assert_eq!(events(&stream), wanted);
+        // A control symbol that begins nothing; one in another lane.
+        let stream = vec![all(IDLE), all(Symbol::Control(0xfc)), data, all(IDLE)];
+        let wanted = [Event::Idle, Event::Frame(Err(Damaged::Begin)), Event::Idle];
+        assert_eq!(events(&stream), wanted);
+        let mut odd = data;
+        odd[2] = Some(IDLE);
+        let wanted = [Event::Idle, Event::Frame(Err(Damaged::Control)), Event::Idle];
+        assert_eq!(events(&vec![all(IDLE), data, odd, all(IDLE)]), wanted);
+    }
+
+    #[test]
+    fn training_sets_are_good_or_not() {
+        let set = TrainingSet {
+            version: 1,
+            lanes: 4,
+            channel_datagrams: 300,
+            session: 0x1234,
+            seen: 0xfedc,
+            stage: 2,
+            is_in_order: true,
+        };
+        let column = |at: usize| {
+            let mut column = [None; MAX_LANES];
+            for lane in 0..4 {
+                let byte = set.encode(lane as u8)[at];
+                column[lane] = Some(if at == 0 { COMMA } else { Symbol::Data(byte) });
+            }
+            column
+        };
+        let good: Columns = (0..SET_COLUMNS).map(column).collect();
+        assert_eq!(events(&good), [Event::Comma(true), Event::Set(Some(set))]);
+        for at in 1..SET_COLUMNS {
+            for wrong in [None, Some(Symbol::Data(0xa5))] {
+                let mut bad = good.clone();
+                bad[at][3] = wrong;
+                assert_eq!(events(&bad), [Event::Comma(true), Event::Set(None)], "{at}");
+            }
+        }
+        let mut swapped = good;
+        for column in &mut swapped[1..] {
+            column.swap(1, 2);
+        }
+        let swapped = events(&swapped);
+        let Event::Set(Some(swapped)) = &swapped[1] else { panic!("{swapped:?}") };
+        assert!(!swapped.is_in_order);
+    }
+}
