@@ -13,6 +13,10 @@ const SLOTS: usize = 1024;
 
 /// Events of the slot in work that are done and kept at most: a bound on memory.
 const DONE_LIMIT: usize = 1 << 14;
+/// An event for the slot in work finds its place among so many of its last ones, or goes to a heap:
+/// in a fabric of thousands of nodes that do the same at the same time a slot has so many that
+/// each place in order would cost as much as the event.
+const NEAR_END: usize = 32;
 
 /// What an event is about; the meaning of its two numbers is beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +69,9 @@ impl EventKind {
     }
 }
 
+/// An event in a heap: time, number in the order of scheduling, kind and target, data.
+type Queued = Reverse<(u64, u64, u32, u32)>;
+
 /// Bits of an event's target; the kind is above them.
 const TARGET_BITS: u32 = 28;
 
@@ -100,10 +107,13 @@ pub(crate) struct Events {
     /// The slot in work, in order of time; `cursor` of them are done.
     current: Vec<Entry>,
     cursor: usize,
+    /// Further events of the slot in work, each scheduled behind all that are in `current`.
+    late: BinaryHeap<Queued>,
     slots: Vec<Vec<Entry>>,
     occupied: [u64; SLOTS / 64],
-    overflow: BinaryHeap<Reverse<(u64, u64, u32, u32)>>,
-    overflow_sequence: u64,
+    overflow: BinaryHeap<Queued>,
+    /// Number of the last event that went to a heap.
+    sequence: u64,
     work: u64,
     /// Events done since the start.
     pub processed: u64,
@@ -116,10 +126,11 @@ impl Events {
             slot: 0,
             current: Vec::new(),
             cursor: 0,
+            late: BinaryHeap::new(),
             slots: (0..SLOTS).map(|_| Vec::new()).collect(),
             occupied: [0; SLOTS / 64],
             overflow: BinaryHeap::new(),
-            overflow_sequence: 0,
+            sequence: 0,
             work: 0,
             processed: 0,
         }
@@ -145,6 +156,22 @@ impl Events {
         self.work += u64::from(kind.is_work());
         let slot = time_ps >> SLOT_BITS;
         if slot <= self.slot {
+            self.schedule_now(entry);
+        } else if slot < self.slot + SLOTS as u64 {
+            let index = slot as usize % SLOTS;
+            self.slots[index].push(entry);
+            self.occupied[index / 64] |= 1 << (index % 64);
+        } else {
+            self.sequence += 1;
+            let key = (time_ps, self.sequence, entry.kind_and_target, data);
+            self.overflow.push(Reverse(key));
+        }
+    }
+
+    /// Schedules an event of the slot in work.
+    #[inline]
+    fn schedule_now(&mut self, entry: Entry) {
+        if self.late.is_empty() {
             if self.cursor >= DONE_LIMIT {
                 // A far event holds its slot open for as long as others come before it.
                 self.current.drain(..self.cursor);
@@ -152,46 +179,71 @@ impl Events {
             }
             // Insert behind all that are not later. Mostly near the end.
             let mut at = self.current.len();
-            while at > self.cursor && self.current[at - 1].time_ps > time_ps {
+            let least = self.cursor.max(at.saturating_sub(NEAR_END));
+            while at > least && self.current[at - 1].time_ps > entry.time_ps {
                 at -= 1;
             }
-            self.current.insert(at, entry);
-        } else if slot < self.slot + SLOTS as u64 {
-            let index = slot as usize % SLOTS;
-            self.slots[index].push(entry);
-            self.occupied[index / 64] |= 1 << (index % 64);
-        } else {
-            self.overflow_sequence += 1;
-            let key = (time_ps, self.overflow_sequence, entry.kind_and_target, data);
-            self.overflow.push(Reverse(key));
+            if at > least || at == self.cursor {
+                self.current.insert(at, entry);
+                return;
+            }
+        }
+        self.sequence += 1;
+        let Entry { time_ps, kind_and_target, data } = entry;
+        self.late.push(Reverse((time_ps, self.sequence, kind_and_target, data)));
+    }
+
+    /// The first of `late`, if it comes before the first of `current`.
+    #[inline]
+    fn first_late(&self) -> Option<Entry> {
+        let &Reverse((time_ps, _, kind_and_target, data)) = self.late.peek()?;
+        let waits = self.current.get(self.cursor).is_some_and(|first| first.time_ps <= time_ps);
+        (!waits).then_some(Entry { time_ps, kind_and_target, data })
+    }
+
+    /// The next event, if there is one, and whether it is in `late`.
+    #[inline]
+    fn first(&mut self) -> Option<(Entry, bool)> {
+        if self.cursor == self.current.len() && self.late.is_empty() && !self.load() {
+            return None;
+        }
+        match self.first_late() {
+            Some(entry) => Some((entry, true)),
+            None => Some((self.current[self.cursor], false)),
+        }
+    }
+
+    #[inline]
+    fn drop_first(&mut self, is_late: bool) {
+        match is_late {
+            true => drop(self.late.pop()),
+            false => self.cursor += 1,
         }
     }
 
     /// Time of the next event, if there is one.
     pub fn peek_ps(&mut self) -> Option<u64> {
-        self.load().then(|| self.current[self.cursor].time_ps)
+        self.first().map(|(entry, _)| entry.time_ps)
     }
 
     /// The next event, if there is one.
     pub fn peek(&mut self) -> Option<Event> {
-        self.load().then(|| self.current[self.cursor].event())
+        self.first().map(|(entry, _)| entry.event())
     }
 
     /// Drops the next event, if there is one and it is no work. The clock stays.
     pub fn discard(&mut self) {
-        if self.peek().is_some_and(|event| !event.kind.is_work()) {
-            self.cursor += 1;
+        let Some((entry, is_late)) = self.first() else { return };
+        if !entry.event().kind.is_work() {
+            self.drop_first(is_late);
         }
     }
 
     /// Takes the next event and moves the clock to it.
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
-        if self.cursor == self.current.len() && !self.load() {
-            return None;
-        }
-        let entry = self.current[self.cursor];
-        self.cursor += 1;
+        let (entry, is_late) = self.first()?;
+        self.drop_first(is_late);
         debug_assert!(entry.time_ps >= self.now_ps);
         self.now_ps = entry.time_ps;
         self.processed += 1;
@@ -224,6 +276,9 @@ impl Events {
             place += 1;
             place <= cursor || keep(entry.time_ps, entry.kind_and_target, entry.data)
         });
+        self.late.retain(|Reverse((time_ps, _, kind_and_target, data))| {
+            keep(*time_ps, *kind_and_target, *data)
+        });
         for (index, slot) in self.slots.iter_mut().enumerate() {
             slot.retain(|entry| keep(entry.time_ps, entry.kind_and_target, entry.data));
             if slot.is_empty() {
@@ -239,11 +294,8 @@ impl Events {
         lost.into_iter().map(|(_, packet)| packet).collect()
     }
 
-    /// Makes sure that `current` holds an event; false where none is left.
+    /// Takes up the next slot; false where no event is left.
     fn load(&mut self) -> bool {
-        if self.cursor < self.current.len() {
-            return true;
-        }
         self.current.clear();
         self.cursor = 0;
         let in_wheel = self.next_occupied();
@@ -335,13 +387,20 @@ mod tests {
                 add(&mut events, &mut model, delay);
             }
             while let Some(event) = events.pop() {
-                let first = *model.iter().min().unwrap();
+                let (at, &first) =
+                    model.iter().enumerate().min_by_key(|(_, entry)| **entry).unwrap();
                 prop_assert_eq!((events.now_ps(), event.data), first);
-                model.retain(|entry| *entry != first);
+                model.swap_remove(at);
                 if let Some((delay, short)) = delays.next() {
                     let delay = if short { delay % 5_000 } else { delay };
                     add(&mut events, &mut model, delay);
                     add(&mut events, &mut model, delay);
+                    if short && delay.is_multiple_of(8) {
+                        // Many in the slot in work, at a few times.
+                        for number in 0..60 {
+                            add(&mut events, &mut model, delay % 7 * 500 + number % 3);
+                        }
+                    }
                 }
             }
             prop_assert!(model.is_empty());
