@@ -93,7 +93,9 @@ impl<B: Bus> NetworkProcessor<B> {
     /// # Errors
     /// No such link, or no answer.
     pub async fn disable_link(&self, link: u8) -> Result<(), DriverError> {
-        self.change(link, control::ENABLE.mask(), 0).await
+        self.change(link, control::ENABLE.mask(), 0).await?;
+        lock(&self.shared.puts).forget_link(link);
+        Ok(())
     }
 
     /// Says where a link's datagrams go.

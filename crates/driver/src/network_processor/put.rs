@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Puts: datagrams that the processor stores straight into a link.
 
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
 
 use crosslane_host::{Bus, BusError, Mapping, RegisterAddress, Stores};
@@ -23,18 +24,52 @@ const COUNT_BYTES: u64 = 4;
 /// Bytes of the counts of all channels of eight links.
 pub(super) const COUNTS_BYTES: u64 = 8 * CHANNELS as u64 * COUNT_BYTES;
 
-/// Put datagrams that were stored so far, of each channel of each link.
+/// Datagrams of one key: a message is not interrupted by another one.
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Vec<u8>>,
+    /// How many have left it.
+    taken: u64,
+}
+
+/// What is put, and how much was so far.
 pub(super) struct Puts {
+    /// Datagrams stored, of each channel of each link.
     stored: Vec<u32>,
+    queues: HashMap<Key, Queue>,
 }
 
 impl Puts {
     pub fn new(links: u8) -> Self {
-        Self { stored: vec![0; usize::from(links) * usize::from(CHANNELS)] }
+        let stored = vec![0; usize::from(links) * usize::from(CHANNELS)];
+        Self { stored, queues: HashMap::new() }
     }
 
+    /// The device was reset.
     pub fn clear(&mut self) {
         self.stored.fill(0);
+        self.queues.clear();
+    }
+
+    /// A link forgets what it has: what is left of messages is nothing any more.
+    pub fn forget_link(&mut self, number: u8) {
+        self.queues.retain(|key, _| !matches!(key, Key::Neighbour { link, .. } if *link == number));
+    }
+
+    /// Adds a message behind all others of its key; how many datagrams of the key will have
+    /// been taken when all of it has. `None` while another one waits.
+    fn push(&mut self, key: Key, datagrams: impl Iterator<Item = Vec<u8>>) -> Option<u64> {
+        let queue = self.queues.entry(key).or_default();
+        if !queue.waiting.is_empty() {
+            return None;
+        }
+        queue.waiting.extend(datagrams);
+        Some(queue.taken + queue.waiting.len() as u64)
+    }
+
+    /// How many datagrams of a key have been taken, and whether none waits.
+    fn state(&self, key: Key) -> (u64, bool) {
+        self.queues.get(&key).map_or((0, true), |queue| (queue.taken, queue.waiting.is_empty()))
     }
 }
 
@@ -54,9 +89,9 @@ fn datagram(tag: u8, index: u32, is_last: bool, payload: &[u8]) -> Vec<u8> {
 
 impl<B: Bus> NetworkProcessor<B> {
     /// Stores a message into a link, datagram by datagram, waiting for room in the window until
-    /// the deadline. When it returns all of it is on its way to the device. A future that is
-    /// dropped in the middle, or one whose deadline passes, leaves a part of a message, which the
-    /// other end's credit then waits for in vain: cancel that.
+    /// the deadline. When it returns all of it is on its way to the device. Messages of one key go
+    /// one behind the other: what a put has not stored whose deadline has passed, or whose future
+    /// was dropped, is stored by the next one of the key, before its own.
     ///
     /// # Errors
     /// A message that cannot be, or no room in time: then what was stored counts as moved.
@@ -66,14 +101,34 @@ impl<B: Bus> NetworkProcessor<B> {
         bytes: &[u8],
         deadline: Picoseconds,
     ) -> Result<(), NetworkError> {
-        let (link, channel) = self.check_put(key, bytes)?;
+        let at = self.check_put(key, bytes)?;
         let failed = |error| self.put_failed(key, error, bytes.len(), 0);
         self.settle().await.map_err(failed)?;
         let last = bytes.len().div_ceil(PAYLOAD_BYTES as usize) - 1;
-        for (index, payload) in bytes.chunks(PAYLOAD_BYTES as usize).enumerate() {
-            let stored = index * PAYLOAD_BYTES as usize;
-            let slot = match self.room(link, channel, deadline).await {
-                Ok(slot) => slot,
+        let chunks = bytes.chunks(PAYLOAD_BYTES as usize).enumerate();
+        let datagrams = chunks
+            .map(|(index, payload)| datagram(key.tag(), index as u32, index == last, payload));
+        let mut datagrams = Some(datagrams);
+        let mut end = None;
+        loop {
+            let (taken, is_empty) = {
+                let mut puts = lock(&self.shared.puts);
+                if end.is_none() && puts.state(key).1 {
+                    end = datagrams.take().and_then(|datagrams| puts.push(key, datagrams));
+                }
+                puts.state(key)
+            };
+            let left = end.map_or(last as u64 + 1, |end| end.saturating_sub(taken));
+            if left == 0 {
+                return self.settle().await.map_err(failed);
+            }
+            let stored = (last as u64 + 1 - left) as usize * PAYLOAD_BYTES as usize;
+            if is_empty {
+                // Its own datagrams are gone, and it has not stored them.
+                return Err(self.put_error(key, NetworkFault::Reset, bytes.len(), 0));
+            }
+            match self.put_one(key, at, deadline).await {
+                Ok(()) => {}
                 Err(BusError::Deadline { .. }) => {
                     let fault = NetworkFault::Deadline { deadline };
                     return Err(self.put_error(key, fault, bytes.len(), stored));
@@ -82,23 +137,8 @@ impl<B: Bus> NetworkProcessor<B> {
                     let error = self.shared.access.failed(error);
                     return Err(self.put_failed(key, error, bytes.len(), stored));
                 }
-            };
-            // Nothing is awaited between taking the slot and the store, which is made once polled.
-            let datagram = datagram(key.tag(), index as u32, index == last, payload);
-            let stores = match self.shared.put_mapping {
-                Mapping::WriteCombined => {
-                    self.shared.fence_due.store(true, Ordering::Release);
-                    Stores::combined(self.bus().widest_store_bytes())
-                }
-                Mapping::Uncached => Stores::uncached(self.bus().widest_store_bytes()),
-            };
-            let done =
-                self.bus().store(self.put_slot(link, channel, slot), &datagram, stores).await;
-            done.map_err(|error| {
-                self.put_failed(key, self.shared.access.failed(error), bytes.len(), stored)
-            })?;
+            }
         }
-        self.settle().await.map_err(failed)
     }
 
     /// Waits until all puts of a channel have left the window: then they are in its queue to
@@ -182,17 +222,30 @@ impl<B: Bus> NetworkProcessor<B> {
         (lock(&self.shared.puts).stored[index], u32::from_le_bytes(left))
     }
 
-    /// Takes the channel's next slot, when it is free.
-    async fn room(&self, link: u8, channel: u8, deadline: Picoseconds) -> Result<u32, BusError> {
+    /// Stores the next datagram of a key, if there is one, when a slot is free.
+    async fn put_one(
+        &self,
+        key: Key,
+        (link, channel): (u8, u8),
+        deadline: Picoseconds,
+    ) -> Result<(), BusError> {
         let (index, slots) = (Self::channel_index(link, channel), self.shared.sizes.put_slots);
-        loop {
+        let (slot, datagram) = loop {
             let (_, left) = self.put_counts(link, channel);
             {
                 let mut puts = lock(&self.shared.puts);
-                let stored = puts.stored[index];
-                if stored.wrapping_sub(left) < slots {
-                    puts.stored[index] = stored.wrapping_add(1);
-                    return Ok(stored % slots);
+                let Puts { stored, queues } = &mut *puts;
+                let queue = queues.entry(key).or_default();
+                if queue.waiting.is_empty() {
+                    return Ok(());
+                }
+                if stored[index].wrapping_sub(left) < slots
+                    && let Some(datagram) = queue.waiting.pop_front()
+                {
+                    queue.taken += 1;
+                    let slot = stored[index] % slots;
+                    stored[index] = stored[index].wrapping_add(1);
+                    break (slot, datagram);
                 }
             }
             // What is still in the processor could be what it waits for.
@@ -200,7 +253,16 @@ impl<B: Bus> NetworkProcessor<B> {
                 self.bus().fence().await?;
             }
             self.wait_for_count(link, channel, left, deadline).await?;
-        }
+        };
+        // Nothing was awaited since the slot was taken, and the store is made once polled.
+        let stores = match self.shared.put_mapping {
+            Mapping::WriteCombined => {
+                self.shared.fence_due.store(true, Ordering::Release);
+                Stores::combined(self.bus().widest_store_bytes())
+            }
+            Mapping::Uncached => Stores::uncached(self.bus().widest_store_bytes()),
+        };
+        self.bus().store(self.put_slot(link, channel, slot), &datagram, stores).await
     }
 
     async fn wait_for_count(

@@ -431,3 +431,19 @@ fn what_is_no_network_processor_is_not_opened() {
         "card0: it is no network processor: BAR2 has 0 B and needs 32768 B"
     );
 }
+
+#[test]
+fn futures_may_go_to_other_threads() {
+    fn sendable<T: Send>(value: T) -> T {
+        value
+    }
+    let stand = pair(Modes::default());
+    let from = &stand.nodes[0];
+    let buffer = stand.run(from.buffer(64)).unwrap();
+    let message = message(from, key(0, 0, 0), &buffer, 64);
+    drop(sendable(from.nget(message.clone())));
+    drop(sendable(from.put(key(0, 0, 0), &[1], late(from))));
+    drop(sendable(from.reset()));
+    let get = stand.run(from.nget(message)).unwrap();
+    drop(sendable(from.nget_wait(&get, late(from))));
+}

@@ -4,6 +4,7 @@
 
 mod endings;
 mod modes;
+mod programs;
 mod puts;
 mod routed;
 mod stand;

@@ -106,6 +106,47 @@ fn a_window_that_is_full_is_waited_for_until_the_deadline() {
 }
 
 #[test]
+fn what_a_put_has_not_stored_in_time_the_next_one_stores() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        // More than the other end's buffer and the window hold.
+        let bytes = 32 * 1024;
+        let long = pattern(1, bytes);
+        let deadline = from.bus().now() + ns(50_000);
+        let error = from.put(key(0, 3, 1), &long, deadline).await.unwrap_err();
+        assert!((1..bytes).contains(&error.moved_bytes), "{error}");
+        let deadline = from.bus().now() + ns(5_000);
+        let error = from.put(key(0, 3, 1), &pattern(2, 300), deadline).await.unwrap_err();
+        assert_eq!((error.moved_bytes, error.total_bytes), (0, 300));
+        let target = to.buffer(bytes).await.unwrap();
+        let credit = to.credit(message(to, key(1, 3, 1), &target, bytes)).await.unwrap();
+        from.put(key(0, 3, 1), &pattern(3, 300), late(from)).await.unwrap();
+        assert_eq!(to.credit_wait(&credit, late(to)).await.unwrap().bytes, bytes);
+        assert!(contents(&target, bytes) == long);
+        let credit = to.credit(message(to, key(1, 3, 1), &target, 300)).await.unwrap();
+        to.credit_wait(&credit, late(to)).await.unwrap();
+        assert!(contents(&target, 300) == pattern(3, 300), "the one that was refused is not sent");
+    });
+}
+
+#[test]
+fn a_reset_ends_a_put_that_waits() {
+    let stand = Stand::new(&[2], Modes::default());
+    let from = stand.nodes[0].clone();
+    let waiting = stand.simulation.spawn("put", {
+        let from = from.clone();
+        async move { from.put(key(0, 0, 0), &[0; 60_000], late(&from)).await }
+    });
+    stand.run(async {
+        from.bus().sleep_until(from.bus().now() + ns(50_000)).await;
+        from.reset().await.unwrap();
+        let error = waiting.await.unwrap_err();
+        assert_eq!(error.fault, NetworkFault::Reset);
+    });
+}
+
+#[test]
 fn what_cannot_be_put_is_refused_before_it_is_stored() {
     let stand = Stand::new(&[2], Modes::default());
     let from = &stand.nodes[0];
