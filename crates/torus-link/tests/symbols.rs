@@ -5,11 +5,13 @@
 mod cable;
 
 use cable::{Cable, Faults};
+use crosslane_torus_link::code::Code;
 use crosslane_torus_link::lanes::MAX_LANES;
-use crosslane_torus_link::{EndParameters, Port, PortState};
+use crosslane_torus_link::{Channel, EndParameters, Kind, Port, PortState};
 use proptest::prelude::*;
 
 const NO_SKEW: [[(u8, u8); MAX_LANES]; 2] = [[(0, 0); MAX_LANES]; 2];
+const CHANNEL: Channel = Channel::ALL[4];
 const LATENCY_PS: u64 = 136_000;
 /// Lanes, and picoseconds of a column.
 const WIDTHS: [(usize, u64); 6] =
@@ -31,7 +33,7 @@ fn links_come_up_in_time() {
         assert!(columns <= 16 * 27 + 3 * latency, "{lanes} lanes: {columns} columns");
         for side in &cable.sides {
             let depth = side.port.end().parameters().channel_datagrams;
-            let credit = side.port.end().credit(crosslane_torus_link::Channel::ALL[0]);
+            let credit = side.port.end().credit(CHANNEL);
             assert_eq!(credit, usize::from(depth), "it was told");
             assert_eq!(side.port.end().counters().damaged, 0);
         }
@@ -188,5 +190,46 @@ proptest! {
         prop_assert!(cable.run(3_000_000, Cable::is_settled), "{:?}", cable.sides.map(|side| {
             (side.port.state(), *side.port.end().counters())
         }));
+    }
+}
+
+/// The rate match between two clocks drops a column of a skip set here and doubles one there.
+#[test]
+fn skip_sets_take_up_the_difference_of_clocks() {
+    let parameters = EndParameters::for_wire(136 * 4_000, 0);
+    let mut ports = [Port::new(1, parameters, 1), Port::new(1, parameters, 2)];
+    ports.iter_mut().for_each(Port::enable);
+    let (mut taken, mut submitted, mut skips) = (0, 0, [0; 2]);
+    for column in 0..200_000 {
+        let now_ps = column * 4_000;
+        let end = ports[0].end_mut();
+        if end.room(CHANNEL) > 0 && submitted < 1_000 {
+            end.submit(CHANNEL, Kind::Last, 0, submitted, std::sync::Arc::new([1; 128]));
+            submitted += 1;
+        }
+        for at in 0..2 {
+            let sent = ports[at].transmit(now_ps);
+            let is_skip = matches!(sent[0], Some(Code(0b0011110100 | 0b1100001011)));
+            skips[at] += usize::from(is_skip);
+            // The first column of a set: it goes in one set, and is there twice in the next.
+            let copies = match (is_skip, skips[at] % 4) {
+                (true, 1) => 0,
+                (true, 3) => 2,
+                _ => 1,
+            };
+            for _ in 0..copies {
+                if let Some(datagram) = ports[1 - at].receive(&sent, now_ps) {
+                    assert_eq!(datagram.header.index, taken);
+                    taken += 1;
+                    ports[1 - at].end_mut().free(CHANNEL);
+                }
+            }
+        }
+    }
+    assert_eq!(taken, 1_000);
+    assert!(skips.iter().all(|skips| *skips > 200), "{skips:?}");
+    for port in &ports {
+        let counters = port.end().counters();
+        assert_eq!((counters.damaged, counters.repeated, port.losses()), (0, 0, 0));
     }
 }

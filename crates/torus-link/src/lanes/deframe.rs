@@ -245,9 +245,9 @@ mod tests {
         };
         let column = |at: usize| {
             let mut column = [None; MAX_LANES];
-            for lane in 0..4 {
+            for (lane, symbol) in column.iter_mut().take(4).enumerate() {
                 let byte = set.encode(lane as u8)[at];
-                column[lane] = Some(if at == 0 { COMMA } else { Symbol::Data(byte) });
+                *symbol = Some(if at == 0 { COMMA } else { Symbol::Data(byte) });
             }
             column
         };
