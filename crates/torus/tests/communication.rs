@@ -437,6 +437,61 @@ fn a_long_message_that_is_given_up_fails_at_both_ends() {
 }
 
 #[test]
+fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
+    use std::task::Poll;
+    let (mut whole, mut interrupted) = (0, 0);
+    for polls in 1..12 {
+        let modes = Modes { requests: Requests::SystemCall, ..mapped().modes };
+        let stand = Stand::new(&[2], NodeOptions { modes, piece_bytes: 4096 });
+        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+        stand.run(async {
+            let room = to.buffer(10_000).await.unwrap();
+            let data = filled(from, &pattern(1, 10_000)).await;
+            let patient = Message {
+                deadline: to.processor().bus().now() + ns(200_000),
+                ..message(to, down(0), 0, &room)
+            };
+            let receiving = to.rx_i(patient).await.unwrap();
+            let sending = from.tx_i(message(from, up(0), 0, &data)).await.unwrap();
+            {
+                let mut finish = Box::pin(from.tx_f(&sending));
+                let mut left = polls;
+                std::future::poll_fn(|context| {
+                    left -= 1;
+                    let polled = finish.as_mut().poll(context);
+                    if left == 0 || polled.is_ready() { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
+            let sent = from.tx_f(&sending).await;
+            let received = to.rx_f(&receiving).await;
+            match sent {
+                Ok(ended) => {
+                    assert_eq!((ended.bytes, received.unwrap().bytes), (10_000, 10_000));
+                    assert!(contents(&room) == pattern(1, 10_000));
+                    whole += 1;
+                }
+                Err(error) => {
+                    assert_eq!(
+                        error.to_string(),
+                        "fpga1 link 0 channel 0 tag 0: the call that posted its next piece was \
+                         dropped"
+                    );
+                    // What the device had of the message goes on: it may have been all.
+                    if received.is_ok() {
+                        assert!(contents(&room) == pattern(1, 10_000));
+                    }
+                    interrupted += 1;
+                }
+            }
+            data.write(0, &[0]).unwrap();
+            room.write(0, &[0]).unwrap();
+        });
+    }
+    assert!(whole > 0 && interrupted > 0, "{whole} and {interrupted}");
+}
+
+#[test]
 fn options_that_cannot_be_are_refused() {
     let simulation = lab(&[2]);
     let open = |place: Place, options| {

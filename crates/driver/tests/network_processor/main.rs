@@ -3,6 +3,7 @@
 //! at, and times are exact.
 
 mod endings;
+mod links;
 mod modes;
 mod programs;
 mod puts;
