@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab's torus in other sizes: each node as the first one.
 
-use crosslane_device::network_processor::routing::{Dimension, Torus};
+use crosslane_torus_link::routing::Torus;
 
 use crate::error::{LabError, Problem};
 use crate::file::{EndpointInstance, HostInstance, LabFile, LinkInstance, TorusInstance};
@@ -71,9 +71,7 @@ impl Lab {
         let first = FirstNode::of(self.file()).ok_or_else(|| {
             refused(format!("lab {} has no single torus of hosts with one card each", self.name()))
         })?;
-        let dimension = |&size: &u16| Dimension { size: size.into(), is_open: false };
-        let dimensions: Vec<Dimension> = sizes.iter().map(dimension).collect();
-        let torus = Torus::of(&dimensions).map_err(|error| refused(error.to_string()))?;
+        let torus = Torus::new(sizes, true).map_err(|error| refused(error.to_string()))?;
         self.edited(|file| first.fill(file, torus))
     }
 }

@@ -106,8 +106,8 @@ fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) {
         fabric.nodes().iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
     let nodes: Vec<NodeId> =
         torus.nodes.iter().map(|name| NodeId(numbers[name.as_str()] as u32)).collect();
-    for cable in torus.torus.cables() {
-        let ends = [cable.lower, cable.upper].map(|(node, link)| (nodes[node as usize], link));
+    for (lower, upper) in torus.torus.cables() {
+        let ends = [lower, upper].map(|(node, link)| (nodes[usize::from(node)], link));
         let joined = NetworkProcessor::join(fabric, ends, torus.parameters);
         assert!(joined, "both ends are network processors with such links");
     }

@@ -4,9 +4,9 @@
 use crosslane_fabric::Fabric;
 use crosslane_lab::{Lab, RunningHost, RunningLab};
 
-use super::{Function, Host, Link, Network, Tree};
+use super::{Function, Host, Link, Network, Torus, Tree};
 
-/// Gathers every host's tree, and the network links.
+/// Gathers every host's tree, the network links and the tori.
 #[must_use]
 pub fn collect(lab: &Lab, running: &RunningLab) -> Tree {
     let hosts = running.hosts.iter().map(|host| collect_host(&running.fabric, host)).collect();
@@ -15,7 +15,19 @@ pub fn collect(lab: &Lab, running: &RunningLab) -> Tree {
         second: network.second.clone(),
         parameters: network.parameters,
     });
-    Tree { lab: lab.name().to_owned(), hosts, networks: networks.collect() }
+    let tori = lab.file().tori.iter().map(|found| {
+        let dimensions = found.torus.dimensions();
+        let end = |name: Option<&String>| name.cloned().unwrap_or_default();
+        Torus {
+            ends: [end(found.nodes.first()), end(found.nodes.last())],
+            sizes: dimensions.iter().map(|dimension| dimension.size).collect(),
+            wraps: dimensions.iter().all(|dimension| dimension.wraps),
+            cables: found.torus.cables().count(),
+            parameters: found.parameters,
+        }
+    });
+    let (networks, tori) = (networks.collect(), tori.collect());
+    Tree { lab: lab.name().to_owned(), hosts, networks, tori }
 }
 
 fn collect_host(fabric: &Fabric, host: &RunningHost) -> Host {

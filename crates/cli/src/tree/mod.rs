@@ -5,7 +5,7 @@ pub mod collect;
 pub mod text;
 pub mod topology;
 
-use crosslane_lab::file::NetworkParameters;
+use crosslane_lab::file::{CableParameters, NetworkParameters};
 use crosslane_pcie::RoutingId;
 use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, write_ceiling_bytes_per_second};
 use crosslane_pcie::config::{Bar, PortType};
@@ -22,6 +22,46 @@ pub struct Tree {
     pub hosts: Vec<Host>,
     /// Network links between adapters.
     pub networks: Vec<Network>,
+    /// Tori of network processors.
+    pub tori: Vec<Torus>,
+}
+
+/// A torus of network processors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Torus {
+    /// Its first and its last node.
+    pub ends: [String; 2],
+    /// Nodes in each dimension.
+    pub sizes: Vec<u16>,
+    /// Whether its ends are joined.
+    pub wraps: bool,
+    /// Cables in all.
+    pub cables: usize,
+    /// Each of them.
+    pub parameters: CableParameters,
+}
+
+impl Torus {
+    /// `4 x 4`
+    #[must_use]
+    pub fn size_words(&self) -> String {
+        self.sizes.iter().map(u16::to_string).collect::<Vec<_>>().join(" x ")
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "first": self.ends[0],
+            "last": self.ends[1],
+            "sizes": self.sizes,
+            "wraps": self.wraps,
+            "cables": self.cables,
+            "lanes": self.parameters.lanes,
+            "lane_bits_per_second": self.parameters.lane_bits_per_second,
+            "latency_ns": self.parameters.latency.as_ns(),
+            "bytes_per_second": self.parameters.bytes_per_second(),
+            "ceiling": { "payload_bytes_per_second": self.parameters.payload_bytes_per_second() },
+        })
+    }
 }
 
 /// A network link between two adapters.
@@ -243,7 +283,8 @@ impl Tree {
             })
             .collect();
         let networks: Vec<Value> = self.networks.iter().map(Network::to_json).collect();
-        json!({ "lab": self.lab, "hosts": hosts, "networks": networks })
+        let tori: Vec<Value> = self.tori.iter().map(Torus::to_json).collect();
+        json!({ "lab": self.lab, "hosts": hosts, "networks": networks, "tori": tori })
     }
 }
 
@@ -337,6 +378,7 @@ pub(crate) mod tests {
                 ],
             }],
             networks: Vec::new(),
+            tori: Vec::new(),
         }
     }
 

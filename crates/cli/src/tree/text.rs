@@ -190,6 +190,35 @@ fn network_rows(tree: &Tree) -> Table {
     table
 }
 
+fn torus_rows(tree: &Tree) -> Table {
+    let mut table = Table::new(&[
+        ("nodes", Align::Left),
+        ("size", Align::Left),
+        ("ends", Align::Left),
+        ("cables", Align::Right),
+        ("lanes", Align::Left),
+        ("MB/s", Align::Right),
+        ("payload MB/s", Align::Right),
+        ("latency", Align::Right),
+    ]);
+    for torus in &tree.tori {
+        let parameters = &torus.parameters;
+        let [first, last] = &torus.ends;
+        let gigabits = parameters.lane_bits_per_second as f64 / 1e9;
+        table.row([
+            format!("{first} to {last}"),
+            torus.size_words(),
+            if torus.wraps { "joined" } else { "open" }.to_owned(),
+            torus.cables.to_string(),
+            format!("x{} at {gigabits} Gb/s", parameters.lanes),
+            megabytes(parameters.bytes_per_second()),
+            megabytes(parameters.payload_bytes_per_second()),
+            parameters.latency.to_string(),
+        ]);
+    }
+    table
+}
+
 /// All that `topo` prints.
 #[must_use]
 pub fn page(tree: &Tree) -> String {
@@ -209,6 +238,13 @@ pub fn page(tree: &Tree) -> String {
     if !tree.networks.is_empty() {
         page.push_str("\nNetwork links, each way: payload in packets of the MTU\n\n");
         page.push_str(&network_rows(tree).to_string());
+    }
+    if !tree.tori.is_empty() {
+        page.push_str(
+            "\nTorus links, each way: after 8b/10b; payload of datagrams, skip sets taken off, \
+             commands not\n\n",
+        );
+        page.push_str(&torus_rows(tree).to_string());
     }
     page
 }

@@ -188,6 +188,13 @@ fn network_links_are_shown() {
     assert!(page.contains("fnic     rnic     12500.0  4096 B       12421.2   200 ns"), "{page}");
     let json = json_of("topo sbdt --json");
     assert_eq!(json["networks"][0]["mtu_bytes"], 4096);
+    let page = stdout_of("topo torus");
+    assert!(
+        page.contains("fpga1 to fpga16  2 x 2 x 2 x 2  joined      64  x8 at 5 Gb/s  4000.0"),
+        "{page}"
+    );
+    let json = json_of("topo torus --json");
+    assert_eq!((&json["tori"][0]["cables"], &json["tori"][0]["lanes"]), (&64.into(), &8.into()));
     assert!(!stdout_of("topo rosta").contains("Network links"));
     assert_eq!(json_of("topo rosta --json")["networks"].as_array().unwrap().len(), 0);
 }

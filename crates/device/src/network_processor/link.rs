@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 use crosslane_fabric::{DevicePort, NodeId};
 use crosslane_regs::network_processor::{LinkMode, LinkState, torus_link as map};
 use crosslane_torus_link::end::LinkEnd;
-use crosslane_torus_link::frame::{Damaged, Datagram, Frame};
+use crosslane_torus_link::frame::{Damaged, Datagram, Frame, Kind};
+use crosslane_torus_link::pattern::{self, Checker, Generator};
 
 use super::parameters::CableParameters;
 use super::{LINK_TIMER, NetworkProcessor};
@@ -15,8 +16,8 @@ use super::{LINK_TIMER, NetworkProcessor};
 /// Line bits of a symbol (8b/10b).
 const SYMBOL_BITS: u64 = 10;
 /// A skip set is sent once so many columns have gone by, and takes so many.
-const SKIP_INTERVAL_COLUMNS: u64 = 1280;
-const SKIP_COLUMNS: u64 = 3;
+pub(super) const SKIP_INTERVAL_COLUMNS: u64 = 1280;
+pub(super) const SKIP_COLUMNS: u64 = 3;
 
 /// One end of a cable and all that belongs to it.
 pub(super) struct Cable {
@@ -53,6 +54,10 @@ pub(super) struct Link {
     /// Whether training has found an end that does not fit.
     is_failed: bool,
     pub mode: LinkMode,
+    pub generator: Option<Generator>,
+    pub checker: Option<Checker>,
+    /// What the checker has found right and wrong.
+    pub checked: [u32; 2],
     /// Channels, a bit each, that may have something for the link.
     pub sendable: u8,
     /// What the modes `sink` and `loopback` have taken.
@@ -103,6 +108,9 @@ impl Link {
             is_enabled: false,
             is_failed: false,
             mode: LinkMode::Normal,
+            generator: None,
+            checker: None,
+            checked: [0; 2],
             sendable: 0,
             sunk: 0,
             trainings: 0,
@@ -160,6 +168,16 @@ impl NetworkProcessor {
         let mode = LinkMode::from_bits(map::control::MODE.get(word)).unwrap_or(LinkMode::Normal);
         let was = (link.is_enabled, link.mode);
         (link.is_enabled, link.mode) = (is_on(map::control::ENABLE), mode);
+        if !is_on(map::control::GENERATE) {
+            link.generator = None;
+        } else if link.generator.is_none() {
+            link.generator = Some(Generator::new(0));
+        }
+        if !is_on(map::control::CHECK) {
+            link.checker = None;
+        } else if link.checker.is_none() {
+            link.checker = Some(Checker::new());
+        }
         let (was_enabled, was_mode) = was;
         let is_enabled = is_on(map::control::ENABLE);
         if was_enabled && !is_enabled || was_mode != mode {
@@ -242,7 +260,8 @@ impl NetworkProcessor {
         self.reset_link(number, port);
         if let Some(link) = self.links.get_mut(usize::from(number)) {
             (link.is_enabled, link.is_failed, link.mode) = (false, false, LinkMode::Normal);
-            (link.sunk, link.trainings) = (0, 0);
+            (link.generator, link.checker) = (None, None);
+            (link.sunk, link.trainings, link.checked) = (0, 0, [0; 2]);
         }
     }
 
@@ -296,6 +315,15 @@ impl NetworkProcessor {
     }
 
     fn arrive(&mut self, number: u8, datagram: Datagram, ready_ps: u64, port: &mut DevicePort<'_>) {
+        let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+        if let (Some(checker), Some(cable)) = (link.checker.as_mut(), link.cable.as_mut())
+            && datagram.header.channel == pattern::CHANNEL
+        {
+            let count = &mut link.checked[usize::from(!checker.check(&datagram))];
+            *count = count.wrapping_add(1);
+            cable.end.free(pattern::CHANNEL);
+            return;
+        }
         self.arrived.push_back((ready_ps, number, datagram));
         self.wake_at(ready_ps, port);
     }
@@ -311,6 +339,12 @@ impl NetworkProcessor {
             return;
         }
         while cable.wire.free_ps <= now_ps {
+            if let Some(generator) = link.generator.as_mut()
+                && cable.end.room(pattern::CHANNEL) > 0
+            {
+                let (index, payload) = generator.datagram();
+                cable.end.submit(pattern::CHANNEL, Kind::Middle, 0, index, payload);
+            }
             let Some(frame) = cable.end.next_frame(now_ps) else { break };
             let rate = cable.parameters.bit_error_rate;
             let (arrives_ps, frame) = cable.wire.send(now_ps, frame, &cable.parameters, || {

@@ -13,7 +13,6 @@ mod parameters;
 mod receive;
 mod registers;
 mod request;
-pub mod routing;
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -25,7 +24,7 @@ use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_regs::network_processor::LinkMode;
 use crosslane_torus_link::frame::Datagram;
-use routing::Torus;
+use crosslane_torus_link::routing::{Hop, Torus};
 
 use crate::engine::Window as Bar;
 use crate::reads::Reads;
@@ -328,9 +327,10 @@ impl NetworkProcessor {
                 if request.window == Window::Credit {
                     return Ok(0);
                 }
-                let hop = torus.next_hop(self.node.into(), node.into());
-                let Some(hop) = hop else { return refused };
-                (hop.link, usize::from(hop.channel))
+                match torus.next_hop(self.node, self.node, node) {
+                    Ok(Hop::Link { link, channel }) => (link, channel.index()),
+                    Ok(Hop::Arrived) | Err(_) => return refused,
+                }
             }
         };
         let is_neighbour = matches!(request.key.party, Party::Neighbour { .. });

@@ -3,7 +3,9 @@
 
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus_link::end::EndParameters;
+use crosslane_torus_link::frame::{DATAGRAM_SYMBOLS, PAYLOAD_BYTES};
 
+use super::link::{SKIP_COLUMNS, SKIP_INTERVAL_COLUMNS};
 use crate::parameters::{ParameterError, SECOND, power_of_two, within};
 
 /// Most slots of either window of requests: what there is room for.
@@ -113,6 +115,22 @@ impl CableParameters {
         }
         within("latency (ps)", self.latency.0, 0, SECOND)?;
         within("bring_up (ps)", self.bring_up.0, 0, SECOND)
+    }
+
+    /// Each way, of the link layer's payload and all that goes with it, bytes per second: the lanes
+    /// less 8b/10b.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> f64 {
+        f64::from(self.lanes) * self.lane_bits_per_second as f64 / 10.0
+    }
+
+    /// Payload of datagrams each way, bytes per second: less headers, CRCs and skip sets, without
+    /// the commands that the other way needs (`docs/torus-link.md`, *Budget*).
+    #[must_use]
+    pub fn payload_bytes_per_second(&self) -> f64 {
+        let of_frames = PAYLOAD_BYTES as f64 / DATAGRAM_SYMBOLS as f64;
+        let skipped = SKIP_COLUMNS as f64 / (SKIP_INTERVAL_COLUMNS + SKIP_COLUMNS) as f64;
+        self.bytes_per_second() * of_frames * (1.0 - skipped)
     }
 
     /// Time of a symbol on each lane, ps: 10 bits.

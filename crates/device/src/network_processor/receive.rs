@@ -8,13 +8,13 @@ use crosslane_fabric::DevicePort;
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_torus_link::frame::{Channel, Datagram, Kind, PAYLOAD_BYTES, Payload};
 
+use crosslane_torus_link::routing::{Hop, ROUTED, ROUTED_BEHIND_EDGE};
+
 use super::NetworkProcessor;
 use super::get::ABORT;
+use super::link::Link;
 use super::outbound::Outbound;
 use super::request::{Key, Party, Request, Routing};
-
-/// Channels that routed messages come by.
-const ROUTED_CHANNELS: [u8; 2] = [6, 7];
 
 /// Host memory for a message, or for a part of it.
 struct Run {
@@ -233,30 +233,27 @@ impl NetworkProcessor {
     }
 
     fn route(&mut self, link: u8, datagram: Datagram) {
-        let routing = Routing::from_payload(&datagram.payload);
+        let Routing { source, destination, .. } = Routing::from_payload(&datagram.payload);
         let channel = datagram.header.channel;
-        let has_come = ROUTED_CHANNELS.contains(&channel.number());
-        let torus = self.torus.as_ref().filter(|_| has_come);
-        let own_node = self.own_node();
-        if torus.is_some() && routing.destination == own_node {
-            let key = Key { party: Party::Node(routing.source), tag: datagram.header.tag };
-            self.match_up(key, link, datagram);
-            return;
+        let has_come = [ROUTED, ROUTED_BEHIND_EDGE].contains(&channel);
+        let torus = self.torus.filter(|_| has_come);
+        let hop = torus.and_then(|torus| torus.next_hop(source, self.node, destination).ok());
+        let takes = |link: u8| self.links.get(usize::from(link)).is_some_and(Link::takes_datagrams);
+        match hop {
+            Some(Hop::Arrived) => {
+                let key = Key { party: Party::Node(source), tag: datagram.header.tag };
+                self.match_up(key, link, datagram);
+            }
+            Some(Hop::Link { link: next, channel }) if takes(next) => {
+                let out = usize::from(next) * 8 + channel.index();
+                self.channels[out].through.push_back((link, datagram));
+                self.sendable(out);
+            }
+            Some(Hop::Link { .. }) | None => {
+                self.counters.misrouted = self.counters.misrouted.wrapping_add(1);
+                self.free(link, channel);
+            }
         }
-        let hop =
-            torus.and_then(|torus| torus.next_hop(own_node.into(), routing.destination.into()));
-        let hop = hop.filter(|hop| hop.link != link);
-        let takes = |hop: &super::routing::Hop| {
-            self.links.get(usize::from(hop.link)).is_some_and(super::link::Link::takes_datagrams)
-        };
-        let Some(hop) = hop.filter(takes) else {
-            self.counters.misrouted = self.counters.misrouted.wrapping_add(1);
-            self.free(link, channel);
-            return;
-        };
-        let out = usize::from(hop.link) * 8 + usize::from(hop.channel);
-        self.channels[out].through.push_back((link, datagram));
-        self.sendable(out);
     }
 
     /// A datagram for this node's host: it is taken by a credit, dropped, or waits.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The registers of BAR 0, and reads of all BARs.
 
-use super::routing::{Dimension, Torus};
 use crosslane_fabric::trace::HeaderLine;
 use crosslane_fabric::{DevicePort, ErrorKind, Received};
 use crosslane_pcie::split;
 use crosslane_pcie::tlp::{Class, CompletionStatus, Header};
 use crosslane_regs::network_processor as map;
+use crosslane_torus_link::routing::{Dimension, MAX_DIMENSIONS, Torus};
 
 use super::NetworkProcessor;
 use crate::engine::READ_COMPLETION_BOUNDARY_BYTES;
@@ -74,19 +74,15 @@ impl NetworkProcessor {
     /// The torus that the registers describe, and this node's number in it.
     fn make_torus(&mut self) {
         use map::torus_dimension::extent;
-        let dimensions: Vec<Dimension> = (self.extents.iter())
-            .map(|word| Dimension {
-                size: extent::SIZE.get(*word).max(1),
-                is_open: extent::OPEN.get(*word) != 0,
-            })
-            .collect();
-        let positions: Vec<u32> = (self.extents.iter().zip(&dimensions))
-            .map(|(word, dimension)| extent::POSITION.get(*word).min(dimension.size - 1))
-            .collect();
+        let dimensions: [Dimension; MAX_DIMENSIONS] = self.extents.map(|word| Dimension {
+            size: extent::SIZE.get(word).max(1) as u16,
+            wraps: extent::OPEN.get(word) == 0,
+        });
+        let position = self.extents.map(|word| extent::POSITION.get(word) as u16);
         let torus = Torus::of(&dimensions).ok().filter(|torus| torus.nodes() > 1);
-        let number = torus.as_ref().map(|torus| torus.node_at(&positions));
-        self.node = number.unwrap_or_default() as u16;
-        self.torus = torus;
+        let place = torus.and_then(|torus| Some((torus, torus.node(&position)?)));
+        self.torus = place.map(|(torus, _)| torus);
+        self.node = place.map(|(_, node)| node).unwrap_or_default();
     }
 
     fn read_register(&self, offset: u32) -> u32 {
@@ -133,7 +129,10 @@ impl NetworkProcessor {
         let counters = self.link_counters(number).unwrap_or_default();
         match register {
             link_map::CONTROL => {
-                control::ENABLE.put(link.is_enabled.into()) | control::MODE.put(link.mode as u32)
+                control::ENABLE.put(link.is_enabled.into())
+                    | control::MODE.put(link.mode as u32)
+                    | control::GENERATE.put(link.generator.is_some().into())
+                    | control::CHECK.put(link.checker.is_some().into())
             }
             link_map::STATUS => {
                 let cable = link.cable.as_ref();
@@ -157,6 +156,8 @@ impl NetworkProcessor {
             link_map::RESTARTS => counters.restarts as u32,
             link_map::TIMEOUTS => counters.timeouts as u32,
             link_map::TRAININGS => link.trainings,
+            link_map::CHECKED => link.checked[0],
+            link_map::WRONG => link.checked[1],
             _ => 0,
         }
     }

@@ -244,3 +244,36 @@ fn sinks_and_loops() {
     assert!(stand.peek(0, DATA + 0x10_0000, 5000) == data);
     stand.assert_quiet();
 }
+
+/// The generator at one end, the checker at the other, over a line with wrong bits; channel 7 is
+/// theirs, the others go on beside it.
+#[test]
+fn generator_and_checker() {
+    let mut cable = cable();
+    cable.bit_error_rate = 1e-5;
+    let mut stand = Stand::of(&[2], &settings(), processor(), cable);
+    stand.bring_up();
+    let enable = torus_link::control::ENABLE.mask();
+    stand.control(1, 1, enable | torus_link::control::CHECK.mask());
+    stand.control(0, 0, enable | torus_link::control::GENERATE.mask());
+    let data = bytes(1, 20_000);
+    stand.poke(0, DATA, &data);
+    let credit = stand.ask(1, Ask::credit(1, 0, 0, DATA, 20_000));
+    stand.ask(0, Ask::get(0, 0, 0, DATA, 20_000));
+    let (status, ..) = stand.wait(&credit);
+    assert_eq!(status, DONE);
+    stand.run_for(ns(100_000));
+    stand.control(0, 0, enable);
+    stand.run();
+    assert!(stand.peek(1, DATA, 20_000) == data);
+    let checked = stand.link_register(1, 1, torus_link::CHECKED);
+    assert!(checked > 2000, "{checked} datagrams in 100 us");
+    assert_eq!(stand.link_register(1, 1, torus_link::WRONG), 0);
+    let damaged = stand.link_register(1, 1, torus_link::DAMAGED);
+    assert!(damaged > 5, "{damaged} frames were damaged");
+    assert_eq!(
+        stand.link_register(1, 1, torus_link::DELIVERED),
+        checked + 20_000_u32.div_ceil(128)
+    );
+    stand.assert_quiet();
+}

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A torus of hosts, each with a network processor; programs by plain accesses.
 
-use crosslane_device::network_processor::routing::{Dimension, Torus};
 use crosslane_device::network_processor::{
     CableParameters, NetworkProcessor, NetworkProcessorParameters, REQUEST_WINDOW_BYTES,
 };
@@ -12,6 +11,7 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use crosslane_regs::network_notification::{self as notification, NetworkStatus};
 use crosslane_regs::{network_processor as map, network_request, put_control};
 use crosslane_torus_link::end::EndParameters;
+use crosslane_torus_link::routing::Torus;
 
 use crate::fabric_support::{Settings, ns, rate};
 
@@ -130,19 +130,17 @@ pub struct Asked {
 
 impl Stand {
     /// A torus of ideal hosts.
-    pub fn new(sizes: &[u32]) -> Self {
+    pub fn new(sizes: &[u16]) -> Self {
         Self::of(sizes, &settings(), processor(), cable())
     }
 
     pub fn of(
-        sizes: &[u32],
+        sizes: &[u16],
         settings: &Settings,
         parameters: NetworkProcessorParameters,
         cable: CableParameters,
     ) -> Self {
-        let dimensions: Vec<Dimension> =
-            sizes.iter().map(|size| Dimension { size: *size, is_open: false }).collect();
-        let torus = Torus::of(&dimensions).unwrap();
+        let torus = Torus::new(sizes, true).unwrap();
         let mut builder = FabricBuilder::new(settings.seed);
         let id = Identity::default();
         let kind = BarKind::Memory32 { prefetchable: true };
@@ -194,9 +192,8 @@ impl Stand {
             End { host, root, node, next_notification: NOTIFICATIONS }
         });
         let ends: Vec<End> = ends.collect();
-        for join in torus.cables() {
-            let joined =
-                [join.lower, join.upper].map(|(node, link)| (ends[node as usize].node, link));
+        for (lower, upper) in torus.cables() {
+            let joined = [lower, upper].map(|(node, link)| (ends[usize::from(node)].node, link));
             assert!(NetworkProcessor::join(&mut fabric, joined, cable));
         }
         Self { fabric, ends, torus, token: 0 }
@@ -207,9 +204,9 @@ impl Stand {
         for end in 0..self.ends.len() {
             for dimension in 0..self.torus.dimensions().len() {
                 let size = self.torus.dimensions()[dimension].size;
-                let position = self.torus.position(end as u32)[dimension];
-                let extent = map::torus_dimension::extent::SIZE.put(size)
-                    | map::torus_dimension::extent::POSITION.put(position);
+                let position = self.torus.position(end as u16)[dimension];
+                let extent = map::torus_dimension::extent::SIZE.put(size.into())
+                    | map::torus_dimension::extent::POSITION.put(position.into());
                 self.write(end, map::DIMENSIONS.at(dimension as u32), extent);
             }
             for link in 0..2 * self.torus.dimensions().len() as u32 {

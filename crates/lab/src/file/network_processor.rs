@@ -5,7 +5,6 @@
 use std::ops::Range;
 
 use crosslane_device::ParameterError;
-use crosslane_device::network_processor::routing::{Dimension, Torus};
 use crosslane_device::network_processor::{
     CableParameters, NetworkProcessor, NetworkProcessorParameters, PUT_BAR, REGISTER_BYTES,
     REQUEST_BAR, REQUEST_WINDOW_BYTES,
@@ -13,6 +12,7 @@ use crosslane_device::network_processor::{
 use crosslane_fabric::MAX_NODES;
 use crosslane_fabric::parameters::EndpointParameters;
 use crosslane_torus_link::end::EndParameters;
+use crosslane_torus_link::routing::{MAX_NODES as MAX_TORUS_NODES, Torus};
 
 use super::LabFile;
 use super::instances::{Parts, expand, part_of};
@@ -53,8 +53,6 @@ pub(super) const CABLE_KEYS: [&str; 14] = [
 
 /// Highest bit error rate: beyond it hardly a datagram comes through.
 const MOST_BIT_ERRORS: f64 = 0.01;
-/// Nodes of a torus have numbers of 16 bits.
-const MAX_TORUS_NODES: u64 = 1 << 16;
 
 /// A torus of network processors.
 #[derive(Clone, Debug)]
@@ -177,11 +175,10 @@ pub(super) fn torus<'a>(
 ) -> Result<(), LabError> {
     table.only(&["nodes", "sizes", "wrap", "part"])?;
     let parameters = cable(&part_of(table, parts, PartKind::TorusLink)?)?;
-    let is_open = table.has("wrap") && !table.wish("wrap")?;
-    let sizes = table.needed_wholes("sizes", 1..=MAX_TORUS_NODES)?;
-    let dimensions: Vec<Dimension> =
-        sizes.iter().map(|size| Dimension { size: *size as u32, is_open }).collect();
-    let torus = Torus::of(&dimensions)
+    let wraps = !table.has("wrap") || table.wish("wrap")?;
+    let sizes = table.needed_wholes("sizes", 1..=u64::from(MAX_TORUS_NODES) - 1)?;
+    let sizes: Vec<u16> = sizes.into_iter().map(|size| size as u16).collect();
+    let torus = Torus::new(&sizes, wraps)
         .map_err(|error| table.bad("sizes", format!("there is no such torus: {error}")))?;
     let word = table.needed_word("nodes")?;
     let nodes: Vec<String> =
