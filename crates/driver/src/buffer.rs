@@ -210,8 +210,11 @@ impl<B: Bus> Buffer<B> {
                 return Err(registered.refused("it is not registered any more".to_owned()));
             }
         }
-        let unpinned = registered.bus.unpin(registered.function, &registered.memory).await;
-        unpinned.map_err(|source| self.bus_error(source))?;
+        // Memory that no device reaches was never pinned.
+        if !registered.segments.is_empty() {
+            let unpinned = registered.bus.unpin(registered.function, &registered.memory).await;
+            unpinned.map_err(|source| self.bus_error(source))?;
+        }
         Ok(registered.memory.clone())
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs seeds and says of each red one which checker found what: `mutant [--twice] [--first]
+//! Runs seeds and says of each red one which checker found what: `mutant [--tori] [--twice] [--first]
 //! A..B|SEED...`. `tools/mutations.py` builds it in a tree where something was broken on purpose.
 //!
 //! It prints `red SEED CHECKER: WHAT` for each seed that fails, and `end` once all are through.
@@ -8,7 +8,7 @@
 use std::ops::Range;
 use std::process::ExitCode;
 
-use crosslane_torture::{Setup, campaign, campaign_twice};
+use crosslane_torture::{Setup, campaign, campaign_twice, torus_campaign};
 
 /// Seeds between two looks at whether a red one has been found.
 const AT_A_TIME: u64 = 32;
@@ -23,22 +23,28 @@ fn parse(word: &str) -> Option<Range<u64>> {
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| words.iter().any(|word| word == flag);
-    let (twice, first) = (has("--twice"), has("--first"));
+    let (tori, twice, first) = (has("--tori"), has("--twice"), has("--first"));
     let ranges = words.iter().filter(|word| !word.starts_with("--"));
     let Some(ranges) = ranges.map(|word| parse(word)).collect::<Option<Vec<_>>>() else {
-        eprintln!("usage: mutant [--twice] [--first] A..B|SEED...");
+        eprintln!("usage: mutant [--tori] [--twice] [--first] A..B|SEED...");
         return ExitCode::FAILURE;
     };
-    let run = if twice { campaign_twice } else { campaign };
+    let run = |seeds| {
+        if tori {
+            return torus_campaign(seeds, None, twice, &()).failures;
+        }
+        let run = if twice { campaign_twice } else { campaign };
+        run(seeds, &Setup::default(), &()).failures
+    };
     for range in ranges {
         for from in range.clone().step_by(AT_A_TIME as usize) {
             let to = range.end.min(from + AT_A_TIME);
-            let summary = run(from..to, &Setup::default(), &());
-            for failure in &summary.failures {
+            let failures = run(from..to);
+            for failure in &failures {
                 let (check, what) = (failure.violation.check, &failure.violation.what);
                 println!("red {} {check}: {}", failure.seed, what.replace('\n', " "));
             }
-            if first && summary.failed > 0 {
+            if first && !failures.is_empty() {
                 println!("end");
                 return ExitCode::SUCCESS;
             }

@@ -15,7 +15,7 @@ use crate::run::{Story, run_seed};
 use crate::setup::Setup;
 
 /// Failures that are kept; further ones are counted only.
-const MOST_FAILURES: usize = 20;
+pub(crate) const MOST_FAILURES: usize = 20;
 
 /// A seed in which a checker has found something.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Failure {
     pub lab: Option<String>,
     /// What its engines were.
     pub engines: EngineKind,
+    /// Whether it was run as a torus.
+    pub is_torus: bool,
 }
 
 impl Failure {
@@ -40,7 +42,8 @@ impl Failure {
             EngineKind::Model => "",
             EngineKind::Rtl => " --engine rtl",
         };
-        format!("crosslane torture{engines} --seeds {seed}..{}{lab} --verbose", seed + 1)
+        let tori = if self.is_torus { " --tori" } else { "" };
+        format!("crosslane torture{engines}{tori} --seeds {seed}..{}{lab} --verbose", seed + 1)
     }
 }
 
@@ -101,7 +104,7 @@ impl Summary {
                 self.failed += 1;
                 let lab = setup.lab.as_ref().map(|lab| lab.name.clone());
                 let engines = setup.engines;
-                self.failures.push(Failure { seed, violation, lab, engines });
+                self.failures.push(Failure { seed, violation, lab, engines, is_torus: false });
                 self.failures.sort_unstable_by_key(|failure| failure.seed);
                 self.failures.truncate(MOST_FAILURES);
             }

@@ -32,6 +32,7 @@ mod run;
 mod scene;
 mod setup;
 pub mod stream;
+mod torus;
 mod trouble;
 mod visitor;
 pub mod watched;
@@ -44,6 +45,7 @@ pub use fault::{Engines, Fault, FaultCounts};
 pub use lab_text::LabText;
 pub use run::{Story, run_seed};
 pub use setup::{Note, Setup};
+pub use torus::{TorusStory, TorusSummary, run_torus, torus_campaign};
 
 /// The lab of a seed, as the text of a lab file.
 #[must_use]

@@ -9,6 +9,7 @@ use crosslane_regs::network_processor::{LinkMode, LinkState, torus_link as map};
 use crosslane_torus_link::end::LinkEnd;
 use crosslane_torus_link::frame::{Damaged, Datagram, Frame, Kind};
 use crosslane_torus_link::pattern::{self, Checker, Generator};
+use crosslane_torus_link::wire;
 
 use super::parameters::CableParameters;
 use super::{LINK_TIMER, NetworkProcessor};
@@ -401,13 +402,14 @@ impl Wire {
             return (arrives_ps, Ok(frame));
         }
         let bits = symbols * SYMBOL_BITS;
-        let mut is_damaged = false;
+        let mut flips = Vec::new();
         let mut clean_bits = self.clean_bits.unwrap_or_else(&mut next_error);
         while clean_bits < bits {
-            is_damaged = true;
+            flips.push(clean_bits as usize);
             clean_bits = (clean_bits + 1).saturating_add(next_error());
         }
         self.clean_bits = Some(clean_bits - bits);
-        (arrives_ps, if is_damaged { Err(Damaged::Symbol) } else { Ok(frame) })
+        let frame = if flips.is_empty() { Ok(frame) } else { wire::transfer(&frame, flips) };
+        (arrives_ps, frame)
     }
 }

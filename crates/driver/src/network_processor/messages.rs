@@ -370,7 +370,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Writes what others have left to be written: cancels of what was dropped, and a fence.
     pub(super) async fn settle(&self) -> Result<(), DriverError> {
         let failed = |error| self.shared.access.failed(error);
-        if self.shared.fence_due.swap(false, Ordering::AcqRel) {
+        if self.fence_due.swap(false, Ordering::AcqRel) {
             self.bus().fence().await.map_err(failed)?;
         }
         loop {

@@ -17,7 +17,7 @@ mod shared;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize};
 use crosslane_pcie::config::{PortType, registers as reg};
@@ -99,11 +99,15 @@ pub struct NetworkCounters {
 pub struct NetworkProcessor<B: Bus> {
     bus: B,
     shared: Arc<Shared<B>>,
+    /// Whether stores of this handle's core may still be in its combining buffers: only a fence of
+    /// the same core sends them off.
+    fence_due: Arc<AtomicBool>,
 }
 
 impl<B: Bus> Clone for NetworkProcessor<B> {
     fn clone(&self) -> Self {
-        Self { bus: self.bus.clone(), shared: Arc::clone(&self.shared) }
+        let (shared, fence_due) = (Arc::clone(&self.shared), Arc::clone(&self.fence_due));
+        Self { bus: self.bus.clone(), shared, fence_due }
     }
 }
 
@@ -156,7 +160,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let words = Pinned::new(&bus, &access, words_bytes).await?;
         let counts = Pinned::new(&bus, &access, put::COUNTS_BYTES).await?;
         let shared = Arc::new(Shared::new(access, sizes, modes, put_mapping, words, counts));
-        let opened = Self { bus, shared };
+        let opened = Self { bus, shared, fence_due: Arc::default() };
         opened.set_up().await?;
         Ok(opened)
     }
@@ -187,7 +191,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// It does not answer, or does not come to rest: then the memory of messages that were under
     /// way is kept.
     pub async fn reset(&self) -> Result<(), DriverError> {
-        if self.shared.fence_due.swap(false, Ordering::AcqRel) {
+        if self.fence_due.swap(false, Ordering::AcqRel) {
             self.bus.fence().await.map_err(|error| self.shared.access.failed(error))?;
         }
         reset_and_wait(&self.bus, &self.shared.access).await?;
@@ -228,7 +232,8 @@ impl<B: Bus> NetworkProcessor<B> {
     /// The same with stores and waits made by another core of the host.
     #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
-        Self { bus: self.bus.on_core(core), shared: Arc::clone(&self.shared) }
+        let shared = Arc::clone(&self.shared);
+        Self { bus: self.bus.on_core(core), shared, fence_due: Arc::default() }
     }
 
     /// The bus that it was opened on.

@@ -249,7 +249,7 @@ impl<B: Bus> NetworkProcessor<B> {
                 }
             }
             // What is still in the processor could be what it waits for.
-            if self.shared.fence_due.swap(false, Ordering::AcqRel) {
+            if self.fence_due.swap(false, Ordering::AcqRel) {
                 self.bus().fence().await?;
             }
             self.wait_for_count(link, channel, left, deadline).await?;
@@ -257,7 +257,7 @@ impl<B: Bus> NetworkProcessor<B> {
         // Nothing was awaited since the slot was taken, and the store is made once polled.
         let stores = match self.shared.put_mapping {
             Mapping::WriteCombined => {
-                self.shared.fence_due.store(true, Ordering::Release);
+                self.fence_due.store(true, Ordering::Release);
                 Stores::combined(self.bus().widest_store_bytes())
             }
             Mapping::Uncached => Stores::uncached(self.bus().widest_store_bytes()),

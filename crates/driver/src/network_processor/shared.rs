@@ -103,8 +103,6 @@ pub(super) struct Shared<B: Bus> {
     pub retired: Retired<B::Memory>,
     /// The driver's own buffers that messages are copied through, while nothing uses them.
     pub pool: Mutex<Vec<Buffer<B>>>,
-    /// Combined stores may not have left yet.
-    pub fence_due: AtomicBool,
 }
 
 impl<B: Bus> Shared<B> {
@@ -128,7 +126,6 @@ impl<B: Bus> Shared<B> {
             place: Mutex::new(None),
             retired: Retired::default(),
             pool: Mutex::default(),
-            fence_due: AtomicBool::new(false),
         }
     }
 }

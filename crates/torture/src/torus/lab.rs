@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The torus that a seed makes up: the shipped lab `torus` with other sizes and constants.
+
+use std::sync::Arc;
+
+use crosslane_device::network_processor::CableParameters;
+use crosslane_lab::Lab;
+use crosslane_lab::file::LabFile;
+use crosslane_pcie::units::Picoseconds;
+use fastrand::Rng;
+
+use crate::check::Check;
+use crate::lab_text::pick;
+
+/// Sizes of tori that seeds are run in: large enough for every way of routing, small enough for
+/// many seeds.
+const SIZES: [&[u16]; 12] = [
+    &[2],
+    &[2],
+    &[2],
+    &[3],
+    &[4],
+    &[5],
+    &[2, 2],
+    &[3, 2],
+    &[4, 3],
+    &[2, 2, 2],
+    &[3, 1, 2],
+    &[2, 2, 2, 2],
+];
+
+/// The lab of a seed.
+pub(super) fn lab(rng: &mut Rng) -> Lab {
+    let sizes = pick(rng, &SIZES);
+    let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(sizes));
+    let lab = lab.and_then(|lab| lab.edited(|file| change(rng, file)));
+    lab.unwrap_or_else(|error| Check::Setup.fail(error.to_string()))
+}
+
+fn change(rng: &mut Rng, file: &mut LabFile) {
+    let cable = cable(rng);
+    for torus in &mut file.tori {
+        torus.parameters = cable;
+    }
+    let Some(mut part) = file.endpoints.first().map(|endpoint| (*endpoint.part).clone()) else {
+        return;
+    };
+    if let Some(processor) = part.network_processor.as_mut() {
+        processor.tags = rng.u16(1..=64);
+        processor.max_read_bytes = pick(rng, &[128, 256, 512]);
+        processor.max_write_bytes = pick(rng, &[128, 256, 512]);
+        processor.staging_bytes = processor.max_read_bytes + rng.u32(256..8192);
+        processor.put_slots = pick(rng, &[1, 2, 8, 16]);
+        processor.get_slots = rng.u16(4..=64);
+        processor.credit_slots = rng.u16(4..=64);
+        processor.request_interval = ns(rng.u64(0..20));
+        processor.receive_latency = ns(rng.u64(0..100));
+        processor.send_latency = ns(rng.u64(0..100));
+    }
+    let part = Arc::new(part);
+    for endpoint in &mut file.endpoints {
+        endpoint.part = Arc::clone(&part);
+    }
+}
+
+/// A cable whose times are in the proportions that `docs/torus-link.md` asks for, *Budget*.
+fn cable(rng: &mut Rng) -> CableParameters {
+    let lanes = pick(rng, &[1, 4, 8]);
+    let lane_bits_per_second = pick(rng, &[2_500_000_000, 5_000_000_000]);
+    let latency = ns(rng.u64(10..500));
+    let mut cable = CableParameters {
+        lanes,
+        lane_bits_per_second,
+        latency,
+        bit_error_rate: pick(rng, &[0.0, 0.0, 1e-7, 1e-5, 1e-4]),
+        bring_up: ns(rng.u64(100..5000)),
+        end: crosslane_torus_link::EndParameters {
+            channel_datagrams: pick(rng, &[1, 2, 3, 8, 32, 64]),
+            retry_datagrams: pick(rng, &[1, 2, 8, 32, 127]),
+            queue_datagrams: pick(rng, &[1, 2, 8]),
+            acknowledge_datagrams: pick(rng, &[1, 2, 8, 16]),
+            acknowledge_within_ps: 0,
+            retry_timeout_ps: 0,
+            refresh_ps: 0,
+        },
+    };
+    let datagram_ps = 136 / u64::from(lanes) * cable.symbol_ps();
+    let acknowledged = u64::from(cable.end.acknowledge_datagrams);
+    let round_ps = (acknowledged + 3) * datagram_ps + 2 * latency.0;
+    cable.end.acknowledge_within_ps = (acknowledged + 4) * datagram_ps;
+    cable.end.retry_timeout_ps =
+        rng.u64(2..5) * (round_ps + cable.end.acknowledge_within_ps + 64 * datagram_ps);
+    cable.end.refresh_ps = rng.u64(2..5) * round_ps;
+    cable
+}
+
+fn ns(time: u64) -> Picoseconds {
+    Picoseconds::from_ns(time)
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One seed: its torus is brought up, all talk at once while things happen to cables, and at the
+//! end nothing is left over.
+
+use std::collections::BTreeSet;
+
+use crosslane_device::network_processor::NetworkProcessor as Model;
+use crosslane_driver::DriverError;
+use crosslane_driver::network_processor::{
+    Buffers, Key, LinkState, Modes, NetworkProcessor, Requests, TorusDimension,
+};
+use crosslane_fabric::NodeId;
+use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_lab::{LabBus, Simulation, Task};
+use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_torus_link::routing::Torus;
+use fastrand::Rng;
+
+use super::TorusStory;
+use super::lab::lab;
+use super::talk::{Heard, Manner, Talk};
+use crate::check::{Check, check};
+use crate::lab_text::pick;
+use crate::scene::{Stream, stream};
+use crate::setup::Note;
+
+/// Nothing of a seed takes so long.
+const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(2_000_000_000);
+/// Links come up within that.
+const UP_WITHIN: Picoseconds = Picoseconds::from_ns(10_000_000);
+/// Tags of a channel.
+const TAGS: u64 = 64;
+/// Channels of neighbours.
+const CHANNELS: u8 = 6;
+
+type Processor = NetworkProcessor<LabBus>;
+
+/// A torus that is up.
+struct World {
+    torus: Torus,
+    nodes: Vec<Processor>,
+    /// The nodes of the fabric that they are.
+    models: Vec<NodeId>,
+}
+
+pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
+    let mut lab_rng = stream(seed, Stream::Lab);
+    let mut rng = stream(seed, Stream::Work);
+    let lab = lab(&mut lab_rng);
+    let tell = |what: String| {
+        if let Some(note) = note {
+            note(&format!("seed {seed}: {what}"));
+        }
+    };
+    if let Some(torus) = lab.file().tori.first() {
+        tell(format!("{:?} {:?}", torus.torus.dimensions(), torus.parameters));
+    }
+    let running = lab.build_engines(stream(seed, Stream::Fabric).u64(..));
+    let running = running.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+    let simulation = Simulation::new(running);
+    simulation.set_time_limit(Some(TIME_LIMIT));
+    simulation.with_fabric(|fabric| fabric.set_shuffle(rng.bool()));
+    let torus = lab.file().tori[0].torus;
+    let names = lab.file().tori[0].nodes.clone();
+    let body = async {
+        let world = open(&simulation, torus, &names, &mut rng).await?;
+        let (talks, tasks) = begin(&simulation, &world, &mut rng);
+        let cuts = trouble(&simulation, &world, &mut rng, &tell).await;
+        let mut story = TorusStory { nodes: world.nodes.len() as u64, cuts, ..Default::default() };
+        for (manner, task) in tasks {
+            let heard: Heard = task.await;
+            story.messages += heard.messages;
+            story.bytes += heard.bytes;
+            story.cancels += heard.cancels;
+            story.hash = story.hash.rotate_left(7) ^ heard.hash;
+            story.puts += heard.messages * u64::from(manner == Manner::Put);
+            story.routed += heard.messages * u64::from(manner == Manner::Routed);
+        }
+        talks.iter().for_each(Talk::last_look);
+        last_look(&world, &mut story).await?;
+        for node in world.nodes {
+            node.release().await?;
+        }
+        Ok::<_, DriverError>(story)
+    };
+    let ended = simulation.run("torus", body);
+    let ended = ended.unwrap_or_else(|stuck| Check::NoHang.fail(stuck.to_string()));
+    let mut story = ended.unwrap_or_else(|error| Check::RightError.fail(error.to_string()));
+    if let Err(stuck) = simulation.finish() {
+        Check::NoHang.fail(stuck.to_string());
+    }
+    story.end_ps = simulation.now().0;
+    nothing_left(&simulation, names.len());
+    story
+}
+
+async fn open(
+    simulation: &Simulation,
+    torus: Torus,
+    names: &[String],
+    rng: &mut Rng,
+) -> Result<World, DriverError> {
+    let (mut nodes, mut models) = (Vec::new(), Vec::new());
+    for (number, name) in (0_u16..).zip(names) {
+        let modes = Modes {
+            buffers: pick(rng, &[Buffers::User, Buffers::Copied, Buffers::Mapped]),
+            requests: pick(
+                rng,
+                &[
+                    Requests::SystemCall,
+                    Requests::Stores(Mapping::Uncached),
+                    Requests::Stores(Mapping::WriteCombined),
+                ],
+            ),
+            waiting: pick(rng, &[Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor]),
+        };
+        let node = NetworkProcessor::init(simulation.bus(HostId(number)), name, modes).await?;
+        let position = torus.position(number);
+        let dimensions: Vec<TorusDimension> = (torus.dimensions().iter().zip(position))
+            .map(|(dimension, position)| TorusDimension {
+                size: dimension.size,
+                position,
+                is_open: !dimension.wraps,
+            })
+            .collect();
+        node.place_in_torus(&dimensions).await?;
+        for link in links(&torus, number) {
+            node.enable_link(link).await?;
+        }
+        nodes.push(node);
+        models.push(simulation.find(name).expect("the lab has its nodes"));
+    }
+    for (number, node) in (0_u16..).zip(&nodes) {
+        for link in links(&torus, number) {
+            let deadline = Bus::now(node.bus()) + UP_WITHIN;
+            let up = node.wait_link_up(link, deadline).await;
+            up.unwrap_or_else(|error| Check::NoHang.fail(error.to_string()));
+        }
+    }
+    Ok(World { torus, nodes, models })
+}
+
+/// Links of a node that have a cable.
+fn links(torus: &Torus, node: u16) -> Vec<u8> {
+    let all = 0..2 * torus.dimensions().len() as u8;
+    all.filter(|link| torus.neighbour(node, *link).is_some()).collect()
+}
+
+/// Begins all conversations: a task for each end.
+fn begin(
+    simulation: &Simulation,
+    world: &World,
+    rng: &mut Rng,
+) -> (Vec<Talk>, Vec<(Manner, Task<Heard>)>) {
+    let (mut talks, mut tasks) = (Vec::new(), Vec::new());
+    let mut taken = BTreeSet::new();
+    let count = rng.u64(2..24);
+    for number in 0..count {
+        let nodes = world.torus.nodes() as u16;
+        let from = rng.u16(..nodes);
+        let tag = (number % TAGS) as u8;
+        let manner = pick(rng, &[Manner::Get, Manner::Get, Manner::Put, Manner::Routed]);
+        let (to, keys) = match manner {
+            Manner::Routed => {
+                let to = rng.u16(..nodes);
+                if to == from {
+                    continue;
+                }
+                (to, [Key::Routed { node: to, tag }, Key::Routed { node: from, tag }])
+            }
+            Manner::Get | Manner::Put => {
+                let link = pick(rng, &links(&world.torus, from));
+                let Some((to, back)) = world.torus.neighbour(from, link) else { continue };
+                let channel = rng.u8(..CHANNELS);
+                // A channel of puts has no other sender: its slots are taken in order.
+                if manner == Manner::Put && !taken.insert((from, link, channel)) {
+                    continue;
+                }
+                let key = |link| Key::Neighbour { link, channel, tag };
+                (to, [key(link), key(back)])
+            }
+        };
+        let talk = Talk::new(number, manner, rng);
+        let sender = world.nodes[usize::from(from)].on_core(rng.u16(..4));
+        let receiver = world.nodes[usize::from(to)].on_core(rng.u16(..4));
+        let sent = talk.clone().send(sender, keys[0]);
+        tasks.push((Manner::Get, simulation.spawn(&format!("sender {number}"), sent)));
+        let received = talk.clone().take(receiver, keys[1]);
+        tasks.push((manner, simulation.spawn(&format!("receiver {number}"), received)));
+        talks.push(talk);
+    }
+    (talks, tasks)
+}
+
+/// Cuts and mends cables, trains links anew, changes how often bits arrive wrong. At the end all is
+/// as it was but for the wrong bits.
+async fn trouble(
+    simulation: &Simulation,
+    world: &World,
+    rng: &mut Rng,
+    tell: &impl Fn(String),
+) -> u64 {
+    let bus = simulation.bus(HostId(0));
+    let mut cuts = 0;
+    for _ in 0..[0, 2, rng.u32(1..12)][rng.usize(..3)] {
+        Bus::sleep_until(&bus, Bus::now(&bus) + Picoseconds::from_ns(rng.u64(..20_000))).await;
+        let node = rng.u16(..world.torus.nodes() as u16);
+        let link = pick(rng, &links(&world.torus, node));
+        let model = world.models[usize::from(node)];
+        let change = |change: fn(&mut Model, u8, &mut crosslane_fabric::DevicePort<'_>)| {
+            simulation.with_fabric(|fabric| {
+                fabric.command(model, |model: &mut Model, port| change(model, link, port));
+            });
+        };
+        match rng.u8(..4) {
+            0 => {
+                tell(format!("link {link} of node {node} is trained anew"));
+                let trained = world.nodes[usize::from(node)].retrain_link(link).await;
+                trained.unwrap_or_else(|error| Check::RightError.fail(error.to_string()));
+                cuts += 1;
+            }
+            1 => {
+                let rate = pick(rng, &[0.0, 1e-6, 1e-4]);
+                tell(format!("bits of link {link} of node {node} are wrong at {rate}"));
+                simulation.with_fabric(|fabric| {
+                    fabric.command(model, |model: &mut Model, port| {
+                        model.set_bit_error_rate(link, rate, port);
+                    });
+                });
+            }
+            _ => {
+                tell(format!("link {link} of node {node} is cut"));
+                change(Model::cut);
+                let pause = Picoseconds::from_ns(rng.u64(..8_000));
+                Bus::sleep_until(&bus, Bus::now(&bus) + pause).await;
+                change(Model::mend);
+                cuts += 1;
+            }
+        }
+    }
+    cuts
+}
+
+/// What the registers say once all have talked.
+async fn last_look(world: &World, story: &mut TorusStory) -> Result<(), DriverError> {
+    // Acknowledgements and counts are still on their way.
+    let bus = world.nodes[0].bus().clone();
+    Bus::sleep_until(&bus, Bus::now(&bus) + Picoseconds::from_ns(1_000_000)).await;
+    for (number, node) in (0_u16..).zip(&world.nodes) {
+        for link in links(&world.torus, number) {
+            let state = node.link_state(link).await?;
+            let name = node.name();
+            check!(Check::NoHang, state == LinkState::Up, "{name} link {link} is {state:?}");
+            let (far, far_link) = world.torus.neighbour(number, link).expect("it has a cable");
+            let sent = node.link_counters(link).await?;
+            let came = world.nodes[usize::from(far)].link_counters(far_link).await?;
+            check!(
+                Check::Whole,
+                sent.sent == came.delivered,
+                "{name} link {link} has sent {} datagrams, {} were delivered",
+                sent.sent,
+                came.delivered
+            );
+            story.datagrams += u64::from(came.delivered);
+            story.repeated += u64::from(sent.repeated);
+            story.damaged += u64::from(came.damaged);
+        }
+        let counters = node.counters().await?;
+        let (name, waiting) = (node.name(), counters.waiting);
+        // What a sender gave up may have met no credit.
+        check!(
+            Check::Credits,
+            waiting == 0 || story.cancels > 0,
+            "{name}: {waiting} datagrams wait"
+        );
+        check!(Check::Registers, counters.misrouted == 0, "{name}: datagrams were misrouted");
+        check!(Check::Registers, counters.refused == 0, "{name}: requests were refused");
+    }
+    Ok(())
+}
+
+fn nothing_left(simulation: &Simulation, nodes: usize) {
+    for host in 0..nodes as u16 {
+        let memory = simulation.memory_in_use(HostId(host));
+        check!(Check::Buffers, memory.bytes == 0, "{} B of host {host} are out", memory.bytes);
+        let pinned = &memory.pinned_for;
+        check!(Check::Buffers, pinned.is_empty(), "memory of host {host} stays pinned");
+    }
+    simulation.with_fabric(|fabric| {
+        let errors: Vec<String> = fabric.errors().iter().map(ToString::to_string).collect();
+        check!(Check::RightError, errors.is_empty(), "{}", errors.join("; "));
+        let left = fabric.check_quiet();
+        check!(Check::Credits, left.is_empty(), "{}", left.join("; "));
+    });
+}

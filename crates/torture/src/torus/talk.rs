@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Conversations: one node sends messages of one key one behind the other, another takes them.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use crosslane_driver::network_processor::{
+    Buffers, Ended, Key, Message, NetworkError, NetworkFault, NetworkProcessor, PAYLOAD_BYTES,
+};
+use crosslane_host::Bus;
+use crosslane_lab::LabBus;
+use crosslane_pcie::units::Picoseconds;
+use fastrand::Rng;
+
+use crate::check::{Check, check};
+
+/// No message takes so long: cuts last microseconds, and some tori are slow.
+const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
+/// A receiver whose sender has given up takes its credit back after so long.
+const SHORT_PATIENCE: Picoseconds = Picoseconds::from_ns(300_000);
+/// From one look at such a credit to the next.
+const LOOK: Picoseconds = Picoseconds::from_ns(2_000);
+/// Longest message, bytes.
+const MAX_BYTES: u64 = 12_000;
+/// Longest one that is routed: its payloads of 120 B do not end where pages do.
+const MAX_ROUTED_BYTES: u64 = 2_500;
+/// Longest one that is put.
+const MAX_PUT_BYTES: u64 = 700;
+/// Bytes of memory beside a message that must stay as they are.
+const MARGIN: u64 = 64;
+/// What they are.
+const UNTOUCHED: u8 = 0x5a;
+
+/// How a message is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Manner {
+    Get,
+    Put,
+    Routed,
+}
+
+/// One message, as both ends know it.
+#[derive(Clone, Debug)]
+struct Letter {
+    bytes: u64,
+    /// What the receiver has room for.
+    room: u64,
+    /// Where it lies in the buffers.
+    from: u64,
+    into: u64,
+    /// The sender waits so long before it sends, the receiver before it gives its credit.
+    send_after: Picoseconds,
+    take_after: Picoseconds,
+    /// The sender takes it back so long after it has sent it.
+    cancel_after: Option<Picoseconds>,
+}
+
+/// What both ends of a conversation know.
+#[derive(Clone)]
+pub(super) struct Talk {
+    number: u64,
+    manner: Manner,
+    letters: Rc<Vec<Letter>>,
+    /// Whether the sender has taken its last letter back.
+    is_taken_back: Rc<Cell<bool>>,
+    /// Whether the receiver has got nothing of it for that reason.
+    is_given_up: Rc<Cell<bool>>,
+}
+
+/// What came of an end.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Heard {
+    pub messages: u64,
+    pub bytes: u64,
+    pub cancels: u64,
+    pub hash: u64,
+}
+
+impl Heard {
+    fn note(&mut self, now: Picoseconds, what: u64) {
+        self.hash = (self.hash ^ now.0 ^ what << 48).wrapping_mul(0x0100_0000_01b3).rotate_left(9);
+    }
+}
+
+fn ns(time: u64) -> Picoseconds {
+    Picoseconds::from_ns(time)
+}
+
+/// Where a message can lie: where pages are scattered, a datagram is not cut by their ends.
+fn place(node: &NetworkProcessor<LabBus>, wanted: u64) -> u64 {
+    match node.modes().buffers {
+        Buffers::User => wanted.next_multiple_of(PAYLOAD_BYTES),
+        Buffers::Copied | Buffers::Mapped => wanted,
+    }
+}
+
+/// A byte of a letter.
+fn byte(talk: u64, letter: u64, at: u64) -> u8 {
+    let mixed = (talk << 40 ^ letter << 32 ^ (at / 8)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (at % 8 * 8)) as u8
+}
+
+impl Talk {
+    pub fn new(number: u64, manner: Manner, rng: &mut Rng) -> Self {
+        let count = rng.u32(1..6);
+        let most = match manner {
+            Manner::Get => MAX_BYTES,
+            Manner::Put => MAX_PUT_BYTES,
+            Manner::Routed => MAX_ROUTED_BYTES,
+        };
+        let most = [64, 700, most][rng.usize(..3)].min(most);
+        let cancels = manner != Manner::Put && rng.u8(..6) == 0;
+        let letters = (0..count).map(|letter| {
+            // Puts have a byte at least.
+            let bytes = rng.u64(u64::from(manner == Manner::Put)..=most);
+            let room = match rng.u8(..8) {
+                0 => rng.u64(1..=bytes.max(1)),
+                1 => bytes + rng.u64(1..500),
+                _ => bytes.max(1),
+            };
+            let late =
+                |rng: &mut Rng| ns([0, 0, rng.u64(..3_000), rng.u64(..30_000)][rng.usize(..4)]);
+            Letter {
+                bytes,
+                room,
+                from: rng.u64(..600),
+                into: MARGIN + rng.u64(..600),
+                send_after: late(rng),
+                take_after: late(rng),
+                cancel_after: (cancels && letter + 1 == count).then(|| ns(rng.u64(..6_000))),
+            }
+        });
+        let letters = Rc::new(letters.collect());
+        let (is_taken_back, is_given_up) = Default::default();
+        Self { number, manner, letters, is_taken_back, is_given_up }
+    }
+
+    /// What can be said once both ends are through: nothing is lost that was not taken back.
+    pub fn last_look(&self) {
+        check!(
+            Check::RightError,
+            self.is_taken_back.get() || !self.is_given_up.get(),
+            "{}: nothing came of a message that was not taken back",
+            self.number
+        );
+    }
+
+    /// The sender's part.
+    pub async fn send(self, node: NetworkProcessor<LabBus>, key: Key) -> Heard {
+        let mut heard = Heard::default();
+        let bus = node.bus().clone();
+        let buffer = node.buffer(1024 + MAX_BYTES).await;
+        let buffer = buffer.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+        for (letter, one) in (0..).zip(self.letters.iter()) {
+            Bus::sleep_until(&bus, Bus::now(&bus) + one.send_after).await;
+            let data: Vec<u8> = (0..one.bytes).map(|at| byte(self.number, letter, at)).collect();
+            let deadline = Bus::now(&bus) + PATIENCE;
+            let ended = match self.manner {
+                Manner::Put => node.put(key, &data, deadline).await.map(|()| one.bytes),
+                Manner::Get | Manner::Routed => {
+                    // A routed message of no bytes is none.
+                    let bytes = one.bytes.max(u64::from(self.manner == Manner::Routed));
+                    let from = place(&node, one.from);
+                    let written = buffer.write(from, &data);
+                    written.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+                    let part = from..from + bytes;
+                    let message = Message { key, buffer: buffer.clone(), part, deadline };
+                    self.get(&node, message, one.cancel_after).await.map(|ended| ended.bytes)
+                }
+            };
+            heard.note(Bus::now(&bus), letter);
+            match ended {
+                Ok(bytes) => {
+                    let expected = one.bytes.max(u64::from(self.manner == Manner::Routed));
+                    let who = self.number;
+                    check!(Check::Whole, bytes == expected, "{who}: {bytes} of {expected} B sent");
+                }
+                Err(NetworkError { fault: NetworkFault::Cancelled, .. })
+                    if one.cancel_after.is_some() =>
+                {
+                    self.is_taken_back.set(true);
+                    heard.cancels += 1;
+                }
+                Err(error) => Check::RightError.fail(format!("sending {}: {error}", self.number)),
+            }
+        }
+        let given_back = buffer.unregister().await;
+        given_back.unwrap_or_else(|error| Check::Buffers.fail(error.to_string()));
+        heard
+    }
+
+    async fn get(
+        &self,
+        node: &NetworkProcessor<LabBus>,
+        message: Message<LabBus>,
+        cancel_after: Option<Picoseconds>,
+    ) -> Result<Ended, NetworkError> {
+        let deadline = message.deadline;
+        let get = node.nget(message).await?;
+        if let Some(after) = cancel_after {
+            let bus = node.bus();
+            Bus::sleep_until(bus, Bus::now(bus) + after).await;
+            node.cancel_get(&get).await?;
+        }
+        node.nget_wait(&get, deadline).await
+    }
+
+    /// The receiver's part.
+    pub async fn take(self, node: NetworkProcessor<LabBus>, key: Key) -> Heard {
+        let mut heard = Heard::default();
+        let bus = node.bus().clone();
+        let size = 1024 + MAX_BYTES + 512 + MARGIN;
+        let buffer = node.buffer(size).await;
+        let buffer = buffer.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+        for (letter, one) in (0..).zip(self.letters.iter()) {
+            Bus::sleep_until(&bus, Bus::now(&bus) + one.take_after).await;
+            let clean = buffer.write(0, &vec![UNTOUCHED; size as usize]);
+            clean.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+            let may_be_taken_back = one.cancel_after.is_some();
+            let begun = Bus::now(&bus);
+            let into = place(&node, one.into);
+            let part = into..into + one.room;
+            let deadline = begun + PATIENCE;
+            let message = Message { key, buffer: buffer.clone(), part: part.clone(), deadline };
+            let ended = match may_be_taken_back {
+                false => {
+                    async { node.credit_wait(&node.credit(message).await?, deadline).await }.await
+                }
+                true => self.take_unless_taken_back(&node, message).await,
+            };
+            heard.note(Bus::now(&bus), letter);
+            let mut found = vec![0; size as usize];
+            let read = buffer.read(0, &mut found);
+            read.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
+            let sent = one.bytes.max(u64::from(self.manner == Manner::Routed));
+            let taken = match ended {
+                Ok(ended) if sent <= one.room => ended.bytes,
+                Err(NetworkError { fault: NetworkFault::TooLong, moved_bytes, .. })
+                    if sent > one.room =>
+                {
+                    moved_bytes
+                }
+                Err(NetworkError {
+                    fault: NetworkFault::FarEnd | NetworkFault::Cancelled, ..
+                }) if may_be_taken_back => {
+                    self.is_given_up.set(true);
+                    heard.cancels += 1;
+                    self.compare(letter, &part, &found, None);
+                    break;
+                }
+                other => {
+                    let what = format!(
+                        "taking {} letter {letter} ({one:?}, {:?}): {other:?}",
+                        self.number,
+                        node.modes()
+                    );
+                    Check::RightError.fail(what)
+                }
+            };
+            let expected = sent.min(one.room);
+            let who = self.number;
+            check!(Check::Whole, taken == expected, "{who}: {taken} of {expected} B were taken");
+            self.compare(letter, &part, &found, Some(taken));
+            heard.messages += 1;
+            heard.bytes += size;
+        }
+        let given_back = buffer.unregister().await;
+        given_back.unwrap_or_else(|error| Check::Buffers.fail(error.to_string()));
+        heard
+    }
+
+    /// Waits for a letter, but not for ever where the sender has taken it back.
+    async fn take_unless_taken_back(
+        &self,
+        node: &NetworkProcessor<LabBus>,
+        message: Message<LabBus>,
+    ) -> Result<Ended, NetworkError> {
+        let (bus, deadline) = (node.bus(), message.deadline);
+        let credit = node.credit(message).await?;
+        let mut taken_back_at = None;
+        while Bus::now(bus) < deadline {
+            // Its data are there once it has been waited for.
+            if !matches!(node.credit_poll(&credit), Ok(None)) {
+                break;
+            }
+            let now = Bus::now(bus);
+            if self.is_taken_back.get() && now > *taken_back_at.get_or_insert(now) + SHORT_PATIENCE
+            {
+                node.cancel_credit(&credit).await?;
+                break;
+            }
+            Bus::sleep_until(bus, now + LOOK).await;
+        }
+        node.credit_wait(&credit, deadline).await
+    }
+
+    /// Looks at every byte: those of the letter (`taken` of them, or any), and those beside it.
+    fn compare(&self, letter: u64, part: &std::ops::Range<u64>, found: &[u8], taken: Option<u64>) {
+        for (at, found) in (0..).zip(found) {
+            let within = part.contains(&at).then(|| at - part.start);
+            // The one byte of a routed message that should have none is anything.
+            let sent = self.letters[letter as usize].bytes;
+            let expected = match (within, taken) {
+                (Some(within), Some(taken)) if within < taken.min(sent) => {
+                    byte(self.number, letter, within)
+                }
+                (Some(within), Some(taken)) if within < taken => continue,
+                (Some(_), None) => continue,
+                _ => UNTOUCHED,
+            };
+            let who = self.number;
+            check!(
+                Check::Data,
+                *found == expected,
+                "{who} letter {letter} {taken:?}: byte {at} is {found:#x} and not {expected:#x} ({part:?})"
+            );
+        }
+    }
+}

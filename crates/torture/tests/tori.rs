@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Seeds of tori in every run of the tests.
+
+use std::ops::Range;
+
+use crosslane_torture::{TorusSummary, torus_campaign};
+
+/// Seeds of every run.
+const SEEDS: Range<u64> = 0..400;
+/// Those of them that are run twice.
+const TWICE: Range<u64> = 0..20;
+
+fn assert_none_failed(summary: &TorusSummary) {
+    let failures: Vec<String> = summary.failures.iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "{} failed:\n{}", summary.failed, failures.join("\n"));
+}
+
+#[test]
+fn seeds() {
+    let summary = torus_campaign(SEEDS, None, false, &());
+    assert_none_failed(&summary);
+    let count = SEEDS.end - SEEDS.start;
+    assert_eq!(summary.seeds, count);
+    // A seed in which nothing happens shows nothing.
+    let all = &summary.all;
+    println!("{all:?}");
+    assert!(all.messages > 10 * count && all.datagrams > 200 * count, "{all:?}");
+    for (what, number) in [
+        ("puts", all.puts),
+        ("routed", all.routed),
+        ("cancels", all.cancels),
+        ("repeated", all.repeated),
+        ("damaged", all.damaged),
+        ("cuts", all.cuts),
+    ] {
+        assert!(number > count / 4, "{what}: {all:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_twice_is_the_same() {
+    assert_none_failed(&torus_campaign(TWICE, None, true, &()));
+}
