@@ -164,6 +164,16 @@ fn behind_damage_everything_waits_for_a_restart() {
 }
 
 #[test]
+fn behind_a_loss_of_the_lanes_nothing_is_waited_for() {
+    let mut end = up();
+    end.receive(Err(Damaged::Crc), 0);
+    end.down();
+    end.up(64, 10);
+    assert!(!end.is_in_error(), "what was lost is being sent again");
+    assert!(end.receive(datagram(0), 10).is_some());
+}
+
+#[test]
 fn a_gap_is_an_error() {
     let mut end = up();
     assert!(end.receive(datagram(1), 0).is_none());

@@ -233,3 +233,19 @@ fn skip_sets_take_up_the_difference_of_clocks() {
         assert_eq!((counters.damaged, counters.repeated, port.losses()), (0, 0, 0));
     }
 }
+
+/// A lane that is a column late from now on: idle, its skip sets tell; at work, its frames.
+#[test]
+fn a_lane_that_slips_is_noticed() {
+    for datagrams in [0, 3_000] {
+        let mut cable = up(8, 2_000);
+        cable.sides[0].to_send = datagrams;
+        cable.run(1_000, |_| false);
+        cable.sides[0].slip(3);
+        assert!(cable.run(4 * 1_300, |cable| cable.sides[1].port.losses() == 1));
+        assert!(cable.run(10_000, Cable::are_up), "deskewed anew");
+        assert!(cable.run(1_000_000, Cable::is_settled));
+        assert_eq!(cable.sides[1].taken, datagrams);
+        assert_eq!(cable.sides[1].port.losses(), 1);
+    }
+}

@@ -202,6 +202,12 @@ impl Cable {
 }
 
 impl Side {
+    /// A lane's symbols are one column later from now on.
+    pub fn slip(&mut self, lane: usize) {
+        let first = self.lines[lane].on_the_way.front().copied().flatten();
+        self.lines[lane].on_the_way.push_front(first);
+    }
+
     /// Channels take turns at the sender too, so all of it comes in order, unless credits or room
     /// differ: each channel for itself.
     fn take(&mut self, datagram: &Datagram, far: usize, now_ps: u64) {
