@@ -13,6 +13,46 @@
 //! | [`rx_f`](Node::rx_f) | waits until the message is there |
 //! | [`put`](Node::put) | stores a short message into a link, with the processor |
 //!
+//! ```
+//! use crosslane_lab::{Simulation, open};
+//! use crosslane_pcie::units::{HostId, Picoseconds};
+//! use crosslane_torus::*;
+//!
+//! // Two nodes of the lab's sixteen.
+//! let lab = open("torus")?.with_torus(&[2])?;
+//! let simulation = Simulation::new(lab.build_engines(1)?);
+//! let received = simulation.run("example", async {
+//!     let mut nodes = Vec::new();
+//!     for number in 0..2 {
+//!         let (bus, name) = (simulation.bus(HostId(number)), format!("fpga{}", number + 1));
+//!         let place = Place::of_node(number, &[2]);
+//!         nodes.push(Node::open(bus, &name, place, NodeOptions::default()).await?);
+//!     }
+//!     let deadline = Picoseconds::from_ns(1_000_000_000);
+//!     for node in &nodes {
+//!         node.links_up(deadline).await?;
+//!     }
+//!     let (from, to) = (&nodes[0], &nodes[1]);
+//!     let peer = |direction| Peer::Neighbour { direction, channel: 0 };
+//!     // Room first: what is sent up arrives from below.
+//!     let buffer = to.buffer(4096).await?;
+//!     let from_below = peer(Direction::Down(0));
+//!     let room = Message { peer: from_below, tag: 7, part: 0..4096, buffer, deadline };
+//!     let receiving = to.rx_i(room.clone()).await?;
+//!     let buffer = from.buffer(4096).await?;
+//!     buffer.write(0, &[42; 4096])?;
+//!     let data = Message { peer: peer(Direction::Up(0)), buffer, ..room.clone() };
+//!     let sending = from.tx_i(data).await?;
+//!     from.tx_f(&sending).await?;
+//!     to.rx_f(&receiving).await?;
+//!     let mut bytes = [0; 4096];
+//!     room.buffer.read(0, &mut bytes)?;
+//!     Ok::<_, Box<dyn std::error::Error>>(bytes)
+//! })??;
+//! assert_eq!(received, [42; 4096]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! What holds everywhere:
 //!
 //! * A call that cannot be is refused before anything is written, with a sentence that says why.

@@ -54,6 +54,26 @@ fn a_sink_takes_everything_and_counts_it() {
 }
 
 #[test]
+fn generator_and_checker_agree_and_leave_other_channels_alone() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        to.soak_link(1, false, true).await.unwrap();
+        from.soak_link(0, true, false).await.unwrap();
+        from.bus().sleep_until(from.bus().now() + ns(50_000)).await;
+        carry(&stand.nodes, (0, 0), &pattern(1, 20_000)).await;
+        from.soak_link(0, false, false).await.unwrap();
+        from.bus().sleep_until(from.bus().now() + ns(50_000)).await;
+        let (sent, taken) =
+            (from.link_counters(0).await.unwrap(), to.link_counters(1).await.unwrap());
+        assert_eq!((taken.wrong, taken.delivered), (0, sent.sent));
+        assert_eq!(taken.checked, sent.sent - 20_000_u32.div_ceil(128));
+        // 50 us at 34 ns a datagram, and what has gone beside the message.
+        assert!(taken.checked > 1400, "{} datagrams", taken.checked);
+    });
+}
+
+#[test]
 fn a_link_that_trains_anew_loses_nothing() {
     let stand = Stand::new(&[2], Modes { buffers: Buffers::Mapped, ..Modes::default() });
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
