@@ -306,10 +306,13 @@ impl Port {
             return None;
         }
         self.count_column();
-        let column = self.aligner.take(column)?;
+        let column = self.aligner.take(column);
         if self.state == PortState::Up {
-            self.count_error(column[..self.lanes].iter().any(Option::is_none));
+            let is_whole =
+                column.is_some_and(|column| column[..self.lanes].iter().all(Option::is_some));
+            self.count_error(!is_whole);
         }
+        let column = column?;
         let mut delivered = None;
         for event in self.deframer.take(&column).into_iter().flatten() {
             delivered = self.event(event, now_ps).or(delivered);
@@ -328,7 +331,9 @@ impl Port {
         }
         if self.columns_since_good >= ALIGN_COLUMNS {
             self.columns_since_good = 0;
-            self.columns_in_state = self.columns_in_state.min(CONFIRM_COLUMNS);
+            // What is not aligned any more has nothing to go up with.
+            self.good_sets = 0;
+            self.knowing_sets = 0;
             self.aligner.restart();
             self.deframer.restart();
         }

@@ -162,7 +162,7 @@ fn skew() -> impl Strategy<Value = [(u8, u8); MAX_LANES]> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn any_skew_and_bit_errors(
@@ -247,5 +247,22 @@ fn a_lane_that_slips_is_noticed() {
         assert!(cable.run(1_000_000, Cable::is_settled));
         assert_eq!(cable.sides[1].taken, datagrams);
         assert_eq!(cable.sides[1].port.losses(), 1);
+    }
+}
+
+/// Lanes that are lost while the link comes up, at any moment: it never stays up without them.
+#[test]
+fn lanes_that_are_lost_in_training_come_back() {
+    for begin in (0..640).step_by(8) {
+        for side in 0..2 {
+            let mut cable = Cable::new(8, 4_000, LATENCY_PS, NO_SKEW);
+            cable.enable();
+            cable.sides.iter_mut().for_each(|side| side.to_send = 20);
+            cable.run(begin, |_| false);
+            cable.sides[side].cut[5] = true;
+            cable.run(400, |_| false);
+            cable.sides[side].cut[5] = false;
+            assert!(cable.run(20_000, Cable::is_settled), "cut at {begin} at side {side}");
+        }
     }
 }
