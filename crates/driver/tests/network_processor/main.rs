@@ -4,6 +4,7 @@
 
 mod endings;
 mod links;
+mod losses;
 mod modes;
 mod programs;
 mod puts;
