@@ -161,6 +161,27 @@ fn skew() -> impl Strategy<Value = [(u8, u8); MAX_LANES]> {
     prop::array::uniform8((0..=6_u8, 0..10_u8))
 }
 
+/// Columns and bits that each lane is late.
+type Skew = [(u8, u8); MAX_LANES];
+
+/// A link with skew and bit errors, and with datagrams to be sent.
+fn spoiled(
+    (lanes, column_ps): (usize, u64),
+    skew: (Skew, Skew),
+    exponents: [f64; 2],
+    seed: u64,
+    datagrams: [u32; 2],
+) -> Cable {
+    let mut cable = Cable::new(lanes, column_ps, LATENCY_PS, [skew.0, skew.1]);
+    cable.enable();
+    for (at, side) in cable.sides.iter_mut().enumerate() {
+        let rate = 10_f64.powf(exponents[at]);
+        side.faults = Faults::new(rate, seed.wrapping_add(at as u64));
+        side.to_send = datagrams[at];
+    }
+    cable
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -173,19 +194,9 @@ proptest! {
         datagrams in prop::array::uniform2(0..300_u32),
         drops in prop::collection::vec((0..4_000_u64, 1..600_u64, 0..8_usize, 0..2_usize), 0..4),
     ) {
-        let (lanes, column_ps) = width;
-        let mut cable = Cable::new(lanes, column_ps, LATENCY_PS, [skew.0, skew.1]);
-        cable.enable();
-        for (at, side) in cable.sides.iter_mut().enumerate() {
-            let rate = 10_f64.powf(exponents[at]);
-            side.faults = Faults::new(rate, seed.wrapping_add(at as u64));
-            side.to_send = datagrams[at];
-        }
+        let mut cable = spoiled(width, skew, exponents, seed, datagrams);
         for (after, long, lane, side) in drops {
-            cable.run(after, |_| false);
-            cable.sides[side].cut[lane % lanes] = true;
-            cable.run(long, |_| false);
-            cable.sides[side].cut = [false; MAX_LANES];
+            cable.drop_lane(after, long, lane % width.0, side);
         }
         prop_assert!(cable.run(3_000_000, Cable::is_settled), "{:?}", cable.sides.map(|side| {
             (side.port.state(), *side.port.end().counters())
@@ -250,19 +261,18 @@ fn a_lane_that_slips_is_noticed() {
     }
 }
 
-/// Lanes that are lost while the link comes up, at any moment: it never stays up without them.
+/// A case that the property once found: the lanes were lost when side 0 knew side 1 to be ready,
+/// but had not sent its sets. It came up without alignment, and nothing ever told it.
 #[test]
 fn lanes_that_are_lost_in_training_come_back() {
-    for begin in (0..640).step_by(8) {
-        for side in 0..2 {
-            let mut cable = Cable::new(8, 4_000, LATENCY_PS, NO_SKEW);
-            cable.enable();
-            cable.sides.iter_mut().for_each(|side| side.to_send = 20);
-            cable.run(begin, |_| false);
-            cable.sides[side].cut[5] = true;
-            cable.run(400, |_| false);
-            cable.sides[side].cut[5] = false;
-            assert!(cable.run(20_000, Cable::is_settled), "cut at {begin} at side {side}");
-        }
+    let skew = (
+        [(3, 0), (1, 8), (6, 3), (3, 4), (4, 1), (0, 3), (1, 6), (5, 5)],
+        [(5, 7), (6, 2), (0, 8), (1, 6), (0, 7), (2, 3), (2, 5), (5, 2)],
+    );
+    let exponents = [-4.672674881313888, -6.939123399653045];
+    let mut cable = spoiled((8, 4_000), skew, exponents, 14023652114423021263, [32, 118]);
+    for (after, long, lane) in [(3_610, 409, 0), (290, 519, 1)] {
+        cable.drop_lane(after, long, lane, 1);
     }
+    assert!(cable.run(100_000, Cable::is_settled));
 }

@@ -153,6 +153,14 @@ impl Cable {
         done(self)
     }
 
+    /// One lane of one way has no signal, after so many columns and for so many.
+    pub fn drop_lane(&mut self, after: u64, columns: u64, lane: usize, side: usize) {
+        self.run(after, |_| false);
+        self.sides[side].cut[lane] = true;
+        self.run(columns, |_| false);
+        self.sides[side].cut[lane] = false;
+    }
+
     pub fn are_up(&self) -> bool {
         self.sides.iter().all(|side| side.port.state() == PortState::Up)
     }
