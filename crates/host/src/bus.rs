@@ -187,6 +187,7 @@ pub trait Bus: Topology + Clone {
     /// Stores a run of bytes, lowest address first. A shorter store is used where one of the
     /// width would not be naturally aligned or reach too far. Uncached stores have left the core
     /// when this returns; for combined ones see [`Mapping`].
+    /// Once its future has been polled it is made in whole, even if that is dropped.
     ///
     /// # Errors
     /// No such register, a width that the processor does not have, or a BAR that cannot be

@@ -216,7 +216,9 @@ impl RequestWindows {
                         *slot = Slot::new();
                     }
                 }
-                _ => found(None),
+                // The rest of a line that a processor combines means nothing.
+                Some(_) => {}
+                None => found(None),
             }
             (at, left) = (at + count as u64, rest);
         }

@@ -329,11 +329,13 @@ impl<B: Bus> NetworkProcessor<B> {
         Of { key, token, notify: self.shared.words.address(u64::from(word) * WORD_STRIDE) }
     }
 
-    /// Keeps requests that are combined in their order.
+    /// Keeps requests that are combined in their order. Those of narrow stores were sent off one
+    /// by one.
     async fn fence_requests(&self) -> Result<(), BusError> {
+        let is_wide = self.bus().widest_store_bytes() as usize >= SLOT_BYTES;
         match self.shared.modes.requests {
-            Requests::Stores(Mapping::WriteCombined) => self.bus().fence().await,
-            Requests::Stores(Mapping::Uncached) | Requests::SystemCall => Ok(()),
+            Requests::Stores(Mapping::WriteCombined) if is_wide => self.bus().fence().await,
+            _ => self.send_off().await,
         }
     }
 
@@ -358,7 +360,12 @@ impl<B: Bus> NetworkProcessor<B> {
                 // A whole line leaves by itself; what stands behind the request means nothing.
                 let mut line = [0; SLOT_BYTES];
                 line[..REQUEST_BYTES].copy_from_slice(&request);
-                self.bus().store(at, &line, Stores::combined(widest)).await
+                if (widest as usize) < SLOT_BYTES {
+                    // It may leave between two of its stores, and what comes then is no whole line.
+                    self.fence_due.store(true, Ordering::Release);
+                }
+                self.bus().store(at, &line, Stores::combined(widest)).await?;
+                self.send_off().await
             }
             Requests::Stores(Mapping::Uncached) | Requests::SystemCall => {
                 let width = widest.min(REQUEST_BYTES as u32);
@@ -370,9 +377,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Writes what others have left to be written: cancels of what was dropped, and a fence.
     pub(super) async fn settle(&self) -> Result<(), DriverError> {
         let failed = |error| self.shared.access.failed(error);
-        if self.fence_due.swap(false, Ordering::AcqRel) {
-            self.bus().fence().await.map_err(failed)?;
-        }
+        self.send_off().await.map_err(failed)?;
         loop {
             // Those that have ended need none.
             self.reap();
@@ -389,6 +394,14 @@ impl<B: Bus> NetworkProcessor<B> {
             let Some(((kind, key, token, word), slot)) = due else { continue };
             let cancel = request::cancel(self.of(key, token, word));
             self.store_request(kind, slot, cancel).await.map_err(failed)?;
+        }
+    }
+
+    /// Sends off what this core has combined, if anything may be left in its buffers.
+    pub(super) async fn send_off(&self) -> Result<(), BusError> {
+        match self.fence_due.swap(false, Ordering::AcqRel) {
+            true => self.bus().fence().await,
+            false => Ok(()),
         }
     }
 

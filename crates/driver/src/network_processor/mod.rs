@@ -17,7 +17,7 @@ mod shared;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use crosslane_host::{Bus, FunctionInfo, HostWork, Mapping, PageSize};
 use crosslane_pcie::config::{PortType, registers as reg};
@@ -191,9 +191,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// It does not answer, or does not come to rest: then the memory of messages that were under
     /// way is kept.
     pub async fn reset(&self) -> Result<(), DriverError> {
-        if self.fence_due.swap(false, Ordering::AcqRel) {
-            self.bus.fence().await.map_err(|error| self.shared.access.failed(error))?;
-        }
+        self.send_off().await.map_err(|error| self.shared.access.failed(error))?;
         reset_and_wait(&self.bus, &self.shared.access).await?;
         self.reap();
         lock(&self.shared.flights).end_all(self.bus.now());

@@ -249,9 +249,7 @@ impl<B: Bus> NetworkProcessor<B> {
                 }
             }
             // What is still in the processor could be what it waits for.
-            if self.fence_due.swap(false, Ordering::AcqRel) {
-                self.bus().fence().await?;
-            }
+            self.send_off().await?;
             self.wait_for_count(link, channel, left, deadline).await?;
         };
         // Nothing was awaited since the slot was taken, and the store is made once polled.

@@ -42,6 +42,39 @@ fn every_mode_moves_every_length() {
 }
 
 #[test]
+fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
+    let requests = Requests::Stores(Mapping::WriteCombined);
+    for seed in 0..8 {
+        // A line is filled by eight stores, and may leave between them.
+        let lab = lab(&[2]).edited(|file| {
+            for host in &mut file.hosts {
+                Arc::make_mut(&mut host.part).parameters.cpu.widest_store_bytes = 8;
+            }
+        });
+        let lab = lab.unwrap();
+        let modes = Modes { requests, ..Modes::default() };
+        let stand = Stand::of_seed(&lab, &[2], modes, seed);
+        // Lines leave at any time, in any order and in pieces.
+        stand.simulation.with_fabric(|fabric| fabric.set_shuffle(true));
+        // Fifteen pages, a request each.
+        stand.run(carry(&stand.nodes, (0, 0), &pattern(seed, 15 * 4096)));
+        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+        stand.run(async {
+            let bytes = 3000;
+            let target = to.buffer(bytes).await.unwrap();
+            for round in 0..4 {
+                let credit = to.credit(message(to, key(1, 1, 1), &target, bytes)).await.unwrap();
+                let data = pattern(seed * 8 + round, bytes);
+                from.put(key(0, 1, 1), &data, late(from)).await.unwrap();
+                to.credit_wait(&credit, late(to)).await.unwrap();
+                assert!(contents(&target, bytes) == data);
+            }
+            assert_eq!(from.counters().await.unwrap().refused, 0);
+        });
+    }
+}
+
+#[test]
 fn the_longest_message_takes_a_request_for_each_run() {
     let modes = Modes { buffers: Buffers::Mapped, ..Modes::default() };
     let stand = Stand::new(&[2], modes);

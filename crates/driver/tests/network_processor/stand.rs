@@ -51,11 +51,11 @@ pub struct Stand {
 impl Stand {
     /// All nodes opened, and their links up.
     pub fn new(sizes: &[u16], modes: Modes) -> Self {
-        Self::of(&lab(sizes), sizes, modes)
+        Self::of_seed(&lab(sizes), sizes, modes, 1)
     }
 
-    pub fn of(lab: &Lab, sizes: &[u16], modes: Modes) -> Self {
-        let simulation = Simulation::new(lab.build_engines(1).unwrap());
+    pub fn of_seed(lab: &Lab, sizes: &[u16], modes: Modes, seed: u64) -> Self {
+        let simulation = Simulation::new(lab.build_engines(seed).unwrap());
         let links = 2 * sizes.len() as u8;
         let nodes: u16 = sizes.iter().product();
         let open = async {
