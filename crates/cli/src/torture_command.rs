@@ -10,7 +10,10 @@ use std::time::Instant;
 use clap::{Args, ValueHint};
 use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
-use crosslane_torture::{Check, Fault, LabText, Setup, Summary, Watch, campaign, lab_of};
+use crosslane_torture::{
+    Check, Failure, Fault, LabText, Note, Setup, Summary, TorusStory, Watch, campaign, lab_of,
+    torus_campaign,
+};
 
 use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
@@ -30,13 +33,17 @@ Examples:
   crosslane torture --seeds 17..18 --verbose
   crosslane torture --seeds 17 --write-lab seed-17.toml
   crosslane torture --lab rosta:crosslane --seeds 0..500
+  crosslane torture --tori --seeds 0..200
 
 A seed makes up a lab, or changes a shipped one, opens some of its engines, moves data in every
 way that the driver has, and meanwhile does something to links, memory and devices. Every word
 says where it belongs; every error has to be explained by what was done; at the end all tags,
 credits and buffers have to be back. docs/torture.md lists faults and checkers. The same seed is
 the same run, bit for bit, on any machine. The exit code is 1 where a seed fails; the first
-ones, by number, are printed with the command that runs them again.")]
+ones, by number, are printed with the command that runs them again.
+
+With --tori each seed makes up a torus of hosts with network processors, which exchange messages
+while bits on the cables arrive wrong, cables are cut and links are trained anew.")]
 pub struct TortureArguments {
     /// Seeds from A on and before B: 17..18 is seed 17 alone, as is 17.
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = parse_seeds)]
@@ -47,6 +54,9 @@ pub struct TortureArguments {
     /// What the engines are; the gateware has a lab of its own where `--lab` names none.
     #[command(flatten)]
     pub engines: EngineArguments,
+    /// Tori of network processors instead of trees of engines.
+    #[arg(long, conflicts_with_all = ["lab", "engine", "write_lab"])]
+    pub tori: bool,
     /// Say on standard error what happens in each seed, one seed after the other; of a single
     /// seed, the lab file too.
     #[arg(long)]
@@ -91,6 +101,9 @@ impl Watch for Steps {
 /// # Errors
 /// A lab that cannot be loaded, a file that cannot be written, or a seed that fails.
 pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
+    if arguments.tori {
+        return run_tori(arguments);
+    }
     let seeds = arguments.seeds.clone();
     let mut setup = Setup { engines: arguments.engines.kind()?, ..Setup::default() };
     // The gateware is there for labs as they are shipped, not as a seed changes them.
@@ -129,14 +142,74 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     } else {
         print(&page(&seeds, &summary, begun.elapsed().as_secs_f64()))?;
     }
-    for failure in &summary.failures {
+    end(summary.failed, &summary.failures)
+}
+
+/// Says which seeds have failed.
+fn end(failed: u64, failures: &[Failure]) -> Result<(), CommandError> {
+    for failure in failures {
         print_error(&failure.to_string());
     }
-    let unsaid = summary.failed - summary.failures.len() as u64;
+    let unsaid = failed - failures.len() as u64;
     if unsaid > 0 {
         print_hint(&format!("and {unsaid} more"));
     }
-    if summary.failed > 0 { Err(CommandError::Run) } else { Ok(()) }
+    if failed > 0 { Err(CommandError::Run) } else { Ok(()) }
+}
+
+/// Runs seeds as tori.
+fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
+    let seeds = arguments.seeds.clone();
+    let note: Option<Note> = arguments.verbose.then(|| -> Note { Arc::new(print_hint) });
+    let begun = Instant::now();
+    let steps = Steps::new(seeds.end - seeds.start, "seeds");
+    let summary = torus_campaign(seeds.clone(), note.as_ref(), false, &steps);
+    steps.finish();
+    let counts = torus_counts(&summary.all);
+    if arguments.json {
+        let counts: serde_json::Map<String, serde_json::Value> =
+            counts.iter().map(|(key, _, count)| ((*key).to_owned(), (*count).into())).collect();
+        print_json(&serde_json::json!({
+            "first_seed": seeds.start,
+            "end_seed": seeds.end,
+            "seeds": summary.seeds,
+            "failed": summary.failed,
+            "failures": failures_to_json(&summary.failures),
+            "tori": counts,
+            "version": env!("CARGO_PKG_VERSION"),
+        }))?;
+    } else {
+        let rate = summary.seeds as f64 / begun.elapsed().as_secs_f64().max(1e-3);
+        let Range { start, end } = seeds;
+        let (run, failed) = (summary.seeds, summary.failed);
+        let mut page = format!(
+            "tori of seeds {start}..{end}: {run} run, {failed} failed; {rate:.1} a second\n"
+        );
+        let mut table = Table::new(&[("what", Align::Left), ("count", Align::Right)]);
+        for (_, what, count) in counts {
+            table.row([what.to_owned(), count.to_string()]);
+        }
+        page.push_str(&table.to_string());
+        print(&page)?;
+    }
+    end(summary.failed, &summary.failures)
+}
+
+/// What was counted: for programs, for people.
+fn torus_counts(all: &TorusStory) -> [(&'static str, &'static str, u64); 11] {
+    [
+        ("nodes", "nodes", all.nodes),
+        ("messages", "messages", all.messages),
+        ("puts", "of them put", all.puts),
+        ("routed", "of them routed", all.routed),
+        ("cancels", "messages taken back, and credits for them", all.cancels),
+        ("bytes", "bytes compared", all.bytes),
+        ("datagrams", "datagrams delivered", all.datagrams),
+        ("repeated", "datagrams sent again", all.repeated),
+        ("damaged", "frames damaged", all.damaged),
+        ("cuts", "cables cut, links trained anew", all.cuts),
+        ("simulated_us", "simulated time, us", all.end_ps / 1_000_000),
+    ]
 }
 
 fn write_lab(path: &PathBuf, seed: u64, setup: &Setup) -> Result<(), CommandError> {
@@ -182,24 +255,12 @@ fn to_json(seeds: &Range<u64>, summary: &Summary) -> serde_json::Value {
         .into_iter()
         .map(|fault| (fault.word().to_owned(), summary.faults.of(fault).into()))
         .collect();
-    let failures: Vec<serde_json::Value> = summary
-        .failures
-        .iter()
-        .map(|failure| {
-            serde_json::json!({
-                "seed": failure.seed,
-                "check": failure.violation.check.word(),
-                "what": failure.violation.what,
-                "replay": failure.replay(),
-            })
-        })
-        .collect();
     serde_json::json!({
         "first_seed": seeds.start,
         "end_seed": seeds.end,
         "seeds": summary.seeds,
         "failed": summary.failed,
-        "failures": failures,
+        "failures": failures_to_json(&summary.failures),
         "tlps": summary.tlps,
         "words": summary.words,
         "transfers": summary.transfers,
@@ -209,6 +270,18 @@ fn to_json(seeds: &Range<u64>, summary: &Summary) -> serde_json::Value {
         "checks": Check::ALL.map(Check::word),
         "version": env!("CARGO_PKG_VERSION"),
     })
+}
+
+fn failures_to_json(failures: &[Failure]) -> Vec<serde_json::Value> {
+    let to_json = |failure: &Failure| {
+        serde_json::json!({
+            "seed": failure.seed,
+            "check": failure.violation.check.word(),
+            "what": failure.violation.what,
+            "replay": failure.replay(),
+        })
+    };
+    failures.iter().map(to_json).collect()
 }
 
 #[cfg(test)]
