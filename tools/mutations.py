@@ -112,7 +112,8 @@ def take_back(mutation: dict, tree: Path) -> None:
 
 def words_of(mutation: dict) -> list[str]:
     """Arguments of the program beside seeds."""
-    return ["--twice"] if mutation.get("twice") else []
+    flags = [("--twice", "twice"), ("--tori", "tori")]
+    return [flag for flag, key in flags if mutation.get(key)]
 
 
 def attempt(mutation: dict, tree: Path, seeds: list[str], longest_s: float) -> list:
@@ -127,12 +128,12 @@ def attempt(mutation: dict, tree: Path, seeds: list[str], longest_s: float) -> l
 def check_green(mutations: list[dict], tree: Path) -> None:
     """Without mutations every named seed is green."""
     program = build(tree)
-    for twice in [False, True]:
-        of_kind = [m for m in mutations if "seed" in m and bool(m.get("twice")) == twice]
+    for words in [[], ["--twice"], ["--tori"]]:
+        of_kind = [m for m in mutations if "seed" in m and words_of(m) == words]
         if not of_kind:
             continue
         seeds = sorted({str(m["seed"]) for m in of_kind}, key=int)
-        red = run(program, (["--twice"] if twice else []) + seeds, LONGEST_RUN_S)
+        red = run(program, words + seeds, LONGEST_RUN_S)
         if red:
             lines = [f"  seed {seed}: {check}: {what}" for seed, check, what in red]
             raise BrokenError("red without any mutation:\n" + "\n".join(lines))

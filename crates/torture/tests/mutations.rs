@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crosslane_torture::{Check, Fault, Setup, run_seed};
+use crosslane_torture::{Check, Fault, Setup, run_seed, run_torus};
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -31,6 +31,9 @@ struct Mutation {
     /// Seed that goes red, and who finds it.
     seed: u64,
     found_by: String,
+    /// Whether the seed is a torus.
+    #[serde(default)]
+    tori: bool,
     /// Whether the seed has to be run twice to see it.
     #[serde(default)]
     twice: bool,
@@ -87,10 +90,13 @@ fn each_fault_and_each_checker_is_proven() {
 
 #[test]
 fn without_a_mutation_its_seed_is_green() {
-    let seeds: BTreeSet<u64> = mutations().iter().map(|mutation| mutation.seed).collect();
-    for seed in seeds {
-        if let Err(violation) = run_seed(seed, &Setup::default()) {
-            panic!("seed {seed}: {violation:?}");
-        }
+    let seeds: BTreeSet<(bool, u64)> =
+        mutations().iter().map(|mutation| (mutation.tori, mutation.seed)).collect();
+    for (tori, seed) in seeds {
+        let violation = match tori {
+            true => run_torus(seed, None).err(),
+            false => run_seed(seed, &Setup::default()).err(),
+        };
+        assert_eq!(violation, None, "seed {seed}, torus: {tori}");
     }
 }
