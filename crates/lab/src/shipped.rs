@@ -30,7 +30,8 @@ const SHIPPED: [ShippedLab; 8] = [
     },
     ShippedLab {
         name: "nget",
-        summary: "Two Nehalem hosts with Stratix IV network processors on Gen2 x8, and a torus link.",
+        summary: "Two Nehalem hosts with Stratix IV network processors on Gen2 x8, and a torus \
+                  link.",
         text: include_str!("../../../labs/nget.toml"),
     },
     ShippedLab {

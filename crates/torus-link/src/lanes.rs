@@ -44,10 +44,11 @@ const MISFITS: u32 = 2;
 /// Loss: what a column with an error adds, and how much is too much.
 const ERROR_WEIGHT: u32 = 8;
 const ERROR_LIMIT: u32 = 128;
-/// Loss: skip sets, damaged frames, time-outs in a row.
+/// Loss: skip sets and damaged frames in a row.
 const SKEWED_SETS: u32 = 4;
 const DAMAGED_FRAMES: u32 = 32;
-const TIMEOUTS: u32 = 4;
+/// Loss: time-outs in a row without an acknowledgement.
+pub const TIMEOUTS: u32 = 4;
 
 /// Ten line bits of each lane, lane 0 first; none where there is no signal.
 pub type Column = [Option<Code>; MAX_LANES];

@@ -8,6 +8,7 @@ use crosslane_fabric::{DevicePort, NodeId};
 use crosslane_regs::network_processor::{LinkMode, LinkState, torus_link as map};
 use crosslane_torus_link::end::LinkEnd;
 use crosslane_torus_link::frame::{Damaged, Datagram, Frame, Kind};
+use crosslane_torus_link::lanes;
 use crosslane_torus_link::pattern::{self, Checker, Generator};
 use crosslane_torus_link::wire;
 
@@ -17,8 +18,8 @@ use super::{LINK_TIMER, NetworkProcessor};
 /// Line bits of a symbol (8b/10b).
 const SYMBOL_BITS: u64 = 10;
 /// A skip set is sent once so many columns have gone by, and takes so many.
-pub(super) const SKIP_INTERVAL_COLUMNS: u64 = 1280;
-pub(super) const SKIP_COLUMNS: u64 = 3;
+pub(super) const SKIP_INTERVAL_COLUMNS: u64 = lanes::SKIP_INTERVAL_COLUMNS as u64;
+pub(super) const SKIP_COLUMNS: u64 = lanes::SKIP_COLUMNS as u64;
 
 /// One end of a cable and all that belongs to it.
 pub(super) struct Cable {
@@ -366,6 +367,12 @@ impl NetworkProcessor {
                 far_cable.inbound.push_back((arrives_ps, frame));
                 port.timer_of(node, arrives_ps, LINK_TIMER + u32::from(far_number));
             }
+        }
+        if cable.end.timeouts_in_a_row() >= lanes::TIMEOUTS {
+            // Nothing comes through any more: the lanes are trained anew.
+            self.take_link_down(number, port);
+            self.train(number, port);
+            return;
         }
         let wakes_ps = match cable.wire.free_ps > now_ps {
             // Something more may be there once the wire is free.

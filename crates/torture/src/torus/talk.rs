@@ -241,8 +241,14 @@ impl Talk {
                     moved_bytes
                 }
                 Err(NetworkError {
-                    fault: NetworkFault::FarEnd | NetworkFault::Cancelled, ..
+                    fault: fault @ (NetworkFault::FarEnd | NetworkFault::Cancelled),
+                    moved_bytes,
+                    ..
                 }) if may_be_taken_back => {
+                    // The sender's end of a message that has begun says so.
+                    let is_told = moved_bytes == 0 || fault == NetworkFault::FarEnd;
+                    let who = self.number;
+                    check!(Check::RightError, is_told, "{who}: no word after {moved_bytes} B");
                     self.is_given_up.set(true);
                     heard.cancels += 1;
                     self.compare(letter, &part, &found, None);
