@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs seeds and says of each red one which checker found what: `mutant [--tori] [--twice] [--first]
-//! A..B|SEED...`. `tools/mutations.py` builds it in a tree where something was broken on purpose.
+//! Runs seeds and says of each red one which checker found what: `mutant [--tori] [--twice]
+//! [--first] A..B|SEED...`. `tools/mutations.py` builds it in a tree where something was broken on
+//! purpose.
 //!
 //! It prints `red SEED CHECKER: WHAT` for each seed that fails, and `end` once all are through.
 //! With `--first` it stops behind the first red ones.

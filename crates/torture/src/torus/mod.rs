@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole tori by seed: hosts with network processors exchange messages in every way that the driver
-//! has, while bits on the cables arrive wrong, cables are cut and mended, links are trained anew and
-//! messages are taken back. Every byte is looked at, and no datagram may be lost, doubled or
-//! reordered within its channel.
+//! Whole tori by seed: hosts with network processors exchange messages in every way that the
+//! driver has, while bits on the cables arrive wrong, cables are cut and mended, links are trained
+//! anew and messages are taken back. Every byte is looked at, and no datagram may be lost, doubled
+//! or reordered within its channel.
 //!
 //! Read first: `docs/torture.md`, *Tori*; `lab.rs`, what a seed makes up; `talk.rs`, what its nodes
 //! do.
