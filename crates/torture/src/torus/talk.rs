@@ -318,7 +318,8 @@ impl Talk {
             check!(
                 Check::Data,
                 *found == expected,
-                "{who} letter {letter} {taken:?}: byte {at} is {found:#x} and not {expected:#x} ({part:?})"
+                "{who} letter {letter}: byte {at} is {found:#x} and not {expected:#x}, of {part:?} \
+                 with {taken:?} B"
             );
         }
     }
