@@ -14,6 +14,8 @@ FUZZ_ITERATIONS := 1000000000000
 
 # Seeds of `make torture`: about 50 a second on each core.
 TORTURE_SEEDS ?= 20000
+# Tori of it: about 100 a second.
+TORI_SEEDS ?= 20000
 
 # In tests the gateware is in the program, so that nothing is compiled twice. `make run` and cargo
 # by itself do without.
@@ -115,8 +117,9 @@ fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \
 		$(CARGO) test --workspace --locked --test 'fuzz_*' -- --test-threads 1
 
-torture: ## TORTURE_SEEDS random whole labs in which everything happens and goes wrong at once
+torture: ## TORTURE_SEEDS random whole labs and TORI_SEEDS tori in which everything goes wrong at once
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds 0..$(TORTURE_SEEDS)
+	$(CARGO) run --release --locked -p crosslane-cli -- torture --tori --seeds 0..$(TORI_SEEDS)
 
 mutations: ## breaks the code on purpose, in a copy, and sees that the torture finds it
 	CARGO=$(CARGO) $(PYTHON) tools/mutations.py
