@@ -2,8 +2,8 @@
 //! The behavioural model of the network processor: an endpoint between its host and the links of a
 //! torus. `docs/network-processor.md` says what it does, `docs/torus-link.md` what its links do.
 //!
-//! Read first: `request.rs`, what the host asks for; `get.rs`, from host memory to a link;
-//! `receive.rs`, from a link to host memory; `link.rs`, the wire.
+//! Read first: `request.rs`, what the host asks for; `get.rs` and `send.rs`, from host memory to a
+//! link; `receive.rs`, from a link to host memory; `link.rs`, the wire.
 
 mod control;
 mod get;
@@ -13,6 +13,7 @@ mod parameters;
 mod receive;
 mod registers;
 mod request;
+mod send;
 
 use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,7 +30,7 @@ use crosslane_torus_link::routing::{Hop, Torus};
 use crate::engine::Window as Bar;
 use crate::reads::Reads;
 pub use control::LinkCounters;
-use get::{SendChannel, Sending, Target};
+use get::{Sending, Target};
 use link::Link;
 use outbound::Outbound;
 pub use parameters::{CableParameters, NetworkProcessorParameters};
@@ -37,6 +38,7 @@ use receive::{Credit, Taken, Waiting};
 use registers::{Answer, Counters};
 pub use request::REQUEST_WINDOW_BYTES;
 use request::{Key, Party, PutWindow, Request, RequestWindows, Window};
+use send::SendChannel;
 
 /// Timer token: the network processor looks for work.
 const STEP: u32 = 0;

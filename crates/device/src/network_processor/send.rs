@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! From what waits for a link into the queues of its end: gets, puts and datagrams of other nodes
+//! by turns, as there is room.
+//!
+//! Read first: [`SendChannel`].
+
+use std::collections::VecDeque;
+
+use crosslane_fabric::DevicePort;
+use crosslane_torus_link::frame::{Channel, Datagram, Kind, Payload};
+
+use super::request::{Key, Put};
+use super::{LinkMode, NetworkProcessor};
+
+/// A datagram of a message on its way from host memory to a link.
+pub(super) struct Piece {
+    pub key: Key,
+    pub number: u64,
+    pub kind: Kind,
+    pub index: u16,
+    pub payload: Payload,
+    /// Bytes that have not come.
+    pub missing: u32,
+    /// When it can go, if all have come.
+    pub ready_ps: u64,
+    /// Its message has failed: it goes nowhere.
+    pub is_void: bool,
+}
+
+/// What waits for one channel of one link, and is to be read for it.
+#[derive(Default)]
+pub(super) struct SendChannel {
+    /// Messages whose runs have not been asked for whole, in order.
+    pub messages: VecDeque<(Key, u64)>,
+    pub in_line: bool,
+    /// The staging memory: datagrams in the order of their messages.
+    pub pieces: VecDeque<Piece>,
+    /// Number of the first of them.
+    pub base: u64,
+    /// Ends of messages that were not sent whole: what was sent of them has gone.
+    pub aborts: VecDeque<(u8, Kind, Payload)>,
+    pub puts: VecDeque<Put>,
+    /// Put datagrams that have left the window.
+    pub put_count: u32,
+    /// Whether the host is to be told.
+    pub is_count_due: bool,
+    /// Datagrams of other nodes, with the link that they came by.
+    pub through: VecDeque<(u8, Datagram)>,
+    /// Whose turn it is.
+    pub turn: u8,
+}
+
+impl SendChannel {
+    /// Forgets all that waits for the link, but for what others hold places for.
+    pub fn forget(&mut self) {
+        self.base += self.pieces.len() as u64;
+        self.pieces.clear();
+        self.aborts.clear();
+        self.puts.clear();
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.aborts.len() + self.pieces.len() + self.puts.len() + self.through.len()
+    }
+}
+
+/// What a channel has for its link.
+enum Next {
+    Datagram {
+        kind: Kind,
+        tag: u8,
+        index: u16,
+        payload: Payload,
+        from: Source,
+    },
+    /// Something will be ready then.
+    At(u64),
+    Nothing,
+}
+
+/// Where a datagram for a link came from.
+enum Source {
+    Get { key: Key, number: u64 },
+    Abort,
+    Put,
+    Through { link: u8, channel: crosslane_torus_link::frame::Channel },
+}
+
+impl NetworkProcessor {
+    /// Gives a link what it has room for.
+    pub(super) fn feed(&mut self, number: u8, port: &mut DevicePort<'_>) {
+        let Some(link) = self.links.get(usize::from(number)) else { return };
+        let mut left = link.sendable;
+        while left != 0 {
+            let channel = left.trailing_zeros() as u8;
+            left &= left - 1;
+            self.feed_channel(number, channel, port);
+        }
+    }
+
+    fn feed_channel(&mut self, number: u8, channel: u8, port: &mut DevicePort<'_>) {
+        let out = usize::from(number) * 8 + usize::from(channel);
+        let wire_channel = Channel::from_bits(channel.into());
+        loop {
+            let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+            let sinks = link.mode == LinkMode::Sink;
+            let room = link.cable.as_ref().map_or(0, |cable| cable.end.room(wire_channel));
+            if !sinks && room == 0 {
+                return;
+            }
+            let (kind, tag, index, payload, from) = match self.next_of(out, port.now_ps()) {
+                Next::Datagram { kind, tag, index, payload, from } => {
+                    (kind, tag, index, payload, from)
+                }
+                Next::At(ready_ps) => {
+                    if let Some(link) = self.links.get_mut(usize::from(number)) {
+                        link.wake_at(number, ready_ps, port);
+                    }
+                    return;
+                }
+                Next::Nothing => {
+                    if let Some(link) = self.links.get_mut(usize::from(number)) {
+                        link.sendable &= !(1 << channel);
+                    }
+                    return;
+                }
+            };
+            let Some(link) = self.links.get_mut(usize::from(number)) else { return };
+            match link.cable.as_mut() {
+                Some(cable) if !sinks => {
+                    cable.end.submit(wire_channel, kind, tag, index, payload);
+                }
+                _ => link.sunk = link.sunk.wrapping_add(1),
+            }
+            match from {
+                Source::Get { key, number } => {
+                    let sending = self.sending.get_mut(&key);
+                    if let Some(sending) = sending.filter(|found| found.number == number) {
+                        sending.is_begun = true;
+                    }
+                    self.line_up(out);
+                }
+                Source::Abort => {}
+                Source::Put => {
+                    let channel = &mut self.channels[out];
+                    channel.put_count = channel.put_count.wrapping_add(1);
+                    self.count_puts(out);
+                }
+                Source::Through { link, channel } => {
+                    self.counters.forwarded = self.counters.forwarded.wrapping_add(1);
+                    self.free(link, channel);
+                }
+            }
+        }
+    }
+
+    /// Drops what has failed at the head of the staging memory: there is room for more.
+    fn drop_void(&mut self, out: usize) {
+        let channel = &mut self.channels[out];
+        let mut dropped = 0;
+        while channel.pieces.front().is_some_and(|piece| piece.is_void) {
+            channel.pieces.pop_front();
+            dropped += 1;
+        }
+        channel.base += dropped;
+        if dropped > 0 {
+            self.line_up(out);
+        }
+    }
+
+    /// The next datagram of a channel; its sources take turns.
+    fn next_of(&mut self, out: usize, now_ps: u64) -> Next {
+        self.drop_void(out);
+        let channel = &mut self.channels[out];
+        if let Some((tag, kind, payload)) = channel.aborts.pop_front() {
+            return Next::Datagram { kind, tag, index: 0, payload, from: Source::Abort };
+        }
+        let head = channel.pieces.front().filter(|piece| piece.missing == 0);
+        let ready_ps = head.map(|piece| piece.ready_ps);
+        let is_ready = ready_ps.is_some_and(|ready_ps| ready_ps <= now_ps);
+        for step in 1..=3 {
+            let turn = (channel.turn + step) % 3;
+            let next = match turn {
+                0 if is_ready => {
+                    let Some(piece) = channel.pieces.pop_front() else { continue };
+                    channel.base += 1;
+                    let Piece { key, number, kind, index, payload, .. } = piece;
+                    let from = Source::Get { key, number };
+                    Next::Datagram { kind, tag: key.tag, index, payload, from }
+                }
+                1 if !channel.puts.is_empty() => {
+                    let Some(put) = channel.puts.pop_front() else { continue };
+                    let Put { kind, tag, index, payload } = put;
+                    Next::Datagram { kind, tag, index, payload, from: Source::Put }
+                }
+                2 if !channel.through.is_empty() => {
+                    let Some((link, datagram)) = channel.through.pop_front() else { continue };
+                    let Datagram { header, payload } = datagram;
+                    let from = Source::Through { link, channel: header.channel };
+                    let (kind, tag, index) = (header.kind, header.tag, header.index);
+                    Next::Datagram { kind, tag, index, payload, from }
+                }
+                _ => continue,
+            };
+            channel.turn = turn;
+            return next;
+        }
+        ready_ps.map_or(Next::Nothing, Next::At)
+    }
+}
