@@ -29,7 +29,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc \
-	registers test-gateware gateware-coverage bench bench-bridge bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 rosta sbdt rtl test-rtl clean
+	registers test-gateware gateware-coverage bench bench-bridge bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 nget rosta sbdt rtl test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -104,6 +104,7 @@ $(TOOLS): registers/requirements.txt crates/report/browser/requirements.txt gate
 
 bench: ## speed of the simulator on this machine
 	$(CARGO) bench --locked -p crosslane-fabric --bench hops
+	$(CARGO) bench --locked -p crosslane-reproduce --bench halo
 
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M
@@ -140,6 +141,9 @@ pciebench: ## the lab pciebench against its published rows; writes docs/pciebenc
 
 aws-f1: ## the reproduction aws-f1; writes the tables of docs/reproductions/aws-f1.md anew
 	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- aws-f1
+
+nget: ## the reproduction nget; writes the tables of docs/reproductions/nget.md anew
+	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- nget
 
 sbdt: ## the reproduction sbdt; writes the tables of docs/reproductions/sbdt.md anew
 	$(CARGO) run --release --locked -p crosslane-reproduce --example document -- sbdt

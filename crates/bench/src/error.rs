@@ -2,8 +2,10 @@
 //! Why a workload could not be run, or not to its end.
 
 use crosslane_bridge::BridgeError;
+use crosslane_driver::network_processor::NetworkError;
 use crosslane_driver::{DriverError, TransferError};
 use crosslane_host::{BusError, RdmaError};
+use crosslane_torus::TorusError;
 use thiserror::Error;
 
 /// Why a workload could not be run, or not to its end. Wrong data are no error of this kind: they
@@ -17,6 +19,12 @@ pub enum BenchError {
     /// A transfer failed.
     #[error(transparent)]
     Transfer(#[from] Box<TransferError>),
+    /// A message of a network processor failed.
+    #[error(transparent)]
+    Network(#[from] Box<NetworkError>),
+    /// A node of a torus refused, or a message between two of them failed.
+    #[error(transparent)]
+    Torus(#[from] Box<TorusError>),
     /// Memory or the host's bus refused.
     #[error(transparent)]
     Bus(#[from] BusError),
@@ -54,5 +62,17 @@ pub enum BenchError {
 impl From<TransferError> for BenchError {
     fn from(error: TransferError) -> Self {
         Self::Transfer(Box::new(error))
+    }
+}
+
+impl From<NetworkError> for BenchError {
+    fn from(error: NetworkError) -> Self {
+        Self::Network(Box::new(error))
+    }
+}
+
+impl From<TorusError> for BenchError {
+    fn from(error: TorusError) -> Self {
+        Self::Torus(Box::new(error))
     }
 }

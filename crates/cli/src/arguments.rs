@@ -10,6 +10,8 @@ use crate::bridge_command::arguments::BridgeCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
 use crate::flow_argument::FlowArgument;
+use crate::halo_command::arguments::HaloArguments;
+use crate::nget_command::arguments::NgetArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
 use crate::workload::arguments::{
@@ -191,6 +193,10 @@ pub enum BenchCommand {
     Chain(ChainArguments),
     /// Stores of the host into a card's memory, uncached or write-combined
     Mmio(MmioArguments),
+    /// Gets of a network processor from host memory: N in flight, M started and awaited in a loop
+    Nget(Box<NgetArguments>),
+    /// Nearest-neighbour exchange of a lattice in a torus of network processors
+    Halo(Box<HaloArguments>),
     /// Transfers over any parameters of a lab: links, payloads, tags, sizes, constants
     Sweep(Box<SweepArguments>),
     /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link

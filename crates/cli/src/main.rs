@@ -12,9 +12,11 @@ mod engine_argument;
 mod error;
 mod fit_command;
 mod flow_argument;
+mod halo_command;
 mod lab_command;
 mod link_use;
 mod mmio_command;
+mod nget_command;
 mod output;
 mod perfetto;
 mod progress;
@@ -77,6 +79,8 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
         BenchCommand::Latency(arguments) => workload::latency(arguments),
         BenchCommand::Chain(arguments) => workload::chain(arguments),
         BenchCommand::Mmio(arguments) => mmio_command::run(arguments),
+        BenchCommand::Nget(arguments) => nget_command::run(arguments),
+        BenchCommand::Halo(arguments) => halo_command::run(arguments),
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
         BenchCommand::Traffic(arguments) => traffic::run(arguments),
     }

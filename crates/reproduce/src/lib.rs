@@ -13,6 +13,7 @@ pub mod experiment;
 pub mod explained;
 pub mod kc705;
 pub mod markdown;
+pub mod nget;
 pub mod page;
 pub mod pciebench;
 pub mod published;

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn every_file_that_is_built_in_can_be_read() {
         for (name, _) in FILES {
-            let least = if name == "published/kc705.csv" { 5 } else { 11 };
+            let least = if name == "published/kc705.csv" { 5 } else { 10 };
             assert!(PublishedFile::open(name).unwrap().records.len() >= least, "{name}");
         }
     }

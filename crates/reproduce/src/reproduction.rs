@@ -10,7 +10,7 @@ use crate::experiment::Experiment;
 use crate::explained::Explained;
 use crate::table::{Align, Table};
 use crate::watch::Watch;
-use crate::{aws_f1, kc705, rosta, sbdt};
+use crate::{aws_f1, kc705, nget, rosta, sbdt};
 
 /// A document whose experiments can be run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub struct Reproducible {
     pub has_engines: bool,
 }
 
-const REPRODUCIBLE: [Reproducible; 4] = [
+const REPRODUCIBLE: [Reproducible; 5] = [
     Reproducible {
         name: "aws-f1",
         summary: "Write combining: host stores into an F1 card's memory, 17 sizes in four modes.",
@@ -37,6 +37,13 @@ const REPRODUCIBLE: [Reproducible; 4] = [
         summary: "Memory-mapped DMA to a KC705 board's DDR3: four links, 1 KB to 4 MB, one \
                   more grade of link.",
         scenarios: kc705::SCENARIOS,
+        has_engines: false,
+    },
+    Reproducible {
+        name: "nget",
+        summary: "Network processors of two Nehalem hosts: gets from host memory, fragmentation, \
+                  driver modes, a torus link.",
+        scenarios: nget::SCENARIOS,
         has_engines: false,
     },
     Reproducible {
@@ -107,6 +114,7 @@ pub fn reproduce_with(
     let mut experiments = match found.name {
         "aws-f1" => aws_f1::experiments(&aws_f1::Context::new(seed, watch)?)?,
         "kc705" => kc705::experiments(&kc705::Context::new(seed, watch)?)?,
+        "nget" => nget::experiments(&nget::Context::new(seed, watch)?)?,
         "sbdt" => sbdt::experiments(&sbdt::Context::new(seed, watch)?)?,
         _ => rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?,
     };

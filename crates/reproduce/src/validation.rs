@@ -11,7 +11,7 @@ use crate::comparison::{Kind, Row, worst_and_median};
 use crate::error::ReproduceError;
 use crate::pciebench::{self, Effort};
 use crate::watch::Watch;
-use crate::{aws_f1, kc705, rosta, sbdt};
+use crate::{aws_f1, kc705, nget, rosta, sbdt};
 
 /// By how much each constant is changed.
 pub const CHANGE: f64 = 0.10;
@@ -21,7 +21,7 @@ const NAMED: usize = 5;
 const SEED: u64 = 1;
 
 /// The sets, by the name of their lab.
-pub const SETS: [&str; 5] = ["aws-f1", "kc705", "pciebench", "rosta", "sbdt"];
+pub const SETS: [&str; 6] = ["aws-f1", "kc705", "nget", "pciebench", "rosta", "sbdt"];
 
 /// How good some rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -158,6 +158,27 @@ impl Set for Kc705 {
     }
 }
 
+struct Nget(Lab);
+
+impl Set for Nget {
+    fn constants(&self) -> Vec<Constant> {
+        self.0.constants().cloned().collect()
+    }
+
+    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
+        let context = nget::Context::new(SEED, &())?;
+        Ok((context.published_rows(), nget::compared(&context)?))
+    }
+
+    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
+        let lab = match change {
+            Some((path, value)) => self.0.with_constant(path, value)?,
+            None => self.0.clone(),
+        };
+        nget::quick(&nget::Context::of(lab, SEED, &())?)
+    }
+}
+
 struct Sbdt(Lab);
 
 impl Set for Sbdt {
@@ -211,6 +232,7 @@ fn set_of(name: &str) -> Result<(&'static str, Box<dyn Set>), ReproduceError> {
         Some(known @ "pciebench") => Ok((known, Box::new(Pciebench(pciebench::Labs::open()?)))),
         Some(known @ "aws-f1") => Ok((known, Box::new(AwsF1(crosslane_lab::open(known)?)))),
         Some(known @ "kc705") => Ok((known, Box::new(Kc705(crosslane_lab::open(known)?)))),
+        Some(known @ "nget") => Ok((known, Box::new(Nget(crosslane_lab::open(known)?)))),
         Some(known @ "sbdt") => Ok((known, Box::new(Sbdt(crosslane_lab::open(known)?)))),
         Some(known) => Ok((known, Box::new(Rosta(crosslane_lab::open(known)?)))),
         None => {
@@ -322,7 +344,7 @@ mod tests {
     #[test]
     fn an_unknown_set_is_answered_with_those_that_are_there() {
         let error = numbers("nowhere").unwrap_err().to_string();
-        let expected = "there is no set of measurements nowhere; there are aws-f1, kc705, \
+        let expected = "there is no set of measurements nowhere; there are aws-f1, kc705, nget, \
                         pciebench, rosta, sbdt";
         assert_eq!(error, expected);
     }

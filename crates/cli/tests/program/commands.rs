@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 29] = [
+const PAGES: [&str; 31] = [
     "",
     "lab",
     "lab list",
@@ -22,6 +22,8 @@ const PAGES: [&str; 29] = [
     "bench latency",
     "bench chain",
     "bench mmio",
+    "bench nget",
+    "bench halo",
     "bench sweep",
     "bench traffic",
     "reproduce",
@@ -148,12 +150,13 @@ fn reproductions_are_listed_and_unknown_names_are_answered() {
     for (arguments, complaint) in [
         (
             "reproduce nowhere",
-            "there is no reproduction nowhere; there are aws-f1, kc705, rosta, sbdt",
+            "there is no reproduction nowhere; there are aws-f1, kc705, nget, rosta, \
+             sbdt",
         ),
         (
             "validate nowhere",
-            "there is no set of measurements nowhere; there are aws-f1, kc705, pciebench, rosta, \
-             sbdt",
+            "there is no set of measurements nowhere; there are aws-f1, kc705, nget, pciebench, \
+             rosta, sbdt",
         ),
     ] {
         let run = run(arguments);

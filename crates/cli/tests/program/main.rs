@@ -9,6 +9,7 @@ mod readme;
 mod reports;
 mod run;
 mod torture;
+mod torus;
 mod traffic;
 mod why;
 mod workload;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How long a short message takes from one node's program to its neighbour's memory, by a get of
+//! the network processor or by a put of the processor.
+
+use crosslane_driver::pattern_word;
+use crosslane_host::Bus;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_torus::{Direction, Message, Node, Peer};
+
+use crate::error::BenchError;
+use crate::pattern::WORD_BYTES;
+
+/// Channel of the messages.
+const CHANNEL: u8 = 0;
+/// Tags of a channel.
+const TAGS: u32 = 64;
+
+/// Who fetches or stores the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SendWay {
+    /// The network processor fetches them from host memory.
+    Get,
+    /// The processor stores them into the network processor.
+    Put,
+}
+
+impl SendWay {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Put, Self::Get];
+
+    /// `put`, `get`.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::Put => "put",
+        }
+    }
+}
+
+/// What is sent how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OneWayOptions {
+    /// Bytes of a message, a multiple of 4.
+    pub bytes: u64,
+    /// Messages, each when the one before is there.
+    pub rounds: u32,
+    /// How they are sent.
+    pub way: SendWay,
+    /// Of the data.
+    pub seed: u32,
+    /// A message that takes longer than this has failed.
+    pub timeout: Picoseconds,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OneWay {
+    /// From before a message's first store until the program at the other end sees it there.
+    pub times: Vec<Picoseconds>,
+    /// Messages that were not what was sent.
+    pub wrong: u32,
+}
+
+impl OneWay {
+    /// The median.
+    #[must_use]
+    pub fn typical(&self) -> Picoseconds {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        times.get(times.len() / 2).copied().unwrap_or_default()
+    }
+}
+
+/// Sends messages from a node to its neighbour; room for each is there before it is sent. Both
+/// nodes must have one clock, as those of a lab have.
+///
+/// # Errors
+/// A message that fails.
+pub async fn one_way<B: Bus>(
+    from: &Node<B>,
+    to: &Node<B>,
+    direction: Direction,
+    options: &OneWayOptions,
+) -> Result<OneWay, BenchError> {
+    let OneWayOptions { bytes, rounds, way, seed, timeout } = *options;
+    let (sent, received) = (from.buffer(bytes).await?, to.buffer(bytes).await?);
+    let bus = from.processor().bus();
+    let mut found = OneWay { times: Vec::new(), wrong: 0 };
+    for round in 0..rounds {
+        let words = (0..(bytes / WORD_BYTES) as u32).map(|word| pattern_word(seed ^ round, word));
+        let data: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+        sent.write(0, &data)?;
+        let deadline = bus.now() + timeout;
+        let tag = (round % TAGS) as u8;
+        let message = |direction, buffer| Message {
+            peer: Peer::Neighbour { direction, channel: CHANNEL },
+            tag,
+            buffer,
+            part: 0..bytes,
+            deadline,
+        };
+        let room = to.rx_i(message(direction.opposite(), received.clone())).await?;
+        // The credit is on its way; a message before it would wait for it.
+        bus.sleep_until(bus.now() + Picoseconds::from_ns(2_000)).await;
+        let begun = bus.now();
+        let sending = match way {
+            SendWay::Put => {
+                let peer = Peer::Neighbour { direction, channel: CHANNEL };
+                from.put(peer, tag, &data, deadline).await?;
+                None
+            }
+            SendWay::Get => Some(from.tx_i(message(direction, sent.clone())).await?),
+        };
+        let ended = to.rx_f(&room).await?;
+        found.times.push(ended.ended.since(begun));
+        if let Some(sending) = sending {
+            from.tx_f(&sending).await?;
+        }
+        let mut come = vec![0; bytes as usize];
+        received.read(0, &mut come)?;
+        found.wrong += u32::from(come != data);
+    }
+    Ok(found)
+}

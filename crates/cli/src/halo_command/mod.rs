@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bench halo`: nearest-neighbour exchange of a lattice in a torus.
+
+pub mod arguments;
+
+use crosslane_bench::HaloOptions;
+use crosslane_lab::Lab;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
+use crosslane_reproduce::nget::{HaloOutcome, HaloRun};
+use serde_json::{Value, json};
+
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::progress::Steps;
+use crate::quantity::{megabytes, microseconds, percent};
+use crate::report_file::{command_line, write_page};
+use crate::table::{Align, Table};
+use arguments::HaloArguments;
+
+/// An exchange that takes longer has failed.
+const TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+
+/// Runs it. Large tori take gigabytes: they are run one after the other.
+///
+/// # Errors
+/// A lab without a torus, a size that it cannot have, and what does not run; wrong data.
+pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
+    let lab = Lab::load(&arguments.lab)?;
+    if lab.file().tori.len() != 1 {
+        let problem = format!("lab {} does not have one torus (a list `torus`)", lab.name());
+        return Err(CommandError::Usage(problem));
+    }
+    let labs: Vec<Lab> = match &arguments.nodes {
+        None => vec![lab.clone()],
+        Some(nodes) => {
+            let tori = nodes.tori.iter().map(|sizes| lab.with_torus(sizes));
+            tori.collect::<Result<_, _>>()?
+        }
+    };
+    let steps = Steps::new(labs.len() as u64, "tori");
+    let mut outcomes = Vec::new();
+    for lab in &labs {
+        let options = HaloOptions {
+            lattice: arguments.lattice,
+            site_bytes: arguments.site_bytes,
+            exchanges: arguments.exchanges,
+            seed: arguments.seed,
+            timeout: TIMEOUT,
+        };
+        let outcome = HaloRun { lab, options, seed: arguments.seed }.run()?;
+        steps.done(&sizes_words(&outcome.sizes), outcome.now);
+        outcomes.push(outcome);
+    }
+    steps.finish();
+    if arguments.json {
+        print_json(&to_json(&lab, &outcomes, arguments))?;
+    } else {
+        print(&page(&lab, &outcomes))?;
+    }
+    if let Some(folder) = &arguments.report {
+        write_page(&report(&lab, &outcomes), folder)?;
+    }
+    match outcomes.iter().all(|outcome| outcome.checked().1 == 0) {
+        true => Ok(()),
+        false => Err(CommandError::Run),
+    }
+}
+
+/// `4 x 2 x 2`.
+fn sizes_words(sizes: &[u16]) -> String {
+    sizes.iter().map(u16::to_string).collect::<Vec<_>>().join(" x ")
+}
+
+fn page(lab: &Lab, outcomes: &[HaloOutcome]) -> String {
+    let mut table = Table::new(&[
+        ("nodes", Align::Right),
+        ("torus", Align::Left),
+        ("directions", Align::Right),
+        ("largest face B", Align::Right),
+        ("us an exchange", Align::Right),
+        ("MB/s of a link", Align::Right),
+        ("of its rate %", Align::Right),
+        ("MB/s to a host", Align::Right),
+        ("of its link %", Align::Right),
+        ("of the first %", Align::Right),
+        ("buffers compared", Align::Right),
+        ("wrong", Align::Right),
+    ]);
+    let first = outcomes.first().map_or(0.0, |outcome| outcome.exchange.as_seconds());
+    for outcome in outcomes {
+        let (checked, wrong) = outcome.checked();
+        let (link, host) = (outcome.link_bytes_per_second(), outcome.node_bytes_per_second());
+        table.row([
+            outcome.nodes.len().to_string(),
+            sizes_words(&outcome.sizes),
+            outcome.directions.to_string(),
+            outcome.face_bytes.to_string(),
+            microseconds(outcome.exchange.0),
+            megabytes(link),
+            percent(link / outcome.link_rate),
+            megabytes(host),
+            percent(host / outcome.host_rate),
+            percent(first / outcome.exchange.as_seconds()),
+            checked.to_string(),
+            wrong.to_string(),
+        ]);
+    }
+    let rates = outcomes.first().map_or(String::new(), |outcome| {
+        format!(
+            "a torus link carries {} MB/s of payload each way, the host's link {} MB/s of writes\n",
+            megabytes(outcome.link_rate),
+            megabytes(outcome.host_rate)
+        )
+    });
+    format!("lab {}, simulated time\n{rates}\n{table}", lab.name())
+}
+
+fn to_json(lab: &Lab, outcomes: &[HaloOutcome], arguments: &HaloArguments) -> Value {
+    let scenario = |outcome: &HaloOutcome| {
+        let (checked, wrong) = outcome.checked();
+        json!({
+            "bytes": outcome.node_bytes,
+            "flows": [{
+                "name": sizes_words(&outcome.sizes),
+                "nodes": outcome.nodes.len(),
+                "sizes": outcome.sizes,
+                "directions": outcome.directions,
+                "face_bytes": outcome.face_bytes,
+                "bytes": outcome.node_bytes,
+                "iterations": arguments.exchanges,
+                "elapsed_ns": outcome.exchange.as_ns() * f64::from(arguments.exchanges),
+                "exchange_ns": outcome.exchange.as_ns(),
+                "bytes_per_second": outcome.node_bytes_per_second(),
+                "link_bytes_per_second": outcome.link_bytes_per_second(),
+                "link_rate_bytes_per_second": outcome.link_rate,
+                "host_rate_bytes_per_second": outcome.host_rate,
+                "buffers_compared": checked,
+                "buffers_wrong": wrong,
+            }],
+        })
+    };
+    json!({
+        "bench": "halo",
+        "lab": lab.name(),
+        "seed": arguments.seed,
+        "scenarios": outcomes.iter().map(scenario).collect::<Vec<_>>(),
+        "version": env!("CARGO_PKG_VERSION"),
+    })
+}
+
+fn report(lab: &Lab, outcomes: &[HaloOutcome]) -> Page {
+    let axis = |label: &str, unit: &str, scale| Axis {
+        label: label.to_owned(),
+        unit: unit.to_owned(),
+        scale,
+    };
+    let plot = |title: &str, y, value: &dyn Fn(&HaloOutcome) -> f64| {
+        let point = |outcome: &HaloOutcome| (outcome.nodes.len() as f64, value(outcome));
+        let points = outcomes.iter().map(point).collect();
+        let series = Series { name: "all directions".to_owned(), kind: SeriesKind::Ours, points };
+        Plot {
+            title: title.to_owned(),
+            x: axis("nodes", "", Scale::Logarithmic),
+            y,
+            series: vec![series],
+        }
+    };
+    let time = axis("an exchange", "us", Scale::Linear);
+    let share = axis("of the host's link", "%", Scale::Linear);
+    let plots = [
+        plot("Weak scaling: time of an exchange", time, &|one| one.exchange.as_ns() / 1e3),
+        plot("Rate to each host", share, &|one| 1e2 * one.node_bytes_per_second() / one.host_rate),
+    ];
+    let constants = crosslane_reproduce::page::constants(&[lab]);
+    Page {
+        title: format!("bench halo on {}", lab.name()),
+        summary: lab.summary().to_owned(),
+        facts: vec![
+            ("command".to_owned(), command_line()),
+            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
+        ],
+        sections: vec![
+            Section {
+                title: "Nearest-neighbour exchange".to_owned(),
+                blocks: plots.map(Block::Plot).into(),
+            },
+            Section {
+                title: "Constants and their provenance".to_owned(),
+                blocks: vec![Block::Table(constants)],
+            },
+        ],
+    }
+}

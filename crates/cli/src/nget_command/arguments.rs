@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line of `crosslane bench nget`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint, value_parser};
+use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_host::{Mapping, Waiting};
+
+use crate::size::SizeRange;
+
+/// Whose memory the data are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BuffersWord {
+    /// The program's, registered.
+    User,
+    /// The program's, copied into the driver's.
+    Copied,
+    /// The driver's, mapped into the program.
+    Mapped,
+}
+
+/// How requests are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RequestsWord {
+    /// A system call for each.
+    Call,
+    /// Stores of the program.
+    Uncached,
+    /// Stores of the program, write-combined.
+    Combined,
+}
+
+/// How notifications are detected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum WaitingWord {
+    /// The program polls memory.
+    Poll,
+    /// The kernel polls memory.
+    Kernel,
+    /// The processor watches memory (monitor and mwait).
+    Monitor,
+}
+
+impl From<BuffersWord> for Buffers {
+    fn from(word: BuffersWord) -> Self {
+        match word {
+            BuffersWord::User => Self::User,
+            BuffersWord::Copied => Self::Copied,
+            BuffersWord::Mapped => Self::Mapped,
+        }
+    }
+}
+
+impl From<RequestsWord> for Requests {
+    fn from(word: RequestsWord) -> Self {
+        match word {
+            RequestsWord::Call => Self::SystemCall,
+            RequestsWord::Uncached => Self::Stores(Mapping::Uncached),
+            RequestsWord::Combined => Self::Stores(Mapping::WriteCombined),
+        }
+    }
+}
+
+impl From<WaitingWord> for Waiting {
+    fn from(word: WaitingWord) -> Self {
+        match word {
+            WaitingWord::Poll => Self::Polling,
+            WaitingWord::Kernel => Self::KernelPolling,
+            WaitingWord::Monitor => Self::Monitor,
+        }
+    }
+}
+
+/// Arguments of `bench nget`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bench nget                                      1 KiB, one at a time, on both hosts
+  crosslane bench nget --size 64..64K -n 1,8,64
+  crosslane bench nget --lab nget:completions-64 --node fpga1 --size 16K -n 64
+  crosslane bench nget --node fpga1 --size 4K --all-modes
+  crosslane bench nget --lab nget:crosslane --size 64..16K -n 1,64 --report nget
+
+The micro-benchmark of the document: N - M gets are started, then in each of K loops M more are
+started and M awaited, then the rest is awaited. Links, channels and tags differ among those in
+flight. The engine reads the data from host memory and its links, in mode sink, drop them: what
+is measured is the way there. A get's time is from before its request until its notification has
+been seen, `us each` and MB/s are of the whole run. The ceiling is that of the
+host's link for the completions that the host sends, less the DLLPs of the run.")]
+pub struct NgetArguments {
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
+    #[arg(long, value_hint = ValueHint::AnyPath, default_value = "nget")]
+    pub lab: String,
+    /// Network processors, each in a run of its own [default: all of the lab, up to two].
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub node: Vec<String>,
+    /// L: bytes of each get, up to 1M.
+    #[arg(long, value_name = "SIZE", default_value = "1K")]
+    pub size: SizeRange,
+    /// N: gets in flight.
+    #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_value = "1",
+        value_parser = value_parser!(u32).range(1..=64))]
+    pub in_flight: Vec<u32>,
+    /// M: gets that are started and awaited in each loop, at most N.
+    #[arg(short = 'm', long, value_name = "M", default_value_t = 1,
+        value_parser = value_parser!(u32).range(1..=64))]
+    pub per_loop: u32,
+    /// K: loops [default: by size, about 4 MiB of data, but 16 to 1000, and four times N].
+    #[arg(short = 'k', long, value_name = "K",
+        value_parser = value_parser!(u64).range(1..=1 << 20))]
+    pub loops: Option<u64>,
+    /// Whose memory the data are in.
+    #[arg(long, value_name = "WORD", default_value = "user")]
+    pub buffers: BuffersWord,
+    /// How requests are written.
+    #[arg(long, value_name = "WORD", default_value = "combined")]
+    pub requests: RequestsWord,
+    /// How notifications are detected.
+    #[arg(long, value_name = "WORD", default_value = "poll")]
+    pub waiting: WaitingWord,
+    /// Every combination of buffers, requests and waiting.
+    #[arg(long, conflicts_with_all = ["buffers", "requests", "waiting"])]
+    pub all_modes: bool,
+    /// Everything random comes from this number, and the data.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Write a page to look at into this folder: FOLDER/index.html.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub report: Option<PathBuf>,
+}
+
+impl NgetArguments {
+    /// The modes that are asked for.
+    #[must_use]
+    pub fn modes(&self) -> Vec<Modes> {
+        let one = |buffers: BuffersWord, requests: RequestsWord, waiting: WaitingWord| Modes {
+            buffers: buffers.into(),
+            requests: requests.into(),
+            waiting: waiting.into(),
+        };
+        if !self.all_modes {
+            return vec![one(self.buffers, self.requests, self.waiting)];
+        }
+        let mut all = Vec::new();
+        for buffers in BuffersWord::value_variants() {
+            for requests in RequestsWord::value_variants() {
+                for waiting in WaitingWord::value_variants() {
+                    all.push(one(*buffers, *requests, *waiting));
+                }
+            }
+        }
+        all
+    }
+}

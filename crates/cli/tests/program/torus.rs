@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `bench nget` and `bench halo`, as the program shows them.
+
+use crate::run::{folder, run_as_written};
+
+fn stdout_of(arguments: &str) -> String {
+    let run = run_as_written(arguments);
+    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "crosslane {arguments}");
+    run.stdout
+}
+
+/// The document compares two machines: each has its rows.
+#[test]
+fn gets_of_both_hosts_are_shown() {
+    let page = stdout_of("bench nget --size 1K..2K -n 1,4");
+    for node in ["fpga1", "fpga2"] {
+        assert_eq!(page.lines().filter(|line| line.starts_with(node)).count(), 4, "{page}");
+    }
+    let page = stdout_of("bench nget --node fpga2 --all-modes -k 16");
+    assert_eq!(page.lines().filter(|line| line.starts_with("fpga2")).count(), 27, "{page}");
+}
+
+/// JSON is that of the other benchmarks: runs can be compared.
+#[test]
+fn two_runs_of_gets_can_be_compared() {
+    let folder = folder("two_runs_of_gets_can_be_compared");
+    let files = [("a", "nget:completions-64"), ("b", "nget:completions-256")].map(|(name, lab)| {
+        let arguments = format!("bench nget --lab {lab} --node fpga1 --size 16K -n 16 --json");
+        let text = stdout_of(&arguments);
+        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let flow = &document["scenarios"][0]["flows"][0];
+        assert_eq!((&flow["bytes"], &flow["in_flight"]), (&16384.into(), &16.into()));
+        let path = folder.join(format!("{name}.json"));
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    });
+    let page = stdout_of(&format!("compare {} {}", files[0], files[1]));
+    assert!(page.contains("16384 B") && page.contains("MB/s"), "{page}");
+}
+
+#[test]
+fn halos_of_several_tori_are_compared_whole() {
+    let page = stdout_of("bench halo --nodes 2..4 --lattice 2x2x2x2");
+    assert!(page.contains("    2  2 "), "{page}");
+    assert!(page.contains("2 x 2 "), "{page}");
+    let json: serde_json::Value =
+        serde_json::from_str(&stdout_of("bench halo --nodes 3x2 --lattice 2x2x2x2 --json"))
+            .unwrap();
+    let flow = &json["scenarios"][0]["flows"][0];
+    assert_eq!((&flow["nodes"], &flow["directions"]), (&6.into(), &4.into()));
+    assert_eq!((&flow["buffers_compared"], &flow["buffers_wrong"]), (&48.into(), &0.into()));
+}
+
+#[test]
+fn what_cannot_be_is_answered() {
+    for (arguments, code, words) in [
+        ("bench nget --lab rosta", 2, "lab rosta has no network processor"),
+        ("bench nget --node fpga9", 2, "fpga9 is no network processor; there are fpga1, fpga2"),
+        ("bench nget -n 2 -m 3", 2, "-m 3 is more than the 2 gets in flight"),
+        ("bench nget --size 2M", 2, "a get has 1 MiB at most"),
+        ("bench halo --lab rosta", 2, "lab rosta does not have one torus"),
+        ("bench halo --nodes 8192", 2, "8192 are not the nodes of a torus"),
+        ("bench halo --lattice 4x4", 2, "4x4 is no part of a lattice"),
+        ("bench halo --nodes 4 --site-bytes 6", 1, "6 B of a site; a multiple of 4"),
+    ] {
+        let run = run_as_written(arguments);
+        assert_eq!((run.code, run.stdout.as_str()), (code, ""), "crosslane {arguments}: {run:?}");
+        assert!(run.stderr.contains(words), "crosslane {arguments}: {}", run.stderr);
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Speed of a large torus on one core: 4,096 nodes of four dimensions, each of which sends a halo
+//! of 4 KiB in each of eight directions, at datagram and TLP level, with the checksum of every
+//! buffer compared.
+//!
+//! `cargo bench -p crosslane-reproduce --bench halo [-- NODES [EXCHANGES]]`: of how many nodes, a
+//! power of 16 times a power of two, and how many exchanges.
+
+use std::time::Instant;
+
+use crosslane_bench::{HaloOptions, Lattice};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_reproduce::nget::HaloRun;
+
+/// What one core is to need for it at most, seconds.
+const GOAL_SECONDS: f64 = 60.0;
+
+/// Four sizes with this product, each a power of two.
+fn sizes(nodes: u32) -> [u16; 4] {
+    let bits = nodes.trailing_zeros();
+    std::array::from_fn(|dimension| 1 << ((bits + 3 - dimension as u32) / 4))
+}
+
+fn main() {
+    let numbers: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
+    let nodes = numbers.first().copied().unwrap_or(4096).next_power_of_two();
+    let exchanges = numbers.get(1).copied().unwrap_or(1);
+    let options = HaloOptions {
+        // Faces of 64 sites of 64 B.
+        lattice: Lattice::new([4; 4]).expect("256 sites"),
+        site_bytes: 64,
+        exchanges,
+        seed: 1,
+        timeout: Picoseconds::from_ns(1_000_000_000),
+    };
+    let begin = Instant::now();
+    let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(&sizes(nodes)));
+    let lab = lab.unwrap_or_else(|error| panic!("{error}"));
+    let read = begin.elapsed();
+    let run = HaloRun { lab: &lab, options, seed: 1 };
+    let outcome = run.run().unwrap_or_else(|error| panic!("{error}"));
+    let seconds = begin.elapsed().as_secs_f64();
+    let (checked, wrong) = outcome.checked();
+    assert_eq!(wrong, 0, "buffers with a wrong checksum");
+    let directions = outcome.directions as u64;
+    assert_eq!(checked, u64::from(nodes) * directions * u64::from(exchanges), "all buffers");
+    println!("nodes                 {nodes} ({:?})", outcome.sizes);
+    println!(
+        "exchanges             {exchanges}, {directions} directions of {} B",
+        outcome.face_bytes
+    );
+    println!("buffers compared      {checked}, {wrong} wrong");
+    println!("simulated, each       {}", outcome.exchange);
+    println!("lab made in           {:.1} s", read.as_secs_f64());
+    println!("all of it in          {seconds:.1} s (goal: {GOAL_SECONDS} s)");
+}

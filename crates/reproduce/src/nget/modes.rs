@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The driver's modes: where the data lie, how requests are written, how notifications are seen.
+
+use crosslane_driver::network_processor::{Buffers, Modes, Requests};
+use crosslane_host::{Mapping, Waiting};
+use rayon::prelude::*;
+
+use super::published::shown;
+use super::{Context, Machine, NgetOutcome, size_words};
+use crate::error::ReproduceError;
+use crate::experiment::Experiment;
+use crate::table::{Align, Table};
+
+const BUFFERS: [(Buffers, &str); 3] = [
+    (Buffers::User, "user space"),
+    (Buffers::Copied, "kernel space, copied"),
+    (Buffers::Mapped, "kernel space, mapped"),
+];
+const REQUESTS: [(Requests, &str); 2] =
+    [(Requests::SystemCall, "IOCTL"), (Requests::Stores(Mapping::Uncached), "mapped stores")];
+const WAITING: [(Waiting, &str); 3] = [
+    (Waiting::Polling, "polling in user space"),
+    (Waiting::KernelPolling, "polling in the kernel"),
+    (Waiting::Monitor, "monitor/mwait"),
+];
+/// A get of one page, and one of several.
+const SIZES: [u64; 2] = [1 << 10, 16 << 10];
+/// One at a time, and many.
+const IN_FLIGHT: [u32; 2] = [1, 16];
+
+/// Scenarios of this experiment.
+pub(super) const SCENARIOS: u64 =
+    (BUFFERS.len() * REQUESTS.len() * WAITING.len() * SIZES.len() * IN_FLIGHT.len()) as u64;
+
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+    let mut modes = Vec::new();
+    for (buffers, first) in BUFFERS {
+        for (requests, second) in REQUESTS {
+            for (waiting, third) in WAITING {
+                modes.push((Modes { buffers, requests, waiting }, [first, second, third]));
+            }
+        }
+    }
+    let kinds: Vec<(u64, u32)> =
+        SIZES.iter().flat_map(|size| IN_FLIGHT.map(|count| (*size, count))).collect();
+    let jobs: Vec<(Modes, (u64, u32))> =
+        modes.iter().flat_map(|(modes, _)| kinds.iter().map(|kind| (*modes, *kind))).collect();
+    let outcomes: Result<Vec<NgetOutcome>, ReproduceError> = jobs
+        .par_iter()
+        .map(|(modes, kind)| context.gets(&context.lab, Machine::Gpu1, *modes, *kind))
+        .collect();
+    let outcomes = outcomes?;
+    let mut table = Table::new(&[
+        ("buffers", Align::Left),
+        ("requests", Align::Left),
+        ("notification", Align::Left),
+        ("1 KB, N = 1: us", Align::Right),
+        ("1 KB, N = 16: MB/s", Align::Right),
+        ("16 KB, N = 1: us", Align::Right),
+        ("16 KB, N = 16: MB/s", Align::Right),
+    ]);
+    let mut rows = Vec::new();
+    for ((_, words), found) in modes.iter().zip(outcomes.chunks(kinds.len())) {
+        let mut cells: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+        for ((size, count), outcome) in kinds.iter().zip(found) {
+            let conditions = format!("{}; {}; N = {count}", words.join(", "), size_words(*size));
+            let (quantity, unit, value, digits) = match count {
+                1 => {
+                    let us = outcome.measured.durations.typical_ps as f64 / 1e6;
+                    ("nget_duration", "us", us, 2)
+                }
+                _ => ("nget_bandwidth", "MB/s", outcome.measured.bytes_per_second() / 1e6, 0),
+            };
+            cells.push(format!("{value:.digits$}"));
+            rows.push(shown(quantity, conditions, unit, value));
+        }
+        table.row(cells);
+    }
+    let text = vec![
+        "The document's choices, on gpu1. In user space the pages of a buffer lie anywhere, so \
+         that a get of 16 KB is four requests; the driver's own memory is in one piece. A copy \
+         costs its bytes at the processor's copying rate. The kernel looks at the notification \
+         when it is called and then at each tick; the processor that rests in mwait has to wake \
+         up. The document found the latency of detecting notifications high; it gives no figure, \
+         so all of these are context."
+            .to_owned(),
+    ];
+    Ok(Experiment {
+        title: "Driver modes",
+        text,
+        tables: vec![table],
+        plots: Vec::new(),
+        why: Vec::new(),
+        rows,
+    })
+}

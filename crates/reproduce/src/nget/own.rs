@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Our engine on modern hosts: gets beside the ceiling of each size of completions, and short
+//! messages to a neighbour's memory with the terms of their time.
+
+use std::sync::Arc;
+
+use crosslane_bench::SendWay;
+use crosslane_lab::Lab;
+use crosslane_report::{Scale, Series, SeriesKind};
+use rayon::prelude::*;
+
+use super::neighbours::{one_way_ns, terms};
+use super::published::shown;
+use super::{ALL_IN_FLIGHT, Context, MODES, Machine, NgetOutcome, plot, size_words};
+use crate::error::ReproduceError;
+use crate::experiment::Experiment;
+use crate::table::{Align, Table};
+
+/// The variant of the lab.
+const VARIANT: &str = "crosslane";
+/// Payloads of the host's completions, bytes.
+const COMPLETIONS: [u32; 3] = [64, 128, 256];
+/// Sizes of a get, bytes.
+const SIZES: [u64; 5] = [1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10];
+/// Bytes of the short messages.
+const MESSAGES: [u64; 4] = [8, 16, 32, 64];
+/// What is wanted of the ceiling, with long gets.
+const LEAST_OF_CEILING: f64 = 0.98;
+/// What is wanted of short messages, ns: puts and gets.
+const MOST_PUT_NS: f64 = 1000.0;
+const MOST_GET_NS: f64 = 1800.0;
+
+/// Scenarios of this experiment.
+pub(super) const SCENARIOS: u64 =
+    (COMPLETIONS.len() * SIZES.len() + MESSAGES.len() * SendWay::ALL.len()) as u64;
+
+const fn wanted_ns(way: SendWay) -> f64 {
+    match way {
+        SendWay::Put => MOST_PUT_NS,
+        SendWay::Get => MOST_GET_NS,
+    }
+}
+
+/// Gets of each size for each size of completions.
+fn gets(context: &Context<'_>, lab: &Lab) -> Result<Vec<NgetOutcome>, ReproduceError> {
+    let jobs: Vec<(u32, u64)> =
+        COMPLETIONS.iter().flat_map(|payload| SIZES.map(|size| (*payload, size))).collect();
+    let run = |&(payload, size): &(u32, u64)| {
+        let lab = lab.edited(|file| {
+            let part = Arc::make_mut(&mut file.hosts[0].part);
+            part.parameters.completer.completion_bytes = payload;
+        })?;
+        context.gets(&lab, Machine::Gpu1, MODES, (size, ALL_IN_FLIGHT))
+    };
+    jobs.par_iter().map(run).collect()
+}
+
+/// The terms of 64 B, in the order in which they come.
+fn terms_table(lab: &Lab, way: SendWay, measured_ns: f64) -> Table {
+    let mut table = Table::new(&match way {
+        SendWay::Put => [("put of 64 B", Align::Left), ("ns", Align::Right)],
+        SendWay::Get => [("get of 64 B", Align::Left), ("ns", Align::Right)],
+    });
+    let found = terms(lab, way, *MESSAGES.last().unwrap_or(&64));
+    for (name, ns) in &found.terms {
+        table.row([name.clone(), format!("{ns:.1}")]);
+    }
+    let sum = found.sum_ns();
+    table.row(["sum".to_owned(), format!("{sum:.1}")]);
+    table.row(["simulated".to_owned(), format!("{measured_ns:.1}")]);
+    table
+}
+
+pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
+    let lab = context.lab(Some(VARIANT))?;
+    let outcomes = gets(context, &lab)?;
+    let mut rates = Table::new(&[
+        ("our engine, N = 64", Align::Left),
+        ("completions B", Align::Right),
+        ("MB/s", Align::Right),
+        ("ceiling MB/s", Align::Right),
+        ("of it %", Align::Right),
+    ]);
+    let mut rows = Vec::new();
+    let (mut series, mut longest) = (Vec::new(), Vec::new());
+    for (payload, of_payload) in COMPLETIONS.iter().zip(outcomes.chunks(SIZES.len())) {
+        let points = SIZES.iter().zip(of_payload);
+        for (size, one) in points.clone() {
+            rates.row([
+                size_words(*size),
+                payload.to_string(),
+                format!("{:.1}", one.measured.bytes_per_second() / 1e6),
+                format!("{:.1}", one.ceiling_less_dllps / 1e6),
+                format!("{:.1}", 100.0 * one.of_ceiling()),
+            ]);
+            let conditions =
+                format!("our engine; completions of {payload} B; {}", size_words(*size));
+            rows.push(shown("nget_of_ceiling", conditions, "ratio", one.of_ceiling()));
+        }
+        let rate = |one: &NgetOutcome| one.measured.bytes_per_second() / 1e6;
+        let ours: Vec<(f64, f64)> =
+            points.clone().map(|(size, one)| (*size as f64, rate(one))).collect();
+        let ceilings = points.map(|(size, one)| (*size as f64, one.ceiling_less_dllps / 1e6));
+        let name = format!("completions of {payload} B");
+        series.push(Series { name: name.clone(), kind: SeriesKind::Ours, points: ours });
+        let (kind, points) = (SeriesKind::Ceiling, ceilings.collect());
+        series.push(Series { name: format!("{name}, ceiling"), kind, points });
+        longest.extend(of_payload.last().map(NgetOutcome::of_ceiling));
+    }
+    let messages: Vec<(SendWay, u64)> =
+        SendWay::ALL.into_iter().flat_map(|way| MESSAGES.map(|bytes| (way, bytes))).collect();
+    let times: Result<Vec<f64>, ReproduceError> =
+        messages.par_iter().map(|(way, bytes)| one_way_ns(context, &lab, *way, *bytes)).collect();
+    let times = times?;
+    let mut latencies = Table::new(&[
+        ("to a neighbour's memory", Align::Left),
+        ("8 B ns", Align::Right),
+        ("16 B ns", Align::Right),
+        ("32 B ns", Align::Right),
+        ("64 B ns", Align::Right),
+        ("wanted, less than ns", Align::Right),
+    ]);
+    let mut tables = vec![rates];
+    let mut of_terms = Vec::new();
+    for (way, of_way) in SendWay::ALL.into_iter().zip(times.chunks(MESSAGES.len())) {
+        let mut cells = vec![way.word().to_owned()];
+        cells.extend(of_way.iter().map(|ns| format!("{ns:.0}")));
+        cells.push(format!("{:.0}", wanted_ns(way)));
+        latencies.row(cells);
+        for (bytes, ns) in MESSAGES.iter().zip(of_way) {
+            let conditions = format!("our engine; {} of {bytes} B to a neighbour", way.word());
+            rows.push(shown("message_latency", conditions, "ns", *ns));
+        }
+        of_terms.extend(of_way.last().map(|ns| terms_table(&lab, way, *ns)));
+    }
+    tables.push(latencies);
+    tables.extend(of_terms);
+    let least = longest.iter().copied().fold(f64::INFINITY, f64::min);
+    let text = vec![
+        format!(
+            "Our engine on Gen3 x8 in hosts with Xeon Scalable (`nget:crosslane`), with 64 gets in \
+             flight: {:.1} % of what completions leave of the link at the least, with gets of 256 \
+             KB; {:.0} % were wanted. Short gets share the link with their own requests, a line of \
+             64 B each.",
+            100.0 * least,
+            100.0 * LEAST_OF_CEILING
+        ),
+        "Short messages are from before the first store until the program at the neighbour sees \
+         the notification in its memory. The terms are the lab's constants, and those of 64 B add \
+         up to what is simulated within 3 ns: a core's first store leaves at once, and a DLLP that \
+         is just being sent holds a TLP up. QPACE took about 3 us."
+            .to_owned(),
+    ];
+    let title = "Our engine: bandwidth by the size of completions".to_owned();
+    Ok(Experiment {
+        title: "Our engine: gets beside the ceiling, puts and gets to a neighbour",
+        text,
+        tables,
+        plots: vec![plot(title, "bandwidth", "MB/s", Scale::Linear, series)],
+        why: Vec::new(),
+        rows,
+    })
+}
