@@ -14,9 +14,9 @@ use super::NetworkProcessor;
 
 /// One thing that is to be written.
 pub(super) enum Outbound {
-    /// Bytes of a datagram's payload. It takes a place of the receive buffer of this channel of
-    /// this link until they are handed on.
-    Data { address: u64, payload: Payload, from: Range<usize>, link: u8, channel: Channel },
+    /// Bytes of a datagram's payload. Until they are handed on it takes a place of the receive
+    /// buffer of a channel of a link, if that has not been forgotten.
+    Data { address: u64, payload: Payload, from: Range<usize>, place: Option<(u8, Channel)> },
     /// A message has ended.
     Notify { address: u64, token: u16, status: NetworkStatus, bytes: u32 },
     /// Put datagrams of a channel of a link that have left the window.
@@ -70,7 +70,7 @@ impl NetworkProcessor {
         let room = u64::from(most) - first % u64::from(most);
         let end = first + room;
         let mut data = Vec::with_capacity(room as usize);
-        while let Some(Outbound::Data { address, payload, from, link, channel }) =
+        while let Some(Outbound::Data { address, payload, from, place }) =
             self.outbound.front_mut()
         {
             let next = first + data.len() as u64;
@@ -84,9 +84,11 @@ impl NetworkProcessor {
             if from.start < from.end {
                 break;
             }
-            let (link, channel) = (*link, *channel);
+            let place = *place;
             self.outbound.pop_front();
-            self.free(link, channel);
+            if let Some((link, channel)) = place {
+                self.free(link, channel);
+            }
         }
         send(first, &data, port);
     }

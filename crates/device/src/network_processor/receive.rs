@@ -206,6 +206,14 @@ impl NetworkProcessor {
         for channel in &mut self.channels {
             channel.through.retain(|(of, _)| !is_meant(*of));
         }
+        // What has been taken is still written; its place is no more.
+        for outbound in &mut self.outbound {
+            if let Outbound::Data { place, .. } = outbound
+                && place.is_some_and(|(of, _)| is_meant(of))
+            {
+                *place = None;
+            }
+        }
     }
 
     // --- Datagrams -----------------------------------------------------------------------------
@@ -312,7 +320,8 @@ impl NetworkProcessor {
             _ => {
                 let payload = Payload::clone(&datagram.payload);
                 let from = part.lead..part.lead + bytes;
-                let data = Outbound::Data { address, payload, from, link, channel };
+                let place = Some((link, channel));
+                let data = Outbound::Data { address, payload, from, place };
                 self.outbound.push_back(data);
             }
         }

@@ -210,6 +210,33 @@ fn a_link_that_one_end_has_forgotten() {
     stand.assert_quiet();
 }
 
+/// Data that credits have taken and the host has not, when their link is forgotten.
+#[test]
+fn a_link_that_is_forgotten_while_the_host_is_slow() {
+    let mut slow = settings();
+    slow.completer.write_bytes_per_second = 1e8;
+    slow.port.receive_credits[0] = crosslane_pcie::credits::Credits { header: 4, data: 64 };
+    let mut stand = Stand::of(&[2], &slow, processor(), cable());
+    stand.bring_up();
+    let data = bytes(3, 20_000);
+    stand.poke(0, DATA, &data);
+    let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 20_000));
+    stand.ask(0, Ask::get(0, 0, 1, DATA, 20_000));
+    stand.run_for(ns(20_000));
+    stand.control(1, 1, 0);
+    let (status, taken, _) = stand.wait(&credit);
+    assert_eq!(status, Status::LinkDown);
+    assert!(taken > 1000 && taken < 20_000, "{taken}");
+    assert!(stand.peek(1, DATA, taken as usize) == data[..taken as usize]);
+    stand.control(0, 0, 0);
+    stand.bring_up();
+    let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 6400));
+    stand.ask(0, Ask::get(0, 0, 1, DATA, 6400));
+    let (status, taken, _) = stand.wait(&credit);
+    assert_eq!((status, taken), (Status::Done, 6400));
+    stand.assert_quiet();
+}
+
 #[test]
 fn a_reset_ends_everything() {
     let mut stand = Stand::new(&[2]);
