@@ -70,8 +70,7 @@ impl NetworkProcessor {
         let room = u64::from(most) - first % u64::from(most);
         let end = first + room;
         let mut data = Vec::with_capacity(room as usize);
-        while let Some(Outbound::Data { address, payload, from, place }) =
-            self.outbound.front_mut()
+        while let Some(Outbound::Data { address, payload, from, place }) = self.outbound.front_mut()
         {
             let next = first + data.len() as u64;
             if *address != next || next == end {
