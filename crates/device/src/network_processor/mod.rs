@@ -104,6 +104,8 @@ pub struct NetworkProcessor {
     reading: u32,
     outbound: VecDeque<Outbound>,
     answers: VecDeque<Answer>,
+    /// Whose turn it is on the link to the host: that of reads, or that of writes.
+    reads_first: bool,
     timer_ps: u64,
     deadline_ps: u64,
 }
@@ -154,6 +156,7 @@ impl NetworkProcessor {
             reading: 0,
             outbound: VecDeque::new(),
             answers: VecDeque::new(),
+            reads_first: false,
             timer_ps: u64::MAX,
             deadline_ps: u64::MAX,
         }
@@ -198,9 +201,13 @@ impl NetworkProcessor {
             let mut goes_on = self.build_answer(port);
             goes_on |= self.look_at_request(port);
             goes_on |= self.place(port);
-            // One of each by turns: what it writes to the host and what it reads share the wire.
-            goes_on |= self.write(port);
-            goes_on |= self.ask(port);
+            // What it writes to the host and what it reads share the wire: who went last waits.
+            for is_read in [self.reads_first, !self.reads_first] {
+                let went = if is_read { self.ask(port) } else { self.write(port) };
+                if went {
+                    (self.reads_first, goes_on) = (!is_read, true);
+                }
+            }
             while self.busy_links != 0 {
                 let number = self.busy_links.trailing_zeros() as u8;
                 self.busy_links &= self.busy_links - 1;

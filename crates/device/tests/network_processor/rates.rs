@@ -110,3 +110,28 @@ fn single_transfers_take_the_sum_of_their_terms() {
     assert_eq!(stand.read(0, map::REFUSED), 0);
     stand.run_for(ns(1));
 }
+
+/// What a node reads from its host and what it writes to it share the host's link by turns: with
+/// two links loaded both ways neither starves, and the link is full. What is not writes of 128 B
+/// are requests for 512 B.
+#[test]
+fn reads_and_writes_share_the_link_to_the_host() {
+    let parameters = NetworkProcessorParameters { max_write_bytes: 128, ..processor() };
+    let mut stand = Stand::of(&[2], &settings(), parameters, cable());
+    stand.bring_up();
+    let (size, mut credits) = (1 << 20, Vec::new());
+    for link in 0..2_u32 {
+        for end in 0..2 {
+            let at = DATA + u64::from(link) * 0x10_0000;
+            credits.push(stand.ask(end, Ask::credit(link, 0, link, at + 0x100_0000, size)));
+            stand.ask(end, Ask::get(link, 0, link ^ 1, at, size));
+        }
+    }
+    let begin = stand.fabric.now();
+    let last = credits.iter().map(|credit| stand.wait(credit).2).max().unwrap();
+    let per_second = 2.0 * f64::from(size) / (last.since(begin).0 as f64 / 1e12);
+    let of_requests = 1.0 - 20.0 / (20.0 + 4.0 * 148.0);
+    let share =
+        per_second / ceiling::write_ceiling_bytes_per_second(rate(2, 8), 3, 128) / of_requests;
+    assert!((0.97..1.0).contains(&share), "{share}");
+}
