@@ -392,10 +392,13 @@ mod tests {
     fn bytes_beside_the_slots_are_nobodys() {
         let mut windows = RequestWindows::new(4, 4);
         let mut found = Vec::new();
-        for offset in [32, 4 * REQUEST_STRIDE, CREDITS_BASE - 8, REQUEST_WINDOW_BYTES - 8] {
+        for offset in [4 * REQUEST_STRIDE, CREDITS_BASE - 8, REQUEST_WINDOW_BYTES - 8] {
             windows.store(offset, &[1; 8], |request| found.push(request));
         }
-        assert_eq!(found, [None; 4]);
+        assert_eq!(found, [None; 3]);
+        // The second half of a slot means nothing.
+        windows.store(REQUEST_BYTES as u64, &[1; 8], |request| found.push(request));
+        assert_eq!(found.len(), 3);
     }
 
     #[test]
