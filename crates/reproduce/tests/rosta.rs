@@ -259,5 +259,8 @@ fn the_document_shows_the_tables_as_they_are() {
 #[test]
 fn an_unknown_reproduction_is_answered_with_those_that_are_there() {
     let error = reproduce("nowhere", SEED, &()).unwrap_err().to_string();
-    assert_eq!(error, "there is no reproduction nowhere; there are aws-f1, kc705, rosta, sbdt");
+    assert_eq!(
+        error,
+        "there is no reproduction nowhere; there are aws-f1, kc705, nget, rosta, sbdt"
+    );
 }
