@@ -9,6 +9,7 @@
 
 mod card_memory;
 mod engine;
+mod little_endian;
 mod memory_card;
 pub mod network_processor;
 pub mod nic;

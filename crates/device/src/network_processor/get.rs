@@ -209,7 +209,7 @@ impl NetworkProcessor {
         let Some(sending) = self.sending.remove(&key) else { return };
         self.get_places -= u32::from(sending.places);
         if status != NetworkStatus::Done && sending.is_begun {
-            let (kind, payload) = abort(key.party, self.own_node());
+            let (kind, payload) = abort(key.party, self.node);
             self.channels[sending.out].aborts.push_back((key.tag, kind, payload));
             self.sendable(sending.out);
         }
@@ -265,7 +265,7 @@ impl NetworkProcessor {
     fn ask_for(&mut self, out: usize, key: Key, port: &mut DevicePort<'_>) -> bool {
         let most = self.parameters.max_read_bytes.min(self.function.max_read_request_bytes);
         let staging = self.parameters.staging_bytes as usize / PAYLOAD_BYTES;
-        let own_node = self.own_node();
+        let own_node = self.node;
         let (unit, timeout_ps) = (key.party.unit(), self.parameters.completion_timeout.0);
         let channel = &mut self.channels[out];
         let Some(sending) = self.sending.get_mut(&key) else { return true };

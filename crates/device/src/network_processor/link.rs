@@ -168,8 +168,9 @@ impl NetworkProcessor {
         let Some(link) = self.links.get_mut(usize::from(number)) else { return };
         let is_on = |field: crosslane_regs::Field| field.get(word) != 0;
         let mode = LinkMode::from_bits(map::control::MODE.get(word)).unwrap_or(LinkMode::Normal);
-        let was = (link.is_enabled, link.mode);
-        (link.is_enabled, link.mode) = (is_on(map::control::ENABLE), mode);
+        let is_enabled = is_on(map::control::ENABLE);
+        let is_ended = link.is_enabled && !is_enabled || link.mode != mode;
+        (link.is_enabled, link.mode) = (is_enabled, mode);
         if !is_on(map::control::GENERATE) {
             link.generator = None;
         } else if link.generator.is_none() {
@@ -180,9 +181,7 @@ impl NetworkProcessor {
         } else if link.checker.is_none() {
             link.checker = Some(Checker::new());
         }
-        let (was_enabled, was_mode) = was;
-        let is_enabled = is_on(map::control::ENABLE);
-        if was_enabled && !is_enabled || was_mode != mode {
+        if is_ended {
             self.forget_link(number, port);
             if let Some(link) = self.links.get_mut(usize::from(number)) {
                 link.is_failed = false;

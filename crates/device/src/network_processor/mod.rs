@@ -169,10 +169,6 @@ impl NetworkProcessor {
         slots * request::PUT_STRIDE
     }
 
-    fn own_node(&self) -> u16 {
-        self.node
-    }
-
     /// A channel of a link may have a datagram to send.
     fn sendable(&mut self, out: usize) {
         let (link, channel) = ((out / 8) as u8, out % 8);

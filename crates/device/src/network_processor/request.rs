@@ -5,6 +5,8 @@
 use crosslane_regs::{network_request as layout, put_control};
 use crosslane_torus_link::frame::{Kind, PAYLOAD_BYTES, Payload};
 
+use crate::little_endian::{long, word};
+
 /// From one slot of a window of requests to the next, bytes: a line that stores are combined in.
 const REQUEST_STRIDE: u64 = 64;
 /// From one slot of the put window to the next, bytes.
@@ -63,11 +65,8 @@ pub(super) struct Request {
 impl Request {
     /// From a slot.
     fn from_bytes(window: Window, bytes: &[u8; REQUEST_BYTES]) -> Self {
-        let word = |at: u32| {
-            let at = at as usize;
-            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-        };
-        let long = |low: u32, high: u32| u64::from(word(high)) << 32 | u64::from(word(low));
+        let word = |at: u32| word(bytes, at as usize);
+        let long = |at: u32| long(bytes, at as usize);
         let (what, party) = (word(layout::WHAT), word(layout::PARTY));
         let party_of = match layout::what::ROUTED.get(what) {
             0 => Party::Neighbour {
@@ -83,8 +82,8 @@ impl Request {
             is_last: layout::what::LAST.get(what) != 0,
             index: layout::what::INDEX.get(what),
             bytes: layout::length::BYTES.get(word(layout::LENGTH)),
-            address: long(layout::BUFFER_LOW, layout::BUFFER_HIGH),
-            notify: long(layout::NOTIFY_LOW, layout::NOTIFY_HIGH),
+            address: long(layout::BUFFER_LOW),
+            notify: long(layout::NOTIFY_LOW),
             token: layout::party::TOKEN.get(party) as u16,
         }
     }
@@ -145,10 +144,7 @@ impl Routing {
     }
 
     pub fn from_payload(payload: &[u8; PAYLOAD_BYTES]) -> Self {
-        let word = |at: usize| {
-            u32::from_le_bytes([payload[at], payload[at + 1], payload[at + 2], payload[at + 3]])
-        };
-        let (low, high) = (word(0), word(4));
+        let (low, high) = (word(payload, 0), word(payload, 4));
         Self {
             destination: low as u16,
             source: (low >> 16) as u16,
@@ -299,15 +295,7 @@ fn put_of(slot: &Slot<PUT_BYTES>) -> Whole {
     if !slot.has(CONTROL_BYTES) {
         return Whole::Not;
     }
-    let word = |at: u32| {
-        let at = at as usize;
-        u32::from_le_bytes([
-            slot.bytes[at],
-            slot.bytes[at + 1],
-            slot.bytes[at + 2],
-            slot.bytes[at + 3],
-        ])
-    };
+    let word = |at: u32| word(&slot.bytes, at as usize);
     let (what, length) = (word(put_control::WHAT), word(put_control::LENGTH));
     let bytes = put_control::length::BYTES.get(length) as usize;
     let is_last = put_control::what::LAST.get(what) != 0;

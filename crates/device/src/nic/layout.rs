@@ -7,6 +7,8 @@
 //! writes and the program reads, and a ring of slots for messages. Counts of entries go on for
 //! ever, modulo 2^32; an entry's place is its count modulo the length of its ring.
 
+use crate::little_endian::{long, word};
+
 /// Bytes of a work request.
 pub const REQUEST_BYTES: u64 = 64;
 /// Bytes of a completion entry.
@@ -281,14 +283,6 @@ impl Entry {
         let status = *Status::ALL.get(word(bytes, 8) as usize)?;
         Some(Self { kind, status })
     }
-}
-
-fn word(bytes: &[u8], at: usize) -> u32 {
-    bytes[at..].first_chunk().copied().map_or(0, u32::from_le_bytes)
-}
-
-fn long(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().copied().map_or(0, u64::from_le_bytes)
 }
 
 #[cfg(test)]
