@@ -39,6 +39,15 @@ pub enum ErrorKind {
         /// Its address.
         address: BusAddress,
     },
+    /// Memory of another program ([`OutsideMemory`](crate::OutsideMemory)) that it took back while
+    /// a request for it was under way.
+    #[error("Unsupported Request: the mapping of {address} went while {requester} used it")]
+    MappingGone {
+        /// Who asked for it.
+        requester: RoutingId,
+        /// Where in its range of addresses.
+        address: BusAddress,
+    },
     /// A completion for which nobody waits (PCIe 6.x 2.3.2).
     #[error("Unexpected Completion: {what}")]
     UnexpectedCompletion {
@@ -126,8 +135,10 @@ impl ErrorKind {
         match self {
             Self::PayloadTooLarge { .. } | Self::LinkDown { .. } => &[DetectedError::Fatal],
             Self::NoLink { .. } if class == Class::Completion => &[],
-            Self::Unrouted { .. } | Self::PeerForbidden { .. } | Self::NoLink { .. } => match class
-            {
+            Self::Unrouted { .. }
+            | Self::MappingGone { .. }
+            | Self::PeerForbidden { .. }
+            | Self::NoLink { .. } => match class {
                 Class::NonPosted => {
                     &[DetectedError::Correctable, DetectedError::UnsupportedRequest]
                 }

@@ -29,6 +29,7 @@ mod link_pair;
 mod link_state;
 mod memory;
 mod memory_fault;
+mod outside;
 mod packet;
 pub mod parameters;
 mod pattern;
@@ -57,6 +58,7 @@ pub use host_access::{
 pub use injection::{Injected, MAX_INJECTED, Moment, TlpFault};
 pub use memory::Memory;
 pub use memory_fault::MemoryFault;
+pub use outside::OutsideMemory;
 pub use root_complex::MMIO_HOLE;
 pub use topology::{
     BuildError, DirectionId, FabricBuilder, Link, LinkId, MAX_DOWNSTREAM_PORTS, MAX_NODES,

@@ -15,6 +15,7 @@ use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::injection::garble;
 use crate::memory_fault::{Answer, MemoryFaults, answer};
+use crate::outside::Outside;
 use crate::packet::{NONE, Packet, PacketIndex};
 use crate::parameters::{PeerToPeer, RootComplexParameters};
 use crate::processor::Processor;
@@ -43,6 +44,8 @@ pub(crate) struct RootComplex {
     pieces: Vec<Piece>,
     /// Ranges of memory that answer badly.
     pub faults: MemoryFaults,
+    /// Memory of another program, in place of the completer's.
+    pub outside: Option<Outside>,
     /// What is left of reads that a fault has made late: direction it came from, and completions.
     late: Vec<Option<(u32, Vec<Piece>)>>,
     pub processor: Processor,
@@ -72,6 +75,7 @@ impl RootComplex {
             unseen: VecDeque::new(),
             pieces: Vec::new(),
             faults: MemoryFaults::default(),
+            outside: None,
             late: Vec::new(),
             peer_free: WireTime::default(),
             interrupts: Vec::new(),
@@ -98,10 +102,17 @@ impl RootComplex {
         }
     }
 
+    /// Whether a request is for memory behind the root complex.
+    fn reaches_memory(&mut self, header: &Header) -> bool {
+        match &mut self.outside {
+            Some(outside) => outside.covers(header, header.kind == TlpKind::MemoryWrite),
+            None => self.is_memory(header.address.0, header.request_bytes()),
+        }
+    }
+
     /// Whether a write ends here: in memory, or as an interrupt.
-    fn keeps(&self, header: &Header) -> bool {
-        self.is_memory(header.address.0, header.request_bytes())
-            || INTERRUPT_ADDRESSES.contains(&header.address.0)
+    fn keeps(&mut self, header: &Header) -> bool {
+        self.reaches_memory(header) || INTERRUPT_ADDRESSES.contains(&header.address.0)
     }
 
     /// Lets memory have the writes that can be seen by `now`.
@@ -128,10 +139,10 @@ impl RootComplex {
                 fabric.report(at.port, ErrorKind::PoisonedWrite { what });
                 fabric.drop_received(at.direction, at.index);
             }
-            TlpKind::MemoryWrite if self.is_memory(header.address.0, header.request_bytes()) => {
+            TlpKind::MemoryWrite if self.reaches_memory(&header) => {
                 self.take_write(fabric, at, &header);
             }
-            TlpKind::MemoryRead if self.is_memory(header.address.0, header.request_bytes()) => {
+            TlpKind::MemoryRead if self.reaches_memory(&header) => {
                 self.take_read(fabric, at, &header);
             }
             TlpKind::Completion | TlpKind::CompletionData if header.requester == OWN_ID => {
@@ -152,6 +163,9 @@ impl RootComplex {
     }
 
     fn take_write(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {
+        if self.outside.is_some() {
+            return self.write_outside(fabric, at, header);
+        }
         let now_ps = fabric.events.now_ps();
         self.settle_memory(fabric, now_ps);
         let bytes = header.request_bytes();
@@ -260,6 +274,7 @@ impl RootComplex {
         let latency_ps = fabric.port_states[port as usize].transmit_latency_ps;
         while let Some(piece) = pieces.next() {
             let fault = self.faults.at(piece.memory_address, piece.bytes);
+            let fault = self.fetch_outside(fabric, port, &piece).or(fault);
             let (header, is_end) = match answer(fault, &piece.header) {
                 Answer::Data(header) => (header, false),
                 Answer::End(header) => (header, true),
@@ -273,11 +288,14 @@ impl RootComplex {
             };
             let mut packet = Packet::new(header, node);
             packet.ready_ps = piece.ready_ps + latency_ps;
-            let memory = &self.completer.memory;
+            let (memory, outside) = (&self.completer.memory, &self.outside);
             let skip = (header.address.0 & 3) as usize;
             let index = fabric.inject(packet, |payload| {
                 if let Some(place) = payload.get_mut(skip..skip + piece.bytes as usize) {
-                    memory.read(piece.memory_address, place);
+                    match outside {
+                        Some(outside) => place.copy_from_slice(&outside.data),
+                        None => memory.read(piece.memory_address, place),
+                    }
                 }
                 if header.poisoned {
                     garble(payload);
