@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Kernel and first file system of the guest, made of what `packages` has unpacked.
+
+The file system is a `newc` archive (the kernel's Documentation/driver-api/early-userspace) that
+the kernel unpacks into memory: a shell, the modules that are named and what they stand on, and the
+programs under test with their libraries.
+"""
+
+import lzma
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from packages import VmError
+
+INIT = Path(__file__).resolve().parent / "init.sh"
+# Modules that a guest may load, each behind what it depends on: see `modules_in_order`.
+MODULES = (
+    "vfio",
+    "vfio_iommu_type1",
+    "vfio-pci",
+    # Soft-RoCE asks for the checksum by name, which no dependency says.
+    "crc32_generic",
+    "rdma_rxe",
+    "ib_uverbs",
+    "rdma_ucm",
+    "veth",
+)
+GUEST_PROGRAMS = ("bin/ip", "usr/bin/rdma")
+LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
+# Loaded by name when a program asks for RDMA devices.
+PROVIDERS = ("usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "etc/libibverbs.d/rxe.driver")
+
+# Of a boot sector (the kernel's Documentation/x86/boot.rst): sectors of set-up code, where the
+# compressed kernel begins behind them, and its length.
+SETUP_SECTORS_AT, PAYLOAD_OFFSET_AT, PAYLOAD_LENGTH_AT = 0x1F1, 0x248, 0x24C
+SECTOR_BYTES = 512
+XZ_MAGIC = b"\xfd7zXZ\x00"
+
+
+def kernel(guest: Path) -> bytes:
+    """The kernel as an ELF file, which QEMU starts at once: no firmware, no decompression."""
+    images = sorted((guest / "boot").glob("vmlinuz-*"))
+    if len(images) != 1:
+        raise VmError(f"{guest}/boot has {len(images)} kernels, not one")
+    image = images[0].read_bytes()
+
+    def number(at: int) -> int:
+        return int.from_bytes(image[at : at + 4], "little")
+
+    start = (image[SETUP_SECTORS_AT] + 1) * SECTOR_BYTES + number(PAYLOAD_OFFSET_AT)
+    payload = image[start : start + number(PAYLOAD_LENGTH_AT)]
+    if not payload.startswith(XZ_MAGIC):
+        raise VmError(f"{images[0].name} is not compressed with xz, as Debian's kernels are")
+    # Behind the stream stands its length, which is no part of it.
+    return lzma.LZMADecompressor().decompress(payload)
+
+
+def modules_in_order(guest: Path, wanted: Iterable[str]) -> list[Path]:
+    """Files of modules, each behind those that it depends on."""
+    files = {
+        path.stem.replace("-", "_"): path
+        for path in (guest / "lib" / "modules").glob("*/kernel/**/*.ko")
+    }
+    order: dict[Path, None] = {}
+
+    def add(name: str) -> None:
+        path = files.get(name.replace("-", "_"))
+        if path is None:
+            raise VmError(f"the kernel has no module {name}")
+        if path in order:
+            return
+        depends = re.search(rb"\0depends=([^\0]*)\0", path.read_bytes())
+        for one in depends.group(1).decode().split(",") if depends else []:
+            if one:
+                add(one)
+        order[path] = None
+
+    for name in wanted:
+        add(name)
+    return list(order)
+
+
+def needed(program: Path) -> list[str]:
+    """Libraries that a program or a library names."""
+    command = ["readelf", "-d", str(program)]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return re.findall(r"\(NEEDED\).*\[(.+)\]", listed)
+
+
+def libraries_of_guest(guest: Path, programs: Iterable[Path]) -> dict[str, Path]:
+    """Libraries of programs that came with the guest, by their places in it."""
+    found: dict[str, Path] = {}
+    left = [name for program in programs for name in needed(program)]
+    while left:
+        name = left.pop()
+        places = [
+            f"{folder}/{name}" for folder in LIBRARY_FOLDERS if (guest / folder / name).exists()
+        ]
+        if not places:
+            raise VmError(f"the guest's packages have no {name}")
+        if places[0] not in found:
+            found[places[0]] = guest / places[0]
+            left += needed(guest / places[0])
+    return found
+
+
+def libraries_of_host(program: Path) -> dict[str, Path]:
+    """Libraries of a program that was built here, by their places: as the loader finds them."""
+    listed = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        # A static program: `ldd` says so and fails.
+        return {}
+    if "not found" in listed.stdout:
+        raise VmError(f"libraries of {program.name} are missing: {listed.stdout.strip()}")
+    places = re.findall(r"(/\S+) \(0x", listed.stdout)
+    return {place.lstrip("/"): Path(place) for place in places}
+
+
+class Archive:
+    """A `newc` archive."""
+
+    # File types and rights (inode(7)).
+    FILE, FOLDER, LINK, CHARACTER_DEVICE = 0o100755, 0o040755, 0o120777, 0o020600
+
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+        self.names: set[str] = set()
+        self.count = 0
+
+    def _add(
+        self, name: str, mode: int, data: bytes = b"", device: tuple[int, int] = (0, 0)
+    ) -> None:
+        self.count += 1
+        encoded = name.encode() + b"\0"
+        # Inode, mode, owner, group, links, time, length, device (2), device of the node (2),
+        # length of the name, checksum.
+        fields = (self.count, mode, 0, 0, 1, 0, len(data), 0, 0, *device, len(encoded), 0)
+        head = b"070701" + "".join(f"{field:08X}" for field in fields).encode() + encoded
+        self.parts += [head, b"\0" * (-len(head) % 4), data, b"\0" * (-len(data) % 4)]
+
+    def folder(self, name: str) -> None:
+        """A folder, and those above it."""
+        if name in ("", ".") or name in self.names:
+            return
+        self.folder(str(Path(name).parent))
+        self.names.add(name)
+        self._add(name, self.FOLDER)
+
+    def file(self, name: str, data: bytes) -> None:
+        """A file that may be run; the second of a name is left out."""
+        if name in self.names:
+            return
+        self.folder(str(Path(name).parent))
+        self.names.add(name)
+        self._add(name, self.FILE, data)
+
+    def console(self) -> None:
+        """What the kernel opens for the first program."""
+        self.folder("dev")
+        self._add("dev/console", self.CHARACTER_DEVICE, device=(5, 1))
+
+    def bytes(self) -> bytes:
+        """The archive."""
+        self._add("TRAILER!!!", 0)
+        return b"".join(self.parts)
+
+
+def file_system(guest: Path, programs: dict[str, Path]) -> bytes:
+    """The guest's files: its own, and programs under test by their names in its `/bin`."""
+    archive = Archive()
+    for name in ("proc", "sys", "dev", "tmp", "run"):
+        archive.folder(name)
+    archive.console()
+    archive.file("bin/busybox", (guest / "bin" / "busybox").read_bytes())
+    archive.file("init", INIT.read_bytes())
+    order = modules_in_order(guest, MODULES)
+    for path in order:
+        archive.file(f"modules/{path.name}", path.read_bytes())
+    listed = "".join(f"{path.name}\n" for path in order)
+    archive.file("modules/order", listed.encode())
+    for name, path in programs.items():
+        archive.file(f"bin/{name}", path.read_bytes())
+        for place, library in libraries_of_host(path).items():
+            archive.file(place, library.read_bytes())
+    own = [guest / name for name in (*GUEST_PROGRAMS, PROVIDERS[0])]
+    for place, library in libraries_of_guest(guest, own).items():
+        archive.file(place, library.read_bytes())
+    for name in (*GUEST_PROGRAMS, *PROVIDERS):
+        archive.file(name, (guest / name).read_bytes())
+    archive.file("lib64/ld-linux-x86-64.so.2", (guest / "lib64/ld-linux-x86-64.so.2").read_bytes())
+    return archive.bytes()

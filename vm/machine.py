@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""A virtual machine with a virtual IOMMU, and a way to run commands in it."""
+
+import base64
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from image import file_system, kernel
+from packages import VmError, prepare
+
+# Seconds from the start of QEMU until the guest takes commands; about 5 on an idle machine.
+BOOT_SECONDS = 120
+# Seconds that a command may take, where nothing else is said.
+COMMAND_SECONDS = 120
+MEMORY = "1G"
+
+
+class Image:
+    """Emulator, kernel and file system, made once for many machines."""
+
+    def __init__(self, folder: Path, programs: dict[str, Path]) -> None:
+        self.emulator, guest = prepare()
+        self.kernel = folder / "vmlinux"
+        self.kernel.write_bytes(kernel(guest))
+        self.file_system = folder / "initrd"
+        self.file_system.write_bytes(file_system(guest, programs))
+
+    def command(self) -> list[str]:
+        """QEMU by its own loader, with its own libraries and firmware."""
+        root = self.emulator
+        libraries = root / "usr/lib/x86_64-linux-gnu"
+        return [
+            str(root / "usr/lib64/ld-linux-x86-64.so.2"),
+            *("--library-path", str(libraries), str(root / "usr/bin/qemu-system-x86_64")),
+            *("-L", str(root / "usr/share/qemu"), "-L", str(root / "usr/share/seabios")),
+        ]
+
+
+class CommandError(AssertionError):
+    """A command in the guest that ended otherwise than it should."""
+
+
+class Machine:
+    """A running virtual machine; it ends with the `with` block.
+
+    `devices` are QEMU's own options, one `-device` each. Their PCI addresses are theirs to say.
+    """
+
+    def __init__(self, image: Image, folder: Path, devices: Sequence[str | dict] = ()) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.console = folder / "console.log"
+        command = [
+            *image.command(),
+            *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+            *("-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "1", "-m", MEMORY),
+            *("-machine", "q35,kernel-irqchip=split,memory-backend=mem"),
+            *("-object", f"memory-backend-memfd,id=mem,size={MEMORY},share=on"),
+            *("-device", "intel-iommu,intremap=on,caching-mode=on"),
+            *("-kernel", str(image.kernel), "-initrd", str(image.file_system)),
+            *("-append", "console=ttyS0 intel_iommu=on quiet panic=-1"),
+            *("-serial", f"file:{self.console}"),
+            *("-chardev", f"socket,id=commands,path={folder}/commands,server=on,wait=off"),
+            *("-serial", "chardev:commands"),
+            *("-qmp", f"unix:{folder}/qmp,server=on,wait=off"),
+        ]
+        for device in devices:
+            text = device if isinstance(device, str) else json.dumps(device)
+            command += ["-device", text]
+        self.log = (folder / "qemu.log").open("w")
+        # What QEMU's libraries look for must not be the host's.
+        environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=environment
+        )
+        try:
+            self.commands = self._connect("commands")
+            self.unread = b""
+            self._read_until(b"ready\n", BOOT_SECONDS, "booting")
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> "Machine":
+        """The machine: it runs already."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the machine, however the block ended."""
+        self.close()
+
+    def close(self) -> None:
+        """Ends the machine."""
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+    def _said(self) -> str:
+        """The last lines of the guest's console and of QEMU, for messages."""
+        lines = []
+        for name in ("console.log", "qemu.log"):
+            path = self.folder / name
+            text = path.read_text(errors="replace") if path.exists() else ""
+            lines += [f"{name}: {line}" for line in text.strip().splitlines()[-25:]]
+        return "\n".join(lines)
+
+    def _connect(self, name: str) -> socket.socket:
+        path = str(self.folder / name)
+        deadline = time.monotonic() + BOOT_SECONDS
+        while True:
+            line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                line.connect(path)
+                return line
+            except OSError as error:
+                line.close()
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise VmError(f"QEMU did not start\n{self._said()}") from error
+                time.sleep(0.02)
+
+    def _read_until(self, mark: bytes, seconds: float, what: str) -> bytes:
+        deadline = time.monotonic() + seconds
+        while mark not in self.unread:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise VmError(f"{what} took longer than {seconds} s\n{self._said()}")
+            self.commands.settimeout(left)
+            try:
+                part = self.commands.recv(1 << 16)
+            except TimeoutError:
+                continue
+            if not part:
+                raise VmError(f"the machine ended while {what}\n{self._said()}")
+            self.unread += part
+        found, self.unread = self.unread.split(mark, 1)
+        return found
+
+    def attempt(self, script: str, seconds: float = COMMAND_SECONDS) -> tuple[int, str]:
+        """Runs a shell script in the guest; its exit code and what it printed."""
+        self.commands.settimeout(seconds)
+        self.commands.sendall(base64.b64encode(script.encode()) + b"\n")
+        output = self._read_until(b"exit ", seconds, f"running {script!r}")
+        code = self._read_until(b"\n", seconds, f"running {script!r}")
+        return int(code), base64.b64decode(output).decode(errors="replace")
+
+    def run(self, script: str, seconds: float = COMMAND_SECONDS) -> str:
+        """The same for a script that has to succeed."""
+        code, output = self.attempt(script, seconds)
+        if code != 0:
+            raise CommandError(f"{script!r} ended with {code}:\n{output}\n{self._said()}")
+        return output
+
+    def monitor(self, command: str, **arguments: object) -> object:
+        """A command of QEMU's own (QMP)."""
+        line = self._connect("qmp")
+        with line, line.makefile("rwb") as file:
+            line.settimeout(COMMAND_SECONDS)
+            file.readline()
+            for name, values in (("qmp_capabilities", {}), (command, arguments)):
+                file.write(json.dumps({"execute": name, "arguments": values}).encode() + b"\n")
+                file.flush()
+                answer = json.loads(file.readline())
+                while "event" in answer:
+                    answer = json.loads(file.readline())
+                if "error" in answer:
+                    raise VmError(f"{name}: {answer['error']['desc']}")
+        return answer["return"]

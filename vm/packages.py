@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What a virtual machine is made of, from Debian's packages: an emulator, a kernel, a shell.
+
+All of it lies unpacked in `.cache/vm/` and nothing is installed, so no rights are needed. The
+kernel, its modules and the shell are those of Debian 12; the emulator is that of a newer release
+(vfio-user needs QEMU 10.1), which brings all of its libraries and its own loader.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parent.parent / ".cache" / "vm"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+MIRROR = "http://deb.debian.org/debian"
+# Raised when what is unpacked has to be fetched anew.
+VERSION = 1
+
+# Release, and those beside it, that packages come from.
+GUEST_SUITES = ("bookworm",)
+EMULATOR_SUITES = ("trixie", "trixie-backports")
+# A shell, and what it takes to make and to use a software RDMA device.
+GUEST_PACKAGES = ("busybox-static", "iproute2", "ibverbs-providers")
+
+
+class VmError(Exception):
+    """What keeps a virtual machine from being made or run: one sentence."""
+
+
+def mirror() -> str:
+    """Address of Debian's archive as this machine's apt is told."""
+    command = [
+        "apt-get",
+        "indextargets",
+        "--format",
+        "$(REPO_URI) $(COMPONENT)",
+        "Codename: bookworm",
+    ]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    found = re.search(r"^(\S+/debian)/? main$", listed, re.MULTILINE)
+    return found.group(1) if found else MIRROR
+
+
+class Apt:
+    """Apt with lists and a state of its own, for some suites: it sees nothing as installed."""
+
+    def __init__(self, folder: Path, suites: tuple[str, ...]) -> None:
+        self.folder = folder
+        for name in ("lists/partial", "cache/archives/partial"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / "status").touch()
+        lines = [f"deb [signed-by={KEYRING}] {mirror()} {suite} main\n" for suite in suites]
+        (folder / "sources.list").write_text("".join(lines))
+        self.options = [
+            *("-o", f"Dir::Etc::sourcelist={folder}/sources.list"),
+            *("-o", "Dir::Etc::sourceparts=-", "-o", "Dir::Etc::preferencesparts=-"),
+            *(
+                "-o",
+                f"Dir::State::lists={folder}/lists",
+                "-o",
+                f"Dir::State::status={folder}/status",
+            ),
+            *("-o", f"Dir::Cache={folder}/cache", "-o", "APT::Install-Recommends=false"),
+            *("-o", "APT::Sandbox::User=root", "-o", "Debug::NoLocking=true"),
+            *("-o", "Acquire::Retries=3", "-o", "APT::Architecture=amd64"),
+        ]
+
+    def run(self, *arguments: str, tool: str = "apt-get") -> str:
+        """Output of an apt command."""
+        command = [tool, "-q", *self.options, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            raise VmError(f"{tool} {' '.join(arguments)} failed: {' '.join(lines[-3:])}")
+        return done.stdout
+
+    def archives(self) -> list[Path]:
+        """Packages that have been fetched."""
+        return sorted((self.folder / "cache" / "archives").glob("*.deb"))
+
+
+def unpack(archives: list[Path], into: Path) -> None:
+    """Unpacks packages into one tree."""
+    into.mkdir(parents=True, exist_ok=True)
+    for archive in archives:
+        subprocess.run(["dpkg-deb", "-x", str(archive), str(into)], check=True)
+
+
+def fetch_emulator(into: Path) -> None:
+    """QEMU, its firmware and every library that it needs."""
+    apt = Apt(CACHE / "apt-emulator", EMULATOR_SUITES)
+    apt.run("update")
+    suite = EMULATOR_SUITES[-1]
+    apt.run("-y", "--download-only", "-t", suite, "install", "qemu-system-x86")
+    unpack(apt.archives(), into)
+    shutil.rmtree(apt.folder)
+
+
+def fetch_guest(into: Path) -> None:
+    """Kernel, modules and programs of the guest."""
+    apt = Apt(CACHE / "apt-guest", GUEST_SUITES)
+    apt.run("update")
+    depends = apt.run("depends", "linux-image-amd64", tool="apt-cache")
+    kernel = re.search(r"Depends: (linux-image-\S+)", depends)
+    if kernel is None:
+        raise VmError(f"linux-image-amd64 names no kernel: {depends.strip()}")
+    # The kernel alone: what it depends on makes an initramfs and a boot menu.
+    kernel_folder = apt.folder / "kernel"
+    kernel_folder.mkdir(exist_ok=True)
+    command = ["apt-get", "-q", *apt.options, "download", kernel.group(1)]
+    done = subprocess.run(command, cwd=kernel_folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise VmError(f"{kernel.group(1)} is not to be had: {done.stderr.strip()}")
+    apt.run("-y", "--download-only", "install", *GUEST_PACKAGES)
+    unpack([*kernel_folder.glob("*.deb"), *apt.archives()], into)
+    shutil.rmtree(apt.folder)
+
+
+def prepare() -> tuple[Path, Path]:
+    """Folders of the emulator and of the guest, fetched if they are not there."""
+    for tool in ("apt-get", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise VmError(f"{tool} is not there: the virtual machine is made of Debian's packages")
+    if not KEYRING.exists():
+        raise VmError(f"{KEYRING} is not there: install debian-archive-keyring")
+    folders = []
+    for name, fetch in (("emulator", fetch_emulator), ("guest", fetch_guest)):
+        folder = CACHE / f"{name}-{VERSION}"
+        if not folder.exists():
+            CACHE.mkdir(parents=True, exist_ok=True)
+            # Under another name until it is whole; a process may have been cut off before.
+            partial = CACHE / f"{name}-{VERSION}.{os.getpid()}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            print(f"fetching the virtual machine's {name}", flush=True)
+            fetch(partial)
+            partial.rename(folder)
+        folders.append(folder)
+    return folders[0], folders[1]
