@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acceptance;
 mod bridged;
 mod card_transfer;
 mod ceiling;
@@ -33,6 +34,7 @@ mod rdma;
 mod statistics;
 mod together;
 
+pub use acceptance::{AcceptanceOptions, Step, accept};
 pub use bridged::{BridgedMeasured, BridgedOptions, bridged};
 pub use card_transfer::{CardDirection, CardMeasured, CardOptions, card_transfer};
 pub use ceiling::{Carrier, Ceiling, DataTlps, LinkLoad, least_ceiling};

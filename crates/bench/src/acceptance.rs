@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a card has to do before anything else is asked of it: registers, transfers of many sizes
+//! with every byte compared, interrupts, its memory, an address that is not its to read, and
+//! writes between two cards.
+//!
+//! The same steps run on a board, through a server's socket, in a virtual machine and in a lab.
+
+use std::future::Future;
+
+use crosslane_driver::{
+    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification, Target,
+    Transfer, TransferFault,
+};
+use crosslane_host::{Bus, PageSize};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::card_transfer::{CardDirection, CardOptions, card_transfer};
+use crate::error::BenchError;
+use crate::host_transfer::{read, write};
+use crate::latency::{LatencyOptions, latency};
+use crate::loopback::{Loopback, loopback};
+use crate::measured::{DataErrors, Measured};
+use crate::options::Options;
+use crate::peer_write::peer_write;
+
+/// Bytes of the transfers: a word, less than a TLP, a page and what crosses its end, and longer
+/// ones that end within a TLP.
+const SIZES: [u64; 6] = [4, 60, 4096, 4100, 65_536, (1 << 20) + 12];
+/// Bytes of a transfer where the size is not the point.
+const SOME_BYTES: u64 = 64 << 10;
+/// Transfers that each end in an interrupt.
+const INTERRUPTS: u64 = 16;
+/// Round trips between two cards.
+const ROUND_TRIPS: u64 = 20;
+
+/// How cards are accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcceptanceOptions {
+    /// The longest transfer, bytes; a multiple of 4.
+    pub largest_bytes: u64,
+    /// A transfer that takes longer than this has failed.
+    pub timeout: Picoseconds,
+    /// Seed of the data.
+    pub seed: u32,
+    /// Whether memory that is no longer pinned cannot be reached any more: behind an IOMMU, where
+    /// the bus keeps no mappings.
+    pub guarded: bool,
+}
+
+/// A step that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The card, or from which to which.
+    pub place: String,
+    /// What was done.
+    pub what: String,
+    /// What came of it: a sentence if it is not as it should be.
+    pub outcome: Result<(), String>,
+    /// How long it took by the bus's clock.
+    pub took: Picoseconds,
+}
+
+/// Makes all steps on each card, and between each and the next; a step that fails does not keep
+/// others from being made. `made` is told of each as it ends.
+///
+/// Returns how many failed.
+pub async fn accept<B: Bus>(
+    devices: &[Device<B>],
+    options: &AcceptanceOptions,
+    mut made: impl FnMut(&Step),
+) -> usize {
+    let mut failed = 0;
+    let mut note = |step: Step| {
+        failed += usize::from(step.outcome.is_err());
+        made(&step);
+    };
+    for device in devices {
+        let one = One { device, options };
+        note(one.step("registers", one.registers()).await);
+        let largest = (options.largest_bytes > SIZES[5]).then_some(options.largest_bytes);
+        for bytes in SIZES.into_iter().chain(largest) {
+            let run = Options { size_bytes: bytes, pages: PageSize::Small, ..one.run() };
+            note(one.step(&format!("write of {bytes} B"), one.write(run)).await);
+            note(one.step(&format!("read of {bytes} B"), one.read(run)).await);
+        }
+        let run = one.run();
+        let both = one.checked(loopback(device, Loopback::AtOnce, &run));
+        note(one.step(&format!("{SOME_BYTES} B to the card and back"), both).await);
+        if device.description().table_entries > 0 {
+            let run = Options { descriptors: DescriptorSource::Table, ..one.run() };
+            note(one.step("write by the table of descriptors", one.write(run)).await);
+            note(one.step("read by the table of descriptors", one.read(run)).await);
+        }
+        let run = Options {
+            notification: Notification::InterruptOnly,
+            iterations: INTERRUPTS,
+            size_bytes: SIZES[2],
+            ..one.run()
+        };
+        note(one.step(&format!("{INTERRUPTS} writes by interrupts"), one.write(run)).await);
+        note(one.step(&format!("{INTERRUPTS} reads by interrupts"), one.read(run)).await);
+        if device.description().card_memory {
+            for direction in CardDirection::ALL {
+                let what = format!("{SOME_BYTES} B of memory, {}", direction.words());
+                note(one.step(&what, one.card(direction)).await);
+            }
+        }
+        if options.guarded {
+            note(one.step("memory that is not mapped", one.unmapped()).await);
+        }
+    }
+    for pair in devices.windows(2) {
+        for (from, to) in [(&pair[0], &pair[1]), (&pair[1], &pair[0])] {
+            let one = One { device: from, options };
+            let run = one.run();
+            let step = one.step("peer write", one.checked(peer_write(from, to, &run)));
+            let place = format!("{} -> {}", from.function().name, to.function().name);
+            note(Step { place: place.clone(), ..step.await });
+            let trips = one.step(&format!("{ROUND_TRIPS} round trips"), one.round_trips(to)).await;
+            note(Step { place, ..trips });
+        }
+    }
+    failed
+}
+
+/// One card.
+struct One<'a, B: Bus> {
+    device: &'a Device<B>,
+    options: &'a AcceptanceOptions,
+}
+
+/// What was wrong in data, as an error.
+fn compared(errors: DataErrors) -> Result<(), String> {
+    match errors.words {
+        0 => Ok(()),
+        words => Err(format!(
+            "{words} words of 4 B are not what was sent, the first of them number {}",
+            errors.first_word.unwrap_or(0)
+        )),
+    }
+}
+
+impl<B: Bus> One<'_, B> {
+    fn run(&self) -> Options {
+        Options {
+            size_bytes: SOME_BYTES,
+            timeout: self.options.timeout,
+            seed: self.options.seed,
+            ..Options::default()
+        }
+    }
+
+    async fn step(&self, what: &str, made: impl Future<Output = Result<(), String>>) -> Step {
+        let begun = self.device.bus().now();
+        let outcome = made.await;
+        let took = self.device.bus().now().since(begun);
+        let place = self.device.function().name.clone();
+        Step { place, what: what.to_owned(), outcome, took }
+    }
+
+    async fn checked(
+        &self,
+        run: impl Future<Output = Result<Measured, BenchError>>,
+    ) -> Result<(), String> {
+        compared(run.await.map_err(|error| error.to_string())?.data_errors)
+    }
+
+    async fn write(&self, run: Options) -> Result<(), String> {
+        self.checked(write(self.device, &run)).await
+    }
+
+    async fn read(&self, run: Options) -> Result<(), String> {
+        self.checked(read(self.device, &run)).await
+    }
+
+    async fn card(&self, direction: CardDirection) -> Result<(), String> {
+        let run = CardOptions {
+            timeout: self.options.timeout,
+            ..CardOptions::by_registers(direction, SOME_BYTES, self.options.seed)
+        };
+        let measured = card_transfer(self.device, &run).await.map_err(|error| error.to_string())?;
+        compared(measured.data_errors)
+    }
+
+    /// It answers, and its time goes on.
+    async fn registers(&self) -> Result<(), String> {
+        let device = self.device;
+        let answer = |error: crosslane_driver::DriverError| error.to_string();
+        let first = device.time_clocks().await.map_err(answer)?;
+        let second = device.time_clocks().await.map_err(answer)?;
+        if second <= first {
+            return Err(format!("its time was {first} clocks, and then {second}"));
+        }
+        Ok(())
+    }
+
+    async fn round_trips(&self, to: &Device<B>) -> Result<(), String> {
+        let run = LatencyOptions {
+            rounds: ROUND_TRIPS,
+            seed: self.options.seed,
+            timeout: self.options.timeout,
+            ..LatencyOptions::default()
+        };
+        let made = latency(self.device, to, &run).await.map_err(|error| error.to_string())?;
+        compared(made.data_errors)
+    }
+
+    /// A read of memory that was taken from the card is refused, and the channel works afterwards.
+    async fn unmapped(&self) -> Result<(), String> {
+        let (device, bus) = (self.device, self.device.bus());
+        let answer = |error: crosslane_driver::DriverError| error.to_string();
+        let function = device.function().id;
+        let memory = bus.allocate(SOME_BYTES, PageSize::Small).map_err(|e| e.to_string())?;
+        let buffer = device.register(memory.clone()).await.map_err(answer)?;
+        let options = ChannelOptions::default();
+        let mut channel = device.channel(ChannelKind::H2c, 0, options).await.map_err(answer)?;
+        // Behind the driver's back: as if another program had given the memory back.
+        bus.unpin(function, &memory).await.map_err(|error| error.to_string())?;
+        let transfer = Transfer {
+            target: Target::Buffer(buffer.clone(), 0..SOME_BYTES),
+            level: CompletionLevel::Visible,
+            deadline: Picoseconds(bus.now().0.saturating_add(self.options.timeout.0)),
+        };
+        let read = channel.transfer(transfer).await;
+        bus.pin(function, &memory).await.map_err(|error| error.to_string())?;
+        channel.close().await.map_err(answer)?;
+        drop(buffer);
+        match read {
+            Ok(_) => return Err("it was read all the same".to_owned()),
+            Err(error) => match error.fault {
+                TransferFault::UnsupportedRequest | TransferFault::CompleterAbort => {}
+                _ => return Err(format!("the read was not refused, but: {error}")),
+            },
+        }
+        self.read(self.run()).await.map_err(|error| format!("afterwards: {error}"))
+    }
+}

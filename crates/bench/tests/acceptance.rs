@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The steps by which cards are accepted, on cards of labs: good ones, and one on a bad link.
+
+use crosslane_bench::{AcceptanceOptions, Step, accept};
+use crosslane_driver::Device;
+use crosslane_lab::{Lab, Simulation};
+use crosslane_pcie::units::{HostId, Picoseconds};
+
+const OPTIONS: AcceptanceOptions = AcceptanceOptions {
+    largest_bytes: 4 << 20,
+    timeout: Picoseconds::from_ns(200_000_000),
+    seed: 5,
+    guarded: false,
+};
+
+/// All steps on cards of a lab; `spoil` may change the fabric first.
+fn steps(
+    lab: &str,
+    cards: &[&str],
+    options: &AcceptanceOptions,
+    spoil: impl FnOnce(&mut crosslane_fabric::Fabric),
+) -> (Vec<Step>, usize) {
+    let lab = Lab::load(lab).unwrap();
+    let simulation = Simulation::new(lab.build_engines(1).unwrap());
+    let bus = simulation.bus(HostId(0));
+    let run = simulation.run("acceptance", async {
+        let mut devices = Vec::new();
+        for card in cards {
+            devices.push(Device::open_by_name(bus.clone(), card).await.unwrap());
+        }
+        simulation.with_fabric(spoil);
+        let mut steps = Vec::new();
+        let failed = accept(&devices, options, |step| steps.push(step.clone())).await;
+        (steps, failed)
+    });
+    run.unwrap()
+}
+
+fn bad(steps: &[Step]) -> Vec<String> {
+    let failed = steps.iter().filter_map(|step| {
+        let sentence = step.outcome.as_ref().err()?;
+        Some(format!("{}, {}: {sentence}", step.place, step.what))
+    });
+    failed.collect()
+}
+
+#[test]
+fn two_cards_pass_every_step() {
+    let (steps, failed) = steps("rosta:crosslane", &["fpga1", "fpga5"], &OPTIONS, |_| {});
+    assert_eq!((bad(&steps), failed), (Vec::new(), 0));
+    // For each card: registers, seven sizes both ways, loopback, the table and interrupts both
+    // ways; between the two a write and round trips each way.
+    assert_eq!(steps.len(), 2 * (1 + 14 + 1 + 2 + 2) + 4);
+    let places: Vec<&str> = steps.iter().rev().take(3).map(|step| step.place.as_str()).collect();
+    assert_eq!(places, ["fpga5 -> fpga1", "fpga5 -> fpga1", "fpga1 -> fpga5"]);
+    assert!(steps.iter().all(|step| step.took > Picoseconds::ZERO));
+}
+
+#[test]
+fn a_card_with_memory_has_that_looked_at_too() {
+    let (steps, failed) = steps("kc705:crosslane", &["kc705"], &OPTIONS, |_| {});
+    assert_eq!((bad(&steps), failed), (Vec::new(), 0));
+    let of_memory = steps.iter().filter(|step| step.what.contains("of memory"));
+    assert_eq!(of_memory.count(), 2);
+}
+
+#[test]
+fn memory_that_is_reached_without_a_mapping_fails_its_step_alone() {
+    let options = AcceptanceOptions { guarded: true, largest_bytes: 0, ..OPTIONS };
+    let (steps, failed) = steps("rosta:crosslane", &["fpga1"], &options, |_| {});
+    assert_eq!(failed, 1);
+    assert_eq!(
+        bad(&steps),
+        ["fpga1, memory that is not mapped: it was read all the same"],
+        "a host without IOMMU"
+    );
+}
