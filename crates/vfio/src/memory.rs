@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory that others write too: what is mapped of a BAR, and pages that devices reach. There is
+//! never a slice of it: it is loaded and stored, volatile and within its bounds.
+#![allow(unsafe_code)]
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU32;
+
+use crosslane_host::PageSize;
+use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::StoreWidth;
+
+/// Bytes of a small page.
+pub const SMALL_PAGE_BYTES: u64 = 4 << 10;
+/// Bytes of a huge page.
+pub const HUGE_PAGE_BYTES: u64 = 2 << 20;
+
+/// A run of bytes of a file or a device that lies in this process, shared with whoever else has
+/// it, readable and writable. It is unmapped when this is dropped.
+#[derive(Debug)]
+pub struct Mapped {
+    pointer: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the mapping belongs to the process, not to a thread, and every access is volatile.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Maps `bytes` of a file from `offset` on; both multiples of a page of the file.
+    ///
+    /// # Errors
+    /// What `mmap` says; [`Errno::INVAL`] for no bytes at all.
+    pub fn of(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self, Errno> {
+        let length = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new mapping where the kernel wants it: nothing that exists is touched.
+        let pointer = unsafe {
+            rustix::mm::mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, offset)?
+        };
+        let pointer = NonNull::new(pointer.cast()).ok_or(Errno::NOMEM)?;
+        Ok(Self { pointer, bytes: length })
+    }
+
+    /// Its length.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes as u64
+    }
+
+    /// Where it lies in this process: for system calls that are told an address.
+    #[must_use]
+    pub fn address(&self) -> usize {
+        self.pointer.addr().get()
+    }
+
+    /// The place of a run of bytes.
+    ///
+    /// # Panics
+    /// Where it is not within the mapping: whoever calls has looked.
+    fn place(&self, offset: u64, bytes: usize) -> *mut u8 {
+        let end = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(bytes));
+        assert!(
+            end.is_some_and(|end| end <= self.bytes),
+            "{bytes} B at {offset:#x} are not within a mapping of {} B",
+            self.bytes
+        );
+        // SAFETY: just found to be within the mapping.
+        unsafe { self.pointer.as_ptr().add(offset as usize) }
+    }
+
+    /// Loads 1, 2, 4 or 8 bytes as one access.
+    ///
+    /// # Panics
+    /// At a length that is none of these, a place that is not aligned to it, or one beyond the
+    /// end.
+    pub fn load(&self, offset: u64, into: &mut [u8]) {
+        let place = self.place(offset, into.len());
+        assert!(offset.is_multiple_of(into.len() as u64), "an access is aligned to its length");
+        // SAFETY: within the mapping, which is readable and begins at a page, so that the offset
+        // tells the alignment.
+        unsafe {
+            match into.len() {
+                1 => into[0] = place.read_volatile(),
+                2 => into.copy_from_slice(&place.cast::<u16>().read_volatile().to_ne_bytes()),
+                4 => into.copy_from_slice(&place.cast::<u32>().read_volatile().to_ne_bytes()),
+                8 => into.copy_from_slice(&place.cast::<u64>().read_volatile().to_ne_bytes()),
+                bytes => panic!("no access is of {bytes} B"),
+            }
+        }
+    }
+
+    /// Stores a run of bytes, lowest address first, as [`StoreWidth::store`] does.
+    ///
+    /// # Panics
+    /// Where it is not within the mapping, or the processor does not have the width.
+    pub fn store(&self, offset: u64, bytes: &[u8], width: StoreWidth) {
+        let place = self.place(offset, bytes.len());
+        // SAFETY: within the mapping, which is writable. Others may write there as well; both
+        // sides' stores are of whole bytes, and nobody here holds a reference to them.
+        unsafe { width.store(place, bytes) };
+    }
+
+    /// Loads a run of bytes, eight at a time where they are aligned.
+    ///
+    /// # Panics
+    /// Where it is not within the mapping.
+    pub fn copy_out(&self, offset: u64, into: &mut [u8]) {
+        let place = self.place(offset, into.len());
+        let mut done = 0;
+        while done < into.len() {
+            // SAFETY: `done` is within the run, which is within the mapping.
+            let from = unsafe { place.add(done) };
+            let left = &mut into[done..];
+            if left.len() >= 8 && from.addr().is_multiple_of(8) {
+                // SAFETY: eight bytes are left there, aligned.
+                let value = unsafe { from.cast::<u64>().read_volatile() };
+                left[..8].copy_from_slice(&value.to_ne_bytes());
+                done += 8;
+            } else {
+                // SAFETY: one byte is left there.
+                left[0] = unsafe { from.read_volatile() };
+                done += 1;
+            }
+        }
+    }
+
+    /// A word that others change.
+    ///
+    /// # Panics
+    /// Where it is not within the mapping, or its offset is no multiple of 4.
+    #[must_use]
+    pub fn word(&self, offset: u64) -> &AtomicU32 {
+        let place = self.place(offset, 4);
+        assert!(offset.is_multiple_of(4), "a word begins at a multiple of 4");
+        // SAFETY: four aligned bytes of the mapping, which lives as long as `self`.
+        unsafe { AtomicU32::from_ptr(place.cast()) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's own, and nothing refers to it any more. It cannot
+        // fail for a range that was mapped as a whole.
+        let _ = unsafe { rustix::mm::munmap(self.pointer.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Zeroed pages of memory that devices can be given: a file without a name (`memfd`), so that
+/// another process can be given them too. All of them are there from the beginning.
+#[derive(Debug)]
+pub struct Pages {
+    file: OwnedFd,
+    mapped: Mapped,
+    page_bytes: u64,
+}
+
+impl Pages {
+    /// Gets at least so many bytes, in whole pages: huge ones where asked for and to be had, else
+    /// small ones.
+    ///
+    /// # Errors
+    /// What the kernel says: mostly [`Errno::NOMEM`].
+    pub fn allocate(bytes: u64, pages: PageSize) -> Result<Self, Errno> {
+        if pages == PageSize::Huge
+            && let Ok(pages) = Self::of_size(bytes, HUGE_PAGE_BYTES)
+        {
+            return Ok(pages);
+        }
+        Self::of_size(bytes, SMALL_PAGE_BYTES)
+    }
+
+    fn of_size(bytes: u64, page_bytes: u64) -> Result<Self, Errno> {
+        let bytes = bytes.max(1).checked_next_multiple_of(page_bytes).ok_or(Errno::NOMEM)?;
+        let huge = match page_bytes {
+            HUGE_PAGE_BYTES => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
+            _ => MemfdFlags::empty(),
+        };
+        // The kernel would rather end a program than refuse small pages.
+        if page_bytes == SMALL_PAGE_BYTES && bytes > available_bytes() {
+            return Err(Errno::NOMEM);
+        }
+        let file = rustix::fs::memfd_create("crosslane", MemfdFlags::CLOEXEC | huge)?;
+        // All of it now: later a page that is not to be had would be a signal, not an error.
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        let mapped = Mapped::of(file.as_fd(), 0, bytes)?;
+        Ok(Self { file, mapped, page_bytes })
+    }
+
+    /// The file, for another process; the pages begin at its offset 0.
+    #[must_use]
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Where they lie in this process.
+    #[must_use]
+    pub const fn mapped(&self) -> &Mapped {
+        &self.mapped
+    }
+
+    /// Their size: a multiple of [`page_bytes`](Self::page_bytes).
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.mapped.bytes()
+    }
+
+    /// Bytes of one page.
+    #[must_use]
+    pub const fn page_bytes(&self) -> u64 {
+        self.page_bytes
+    }
+}
+
+/// How much memory the machine could still give: what it says, else what is free.
+pub(crate) fn available_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let available = text.lines().find_map(|line| {
+        line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
+    });
+    available.map_or_else(
+        || {
+            let info = rustix::system::sysinfo();
+            info.freeram.saturating_mul(info.mem_unit.into())
+        },
+        |kib| kib << 10,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_zeroed_and_the_same_through_their_file() {
+        let pages = Pages::allocate(5000, PageSize::Small).unwrap();
+        assert_eq!((pages.bytes(), pages.page_bytes()), (8192, 4096));
+        let mut bytes = [0xa5; 8192];
+        pages.mapped().copy_out(0, &mut bytes);
+        assert_eq!(bytes, [0; 8192]);
+        // The other one who has the file sees what is stored, and the other way round.
+        let other = Mapped::of(pages.file(), 4096, 4096).unwrap();
+        pages.mapped().store(4099, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], StoreWidth::widest());
+        let mut seen = [0; 14];
+        other.copy_out(2, &mut seen);
+        assert_eq!(seen, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0, 0, 0]);
+        other.store(8, &7_u32.to_ne_bytes(), StoreWidth::B8);
+        assert_eq!(pages.mapped().word(4104).load(std::sync::atomic::Ordering::Relaxed), 7);
+        let mut word = [0; 8];
+        pages.mapped().load(4104, &mut word);
+        assert_eq!(
+            u64::from_ne_bytes(word),
+            7 | u64::from(u32::from_ne_bytes([10, 0, 0, 0])) << 32
+        );
+    }
+
+    #[test]
+    fn memory_that_is_not_to_be_had_is_an_error() {
+        assert!(Pages::allocate(u64::MAX, PageSize::Huge).is_err());
+        assert!(Pages::allocate(1 << 62, PageSize::Small).is_err());
+    }
+
+    #[test]
+    #[should_panic(expected = "4 B at 0xffd are not within a mapping of 4096 B")]
+    fn nothing_is_loaded_beyond_the_end() {
+        let pages = Pages::allocate(1, PageSize::Small).unwrap();
+        let mut bytes = [0; 4];
+        pages.mapped().copy_out(4093, &mut bytes);
+    }
+}
