@@ -28,7 +28,7 @@ ARM := aarch64-unknown-linux-gnu
 TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc \
+.PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc test-vm \
 	registers test-gateware gateware-coverage bench bench-bridge bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 nget rosta sbdt rtl test-rtl clean
 
 help: ## this list
@@ -38,7 +38,7 @@ run: ## build, then run the reproduction of the eight-FPGA system and show its t
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-registers check-tests check-arm check-rtl check-report check-gateware check-area doc ## everything that CI checks
+test: check-format lint check-registers check-tests check-arm check-rtl check-report check-gateware check-area doc test-vm ## everything that CI checks
 
 check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
@@ -73,6 +73,10 @@ check-gateware: $(TOOLS) ## the gateware against an independent bus model: the b
 
 test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware
+
+test-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
+	$(CARGO) test --locked --no-run -p crosslane-cli $(RTL)
+	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
 
 gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage.md anew
 	$(VENV)/bin/python -B gateware/coverage.py

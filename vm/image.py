@@ -28,9 +28,13 @@ MODULES = (
     "veth",
 )
 GUEST_PROGRAMS = ("bin/ip", "usr/bin/rdma")
-LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "lib64")
-# Loaded by name when a program asks for RDMA devices.
-PROVIDERS = ("usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so", "etc/libibverbs.d/rxe.driver")
+LIBRARY_FOLDERS = ("lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu", "usr/lib", "lib64")
+# Loaded by name when a program asks for RDMA devices, and what tells the loader of them.
+PROVIDERS = (
+    "usr/lib/x86_64-linux-gnu/libfabric.so.1",
+    "usr/lib/x86_64-linux-gnu/libibverbs/librxe-rdmav34.so",
+    "etc/libibverbs.d/rxe.driver",
+)
 
 # Of a boot sector (the kernel's Documentation/x86/boot.rst): sectors of set-up code, where the
 # compressed kernel begins behind them, and its length.
@@ -95,14 +99,19 @@ def libraries_of_guest(guest: Path, programs: Iterable[Path]) -> dict[str, Path]
     left = [name for program in programs for name in needed(program)]
     while left:
         name = left.pop()
-        places = [
-            f"{folder}/{name}" for folder in LIBRARY_FOLDERS if (guest / folder / name).exists()
+        # Some lie in folders of their own, and have their names from an installation's links.
+        files = [
+            file
+            for folder in LIBRARY_FOLDERS
+            for pattern in (name, f"**/{name}", f"**/{name}.*")
+            for file in (guest / folder).glob(pattern)
         ]
-        if not places:
+        if not files:
             raise VmError(f"the guest's packages have no {name}")
-        if places[0] not in found:
-            found[places[0]] = guest / places[0]
-            left += needed(guest / places[0])
+        place = f"{LIBRARY_FOLDERS[0]}/{name}"
+        if place not in found:
+            found[place] = files[0]
+            left += needed(files[0])
     return found
 
 
@@ -184,7 +193,7 @@ def file_system(guest: Path, programs: dict[str, Path]) -> bytes:
         archive.file(f"bin/{name}", path.read_bytes())
         for place, library in libraries_of_host(path).items():
             archive.file(place, library.read_bytes())
-    own = [guest / name for name in (*GUEST_PROGRAMS, PROVIDERS[0])]
+    own = [guest / name for name in (*GUEST_PROGRAMS, *PROVIDERS) if not name.startswith("etc/")]
     for place, library in libraries_of_guest(guest, own).items():
         archive.file(place, library.read_bytes())
     for name in (*GUEST_PROGRAMS, *PROVIDERS):

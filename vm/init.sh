@@ -11,6 +11,9 @@ mount -t tmpfs tmp /tmp
 mkdir -p /dev/hugepages /run
 mount -t hugetlbfs huge /dev/hugepages
 ip link set lo up
+# Libraries ask for the machine's own name.
+hostname guest
+echo "127.0.0.1 localhost guest" >/etc/hosts
 while read -r module; do
   insmod "/modules/$module" || echo "insmod $module failed"
 done </modules/order

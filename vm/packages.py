@@ -22,7 +22,7 @@ VERSION = 1
 GUEST_SUITES = ("bookworm",)
 EMULATOR_SUITES = ("trixie", "trixie-backports")
 # A shell, and what it takes to make and to use a software RDMA device.
-GUEST_PACKAGES = ("busybox-static", "iproute2", "ibverbs-providers")
+GUEST_PACKAGES = ("busybox-static", "iproute2", "ibverbs-providers", "libfabric1")
 
 
 class VmError(Exception):

@@ -62,6 +62,13 @@ pub struct Library(());
 pub fn load() -> Result<Library, String> {
     static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
+        // The library keeps registrations of memory that nobody has any more, and finds out by
+        // watching the C library's calls that the addresses have other memory now. This program
+        // makes its mappings by system calls of its own: an adapter would go on with the old
+        // pages. What is registered here is kept as long as it is needed anyway.
+        // SAFETY: only what reads the environment without the standard library's lock could be
+        // in the way, at this moment; the library to be loaded is the one that reads it.
+        unsafe { std::env::set_var("FI_MR_CACHE_MAX_COUNT", "0") };
         // SAFETY: it is called once, and nothing else of the shim before it has returned. What
         // it returns is null or a text that stays until the next call of the loader.
         let why = unsafe {

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What the tests in virtual machines share: the image with the programs under test."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from lab import ServedLab
+from machine import Image, Machine
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+# `make test-vm` builds them first, as the tests of the workspace do.
+PROGRAMS = {
+    "crosslane": TARGET / "debug" / "crosslane",
+}
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+    """Kernel and file system with the programs, without what only debuggers read."""
+    folder = tmp_path_factory.mktemp("image")
+    programs = {}
+    for name, path in PROGRAMS.items():
+        programs[name] = folder / name
+        subprocess.run(["strip", "-o", str(programs[name]), str(path)], check=True)
+    return Image(folder, programs)
+
+
+@pytest.fixture
+def start(image: Image, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """Starts a machine with these devices; it ends with the test."""
+    machines: list[Machine] = []
+
+    def begin(*devices: str | dict) -> Machine:
+        machine = Machine(image, tmp_path / f"machine{len(machines)}", devices)
+        machines.append(machine)
+        return machine
+
+    yield begin
+    for machine in machines:
+        machine.close()
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Callable[..., ServedLab]]:
+    """Serves endpoints of a lab, a socket each; the server ends with the test."""
+    served: list[ServedLab] = []
+
+    def begin(lab: str, *endpoints: str) -> ServedLab:
+        folder = tmp_path / f"lab{len(served)}"
+        served.append(ServedLab(PROGRAMS["crosslane"], folder, lab, endpoints))
+        return served[-1]
+
+    yield begin
+    for one in served:
+        one.close()

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The bridge end to end over verbs, on the kernel's software RDMA device (Soft-RoCE)."""
+
+from collections.abc import Callable
+
+from machine import Machine
+
+ADDRESS = "10.9.0.1"
+BYTES = (1 << 20) + 1
+# Written with its whole path: the shell has an `ip` of its own, which knows less.
+NETWORK = f"""
+/bin/ip link add rdma0 type veth peer name rdma1
+/bin/ip addr add {ADDRESS}/24 dev rdma0
+/bin/ip link set rdma0 up
+/bin/ip link set rdma1 up
+rdma link add rxe0 type rxe netdev rdma0
+rdma link
+"""
+# Who may do what: a server that other machines can reach wants to know.
+POLICY = """
+umask 077
+crosslane bridge key >/tmp/guest.key
+cat >/tmp/policy.toml <<END
+[[client]]
+name = "guest"
+key_file = "/tmp/guest.key"
+[[client.allow]]
+card = "fpga0"
+from = 0x1000
+bytes = 0x20_0000
+access = "read-write"
+END
+"""
+CLIENT = "--network verbs --as guest --key /tmp/guest.key"
+
+
+def test_what_is_put_over_verbs_comes_back(start: Callable[..., Machine]) -> None:
+    machine = start()
+    assert "link rxe0/1 state ACTIVE" in machine.run(NETWORK)
+    providers = machine.run("crosslane bridge providers").splitlines()
+    assert [line.split()[:2] for line in providers if "verbs" in line] == [["verbs", "yes"]]
+    machine.run(POLICY)
+    machine.run(f"head -c {BYTES} /dev/urandom >/tmp/data")
+    served = "crosslane bridge serve --device lab:sbdt:crosslane --network verbs"
+    served += f" --policy /tmp/policy.toml --listen {ADDRESS}:7471"
+    machine.run(f"{served} >/tmp/serve.log 2>&1 & echo $! >/tmp/server")
+    # The server listens a moment after its start.
+    machine.run(
+        "for i in $(seq 300); do grep -q 7471 /tmp/serve.log && exit; sleep 0.1; done; exit 1"
+    )
+    place = f"{ADDRESS}:7471/fpga0:0x1000"
+    machine.run(f"crosslane bridge put /tmp/data {place} {CLIENT}")
+    machine.run(f"crosslane bridge get {place} /tmp/back --bytes {BYTES} {CLIENT}")
+    machine.run("cmp /tmp/data /tmp/back")
+    # What the policy does not give is refused, over verbs as anywhere.
+    code, said = machine.attempt(
+        f"crosslane bridge get {ADDRESS}:7471/fpga0:0x0 /tmp/none --bytes 64 {CLIENT}"
+    )
+    assert code == 1, said
+    machine.run("kill -0 $(cat /tmp/server)")
