@@ -35,6 +35,7 @@ fn bench(settings: &Settings) -> Bench {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
+        iommu: None,
         cpu: settings.cpu,
     };
     let (id, port) = (Identity::default(), settings.port.clone());

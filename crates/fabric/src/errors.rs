@@ -39,6 +39,24 @@ pub enum ErrorKind {
         /// Its address.
         address: BusAddress,
     },
+    /// A request to an address that the IOMMU has no mapping of for its function. A read ends with
+    /// Unsupported Request, a write has no effect.
+    #[error(
+        "IOMMU fault: {function} ({requester}) may not {access} {bytes} B at {address}, where \
+         nothing is mapped for it"
+    )]
+    IommuFault {
+        /// Name of the function.
+        function: String,
+        /// Its number.
+        requester: RoutingId,
+        /// "read" or "write".
+        access: &'static str,
+        /// I/O virtual address.
+        address: BusAddress,
+        /// Bytes of the request.
+        bytes: u32,
+    },
     /// Memory of another program ([`OutsideMemory`](crate::OutsideMemory)) that it took back while
     /// a request for it was under way.
     #[error("Unsupported Request: the mapping of {address} went while {requester} used it")]
@@ -149,7 +167,9 @@ impl ErrorKind {
                 &[DetectedError::NonFatal]
             }
             // The requester did nothing wrong that it could detect, or the fabric itself is wrong.
+            // An IOMMU notes faults in registers of its own.
             Self::NotBusMaster { .. }
+            | Self::IommuFault { .. }
             | Self::ReadRefused { .. }
             | Self::WrongData { .. }
             | Self::Ordering { .. } => &[],

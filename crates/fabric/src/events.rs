@@ -44,6 +44,8 @@ pub(crate) enum EventKind {
     LinkUp,
     /// A node that took nothing may go on. (node, -)
     StallEnd,
+    /// A request at a root complex has been translated. (node, place among those that wait)
+    Translated,
 }
 
 impl EventKind {
@@ -64,7 +66,8 @@ impl EventKind {
             7 => Self::Deadline,
             8 => Self::LoadTimeout,
             9 => Self::LinkUp,
-            _ => Self::StallEnd,
+            10 => Self::StallEnd,
+            _ => Self::Translated,
         }
     }
 }

@@ -407,6 +407,7 @@ impl Fabric {
             EventKind::Core => self.core_step(target, data),
             EventKind::LinkUp => self.link_up_event(target),
             EventKind::StallEnd => self.stall_end(target),
+            EventKind::Translated => self.root_translated(target, data),
             EventKind::LoadTimeout => self.load_timeout(target, data),
             EventKind::DeviceTimer | EventKind::Deadline => {
                 self.with_device(target, |device, port| device.timer(data, port));

@@ -11,6 +11,7 @@ use thiserror::Error;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::flow::{Flow, FlowId, FlowKind, FlowReport, FlowSource};
+use crate::iommu::IO_PAGE_BYTES;
 use crate::packet::PacketIndex;
 use crate::pattern;
 use crate::topology::NodeKind;
@@ -344,6 +345,19 @@ impl Fabric {
         Ok(host)
     }
 
+    /// Where an address of a flow leads, and how many bytes from there on may be taken at once.
+    fn flow_memory(&mut self, id: FlowId, address: BusAddress) -> (BusAddress, u64) {
+        let FlowState { host, flow, .. } = &self.flows[id.0 as usize];
+        let (host, source) = (*host, flow.source);
+        let FlowSource::Endpoint(node) = source else { return (address, PIECE_BYTES) };
+        let function = self.port_states[self.nodes[node.0 as usize].ports[0].0 as usize].routing_id;
+        match self.translate_io(host, function, address) {
+            Some(target) => (target, IO_PAGE_BYTES - target.0 % IO_PAGE_BYTES),
+            // No IOMMU, or not for its root complex: a peer's BAR below the same switch.
+            None => (address, PIECE_BYTES),
+        }
+    }
+
     fn fill_window(&mut self, id: FlowId) {
         let state = &self.flows[id.0 as usize];
         let (host, slots, bytes) = (state.host, state.slots, state.flow.operation_bytes);
@@ -353,9 +367,10 @@ impl Fabric {
                 (self.flows[id.0 as usize].address(slot), self.flows[id.0 as usize].key(slot));
             let mut done = 0;
             while done < bytes {
-                let length = (bytes - done).min(PIECE_BYTES) as usize;
+                let (at, most) = self.flow_memory(id, BusAddress(address + done));
+                let length = (bytes - done).min(most) as usize;
                 pattern::fill(key, done, &mut piece[..length]);
-                if !self.poke(host, BusAddress(address + done), &piece[..length]) {
+                if !self.poke(host, at, &piece[..length]) {
                     return;
                 }
                 done += length as u64;
@@ -399,8 +414,8 @@ impl Fabric {
             let (address, key) = (state.address(operation), state.key(operation));
             let mut done = 0;
             while done < bytes {
-                let length = (bytes - done).min(PIECE_BYTES) as usize;
-                let at = BusAddress(address + done);
+                let (at, most) = self.flow_memory(id, BusAddress(address + done));
+                let length = (bytes - done).min(most) as usize;
                 let known = self.peek(host, at, &mut piece[..length]);
                 if !known || !pattern::matches(key, done, &piece[..length]) {
                     let why = format!("operation {operation}: memory at {at} is not what was sent");

@@ -25,6 +25,7 @@ mod flow_state;
 mod generic;
 mod host_access;
 mod injection;
+mod iommu;
 mod link_pair;
 mod link_state;
 mod memory;
@@ -40,6 +41,7 @@ mod root_complex;
 mod routing;
 mod topology;
 pub mod trace;
+mod translation;
 mod transmit;
 mod wire;
 
@@ -56,6 +58,9 @@ pub use host_access::{
     MAX_HOST_STORE_BYTES, Region, StoreRun,
 };
 pub use injection::{Injected, MAX_INJECTED, Moment, TlpFault};
+pub use iommu::{
+    IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES, IommuCounters, IommuError, MAX_IO_WALKS, MAX_IOTLB_ENTRIES,
+};
 pub use memory::Memory;
 pub use memory_fault::MemoryFault;
 pub use outside::OutsideMemory;

@@ -205,6 +205,26 @@ pub struct CombiningParameters {
     pub fence: Picoseconds,
 }
 
+/// An IOMMU: translates the addresses of all requests that reach the root complex from below.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IommuParameters {
+    /// Pages that its IOTLB holds, of any size and of all functions together.
+    pub iotlb_entries: u32,
+    /// What each request takes more, also where its page is held.
+    pub hit: Picoseconds,
+    /// A walk of the table, for a page that is not held.
+    pub walk: Picoseconds,
+    /// Walks at once, at least 1; further ones wait.
+    pub walks: u32,
+    /// Its largest pages: [`IO_PAGE_BYTES`](crate::IO_PAGE_BYTES) or
+    /// [`IO_LARGE_PAGE_BYTES`](crate::IO_LARGE_PAGE_BYTES).
+    pub largest_page_bytes: u64,
+    /// On a core: an entry of the table, for each page that is mapped or unmapped.
+    pub map_page: Picoseconds,
+    /// On a core: making the IOTLB forget what is unmapped.
+    pub invalidate: Picoseconds,
+}
+
 /// A root complex with its memory and processor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RootComplexParameters {
@@ -214,6 +234,8 @@ pub struct RootComplexParameters {
     pub completer: CompleterParameters,
     /// Between root ports.
     pub peer_to_peer: PeerToPeer,
+    /// Translation of what its devices ask for; `None` where addresses are those of the memory.
+    pub iommu: Option<IommuParameters>,
     /// The processor.
     pub cpu: CpuParameters,
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crosslane_pcie::tlp::{Header, TlpKind};
-use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
 use crate::completer::{Completer, Pace, Piece, Read};
 use crate::cpu::{INTERRUPT_ADDRESSES, Interrupt, MAX_INTERRUPTS};
@@ -22,6 +22,7 @@ use crate::processor::Processor;
 use crate::routing::{Route, Routes};
 use crate::topology::NodeId;
 use crate::trace::HeaderLine;
+use crate::translation::Translation;
 use crate::wire::WireTime;
 
 /// Bus addresses that are never memory: room for 32-bit windows, interrupts and firmware. What
@@ -46,6 +47,8 @@ pub(crate) struct RootComplex {
     pub faults: MemoryFaults,
     /// Memory of another program, in place of the completer's.
     pub outside: Option<Outside>,
+    /// Where the requests of devices are translated.
+    pub translation: Option<Translation>,
     /// What is left of reads that a fault has made late: direction it came from, and completions.
     late: Vec<Option<(u32, Vec<Piece>)>>,
     pub processor: Processor,
@@ -70,6 +73,7 @@ impl RootComplex {
         Self {
             completer: Completer::new(parameters.completer),
             processor: Processor::new(parameters.cpu),
+            translation: parameters.iommu.map(Translation::new),
             parameters,
             routes: Routes::default(),
             unseen: VecDeque::new(),
@@ -131,8 +135,9 @@ impl RootComplex {
         }
     }
 
-    fn receive(&mut self, fabric: &mut Fabric, at: Arrival) {
-        let header = fabric.packets.get(at.index).header;
+    /// Takes what has arrived, with the address where it leads.
+    pub fn receive(&mut self, fabric: &mut Fabric, at: Arrival, address: BusAddress) {
+        let header = Header { address, ..fabric.packets.get(at.index).header };
         match header.kind {
             TlpKind::MemoryWrite if header.poisoned && self.keeps(&header) => {
                 let what = HeaderLine(&header).to_string();
@@ -180,6 +185,8 @@ impl RootComplex {
         if let Err(what) = fabric.written(at.index, bytes, times.visible_ps) {
             fabric.report(at.port, ErrorKind::WrongData { what });
         }
+        // From now on it is known by its place in memory.
+        fabric.packets.get_mut(at.index).header.address = header.address;
     }
 
     /// When the first of the writes that touch a range and cannot be seen yet can be.
@@ -346,6 +353,10 @@ impl RootComplex {
         self.peer_free = self.peer_free.max(WireTime::at(now_ps)).plus_ticks(ticks);
         let packet = fabric.packets.get_mut(at.index);
         packet.ready_ps = self.peer_free.ceil_ps() + latency;
+        if packet.header.address != header.address {
+            packet.header.address = header.address;
+            packet.wire_bytes = packet.header.wire_bytes();
+        }
         let source = fabric.port_states[at.port as usize].local + 1;
         fabric.enqueue(out, source, at.index);
     }
@@ -355,7 +366,7 @@ impl Fabric {
     pub(crate) fn root_receive(&mut self, node: u32, direction: u32, index: PacketIndex) {
         let port = self.directions[direction as usize].receiving_port;
         let arrival = Arrival { node, direction, port, index };
-        self.with_root(node, |root, fabric| root.receive(fabric, arrival));
+        self.with_root(node, |root, fabric| root.arrive(fabric, arrival));
     }
 
     pub(crate) fn root_read_ready(&mut self, node: u32, slot: u32) {

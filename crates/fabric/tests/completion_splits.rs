@@ -162,6 +162,7 @@ fn a_share_that_cannot_be_is_refused() {
             memory_bytes: settings.memory_bytes,
             completer,
             peer_to_peer: settings.peer_to_peer,
+            iommu: None,
             cpu: settings.cpu,
         };
         builder.root_complex("host", HostId(0), root);

@@ -215,6 +215,7 @@ fn an_endpoint_has_the_msix_that_it_asked_for() {
             memory_bytes: settings.memory_bytes,
             completer: settings.completer,
             peer_to_peer: settings.peer_to_peer,
+            iommu: None,
             cpu: settings.cpu,
         };
         let root = builder.root_complex("host", HostId(0), root);

@@ -108,6 +108,7 @@ impl Stand {
                 memory_bytes: settings.memory_bytes,
                 completer: settings.completer,
                 peer_to_peer: settings.peer_to_peer,
+                iommu: None,
                 cpu: settings.cpu,
             };
             let host = HostId(at as u16);

@@ -88,6 +88,7 @@ pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
+        iommu: None,
         cpu: settings.cpu,
     };
     let (id, port) = (Identity::default(), settings.port.clone());

@@ -38,6 +38,7 @@ pub struct Settings {
     pub memory_bytes: u64,
     pub requester: RequesterParameters,
     pub peer_to_peer: PeerToPeer,
+    pub iommu: Option<IommuParameters>,
     pub cpu: CpuParameters,
     pub max_read_request: u32,
     pub bar_bytes: u64,
@@ -113,6 +114,7 @@ impl Settings {
                 latency: Picoseconds::ZERO,
                 bytes_per_second: f64::INFINITY,
             },
+            iommu: None,
             cpu: CpuParameters {
                 cores: 2,
                 uncached_store: ns(10),
@@ -177,6 +179,7 @@ fn root_parameters(settings: &Settings) -> RootComplexParameters {
         memory_bytes: settings.memory_bytes,
         completer: settings.completer,
         peer_to_peer: settings.peer_to_peer,
+        iommu: settings.iommu,
         cpu: settings.cpu,
     }
 }

@@ -559,6 +559,7 @@ impl RootComplexPart {
                     .whole("memory_bytes", LEAST_MEMORY_BYTES..=MOST_MEMORY_BYTES)?,
                 completer: memory,
                 peer_to_peer: peer_to_peer(&table.needed_table("peer_to_peer")?)?,
+                iommu: None,
                 cpu,
             },
             port,

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Requests at a root complex on their way through its IOMMU: they wait until they are translated,
+//! and pass each other only where the ordering rules allow it.
+
+use crosslane_pcie::tlp::{Class, Header, TlpKind};
+use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
+
+use crate::cpu::INTERRUPT_ADDRESSES;
+use crate::errors::ErrorKind;
+use crate::events::EventKind;
+use crate::fabric::Fabric;
+use crate::iommu::{Iommu, IommuCounters, IommuError};
+use crate::parameters::IommuParameters;
+use crate::root_complex::{Arrival, RootComplex};
+
+/// What waits at one root port.
+#[derive(Clone, Copy, Debug, Default)]
+struct AtPort {
+    /// When the last posted request is translated. Nothing that came behind it may go before
+    /// (PCIe 6.x 2.4.1); reads pass each other.
+    posted_ps: u64,
+    /// Posted requests that wait.
+    posted: u32,
+}
+
+/// An IOMMU and what waits for it. A TLP that waits keeps its receive buffer.
+pub(crate) struct Translation {
+    parameters: IommuParameters,
+    iommu: Iommu,
+    waiting: Vec<Option<Arrival>>,
+    free: Vec<u32>,
+    /// By the number of the root port.
+    ports: Vec<AtPort>,
+}
+
+/// Whether an IOMMU translates a TLP. Writes of interrupts have a range of their own.
+fn is_translated(header: &Header) -> bool {
+    matches!(header.kind, TlpKind::MemoryRead | TlpKind::MemoryWrite)
+        && !INTERRUPT_ADDRESSES.contains(&header.address.0)
+}
+
+impl Translation {
+    pub fn new(parameters: IommuParameters) -> Self {
+        let iommu = Iommu::new(parameters);
+        let (waiting, free, ports) = (Vec::new(), Vec::new(), Vec::new());
+        Self { parameters, iommu, waiting, free, ports }
+    }
+
+    fn at_port(&mut self, local: u32) -> &mut AtPort {
+        let local = local as usize;
+        if local >= self.ports.len() {
+            self.ports.resize(local + 1, AtPort::default());
+        }
+        &mut self.ports[local]
+    }
+
+    /// When a TLP that has arrived may go on; `None` where that is at once.
+    fn ready_ps(&mut self, now_ps: u64, local: u32, header: &Header) -> Option<u64> {
+        let done_ps = match is_translated(header) {
+            true => self.iommu.look_up(now_ps, header.requester, header.address),
+            false => now_ps,
+        };
+        let port = self.at_port(local);
+        let ready_ps = done_ps.max(port.posted_ps);
+        let waits = ready_ps > now_ps || port.posted > 0;
+        if header.class() == Class::Posted {
+            port.posted_ps = ready_ps;
+            port.posted += u32::from(waits);
+        }
+        waits.then_some(ready_ps)
+    }
+
+    fn put(&mut self, at: Arrival) -> u32 {
+        let place = self.free.pop().unwrap_or(self.waiting.len() as u32);
+        if place as usize == self.waiting.len() {
+            self.waiting.push(None);
+        }
+        self.waiting[place as usize] = Some(at);
+        place
+    }
+
+    fn take(&mut self, place: u32) -> Option<Arrival> {
+        let at = self.waiting.get_mut(place as usize)?.take()?;
+        self.free.push(place);
+        Some(at)
+    }
+}
+
+impl RootComplex {
+    /// Takes in a TLP that has arrived at a root port: through the IOMMU where there is one, and
+    /// memory is not another program's, who translates itself.
+    pub(crate) fn arrive(&mut self, fabric: &mut Fabric, at: Arrival) {
+        let header = fabric.packets.get(at.index).header;
+        let Some(translation) = self.translation.as_mut().filter(|_| self.outside.is_none()) else {
+            return self.receive(fabric, at, header.address);
+        };
+        let local = fabric.port_states[at.port as usize].local;
+        match translation.ready_ps(fabric.events.now_ps(), local, &header) {
+            Some(ready_ps) => {
+                let place = translation.put(at);
+                fabric.events.schedule(ready_ps, EventKind::Translated, at.node, place);
+            }
+            None => self.go_on(fabric, at),
+        }
+    }
+
+    /// Lets a TLP go on whose time has come.
+    fn translated(&mut self, fabric: &mut Fabric, place: u32) {
+        let Some(translation) = &mut self.translation else { return };
+        let Some(at) = translation.take(place) else { return };
+        if fabric.packets.get(at.index).class() == Class::Posted {
+            let local = fabric.port_states[at.port as usize].local;
+            translation.at_port(local).posted -= 1;
+        }
+        self.go_on(fabric, at);
+    }
+
+    fn go_on(&mut self, fabric: &mut Fabric, at: Arrival) {
+        let header = fabric.packets.get(at.index).header;
+        let Some(translation) = &mut self.translation else { return };
+        let (requester, bytes) = (header.requester, header.request_bytes());
+        let target = match is_translated(&header) {
+            true => translation.iommu.translate(requester, header.address, bytes),
+            false => Some(header.address),
+        };
+        if let Some(address) = target {
+            return self.receive(fabric, at, address);
+        }
+        translation.iommu.counters.faults += 1;
+        let host = fabric.nodes[at.node as usize].host;
+        let function = fabric.function_at(host, requester);
+        let function = function.map_or("nobody", |port| &fabric.port(port).name).to_owned();
+        let access = if header.kind == TlpKind::MemoryRead { "read" } else { "write" };
+        let address = header.address;
+        let error = ErrorKind::IommuFault { function, requester, access, address, bytes };
+        fabric.report_request(at.port, error, header.class());
+        fabric.answer_unsupported(at.port, at.direction, &header, 0);
+        fabric.drop_received(at.direction, at.index);
+    }
+}
+
+impl Fabric {
+    pub(crate) fn root_translated(&mut self, node: u32, place: u32) {
+        self.with_root(node, |root, fabric| root.translated(fabric, place));
+    }
+
+    /// The constants of a host's IOMMU, if it has one.
+    #[must_use]
+    pub fn iommu(&mut self, host: HostId) -> Option<IommuParameters> {
+        self.with_translation(host, |translation| translation.parameters)
+    }
+
+    /// What a host's IOMMU has done, if there is one.
+    #[must_use]
+    pub fn iommu_counters(&mut self, host: HostId) -> Option<IommuCounters> {
+        self.with_translation(host, |translation| translation.iommu.counters)
+    }
+
+    fn with_translation<R>(
+        &mut self,
+        host: HostId,
+        call: impl FnOnce(&mut Translation) -> R,
+    ) -> Option<R> {
+        let node = self.root(host)?;
+        self.with_root(node, |root, _| root.translation.as_mut().map(call))?
+    }
+
+    /// Maps `bytes` of a function's addresses from `address` on to bus addresses from `target` on:
+    /// memory of the host, or a peer's BAR. Takes no simulated time. Returns the number of pages.
+    ///
+    /// # Errors
+    /// No IOMMU, what are no whole pages of 4 KiB, or addresses that are mapped already.
+    pub fn map_io(
+        &mut self,
+        host: HostId,
+        function: RoutingId,
+        address: BusAddress,
+        target: BusAddress,
+        bytes: u64,
+    ) -> Result<u64, IommuError> {
+        self.with_translation(host, |it| it.iommu.map(function, address, target, bytes))
+            .unwrap_or(Err(IommuError::NoIommu(host)))
+    }
+
+    /// Where an address of a function leads; `None` without an IOMMU, and where nothing is mapped.
+    #[must_use]
+    pub fn translate_io(
+        &mut self,
+        host: HostId,
+        function: RoutingId,
+        address: BusAddress,
+    ) -> Option<BusAddress> {
+        self.with_translation(host, |it| it.iommu.translate(function, address, 1))?
+    }
+
+    /// Ends the mapping of a function that begins at `address`; the IOTLB forgets it at once.
+    /// Returns the number of pages.
+    ///
+    /// # Errors
+    /// No IOMMU, or no mapping that begins there.
+    pub fn unmap_io(
+        &mut self,
+        host: HostId,
+        function: RoutingId,
+        address: BusAddress,
+    ) -> Result<u64, IommuError> {
+        self.with_translation(host, |it| it.iommu.unmap(function, address))
+            .unwrap_or(Err(IommuError::NoIommu(host)))
+    }
+}
