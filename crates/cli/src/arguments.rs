@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 use clap_complete::Shell;
 
 use crate::bridge_command::arguments::BridgeCommand;
+use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
 use crate::flow_argument::FlowArgument;
@@ -100,6 +101,18 @@ Examples:
         /// What to do.
         #[command(subcommand)]
         command: BridgeCommand,
+    },
+    /// PCI functions of this machine: what they are, and their driver
+    #[command(after_help = "\
+Examples:
+  crosslane device list
+  crosslane device info 03:00.0
+  crosslane device bind 03:00.0
+  crosslane device set-mps --path 03:00.0 host 256")]
+    Device {
+        /// What to do.
+        #[command(subcommand)]
+        command: DeviceCommand,
     },
     /// Completions for a shell
     #[command(after_help = "\

@@ -37,6 +37,12 @@ pub enum CommandError {
     /// A network cannot be used.
     #[error(transparent)]
     Network(#[from] crosslane_host::RdmaError),
+    /// A function of this machine is not there, or something is not done with it.
+    #[error(transparent)]
+    Device(#[from] crosslane_vfio::sysfs::SysfsError),
+    /// There is no way between two functions, or it cannot be set as wished.
+    #[error(transparent)]
+    Way(#[from] crosslane_driver::PlanError),
     /// A page cannot be written.
     #[error(transparent)]
     Report(#[from] crosslane_report::ReportError),

@@ -8,6 +8,7 @@
 mod arguments;
 mod bridge_command;
 mod compare_command;
+mod device_command;
 mod engine_argument;
 mod error;
 mod fit_command;
@@ -62,6 +63,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Torture(arguments) => torture_command::run(arguments),
         Command::Compare(arguments) => compare_command::run(arguments),
         Command::Bridge { command } => bridge_command::run(command),
+        Command::Device { command } => device_command::run(command),
         Command::Fit(arguments) => fit_command::run(arguments),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -9,6 +9,7 @@ mod function;
 mod memory;
 mod monitor;
 mod stores;
+pub mod sysfs;
 
 pub use function::{DomainId, Function, FunctionError, Part, Region};
 pub use memory::{HUGE_PAGE_BYTES, Mapped, Pages, SMALL_PAGE_BYTES};

@@ -5,10 +5,11 @@ use std::io::{BufRead, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::device::machine_that_binds;
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 31] = [
+const PAGES: [&str; 37] = [
     "",
     "lab",
     "lab list",
@@ -30,6 +31,12 @@ const PAGES: [&str; 31] = [
     "validate",
     "compare",
     "fit",
+    "device",
+    "device list",
+    "device info",
+    "device bind",
+    "device unbind",
+    "device set-mps",
     "bridge",
     "bridge providers",
     "bridge key",
@@ -128,8 +135,13 @@ fn the_examples_work() {
     examples.retain(|example| !example.starts_with("bridge serve") && !is_elsewhere(example));
     std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
     let _server = Server::start();
+    // Machines differ: the examples that are about one have one in a folder.
+    let machine = machine_that_binds("the_examples_work");
     for example in examples {
         let (arguments, file) = example.split_once(" > ").unwrap_or((&example, ""));
+        let root = format!(" --root {}", machine.root.display());
+        let root = if arguments.starts_with("device ") { &root } else { "" };
+        let arguments = &format!("{arguments}{root}");
         let output = command(arguments).current_dir(&folder).output().unwrap();
         assert!(output.status.success(), "crosslane {example}: {output:?}");
         // Into the user's home the completions do not go.

@@ -2,8 +2,12 @@
 //! The program from outside, as a user types it.
 
 mod commands;
+mod device;
 mod fits;
 mod gateware;
+#[path = "../../../vfio/tests/sysfs/machine.rs"]
+#[allow(dead_code, reason = "another crate's tests need more of it")]
+mod machine;
 mod mmio;
 mod readme;
 mod reports;

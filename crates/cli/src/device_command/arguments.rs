@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The command line of `device`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+use crosslane_vfio::sysfs::{Address, VFIO_PCI};
+
+use crate::arguments::parse_register_size;
+
+/// What can be done with the PCI functions of this machine.
+#[derive(Debug, Subcommand)]
+pub enum DeviceCommand {
+    /// The PCI functions of this machine: driver, IOMMU group, link
+    #[command(after_help = "\
+Examples:
+  crosslane device list
+  crosslane device list --all --json")]
+    List {
+        /// Bridges and ports too.
+        #[arg(long)]
+        all: bool,
+        /// How it is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// What a function is, and how every port above it is set
+    #[command(after_help = "\
+Examples:
+  crosslane device info 03:00.0
+  crosslane device info 0000:03:00.0 --json
+
+Without root the kernel shows 64 bytes of configuration space: what stands behind them is then
+left out, and what a port is is told from its place.")]
+    Info {
+        /// The function, as `lspci -D` writes it; domain 0 may be left out.
+        address: Address,
+        /// How it is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Gives a function to programs: binds it to vfio-pci
+    #[command(after_help = "\
+Examples:
+  crosslane device bind 03:00.0
+
+Needs root. The function's own driver gives it up, and gets it back where vfio-pci does not take
+it. Controllers of storage, network and display are taken with --force only.")]
+    Bind(BindArguments),
+    /// Gives a function back to the kernel's own driver
+    #[command(after_help = "\
+Examples:
+  crosslane device unbind 03:00.0
+
+Needs root. A function that a program has open is given back with --force only: the kernel then
+asks the program for it and waits.")]
+    Unbind {
+        /// The function.
+        address: Address,
+        /// Even where a program has it open.
+        #[arg(long)]
+        force: bool,
+        /// How it is printed.
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Sets Max_Payload_Size of every port on the way between two functions
+    SetMps(SetMpsArguments),
+}
+
+/// Arguments that every command has.
+#[derive(Args, Clone, Debug)]
+pub struct Output {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The folder that holds `sys`, `dev` and `proc`: a machine in a folder, for tests.
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, default_value = "/",
+        hide = true)]
+    pub root: PathBuf,
+}
+
+/// Arguments of `device bind`.
+#[derive(Args, Debug)]
+pub struct BindArguments {
+    /// The function.
+    pub address: Address,
+    /// The driver to bind to: vfio-pci, or a variant of it for one kind of device.
+    #[arg(long, value_name = "NAME", default_value = VFIO_PCI)]
+    pub driver: String,
+    /// Even a controller that the system uses, or a function that a program has open.
+    #[arg(long)]
+    pub force: bool,
+    /// How it is printed.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Arguments of `device set-mps`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane device set-mps --path 03:00.0 host 256
+  crosslane device set-mps --path 03:00.0 04:00.0 512
+
+Needs root. Every port on the way is set, or none: a size that one of them does not support is
+refused. A function that is set to less than a port above it may be sent packets that it takes for
+malformed, so those are named. What is set is lost at the next start of the machine.")]
+pub struct SetMpsArguments {
+    /// The ends of the way: two functions, or a function and `host`.
+    #[arg(long, num_args = 2, value_names = ["A", "B"], required = true)]
+    pub path: Vec<String>,
+    /// 128 to 4096, a power of two.
+    #[arg(value_parser = parse_register_size)]
+    pub bytes: u32,
+    /// How it is printed.
+    #[command(flatten)]
+    pub output: Output,
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane device`: the PCI functions of this machine, for owners of a board.
+
+pub mod arguments;
+mod binding;
+mod info;
+mod list;
+mod set_mps;
+
+use std::path::Path;
+
+use crosslane_vfio::sysfs::Machine;
+
+use crate::error::CommandError;
+use arguments::DeviceCommand;
+
+/// Does what was asked for.
+///
+/// # Errors
+/// A function that is not there, what cannot be done with it, or a right that is missing.
+pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
+    match command {
+        DeviceCommand::List { all, output } => list::run(*all, output),
+        DeviceCommand::Info { address, output } => info::run(*address, output),
+        DeviceCommand::Bind(arguments) => binding::bind(arguments),
+        DeviceCommand::Unbind { address, force, output } => {
+            binding::unbind(*address, *force, output)
+        }
+        DeviceCommand::SetMps(arguments) => set_mps::run(arguments),
+    }
+}
+
+/// The machine whose folders lie below `root`.
+fn machine(root: &Path) -> Machine {
+    Machine::below(root)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files of sysfs: small, each with one value.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::Path;
+
+use super::SysfsError;
+
+/// Most bytes that are read of a file; the kernel's attributes are no longer than a page.
+const MOST_BYTES: u64 = 4096;
+
+/// So many bytes at most of a file; none where it is not there or may not be read.
+pub(super) fn bytes(path: &Path) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+/// The text of an attribute, without the newline at its end; none where there is none.
+pub(super) fn text(path: &Path) -> Option<String> {
+    Some(String::from_utf8_lossy(&bytes(path)?).trim_end().to_owned())
+}
+
+/// A number, decimal or with `0x`.
+pub(super) fn number(path: &Path) -> Option<u64> {
+    parse(&text(path)?)
+}
+
+/// A number as attributes have it.
+pub(super) fn parse(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// The last part of where a link leads: how sysfs names drivers and groups.
+pub(super) fn link_name(path: &Path) -> Option<String> {
+    let target = std::fs::read_link(path).ok()?;
+    Some(shown(&target.file_name()?.to_string_lossy()))
+}
+
+/// Text from outside as it may be printed: control characters replaced.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+/// Writes a value, in one call, to a file that must be there.
+pub(super) fn write(path: &Path, value: &str, what: &str) -> Result<(), SysfsError> {
+    let write = || OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes());
+    write().map_err(|error: std::io::Error| SysfsError::Refused {
+        what: what.to_owned(),
+        path: path.to_owned(),
+        remedy: match error.kind() {
+            ErrorKind::PermissionDenied => "run the command as root (sudo)".to_owned(),
+            _ => String::new(),
+        },
+        why: error.to_string(),
+    })
+}

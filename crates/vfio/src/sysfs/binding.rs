@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which driver a function is bound to: to vfio-pci, so that a program may drive it, and back.
+//!
+//! Read first: the kernel's `Documentation/ABI/testing/sysfs-bus-pci`, `driver_override`; and
+//! `Documentation/driver-api/vfio.rst` for groups.
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::attribute::{link_name, write};
+use super::function::is_vfio_driver;
+use super::{Address, Machine, PciFunction, SysfsError, Tree};
+
+/// The kernel's driver that gives functions to programs.
+pub const VFIO_PCI: &str = "vfio-pci";
+/// How long a driver may take to go after the kernel was told.
+pub(super) const BINDING_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a driver may take to appear: the kernel has mostly tried it before the write returns.
+const PROBE_DEADLINE: Duration = Duration::from_secs(2);
+/// How often that is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long a driver that need not come is waited for.
+const GRACE: Duration = Duration::from_millis(300);
+
+/// What a binding may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindOptions {
+    /// The driver to bind to.
+    pub driver: String,
+    /// Whether a storage, network or display controller may be taken from its driver, and a
+    /// function from a program that has it open.
+    pub force: bool,
+}
+
+impl Default for BindOptions {
+    /// vfio-pci, without force.
+    fn default() -> Self {
+        Self { driver: VFIO_PCI.to_owned(), force: false }
+    }
+}
+
+/// What a function was bound to, and is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The function.
+    pub address: Address,
+    /// The driver before.
+    pub before: Option<String>,
+    /// The driver now.
+    pub now: Option<String>,
+    /// Its IOMMU group.
+    pub group: Option<u32>,
+    /// Functions of the group that other drivers have: until they give them up the kernel opens
+    /// none of the group for a program.
+    pub in_the_way: Vec<(Address, String)>,
+}
+
+/// Waits until `look` has an answer, for so long at most.
+pub(super) fn wait_for<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return Some(found);
+        }
+        if begun.elapsed() >= deadline {
+            return None;
+        }
+        sleep(LOOK_EVERY);
+    }
+}
+
+fn driver_of(folder: &Path) -> Option<String> {
+    link_name(&folder.join("driver"))
+}
+
+/// Functions of a function's group that stand in the way of a program: bound to drivers that are
+/// neither VFIO's nor of ports.
+#[must_use]
+pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)> {
+    let Some(group) = &function.iommu_group else { return Vec::new() };
+    let others = group.members.iter().filter(|member| **member != function.address);
+    let bound = others.filter_map(|&member| {
+        let driver = tree.function(member).ok()?.driver.clone()?;
+        let is_harmless = is_vfio_driver(&driver) || driver == "pcieport" || driver == "pci-stub";
+        (!is_harmless).then_some((member, driver))
+    });
+    bound.collect()
+}
+
+/// Refuses what a binding must not take away.
+fn check_giving_up(
+    machine: &Machine,
+    function: &PciFunction,
+    force: bool,
+) -> Result<(), SysfsError> {
+    let address = function.address;
+    let Some(driver) = &function.driver else { return Ok(()) };
+    if force {
+        return Ok(());
+    }
+    if is_vfio_driver(driver) {
+        let users = machine.users(function);
+        if !users.is_empty() {
+            let users: Vec<String> = users.iter().map(ToString::to_string).collect();
+            return Err(SysfsError::Cannot {
+                address,
+                why: format!("in use by {}", users.join(", ")),
+                remedy: "End it first; with --force the kernel asks for the function back, and \
+                         waits until it is given up"
+                    .to_owned(),
+            });
+        }
+    } else if function.is_of_the_system() {
+        return Err(SysfsError::Cannot {
+            address,
+            why: format!(
+                "it is a {} that {driver} drives: taken away, the system has it no longer",
+                function.class_words()
+            ),
+            remedy: "If that is what you want: --force".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Takes a function from its driver, if it has one.
+pub(super) fn release(function: &PciFunction) -> Result<(), SysfsError> {
+    let (address, folder) = (function.address, &function.folder);
+    let Some(driver) = driver_of(folder) else { return Ok(()) };
+    let what = format!("taking {address} from {driver}");
+    write(&folder.join("driver/unbind"), &address.to_string(), &what)?;
+    wait_for(BINDING_DEADLINE, || driver_of(folder).is_none().then_some(())).ok_or_else(|| {
+        SysfsError::Deadline { what, waited: BINDING_DEADLINE, remedy: String::new() }
+    })
+}
+
+/// Sets the only driver that may take a function; none: any.
+pub(super) fn set_override(folder: &Path, driver: Option<&str>) -> Result<(), SysfsError> {
+    // A newline alone clears it.
+    let value = format!("{}\n", driver.unwrap_or_default());
+    let what = format!("naming {} as the driver", driver.unwrap_or("none"));
+    write(&folder.join("driver_override"), &value, &what)
+}
+
+/// Has the kernel look for a driver of a function; the one that took it.
+pub(super) fn probe(
+    tree: &Tree,
+    function: &PciFunction,
+    wanted: Option<&str>,
+) -> Result<Option<String>, SysfsError> {
+    let address = function.address;
+    let what = format!("looking for a driver of {address}");
+    let probed = write(&tree.root().join("bus/pci/drivers_probe"), &address.to_string(), &what);
+    // A driver that refuses a function makes the write fail; which one is there says more.
+    let deadline = if wanted.is_some() && probed.is_ok() { PROBE_DEADLINE } else { GRACE };
+    let found = wait_for(deadline, || driver_of(&function.folder));
+    match (found, probed, wanted) {
+        (Some(driver), _, _) => Ok(Some(driver)),
+        (None, Err(error), Some(_)) => Err(error),
+        (None, Err(SysfsError::Refused { why, .. }), None) if why.contains("ermission") => {
+            let (path, remedy) = (tree.root().join("bus/pci/drivers_probe"), String::new());
+            Err(SysfsError::Refused { what, path, why, remedy })
+        }
+        (None, _, _) => Ok(None),
+    }
+}
+
+/// Binds a function to vfio-pci, or to the driver that the options name. Where that fails, the
+/// function goes back to the driver that it had.
+///
+/// # Errors
+/// No such function, one that must not be taken, no IOMMU, no such driver, or no right.
+pub fn bind(
+    machine: &Machine,
+    address: Address,
+    options: &BindOptions,
+) -> Result<Bound, SysfsError> {
+    let tree = machine.tree()?;
+    let function = tree.function(address)?;
+    let wanted = options.driver.as_str();
+    let refuse = |why: String, remedy: String| Err(SysfsError::Cannot { address, why, remedy });
+    if wanted.is_empty() || wanted.contains(['/', '\n']) {
+        return refuse(format!("\"{}\" is no driver's name", super::shown(wanted)), String::new());
+    }
+    if function.kind.is_bridge() {
+        return refuse(
+            format!("it is a {}; ports stay with their driver", function.kind),
+            String::new(),
+        );
+    }
+    if function.driver.as_deref() != Some(wanted) {
+        check_giving_up(machine, function, options.force)?;
+        if !tree.root().join("bus/pci/drivers").join(wanted).is_dir() {
+            return refuse(
+                format!("the kernel has no driver {wanted}"),
+                format!("Load it: sudo modprobe {wanted}"),
+            );
+        }
+        if is_vfio_driver(wanted) && function.iommu_group.is_none() {
+            return refuse(
+                "it is in no IOMMU group, so VFIO cannot keep it to its memory".to_owned(),
+                "Turn the IOMMU on: in the firmware's setup (VT-d, AMD-Vi), and for Intel with \
+                 intel_iommu=on on the kernel's command line"
+                    .to_owned(),
+            );
+        }
+        rebind(&tree, function, wanted)?;
+    }
+    let now = tree.read_again()?;
+    let function = now.function(address)?;
+    Ok(Bound {
+        address,
+        before: tree.function(address)?.driver.clone(),
+        now: function.driver.clone(),
+        group: function.iommu_group.as_ref().map(|group| group.number),
+        in_the_way: in_the_way(&now, function),
+    })
+}
+
+/// From its driver to the one that is wanted; back to its own where that fails.
+fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<(), SysfsError> {
+    let address = function.address;
+    let attempt = || {
+        set_override(&function.folder, Some(wanted))?;
+        release(function)?;
+        match probe(tree, function, Some(wanted))? {
+            Some(driver) if driver == wanted => Ok(()),
+            other => Err(SysfsError::Cannot {
+                address,
+                why: format!(
+                    "{wanted} did not take it; it has {}",
+                    other.map_or("no driver".to_owned(), |driver| format!("the driver {driver}"))
+                ),
+                remedy: "The kernel's log says why: sudo dmesg".to_owned(),
+            }),
+        }
+    };
+    attempt().map_err(|first| {
+        let back = || {
+            set_override(&function.folder, function.driver_override.as_deref())?;
+            if driver_of(&function.folder).is_none() && function.driver.is_some() {
+                probe(tree, function, function.driver.as_deref())?;
+            }
+            Ok(())
+        };
+        match back() {
+            Ok(()) => first,
+            Err(error @ SysfsError::Refused { .. }) if error == first => first,
+            Err(error) => SysfsError::NotRestored {
+                first: Box::new(first),
+                then: SysfsError::to_string(&error),
+            },
+        }
+    })
+}
+
+/// Takes a function from its driver of VFIO, and lets the kernel look for its own.
+///
+/// # Errors
+/// No such function, one that VFIO does not have or that is in use, or no right.
+pub fn unbind(machine: &Machine, address: Address, force: bool) -> Result<Bound, SysfsError> {
+    let tree = machine.tree()?;
+    let function = tree.function(address)?;
+    if !function.is_bound_to_vfio() {
+        let has = function.driver.as_deref().map_or("no driver", |driver| driver);
+        return Err(SysfsError::Cannot {
+            address,
+            why: format!("VFIO does not have it; it has {has}"),
+            remedy: String::new(),
+        });
+    }
+    check_giving_up(machine, function, force)?;
+    set_override(&function.folder, None)?;
+    release(function)?;
+    let now = probe(&tree, function, None)?;
+    Ok(Bound {
+        address,
+        before: function.driver.clone(),
+        now,
+        group: function.iommu_group.as_ref().map(|group| group.number),
+        in_the_way: Vec::new(),
+    })
+}

@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Configuration space as it was read from a machine: any bytes, of any length, decoded as far
+//! as they go.
+//!
+//! Read first: base specification 7.5.1 (the headers), 7.5.3 (the PCI Express capability), 7.8.4
+//! (Advanced Error Reporting), 7.9.14 (Downstream Port Containment), 7.7.11 (Access Control
+//! Services). Of a function that does not answer, every byte reads 0xff.
+
+use std::fmt;
+
+use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_pcie::link::{Generation, LinkRate, Width};
+
+/// Capabilities that a walk visits at most: a list has no more room than that.
+const LIST_LIMIT: usize = 1024;
+
+/// ID of the MSI capability (PCIe 6.x 7.7.1).
+const CAPABILITY_MSI: u8 = 0x05;
+/// ID of the Advanced Error Reporting extended capability (PCIe 6.x 7.8.4.1).
+const EXTENDED_AER: u16 = 0x0001;
+/// ID of the Downstream Port Containment extended capability (PCIe 6.x 7.9.14.1).
+const EXTENDED_DPC: u16 = 0x001d;
+/// Device Capabilities 2: the function can ask with 10-bit tags (PCIe 6.x 7.5.3.15).
+const TEN_BIT_TAG_REQUESTER: u32 = 1 << 17;
+/// Device Capabilities 2: the function can answer 10-bit tags.
+const TEN_BIT_TAG_COMPLETER: u32 = 1 << 16;
+/// Device Control 2: 10-Bit Tag Requester Enable (PCIe 6.x 7.5.3.16).
+const TEN_BIT_TAG_ENABLE: u32 = 1 << 12;
+/// Device Capabilities: the function can be reset by itself (PCIe 6.x 7.5.3.3).
+const FUNCTION_LEVEL_RESET: u32 = 1 << 28;
+/// Largest code of the payload and read sizes; the two above are reserved.
+const LARGEST_SIZE_CODE: u32 = 5;
+
+/// What a function is by its header and its PCI Express capability (PCIe 6.x 7.5.3.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// An endpoint.
+    Endpoint,
+    /// An endpoint that may use what PCI Express has given up (I/O space, locks).
+    LegacyEndpoint,
+    /// A port of the root complex.
+    RootPort,
+    /// The upper port of a switch.
+    UpstreamPort,
+    /// A lower port of a switch.
+    DownstreamPort,
+    /// A bridge from PCI Express to PCI.
+    BridgeToPci,
+    /// A bridge from PCI to PCI Express.
+    BridgeFromPci,
+    /// A device within the root complex, without a link.
+    IntegratedEndpoint,
+    /// Where the root complex collects the errors of integrated endpoints.
+    EventCollector,
+    /// A device without a PCI Express capability.
+    Conventional,
+    /// A bridge without a PCI Express capability.
+    ConventionalBridge,
+    /// A code that no specification has given out.
+    Unknown(u8),
+}
+
+impl Kind {
+    /// As the tree of a host knows ports; none for bridges that are not of PCI Express.
+    #[must_use]
+    pub const fn port_type(self) -> Option<PortType> {
+        match self {
+            Self::Endpoint
+            | Self::LegacyEndpoint
+            | Self::IntegratedEndpoint
+            | Self::EventCollector
+            | Self::Conventional => Some(PortType::Endpoint),
+            Self::RootPort => Some(PortType::RootPort),
+            Self::UpstreamPort => Some(PortType::UpstreamPort),
+            Self::DownstreamPort => Some(PortType::DownstreamPort),
+            Self::BridgeToPci
+            | Self::BridgeFromPci
+            | Self::ConventionalBridge
+            | Self::Unknown(_) => None,
+        }
+    }
+
+    /// Whether it is an endpoint with a link above it.
+    #[must_use]
+    pub const fn is_linked_endpoint(self) -> bool {
+        matches!(self, Self::Endpoint | Self::LegacyEndpoint)
+    }
+
+    /// Whether other functions are below it.
+    #[must_use]
+    pub const fn is_bridge(self) -> bool {
+        matches!(
+            self,
+            Self::RootPort
+                | Self::UpstreamPort
+                | Self::DownstreamPort
+                | Self::BridgeToPci
+                | Self::BridgeFromPci
+                | Self::ConventionalBridge
+        )
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Endpoint => "endpoint",
+            Self::LegacyEndpoint => "legacy endpoint",
+            Self::RootPort => "root port",
+            Self::UpstreamPort => "upstream port of a switch",
+            Self::DownstreamPort => "downstream port of a switch",
+            Self::BridgeToPci => "bridge to PCI",
+            Self::BridgeFromPci => "bridge from PCI",
+            Self::IntegratedEndpoint => "endpoint within the root complex",
+            Self::EventCollector => "event collector of the root complex",
+            Self::Conventional => "PCI device",
+            Self::ConventionalBridge => "PCI bridge",
+            Self::Unknown(code) => return write!(f, "PCI Express function of type {code}"),
+        })
+    }
+}
+
+/// Speed and width as a link register has them; the codes need not be ones that are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LinkCode {
+    /// 1 for 2.5 GT/s, and so on (PCIe 6.x 7.5.3.6, 7.5.3.8).
+    pub speed: u8,
+    /// Lanes.
+    pub lanes: u8,
+}
+
+impl LinkCode {
+    /// The rate, where it is one that is modelled.
+    #[must_use]
+    pub fn rate(self) -> Option<LinkRate> {
+        let generation = Generation::from_number(self.speed)?;
+        Some(LinkRate { generation, width: Width::new(self.lanes)? })
+    }
+}
+
+/// `Gen3 x8`.
+impl fmt::Display for LinkCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self { speed: 0, .. } | Self { lanes: 0, .. } => f.write_str("down"),
+            Self { speed, lanes } => write!(f, "Gen{speed} x{lanes}"),
+        }
+    }
+}
+
+/// What the PCI Express capability says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Express {
+    /// Where the capability is.
+    pub offset: u16,
+    /// Max_Payload_Size that is supported, bytes.
+    pub max_payload_supported_bytes: u32,
+    /// Max_Payload_Size that is set, bytes.
+    pub max_payload_bytes: u32,
+    /// Max_Read_Request_Size that is set, bytes.
+    pub max_read_request_bytes: u32,
+    /// Whether 8-bit tags can be used as requester.
+    pub extended_tags_supported: bool,
+    /// Whether they are.
+    pub extended_tags: bool,
+    /// Whether 10-bit tags can be used as requester.
+    pub ten_bit_tags_supported: bool,
+    /// Whether they are.
+    pub ten_bit_tags: bool,
+    /// Whether it can answer requests with 10-bit tags.
+    pub answers_ten_bit_tags: bool,
+    /// Whether it may set the relaxed ordering attribute.
+    pub relaxed_ordering: bool,
+    /// Whether it may set the no snoop attribute.
+    pub no_snoop: bool,
+    /// Whether it can be reset by itself.
+    pub function_level_reset: bool,
+    /// Errors that it has seen since they were cleared: correctable, non-fatal, fatal, unsupported
+    /// request, lowest bit first.
+    pub detected_errors: u8,
+    /// Fastest and widest link.
+    pub link_capability: LinkCode,
+    /// The link now.
+    pub link: LinkCode,
+    /// Whether the data link layer is up, of ports that say so.
+    pub link_active: Option<bool>,
+    /// Read completion boundary, bytes.
+    pub read_completion_boundary_bytes: u32,
+}
+
+impl Express {
+    /// Reads of one function that can be told apart: 2 to the power of its tag's bits that are
+    /// enabled (10-bit tags leave out those that begin with 00, PCIe 6.x 2.2.6.2).
+    #[must_use]
+    pub const fn tags(&self) -> u32 {
+        match (self.ten_bit_tags, self.extended_tags) {
+            (true, _) => 768,
+            (false, true) => 256,
+            (false, false) => 32,
+        }
+    }
+}
+
+/// Access Control Services of a port (PCIe 6.x 7.7.11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acs {
+    /// What it has, and what is on: source validation, translation blocking, request redirect,
+    /// completion redirect, upstream forwarding, egress control, direct translated; lowest bit
+    /// first.
+    pub supported: u8,
+    /// What is on.
+    pub enabled: u8,
+}
+
+impl Acs {
+    /// Words for bits, as `lspci` has them.
+    const WORDS: [&str; 7] = [
+        "source validation",
+        "translation blocking",
+        "request redirect",
+        "completion redirect",
+        "upstream forwarding",
+        "egress control",
+        "direct translated",
+    ];
+
+    /// Whether peer requests that enter here are sent up to the root complex.
+    #[must_use]
+    pub const fn redirects_requests(self) -> bool {
+        self.enabled & 0b100 != 0
+    }
+
+    /// What is on, in words; empty where nothing is.
+    #[must_use]
+    pub fn enabled_words(self) -> String {
+        let words = (0..).zip(Self::WORDS).filter(|(bit, _)| self.enabled >> bit & 1 != 0);
+        words.map(|(_, word)| word).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Configuration space of one function: as many bytes as could be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    bytes: Vec<u8>,
+}
+
+const fn size_of_code(code: u32) -> u32 {
+    let code = code & 7;
+    128 << if code > LARGEST_SIZE_CODE { LARGEST_SIZE_CODE } else { code }
+}
+
+impl Configuration {
+    /// From its bytes, the first at offset 0.
+    #[must_use]
+    pub fn new(bytes: Vec<u8>) -> Self {
+        Self { bytes }
+    }
+
+    /// How many bytes could be read: 4096 or 256; 64 by those who may not see more.
+    #[must_use]
+    pub fn readable_bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the function did not answer: all of its header reads ones.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        self.bytes.iter().take(64).all(|byte| *byte == 0xff)
+    }
+
+    /// The double word at `offset`, bytes; none beyond what could be read.
+    #[must_use]
+    pub fn double_word(&self, offset: u16) -> Option<u32> {
+        let from = usize::from(offset);
+        let bytes = self.bytes.get(from..from.checked_add(4)?)?;
+        Some(u32::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    fn byte(&self, offset: u16) -> Option<u8> {
+        self.bytes.get(usize::from(offset)).copied()
+    }
+
+    /// Offset of the capability with this ID; none where it has none, or it cannot be seen.
+    #[must_use]
+    pub fn capability(&self, id: u8) -> Option<u16> {
+        if self.is_absent() {
+            return None;
+        }
+        // Bit 4 of Status says whether there is a list at all.
+        if self.double_word(reg::COMMAND)? & reg::STATUS_CAPABILITIES_LIST == 0 {
+            return None;
+        }
+        let mut offset = u16::from(self.byte(reg::CAPABILITIES_POINTER)? & 0xfc);
+        for _ in 0..LIST_LIMIT {
+            if offset < 0x40 {
+                return None;
+            }
+            if self.byte(offset)? == id {
+                return Some(offset);
+            }
+            offset = u16::from(self.byte(offset + 1)? & 0xfc);
+        }
+        None
+    }
+
+    /// Offset of the extended capability with this ID; none where it has none, or it cannot be
+    /// seen.
+    #[must_use]
+    pub fn extended_capability(&self, id: u16) -> Option<u16> {
+        let mut offset = reg::EXTENDED_SPACE;
+        for _ in 0..LIST_LIMIT {
+            let header = self.double_word(offset)?;
+            if header == 0 || header == u32::MAX {
+                return None;
+            }
+            if header as u16 == id {
+                return Some(offset);
+            }
+            offset = (header >> 20) as u16 & 0xffc;
+            if offset < reg::EXTENDED_SPACE {
+                return None;
+            }
+        }
+        None
+    }
+
+    /// Whether the header is that of a bridge.
+    #[must_use]
+    pub fn is_bridge_header(&self) -> bool {
+        self.byte(reg::HEADER_TYPE + 2).is_some_and(|kind| kind & 0x7f == 1)
+    }
+
+    /// What the function is; none where its capabilities cannot be seen.
+    #[must_use]
+    pub fn kind(&self) -> Option<Kind> {
+        if self.bytes.len() <= 64 || self.is_absent() {
+            return None;
+        }
+        let Some(express) = self.capability(reg::CAPABILITY_PCI_EXPRESS) else {
+            let bridge = self.is_bridge_header();
+            return Some(if bridge { Kind::ConventionalBridge } else { Kind::Conventional });
+        };
+        let code = (self.double_word(express)? >> 20 & 0xf) as u8;
+        Some(match code {
+            0 => Kind::Endpoint,
+            1 => Kind::LegacyEndpoint,
+            4 => Kind::RootPort,
+            5 => Kind::UpstreamPort,
+            6 => Kind::DownstreamPort,
+            7 => Kind::BridgeToPci,
+            8 => Kind::BridgeFromPci,
+            9 => Kind::IntegratedEndpoint,
+            10 => Kind::EventCollector,
+            code => Kind::Unknown(code),
+        })
+    }
+
+    /// The Command register.
+    #[must_use]
+    pub fn command(&self) -> Option<u16> {
+        Some(self.double_word(reg::COMMAND)? as u16)
+    }
+
+    /// Whether the function may send requests.
+    #[must_use]
+    pub fn bus_master(&self) -> Option<bool> {
+        Some(u32::from(self.command()?) & reg::COMMAND_BUS_MASTER != 0)
+    }
+
+    /// Whether its memory BARs are decoded.
+    #[must_use]
+    pub fn memory_enabled(&self) -> Option<bool> {
+        Some(u32::from(self.command()?) & reg::COMMAND_MEMORY_SPACE != 0)
+    }
+
+    /// The PCI Express capability; none where it has none, or it cannot be seen.
+    #[must_use]
+    pub fn express(&self) -> Option<Express> {
+        let offset = self.capability(reg::CAPABILITY_PCI_EXPRESS)?;
+        let word = |at: u16| self.double_word(offset + at);
+        let capabilities = word(reg::DEVICE_CAPABILITIES)?;
+        let control = word(reg::DEVICE_CONTROL)?;
+        let link = word(reg::LINK_CAPABILITIES)?;
+        let status = word(reg::LINK_CONTROL)?;
+        // Version 1 of the capability ends before the second set of registers.
+        let version = word(reg::EXPRESS_CAPABILITIES)? >> 16 & 0xf;
+        let second = |at: u16| if version >= 2 { word(at).unwrap_or(0) } else { 0 };
+        let (capabilities_2, control_2) =
+            (second(reg::DEVICE_CAPABILITIES_2), second(reg::DEVICE_CONTROL_2));
+        let code = |register: u32| LinkCode {
+            speed: (register & reg::LINK_SPEED_MASK) as u8,
+            lanes: (register >> reg::LINK_CAPABILITIES_WIDTH_SHIFT & 0x3f) as u8,
+        };
+        let reports = link & reg::LINK_CAPABILITIES_ACTIVE_REPORTING != 0;
+        let boundary = status & reg::LINK_CONTROL_READ_COMPLETION_BOUNDARY;
+        Some(Express {
+            offset,
+            max_payload_supported_bytes: size_of_code(capabilities),
+            max_payload_bytes: size_of_code(control >> reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT),
+            max_read_request_bytes: size_of_code(control >> reg::DEVICE_CONTROL_MAX_READ_SHIFT),
+            extended_tags_supported: capabilities & reg::DEVICE_CAPABILITIES_EXTENDED_TAG != 0,
+            extended_tags: control & reg::DEVICE_CONTROL_EXTENDED_TAG != 0,
+            ten_bit_tags_supported: capabilities_2 & TEN_BIT_TAG_REQUESTER != 0,
+            ten_bit_tags: control_2 & TEN_BIT_TAG_ENABLE != 0,
+            answers_ten_bit_tags: capabilities_2 & TEN_BIT_TAG_COMPLETER != 0,
+            relaxed_ordering: control & reg::DEVICE_CONTROL_RELAXED_ORDERING != 0,
+            no_snoop: control & reg::DEVICE_CONTROL_NO_SNOOP != 0,
+            function_level_reset: capabilities & FUNCTION_LEVEL_RESET != 0,
+            detected_errors: (control >> 16 & 0xf) as u8,
+            link_capability: code(link),
+            link: code(status >> reg::LINK_STATUS_SPEED_SHIFT),
+            link_active: reports.then_some(status & reg::LINK_STATUS_ACTIVE != 0),
+            read_completion_boundary_bytes: if boundary == 0 { 64 } else { 128 },
+        })
+    }
+
+    /// Access Control Services; none where it has none, or they cannot be seen.
+    #[must_use]
+    pub fn acs(&self) -> Option<Acs> {
+        let offset = self.extended_capability(reg::EXTENDED_CAPABILITY_ACS)?;
+        let register = self.double_word(offset + reg::ACS_CONTROL)?;
+        Some(Acs { supported: register as u8 & 0x7f, enabled: (register >> 16) as u8 & 0x7f })
+    }
+
+    /// Where Advanced Error Reporting is.
+    #[must_use]
+    pub fn error_reporting(&self) -> Option<u16> {
+        self.extended_capability(EXTENDED_AER)
+    }
+
+    /// Where Downstream Port Containment is.
+    #[must_use]
+    pub fn containment(&self) -> Option<u16> {
+        self.extended_capability(EXTENDED_DPC)
+    }
+
+    /// Interrupt vectors: those of MSI-X, else those of MSI; 0 where it has neither.
+    #[must_use]
+    pub fn vectors(&self) -> u32 {
+        if let Some(header) =
+            self.capability(reg::CAPABILITY_MSIX).and_then(|offset| self.double_word(offset))
+        {
+            return (header >> reg::MSIX_TABLE_SIZE_SHIFT & reg::MSIX_TABLE_SIZE) + 1;
+        }
+        let header = self.capability(CAPABILITY_MSI).and_then(|offset| self.double_word(offset));
+        // Multiple Message Capable, bits 3:1 of Message Control: 2 to the power of it, up to 32.
+        header.map_or(0, |header| 1 << (header >> 17 & 7).min(5))
+    }
+
+    /// Buses right below a bridge and furthest below it; none for others.
+    #[must_use]
+    pub fn buses(&self) -> Option<(u8, u8)> {
+        let [_, secondary, subordinate, _] = self.double_word(reg::PRIMARY_BUS)?.to_le_bytes();
+        self.is_bridge_header().then_some((secondary, subordinate))
+    }
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One PCI function, with all that sysfs says about it.
+
+use std::path::{Path, PathBuf};
+
+use crosslane_host::FunctionInfo;
+use crosslane_pcie::config::{Bar, BarKind};
+use crosslane_pcie::units::BusAddress;
+
+use super::attribute::{bytes, link_name, number, parse, shown, text};
+use super::{Address, Configuration, Express, Kind, LinkCode};
+
+/// Flag of a resource: memory (`linux/ioport.h`).
+const RESOURCE_MEMORY: u64 = 0x200;
+/// Flag of a resource: prefetchable.
+const RESOURCE_PREFETCHABLE: u64 = 0x2000;
+/// Flag of a resource: addresses of 64 bits.
+const RESOURCE_64_BIT: u64 = 0x10_0000;
+/// Lines of `resource` that are BARs of the function.
+const BARS: usize = 6;
+/// Most lines of an error counters' file that are read.
+const COUNTER_LINES: usize = 64;
+
+/// The IOMMU group of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IommuGroup {
+    /// Its number.
+    pub number: u32,
+    /// What its functions' addresses are to the kernel's own drivers: `DMA`, `DMA-FQ` (translated),
+    /// `identity` (not); empty where the kernel does not say.
+    pub kind: String,
+    /// Every function of the group, this one too.
+    pub members: Vec<Address>,
+}
+
+/// Counters of Advanced Error Reporting, as the kernel adds them up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounters {
+    /// Corrected by hardware: those that are not 0, by the kernel's names.
+    pub correctable: Vec<(String, u64)>,
+    /// Not corrected, the link still good.
+    pub non_fatal: Vec<(String, u64)>,
+    /// Not corrected, the link not to be trusted.
+    pub fatal: Vec<(String, u64)>,
+}
+
+/// One PCI function.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PciFunction {
+    /// Its address.
+    pub address: Address,
+    /// Its folder.
+    pub folder: PathBuf,
+    /// The bridge above it.
+    pub parent: Option<Address>,
+    /// What it is.
+    pub kind: Kind,
+    /// Whether `kind` was read from its configuration space, rather than told from its place in
+    /// the tree: without the right to see the capabilities nothing else is left.
+    pub kind_is_read: bool,
+    /// Vendor ID.
+    pub vendor: u16,
+    /// Device ID.
+    pub device: u16,
+    /// Subsystem vendor and subsystem ID.
+    pub subsystem: (u16, u16),
+    /// Class code, 24 bits.
+    pub class: u32,
+    /// Revision ID.
+    pub revision: u8,
+    /// Its configuration space when the tree was read.
+    pub configuration: Configuration,
+    /// Its memory BARs as they were placed.
+    pub bars: Vec<Bar>,
+    /// BARs of which sysfs has a write-combined mapping (`resourceN_wc`).
+    pub combined_bars: Vec<u8>,
+    /// The processor's node that it is nearest to; none where the machine has one only.
+    pub numa_node: Option<u32>,
+    /// Its IOMMU group.
+    pub iommu_group: Option<IommuGroup>,
+    /// The driver that it is bound to.
+    pub driver: Option<String>,
+    /// The only driver that may take it, where one is set.
+    pub driver_override: Option<String>,
+    /// Counters of its errors, where the kernel has them.
+    pub errors: Option<ErrorCounters>,
+    /// The link now, and the fastest and widest, as the kernel words them.
+    kernel_link: Option<(LinkCode, LinkCode)>,
+}
+
+/// Names of the base classes (PCI code and ID assignment 1.x, section 1).
+const CLASSES: [&str; 0x14] = [
+    "unclassified device",
+    "storage controller",
+    "network controller",
+    "display controller",
+    "multimedia device",
+    "memory controller",
+    "bridge",
+    "communication controller",
+    "system peripheral",
+    "input device",
+    "docking station",
+    "processor",
+    "serial bus controller",
+    "wireless controller",
+    "intelligent I/O controller",
+    "satellite controller",
+    "encryption controller",
+    "signal processing controller",
+    "processing accelerator",
+    "instrumentation",
+];
+
+/// What a class code stands for, by its base class.
+#[must_use]
+pub fn class_words(class: u32) -> &'static str {
+    match class >> 16 {
+        0x06 if class >> 8 & 0xff == 0 => "host bridge",
+        0x06 if class >> 8 & 0xff == 4 => "PCI bridge",
+        base => CLASSES.get(base as usize).copied().unwrap_or("device of no known class"),
+    }
+}
+
+impl PciFunction {
+    /// Reads a function's folder; none where there is no function (any more). Parents and groups
+    /// are filled in by the tree.
+    pub(super) fn read(link: &Path, address: Address) -> Option<Self> {
+        // The link of the bus leads to where the function stands in the tree of devices.
+        let folder = link.canonicalize().ok()?;
+        let attribute = |name: &str| number(&folder.join(name));
+        let vendor = attribute("vendor")? as u16;
+        let configuration = Configuration::new(bytes(&folder.join("config")).unwrap_or_default());
+        let above = folder.parent().and_then(Path::file_name).map(|name| name.to_string_lossy());
+        let numa_node = text(&folder.join("numa_node")).and_then(|text| text.parse().ok());
+        let kind = configuration.kind();
+        let group = link_name(&folder.join("iommu_group")).and_then(|name| name.parse().ok());
+        let override_ = text(&folder.join("driver_override"));
+        let override_ = override_.and_then(|text| text.lines().next().map(str::to_owned));
+        Some(Self {
+            address,
+            parent: above.and_then(|name| name.parse().ok()),
+            kind: kind.unwrap_or(Kind::Conventional),
+            kind_is_read: kind.is_some(),
+            vendor,
+            device: attribute("device").unwrap_or(0xffff) as u16,
+            subsystem: (
+                attribute("subsystem_vendor").unwrap_or(0) as u16,
+                attribute("subsystem_device").unwrap_or(0) as u16,
+            ),
+            class: attribute("class").unwrap_or(0xff_0000) as u32 & 0xff_ffff,
+            revision: attribute("revision").unwrap_or(0) as u8,
+            bars: bars(&text(&folder.join("resource")).unwrap_or_default()),
+            combined_bars: (0..BARS as u8)
+                .filter(|bar| folder.join(format!("resource{bar}_wc")).exists())
+                .collect(),
+            numa_node,
+            iommu_group: group.map(|number| IommuGroup {
+                number,
+                kind: text(&folder.join("iommu_group/type")).map_or(String::new(), |t| shown(&t)),
+                members: Vec::new(),
+            }),
+            driver: link_name(&folder.join("driver")),
+            driver_override: override_.filter(|name| is_name(name)).map(|name| shown(&name)),
+            errors: ErrorCounters::read(&folder),
+            kernel_link: kernel_link(&folder),
+            configuration,
+            folder,
+        })
+    }
+
+    /// The class in words.
+    #[must_use]
+    pub fn class_words(&self) -> &'static str {
+        class_words(self.class)
+    }
+
+    /// Whether a base class is one that a running system needs its driver for: storage, network,
+    /// display.
+    #[must_use]
+    pub const fn is_of_the_system(&self) -> bool {
+        matches!(self.class >> 16, 1..=3)
+    }
+
+    /// The PCI Express capability, where it can be seen.
+    #[must_use]
+    pub fn express(&self) -> Option<Express> {
+        self.configuration.express()
+    }
+
+    /// The link above an endpoint or an upstream port, below another port: now, and at best. From
+    /// configuration space, else as the kernel words it for those who may not see that.
+    #[must_use]
+    pub fn link(&self) -> Option<(LinkCode, LinkCode)> {
+        let has_link = !matches!(
+            self.kind,
+            Kind::IntegratedEndpoint | Kind::EventCollector | Kind::Conventional
+        );
+        match self.express() {
+            Some(express) if has_link => Some((express.link, express.link_capability)),
+            Some(_) => None,
+            None => self.kernel_link,
+        }
+    }
+
+    /// Whether it is bound to a driver of VFIO.
+    #[must_use]
+    pub fn is_bound_to_vfio(&self) -> bool {
+        self.driver.as_deref().is_some_and(is_vfio_driver)
+    }
+
+    /// As the trait `Topology` has functions; none of bridges that are not of PCI Express.
+    #[must_use]
+    pub fn info(&self) -> Option<FunctionInfo> {
+        Some(FunctionInfo {
+            id: self.address.id,
+            parent: self.parent.map(|parent| parent.id),
+            name: self.address.to_string(),
+            port_type: self.kind.port_type()?,
+            vendor: self.vendor,
+            device: self.device,
+            bars: self.bars.clone(),
+        })
+    }
+}
+
+/// Whether a driver gives functions to programs: vfio-pci, and its variants for single devices.
+pub(super) fn is_vfio_driver(name: &str) -> bool {
+    name == "vfio-pci" || name.ends_with("-vfio-pci") || name.ends_with("_vfio_pci")
+}
+
+/// Whether an attribute holds a driver's name; an empty override reads `(null)`.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text != "(null)"
+}
+
+/// The memory BARs of a `resource` file: a line of first address, last address and flags each.
+fn bars(resource: &str) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for (index, line) in resource.lines().take(BARS).enumerate() {
+        let mut numbers = line.split_whitespace().map(parse);
+        let (Some(Some(first)), Some(Some(last)), Some(Some(flags))) =
+            (numbers.next(), numbers.next(), numbers.next())
+        else {
+            continue;
+        };
+        let Some(size_bytes) = last.checked_sub(first).and_then(|less_one| less_one.checked_add(1))
+        else {
+            continue;
+        };
+        // What a BAR cannot be is none: it is a power of two, and begins at a multiple of it.
+        let fits = size_bytes.is_power_of_two() && size_bytes > 1 && first % size_bytes == 0;
+        if flags & RESOURCE_MEMORY == 0 || !fits || first == 0 {
+            continue;
+        }
+        let prefetchable = flags & RESOURCE_PREFETCHABLE != 0;
+        let kind = match flags & RESOURCE_64_BIT != 0 {
+            true => BarKind::Memory64 { prefetchable },
+            false => BarKind::Memory32 { prefetchable },
+        };
+        bars.push(Bar { index, base: BusAddress(first), size_bytes, kind });
+    }
+    bars
+}
+
+/// `current_link_speed` and its kin: `8.0 GT/s PCIe` and a number of lanes.
+fn kernel_link(folder: &Path) -> Option<(LinkCode, LinkCode)> {
+    let code = |speed: &str, lanes: &str| {
+        let speed = text(&folder.join(speed))?;
+        let speed = match speed.split_whitespace().next()? {
+            "2.5" => 1,
+            "5.0" | "5" => 2,
+            "8.0" | "8" => 3,
+            "16.0" | "16" => 4,
+            "32.0" | "32" => 5,
+            "64.0" | "64" => 6,
+            _ => 0,
+        };
+        let lanes = u8::try_from(number(&folder.join(lanes))?).ok()?;
+        Some(LinkCode { speed, lanes })
+    };
+    let now = code("current_link_speed", "current_link_width")?;
+    Some((now, code("max_link_speed", "max_link_width")?))
+}
+
+impl ErrorCounters {
+    fn read(folder: &Path) -> Option<Self> {
+        let of = |name: &str| Some(counters(&text(&folder.join(name))?));
+        Some(Self {
+            correctable: of("aer_dev_correctable")?,
+            non_fatal: of("aer_dev_nonfatal").unwrap_or_default(),
+            fatal: of("aer_dev_fatal").unwrap_or_default(),
+        })
+    }
+
+    /// Whether nothing was counted.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.correctable.is_empty() && self.non_fatal.is_empty() && self.fatal.is_empty()
+    }
+}
+
+/// The counters that are not 0, without their sums (`TOTAL_ERR_COR` and so on).
+fn counters(text: &str) -> Vec<(String, u64)> {
+    let lines = text.lines().take(COUNTER_LINES).filter_map(|line| {
+        let (name, count) = line.rsplit_once(char::is_whitespace)?;
+        let count = count.parse().ok().filter(|count| *count > 0)?;
+        (!name.starts_with("TOTAL_")).then(|| (shown(name.trim()), count))
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_those_of_memory() {
+        let resource = "\
+0x00000000fe800000 0x00000000fe80ffff 0x0000000000040200
+0x0000000000006000 0x00000000000060ff 0x0000000000040101
+0x0000004000000000 0x000000400007ffff 0x000000000014220c
+0x0000000000000000 0x0000000000000000 0x0000000000000000
+0x00000000fea00000 0x00000000fea00bff 0x0000000000040200
+nonsense
+0x00000000fe900000 0x00000000fe90ffff 0x0000000000046200
+";
+        let found = bars(resource);
+        let kinds: Vec<_> = found.iter().map(|bar| (bar.index, bar.size_bytes, bar.kind)).collect();
+        assert_eq!(
+            kinds,
+            [
+                (0, 0x1_0000, BarKind::Memory32 { prefetchable: false }),
+                (2, 0x8_0000, BarKind::Memory64 { prefetchable: true }),
+            ],
+            "neither ports, nor the ROM, nor what no BAR can be"
+        );
+        assert!(found[1].contains(BusAddress(0x40_0000_1234)));
+        for odd in ["0x1000 0x0 0x200", "0x0 0xffffffffffffffff 0x200", "1 2", "-1 -1 -1"] {
+            assert_eq!(bars(odd), [], "{odd}");
+        }
+    }
+
+    #[test]
+    fn error_counters_without_their_sums() {
+        let text = "RxErr 0\nBadTLP 3\nBadDLLP 0\nTOTAL_ERR_COR 3\nodd\nx y\n";
+        assert_eq!(counters(text), [("BadTLP".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn classes_have_words() {
+        assert_eq!(class_words(0x12_0000), "processing accelerator");
+        assert_eq!(class_words(0x06_0400), "PCI bridge");
+        assert_eq!(class_words(0xff_ff00), "device of no known class");
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where Linux shows a machine: its folders for devices, their nodes, and processes.
+
+use std::path::{Path, PathBuf};
+
+use super::attribute::{shown, text};
+use super::{PciFunction, SysfsError, Tree};
+
+/// Most processes that are looked at for who has a device open.
+const MOST_PROCESSES: usize = 100_000;
+/// Most open files of one process that are looked at.
+const MOST_FILES: usize = 100_000;
+
+/// The folders `/sys`, `/dev` and `/proc` of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// `/sys`.
+    pub sys: PathBuf,
+    /// `/dev`.
+    pub dev: PathBuf,
+    /// `/proc`.
+    pub proc: PathBuf,
+}
+
+/// A process that has a function open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its number.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+}
+
+impl std::fmt::Display for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {} ({})", self.process, self.name)
+    }
+}
+
+impl Machine {
+    /// The machine that this program runs on.
+    #[must_use]
+    pub fn this() -> Self {
+        Self::below(Path::new("/"))
+    }
+
+    /// One whose folders lie below `root`.
+    #[must_use]
+    pub fn below(root: &Path) -> Self {
+        Self { sys: root.join("sys"), dev: root.join("dev"), proc: root.join("proc") }
+    }
+
+    /// Its PCI tree as it is now.
+    ///
+    /// # Errors
+    /// As [`Tree::read`].
+    pub fn tree(&self) -> Result<Tree, SysfsError> {
+        Tree::read(&self.sys)
+    }
+
+    /// The nodes through which a function that is bound to VFIO is opened: that of its group, and
+    /// its own where the kernel has those (iommufd).
+    #[must_use]
+    pub fn vfio_nodes(&self, function: &PciFunction) -> Vec<PathBuf> {
+        let mut nodes = Vec::new();
+        if let Some(group) = &function.iommu_group {
+            nodes.push(self.dev.join("vfio").join(group.number.to_string()));
+        }
+        let own = std::fs::read_dir(function.folder.join("vfio-dev")).into_iter().flatten();
+        for entry in own.take(8).flatten() {
+            nodes.push(self.dev.join("vfio/devices").join(entry.file_name()));
+        }
+        nodes
+    }
+
+    /// Who has a function's VFIO nodes open. Without root only one's own processes are seen.
+    #[must_use]
+    pub fn users(&self, function: &PciFunction) -> Vec<User> {
+        let nodes = self.vfio_nodes(function);
+        let mut users = Vec::new();
+        for entry in std::fs::read_dir(&self.proc).into_iter().flatten().take(MOST_PROCESSES) {
+            let Some(entry) = entry.ok() else { continue };
+            let name = entry.file_name();
+            let Some(process) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
+            let folder = entry.path();
+            let files = std::fs::read_dir(folder.join("fd")).into_iter().flatten();
+            let mut targets =
+                files.take(MOST_FILES).flatten().map(|f| std::fs::read_link(f.path()));
+            if targets.any(|target| target.is_ok_and(|target| nodes.contains(&target))) {
+                let name = shown(&text(&folder.join("comm")).unwrap_or_default());
+                users.push(User { process, name });
+            }
+        }
+        users
+    }
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The PCI tree of a machine as Linux shows it in `/sys`: every function, its configuration space,
+//! its driver, and what a program may do with it.
+//!
+//! Read first: [`Tree`], [`PciFunction`], [`Segment`]; the kernel's `Documentation/ABI/testing/`
+//! `sysfs-bus-pci`. What is read here may be odd or incomplete: all of it is bounded and checked,
+//! and what makes no sense is left out.
+
+mod address;
+mod attribute;
+mod binding;
+mod configuration;
+mod error;
+mod function;
+mod machine;
+mod rights;
+mod segment;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+pub use address::Address;
+use attribute::shown;
+pub use binding::{BindOptions, Bound, VFIO_PCI, bind, in_the_way, unbind};
+pub use configuration::{Acs, Configuration, Express, Kind, LinkCode};
+pub use error::SysfsError;
+pub use function::{ErrorCounters, IommuGroup, PciFunction, class_words};
+pub use machine::{Machine, User};
+pub use rights::{ENOUGH_LOCKED_BYTES, HugePages, Right, huge_pages, rights};
+pub use segment::{ConfigurationWrites, Segment};
+
+/// Most functions that are read: all that one domain has room for.
+const MOST_FUNCTIONS: usize = 1 << 16;
+/// Addresses that an error names.
+const NAMED: usize = 12;
+
+/// Every PCI function of a machine, as it was when the tree was read.
+#[derive(Clone, Debug)]
+pub struct Tree {
+    root: PathBuf,
+    functions: BTreeMap<Address, PciFunction>,
+}
+
+impl Tree {
+    /// Reads the tree below `root`, which is `/sys` (or a tree like it).
+    ///
+    /// # Errors
+    /// [`SysfsError::NoBus`] where there is no PCI bus.
+    pub fn read(root: &Path) -> Result<Self, SysfsError> {
+        let path = root.join("bus/pci/devices");
+        let no_bus = |error: std::io::Error| {
+            let (path, why) = (path.clone(), error.to_string());
+            SysfsError::NoBus { path, why }
+        };
+        let mut functions = BTreeMap::new();
+        for entry in std::fs::read_dir(&path).map_err(no_bus)?.take(MOST_FUNCTIONS) {
+            let entry = entry.map_err(no_bus)?;
+            let Some(address) = entry.file_name().to_str().and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            // One that goes while the tree is read is not there.
+            if let Some(function) = PciFunction::read(&entry.path(), address) {
+                functions.insert(address, function);
+            }
+        }
+        let mut tree = Self { root: root.to_owned(), functions };
+        tree.tie_parents();
+        tree.tell_kinds_by_place();
+        tree.gather_groups();
+        Ok(tree)
+    }
+
+    /// Leaves out parents that are not there, or of another domain.
+    fn tie_parents(&mut self) {
+        let known: BTreeSet<Address> = self.functions.keys().copied().collect();
+        for function in self.functions.values_mut() {
+            let domain = function.address.domain;
+            function.parent =
+                function.parent.filter(|it| known.contains(it) && it.domain == domain);
+        }
+    }
+
+    /// Where capabilities cannot be seen: a bridge without one above it is a root port, and below
+    /// that switches have two bridges, one above the other.
+    fn tell_kinds_by_place(&mut self) {
+        let unseen: Vec<Address> = self
+            .functions
+            .values()
+            .filter(|function| !function.kind_is_read)
+            .map(|function| function.address)
+            .collect();
+        for address in unseen {
+            let is_bridge = self.functions[&address].class >> 8 == 0x0604;
+            let kind = match (is_bridge, self.above(address).len()) {
+                (true, 0) => Kind::RootPort,
+                (true, bridges) if bridges % 2 == 1 => Kind::UpstreamPort,
+                (true, _) => Kind::DownstreamPort,
+                (false, 0) => Kind::Conventional,
+                (false, _) => Kind::Endpoint,
+            };
+            if let Some(function) = self.functions.get_mut(&address) {
+                function.kind = kind;
+            }
+        }
+    }
+
+    fn gather_groups(&mut self) {
+        let mut groups: BTreeMap<u32, Vec<Address>> = BTreeMap::new();
+        for function in self.functions.values() {
+            if let Some(group) = &function.iommu_group {
+                groups.entry(group.number).or_default().push(function.address);
+            }
+        }
+        for group in self.functions.values_mut().filter_map(|it| it.iommu_group.as_mut()) {
+            group.members = groups.get(&group.number).cloned().unwrap_or_default();
+        }
+    }
+
+    /// The folder that it was read from: `/sys`.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The same tree as it is now.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_again(&self) -> Result<Self, SysfsError> {
+        Self::read(&self.root)
+    }
+
+    /// Every function, by address.
+    pub fn functions(&self) -> impl Iterator<Item = &PciFunction> {
+        self.functions.values()
+    }
+
+    /// The function of that address.
+    ///
+    /// # Errors
+    /// [`SysfsError::NoSuchFunction`].
+    pub fn function(&self, address: Address) -> Result<&PciFunction, SysfsError> {
+        self.functions.get(&address).ok_or_else(|| {
+            let mut there: Vec<String> =
+                self.functions.keys().take(NAMED).map(Address::to_string).collect();
+            if self.functions.len() > NAMED {
+                there.push(format!("{} more", self.functions.len() - NAMED));
+            }
+            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+            SysfsError::NoSuchFunction { address, there }
+        })
+    }
+
+    /// Every bridge above a function, the nearest first.
+    #[must_use]
+    pub fn above(&self, address: Address) -> Vec<&PciFunction> {
+        let mut bridges: Vec<&PciFunction> = Vec::new();
+        let mut at = self.functions.get(&address);
+        // A tree has no more levels than functions: parents in a circle end the walk.
+        while let Some(parent) = at.and_then(|function| self.functions.get(&function.parent?)) {
+            if bridges.len() > self.functions.len() {
+                break;
+            }
+            bridges.push(parent);
+            at = Some(parent);
+        }
+        bridges
+    }
+
+    /// Every function right below a bridge.
+    pub fn below(&self, bridge: Address) -> impl Iterator<Item = &PciFunction> {
+        self.functions.values().filter(move |function| function.parent == Some(bridge))
+    }
+
+    /// The functions of one domain, as the trait `Topology` has them; with writes to configuration
+    /// space or without.
+    #[must_use]
+    pub fn segment(&self, domain: u32, writes: ConfigurationWrites) -> Segment {
+        Segment::new(self.clone(), domain, writes)
+    }
+}

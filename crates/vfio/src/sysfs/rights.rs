@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What this program may do with a function, and the command that grants what it may not.
+
+use std::path::Path;
+
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use super::attribute::{number, text};
+use super::{Machine, PciFunction};
+
+/// Memory of one program that has to be locked for a transfer of this size, bytes: what the limit
+/// is compared with.
+pub const ENOUGH_LOCKED_BYTES: u64 = 64 << 20;
+
+/// One right, and whether this program has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Right {
+    /// What may be done with it.
+    pub what: &'static str,
+    /// Whether this program has it.
+    pub granted: bool,
+    /// What was found: the node, or what is missing.
+    pub found: String,
+    /// The command that grants it; empty where it is granted, or nothing is known.
+    pub command: String,
+}
+
+/// Huge pages of one size that the machine has set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HugePages {
+    /// Size of each, bytes.
+    pub page_bytes: u64,
+    /// How many there are.
+    pub pages: u64,
+    /// How many of them are free.
+    pub free: u64,
+}
+
+fn may(path: &Path, access: Access) -> Result<(), String> {
+    accessat(CWD, path, access, AtFlags::EACCESS)
+        .map_err(|error| format!("{}: {}", path.display(), std::io::Error::from(error)))
+}
+
+fn right(what: &'static str, outcome: Result<String, (String, String)>) -> Right {
+    match outcome {
+        Ok(found) => Right { what, granted: true, found, command: String::new() },
+        Err((found, command)) => Right { what, granted: false, found, command },
+    }
+}
+
+/// The limit of locked memory of this program, bytes; none: without limit, or not known.
+fn locked_limit(machine: &Machine) -> Option<u64> {
+    let limits = text(&machine.proc.join("self/limits"))?;
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+/// Whether the program may lock memory without limit (`CAP_IPC_LOCK`).
+fn locks_freely(machine: &Machine) -> bool {
+    const CAP_IPC_LOCK: u32 = 14;
+    let status = text(&machine.proc.join("self/status")).unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    effective
+        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
+        .is_some_and(|capabilities| capabilities >> CAP_IPC_LOCK & 1 != 0)
+}
+
+/// Every right that driving a function takes, in the order in which they are needed.
+#[must_use]
+pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
+    let both = Access::READ_OK | Access::WRITE_OK;
+    let address = function.address;
+    let readable = function.configuration.readable_bytes();
+    let sudo = |words: String| format!("sudo {words}");
+    let mut rights = vec![
+        right(
+            "see its capabilities",
+            if readable > 64 {
+                Ok(format!("{readable} B of configuration space"))
+            } else {
+                let found = format!("{readable} B of configuration space; root sees more");
+                Err((found, sudo(format!("crosslane device info {address}"))))
+            },
+        ),
+        right(
+            "write configuration space",
+            may(&function.folder.join("config"), Access::WRITE_OK)
+                .map(|()| "payload sizes can be set".to_owned())
+                .map_err(|why| (why, sudo("crosslane device set-mps ...".to_owned()))),
+        ),
+        right(
+            "bind it to vfio-pci",
+            may(&function.folder.join("driver_override"), Access::WRITE_OK)
+                .map(|()| "its driver can be changed".to_owned())
+                .map_err(|why| (why, sudo(format!("crosslane device bind {address}")))),
+        ),
+    ];
+    rights.push(open_right(machine, function, both));
+    let limit = locked_limit(machine);
+    rights.push(right(
+        "lock memory for DMA",
+        match limit {
+            _ if locks_freely(machine) => Ok("without limit (CAP_IPC_LOCK)".to_owned()),
+            None => Ok("without limit".to_owned()),
+            Some(bytes) if bytes >= ENOUGH_LOCKED_BYTES => Ok(format!("{bytes} B")),
+            Some(bytes) => Err((
+                format!("{bytes} B, and a transfer of 64 MiB needs {ENOUGH_LOCKED_BYTES} B"),
+                "echo \"$USER - memlock unlimited\" | sudo tee /etc/security/limits.d/vfio.conf"
+                    .to_owned(),
+            )),
+        },
+    ));
+    rights
+}
+
+/// The right to open the function through VFIO.
+fn open_right(machine: &Machine, function: &PciFunction, both: Access) -> Right {
+    let address = function.address;
+    let open = || {
+        if function.iommu_group.is_none() {
+            return Err((
+                "it is in no IOMMU group".to_owned(),
+                "turn the IOMMU on in the firmware's setup, and for Intel with intel_iommu=on on \
+                 the kernel's command line"
+                    .to_owned(),
+            ));
+        }
+        if !function.is_bound_to_vfio() {
+            let driver = function.driver.as_deref().unwrap_or("no driver");
+            let command = format!("sudo crosslane device bind {address}");
+            return Err((format!("it has {driver}, not vfio-pci"), command));
+        }
+        let mut nodes = machine.vfio_nodes(function);
+        nodes.insert(0, machine.dev.join("vfio/vfio"));
+        let group = nodes.get(1).cloned().unwrap_or_default();
+        for node in &nodes[..nodes.len().min(2)] {
+            may(node, both).map_err(|why| {
+                let command = format!("sudo chown $USER {}", node.display());
+                (why, command)
+            })?;
+        }
+        Ok(group.display().to_string())
+    };
+    right("open it through VFIO", open())
+}
+
+/// Huge pages that the machine has set aside, smallest first.
+#[must_use]
+pub fn huge_pages(machine: &Machine) -> Vec<HugePages> {
+    let folder = machine.sys.join("kernel/mm/hugepages");
+    let mut sizes = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().take(16).flatten() {
+        let name = entry.file_name();
+        let kib =
+            name.to_str().and_then(|name| name.strip_prefix("hugepages-")?.strip_suffix("kB"));
+        let Some(kib) = kib.and_then(|digits| digits.parse::<u64>().ok()) else { continue };
+        let Some(page_bytes) = kib.checked_mul(1024) else { continue };
+        let count = |file: &str| number(&entry.path().join(file)).unwrap_or(0);
+        let (pages, free) = (count("nr_hugepages"), count("free_hugepages"));
+        sizes.push(HugePages { page_bytes, pages, free });
+    }
+    sizes.sort_by_key(|size| size.page_bytes);
+    sizes
+}

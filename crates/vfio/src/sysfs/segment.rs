@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One domain of the tree, as the trait `Topology` has it: configuration space of every function
+//! in it, read and written through sysfs.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+
+use crosslane_host::{FunctionInfo, Topology, TopologyError};
+use crosslane_pcie::config::CONFIG_SPACE_BYTES;
+use crosslane_pcie::units::RoutingId;
+
+use super::{Address, PciFunction, Tree};
+
+/// Whether configuration space may be written: a wrong value can stop a machine, so it is asked
+/// for explicitly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ConfigurationWrites {
+    /// Never.
+    Forbidden,
+    /// As far as the kernel lets this program.
+    Allowed,
+}
+
+/// One domain of a machine: bus numbers are unique in it. The functions are those that were there
+/// when the tree was read; configuration space is as it is at each access.
+#[derive(Clone, Debug)]
+pub struct Segment {
+    tree: Tree,
+    domain: u32,
+    writes: ConfigurationWrites,
+}
+
+impl Segment {
+    pub(super) const fn new(tree: Tree, domain: u32, writes: ConfigurationWrites) -> Self {
+        Self { tree, domain, writes }
+    }
+
+    /// The tree that it is part of.
+    #[must_use]
+    pub const fn tree(&self) -> &Tree {
+        &self.tree
+    }
+
+    fn function(&self, id: RoutingId) -> Result<&PciFunction, TopologyError> {
+        self.tree
+            .function(Address { domain: self.domain, id })
+            .map_err(|_| TopologyError::NoSuchFunction(id))
+    }
+
+    fn open(&self, id: RoutingId, writes: bool) -> Result<File, TopologyError> {
+        let path = self.function(id)?.folder.join("config");
+        OpenOptions::new().read(!writes).write(writes).open(&path).map_err(|error| {
+            let help = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => ". Run the command as root (sudo)",
+                _ => "",
+            };
+            let why = format!("{}: {error}{help}", path.display());
+            TopologyError::Refused { function: id, why }
+        })
+    }
+}
+
+const fn check(offset: u16) -> Result<(), TopologyError> {
+    if offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
+        Ok(())
+    } else {
+        Err(TopologyError::BadOffset { offset })
+    }
+}
+
+impl Topology for Segment {
+    /// Those of the domain that are endpoints or ports of PCI Express. What stands below a bridge
+    /// of another kind hangs on the port above that.
+    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
+        let of_domain = self.tree.functions().filter(|it| it.address.domain == self.domain);
+        let infos = of_domain.filter_map(|function| {
+            let mut above = self.tree.above(function.address).into_iter();
+            let port = above.find(|bridge| bridge.kind.port_type().is_some());
+            Some(FunctionInfo { parent: port.map(|port| port.address.id), ..function.info()? })
+        });
+        Ok(infos.collect())
+    }
+
+    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
+        check(offset)?;
+        let mut bytes = [0; 4];
+        let file = self.open(function, false)?;
+        file.read_exact_at(&mut bytes, offset.into()).map_err(|error| {
+            let why = match error.kind() {
+                std::io::ErrorKind::UnexpectedEof if offset < 256 => format!(
+                    "{offset:#x} cannot be read: beyond 64 bytes the kernel shows it to root only"
+                ),
+                std::io::ErrorKind::UnexpectedEof => format!(
+                    "{offset:#x} cannot be read: it has no extended space, or the kernel shows \
+                     that to root only"
+                ),
+                _ => format!("{offset:#x} cannot be read: {error}"),
+            };
+            TopologyError::Refused { function, why }
+        })?;
+        Ok(u32::from_le_bytes(bytes))
+    }
+
+    fn config_write(
+        &self,
+        function: RoutingId,
+        offset: u16,
+        value: u32,
+        byte_enables: u8,
+    ) -> Result<(), TopologyError> {
+        check(offset)?;
+        if self.writes == ConfigurationWrites::Forbidden {
+            self.function(function)?;
+            let why = "it was opened for reading only".to_owned();
+            return Err(TopologyError::Refused { function, why });
+        }
+        let file = self.open(function, true)?;
+        let bytes = value.to_le_bytes();
+        // The kernel makes one access of 4 or 2 aligned bytes, and single ones of others.
+        let pieces: &[(usize, usize)] = match byte_enables & 0xf {
+            0b1111 => &[(0, 4)],
+            0b0011 => &[(0, 2)],
+            0b1100 => &[(2, 2)],
+            _ => &[(0, 1), (1, 1), (2, 1), (3, 1)],
+        };
+        for &(at, length) in pieces {
+            if length == 1 && byte_enables >> at & 1 == 0 {
+                continue;
+            }
+            file.write_all_at(&bytes[at..at + length], u64::from(offset) + at as u64).map_err(
+                |error| {
+                    let why = format!("{:#x} cannot be written: {error}", usize::from(offset) + at);
+                    TopologyError::Refused { function, why }
+                },
+            )?;
+        }
+        Ok(())
+    }
+}
