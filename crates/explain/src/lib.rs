@@ -43,5 +43,6 @@ pub use traffic::{
 };
 pub use words::{kind_word, size_words};
 pub use workload::{
-    End, Expected, FlowEnds, Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome, WorkloadRun,
+    Brought, End, Expected, FlowEnds, Job, WorkloadCeiling, WorkloadFlow, WorkloadOutcome,
+    WorkloadRun,
 };

@@ -7,8 +7,8 @@ use crosslane_bench::{NoObserver, RoundTrips, Together};
 use crosslane_lab::{Lab, Simulation};
 
 use super::gather::{first_errors, wrong_words};
-use super::job::Job;
-use super::run::{Brought, WorkloadRun};
+use super::job::{Brought, Job};
+use super::run::WorkloadRun;
 use crate::case::{Case, SHORT_BYTES, SHORT_SHARED_BYTES, Transfers};
 use crate::error::ExplainError;
 use crate::explanation::{Better, Figure};

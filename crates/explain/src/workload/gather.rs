@@ -9,8 +9,9 @@ use crosslane_pcie::units::Picoseconds;
 
 use super::ceiling::{data_tlps, flow_ceiling};
 use super::ends::FlowEnds;
+use super::job::Brought;
 use super::outcome::{WorkloadFlow, WorkloadOutcome};
-use super::run::{Brought, WorkloadRun};
+use super::run::WorkloadRun;
 use super::segments::Segment;
 use super::watch::Watch;
 use crate::account::{Account, Feeding, TimeUse, Use, busiest, refined};

@@ -15,6 +15,6 @@ mod watch;
 
 pub use ceiling::FlowCeiling as WorkloadCeiling;
 pub use ends::{End, FlowEnds};
-pub use job::Job;
+pub use job::{Brought, Job};
 pub use outcome::{Expected, WorkloadFlow, WorkloadOutcome};
 pub use run::WorkloadRun;

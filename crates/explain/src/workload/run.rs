@@ -4,9 +4,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{
-    BenchError, Flow, Observer, RoundTrips, Together, Work, chain, latency, observed, together,
-};
+use crosslane_bench::{BenchError, Observer};
 use crosslane_driver::{Device, Place, set_max_payload_on_path};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::trace::TraceSink;
@@ -14,7 +12,7 @@ use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, RoutingId};
 
 use super::ends::FlowEnds;
-use super::job::Job;
+use super::job::{Brought, Job};
 use super::outcome::WorkloadOutcome;
 use super::segments::{Segment, segments};
 use super::watch::Watch;
@@ -36,12 +34,6 @@ pub struct WorkloadRun {
     pub max_payload_bytes: Option<u32>,
     /// A diagnosis: Acks and UpdateFCs take no time on the wires.
     pub dllps_free: bool,
-}
-
-/// What the driver's side brought.
-pub(super) enum Brought {
-    Flows(Together),
-    RoundTrips(RoundTrips),
 }
 
 impl WorkloadRun {
@@ -184,31 +176,6 @@ impl WorkloadRun {
             }
             cards.push(devices);
         }
-        match self.job {
-            Job::Latency(options) => {
-                Ok(Brought::RoundTrips(latency(&cards[0][0], &cards[0][1], &options).await?))
-            }
-            Job::Chain(options) => {
-                let bus = cards[0][0].bus().clone();
-                let measured = observed(bus, observer, chain(&cards[0], &options)).await?;
-                Ok(Brought::Flows(Together { flows: vec![measured], common: None }))
-            }
-            Job::Write(options) | Job::Read(options) | Job::Peer(options) => {
-                let flows: Vec<Flow<LabBus>> = (0..)
-                    .zip(&cards)
-                    .map(|(core, devices)| Flow { work: self.work(devices), core, options })
-                    .collect();
-                Ok(Brought::Flows(together(&flows, observer).await?))
-            }
-        }
-    }
-
-    fn work(&self, devices: &[Device<LabBus>]) -> Work<LabBus> {
-        let first = devices[0].clone();
-        match self.job {
-            Job::Write(_) => Work::Write(first),
-            Job::Read(_) => Work::Read(first),
-            _ => Work::Peer { from: first, to: devices[1].clone() },
-        }
+        self.job.run(&cards, observer).await
     }
 }

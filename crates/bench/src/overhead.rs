@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What single accesses and transfers cost, by the bus's clock and by another one: in a lab that
+//! is simulated time beside the machine's, elsewhere both are the machine's.
+
+use crosslane_driver::{
+    ChannelKind, ChannelOptions, CompletionLevel, Device, Notification, StreamSource, Target,
+    Transfer,
+};
+use crosslane_host::{Bus, Clock, PageSize};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::error::BenchError;
+use crate::measured::{DataErrors, rate};
+use crate::pattern::{WORD_BYTES, compare, fill};
+
+/// Register reads of one reading of a card's time.
+const READS_OF_TIME: u64 = 2;
+
+/// What is measured, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverheadOptions {
+    /// Register accesses, and small transfers.
+    pub rounds: u64,
+    /// Bytes of a small transfer, a multiple of 4.
+    pub small_bytes: u64,
+    /// Large transfers.
+    pub large_rounds: u64,
+    /// Bytes of a large one, a multiple of 4.
+    pub large_bytes: u64,
+    /// Seed of the data.
+    pub seed: u32,
+    /// A transfer that takes longer than this has failed.
+    pub timeout: Picoseconds,
+}
+
+impl Default for OverheadOptions {
+    /// 200 accesses, 200 transfers of 64 B, 8 of 4 MiB, each at most 10 s long.
+    fn default() -> Self {
+        Self {
+            rounds: 200,
+            small_bytes: 64,
+            large_rounds: 8,
+            large_bytes: 4 << 20,
+            seed: 1,
+            timeout: Picoseconds(10_000_000_000_000),
+        }
+    }
+}
+
+/// What one kind of access or transfer costs, on average.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverheadRow {
+    /// What was done, in words.
+    pub what: &'static str,
+    /// How often.
+    pub rounds: u64,
+    /// Payload bytes of each; none of a register access.
+    pub bytes: Option<u64>,
+    /// Time of each by the bus's clock.
+    pub bus: Picoseconds,
+    /// Time of each by the other clock.
+    pub machine: Picoseconds,
+}
+
+impl OverheadRow {
+    /// Payload bytes per second by the bus's clock and by the other one; none of a register access.
+    #[must_use]
+    pub fn bytes_per_second(&self) -> Option<(f64, f64)> {
+        let bytes = self.bytes?;
+        Some((rate(bytes, self.bus), rate(bytes, self.machine)))
+    }
+}
+
+/// Both clocks at one moment.
+struct Stopwatch<'a, B: Bus, C: Clock> {
+    bus: &'a B,
+    clock: &'a C,
+    begun: (Picoseconds, Picoseconds),
+}
+
+impl<'a, B: Bus, C: Clock> Stopwatch<'a, B, C> {
+    fn start(bus: &'a B, clock: &'a C) -> Self {
+        Self { bus, clock, begun: (bus.now(), clock.now()) }
+    }
+
+    fn row(&self, what: &'static str, rounds: u64, bytes: Option<u64>) -> OverheadRow {
+        let each = |now: Picoseconds, begun| Picoseconds(now.since(begun).0 / rounds.max(1));
+        OverheadRow {
+            what,
+            rounds,
+            bytes,
+            bus: each(self.bus.now(), self.begun.0),
+            machine: each(self.clock.now(), self.begun.1),
+        }
+    }
+}
+
+/// Measures register accesses, the way from a doorbell to its interrupt, and small and large
+/// transfers one at a time. The data of the last transfer of each kind are compared.
+///
+/// # Errors
+/// What fails on the way, and [`BenchError::Refused`] where data are not what was sent.
+pub async fn overhead<B: Bus, C: Clock>(
+    device: &Device<B>,
+    clock: &C,
+    options: &OverheadOptions,
+) -> Result<Vec<OverheadRow>, BenchError> {
+    let (bus, rounds) = (device.bus(), options.rounds);
+    let mut rows = Vec::new();
+    let watch = Stopwatch::start(bus, clock);
+    for _ in 0..rounds {
+        device.time_clocks().await?;
+    }
+    rows.push(watch.row("register read", rounds * READS_OF_TIME, None));
+    let watch = Stopwatch::start(bus, clock);
+    for _ in 0..rounds {
+        device.user().seed(options.seed).await?;
+    }
+    // What is posted has arrived when a read behind it is answered.
+    device.time_clocks().await?;
+    rows.push(watch.row("register write", rounds, None));
+    let (small, large) =
+        ((rounds, options.small_bytes), (options.large_rounds, options.large_bytes));
+    let (poll, interrupt) = (Notification::Poll, Notification::InterruptOnly);
+    let (write, read) = (ChannelKind::C2h, ChannelKind::H2c);
+    for (what, kind, notification, (rounds, bytes)) in [
+        ("small write, doorbell to interrupt", write, interrupt, small),
+        ("small write, polled", write, poll, small),
+        ("small read, polled", read, poll, small),
+        ("large write, polled", write, poll, large),
+        ("large read, polled", read, poll, large),
+    ] {
+        let run = Transfers { device, kind, notification, rounds, bytes, options };
+        rows.push(run.made(what, clock).await?);
+    }
+    Ok(rows)
+}
+
+/// Transfers of one kind, one at a time.
+struct Transfers<'a, B: Bus> {
+    device: &'a Device<B>,
+    kind: ChannelKind,
+    notification: Notification,
+    rounds: u64,
+    bytes: u64,
+    options: &'a OverheadOptions,
+}
+
+impl<B: Bus> Transfers<'_, B> {
+    async fn made<C: Clock>(
+        &self,
+        what: &'static str,
+        clock: &C,
+    ) -> Result<OverheadRow, BenchError> {
+        let (device, seed, bytes) = (self.device, self.options.seed, self.bytes);
+        let buffer = device.buffer(bytes, PageSize::Huge).await?;
+        let options =
+            ChannelOptions { notification: self.notification, ..ChannelOptions::default() };
+        let mut channel = device.channel(self.kind, 0, options).await?;
+        let user = device.user();
+        user.route(StreamSource::Generator, StreamSource::Generator).await?;
+        match self.kind {
+            ChannelKind::H2c => {
+                // Each transfer is the same stretch of the pattern, and the checker goes on: what
+                // it compares is the last one.
+                fill(&buffer, 0, bytes, seed, 0)?;
+            }
+            _ => user.seed(seed).await?,
+        }
+        let watch = Stopwatch::start(device.bus(), clock);
+        for round in 0..self.rounds {
+            if self.kind == ChannelKind::H2c && round + 1 == self.rounds {
+                user.check_h2c(seed).await?;
+            }
+            channel
+                .transfer(Transfer {
+                    target: Target::Buffer(buffer.clone(), 0..bytes),
+                    level: CompletionLevel::Visible,
+                    deadline: Picoseconds(
+                        device.bus().now().0.saturating_add(self.options.timeout.0),
+                    ),
+                })
+                .await?;
+        }
+        let row = watch.row(what, self.rounds, Some(bytes));
+        channel.close().await?;
+        let mut errors = DataErrors::default();
+        if self.kind == ChannelKind::H2c {
+            let check = user.h2c_check_result().await?;
+            errors.words = check.errors.into();
+        } else {
+            let first = (self.rounds - 1) * (bytes / WORD_BYTES);
+            compare(&buffer, 0, bytes, seed, first, &mut errors)?;
+        }
+        if errors.words > 0 {
+            let place = device.function().name.clone();
+            let problem = format!("{what}: {} words of 4 B are not what was sent", errors.words);
+            return Err(BenchError::Refused { place, problem });
+        }
+        Ok(row)
+    }
+}
