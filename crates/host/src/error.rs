@@ -114,6 +114,23 @@ pub enum BusError {
         /// How many there are.
         have: u16,
     },
+    /// The function can no longer be used: it was removed, its server has ended, or the system
+    /// wants it back.
+    #[error("{function} can no longer be used: {why}")]
+    Lost {
+        /// The function.
+        function: RoutingId,
+        /// What happened to it.
+        why: String,
+    },
+    /// The platform could not do what was asked for.
+    #[error("{function}: {why}")]
+    Failed {
+        /// The function that it was asked for.
+        function: RoutingId,
+        /// What failed and why, with what would help.
+        why: String,
+    },
     /// The tree refused.
     #[error(transparent)]
     Topology(#[from] TopologyError),

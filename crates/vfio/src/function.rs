@@ -235,7 +235,7 @@ pub enum FunctionError {
         why: String,
     },
     /// A system call failed.
-    #[error("{what} of {function} failed: {}{}{remedy}", errno_text(*errno),
+    #[error("{function}: {what} failed: {}{}{remedy}", errno_text(*errno),
         if remedy.is_empty() { "" } else { ". " })]
     System {
         /// The function's name.

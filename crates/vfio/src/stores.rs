@@ -78,6 +78,54 @@ impl StoreWidth {
     }
 }
 
+/// Empties the processor's buffers of combined stores.
+pub(crate) fn empty_combining_buffers() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this architecture has the instruction; it changes no register.
+    unsafe {
+        std::arch::asm!("sfence", options(nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("dsb st", options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
+/// The same, and has nothing be loaded before it is done.
+pub(crate) fn finish_combined_stores() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every processor of this architecture has the instruction; it changes no register.
+    unsafe {
+        std::arch::asm!("mfence", options(nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        std::arch::asm!("dsb sy", options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
+/// Has everything that was stored to memory before be seen by devices before what is stored to
+/// them from here on, and everything that was loaded before be older than what is loaded from
+/// here on. An x86 processor keeps that order by itself (Intel SDM 3A, 9.2.2 and 12.3.1), so that
+/// only the compiler has to.
+pub(crate) fn keep_order() {
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every processor of this architecture has the instruction; it changes no register.
+    unsafe {
+        std::arch::asm!("dmb osh", options(nostack, preserves_flags));
+    }
+    #[cfg(target_arch = "x86_64")]
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+}
+
 /// One store.
 ///
 /// # Safety

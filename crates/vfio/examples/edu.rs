@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Drives QEMU's `edu` device (its documentation: `docs/specs/edu.rst`), which somebody else
+//! wrote, through the bus: registers, DMA both ways, interrupts, an IOMMU fault, reset. Ends with
+//! an error at the first thing that is not as it should be.
+//!
+//! `edu ADDRESS [group|iommufd]`, for a function that is with vfio-pci.
+
+use std::error::Error;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crosslane_host::{Bus, BusError, DmaMemory, PageSize, RegisterAddress, Stores, Topology};
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_vfio::kernel::{self, Interface, PciAddress};
+use crosslane_vfio::{BusOptions, VfioBus, VfioMemory, block_on};
+
+/// Vendor and device number.
+const EDU: u32 = 0x11e8_1234;
+/// Address bits of its DMA engine.
+const ADDRESS_BITS: u32 = 28;
+/// Where its buffer lies in its own address space.
+const BUFFER: u64 = 0x4_0000;
+/// The most that is moved at once, bytes: half of the buffer.
+const PIECE_BYTES: u64 = 2048;
+/// Memory of which the ends are moved, bytes.
+const LARGE_BYTES: u64 = 16 << 20;
+/// How long anything may take; a transfer takes 100 ms.
+const PATIENCE: Picoseconds = Picoseconds(10_000_000_000_000);
+
+const ID: u64 = 0x00;
+const LIVENESS: u64 = 0x04;
+const FACTORIAL: u64 = 0x08;
+const STATUS: u64 = 0x20;
+const INTERRUPT_STATUS: u64 = 0x24;
+const RAISE: u64 = 0x60;
+const ACKNOWLEDGE: u64 = 0x64;
+const SOURCE: u64 = 0x80;
+const TARGET: u64 = 0x88;
+const COUNT: u64 = 0x90;
+const COMMAND: u64 = 0x98;
+
+/// Bits of the command.
+const START: u64 = 1;
+const TO_MEMORY: u64 = 2;
+const INTERRUPT: u64 = 4;
+/// What the interrupt status shows after a transfer.
+const TRANSFER_DONE: u32 = 0x100;
+/// A bit of the status: a factorial is being computed.
+const COMPUTING: u32 = 1;
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+struct Edu {
+    bus: VfioBus,
+    function: RoutingId,
+}
+
+fn check(holds: bool, what: impl FnOnce() -> String) -> Outcome<()> {
+    if holds { Ok(()) } else { Err(what().into()) }
+}
+
+impl Edu {
+    fn at(&self, offset_bytes: u64) -> RegisterAddress {
+        RegisterAddress { function: self.function, bar: 0, offset_bytes }
+    }
+
+    async fn read(&self, register: u64) -> Outcome<u32> {
+        Ok(self.bus.read_register(self.at(register)).await?)
+    }
+
+    async fn write(&self, register: u64, value: u32) -> Outcome<()> {
+        Ok(self.bus.write_register(self.at(register), value).await?)
+    }
+
+    /// One store of 8 B: the registers of the DMA engine take the whole of it or half of it.
+    async fn write_long(&self, register: u64, value: u64) -> Outcome<()> {
+        let stores = Stores::uncached(8);
+        Ok(self.bus.store(self.at(register), &value.to_le_bytes(), stores).await?)
+    }
+
+    fn deadline(&self) -> Picoseconds {
+        Bus::now(&self.bus) + PATIENCE
+    }
+
+    async fn registers(&self) -> Outcome<()> {
+        let id = self.read(ID).await?;
+        check(id & 0xff == 0xed, || format!("the first register is {id:#x}"))?;
+        for value in [0, 1, 0x1234_5678, u32::MAX] {
+            self.write(LIVENESS, value).await?;
+            let read = self.read(LIVENESS).await?;
+            check(read == !value, || format!("{value:#x} inverted is {read:#x}"))?;
+        }
+        self.write(FACTORIAL, 10).await?;
+        let until = self.deadline();
+        while self.read(STATUS).await? & COMPUTING != 0 {
+            check(Bus::now(&self.bus) < until, || "the factorial is never done".to_owned())?;
+        }
+        let factorial = self.read(FACTORIAL).await?;
+        check(factorial == 3_628_800, || format!("10! is {factorial}"))?;
+        let rounds = 1000;
+        let start = Instant::now();
+        for _ in 0..rounds {
+            self.read(ID).await?;
+        }
+        let each = start.elapsed() / rounds;
+        println!("registers: identity {id:#x}, liveness, 10! = {factorial}; a read {each:?}");
+        Ok(())
+    }
+
+    async fn interrupts(&self) -> Outcome<()> {
+        self.bus.enable_interrupts(self.function, 1).await?;
+        for value in [1, 0x8000, 0x55] {
+            let start = Instant::now();
+            self.write(RAISE, value).await?;
+            let count = self.bus.wait_interrupt(self.function, 0, self.deadline()).await?;
+            let latency = start.elapsed();
+            let status = self.read(INTERRUPT_STATUS).await?;
+            check((count, status) == (1, value), || format!("{count} came, status {status:#x}"))?;
+            self.write(ACKNOWLEDGE, status).await?;
+            let left = self.read(INTERRUPT_STATUS).await?;
+            check(left == 0, || format!("{left:#x} is left after acknowledging"))?;
+            println!("interrupt: raised with {value:#x}, waited {latency:?}");
+        }
+        // Nobody waits while they come.
+        self.write(RAISE, 1).await?;
+        self.write(RAISE, 2).await?;
+        let mut count = 0;
+        while count < 2 {
+            count += self.bus.wait_interrupt(self.function, 0, self.deadline()).await?;
+        }
+        self.write(ACKNOWLEDGE, u32::MAX).await?;
+        let soon = Bus::now(&self.bus) + Picoseconds::from_ns(20_000_000);
+        let none = self.bus.wait_interrupt(self.function, 0, soon).await;
+        check(count == 2 && matches!(none, Err(BusError::Deadline { .. })), || {
+            format!("{count} interrupts came of 2, and then {none:?}")
+        })?;
+        println!("interrupts: two counted while nobody waited, then the deadline");
+        Ok(())
+    }
+
+    /// One transfer; waits for its interrupt.
+    async fn transfer(&self, source: u64, target: u64, bytes: u64, command: u64) -> Outcome<()> {
+        self.write_long(SOURCE, source).await?;
+        self.write_long(TARGET, target).await?;
+        self.write_long(COUNT, bytes).await?;
+        self.write_long(COMMAND, command | START | INTERRUPT).await?;
+        self.bus.wait_interrupt(self.function, 0, self.deadline()).await?;
+        let status = self.read(INTERRUPT_STATUS).await?;
+        check(status == TRANSFER_DONE, || format!("interrupt status {status:#x}"))?;
+        self.write(ACKNOWLEDGE, status).await?;
+        let command = self.read(COMMAND).await?;
+        check(u64::from(command) & START == 0, || "the transfer still runs".to_owned())
+    }
+
+    async fn to_device(&self, address: u64, bytes: u64) -> Outcome<()> {
+        self.transfer(address, BUFFER, bytes, 0).await
+    }
+
+    async fn to_memory(&self, address: u64, bytes: u64) -> Outcome<()> {
+        self.transfer(BUFFER, address, bytes, TO_MEMORY).await
+    }
+
+    async fn pinned(&self, bytes: u64, pages: PageSize) -> Outcome<(VfioMemory, u64)> {
+        let memory = self.bus.allocate(bytes, pages)?;
+        let segments = self.bus.pin(self.function, &memory).await?;
+        check(segments.len() == 1 && segments[0].bytes == bytes, || format!("{segments:x?}"))?;
+        Ok((memory, segments[0].address.0))
+    }
+
+    async fn dma(&self) -> Outcome<()> {
+        for (bytes, pages) in [(2 * PIECE_BYTES, PageSize::Small), (LARGE_BYTES, PageSize::Huge)] {
+            let start = Instant::now();
+            let (memory, address) = self.pinned(bytes, pages).await?;
+            let pinned = start.elapsed();
+            let (from, to) = (bytes - PIECE_BYTES, 0);
+            for length in [PIECE_BYTES, 4, 1000] {
+                let sent = pattern(length, bytes ^ length);
+                memory.write(from, &sent)?;
+                memory.write(to, &pattern(PIECE_BYTES, 99))?;
+                self.to_device(address + from, length).await?;
+                self.to_memory(address + to, length).await?;
+                let mut came = vec![0; PIECE_BYTES as usize];
+                memory.read(to, &mut came)?;
+                check(came[..length as usize] == sent, || {
+                    format!("{length} B came back from the device changed")
+                })?;
+                let behind = &pattern(PIECE_BYTES, 99)[length as usize..];
+                check(came[length as usize..] == *behind, || {
+                    format!("more than {length} B were written")
+                })?;
+            }
+            self.bus.unpin(self.function, &memory).await?;
+            let page_bytes = memory.pages().page_bytes();
+            println!(
+                "DMA: out of and into a memory of {bytes} B in pages of {page_bytes} B at \
+                 {address:#x} (pinned in {pinned:?}); data are right"
+            );
+        }
+        Ok(())
+    }
+
+    /// Memory that is no longer pinned: the device neither reads nor writes it.
+    async fn fault(&self) -> Outcome<()> {
+        let (kept, known) = self.pinned(PIECE_BYTES, PageSize::Small).await?;
+        let (memory, address) = self.pinned(PIECE_BYTES, PageSize::Small).await?;
+        kept.write(0, &pattern(PIECE_BYTES, 1))?;
+        memory.write(0, &pattern(PIECE_BYTES, 2))?;
+        self.to_device(known, PIECE_BYTES).await?;
+        self.bus.unpin(self.function, &memory).await?;
+        self.to_memory(address, PIECE_BYTES).await?;
+        let mut after = vec![0; PIECE_BYTES as usize];
+        memory.read(0, &mut after)?;
+        check(after == pattern(PIECE_BYTES, 2), || {
+            "the device wrote memory that is not pinned".to_owned()
+        })?;
+        self.to_device(address, PIECE_BYTES).await?;
+        self.to_memory(known, PIECE_BYTES).await?;
+        kept.read(0, &mut after)?;
+        check(after != pattern(PIECE_BYTES, 2), || {
+            "the device read memory that is not pinned".to_owned()
+        })?;
+        // What is pinned still works.
+        kept.write(0, &pattern(PIECE_BYTES, 3))?;
+        self.to_device(known, PIECE_BYTES).await?;
+        kept.write(0, &pattern(PIECE_BYTES, 4))?;
+        self.to_memory(known, PIECE_BYTES).await?;
+        kept.read(0, &mut after)?;
+        check(after == pattern(PIECE_BYTES, 3), || "no DMA after the faults".to_owned())?;
+        self.bus.unpin(self.function, &kept).await?;
+        println!("IOMMU: reads and writes at {address:#x}, which is not mapped, moved nothing");
+        Ok(())
+    }
+
+    async fn reset(&self) -> Outcome<()> {
+        match self.bus.reset(self.function) {
+            Ok(()) => println!("reset: done"),
+            Err(error) => {
+                println!("reset: not to be had: {error}");
+                return Ok(());
+            }
+        }
+        self.registers().await?;
+        self.interrupts().await
+    }
+}
+
+/// Bytes that are told apart by their seed.
+fn pattern(bytes: u64, seed: u64) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 32) as u8
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+fn run(address: &str, interface: Option<&str>) -> Outcome<()> {
+    let address: PciAddress = address.parse()?;
+    let interface = match interface {
+        None => None,
+        Some("group") => Some(Interface::Group),
+        Some("iommufd") => Some(Interface::Iommufd),
+        Some(other) => return Err(format!("`{other}` is neither group nor iommufd").into()),
+    };
+    let function = kernel::open(&[address], interface)?.remove(0);
+    println!("{address}: opened by {}", function.interface());
+    // Nothing stays mapped that is not pinned: a part of this is to see that.
+    let options = BusOptions { kept_bytes: 0, highest_address: (1 << ADDRESS_BITS) - 1 };
+    let bus = VfioBus::with_options(vec![Arc::new(function)], None, options)?;
+    let ids = bus.config_read(address.id, 0)?;
+    check(ids == EDU, || format!("vendor and device number are {ids:#010x}, not {EDU:#010x}"))?;
+    let edu = Edu { bus, function: address.id };
+    block_on(async {
+        edu.registers().await?;
+        edu.interrupts().await?;
+        edu.dma().await?;
+        edu.fault().await?;
+        edu.reset().await
+    })
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [address, interface @ ..] = &arguments[..] else {
+        eprintln!("usage: edu ADDRESS [group|iommufd]");
+        return ExitCode::from(2);
+    };
+    match run(address, interface.first().map(String::as_str)) {
+        Ok(()) => {
+            println!("edu: all is well");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("edu: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

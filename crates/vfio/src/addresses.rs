@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! I/O virtual addresses of one domain: which are free.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+/// What is never given out at the bottom: address 0 means "none" to many a device, and below
+/// 1 MiB a PC has its legacy ranges.
+const LOWEST: u64 = 1 << 20;
+/// Where an x86 processor takes interrupts in place of memory (Intel SDM 3A, 12.11.1).
+pub(crate) const INTERRUPT_WINDOW: RangeInclusive<u64> = 0xfee0_0000..=0xfeef_ffff;
+
+/// Free addresses. The lowest that fit are given out: below 4 GiB a request has the short header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Addresses {
+    /// Last address of each free range by its first; no two touch.
+    free: BTreeMap<u64, u64>,
+}
+
+impl Addresses {
+    /// All of `usable` but what is in one of `kept_off`.
+    pub fn new(
+        usable: &[RangeInclusive<u64>],
+        kept_off: impl IntoIterator<Item = RangeInclusive<u64>>,
+    ) -> Self {
+        let mut addresses = Self { free: BTreeMap::new() };
+        for range in usable {
+            addresses.remove(range);
+            addresses.insert(*range.start(), *range.end());
+        }
+        addresses.remove(&(0..=LOWEST - 1));
+        addresses.remove(&INTERRUPT_WINDOW);
+        for range in kept_off {
+            addresses.remove(&range);
+        }
+        addresses
+    }
+
+    /// The lowest free run of so many bytes at a multiple of `alignment`, a power of two.
+    pub fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
+        let more = bytes.checked_sub(1)?;
+        let (first, last) = self.free.iter().find_map(|(&first, &last)| {
+            let first = first.checked_next_multiple_of(alignment)?;
+            Some((first, first.checked_add(more).filter(|&end| end <= last)?))
+        })?;
+        self.remove(&(first..=last));
+        Some(first)
+    }
+
+    /// Makes what was taken free again.
+    pub fn give_back(&mut self, first: u64, bytes: u64) {
+        self.insert(first, first + (bytes - 1));
+    }
+
+    /// Adds a range of which nothing is free, joined with those beside it.
+    fn insert(&mut self, first: u64, last: u64) {
+        if first > last {
+            return;
+        }
+        let (mut first, mut last) = (first, last);
+        if let Some((&before, &end)) = self.free.range(..first).next_back()
+            && end + 1 == first
+        {
+            self.free.remove(&before);
+            first = before;
+        }
+        if let Some(end) = last.checked_add(1).and_then(|next| self.free.remove(&next)) {
+            last = end;
+        }
+        self.free.insert(first, last);
+    }
+
+    /// Takes a range out, free or not.
+    fn remove(&mut self, range: &RangeInclusive<u64>) {
+        let (from, to) = (*range.start(), *range.end());
+        while let Some((&first, &last)) = self.free.range(..=to).next_back() {
+            if last < from {
+                return;
+            }
+            self.free.remove(&first);
+            if last > to {
+                self.free.insert(to + 1, last);
+            }
+            if first < from {
+                self.free.insert(first, from - 1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const PAGE: u64 = 4096;
+
+    #[test]
+    fn gaps_bars_and_the_interrupt_window_are_never_given_out() {
+        let usable = [0..=0xfedf_ffff, 0xfef0_0000..=0x1_ffff_ffff];
+        let bars = [2 * MIB..=3 * MIB - 1, 0xfec0_0000..=0x1_0000_0fff];
+        let mut addresses = Addresses::new(&usable, bars.clone());
+        let mut taken = Vec::new();
+        while let Some(first) = addresses.take(MIB, PAGE) {
+            let last = first + MIB - 1;
+            assert!(usable.iter().any(|range| range.contains(&first) && range.contains(&last)));
+            for bar in &bars {
+                assert!(last < *bar.start() || first > *bar.end(), "{first:#x} is in {bar:x?}");
+            }
+            taken.push(first);
+        }
+        assert_eq!(&taken[..3], [MIB, 3 * MIB, 4 * MIB], "lowest first");
+        assert_eq!(taken.last(), Some(&(0x1_fff0_0000 - MIB + 0x1000)));
+        // What is usable, less 1 MiB at the bottom and the two BARs, in whole MiB.
+        let high = (0x1_ffff_ffff_u64 - 0x1_0000_1000) / MIB;
+        assert_eq!(taken.len() as u64, (0xfec0_0000 / MIB - 2) + high);
+        for first in &taken {
+            addresses.give_back(*first, MIB);
+        }
+        assert_eq!(addresses, Addresses::new(&usable, bars), "all of it is free again");
+    }
+
+    #[test]
+    fn alignment_and_the_end_of_all_addresses() {
+        let mut addresses = Addresses::new(&[MIB..=u64::MAX], []);
+        assert_eq!(addresses.take(PAGE, PAGE), Some(MIB));
+        assert_eq!(addresses.take(3 * MIB, 2 * MIB), Some(2 * MIB));
+        assert_eq!(addresses.take(PAGE, PAGE), Some(MIB + PAGE), "the hole is used");
+        assert_eq!(addresses.take(u64::MAX, PAGE), None);
+        assert_eq!(addresses.take(0, PAGE), None);
+        let most = u64::MAX - 0xfef0_0000 + 1;
+        assert_eq!(addresses.take(most, PAGE), Some(0xfef0_0000));
+        addresses.give_back(0xfef0_0000, most);
+        assert_eq!(addresses.take(most, PAGE), Some(0xfef0_0000));
+    }
+
+    #[test]
+    fn whatever_is_taken_and_given_back_is_disjoint_and_whole_in_the_end() {
+        let mut rng = fastrand::Rng::with_seed(7);
+        let usable = [MIB..=40 * MIB - 1, 64 * MIB..=90 * MIB - 1];
+        let mut addresses = Addresses::new(&usable, []);
+        let whole = addresses.clone();
+        let mut taken: Vec<(u64, u64)> = Vec::new();
+        for _ in 0..5000 {
+            if rng.bool() {
+                let bytes = rng.u64(1..=500) * PAGE;
+                let Some(first) = addresses.take(bytes, PAGE << rng.u32(..10)) else { continue };
+                let overlaps =
+                    |&(other, length): &(u64, u64)| first < other + length && other < first + bytes;
+                assert!(!taken.iter().any(overlaps));
+                taken.push((first, bytes));
+            } else if !taken.is_empty() {
+                let (first, bytes) = taken.swap_remove(rng.usize(..taken.len()));
+                addresses.give_back(first, bytes);
+            }
+        }
+        for (first, bytes) in taken {
+            addresses.give_back(first, bytes);
+        }
+        assert_eq!(addresses, whole);
+    }
+}

@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bus over functions that VFIO shows.
+//!
+//! Read first: [`VfioBus`].
+
+mod accesses;
+mod waits;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crosslane_host::{
+    Bus, BusError, Clock, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress,
+    Segment, Stores, Topology, TopologyError, Waiting,
+};
+use crosslane_pcie::config::{CONFIG_SPACE_BYTES, registers as reg};
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
+use rustix::time::ClockId;
+
+use crate::dma_memory::VfioMemory;
+use crate::flat;
+use crate::function::{Function, FunctionError};
+use crate::kernel::{self, Interface, PciAddress};
+use crate::mappings::{Mappings, PinError};
+use crate::memory::{Pages, SMALL_PAGE_BYTES, available_bytes};
+use crate::reactor::{self, Held, Reactor};
+use crate::stores::{StoreWidth, empty_combining_buffers};
+
+/// Picoseconds of a nanosecond.
+const PS_OF_NS: u64 = 1000;
+
+/// The tree that functions stand in: `sysfs` on Linux, something else in tests.
+pub type Tree = Arc<dyn Topology + Send + Sync>;
+
+/// What whoever opens a bus may decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BusOptions {
+    /// How much memory may stay mapped in each domain after nobody has it pinned any more, bytes.
+    /// Pinning it again costs nothing then; as long as it is kept its device can still reach it.
+    /// What was pinned longest ago goes first, and memory that is freed is unmapped at once.
+    pub kept_bytes: u64,
+    /// The highest I/O virtual address that devices are given: 2^28 - 1 for one that has 28
+    /// address bits.
+    pub highest_address: u64,
+}
+
+impl Default for BusOptions {
+    /// 64 MiB are kept; any address.
+    fn default() -> Self {
+        Self { kept_bytes: 64 << 20, highest_address: u64::MAX }
+    }
+}
+
+/// The way to PCI functions that VFIO shows, on the machine's own time. Clones are the same bus;
+/// with the last one the functions are disabled and given back.
+///
+/// Registers that are mapped into the program are read and written there, with one load or store
+/// each; others through [`Function::read`] and [`Function::write`], which block. Waiting for
+/// memory spins for a moment and then lets other tasks and threads run; waiting for interrupts and
+/// for time sleeps. Any executor will do, [`block_on`](crate::block_on()) among them.
+///
+/// Memory is given to devices at one run of I/O virtual addresses, the lowest that are free,
+/// outside of every BAR and every bridge's window of the tree: a switch that does not redirect
+/// requests would send them there.
+#[derive(Clone)]
+pub struct VfioBus {
+    shared: Arc<Shared>,
+}
+
+/// What the clones of a bus share.
+pub(crate) struct Shared {
+    functions: Vec<Arc<Held>>,
+    tree: Option<Tree>,
+    reactor: Reactor,
+    mappings: Mutex<Mappings>,
+    /// Tokens of the vectors that are enabled.
+    vectors: Mutex<BTreeMap<RoutingId, Vec<u64>>>,
+    start: Instant,
+    cores: u16,
+}
+
+impl fmt::Debug for VfioBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.shared.functions.iter().map(|held| held.function.name());
+        write!(f, "VfioBus({})", names.collect::<Vec<_>>().join(", "))
+    }
+}
+
+impl Shared {
+    pub(crate) fn mappings(&self) -> MutexGuard<'_, Mappings> {
+        self.mappings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self, function: RoutingId) -> Option<&Arc<Held>> {
+        self.functions.iter().find(|held| held.function.id() == function)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for held in self.functions.iter().filter(|held| !held.look()) {
+            // Where this fails the function is gone, and closing it does the same.
+            let _ = held.function.set_vectors(&[]);
+            let _ = change_command(held, 0, reg::COMMAND_BUS_MASTER);
+        }
+        self.mappings().clear();
+    }
+}
+
+/// Sets and clears bits of a function's Command register, and returns what they were.
+fn change_command(held: &Held, set: u32, clear: u32) -> Result<u32, FunctionError> {
+    let function = &*held.function;
+    let before = flat::config_dw(function, reg::COMMAND)?;
+    let after = (before | set) & !clear;
+    function.config_write(reg::COMMAND, &after.to_le_bytes()[..2])?;
+    held.decodes.store(after & reg::COMMAND_MEMORY_SPACE != 0, Ordering::Release);
+    Ok(before)
+}
+
+/// The windows of a bridge: what it sends down (PCIe 6.x 7.5.1.3).
+fn windows(tree: &dyn Topology, id: RoutingId) -> Result<Vec<RangeInclusive<u64>>, TopologyError> {
+    /// The 12 bits of an address that base and limit have, and what is below them.
+    const GRAIN: u64 = (1 << 20) - 1;
+    let window = |pair: u32, base_upper: u32, limit_upper: u32| {
+        let base = u64::from(base_upper) << 32 | u64::from(pair & 0xfff0) << 16;
+        let limit = u64::from(limit_upper) << 32 | u64::from(pair >> 20) << 20 | GRAIN;
+        (base..=limit, base <= limit)
+    };
+    let memory = window(tree.config_read(id, reg::MEMORY_BASE_LIMIT)?, 0, 0);
+    let prefetchable = window(
+        tree.config_read(id, reg::PREFETCHABLE_BASE_LIMIT)?,
+        tree.config_read(id, reg::PREFETCHABLE_BASE_UPPER)?,
+        tree.config_read(id, reg::PREFETCHABLE_LIMIT_UPPER)?,
+    );
+    Ok([memory, prefetchable].into_iter().filter(|(_, is_open)| *is_open).map(|(w, _)| w).collect())
+}
+
+impl VfioBus {
+    /// Takes functions into use: their memory decoding and bus mastering are turned on. Without a
+    /// tree each is an endpoint with nothing above it.
+    ///
+    /// # Errors
+    /// A function that does not answer, two of the same number, a tree that cannot be read.
+    pub fn new(
+        functions: Vec<Arc<dyn Function>>,
+        tree: Option<Tree>,
+    ) -> Result<Self, FunctionError> {
+        Self::with_options(functions, tree, BusOptions::default())
+    }
+
+    /// The same, with what can be decided.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_options(
+        functions: Vec<Arc<dyn Function>>,
+        tree: Option<Tree>,
+        options: BusOptions,
+    ) -> Result<Self, FunctionError> {
+        let system = |what: &str, errno: rustix::io::Errno| FunctionError::System {
+            function: "the bus".to_owned(),
+            what: what.to_owned(),
+            errno: errno.raw_os_error(),
+            remedy: String::new(),
+        };
+        for (index, function) in functions.iter().enumerate() {
+            if functions[..index].iter().any(|other| other.id() == function.id()) {
+                return Err(FunctionError::Unsupported {
+                    function: function.name().to_owned(),
+                    what: "number of its own".to_owned(),
+                    why: format!("{} is another function's of this bus", function.id()),
+                });
+            }
+        }
+        let reactor =
+            Reactor::start().map_err(|errno| system("starting the event thread", errno))?;
+        let mut held_functions = Vec::new();
+        for function in &functions {
+            let held = Arc::new(Held {
+                function: Arc::clone(function),
+                decodes: AtomicBool::new(false),
+                lost: AtomicBool::new(false),
+            });
+            reactor.watch_loss(&held).map_err(|errno| system("watching a function", errno))?;
+            change_command(&held, reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER, 0)?;
+            held_functions.push(held);
+        }
+        let mut kept_off = Self::taken_addresses(&functions, tree.as_ref())?;
+        if let Some(above) = options.highest_address.checked_add(1) {
+            kept_off.push(above..=u64::MAX);
+        }
+        let mappings = Mappings::new(&functions, &kept_off, options.kept_bytes);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let shared = Shared {
+            functions: held_functions,
+            tree,
+            reactor,
+            mappings: Mutex::new(mappings),
+            vectors: Mutex::default(),
+            start: Instant::now(),
+            cores: u16::try_from(cores).unwrap_or(u16::MAX),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Opens functions of this machine by the kernel's VFIO; see [`kernel::open`].
+    ///
+    /// # Errors
+    /// As there, and as [`new`](Self::new).
+    pub fn open(
+        addresses: &[PciAddress],
+        interface: Option<Interface>,
+        tree: Option<Tree>,
+        options: BusOptions,
+    ) -> Result<Self, FunctionError> {
+        let opened = kernel::open(addresses, interface)?.into_iter();
+        let functions = opened.map(|function| Arc::new(function) as Arc<dyn Function>).collect();
+        Self::with_options(functions, tree, options)
+    }
+
+    /// Addresses that some device or bridge of the tree answers to.
+    fn taken_addresses(
+        functions: &[Arc<dyn Function>],
+        tree: Option<&Tree>,
+    ) -> Result<Vec<RangeInclusive<u64>>, FunctionError> {
+        let of_tree = |error: TopologyError| FunctionError::Unsupported {
+            function: "the bus".to_owned(),
+            what: "list of the addresses that are taken".to_owned(),
+            why: error.to_string(),
+        };
+        let mut infos = Vec::new();
+        for function in functions {
+            infos.push(flat::info(&**function)?);
+        }
+        let mut taken = Vec::new();
+        if let Some(tree) = tree {
+            for info in tree.functions().map_err(of_tree)? {
+                if info.port_type.is_bridge() {
+                    taken.extend(windows(&**tree, info.id).map_err(of_tree)?);
+                }
+                infos.push(info);
+            }
+        }
+        let bars = infos.iter().flat_map(|info| &info.bars).filter(|bar| bar.size_bytes > 0);
+        taken.extend(bars.map(|bar| {
+            let first = bar.base.0;
+            first..=first.saturating_add(bar.size_bytes - 1)
+        }));
+        Ok(taken)
+    }
+
+    /// Resets a function. Its Command register is as before when this returns.
+    ///
+    /// # Errors
+    /// No such function, or it cannot be reset.
+    pub fn reset(&self, function: RoutingId) -> Result<(), BusError> {
+        let held = self.held(function)?;
+        let reset = || {
+            let before = flat::config_dw(&*held.function, reg::COMMAND)?;
+            held.function.reset()?;
+            let on = reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER;
+            change_command(held, before & on, 0).map(|_| ())
+        };
+        reset().map_err(|error| bus_error(function, &error))
+    }
+
+    /// Makes a part of a BAR of one function reachable for another one through the root complex,
+    /// and says at which address; `bytes` and the part's offset are multiples of 4 KiB.
+    /// Between two functions below one switch that does not redirect requests this is not needed:
+    /// there the BAR's own address is the shorter way.
+    ///
+    /// # Errors
+    /// No such function or BAR, a part that is not mapped into the program, or a platform that
+    /// does not do it.
+    pub fn map_peer(
+        &self,
+        function: RoutingId,
+        target: RegisterAddress,
+        bytes: u64,
+    ) -> Result<Segment, BusError> {
+        let held = self.held(function)?;
+        let (peer, region) = self.region(target, bytes)?;
+        let offset = target.offset_bytes;
+        let page = SMALL_PAGE_BYTES;
+        if bytes == 0 || !bytes.is_multiple_of(page) || !offset.is_multiple_of(page) {
+            return Err(BusError::Unaligned { at: target, width_bytes: page as u32 });
+        }
+        let Some((part, within)) = region.part(offset, bytes) else {
+            let name = peer.function.name();
+            let why = format!("{bytes} B at {target} of {name} are not mapped into the program");
+            return Err(BusError::Failed { function, why });
+        };
+        let mapped = self.shared.mappings().map_peer(&held.function, &part.uncached, within, bytes);
+        let iova = mapped.map_err(|error| self.pin_error(function, error, 0, bytes))?;
+        Ok(Segment { address: BusAddress(iova), bytes })
+    }
+
+    /// Ends what [`map_peer`](Self::map_peer) did.
+    ///
+    /// # Errors
+    /// No such function, or a segment that is not mapped.
+    pub fn unmap_peer(&self, function: RoutingId, segment: Segment) -> Result<(), BusError> {
+        let held = self.held(function)?;
+        let (iova, bytes) = (segment.address.0, segment.bytes);
+        let unmapped = self.shared.mappings().unmap_peer(&held.function, iova, bytes);
+        unmapped.map_err(|error| self.pin_error(function, error, iova, bytes))
+    }
+
+    /// The functions of this bus, by number.
+    pub fn own_functions(&self) -> impl Iterator<Item = RoutingId> + '_ {
+        self.shared.functions.iter().map(|held| held.function.id())
+    }
+
+    fn held(&self, function: RoutingId) -> Result<&Arc<Held>, BusError> {
+        Ok(self.shared.held(function).ok_or(TopologyError::NoSuchFunction(function))?)
+    }
+
+    /// A function that is still there.
+    fn present(&self, function: RoutingId) -> Result<&Arc<Held>, BusError> {
+        let held = self.held(function)?;
+        match held.lost.load(Ordering::Relaxed) {
+            true => Err(lost(held)),
+            false => Ok(held),
+        }
+    }
+
+    fn pin_error(
+        &self,
+        function: RoutingId,
+        error: PinError,
+        address: u64,
+        bytes: u64,
+    ) -> BusError {
+        match error {
+            PinError::Already => {
+                BusError::Pinning { address, what: "is pinned for the function already" }
+            }
+            PinError::NotPinned => {
+                BusError::Pinning { address, what: "is not pinned for the function" }
+            }
+            PinError::NoFunction => TopologyError::NoSuchFunction(function).into(),
+            PinError::NoAddresses => {
+                let why = format!("no {bytes} B of I/O virtual addresses are free in one run");
+                BusError::Failed { function, why }
+            }
+            PinError::Function(error) => bus_error(function, &error),
+        }
+    }
+
+    fn moment(&self, time: Picoseconds) -> Option<Instant> {
+        let ns = time.0.div_ceil(PS_OF_NS);
+        (time != Picoseconds::NEVER)
+            .then(|| self.shared.start.checked_add(Duration::from_nanos(ns)))
+            .flatten()
+    }
+
+    fn time(&self) -> Picoseconds {
+        let ns = self.shared.start.elapsed().as_nanos();
+        Picoseconds(u64::try_from(ns).unwrap_or(u64::MAX).saturating_mul(PS_OF_NS))
+    }
+
+    fn vectors(&self) -> MutexGuard<'_, BTreeMap<RoutingId, Vec<u64>>> {
+        self.shared.vectors.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Turns a function's interrupts off and forgets its eventfds.
+    fn forget_vectors(&self, function: RoutingId) {
+        let tokens = self.vectors().remove(&function).unwrap_or_default();
+        tokens.into_iter().for_each(|token| self.shared.reactor.forget(token));
+    }
+}
+
+/// A function's error as the bus says it.
+fn bus_error(function: RoutingId, error: &FunctionError) -> BusError {
+    let why = error.to_string();
+    match error {
+        FunctionError::Gone { .. } => BusError::Lost { function, why },
+        _ => BusError::Failed { function, why },
+    }
+}
+
+/// That a function is lost.
+fn lost(held: &Held) -> BusError {
+    let why = held.function.lost().map_or_else(String::new, |error| error.to_string());
+    BusError::Lost { function: held.function.id(), why }
+}
+
+impl Topology for VfioBus {
+    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
+        let mut all = match &self.shared.tree {
+            Some(tree) => tree.functions()?,
+            None => Vec::new(),
+        };
+        for held in &self.shared.functions {
+            if !all.iter().any(|info| info.id == held.function.id()) {
+                all.push(flat::info_or_refusal(&*held.function)?);
+            }
+        }
+        Ok(all)
+    }
+
+    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
+        check_config(offset)?;
+        match (self.shared.held(function), &self.shared.tree) {
+            (Some(held), _) => match flat::config_dw(&*held.function, offset) {
+                // A conventional function has no more than 256 B: no extended capabilities.
+                Err(FunctionError::BeyondRegion { .. }) => Ok(0),
+                answer => answer.map_err(|error| flat::refusal(&*held.function, &error)),
+            },
+            (None, Some(tree)) => tree.config_read(function, offset),
+            (None, None) => Err(TopologyError::NoSuchFunction(function)),
+        }
+    }
+
+    fn config_write(
+        &self,
+        function: RoutingId,
+        offset: u16,
+        value: u32,
+        byte_enables: u8,
+    ) -> Result<(), TopologyError> {
+        check_config(offset)?;
+        let Some(held) = self.shared.held(function) else {
+            let tree = self.shared.tree.as_ref();
+            let tree = tree.ok_or(TopologyError::NoSuchFunction(function))?;
+            return tree.config_write(function, offset, value, byte_enables);
+        };
+        let bytes = value.to_le_bytes();
+        let writes: &[(u16, usize)] = match byte_enables & 0xf {
+            0b1111 => &[(0, 4)],
+            0b0011 => &[(0, 2)],
+            0b1100 => &[(2, 2)],
+            _ => &[(0, 1), (1, 1), (2, 1), (3, 1)],
+        };
+        let is_off = value & reg::COMMAND_MEMORY_SPACE == 0 && byte_enables & 1 != 0;
+        if offset == reg::COMMAND && is_off {
+            // Whoever is about to look at a register finds out first: without decoding an access
+            // to a mapped BAR ends the program.
+            held.decodes.store(false, Ordering::Release);
+        }
+        let write = || {
+            for &(at, length) in writes {
+                if length > 1 || byte_enables & 1 << at != 0 {
+                    let from = &bytes[usize::from(at)..][..length];
+                    held.function.config_write(offset + at, from)?;
+                }
+            }
+            let command = flat::config_dw(&*held.function, reg::COMMAND)?;
+            held.decodes.store(command & reg::COMMAND_MEMORY_SPACE != 0, Ordering::Release);
+            Ok(())
+        };
+        write().map_err(|error: FunctionError| flat::refusal(&*held.function, &error))
+    }
+}
+
+fn check_config(offset: u16) -> Result<(), TopologyError> {
+    match offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
+        true => Ok(()),
+        false => Err(TopologyError::BadOffset { offset }),
+    }
+}
+
+impl Clock for VfioBus {
+    fn now(&self) -> Picoseconds {
+        self.time()
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        self.sleep(time).await;
+    }
+
+    /// Of this process, all its threads together.
+    fn processor_time(&self) -> Option<Picoseconds> {
+        let time = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
+        let ns =
+            (time.tv_sec as u64).checked_mul(1_000_000_000)?.checked_add(time.tv_nsec as u64)?;
+        Some(Picoseconds(ns.checked_mul(PS_OF_NS)?))
+    }
+}
+
+impl Bus for VfioBus {
+    type Memory = VfioMemory;
+
+    fn now(&self) -> Picoseconds {
+        self.time()
+    }
+
+    async fn sleep_until(&self, time: Picoseconds) {
+        self.sleep(time).await;
+    }
+
+    /// The core is whichever the calling thread runs on: this is the same bus.
+    fn on_core(&self, _core: u16) -> Self {
+        self.clone()
+    }
+
+    fn cores(&self) -> u16 {
+        self.shared.cores
+    }
+
+    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
+        self.register(at)
+    }
+
+    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
+        self.set_register(at, value)
+    }
+
+    fn widest_store_bytes(&self) -> u32 {
+        StoreWidth::widest().bytes() as u32
+    }
+
+    fn check_mapping(
+        &self,
+        function: RoutingId,
+        bar: u8,
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        self.mapping(function, bar, mapping)
+    }
+
+    async fn store(
+        &self,
+        at: RegisterAddress,
+        bytes: &[u8],
+        stores: Stores,
+    ) -> Result<(), BusError> {
+        self.store_run(at, bytes, stores)
+    }
+
+    async fn load(
+        &self,
+        at: RegisterAddress,
+        into: &mut [u8],
+        mapping: Mapping,
+    ) -> Result<(), BusError> {
+        self.load_run(at, into, mapping)
+    }
+
+    async fn fence(&self) -> Result<(), BusError> {
+        empty_combining_buffers();
+        Ok(())
+    }
+
+    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<VfioMemory, BusError> {
+        let allocated = Pages::allocate(bytes, pages);
+        let left = |_| BusError::OutOfMemory { bytes, left_bytes: available_bytes() };
+        Ok(VfioMemory::new(allocated.map_err(left)?, bytes, Arc::downgrade(&self.shared)))
+    }
+
+    async fn pin(
+        &self,
+        function: RoutingId,
+        memory: &VfioMemory,
+    ) -> Result<Vec<Segment>, BusError> {
+        let held = self.present(function)?;
+        let address = memory.pages().mapped().address() as u64;
+        if !memory.is_of(&self.shared) {
+            return Err(BusError::Pinning { address, what: "belongs to another bus" });
+        }
+        let bytes = memory.size_bytes();
+        let pinned = self.shared.mappings().pin(&held.function, memory.id(), memory.pages());
+        let iova = pinned.map_err(|error| self.pin_error(function, error, address, bytes))?;
+        Ok(vec![Segment { address: BusAddress(iova), bytes }])
+    }
+
+    async fn unpin(&self, function: RoutingId, memory: &VfioMemory) -> Result<(), BusError> {
+        let held = self.held(function)?;
+        let address = memory.pages().mapped().address() as u64;
+        let unpinned = self.shared.mappings().unpin(&held.function, memory.id());
+        unpinned.map_err(|error| self.pin_error(function, error, address, memory.size_bytes()))
+    }
+
+    /// # Panics
+    /// Where `offset_bytes` is not a multiple of 4.
+    async fn wait_memory(
+        &self,
+        memory: &VfioMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        self.poll_memory(memory, offset_bytes, seen, deadline, None).await
+    }
+
+    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
+        self.waiting(waiting).map(|_| ())
+    }
+
+    /// # Panics
+    /// Where `offset_bytes` is not a multiple of 4.
+    async fn wait_memory_by(
+        &self,
+        waiting: Waiting,
+        memory: &VfioMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        let monitor = self.waiting(waiting)?;
+        self.poll_memory(memory, offset_bytes, seen, deadline, monitor).await
+    }
+
+    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
+        let held = self.present(function)?;
+        let have = held.function.vectors();
+        if vectors > have {
+            return Err(BusError::NoSuchVector { function, vector: vectors - 1, have });
+        }
+        self.forget_vectors(function);
+        let failed = |errno: rustix::io::Errno| BusError::Failed {
+            function,
+            why: format!("no eventfd for an interrupt is to be had: {errno}"),
+        };
+        let mut events: Vec<OwnedFd> = Vec::new();
+        let mut tokens = Vec::new();
+        for _ in 0..vectors {
+            let event = reactor::event().map_err(failed)?;
+            let theirs = event.try_clone().map_err(|error| {
+                failed(rustix::io::Errno::from_io_error(&error).unwrap_or(rustix::io::Errno::MFILE))
+            })?;
+            tokens.push(self.shared.reactor.count(event, held).map_err(failed)?);
+            events.push(theirs);
+        }
+        self.vectors().insert(function, tokens);
+        let borrowed: Vec<_> = events.iter().map(AsFd::as_fd).collect();
+        held.function.set_vectors(&borrowed).map_err(|error| {
+            self.forget_vectors(function);
+            bus_error(function, &error)
+        })
+    }
+
+    async fn wait_interrupt(
+        &self,
+        function: RoutingId,
+        vector: u16,
+        deadline: Picoseconds,
+    ) -> Result<u64, BusError> {
+        self.interrupts(function, vector, deadline).await
+    }
+
+    /// The work takes its own time.
+    async fn work(&self, _work: HostWork) {}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Waiting for time, memory and interrupts.
+
+use std::future::{pending, poll_fn};
+use std::hint::spin_loop;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::thread;
+
+use crosslane_host::{BusError, Waiting};
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+
+use super::{VfioBus, lost};
+use crate::dma_memory::VfioMemory;
+use crate::monitor::UserMonitor;
+use crate::stores::keep_order;
+
+/// How often a word is looked at before other tasks and threads have their turn: some
+/// microseconds.
+const LOOKS: u32 = 500;
+/// How long a core rests before other tasks have their turn, clocks of its time-stamp counter:
+/// some tens of microseconds.
+const REST_TICKS: u64 = 100_000;
+
+impl VfioBus {
+    pub(super) async fn sleep(&self, time: Picoseconds) {
+        match self.moment(time) {
+            Some(moment) => self.shared.reactor.until(moment).await,
+            None => pending().await,
+        }
+    }
+
+    /// The processor's monitor, where that is wanted and there.
+    pub(super) fn waiting(&self, waiting: Waiting) -> Result<Option<UserMonitor>, BusError> {
+        let refused = |why: String| Err(BusError::CannotWait { waiting, why });
+        match waiting {
+            Waiting::Polling => Ok(None),
+            Waiting::KernelPolling => {
+                refused("the driver is a program, and no kernel module polls for it".to_owned())
+            }
+            Waiting::Monitor => match UserMonitor::find() {
+                Ok(monitor) => Ok(Some(monitor)),
+                Err(missing) => refused(missing.to_string()),
+            },
+        }
+    }
+
+    pub(super) async fn poll_memory(
+        &self,
+        memory: &VfioMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+        monitor: Option<UserMonitor>,
+    ) -> Result<u32, BusError> {
+        memory.check(offset_bytes, 4)?;
+        let word = memory.pages().mapped().word(offset_bytes);
+        let look = || u32::from_le(word.load(Ordering::Acquire));
+        poll_fn(|context| {
+            // At least once, even if the deadline has passed.
+            let mut value = look();
+            match monitor {
+                Some(monitor) if value == seen => {
+                    let until = monitor.ticks().saturating_add(REST_TICKS);
+                    value = u32::from_le(monitor.wait(word, seen.to_le(), until));
+                }
+                Some(_) => {}
+                None => {
+                    for _ in 0..LOOKS {
+                        if value != seen {
+                            break;
+                        }
+                        spin_loop();
+                        value = look();
+                    }
+                }
+            }
+            if value != seen {
+                keep_order();
+                return Poll::Ready(Ok(value));
+            }
+            if let Some(error) = self.lost_writer(memory) {
+                return Poll::Ready(Err(error));
+            }
+            if self.time() >= deadline {
+                let what = format!(
+                    "the word at {:#x} of memory to become another than {seen:#x}",
+                    offset_bytes
+                );
+                return Poll::Ready(Err(BusError::Deadline { what, deadline }));
+            }
+            thread::yield_now();
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// That a function which may write a memory is lost.
+    fn lost_writer(&self, memory: &VfioMemory) -> Option<BusError> {
+        let mut gone = self
+            .shared
+            .functions
+            .iter()
+            .filter(|held| held.lost.load(Ordering::Relaxed))
+            .peekable();
+        gone.peek()?;
+        let mappings = self.shared.mappings();
+        gone.find(|held| mappings.is_pinned(&held.function, memory.id())).map(|held| lost(held))
+    }
+
+    pub(super) async fn interrupts(
+        &self,
+        function: RoutingId,
+        vector: u16,
+        deadline: Picoseconds,
+    ) -> Result<u64, BusError> {
+        let held = self.present(function)?;
+        let token = {
+            let vectors = self.vectors();
+            let tokens = vectors.get(&function).map_or(&[][..], Vec::as_slice);
+            let have = tokens.len() as u16;
+            let token = tokens.get(usize::from(vector)).copied();
+            token.ok_or(BusError::NoSuchVector { function, vector, have })?
+        };
+        if let Some(count) = self.shared.reactor.counted(token, self.moment(deadline)).await {
+            return Ok(count);
+        }
+        if held.look() {
+            return Err(lost(held));
+        }
+        let what = format!("interrupt {vector} of {}", held.function.name());
+        Err(BusError::Deadline { what, deadline })
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What functions say of themselves, where nobody shows the tree above them.
+
+use crosslane_host::{FunctionInfo, TopologyError};
+use crosslane_pcie::config::{Bar, PortType, registers as reg};
+use crosslane_pcie::units::BusAddress;
+
+use crate::function::{Function, FunctionError};
+
+/// Bytes of a BAR register.
+const BAR_REGISTER_BYTES: u16 = 4;
+
+/// Reads a DW of a function's configuration space.
+pub(crate) fn config_dw(function: &dyn Function, offset: u16) -> Result<u32, FunctionError> {
+    let mut bytes = [0; 4];
+    function.config_read(offset, &mut bytes)?;
+    Ok(u32::from_le_bytes(bytes))
+}
+
+/// An endpoint with nothing above it.
+pub(crate) fn info(function: &dyn Function) -> Result<FunctionInfo, FunctionError> {
+    let ids = config_dw(function, reg::VENDOR_DEVICE)?;
+    let mut bars = Vec::new();
+    for number in 0..6_u8 {
+        let Some(region) = function.region(number) else { continue };
+        let register = reg::BAR0 + BAR_REGISTER_BYTES * u16::from(number);
+        let mut base = u64::from(config_dw(function, register)?);
+        if region.kind.is_64_bit() && number < 5 {
+            base |= u64::from(config_dw(function, register + BAR_REGISTER_BYTES)?) << 32;
+        }
+        bars.push(Bar {
+            index: number.into(),
+            base: BusAddress(base & !u64::from(reg::BAR_FLAGS)),
+            size_bytes: region.bytes,
+            kind: region.kind,
+        });
+    }
+    Ok(FunctionInfo {
+        id: function.id(),
+        parent: None,
+        name: function.name().to_owned(),
+        port_type: PortType::Endpoint,
+        vendor: ids as u16,
+        device: (ids >> 16) as u16,
+        bars,
+    })
+}
+
+/// As [`info`], with what a tree answers where it fails.
+pub(crate) fn info_or_refusal(function: &dyn Function) -> Result<FunctionInfo, TopologyError> {
+    info(function).map_err(|error| refusal(function, &error))
+}
+
+/// A function's error as a tree says it.
+pub(crate) fn refusal(function: &dyn Function, error: &FunctionError) -> TopologyError {
+    TopologyError::Refused { function: function.id(), why: error.to_string() }
+}

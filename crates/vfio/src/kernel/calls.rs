@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The system calls of `linux/vfio.h` and `linux/iommufd.h`, one function each.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_void};
+use std::ops::RangeInclusive;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use iommufd_bindings::iommufd as ioas;
+use rustix::io::Errno;
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
+use vfio_bindings::bindings::vfio;
+
+/// Letter of all of these calls.
+const LETTER: u8 = vfio::VFIO_TYPE;
+
+const fn vfio_call(number: u8) -> Opcode {
+    opcode::none(LETTER, vfio::VFIO_BASE as u8 + number)
+}
+
+const GET_API_VERSION: Opcode = vfio_call(0);
+const CHECK_EXTENSION: Opcode = vfio_call(1);
+const SET_IOMMU: Opcode = vfio_call(2);
+const GROUP_GET_STATUS: Opcode = vfio_call(3);
+const GROUP_SET_CONTAINER: Opcode = vfio_call(4);
+const GROUP_GET_DEVICE_FD: Opcode = vfio_call(6);
+const DEVICE_GET_INFO: Opcode = vfio_call(7);
+const DEVICE_GET_REGION_INFO: Opcode = vfio_call(8);
+const DEVICE_GET_IRQ_INFO: Opcode = vfio_call(9);
+const DEVICE_SET_IRQS: Opcode = vfio_call(10);
+const DEVICE_RESET: Opcode = vfio_call(11);
+const IOMMU_GET_INFO: Opcode = vfio_call(12);
+const IOMMU_MAP_DMA: Opcode = vfio_call(13);
+const IOMMU_UNMAP_DMA: Opcode = vfio_call(14);
+const DEVICE_BIND_IOMMUFD: Opcode = vfio_call(18);
+const DEVICE_ATTACH_IOMMUFD: Opcode = vfio_call(19);
+const IOAS_ALLOC: Opcode = opcode::none(LETTER, ioas::IOMMUFD_CMD_IOAS_ALLOC as u8);
+const IOAS_RANGES: Opcode = opcode::none(LETTER, ioas::IOMMUFD_CMD_IOAS_IOVA_RANGES as u8);
+const IOAS_MAP: Opcode = opcode::none(LETTER, ioas::IOMMUFD_CMD_IOAS_MAP as u8);
+const IOAS_UNMAP: Opcode = opcode::none(LETTER, ioas::IOMMUFD_CMD_IOAS_UNMAP as u8);
+
+/// The version of VFIO that all kernels have.
+pub(super) const API_VERSION: i32 = 0;
+/// Room for the capabilities behind a structure: a few hundred bytes are used.
+const CAPABILITY_BYTES: usize = 4096;
+/// Ranges of addresses that are asked for at first.
+const RANGES_AT_FIRST: usize = 64;
+
+/// A call with an argument of some bytes, or a number in its place.
+struct Call {
+    opcode: Opcode,
+    argument: *mut c_void,
+}
+
+// SAFETY: the argument is given on as it is, and the result is the call's own. Whether the call
+// is a sound one is for whoever makes it.
+unsafe impl Ioctl for Call {
+    type Output = IoctlOutput;
+    const IS_MUTATING: bool = true;
+
+    fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+
+    fn as_ptr(&mut self) -> *mut c_void {
+        self.argument
+    }
+
+    unsafe fn output_from_ptr(out: IoctlOutput, _: *mut c_void) -> Result<IoctlOutput, Errno> {
+        Ok(out)
+    }
+}
+
+/// A call whose argument is a number.
+fn call_number(file: BorrowedFd<'_>, opcode: Opcode, number: usize) -> Result<i32, Errno> {
+    let argument = ptr::without_provenance_mut(number);
+    // SAFETY: the calls that are made so take a number and touch no memory of the program.
+    unsafe { rustix::ioctl::ioctl(file, Call { opcode, argument }) }
+}
+
+/// A call whose argument is a structure that says its own size.
+///
+/// # Safety
+/// The kernel reads and writes no more than the structure for this call, and what the structure
+/// points to, if anything, is as the call needs it.
+unsafe fn call<T>(file: BorrowedFd<'_>, opcode: Opcode, value: &mut T) -> Result<i32, Errno> {
+    let argument = ptr::from_mut(value).cast();
+    // SAFETY: as the caller vouches.
+    unsafe { rustix::ioctl::ioctl(file, Call { opcode, argument }) }
+}
+
+/// A structure with room for capabilities behind it.
+#[repr(C)]
+struct WithCapabilities<T> {
+    head: T,
+    capabilities: [u8; CAPABILITY_BYTES],
+}
+
+impl<T: Default> WithCapabilities<T> {
+    fn new() -> Self {
+        Self { head: T::default(), capabilities: [0; CAPABILITY_BYTES] }
+    }
+
+    const fn bytes() -> u32 {
+        size_of::<Self>() as u32
+    }
+
+    /// The bytes of a capability from its header on, found by its number in the list that begins
+    /// at `offset` of the structure.
+    fn find(&self, offset: u32, id: u32) -> Option<&[u8]> {
+        let head = size_of::<T>();
+        let mut at = offset as usize;
+        // The headers lie one behind the other: a list that goes back is none.
+        while let Some(capability) = at.checked_sub(head).and_then(|at| self.capabilities.get(at..))
+            && capability.len() >= size_of::<vfio::vfio_info_cap_header>()
+        {
+            if u32::from(u16::from_ne_bytes([capability[0], capability[1]])) == id {
+                return Some(capability);
+            }
+            let next = word(capability, 4)? as usize;
+            if next <= at {
+                return None;
+            }
+            at = next;
+        }
+        None
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn long(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+/// Pairs of 64-bit numbers behind a capability's header, their count and a reserved word.
+fn pairs(capability: &[u8]) -> Option<Vec<(u64, u64)>> {
+    let count = word(capability, 8)? as usize;
+    (0..count)
+        .map(|index| {
+            let at = index.checked_mul(16)?.checked_add(16)?;
+            Some((long(capability, at)?, long(capability, at + 8)?))
+        })
+        .collect()
+}
+
+pub(super) fn api_version(container: BorrowedFd<'_>) -> Result<i32, Errno> {
+    call_number(container, GET_API_VERSION, 0)
+}
+
+/// Whether the container can have the second version of the type 1 IOMMU.
+pub(super) fn has_type1(container: BorrowedFd<'_>) -> Result<bool, Errno> {
+    Ok(call_number(container, CHECK_EXTENSION, vfio::VFIO_TYPE1v2_IOMMU as usize)? > 0)
+}
+
+pub(super) fn set_type1(container: BorrowedFd<'_>) -> Result<(), Errno> {
+    call_number(container, SET_IOMMU, vfio::VFIO_TYPE1v2_IOMMU as usize).map(|_| ())
+}
+
+/// Whether all functions of a group are with VFIO or without a driver.
+pub(super) fn group_is_viable(group: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let mut status = vfio::vfio_group_status { argsz: 8, flags: 0 };
+    // SAFETY: the kernel fills in the flags of the structure.
+    unsafe { call(group, GROUP_GET_STATUS, &mut status)? };
+    Ok(status.flags & vfio::VFIO_GROUP_FLAGS_VIABLE != 0)
+}
+
+pub(super) fn set_container(group: BorrowedFd<'_>, container: BorrowedFd<'_>) -> Result<(), Errno> {
+    let mut file: RawFd = container.as_raw_fd();
+    // SAFETY: the kernel reads one number.
+    unsafe { call(group, GROUP_SET_CONTAINER, &mut file) }.map(|_| ())
+}
+
+/// Opens a function of a group.
+pub(super) fn group_device(group: BorrowedFd<'_>, address: &CStr) -> Result<OwnedFd, Errno> {
+    let argument = address.as_ptr().cast_mut().cast();
+    // SAFETY: the kernel reads the name up to its end and returns a new descriptor.
+    unsafe {
+        let file = rustix::ioctl::ioctl(group, Call { opcode: GROUP_GET_DEVICE_FD, argument })?;
+        Ok(OwnedFd::from_raw_fd(file))
+    }
+}
+
+/// Whether the function can be reset.
+pub(super) fn can_reset(device: BorrowedFd<'_>) -> Result<bool, Errno> {
+    let argsz = size_of::<vfio::vfio_device_info>() as u32;
+    let mut info = vfio::vfio_device_info { argsz, ..Default::default() };
+    // SAFETY: the kernel fills in the structure up to the size that it says.
+    unsafe { call(device, DEVICE_GET_INFO, &mut info)? };
+    Ok(info.flags & vfio::VFIO_DEVICE_FLAGS_RESET != 0)
+}
+
+/// A region of a function as the kernel describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RegionInfo {
+    pub bytes: u64,
+    /// Where in the function's descriptor it begins.
+    pub file_offset: u64,
+    /// The parts that can be mapped: offset and length.
+    pub mappable: Vec<(u64, u64)>,
+}
+
+pub(super) fn region(device: BorrowedFd<'_>, index: u32) -> Result<RegionInfo, Errno> {
+    let mut info = WithCapabilities::<vfio::vfio_region_info>::new();
+    (info.head.argsz, info.head.index) =
+        (WithCapabilities::<vfio::vfio_region_info>::bytes(), index);
+    // SAFETY: the kernel fills in the structure and capabilities up to the size that it says.
+    unsafe { call(device, DEVICE_GET_REGION_INFO, &mut info)? };
+    let head = &info.head;
+    let mut mappable = Vec::new();
+    if head.flags & vfio::VFIO_REGION_INFO_FLAG_MMAP != 0 && head.size > 0 {
+        let sparse = (head.flags & vfio::VFIO_REGION_INFO_FLAG_CAPS != 0)
+            .then(|| info.find(head.cap_offset, vfio::VFIO_REGION_INFO_CAP_SPARSE_MMAP));
+        mappable = match sparse.flatten() {
+            Some(areas) => pairs(areas).ok_or(Errno::OVERFLOW)?,
+            None => vec![(0, head.size)],
+        };
+        mappable.retain(|(_, bytes)| *bytes > 0);
+        mappable.sort_unstable();
+    }
+    Ok(RegionInfo { bytes: head.size, file_offset: head.offset, mappable })
+}
+
+/// How many interrupts of a kind there are that signal eventfds.
+pub(super) fn interrupt_count(device: BorrowedFd<'_>, kind: u32) -> Result<u32, Errno> {
+    let argsz = size_of::<vfio::vfio_irq_info>() as u32;
+    let mut info = vfio::vfio_irq_info { argsz, index: kind, ..Default::default() };
+    // SAFETY: the kernel fills in the structure up to the size that it says.
+    unsafe { call(device, DEVICE_GET_IRQ_INFO, &mut info)? };
+    let by_eventfd = info.flags & vfio::VFIO_IRQ_INFO_EVENTFD != 0;
+    Ok(if by_eventfd { info.count } else { 0 })
+}
+
+/// Has the interrupts of a kind signal eventfds; turns the kind off where there are none.
+pub(super) fn set_interrupts(
+    device: BorrowedFd<'_>,
+    kind: u32,
+    eventfds: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let data = match eventfds.is_empty() {
+        true => vfio::VFIO_IRQ_SET_DATA_NONE,
+        false => vfio::VFIO_IRQ_SET_DATA_EVENTFD,
+    };
+    let flags = data | vfio::VFIO_IRQ_SET_ACTION_TRIGGER;
+    // The structure's five words, and one for each descriptor.
+    let words = 5 + eventfds.len();
+    let mut set = vec![(words * size_of::<u32>()) as u32, flags, kind, 0, eventfds.len() as u32];
+    set.extend(eventfds.iter().map(|event| event.as_raw_fd() as u32));
+    let argument = set.as_mut_ptr().cast();
+    // SAFETY: the kernel reads as many words as the first one says: all of them.
+    unsafe { rustix::ioctl::ioctl(device, Call { opcode: DEVICE_SET_IRQS, argument }) }.map(|_| ())
+}
+
+pub(super) fn reset(device: BorrowedFd<'_>) -> Result<(), Errno> {
+    call_number(device, DEVICE_RESET, 0).map(|_| ())
+}
+
+/// What a container's IOMMU can map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct IommuInfo {
+    /// None where the kernel does not say (before Linux 5.4).
+    pub ranges: Option<Vec<RangeInclusive<u64>>>,
+    /// How many more mappings can be made.
+    pub mappings: Option<u32>,
+}
+
+pub(super) fn iommu_info(container: BorrowedFd<'_>) -> Result<IommuInfo, Errno> {
+    let mut info = WithCapabilities::<vfio::vfio_iommu_type1_info>::new();
+    info.head.argsz = WithCapabilities::<vfio::vfio_iommu_type1_info>::bytes();
+    // SAFETY: the kernel fills in the structure and capabilities up to the size that it says.
+    unsafe { call(container, IOMMU_GET_INFO, &mut info)? };
+    let find = |id| {
+        let there = info.head.flags & vfio::VFIO_IOMMU_INFO_CAPS != 0;
+        there.then(|| info.find(info.head.cap_offset, id)).flatten()
+    };
+    let ranges = match find(vfio::VFIO_IOMMU_TYPE1_INFO_CAP_IOVA_RANGE) {
+        Some(capability) => {
+            let pairs = pairs(capability).ok_or(Errno::OVERFLOW)?;
+            Some(pairs.into_iter().map(|(first, last)| first..=last).collect())
+        }
+        None => None,
+    };
+    let mappings =
+        find(vfio::VFIO_IOMMU_TYPE1_INFO_DMA_AVAIL).and_then(|capability| word(capability, 8));
+    Ok(IommuInfo { ranges, mappings })
+}
+
+/// Maps memory of this process, at a place that lives until it is unmapped: the kernel holds the
+/// pages themselves.
+pub(super) fn map(
+    container: BorrowedFd<'_>,
+    iova: u64,
+    address: usize,
+    bytes: u64,
+) -> Result<(), Errno> {
+    let mut map = vfio::vfio_iommu_type1_dma_map {
+        argsz: size_of::<vfio::vfio_iommu_type1_dma_map>() as u32,
+        flags: vfio::VFIO_DMA_MAP_FLAG_READ | vfio::VFIO_DMA_MAP_FLAG_WRITE,
+        vaddr: address as u64,
+        iova,
+        size: bytes,
+    };
+    // SAFETY: the kernel reads the structure. Devices will write to the pages, of which nobody
+    // holds a reference: they are reached only through `Mapped`.
+    unsafe { call(container, IOMMU_MAP_DMA, &mut map) }.map(|_| ())
+}
+
+/// Unmaps a range and returns how many bytes were mapped there.
+pub(super) fn unmap(container: BorrowedFd<'_>, iova: u64, bytes: u64) -> Result<u64, Errno> {
+    let mut unmap = vfio::vfio_iommu_type1_dma_unmap {
+        argsz: size_of::<vfio::vfio_iommu_type1_dma_unmap>() as u32,
+        iova,
+        size: bytes,
+        ..Default::default()
+    };
+    // SAFETY: the kernel reads the structure and fills in the size.
+    unsafe { call(container, IOMMU_UNMAP_DMA, &mut unmap)? };
+    Ok(unmap.size)
+}
+
+/// Gives a function that was opened by `/dev/vfio/devices` an owner.
+pub(super) fn bind_iommufd(device: BorrowedFd<'_>, iommufd: BorrowedFd<'_>) -> Result<(), Errno> {
+    let argsz = size_of::<vfio::vfio_device_bind_iommufd>() as u32;
+    let iommufd = iommufd.as_raw_fd();
+    let mut bind = vfio::vfio_device_bind_iommufd { argsz, iommufd, ..Default::default() };
+    // SAFETY: the kernel reads the structure and fills in a number.
+    unsafe { call(device, DEVICE_BIND_IOMMUFD, &mut bind) }.map(|_| ())
+}
+
+/// Has a function's requests translated by an address space.
+pub(super) fn attach(device: BorrowedFd<'_>, space: u32) -> Result<(), Errno> {
+    let argsz = size_of::<vfio::vfio_device_attach_iommufd_pt>() as u32;
+    let mut attach =
+        vfio::vfio_device_attach_iommufd_pt { argsz, pt_id: space, ..Default::default() };
+    // SAFETY: the kernel reads the structure and fills in a number.
+    unsafe { call(device, DEVICE_ATTACH_IOMMUFD, &mut attach) }.map(|_| ())
+}
+
+/// Makes an address space.
+pub(super) fn new_space(iommufd: BorrowedFd<'_>) -> Result<u32, Errno> {
+    let size = size_of::<ioas::iommu_ioas_alloc>() as u32;
+    let mut space = ioas::iommu_ioas_alloc { size, ..Default::default() };
+    // SAFETY: the kernel reads the structure and fills in a number.
+    unsafe { call(iommufd, IOAS_ALLOC, &mut space)? };
+    Ok(space.out_ioas_id)
+}
+
+/// Which addresses of an address space can be mapped.
+pub(super) fn space_ranges(
+    iommufd: BorrowedFd<'_>,
+    space: u32,
+) -> Result<Vec<RangeInclusive<u64>>, Errno> {
+    let mut room = RANGES_AT_FIRST;
+    loop {
+        let mut found = vec![ioas::iommu_iova_range::default(); room];
+        let mut ranges = ioas::iommu_ioas_iova_ranges {
+            size: size_of::<ioas::iommu_ioas_iova_ranges>() as u32,
+            ioas_id: space,
+            num_iovas: room as u32,
+            allowed_iovas: found.as_mut_ptr().expose_provenance() as u64,
+            ..Default::default()
+        };
+        // SAFETY: the kernel writes at most as many ranges as it is told that there is room for.
+        let asked = unsafe { call(iommufd, IOAS_RANGES, &mut ranges) };
+        let count = ranges.num_iovas as usize;
+        match asked {
+            // It says how many there are.
+            Err(Errno::MSGSIZE) if count > room => room = count,
+            Err(errno) => return Err(errno),
+            Ok(_) => {
+                found.truncate(count);
+                return Ok(found.iter().map(|range| range.start..=range.last).collect());
+            }
+        }
+    }
+}
+
+/// As [`map`], into an address space.
+pub(super) fn map_space(
+    iommufd: BorrowedFd<'_>,
+    space: u32,
+    iova: u64,
+    address: usize,
+    bytes: u64,
+) -> Result<(), Errno> {
+    let mut map = ioas::iommu_ioas_map {
+        size: size_of::<ioas::iommu_ioas_map>() as u32,
+        flags: ioas::iommufd_ioas_map_flags_IOMMU_IOAS_MAP_FIXED_IOVA
+            | ioas::iommufd_ioas_map_flags_IOMMU_IOAS_MAP_WRITEABLE
+            | ioas::iommufd_ioas_map_flags_IOMMU_IOAS_MAP_READABLE,
+        ioas_id: space,
+        user_va: address as u64,
+        length: bytes,
+        iova,
+        ..Default::default()
+    };
+    // SAFETY: as for `map`.
+    unsafe { call(iommufd, IOAS_MAP, &mut map) }.map(|_| ())
+}
+
+/// As [`unmap`], from an address space.
+pub(super) fn unmap_space(
+    iommufd: BorrowedFd<'_>,
+    space: u32,
+    iova: u64,
+    bytes: u64,
+) -> Result<u64, Errno> {
+    let mut unmap = ioas::iommu_ioas_unmap {
+        size: size_of::<ioas::iommu_ioas_unmap>() as u32,
+        ioas_id: space,
+        iova,
+        length: bytes,
+    };
+    // SAFETY: the kernel reads the structure and fills in the length.
+    unsafe { call(iommufd, IOAS_UNMAP, &mut unmap)? };
+    Ok(unmap.length)
+}

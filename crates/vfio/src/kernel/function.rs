@@ -1,0 +1,456 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A function that the kernel's VFIO shows.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crosslane_pcie::config::{BarKind, registers as reg};
+use crosslane_pcie::units::RoutingId;
+use rustix::event::epoll::{self, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use vfio_bindings::bindings::vfio;
+
+use super::calls::{self, RegionInfo};
+use super::places::Places;
+use super::space::{Space, Translation};
+use super::{Interface, PciAddress};
+use crate::flat;
+use crate::function::{DomainId, Function, FunctionError, Part, Region};
+use crate::memory::{Mapped, Pages};
+use crate::reactor;
+
+/// Bit of a BAR register that stands for I/O ports (PCIe 6.x 7.5.1.2.1).
+const BAR_IS_PORTS: u32 = 1;
+
+/// A function that the kernel's VFIO shows. Closed when it is dropped: the kernel then resets it
+/// where it can.
+#[derive(Debug)]
+pub struct KernelFunction {
+    // In this order: what is mapped of the device goes before the device, that before its space.
+    regions: BTreeMap<u8, (Region, u64)>,
+    config: RegionInfo,
+    lost: Loss,
+    device: OwnedFd,
+    interface: Interface,
+    /// Kept open as long as the function is used.
+    _group: Option<Arc<OwnedFd>>,
+    space: Arc<Space>,
+    usable: Vec<RangeInclusive<u64>>,
+    most_mappings: Option<u32>,
+    address: PciAddress,
+    name: String,
+    /// Kind and number of its interrupts; none where it has neither MSI-X nor MSI.
+    interrupts: Option<(u32, u16)>,
+    /// Whether they are on.
+    interrupts_on: Mutex<bool>,
+    can_reset: bool,
+}
+
+/// Why a function may be lost: eventfds that stay signalled, and one descriptor for both.
+#[derive(Debug)]
+struct Loss {
+    wanted_back: OwnedFd,
+    error: OwnedFd,
+    either: OwnedFd,
+}
+
+impl Loss {
+    fn new() -> Result<Self, Errno> {
+        let (wanted_back, error) = (reactor::event()?, reactor::event()?);
+        let either = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        for event in [&wanted_back, &error] {
+            epoll::add(&either, event, EventData::new_u64(0), EventFlags::IN)?;
+        }
+        Ok(Self { wanted_back, error, either })
+    }
+}
+
+fn is_signalled(event: &OwnedFd) -> bool {
+    let mut polled = [PollFd::new(event, PollFlags::IN)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}
+
+/// A function that has just been opened.
+pub(super) struct Opened {
+    pub address: PciAddress,
+    pub device: OwnedFd,
+    pub group: Option<Arc<OwnedFd>>,
+    pub space: Arc<Space>,
+    pub interface: Interface,
+}
+
+impl KernelFunction {
+    /// Asks the kernel what the function has, and maps its BARs.
+    pub(super) fn new(opened: Opened, places: &Places) -> Result<Self, FunctionError> {
+        let Opened { address, device, group, space, interface } = opened;
+        let name = address.to_string();
+        let failed = |what: &str, errno: Errno| system(&name, what, errno, String::new());
+        let file = device.as_fd();
+        let info = |index| calls::region(file, index);
+        let config = info(vfio::VFIO_PCI_CONFIG_REGION_INDEX)
+            .map_err(|errno| failed("asking for the configuration space", errno))?;
+        let mut interrupts = None;
+        for kind in [vfio::VFIO_PCI_MSIX_IRQ_INDEX, vfio::VFIO_PCI_MSI_IRQ_INDEX] {
+            let count = calls::interrupt_count(file, kind)
+                .map_err(|errno| failed("asking for the interrupts", errno))?;
+            if count > 0 && interrupts.is_none() {
+                interrupts = Some((kind, u16::try_from(count).unwrap_or(u16::MAX)));
+            }
+        }
+        let can_reset =
+            calls::can_reset(file).map_err(|errno| failed("asking for the device", errno))?;
+        let lost = Loss::new().map_err(|errno| failed("making eventfds", errno))?;
+        let of_loss = [
+            (vfio::VFIO_PCI_REQ_IRQ_INDEX, &lost.wanted_back),
+            (vfio::VFIO_PCI_ERR_IRQ_INDEX, &lost.error),
+        ];
+        for (kind, event) in of_loss {
+            // A function that is no PCI Express device reports no errors.
+            if calls::interrupt_count(file, kind).is_ok_and(|count| count > 0) {
+                calls::set_interrupts(file, kind, &[event.as_fd()])
+                    .map_err(|errno| failed("asking to be told of its loss", errno))?;
+            }
+        }
+        let (usable, most_mappings) = space
+            .limits()
+            .map_err(|errno| failed("asking for the I/O virtual addresses", errno))?;
+        let mut function = Self {
+            regions: BTreeMap::new(),
+            config,
+            lost,
+            device,
+            interface,
+            _group: group,
+            space,
+            usable,
+            most_mappings,
+            address,
+            name: name.clone(),
+            interrupts,
+            interrupts_on: Mutex::new(false),
+            can_reset,
+        };
+        function.map_bars(places)?;
+        Ok(function)
+    }
+
+    /// By which of the kernel's interfaces it was opened.
+    #[must_use]
+    pub fn interface(&self) -> Interface {
+        self.interface
+    }
+
+    fn map_bars(&mut self, places: &Places) -> Result<(), FunctionError> {
+        let mut number = 0;
+        while number < 6_u8 {
+            let register = flat::config_dw(self, reg::BAR0 + 4 * u16::from(number))?;
+            let prefetchable = register & reg::BAR_PREFETCHABLE != 0;
+            let is_64_bit = register & BAR_IS_PORTS == 0 && register & reg::BAR_64_BIT != 0;
+            let kind = match is_64_bit {
+                true => BarKind::Memory64 { prefetchable },
+                false => BarKind::Memory32 { prefetchable },
+            };
+            let info = calls::region(self.device.as_fd(), number.into())
+                .map_err(|errno| self.system("asking for a BAR", errno))?;
+            if info.bytes > 0 && register & BAR_IS_PORTS == 0 {
+                let resource = places.combined_resource(&self.address, number);
+                let region = self.map_bar(number, kind, &info, &resource)?;
+                self.regions.insert(number, (region, info.file_offset));
+            }
+            number += if is_64_bit { 2 } else { 1 };
+        }
+        Ok(())
+    }
+
+    /// Maps what can be mapped of a BAR. The write-combined mapping comes first: the kernel gives
+    /// all mappings of an address the kind of the first one, so behind an uncached one it would
+    /// not combine. (Uncached stores to a BAR that has both are fenced one by one for that.)
+    fn map_bar(
+        &self,
+        number: u8,
+        kind: BarKind,
+        info: &RegionInfo,
+        resource: &Path,
+    ) -> Result<Region, FunctionError> {
+        let mut region = Region::trapped(info.bytes, kind);
+        let combined = match info.mappable.is_empty() {
+            true => None,
+            false => match open_combined(kind, resource) {
+                Ok(file) => Some(file),
+                Err(why) => {
+                    region.not_combined = why;
+                    None
+                }
+            },
+        };
+        for &(offset, bytes) in &info.mappable {
+            let combined = match &combined {
+                Some(file) => match Mapped::of(file.as_fd(), offset, bytes) {
+                    Ok(mapped) => Some(mapped),
+                    Err(errno) => {
+                        region.not_combined = format!("mapping {}: {errno}", resource.display());
+                        None
+                    }
+                },
+                None => None,
+            };
+            let uncached = Mapped::of(self.device.as_fd(), info.file_offset + offset, bytes)
+                .map_err(|errno| self.system(&format!("mapping BAR{number}"), errno))?;
+            region.parts.push(Part { offset, uncached, combined });
+        }
+        Ok(region)
+    }
+
+    fn system(&self, what: &str, errno: Errno) -> FunctionError {
+        let errno_of_removed = matches!(errno, Errno::NODEV | Errno::NXIO);
+        if errno_of_removed && let Some(gone) = self.lost() {
+            return gone;
+        }
+        system(&self.name, what, errno, String::new())
+    }
+
+    fn bar(&self, bar: u8, offset: u64, bytes: usize) -> Result<u64, FunctionError> {
+        let found = self.regions.get(&bar);
+        let size = found.map_or(0, |(region, _)| region.bytes);
+        let (function, region) = (self.name.clone(), format!("BAR{bar}"));
+        let length = bytes as u64;
+        if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(length) {
+            return Err(FunctionError::Unaligned { function, region, offset, bytes: length });
+        }
+        match found {
+            Some((_, file_offset)) if offset.checked_add(length).is_some_and(|end| end <= size) => {
+                Ok(file_offset + offset)
+            }
+            _ => Err(FunctionError::BeyondRegion { function, region, offset, bytes: length, size }),
+        }
+    }
+
+    fn config_place(&self, offset: u16, bytes: usize) -> Result<u64, FunctionError> {
+        let (offset, length) = (u64::from(offset), bytes as u64);
+        if offset + length <= self.config.bytes {
+            return Ok(self.config.file_offset + offset);
+        }
+        Err(FunctionError::BeyondRegion {
+            function: self.name.clone(),
+            region: "the configuration space".to_owned(),
+            offset,
+            bytes: length,
+            size: self.config.bytes,
+        })
+    }
+
+    fn pread(&self, what: &str, place: u64, into: &mut [u8]) -> Result<(), FunctionError> {
+        let wanted = into.len();
+        match rustix::io::pread(&self.device, into, place) {
+            Ok(read) if read == wanted => Ok(()),
+            Ok(_) => Err(self.system(what, Errno::IO)),
+            Err(errno) => Err(self.system(what, errno)),
+        }
+    }
+
+    fn pwrite(&self, what: &str, place: u64, from: &[u8]) -> Result<(), FunctionError> {
+        match rustix::io::pwrite(&self.device, from, place) {
+            Ok(written) if written == from.len() => Ok(()),
+            Ok(_) => Err(self.system(what, Errno::IO)),
+            Err(errno) => Err(self.system(what, errno)),
+        }
+    }
+
+    fn map_error(&self, errno: Errno, bytes: u64) -> FunctionError {
+        let what = format!("mapping {bytes} B for DMA");
+        let remedy = match errno {
+            Errno::NOMEM => format!(
+                "A process may lock only so much memory (`ulimit -l`, kB): `sudo prlimit \
+                 --memlock=unlimited --pid {}` raises it for this one, a line `@vfio - memlock \
+                 unlimited` in /etc/security/limits.conf for a group",
+                std::process::id()
+            ),
+            Errno::NOSPC => "The limit is the module's: `echo 1000000 | sudo tee \
+                 /sys/module/vfio_iommu_type1/parameters/dma_entry_limit`, then open anew"
+                .to_owned(),
+            _ => String::new(),
+        };
+        system(&self.name, &what, errno, remedy)
+    }
+}
+
+/// Opens what the kernel maps write-combined of a BAR.
+fn open_combined(kind: BarKind, resource: &Path) -> Result<std::fs::File, String> {
+    if !kind.is_prefetchable() {
+        return Err("it is not prefetchable, so its device may not bear merged writes".to_owned());
+    }
+    let opened = OpenOptions::new().read(true).write(true).open(resource);
+    opened.map_err(|error| {
+        let place = resource.display();
+        match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                format!("the kernel offers no {place} on this platform")
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                format!("{place} may not be opened: `sudo chown $USER {place}` grants it")
+            }
+            _ => format!("{place}: {error}"),
+        }
+    })
+}
+
+pub(super) fn system(function: &str, what: &str, errno: Errno, remedy: String) -> FunctionError {
+    let (function, what) = (function.to_owned(), what.to_owned());
+    FunctionError::System { function, what, errno: errno.raw_os_error(), remedy }
+}
+
+impl Function for KernelFunction {
+    fn id(&self) -> RoutingId {
+        self.address.id
+    }
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), FunctionError> {
+        let place = self.config_place(offset, into.len())?;
+        self.pread("reading the configuration space", place, into)
+    }
+
+    fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), FunctionError> {
+        let place = self.config_place(offset, from.len())?;
+        self.pwrite("writing the configuration space", place, from)
+    }
+
+    fn region(&self, bar: u8) -> Option<&Region> {
+        self.regions.get(&bar).map(|(region, _)| region)
+    }
+
+    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError> {
+        let place = self.bar(bar, offset, into.len())?;
+        self.pread(&format!("reading BAR{bar} at {offset:#x}"), place, into)
+    }
+
+    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError> {
+        let place = self.bar(bar, offset, from.len())?;
+        self.pwrite(&format!("writing BAR{bar} at {offset:#x}"), place, from)
+    }
+
+    fn map_dma(
+        &self,
+        iova: u64,
+        memory: &Arc<Pages>,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), FunctionError> {
+        let address = memory.mapped().address() + offset as usize;
+        self.space.map(iova, address, bytes).map_err(|errno| self.map_error(errno, bytes))
+    }
+
+    fn map_peer(
+        &self,
+        iova: u64,
+        mapped: &Mapped,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), FunctionError> {
+        let address = mapped.address() + offset as usize;
+        self.space.map(iova, address, bytes).map_err(|errno| match self.space.translation {
+            // It pins pages, and a BAR has none.
+            Translation::Iommufd(..) if errno == Errno::FAULT => FunctionError::Unsupported {
+                function: self.name.clone(),
+                what: "a mapping of another function's BAR".to_owned(),
+                why: "this kernel's iommufd maps memory only; the interface of groups and \
+                      containers maps BARs"
+                    .to_owned(),
+            },
+            _ => self.map_error(errno, bytes),
+        })
+    }
+
+    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<(), FunctionError> {
+        let what = format!("unmapping {bytes} B at {iova:#x}");
+        match self.space.unmap(iova, bytes) {
+            Ok(unmapped) if unmapped == bytes => Ok(()),
+            Ok(unmapped) => Err(FunctionError::Malformed {
+                function: self.name.clone(),
+                what,
+                why: format!("{unmapped} B were mapped there"),
+            }),
+            Err(errno) => Err(self.system(&what, errno)),
+        }
+    }
+
+    fn domain(&self) -> DomainId {
+        self.space.domain
+    }
+
+    fn usable_addresses(&self) -> &[RangeInclusive<u64>] {
+        &self.usable
+    }
+
+    fn most_mappings(&self) -> Option<u32> {
+        self.most_mappings
+    }
+
+    fn vectors(&self) -> u16 {
+        self.interrupts.map_or(0, |(_, count)| count)
+    }
+
+    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
+        let mut on = self.interrupts_on.lock().unwrap_or_else(PoisonError::into_inner);
+        let kind = match self.interrupts {
+            Some((kind, count)) if eventfds.len() <= usize::from(count) => kind,
+            _ if eventfds.is_empty() => return Ok(()),
+            _ => {
+                return Err(FunctionError::Unsupported {
+                    function: self.name.clone(),
+                    what: format!("{} interrupt vectors", eventfds.len()),
+                    why: format!("it has {}", self.vectors()),
+                });
+            }
+        };
+        let what = format!("setting {} interrupt vectors", eventfds.len());
+        let set = |eventfds: &[BorrowedFd<'_>]| {
+            let set = calls::set_interrupts(self.device.as_fd(), kind, eventfds);
+            set.map_err(|errno| self.system(&what, errno))
+        };
+        if *on {
+            set(&[])?;
+            *on = false;
+        }
+        if !eventfds.is_empty() {
+            set(eventfds)?;
+            *on = true;
+        }
+        Ok(())
+    }
+
+    fn reset(&self) -> Result<(), FunctionError> {
+        if !self.can_reset {
+            return Err(FunctionError::Unsupported {
+                function: self.name.clone(),
+                what: "reset of its own".to_owned(),
+                why: "the kernel knows no way to reset it without its neighbours".to_owned(),
+            });
+        }
+        calls::reset(self.device.as_fd()).map_err(|errno| self.system("resetting", errno))
+    }
+
+    fn lost(&self) -> Option<FunctionError> {
+        let why = if is_signalled(&self.lost.wanted_back) {
+            "the kernel wants it back: it is being unbound or removed"
+        } else if is_signalled(&self.lost.error) {
+            "it reported an error from which its link does not recover by itself (AER; see dmesg)"
+        } else {
+            return None;
+        };
+        Some(FunctionError::Gone { function: self.name.clone(), why: why.to_owned() })
+    }
+
+    fn lost_event(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.lost.either.as_fd())
+    }
+}

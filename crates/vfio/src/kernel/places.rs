@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the kernel shows a function and the devices of VFIO, and what is missing where it does
+//! not: which module, right or setting, and the command that helps.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use super::PciAddress;
+use super::function::system;
+use crate::function::FunctionError;
+
+/// The driver that gives functions to programs.
+const DRIVER: &str = "vfio-pci";
+
+/// Roots of the two file systems, so that tests can have their own.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    pub sys: PathBuf,
+    pub dev: PathBuf,
+}
+
+/// Name of what a link leads to.
+fn link_name(link: &Path) -> Option<String> {
+    Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
+}
+
+/// Whether a driver is VFIO's, or one that a vendor built on it.
+fn is_vfio(driver: &str) -> bool {
+    driver == DRIVER || driver.ends_with("vfio-pci") || driver.ends_with("vfio_pci")
+}
+
+impl Places {
+    /// The machine's.
+    pub fn of_machine() -> Self {
+        Self { sys: PathBuf::from("/sys"), dev: PathBuf::from("/dev") }
+    }
+
+    fn device(&self, address: &PciAddress) -> PathBuf {
+        self.sys.join("bus/pci/devices").join(address.to_string())
+    }
+
+    /// Where the kernel maps a BAR write-combined.
+    pub fn combined_resource(&self, address: &PciAddress, bar: u8) -> PathBuf {
+        self.device(address).join(format!("resource{bar}_wc"))
+    }
+
+    /// Checks that a function is there and with VFIO.
+    pub fn check_driver(&self, address: &PciAddress) -> Result<(), FunctionError> {
+        let device = self.device(address);
+        let name = address.to_string();
+        if !device.exists() {
+            let remedy =
+                "`lspci -D` lists what there is; `echo 1 | sudo tee /sys/bus/pci/rescan` looks \
+                          again"
+                    .to_owned();
+            return Err(system(&name, "looking for the PCI function", Errno::NODEV, remedy));
+        }
+        let driver = link_name(&device.join("driver"));
+        if driver.as_deref().is_some_and(is_vfio) {
+            return Ok(());
+        }
+        let load = match self.sys.join("bus/pci/drivers").join(DRIVER).exists() {
+            true => String::new(),
+            false => format!("`sudo modprobe {DRIVER}` loads the driver. "),
+        };
+        let now = driver.map_or_else(
+            || "It has no driver".to_owned(),
+            |driver| format!("Its driver is {driver}"),
+        );
+        let remedy =
+            format!("{now}. {load}`sudo crosslane device bind {name}` gives it to {DRIVER}");
+        Err(system(&name, "opening by VFIO", Errno::NODEV, remedy))
+    }
+
+    /// Number of the function's IOMMU group.
+    pub fn group(&self, address: &PciAddress) -> Result<String, FunctionError> {
+        link_name(&self.device(address).join("iommu_group")).ok_or_else(|| {
+            let remedy = "No IOMMU translates its requests: turn the IOMMU on in the firmware \
+                          (VT-d, AMD-Vi), and boot with `intel_iommu=on` on the kernel's command \
+                          line where the processor is Intel's"
+                .to_owned();
+            system(&address.to_string(), "looking for the IOMMU group", Errno::NODEV, remedy)
+        })
+    }
+
+    pub fn container_path(&self) -> PathBuf {
+        self.dev.join("vfio/vfio")
+    }
+
+    pub fn group_path(&self, group: &str) -> PathBuf {
+        self.dev.join("vfio").join(group)
+    }
+
+    pub fn iommufd_path(&self) -> PathBuf {
+        self.dev.join("iommu")
+    }
+
+    /// The device of its own that a kernel with iommufd gives a function.
+    pub fn device_path(&self, address: &PciAddress) -> Option<PathBuf> {
+        let entries = fs::read_dir(self.device(address).join("vfio-dev")).ok()?;
+        let name = entries.flatten().next()?.file_name();
+        Some(self.dev.join("vfio/devices").join(name))
+    }
+
+    /// That a device file cannot be opened, with what helps.
+    pub fn cannot_open(&self, address: &PciAddress, path: &Path, errno: Errno) -> FunctionError {
+        let place = path.display();
+        let remedy = match errno {
+            Errno::NOENT if path == self.container_path() => {
+                "`sudo modprobe vfio_iommu_type1` loads the module".to_owned()
+            }
+            Errno::NOENT if path == self.iommufd_path() => {
+                "`sudo modprobe iommufd` loads the module".to_owned()
+            }
+            Errno::NOENT => format!("`sudo modprobe {DRIVER}` loads the module"),
+            Errno::ACCESS | Errno::PERM => format!(
+                "`sudo chown $USER {place}` grants it until the next boot; for ever: a udev rule \
+                 `SUBSYSTEM==\"vfio\", GROUP=\"vfio\", MODE=\"0660\"` and `sudo usermod -aG vfio \
+                 $USER`"
+            ),
+            Errno::BUSY => format!(
+                "Another program has it, and only one can: `sudo fuser -v {place}` names it"
+            ),
+            _ => String::new(),
+        };
+        system(&address.to_string(), &format!("opening {place}"), errno, remedy)
+    }
+
+    /// That a group cannot be used, and which functions of it stand against that.
+    pub fn not_viable(&self, address: &PciAddress, group: &str) -> FunctionError {
+        let devices = self.sys.join("kernel/iommu_groups").join(group).join("devices");
+        let entries = fs::read_dir(&devices).into_iter().flatten().flatten();
+        let mut others: Vec<String> = entries
+            .filter_map(|entry| {
+                let driver = link_name(&entry.path().join("driver"))?;
+                let name = entry.file_name().to_string_lossy().into_owned();
+                // Bridges may keep the driver of ports.
+                (!is_vfio(&driver) && driver != "pcieport").then(|| format!("{name} ({driver})"))
+            })
+            .collect();
+        others.sort_unstable();
+        let remedy = format!(
+            "Functions of IOMMU group {group} that other drivers hold: {}. `sudo crosslane device \
+             bind ADDRESS` gives each to {DRIVER}; all of a group go to one program",
+            others.join(", ")
+        );
+        system(&address.to_string(), "using the IOMMU group", Errno::PERM, remedy)
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An I/O address space of the kernel: a container with groups in it, or an iommufd's.
+
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::calls;
+use crate::function::DomainId;
+
+/// What an IOMMU can translate where the kernel does not say: 39 bits, which all have, without
+/// the window of interrupts.
+const UNSTATED_RANGES: [RangeInclusive<u64>; 2] = [0..=0xfedf_ffff, 0xfef0_0000..=(1 << 39) - 1];
+
+/// Who translates.
+#[derive(Debug)]
+pub(super) enum Translation {
+    /// `/dev/vfio/vfio` with the type 1 IOMMU.
+    Container(OwnedFd),
+    /// `/dev/iommu`, and the number of an address space of it.
+    Iommufd(OwnedFd, u32),
+}
+
+/// Addresses, and what is mapped there.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub translation: Translation,
+    pub domain: DomainId,
+}
+
+impl Space {
+    pub fn new(translation: Translation) -> Self {
+        Self { translation, domain: DomainId::next() }
+    }
+
+    /// The addresses that can be mapped, and how many mappings there can be. They depend on the
+    /// functions that are attached.
+    pub fn limits(&self) -> Result<(Vec<RangeInclusive<u64>>, Option<u32>), Errno> {
+        match &self.translation {
+            Translation::Container(container) => {
+                let info = calls::iommu_info(container.as_fd())?;
+                Ok((info.ranges.unwrap_or_else(|| UNSTATED_RANGES.to_vec()), info.mappings))
+            }
+            Translation::Iommufd(iommufd, space) => {
+                Ok((calls::space_ranges(iommufd.as_fd(), *space)?, None))
+            }
+        }
+    }
+
+    pub fn map(&self, iova: u64, address: usize, bytes: u64) -> Result<(), Errno> {
+        match &self.translation {
+            Translation::Container(container) => {
+                calls::map(container.as_fd(), iova, address, bytes)
+            }
+            Translation::Iommufd(iommufd, space) => {
+                calls::map_space(iommufd.as_fd(), *space, iova, address, bytes)
+            }
+        }
+    }
+
+    /// Returns how many bytes were mapped.
+    pub fn unmap(&self, iova: u64, bytes: u64) -> Result<u64, Errno> {
+        match &self.translation {
+            Translation::Container(container) => calls::unmap(container.as_fd(), iova, bytes),
+            Translation::Iommufd(iommufd, space) => {
+                calls::unmap_space(iommufd.as_fd(), *space, iova, bytes)
+            }
+        }
+    }
+}
