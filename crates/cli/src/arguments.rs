@@ -13,6 +13,7 @@ use crate::fit_command::FitArguments;
 use crate::flow_argument::FlowArgument;
 use crate::halo_command::arguments::HaloArguments;
 use crate::nget_command::arguments::NgetArguments;
+use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
 use crate::workload::arguments::{
@@ -56,7 +57,8 @@ pub enum Command {
 Examples:
   crosslane lab list
   crosslane lab show rosta
-  crosslane lab check my-lab.toml")]
+  crosslane lab check my-lab.toml
+  crosslane lab serve kc705:crosslane --device fpga0 --socket /tmp/fpga0.sock")]
     Lab {
         /// What to do.
         #[command(subcommand)]
@@ -165,6 +167,8 @@ Examples:
         #[arg(long)]
         file: bool,
     },
+    /// Devices of a lab as PCI functions behind sockets (vfio-user)
+    Serve(ServeArguments),
 }
 
 /// Arguments of `topo`.

@@ -11,6 +11,7 @@ use crate::arguments::LabCommand;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::quantity::count_words;
+use crate::serve_command;
 use crate::table::{Align, Table};
 
 /// Does what was asked for.
@@ -21,6 +22,7 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
     match command {
         LabCommand::List { json } => list(*json),
         LabCommand::Check { file } => check(file),
+        LabCommand::Serve(arguments) => serve_command::run(arguments),
         LabCommand::Show { lab, json, file } => {
             let lab = Lab::load(lab)?;
             if *file {

@@ -24,6 +24,7 @@ mod progress;
 mod quantity;
 mod report_file;
 mod reproduce_command;
+mod serve_command;
 mod size;
 mod sweep_command;
 mod table;

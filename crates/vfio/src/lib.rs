@@ -18,6 +18,7 @@ mod monitor;
 mod reactor;
 mod stores;
 pub mod sysfs;
+pub mod user;
 
 pub use block_on::block_on;
 pub use bus::{BusOptions, Tree, VfioBus};

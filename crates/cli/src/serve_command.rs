@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane lab serve`: devices of a lab behind sockets, for virtual machines and for drivers in
+//! other processes.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use crosslane_lab::Lab;
+use crosslane_serve::{ServeError, ServedDevice, Server};
+
+use crate::engine_argument::EngineArguments;
+use crate::error::CommandError;
+use crate::output;
+
+/// Arguments of `lab serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane lab serve kc705:crosslane --device fpga0 --socket /tmp/fpga0.sock
+  crosslane lab serve rosta:crosslane --device fpga1 --socket a.sock --device fpga2 --socket b.sock
+
+Each device is a PCI function behind its socket: QEMU 10.1 and later shows it to a guest with
+  -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/tmp/fpga0.sock\"}}'
+where the guest's memory is shared: -object memory-backend-memfd,id=mem,size=1G,share=on
+-machine q35,memory-backend=mem. Devices that are to reach each other need windows of their own:
+each behind a root port of its own in the guest.
+The program serves until it is ended. The lab's time goes on as fast as it can be simulated and has
+nothing to do with that of the clients.")]
+pub struct ServeArguments {
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
+    #[arg(value_hint = ValueHint::AnyPath)]
+    pub lab: String,
+    /// Name of an endpoint that is served; once for each.
+    #[arg(long = "device", value_name = "NAME", required = true)]
+    pub devices: Vec<String>,
+    /// The socket of the device before it; once for each.
+    #[arg(long = "socket", value_name = "PATH", required = true, value_hint = ValueHint::FilePath)]
+    pub sockets: Vec<PathBuf>,
+    /// Which engines.
+    #[command(flatten)]
+    pub engine: EngineArguments,
+    /// Where all that is random in the lab comes from.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Serves until the program is ended.
+///
+/// # Errors
+/// What cannot be served.
+pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
+    let (devices, sockets) = (&arguments.devices, &arguments.sockets);
+    if devices.len() != sockets.len() {
+        return Err(CommandError::Usage(format!(
+            "--device was given {} times and --socket {} times: each device has one socket",
+            devices.len(),
+            sockets.len()
+        )));
+    }
+    let lab = Lab::load(&arguments.lab)?.with_engines(arguments.engine.kind()?);
+    let served: Vec<ServedDevice> = devices
+        .iter()
+        .zip(sockets)
+        .map(|(name, socket)| ServedDevice { name: name.clone(), socket: socket.clone() })
+        .collect();
+    let tell = |event: &crosslane_serve::ServeEvent| output::print_hint(&event.to_string());
+    let server =
+        Server::start(lab, arguments.seed, &served, tell).map_err(|error| match error {
+            ServeError::Lab(error) => CommandError::Lab(error),
+            ServeError::NoSuchDevice { .. } | ServeError::Twice { .. } => {
+                CommandError::Usage(error.to_string())
+            }
+            error => CommandError::Input(error.to_string()),
+        })?;
+    for device in &served {
+        let ServedDevice { name, socket } = device;
+        output::print(&format!("{name} of {} at {}\n", arguments.lab, socket.display()))?;
+    }
+    server.wait();
+    Err(CommandError::Input("the lab has ended".to_owned()))
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The served devices of one host of the lab, and the routes between them.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use crosslane_host::{FunctionInfo, Topology};
+use crosslane_lab::{LabBus, Simulation};
+use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_pcie::units::RoutingId;
+use futures_channel::mpsc::UnboundedReceiver;
+use futures_util::StreamExt;
+use rustix::io::Errno;
+
+use crate::ask::{Ask, What};
+use crate::error::ServeEvent;
+use crate::function::ServedFunction;
+use crate::placement::{Bridges, Placement, Wanted, Windows, place};
+
+/// Base above limit (PCIe 6.x 7.5.1.3.8).
+const CLOSED: (u64, u64) = (0xfff0_0000, 0);
+
+/// Who hears what happens in the lab, and how many of its errors have been told.
+pub(crate) struct Reporter<'a> {
+    tell: &'a dyn Fn(&ServeEvent),
+    told: Cell<usize>,
+}
+
+impl<'a> Reporter<'a> {
+    pub const fn new(tell: &'a dyn Fn(&ServeEvent)) -> Self {
+        Self { tell, told: Cell::new(0) }
+    }
+
+    /// Tells what the lab's buses have found wrong since the last time.
+    fn tell_errors(&self, simulation: &Simulation) {
+        let errors: Vec<String> = simulation.with_fabric(|fabric| {
+            let new = fabric.errors().iter().skip(self.told.get());
+            new.map(ToString::to_string).collect()
+        });
+        self.told.set(self.told.get() + errors.len());
+        for error in errors {
+            (self.tell)(&ServeEvent::Fabric(error));
+        }
+    }
+}
+
+/// The served devices of one host.
+pub(crate) struct Board<'a> {
+    simulation: &'a Simulation,
+    bus: LabBus,
+    bridges: Bridges,
+    functions: Vec<ServedFunction>,
+    placement: RefCell<Placement>,
+    /// Moments at which a device's memory was enabled.
+    enables: Cell<u64>,
+    reporter: &'a Reporter<'a>,
+}
+
+impl<'a> Board<'a> {
+    /// With all its windows closed, and no endpoint that decodes or asks for anything.
+    pub fn new(
+        simulation: &'a Simulation,
+        bus: LabBus,
+        tree: &[FunctionInfo],
+        served: &[RoutingId],
+        reporter: &'a Reporter<'a>,
+    ) -> Self {
+        let parents = tree.iter().map(|info| (info.id, info.parent)).collect();
+        let functions = served.iter().zip(0..).filter_map(|(id, core)| {
+            let info = tree.iter().find(|info| info.id == *id)?;
+            Some(ServedFunction::new(crosslane_host::Bus::on_core(&bus, core), info))
+        });
+        let board = Self {
+            simulation,
+            bridges: Bridges { parents },
+            functions: functions.collect(),
+            placement: RefCell::default(),
+            enables: Cell::new(0),
+            bus,
+            reporter,
+        };
+        for info in tree {
+            match info.port_type {
+                PortType::Endpoint => board.set(info.id, reg::COMMAND, 0, 0b0011),
+                _ => board.open(info.id, [None; 2]),
+            }
+        }
+        board
+    }
+
+    /// Its devices.
+    pub fn functions(&self) -> &[ServedFunction] {
+        &self.functions
+    }
+
+    fn set(&self, id: RoutingId, offset: u16, value: u32, enables: u8) {
+        // The functions of a lab exist for as long as it does.
+        let _ = self.bus.config_write(id, offset, value, enables);
+    }
+
+    /// Sets the windows of a bridge.
+    fn open(&self, bridge: RoutingId, windows: Windows) {
+        let [memory, prefetchable] = windows.map(|window| window.unwrap_or(CLOSED));
+        let both =
+            |(first, last): (u64, u64)| (first >> 16 & 0xfff0) as u32 | last as u32 & 0xfff0_0000;
+        self.set(bridge, reg::MEMORY_BASE_LIMIT, both(memory), 0xf);
+        self.set(bridge, reg::PREFETCHABLE_BASE_LIMIT, both(prefetchable), 0xf);
+        self.set(bridge, reg::PREFETCHABLE_BASE_UPPER, (prefetchable.0 >> 32) as u32, 0xf);
+        self.set(bridge, reg::PREFETCHABLE_LIMIT_UPPER, (prefetchable.1 >> 32) as u32, 0xf);
+    }
+
+    fn name(&self, id: RoutingId) -> String {
+        let function = self.functions.iter().find(|function| function.id == id);
+        function.map_or_else(|| id.to_string(), |function| function.name.clone())
+    }
+
+    /// Works out where everything is, after what clients have written, and sets it.
+    fn place(&self) {
+        for function in &self.functions {
+            match function.is_enabled() {
+                false => function.enabled_at.set(0),
+                true if function.enabled_at.get() == 0 => {
+                    self.enables.set(self.enables.get() + 1);
+                    function.enabled_at.set(self.enables.get());
+                }
+                true => {}
+            }
+        }
+        let mut enabled: Vec<&ServedFunction> =
+            self.functions.iter().filter(|function| function.is_enabled()).collect();
+        enabled.sort_by_key(|function| function.enabled_at.get());
+        let wanted: Vec<Wanted> = enabled
+            .iter()
+            .map(|function| Wanted { function: function.id, bars: function.wanted_bars() })
+            .collect();
+        let new = place(&self.bridges, &wanted);
+        let old = self.placement.replace(new.clone());
+        self.tell_about(&old, &new);
+        let is_at = |placement: &Placement, function: &ServedFunction| {
+            let bars = placement.bars.range((function.id, 0)..=(function.id, usize::MAX));
+            bars.map(|(bar, base)| (*bar, *base)).collect::<Vec<_>>()
+        };
+        // Nobody decodes where another's window is about to be.
+        let none: Option<fn(usize) -> Option<u64>> = None;
+        let moved: Vec<&ServedFunction> = self
+            .functions
+            .iter()
+            .filter(|function| is_at(&old, function) != is_at(&new, function))
+            .collect();
+        for function in &moved {
+            function.decode(none);
+        }
+        let bridges: BTreeSet<&RoutingId> = old.windows.keys().chain(new.windows.keys()).collect();
+        for bridge in bridges {
+            let [was, is] = [&old, &new].map(|placement| placement.windows.get(bridge));
+            if was != is {
+                self.open(*bridge, is.copied().unwrap_or_default());
+            }
+        }
+        for function in moved.into_iter().filter(|function| !is_at(&new, function).is_empty()) {
+            function.decode(Some(|bar| new.bars.get(&(function.id, bar)).copied()));
+        }
+    }
+
+    fn tell_about(&self, old: &Placement, new: &Placement) {
+        for (id, other) in new.parked.iter().filter(|parked| !old.parked.contains(parked)) {
+            let (device, other) = (self.name(*id), self.name(*other));
+            (self.reporter.tell)(&ServeEvent::InTheWay { device, other });
+        }
+        for id in new.nowhere.iter().filter(|id| !old.nowhere.contains(id)) {
+            (self.reporter.tell)(&ServeEvent::Nowhere { device: self.name(*id) });
+        }
+    }
+
+    /// Does what the client of a device asks for, one thing after the other.
+    pub async fn serve(&self, function: &ServedFunction, mut asks: UnboundedReceiver<Ask>) {
+        while let Some(Ask { what, answer }) = asks.next().await {
+            let result = self.answer(function, what).await;
+            self.reporter.tell_errors(self.simulation);
+            // Whoever asked may have gone.
+            let _ = answer.send(result);
+        }
+    }
+
+    async fn answer(&self, function: &ServedFunction, what: What) -> Result<Vec<u8>, Errno> {
+        let nothing = |()| Vec::new();
+        match what {
+            What::ConfigRead { offset, bytes } => function.config_read(offset, bytes),
+            What::ConfigWrite { offset, data } => {
+                if function.config_write(offset, &data)? {
+                    self.place();
+                }
+                Ok(Vec::new())
+            }
+            What::Read { bar, offset, bytes } => function.read(bar, offset, bytes).await,
+            What::Write { bar, offset, data } => {
+                function.write(bar, offset, &data).await.map(nothing)
+            }
+            What::SetVectors { start, eventfds } => {
+                function.set_vectors(self.simulation, start, eventfds).await.map(nothing)
+            }
+            What::VectorsOff => {
+                function.vectors_off();
+                Ok(Vec::new())
+            }
+            What::Trigger { start, are_meant } => function.trigger(start, &are_meant).map(nothing),
+            What::Reset => {
+                let place = || self.forget_and_place();
+                function.reset(self.simulation, place).await.map(nothing)
+            }
+            What::End => {
+                function.end(self.simulation).await;
+                self.place();
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// Sets all routes, whatever they were.
+    fn forget_and_place(&self) {
+        self.placement.borrow_mut().bars.clear();
+        self.place();
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One client's connection: its messages, answered one after the other.
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+
+use crosslane_pcie::config::CONFIG_SPACE_BYTES;
+use crosslane_vfio::user::protocol::{
+    CONFIG_REGION, Capabilities, Command, DeviceInfo, DmaMap, DmaUnmap, INTERRUPT_KINDS,
+    InterruptAction, InterruptData, InterruptInfo, MAJOR, MINOR, MSIX, ProtocolError, REGIONS,
+    RegionAccess, RegionInfo, SetInterrupts, Version,
+};
+use crosslane_vfio::user::socket::{Message, SocketError, receive, send};
+use rustix::io::Errno;
+
+use crate::ask::{Asker, What};
+use crate::error::ServeEvent;
+use crate::mappings::SharedMappings;
+
+/// A device as its socket's thread knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Description {
+    pub name: String,
+    pub bar_bytes: [u64; 6],
+    pub vectors: u16,
+}
+
+/// A client's connection.
+pub(crate) struct Connection<'a> {
+    pub stream: &'a UnixStream,
+    pub device: &'a Description,
+    pub mappings: &'a SharedMappings,
+    pub asker: &'a Asker,
+    pub tell: &'a (dyn Fn(&ServeEvent) + Send + Sync),
+}
+
+/// Why a command is not done.
+enum Refusal {
+    /// Why, as Linux numbers errors.
+    Errno(Errno),
+    /// And the connection is of no more use.
+    Last(Errno, String),
+}
+
+impl From<Errno> for Refusal {
+    fn from(errno: Errno) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+impl From<ProtocolError> for Refusal {
+    fn from(_: ProtocolError) -> Self {
+        Self::Errno(Errno::INVAL)
+    }
+}
+
+impl Connection<'_> {
+    /// Answers until the client goes, or cannot be understood any more; why that is.
+    pub fn serve(&self) -> String {
+        let mut has_version = false;
+        loop {
+            let message = match receive(self.stream) {
+                Ok(message) => message,
+                Err(SocketError::Closed) => return "it closed the connection".to_owned(),
+                Err(error) => return error.to_string(),
+            };
+            let header = message.header;
+            // This side asks for nothing, so that there is nothing that could be answered.
+            if header.is_reply() {
+                continue;
+            }
+            let is_version = header.command == Command::Version as u16;
+            let result = match is_version {
+                true if has_version => Err(Errno::INVAL.into()),
+                true => self.version(&message),
+                false if has_version => self.answer(message),
+                false => Err(Refusal::Last(Errno::INVAL, "it told no version".to_owned())),
+            };
+            has_version |= is_version && result.is_ok();
+            let (reply, payload, end) = match result {
+                Ok(payload) => (header.reply(payload.len()), payload, None),
+                Err(Refusal::Errno(errno)) => {
+                    (header.refusal(errno.raw_os_error()), Vec::new(), None)
+                }
+                Err(Refusal::Last(errno, why)) => {
+                    (header.refusal(errno.raw_os_error()), Vec::new(), Some(why))
+                }
+            };
+            if header.wants_reply()
+                && let Err(error) = send(self.stream, &reply, &payload, &[])
+            {
+                return error.to_string();
+            }
+            if let Some(why) = end {
+                return why;
+            }
+        }
+    }
+
+    fn version(&self, message: &Message) -> Result<Vec<u8>, Refusal> {
+        let last = |why: String| Refusal::Last(Errno::INVAL, why);
+        let theirs = Version::decode(&message.payload).map_err(|error| last(error.to_string()))?;
+        if theirs.major != MAJOR {
+            return Err(last(format!("it has version {} of the protocol", theirs.major)));
+        }
+        let minor = theirs.minor.min(MINOR);
+        Ok(Version { major: MAJOR, minor, capabilities: Capabilities::OURS }.encode())
+    }
+
+    fn answer(&self, message: Message) -> Result<Vec<u8>, Refusal> {
+        let Message { header, payload, descriptors } = message;
+        let command = Command::from_number(header.command).ok_or(Errno::NOTSUP)?;
+        match command {
+            Command::DmaMap => self.map(&DmaMap::decode(&payload)?, descriptors),
+            Command::DmaUnmap => {
+                let unmap = DmaUnmap::decode(&payload)?;
+                self.mappings.lock().unmap(&unmap)?;
+                Ok(unmap.encode())
+            }
+            Command::DeviceInfo => {
+                let interrupt_kinds = INTERRUPT_KINDS;
+                let info =
+                    DeviceInfo { resets: true, is_pci: true, regions: REGIONS, interrupt_kinds };
+                Ok(info.encode())
+            }
+            Command::RegionInfo => self.region(&RegionInfo::decode(&payload)?),
+            Command::InterruptInfo => {
+                let InterruptInfo { index, .. } = InterruptInfo::decode(&payload)?;
+                if index >= INTERRUPT_KINDS {
+                    return Err(Errno::INVAL.into());
+                }
+                let count = if index == MSIX { self.device.vectors.into() } else { 0 };
+                Ok(InterruptInfo { eventfd: count > 0, index, count }.encode())
+            }
+            Command::SetInterrupts => {
+                let set = SetInterrupts::decode(&payload)?.ok_or(Errno::INVAL)?;
+                self.set_interrupts(set, descriptors)
+            }
+            Command::RegionRead => {
+                let (access, _) = RegionAccess::decode(&payload)?;
+                let (offset, bytes) = (access.offset, access.bytes as usize);
+                let data = match self.bar(access.region)? {
+                    Some(bar) => self.asker.ask(What::Read { bar, offset, bytes })?,
+                    None => {
+                        let offset = config_offset(offset, bytes)?;
+                        self.asker.ask(What::ConfigRead { offset, bytes })?
+                    }
+                };
+                Ok(access.encode(&data))
+            }
+            Command::RegionWrite => {
+                let (access, data) = RegionAccess::decode_with_data(&payload)?;
+                let (offset, data) = (access.offset, data.to_vec());
+                match self.bar(access.region)? {
+                    Some(bar) => self.asker.ask(What::Write { bar, offset, data })?,
+                    None => {
+                        let offset = config_offset(offset, data.len())?;
+                        self.asker.ask(What::ConfigWrite { offset, data })?
+                    }
+                };
+                Ok(access.encode(&[]))
+            }
+            Command::Reset => Ok(self.asker.ask(What::Reset)?),
+            Command::Version
+            | Command::RegionIoDescriptors
+            | Command::DmaRead
+            | Command::DmaWrite => Err(Errno::NOTSUP.into()),
+        }
+    }
+
+    fn map(&self, map: &DmaMap, mut descriptors: Vec<OwnedFd>) -> Result<Vec<u8>, Refusal> {
+        if descriptors.len() > 1 {
+            return Err(Errno::INVAL.into());
+        }
+        let file = descriptors.pop();
+        let has_file = file.is_some();
+        self.mappings.lock().map(map, file)?;
+        if !has_file && map.writable {
+            let (device, address, bytes) = (self.device.name.clone(), map.address, map.bytes);
+            (self.tell)(&ServeEvent::WithoutFile { device, address, bytes });
+        }
+        Ok(Vec::new())
+    }
+
+    fn region(&self, asked: &RegionInfo) -> Result<Vec<u8>, Refusal> {
+        if asked.index >= REGIONS {
+            return Err(Errno::INVAL.into());
+        }
+        let bytes = match asked.index {
+            CONFIG_REGION => CONFIG_SPACE_BYTES.into(),
+            index => self.device.bar_bytes.get(index as usize).copied().unwrap_or(0),
+        };
+        let is_there = bytes > 0;
+        let (readable, writable, index) = (is_there, is_there, asked.index);
+        let info = RegionInfo { readable, writable, index, bytes, ..RegionInfo::default() };
+        Ok(info.encode(asked.room_bytes))
+    }
+
+    /// Which BAR a region is; `None` for configuration space.
+    fn bar(&self, region: u32) -> Result<Option<u8>, Errno> {
+        match region {
+            CONFIG_REGION => Ok(None),
+            bar if self.device.bar_bytes.get(bar as usize).is_some_and(|bytes| *bytes > 0) => {
+                Ok(Some(bar as u8))
+            }
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn set_interrupts(
+        &self,
+        set: SetInterrupts,
+        descriptors: Vec<OwnedFd>,
+    ) -> Result<Vec<u8>, Refusal> {
+        let (start, count) = (set.start as usize, set.count as usize);
+        if set.index >= INTERRUPT_KINDS || set.action != InterruptAction::Trigger {
+            return Err(Errno::INVAL.into());
+        }
+        let have = if set.index == MSIX { usize::from(self.device.vectors) } else { 0 };
+        if start.checked_add(count).is_none_or(|end| end > have) {
+            return Err(Errno::INVAL.into());
+        }
+        let what = match set.data {
+            InterruptData::None if count == 0 && have == 0 => return Ok(Vec::new()),
+            InterruptData::None if count == 0 => What::VectorsOff,
+            InterruptData::None => What::Trigger { start, are_meant: vec![true; count] },
+            InterruptData::Bools(are_meant) => What::Trigger { start, are_meant },
+            InterruptData::Eventfds if descriptors.is_empty() => {
+                What::SetVectors { start, eventfds: (0..count).map(|_| None).collect() }
+            }
+            InterruptData::Eventfds if descriptors.len() == count => {
+                let eventfds = descriptors.into_iter().map(Some).collect();
+                What::SetVectors { start, eventfds }
+            }
+            InterruptData::Eventfds => return Err(Errno::INVAL.into()),
+        };
+        Ok(self.asker.ask(what)?)
+    }
+}
+
+fn config_offset(offset: u64, bytes: usize) -> Result<u16, Errno> {
+    let end = offset.checked_add(bytes as u64).ok_or(Errno::INVAL)?;
+    if end > CONFIG_SPACE_BYTES.into() {
+        return Err(Errno::INVAL);
+    }
+    u16::try_from(offset).map_err(|_| Errno::INVAL)
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why nothing can be served, and what happens while something is.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crosslane_lab::LabError;
+use thiserror::Error;
+
+/// Why a lab's devices cannot be served.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The lab has a problem.
+    #[error(transparent)]
+    Lab(#[from] Box<LabError>),
+    /// A name that stands for no endpoint of the lab.
+    #[error("the lab has no endpoint {name}; it has {}", have.join(", "))]
+    NoSuchDevice {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        have: Vec<String>,
+    },
+    /// A device or a socket that was named twice.
+    #[error("{what} is named twice")]
+    Twice {
+        /// Which.
+        what: String,
+    },
+    /// A socket that cannot be made.
+    #[error("no socket can be made at {}: {why}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// What stands against it.
+        why: String,
+    },
+}
+
+impl From<LabError> for ServeError {
+    fn from(error: LabError) -> Self {
+        Self::Lab(Box::new(error))
+    }
+}
+
+/// What happens while devices are served: for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServeEvent {
+    /// A client has come.
+    Connected {
+        /// For which device.
+        device: String,
+    },
+    /// A client has gone, and the device is as after reset.
+    Ended {
+        /// Of which device.
+        device: String,
+        /// Why.
+        why: String,
+    },
+    /// A client's addresses cannot be routed beside another's: the device works, but the others
+    /// do not reach it where its client thinks that it is.
+    InTheWay {
+        /// Whose addresses.
+        device: String,
+        /// Who was there before; the device itself where its addresses cannot be.
+        other: String,
+    },
+    /// There is no place for a device's BARs: accesses to it fail.
+    Nowhere {
+        /// Which.
+        device: String,
+    },
+    /// A client has mapped memory without a file: the device cannot reach it.
+    WithoutFile {
+        /// For which device.
+        device: String,
+        /// First I/O virtual address.
+        address: u64,
+        /// Length.
+        bytes: u64,
+    },
+    /// The lab's own buses have found an error.
+    Fabric(String),
+}
+
+impl fmt::Display for ServeEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connected { device } => write!(f, "{device}: a client has come"),
+            Self::Ended { device, why } => {
+                write!(f, "{device}: the client has gone, and the device is reset ({why})")
+            }
+            Self::InTheWay { device, other } if device == other => write!(
+                f,
+                "{device}: a bus cannot route the addresses that its client wrote; other devices \
+                 do not reach it there"
+            ),
+            Self::InTheWay { device, other } => write!(
+                f,
+                "{device}: the addresses that its client wrote share a window of 1 MiB with those \
+                 of {other}; other devices do not reach it there"
+            ),
+            Self::Nowhere { device } => {
+                write!(f, "{device}: there is no place for its BARs; accesses to them fail")
+            }
+            Self::WithoutFile { device, address, bytes } => write!(
+                f,
+                "{device}: {bytes} B at {address:#x} were mapped without a file, so that the \
+                 device cannot write there (memory of a virtual machine needs share=on)"
+            ),
+            Self::Fabric(error) => write!(f, "in the lab: {error}"),
+        }
+    }
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One served device in the lab: its configuration space as the client sees it, its BARs and its
+//! interrupts. All of it on the lab's thread.
+//!
+//! Configuration space is the lab's own, but for what clients decide and the lab must not take
+//! over as it stands: the BARs and the memory enable, from which [`Board`](crate::board::Board)
+//! works out the routes, and MSI-X, which is set up by the server for the interrupts that clients
+//! ask for in vfio-user's own way.
+
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use crosslane_host::{Bus, BusError, FunctionInfo, Mapping, RegisterAddress, Stores, Topology};
+use crosslane_lab::{LabBus, Simulation};
+use crosslane_pcie::config::{Bar, CONFIG_SPACE_BYTES, MSIX_ENTRY_BYTES, registers as reg};
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+/// Widest access of a client's that is one access in the lab, bytes.
+const WIDEST_BYTES: u32 = 8;
+/// How long the link of a device is down for a reset, in the lab's time: longer than anything
+/// takes that is under way then.
+const RESET_TIME: Picoseconds = Picoseconds::from_ns(10_000);
+/// Both bytes of the lower half of a double word, whose upper half has bits that a 1 clears.
+const LOW_HALF: u8 = 0b0011;
+
+/// Where a function's MSI-X is.
+#[derive(Clone, Copy, Debug)]
+struct Msix {
+    /// Offset of the capability.
+    capability: u16,
+    table_bar: u8,
+    table_offset: u64,
+    vectors: u16,
+}
+
+/// What the client has written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Written {
+    /// The six base address registers, without their flags.
+    bars: [u32; 6],
+    memory_enabled: bool,
+    /// Enable and mask bits of MSI-X.
+    msix_control: u32,
+    /// The MSI-X table.
+    table: Vec<u8>,
+}
+
+/// A served device.
+pub(crate) struct ServedFunction {
+    pub name: String,
+    pub id: RoutingId,
+    host: HostId,
+    bus: LabBus,
+    /// Kinds and sizes.
+    bars: Vec<Bar>,
+    msix: Option<Msix>,
+    /// Registers that firmware has set, to be set again after a reset.
+    firmware: Vec<(u16, u32)>,
+    written: RefCell<Written>,
+    /// When memory was enabled, in the order of all such moments.
+    pub enabled_at: Cell<u64>,
+    eventfds: Rc<RefCell<Vec<Option<OwnedFd>>>>,
+    vectors_on: Cell<bool>,
+    are_spawned: Cell<bool>,
+}
+
+impl ServedFunction {
+    pub fn new(bus: LabBus, info: &FunctionInfo) -> Self {
+        let (id, host) = (info.id, bus.host());
+        let read = |offset| bus.config_read(id, offset).unwrap_or(u32::MAX);
+        let msix = capability(&bus, id, reg::CAPABILITY_MSIX).map(|capability| {
+            let place = read(capability + reg::MSIX_TABLE);
+            let control = read(capability);
+            let vectors = (control >> reg::MSIX_TABLE_SIZE_SHIFT & reg::MSIX_TABLE_SIZE) as u16;
+            Msix {
+                capability,
+                table_bar: (place & reg::MSIX_BAR) as u8,
+                table_offset: (place & !reg::MSIX_BAR).into(),
+                vectors: vectors + 1,
+            }
+        });
+        let express = capability(&bus, id, reg::CAPABILITY_PCI_EXPRESS);
+        let controls = [reg::DEVICE_CONTROL, reg::LINK_CONTROL, reg::DEVICE_CONTROL_2];
+        let firmware = express
+            .map(|express| controls.map(|offset| (express + offset, read(express + offset))))
+            .into_iter()
+            .flatten()
+            .collect();
+        let vectors = msix.map_or(0, |msix| usize::from(msix.vectors));
+        let function = Self {
+            name: info.name.clone(),
+            id,
+            host,
+            bus,
+            bars: info.bars.clone(),
+            msix,
+            firmware,
+            written: RefCell::default(),
+            enabled_at: Cell::new(0),
+            eventfds: Rc::new(RefCell::new((0..vectors).map(|_| None).collect())),
+            vectors_on: Cell::new(false),
+            are_spawned: Cell::new(false),
+        };
+        function.forget();
+        function
+    }
+
+    /// Sizes of the BARs; 0 where there is none.
+    pub fn bar_bytes(&self) -> [u64; 6] {
+        let mut sizes = [0; 6];
+        for bar in &self.bars {
+            sizes[bar.index] = bar.size_bytes;
+        }
+        sizes
+    }
+
+    /// How many interrupts it can send.
+    pub fn vectors(&self) -> u16 {
+        self.msix.map_or(0, |msix| msix.vectors)
+    }
+
+    /// What the client wrote is as after a reset.
+    fn forget(&self) {
+        let table = vec![0; usize::from(self.vectors()) * MSIX_ENTRY_BYTES as usize];
+        self.written.replace(Written { table, ..Written::default() });
+    }
+
+    /// Whether the client has enabled memory accesses.
+    pub fn is_enabled(&self) -> bool {
+        self.written.borrow().memory_enabled
+    }
+
+    /// The BARs where the client wants them.
+    pub fn wanted_bars(&self) -> Vec<Bar> {
+        let written = self.written.borrow();
+        let at_its_place = |bar: &Bar| {
+            let mut base = u64::from(written.bars[bar.index]);
+            if bar.kind.is_64_bit() {
+                base |= u64::from(written.bars[bar.index + 1]) << 32;
+            }
+            let mut bar = *bar;
+            bar.base.0 = base;
+            bar
+        };
+        self.bars.iter().map(at_its_place).collect()
+    }
+
+    /// Lets the function decode its BARs at these addresses in the lab; `None`: it decodes nothing.
+    pub fn decode(&self, base: Option<impl Fn(usize) -> Option<u64>>) {
+        let command = self.bus.config_read(self.id, reg::COMMAND).unwrap_or(0);
+        let set = |offset, value, enables| {
+            // The function exists for as long as the lab does.
+            let _ = self.bus.config_write(self.id, offset, value, enables);
+        };
+        set(reg::COMMAND, command & !reg::COMMAND_MEMORY_SPACE, LOW_HALF);
+        let Some(base) = base else { return };
+        for bar in &self.bars {
+            let Some(base) = base(bar.index) else { continue };
+            let register = reg::BAR0 + 4 * bar.index as u16;
+            set(register, base as u32, 0xf);
+            if bar.kind.is_64_bit() {
+                set(register + 4, (base >> 32) as u32, 0xf);
+            }
+        }
+        set(reg::COMMAND, command | reg::COMMAND_MEMORY_SPACE, LOW_HALF);
+    }
+
+    // --- Configuration space -------------------------------------------------------------
+
+    /// The BAR that a register belongs to, and which half of it.
+    fn bar_register(&self, offset: u16) -> Option<(&Bar, usize)> {
+        let number = usize::from(offset.checked_sub(reg::BAR0)? / 4);
+        let is_its =
+            |bar: &&Bar| number == bar.index || (bar.kind.is_64_bit() && number == bar.index + 1);
+        let bar = self.bars.iter().find(is_its)?;
+        Some((bar, number - bar.index))
+    }
+
+    fn config_word(&self, offset: u16) -> Result<u32, Errno> {
+        let word = self.bus.config_read(self.id, offset).map_err(|_| Errno::INVAL)?;
+        let written = self.written.borrow();
+        Ok(match offset {
+            reg::COMMAND => {
+                let enabled = if written.memory_enabled { reg::COMMAND_MEMORY_SPACE } else { 0 };
+                word & !reg::COMMAND_MEMORY_SPACE | enabled
+            }
+            _ if self.msix.is_some_and(|msix| msix.capability == offset) => {
+                word & !(reg::MSIX_ENABLE | reg::MSIX_FUNCTION_MASK) | written.msix_control
+            }
+            _ => match self.bar_register(offset) {
+                Some((bar, half)) => {
+                    let flags = if half == 0 { word & reg::BAR_FLAGS } else { 0 };
+                    written.bars[bar.index + half] | flags
+                }
+                None => word,
+            },
+        })
+    }
+
+    /// Reads configuration space.
+    pub fn config_read(&self, offset: u16, bytes: usize) -> Result<Vec<u8>, Errno> {
+        let end = usize::from(offset) + bytes;
+        if end > usize::from(CONFIG_SPACE_BYTES) {
+            return Err(Errno::INVAL);
+        }
+        let mut all = Vec::with_capacity(bytes + 8);
+        for word in (offset & !3..end as u16).step_by(4) {
+            all.extend(self.config_word(word)?.to_le_bytes());
+        }
+        let skip = usize::from(offset % 4);
+        Ok(all[skip..skip + bytes].to_vec())
+    }
+
+    /// Writes one double word; true where the routes may have to change.
+    fn config_write_word(&self, offset: u16, value: u32, enables: u8) -> Result<bool, Errno> {
+        let mask = (0..4).fold(0, |mask, byte| match enables >> byte & 1 {
+            1 => mask | 0xff << (8 * byte),
+            _ => mask,
+        });
+        let pass_on = |value| {
+            let written = self.bus.config_write(self.id, offset, value, enables);
+            written.map_err(|_| Errno::INVAL)
+        };
+        if offset == reg::COMMAND {
+            let memory = reg::COMMAND_MEMORY_SPACE;
+            let in_lab = self.bus.config_read(self.id, offset).unwrap_or(0);
+            pass_on(value & !memory | in_lab & memory)?;
+            let enabled = self.is_enabled();
+            let enable = if mask & memory != 0 { value & memory != 0 } else { enabled };
+            self.written.borrow_mut().memory_enabled = enable;
+            return Ok(enable != enabled);
+        }
+        if let Some((bar, half)) = self.bar_register(offset) {
+            let address_bits = (!(bar.size_bytes - 1) >> (32 * half)) as u32;
+            let place = &mut self.written.borrow_mut().bars[bar.index + half];
+            let before = *place;
+            *place = (before & !mask | value & mask) & address_bits;
+            return Ok(*place != before);
+        }
+        if self.msix.is_some_and(|msix| msix.capability == offset) {
+            let mask = mask & (reg::MSIX_ENABLE | reg::MSIX_FUNCTION_MASK);
+            let control = &mut self.written.borrow_mut().msix_control;
+            *control = *control & !mask | value & mask;
+            return Ok(false);
+        }
+        pass_on(value)?;
+        Ok(false)
+    }
+
+    /// Writes configuration space; true where the routes have to be worked out anew.
+    pub fn config_write(&self, offset: u16, data: &[u8]) -> Result<bool, Errno> {
+        let end = usize::from(offset) + data.len();
+        if end > usize::from(CONFIG_SPACE_BYTES) {
+            return Err(Errno::INVAL);
+        }
+        let mut is_changed = false;
+        for word in (offset & !3..end as u16).step_by(4) {
+            let (mut value, mut enables) = ([0; 4], 0);
+            for (byte, place) in value.iter_mut().enumerate() {
+                let at = (usize::from(word) + byte).checked_sub(usize::from(offset));
+                if let Some(given) = at.and_then(|at| data.get(at)) {
+                    *place = *given;
+                    enables |= 1 << byte;
+                }
+            }
+            is_changed |= self.config_write_word(word, u32::from_le_bytes(value), enables)?;
+        }
+        Ok(is_changed)
+    }
+
+    // --- BARs ----------------------------------------------------------------------------
+
+    /// An access, cut where the MSI-X table begins and ends: which parts of it are in the table,
+    /// and which bytes of that.
+    fn parts(&self, bar: u8, offset: u64, bytes: usize) -> Vec<(Range<usize>, Option<usize>)> {
+        let table = self.msix.filter(|msix| msix.table_bar == bar).map_or(0..0, |msix| {
+            let bytes = u64::from(msix.vectors) * u64::from(MSIX_ENTRY_BYTES);
+            msix.table_offset..msix.table_offset + bytes
+        });
+        let within = |at: u64| (at.max(offset) - offset).min(bytes as u64) as usize;
+        let (first, last) = (within(table.start), within(table.end));
+        let in_table = (offset + first as u64).saturating_sub(table.start) as usize;
+        let parts = [(0..first, None), (first..last, Some(in_table)), (last..bytes, None)];
+        let parts = parts.into_iter().filter(|(part, _)| !part.is_empty());
+        match table.is_empty() || first >= last {
+            true => vec![(0..bytes, None)],
+            false => parts.collect(),
+        }
+    }
+
+    fn check_access(&self, bar: u8, offset: u64, bytes: usize) -> Result<(), Errno> {
+        let size = self.bar_bytes().get(usize::from(bar)).copied().unwrap_or(0);
+        if offset.checked_add(bytes as u64).is_none_or(|end| end > size) {
+            return Err(Errno::INVAL);
+        }
+        // As a bus with nobody who answers.
+        if self.is_enabled() { Ok(()) } else { Err(Errno::IO) }
+    }
+
+    const fn at(&self, bar: u8, offset_bytes: u64) -> RegisterAddress {
+        RegisterAddress { function: self.id, bar, offset_bytes }
+    }
+
+    /// Reads a BAR.
+    pub async fn read(&self, bar: u8, offset: u64, bytes: usize) -> Result<Vec<u8>, Errno> {
+        self.check_access(bar, offset, bytes)?;
+        let mut data = vec![0; bytes];
+        for (part, in_table) in self.parts(bar, offset, bytes) {
+            match in_table {
+                Some(at) => {
+                    let table = &self.written.borrow().table[at..at + part.len()];
+                    data[part].copy_from_slice(table);
+                }
+                None => {
+                    let at = self.at(bar, offset + part.start as u64);
+                    self.bus.load(at, &mut data[part], Mapping::Uncached).await.map_err(errno)?;
+                }
+            }
+        }
+        Ok(data)
+    }
+
+    /// Writes a BAR.
+    pub async fn write(&self, bar: u8, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        self.check_access(bar, offset, data.len())?;
+        for (part, in_table) in self.parts(bar, offset, data.len()) {
+            match in_table {
+                Some(at) => {
+                    let table = &mut self.written.borrow_mut().table[at..at + part.len()];
+                    table.copy_from_slice(&data[part]);
+                }
+                None => {
+                    let at = self.at(bar, offset + part.start as u64);
+                    let stores = Stores::uncached(WIDEST_BYTES);
+                    self.bus.store(at, &data[part], stores).await.map_err(errno)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    // --- Interrupts ----------------------------------------------------------------------
+
+    /// Lets interrupts from `start` on signal descriptors.
+    pub async fn set_vectors(
+        &self,
+        simulation: &Simulation,
+        start: usize,
+        eventfds: Vec<Option<OwnedFd>>,
+    ) -> Result<(), Errno> {
+        let end = start.checked_add(eventfds.len()).ok_or(Errno::INVAL)?;
+        if end > usize::from(self.vectors()) {
+            return Err(Errno::INVAL);
+        }
+        if !self.vectors_on.get() {
+            self.turn_on().await?;
+        }
+        for (place, eventfd) in self.eventfds.borrow_mut()[start..end].iter_mut().zip(eventfds) {
+            *place = eventfd;
+        }
+        if !self.are_spawned.replace(true) {
+            for vector in 0..self.vectors() {
+                let (bus, id, eventfds) = (self.bus.clone(), self.id, Rc::clone(&self.eventfds));
+                simulation.spawn(&format!("{} vector {vector}", self.name), async move {
+                    while let Ok(count) = bus.wait_interrupt(id, vector, Picoseconds::NEVER).await {
+                        if let Some(eventfd) = &eventfds.borrow()[usize::from(vector)] {
+                            signal(eventfd, count);
+                        }
+                    }
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the device send all its interrupts to the lab's host.
+    async fn turn_on(&self) -> Result<(), Errno> {
+        if !self.is_enabled() {
+            return Err(Errno::IO);
+        }
+        self.bus.enable_interrupts(self.id, self.vectors()).await.map_err(errno)?;
+        self.vectors_on.set(true);
+        Ok(())
+    }
+
+    /// No interrupt signals anything any more.
+    pub fn vectors_off(&self) {
+        self.eventfds.borrow_mut().fill_with(|| None);
+        self.vectors_on.set(false);
+        if let Some(msix) = self.msix {
+            let control = self.bus.config_read(self.id, msix.capability).unwrap_or(0);
+            let off = control & !reg::MSIX_ENABLE;
+            let _ = self.bus.config_write(self.id, msix.capability, off, 0b1100);
+        }
+    }
+
+    /// Signals as if interrupts had come.
+    pub fn trigger(&self, start: usize, are_meant: &[bool]) -> Result<(), Errno> {
+        let eventfds = self.eventfds.borrow();
+        let end = start.checked_add(are_meant.len()).ok_or(Errno::INVAL)?;
+        let meant = eventfds.get(start..end).ok_or(Errno::INVAL)?;
+        for (eventfd, _) in meant.iter().zip(are_meant).filter(|(_, is_meant)| **is_meant) {
+            eventfd.iter().for_each(|eventfd| signal(eventfd, 1));
+        }
+        Ok(())
+    }
+
+    // --- Reset ---------------------------------------------------------------------------
+
+    /// Stops what the device does, by taking its link down and up again, and sets its registers
+    /// as firmware left them: nothing decoded, no requests, no interrupts.
+    async fn stop(&self, simulation: &Simulation) {
+        let set = |offset, value, enables| {
+            let _ = self.bus.config_write(self.id, offset, value, enables);
+        };
+        set(reg::COMMAND, 0, LOW_HALF);
+        let link = simulation.with_fabric(|fabric| {
+            let port = fabric.function_at(self.host, self.id)?;
+            let link = fabric.port(port).link?;
+            fabric.take_link_down(link, None);
+            Some(link)
+        });
+        self.bus.sleep_until(Bus::now(&self.bus) + RESET_TIME).await;
+        if let Some(link) = link {
+            simulation.with_fabric(|fabric| fabric.bring_link_up(link));
+        }
+        if let Some(msix) = self.msix {
+            set(msix.capability, 0, 0b1100);
+        }
+        for (offset, value) in &self.firmware {
+            set(*offset, *value, LOW_HALF);
+        }
+    }
+
+    /// Resets the device, and keeps what the client wrote into its header, as a kernel does.
+    pub async fn reset(&self, simulation: &Simulation, place: impl Fn()) -> Result<(), Errno> {
+        let command = self.bus.config_read(self.id, reg::COMMAND).unwrap_or(0);
+        self.stop(simulation).await;
+        let command = command & !reg::COMMAND_MEMORY_SPACE;
+        let _ = self.bus.config_write(self.id, reg::COMMAND, command, LOW_HALF);
+        place();
+        if self.vectors_on.get() {
+            self.turn_on().await?;
+        }
+        Ok(())
+    }
+
+    /// The client has gone.
+    pub async fn end(&self, simulation: &Simulation) {
+        self.vectors_off();
+        self.stop(simulation).await;
+        self.forget();
+    }
+}
+
+/// What a bus's error is to a client.
+fn errno(error: BusError) -> Errno {
+    match error {
+        BusError::NoSuchRegister { .. } | BusError::Unaligned { .. } => Errno::INVAL,
+        BusError::Busy { .. } => Errno::BUSY,
+        _ => Errno::IO,
+    }
+}
+
+/// Adds to the count of an eventfd. What cannot be written at once is somebody's mistake: the lab
+/// does not wait for it.
+fn signal(eventfd: &OwnedFd, count: u64) {
+    let mut ready = [PollFd::new(eventfd, PollFlags::OUT)];
+    let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+    if poll(&mut ready, Some(&at_once)).is_ok_and(|ready| ready == 1) {
+        let _ = rustix::io::write(eventfd, &count.to_ne_bytes());
+    }
+}
+
+/// Offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
+fn capability(bus: &LabBus, id: RoutingId, wanted: u8) -> Option<u16> {
+    let mut offset = bus.config_read(id, reg::CAPABILITIES_POINTER).ok()? as u16 & 0xfc;
+    // A list has no more room than that.
+    for _ in 0..reg::EXTENDED_SPACE / 4 {
+        if offset == 0 {
+            return None;
+        }
+        let header = bus.config_read(id, offset).ok()?;
+        if header as u8 == wanted {
+            return Some(offset);
+        }
+        offset = (header >> 8) as u16 & 0xfc;
+    }
+    None
+}

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a client has mapped for its device: ranges of I/O virtual addresses, each a part of a file
+//! of the client's.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crosslane_fabric::OutsideMemory;
+use crosslane_pcie::units::{BusAddress, RoutingId};
+use crosslane_vfio::user::protocol::{DEFAULT_MAX_MAPPINGS, DmaMap, DmaUnmap};
+use crosslane_vfio::{Mapped, StoreWidth};
+use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, fstatfs};
+use rustix::io::{Errno, pread, pwrite};
+
+/// Type of a file system of huge pages (`linux/magic.h`): its files can only be mapped.
+const HUGETLBFS: i64 = 0x9584_58f6;
+
+/// A file of the client's.
+#[derive(Debug)]
+struct ClientFile {
+    file: OwnedFd,
+    bytes: u64,
+    /// All of it, where the client cannot make it shorter: a mapping beyond the end of a file
+    /// would end this program. Others are read and written by system calls.
+    mapped: Option<Mapped>,
+}
+
+impl ClientFile {
+    fn new(file: OwnedFd, bytes: u64) -> Result<Self, Errno> {
+        let seals = fcntl_get_seals(&file).unwrap_or_else(|_| SealFlags::empty());
+        let mapped = match seals.contains(SealFlags::SHRINK) {
+            true => Mapped::of(file.as_fd(), 0, bytes).ok(),
+            false => None,
+        };
+        if mapped.is_none() && fstatfs(&file)?.f_type == HUGETLBFS {
+            return Err(Errno::PERM);
+        }
+        Ok(Self { file, bytes, mapped })
+    }
+
+    fn read(&self, offset: u64, into: &mut [u8]) -> bool {
+        match &self.mapped {
+            Some(mapped) => {
+                mapped.copy_out(offset, into);
+                true
+            }
+            None => pread(&self.file, &mut *into, offset) == Ok(into.len()),
+        }
+    }
+
+    fn write(&self, offset: u64, from: &[u8]) -> bool {
+        match &self.mapped {
+            Some(mapped) => {
+                mapped.store(offset, from, StoreWidth::B8);
+                true
+            }
+            None => pwrite(&self.file, from, offset) == Ok(from.len()),
+        }
+    }
+}
+
+/// What stands behind a range of addresses.
+#[derive(Clone, Debug)]
+struct Behind {
+    /// Last address of the range.
+    last: u64,
+    /// None for a range that came without a file: the device cannot reach it.
+    file: Option<(Arc<ClientFile>, u64)>,
+    readable: bool,
+    writable: bool,
+}
+
+impl Behind {
+    /// The same range from a later address on, `by` bytes behind its first.
+    fn from(&self, by: u64) -> Self {
+        let file = self.file.as_ref().map(|(file, offset)| (Arc::clone(file), offset + by));
+        Self { file, ..self.clone() }
+    }
+
+    /// Whether `next`, which begins `bytes` behind the first address, goes on with the same file.
+    fn goes_on_as(&self, bytes: u64, next: &Self) -> bool {
+        let is_one_file = match (&self.file, &next.file) {
+            (Some((file, at)), Some((other, then))) => {
+                Arc::ptr_eq(file, other) && at.checked_add(bytes) == Some(*then)
+            }
+            (None, None) => true,
+            _ => false,
+        };
+        is_one_file && (self.readable, self.writable) == (next.readable, next.writable)
+    }
+}
+
+/// All that one client has mapped. Neighbours that are one run of one file are one range here, so
+/// that a guest that maps each page for itself costs no more than one that maps all at once.
+#[derive(Debug, Default)]
+pub struct Mappings {
+    ranges: BTreeMap<u64, Behind>,
+    /// The files that ranges have, by device and inode.
+    files: BTreeMap<(u64, u64), Weak<ClientFile>>,
+}
+
+impl Mappings {
+    /// Maps a range.
+    ///
+    /// # Errors
+    /// `EINVAL` for one that is empty, reaches beyond 2^64 or beyond its file, or has something
+    /// else than a file; `EEXIST` where something of it is mapped; `ENOSPC` beyond the limit;
+    /// `EPERM` for huge pages that the client may take away.
+    pub fn map(&mut self, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Errno> {
+        let last = last_address(map.address, map.bytes).ok_or(Errno::INVAL)?;
+        if self.overlaps(map.address, last) {
+            return Err(Errno::EXIST);
+        }
+        if self.ranges.len() >= DEFAULT_MAX_MAPPINGS as usize {
+            return Err(Errno::NOSPC);
+        }
+        let file = match file {
+            Some(file) => Some((self.file(file, map)?, map.offset)),
+            None => None,
+        };
+        let (readable, writable) = (map.readable, map.writable);
+        self.insert(map.address, Behind { last, file, readable, writable });
+        Ok(())
+    }
+
+    /// The file of that descriptor, mapped once however often it comes.
+    fn file(&mut self, file: OwnedFd, map: &DmaMap) -> Result<Arc<ClientFile>, Errno> {
+        let stat = fstat(&file)?;
+        let bytes = u64::try_from(stat.st_size).map_err(|_| Errno::INVAL)?;
+        let end = map.offset.checked_add(map.bytes).ok_or(Errno::INVAL)?;
+        let is_regular = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+        if !is_regular || end > bytes {
+            return Err(Errno::INVAL);
+        }
+        let key = (stat.st_dev, stat.st_ino);
+        if let Some(known) = self.files.get(&key).and_then(Weak::upgrade)
+            && known.bytes >= end
+        {
+            return Ok(known);
+        }
+        let file = Arc::new(ClientFile::new(file, bytes)?);
+        self.files.retain(|_, file| file.strong_count() > 0);
+        self.files.insert(key, Arc::downgrade(&file));
+        Ok(file)
+    }
+
+    fn insert(&mut self, mut first: u64, mut range: Behind) {
+        if let Some((&before, old)) = self.ranges.range(..first).next_back()
+            && old.last + 1 == first
+            && old.goes_on_as(first - before, &range)
+        {
+            range = Behind { last: range.last, ..old.clone() };
+            first = before;
+        }
+        if let Some(behind) = range.last.checked_add(1)
+            && let Some(next) = self.ranges.get(&behind)
+            && range.goes_on_as(behind - first, next)
+        {
+            range.last = next.last;
+            self.ranges.remove(&behind);
+        }
+        self.ranges.insert(first, range);
+    }
+
+    /// Ends all mappings within a range. What is cut stays mapped outside of it.
+    ///
+    /// # Errors
+    /// `EINVAL` for a range that is empty or reaches beyond 2^64.
+    pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Errno> {
+        let (first, last) = match unmap.all {
+            true => (0, u64::MAX),
+            false => {
+                let last = last_address(unmap.address, unmap.bytes).ok_or(Errno::INVAL)?;
+                (unmap.address, last)
+            }
+        };
+        if let Some((&start, old)) = self.ranges.range_mut(..first).next_back()
+            && old.last >= first
+        {
+            let rest = old.from(first - start);
+            old.last = first - 1;
+            self.ranges.insert(first, rest);
+        }
+        let within: Vec<u64> = self.ranges.range(first..=last).map(|(start, _)| *start).collect();
+        for start in within {
+            let Some(old) = self.ranges.remove(&start) else { continue };
+            if old.last > last {
+                self.ranges.insert(last + 1, old.from(last + 1 - start));
+            }
+        }
+        Ok(())
+    }
+
+    fn overlaps(&self, first: u64, last: u64) -> bool {
+        self.ranges.range(..=last).next_back().is_some_and(|(_, range)| range.last >= first)
+    }
+
+    /// How many ranges there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Whether nothing is mapped.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// Goes through what stands behind some bytes: the file, where in it, and which of the bytes.
+    /// False where something is not mapped so.
+    fn pieces(
+        &self,
+        address: u64,
+        bytes: usize,
+        is_write: bool,
+        mut piece: impl FnMut(&ClientFile, u64, std::ops::Range<usize>) -> bool,
+    ) -> bool {
+        let mut done = 0;
+        while done < bytes {
+            let Some(at) = address.checked_add(done as u64) else { return false };
+            let Some((&first, range)) = self.ranges.range(..=at).next_back() else { return false };
+            let allowed = if is_write { range.writable } else { range.readable };
+            let Some((file, offset)) = &range.file else { return false };
+            if range.last < at || !allowed {
+                return false;
+            }
+            let here = (range.last - at).saturating_add(1).min((bytes - done) as u64) as usize;
+            if !piece(file, offset + (at - first), done..done + here) {
+                return false;
+            }
+            done += here;
+        }
+        true
+    }
+
+    /// Whether the device may read (or write) all of this.
+    #[must_use]
+    pub fn covers(&self, address: u64, bytes: usize, is_write: bool) -> bool {
+        self.pieces(address, bytes, is_write, |_, _, _| true)
+    }
+
+    /// Reads for the device; false where it may not.
+    pub fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        self.pieces(address, into.len(), false, |file, at, part| file.read(at, &mut into[part]))
+    }
+
+    /// Writes for the device; false where it may not, and then perhaps in part.
+    pub fn write(&self, address: u64, from: &[u8]) -> bool {
+        self.pieces(address, from.len(), true, |file, at, part| file.write(at, &from[part]))
+    }
+}
+
+fn last_address(first: u64, bytes: u64) -> Option<u64> {
+    first.checked_add(bytes.checked_sub(1)?)
+}
+
+/// The mappings of one client: the thread of its socket changes them, the lab's uses them. When a
+/// change has been made the device no longer has hold of what was there before.
+#[derive(Clone, Debug, Default)]
+pub struct SharedMappings(Arc<Mutex<Mappings>>);
+
+impl SharedMappings {
+    /// All of them, for the moment.
+    pub fn lock(&self) -> MutexGuard<'_, Mappings> {
+        // Nobody panics with the lock, and each change is whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The memory of all clients that have devices of one host, for the fabric.
+pub(crate) struct ClientMemory(pub Vec<(RoutingId, SharedMappings)>);
+
+impl ClientMemory {
+    fn of(&self, requester: RoutingId) -> Option<MutexGuard<'_, Mappings>> {
+        let mut all = self.0.iter();
+        all.find(|(function, _)| *function == requester).map(|(_, mappings)| mappings.lock())
+    }
+}
+
+impl OutsideMemory for ClientMemory {
+    fn covers(&mut self, from: RoutingId, address: BusAddress, bytes: u32, write: bool) -> bool {
+        let mappings = self.of(from);
+        mappings.is_some_and(|mappings| mappings.covers(address.0, bytes as usize, write))
+    }
+
+    fn read(&mut self, from: RoutingId, address: BusAddress, into: &mut [u8]) -> bool {
+        self.of(from).is_some_and(|mappings| mappings.read(address.0, into))
+    }
+
+    fn write(&mut self, from: RoutingId, address: BusAddress, bytes: &[u8]) -> bool {
+        self.of(from).is_some_and(|mappings| mappings.write(address.0, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    const PAGE: u64 = 4096;
+
+    fn file(pages: u64, is_sealed: bool) -> OwnedFd {
+        let file = memfd_create("client", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, pages * PAGE).unwrap();
+        if is_sealed {
+            fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+        }
+        file
+    }
+
+    fn map(address: u64, bytes: u64, offset: u64) -> DmaMap {
+        DmaMap { readable: true, writable: true, offset, address, bytes }
+    }
+
+    fn unmap(address: u64, bytes: u64) -> DmaUnmap {
+        DmaUnmap { all: false, address, bytes }
+    }
+
+    /// Page by page, in an order that joins on both sides.
+    #[test]
+    fn neighbours_of_one_file_are_one_range() {
+        for is_sealed in [true, false] {
+            let file = file(4096, is_sealed);
+            let mut mappings = Mappings::default();
+            for page in (0..4096).step_by(2).chain((1..4096).step_by(2)) {
+                let of_page = map((1 << 40) + page * PAGE, PAGE, page * PAGE);
+                mappings.map(&of_page, Some(file.try_clone().unwrap())).unwrap();
+            }
+            assert_eq!((mappings.len(), mappings.files.len()), (1, 1));
+            let data: Vec<u8> = (0..3 * PAGE as usize).map(|at| (at % 253) as u8).collect();
+            assert!(mappings.write((1 << 40) + 12_345, &data));
+            let (mut back, mut in_file) = (vec![0; data.len()], vec![0; data.len()]);
+            assert!(mappings.read((1 << 40) + 12_345, &mut back));
+            assert_eq!(pread(&file, &mut in_file[..], 12_345), Ok(data.len()));
+            assert!(back == data && in_file == data);
+            // A hole in it, and all of it in two goes.
+            mappings.unmap(&unmap((1 << 40) + 7 * PAGE, 2 * PAGE)).unwrap();
+            assert_eq!(mappings.len(), 2);
+            let cases = [(6, 1, true), (6, 2, false), (8, 1, false), (9, 1, true), (0, 7, true)];
+            for (page, pages, is_there) in cases {
+                let address = (1 << 40) + page * PAGE;
+                assert_eq!(mappings.covers(address, (pages * PAGE) as usize, true), is_there);
+            }
+            // Behind the hole it goes on in the right place.
+            assert!(mappings.write((1 << 40) + 9 * PAGE + 5, &[0xa5]));
+            assert_eq!(pread(&file, &mut back[..1], 9 * PAGE + 5), Ok(1));
+            assert_eq!(back[0], 0xa5);
+            mappings.unmap(&unmap(0, 1 << 63)).unwrap();
+            mappings.unmap(&unmap(1 << 63, 1 << 63)).unwrap();
+            assert!(mappings.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_mapped_is_refused() {
+        let mut mappings = Mappings::default();
+        let two = file(2, true);
+        let clone = || Some(two.try_clone().unwrap());
+        mappings.map(&map(0x1_0000, 2 * PAGE, 0), clone()).unwrap();
+        for (address, bytes, offset, errno) in [
+            (0x1_1000, PAGE, 0, Errno::EXIST),
+            (0xf000, 16 * PAGE, 0, Errno::EXIST),
+            (0x2_0000, 0, 0, Errno::INVAL),
+            (0x2_0000, 3 * PAGE, 0, Errno::INVAL),
+            (0x2_0000, PAGE, 2 * PAGE, Errno::INVAL),
+            (0x2_0000, PAGE, u64::MAX - 100, Errno::INVAL),
+            (u64::MAX - 100, PAGE, 0, Errno::INVAL),
+        ] {
+            let result = mappings.map(&map(address, bytes, offset), clone());
+            assert_eq!(result, Err(errno), "{address:#x} {bytes} {offset}");
+        }
+        let (pipe, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let result = mappings.map(&map(0x2_0000, PAGE, 0), Some(pipe.into()));
+        assert_eq!(result, Err(Errno::INVAL));
+        assert_eq!(mappings.unmap(&unmap(5, 0)), Err(Errno::INVAL));
+        assert_eq!(mappings.unmap(&unmap(u64::MAX, 2)), Err(Errno::INVAL));
+        // The last page of all.
+        mappings.map(&map(PAGE.wrapping_neg(), PAGE, 0), clone()).unwrap();
+        assert!(mappings.covers(u64::MAX, 1, true) && !mappings.covers(u64::MAX, 2, true));
+        // What came without a file, and what may only be read.
+        mappings.map(&map(0x3_0000, PAGE, 0), None).unwrap();
+        assert!(!mappings.covers(0x3_0000, 1, false));
+        let only_read = DmaMap { writable: false, ..map(0x4_0000, PAGE, 0) };
+        mappings.map(&only_read, clone()).unwrap();
+        assert!(mappings.covers(0x4_0000, 1, false) && !mappings.covers(0x4_0000, 1, true));
+        mappings.unmap(&DmaUnmap { all: true, address: 0, bytes: 0 }).unwrap();
+        assert!(mappings.is_empty());
+    }
+
+    /// The client makes its file shorter under the device: an error, and the program goes on.
+    #[test]
+    fn a_file_that_shrinks_is_no_crash() {
+        let file = file(4, false);
+        let mut mappings = Mappings::default();
+        mappings.map(&map(0, 4 * PAGE, 0), Some(file.try_clone().unwrap())).unwrap();
+        ftruncate(&file, PAGE).unwrap();
+        assert!(mappings.write(0, &[1; 64]));
+        assert!(!mappings.read(2 * PAGE, &mut [0; 64]));
+    }
+}

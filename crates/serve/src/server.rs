@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The server: the lab's thread, and one thread for each socket.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crosslane_host::{FunctionInfo, Topology};
+use crosslane_lab::{Lab, Simulation};
+use crosslane_pcie::config::PortType;
+use crosslane_pcie::units::{HostId, RoutingId};
+use futures_channel::mpsc::{UnboundedReceiver, unbounded};
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use rustix::net::{Shutdown, shutdown};
+
+use crate::ask::{Ask, Asker, What};
+use crate::board::{Board, Reporter};
+use crate::connection::{Connection, Description};
+use crate::error::{ServeError, ServeEvent};
+use crate::mappings::{ClientMemory, SharedMappings};
+
+/// A device of a lab, and where clients find it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServedDevice {
+    /// Name of an endpoint.
+    pub name: String,
+    /// The socket.
+    pub socket: PathBuf,
+}
+
+type Tell = Arc<dyn Fn(&ServeEvent) + Send + Sync>;
+
+/// Devices of a lab that are being served. When this is dropped they no longer are, and their
+/// sockets are gone.
+pub struct Server {
+    sockets: Vec<Socket>,
+    lab: Option<JoinHandle<()>>,
+}
+
+/// A listening socket, its thread, and the connection that it has.
+struct Socket {
+    path: PathBuf,
+    listener: Arc<UnixListener>,
+    connection: Arc<Mutex<Current>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// The connection that a socket has, and whether it may have one.
+#[derive(Default)]
+struct Current {
+    stream: Option<UnixStream>,
+    is_closing: bool,
+}
+
+/// What the lab's thread needs of a device.
+struct Seat {
+    name: String,
+    mappings: SharedMappings,
+    asks: UnboundedReceiver<Ask>,
+}
+
+impl Server {
+    /// Builds the lab and serves some of its endpoints, each behind a socket. `tell` hears what
+    /// happens, from any thread. A socket that a server left behind when it died is replaced.
+    ///
+    /// # Errors
+    /// A lab with a problem, names that are not endpoints of it, sockets that cannot be made.
+    pub fn start(
+        lab: Lab,
+        seed: u64,
+        devices: &[ServedDevice],
+        tell: impl Fn(&ServeEvent) + Send + Sync + 'static,
+    ) -> Result<Self, ServeError> {
+        let mut seen = BTreeSet::new();
+        for device in devices {
+            for what in [device.name.clone(), device.socket.display().to_string()] {
+                if !seen.insert(what.clone()) {
+                    return Err(ServeError::Twice { what });
+                }
+            }
+        }
+        let tell: Tell = Arc::new(tell);
+        let (mut seats, mut sides) = (Vec::new(), Vec::new());
+        for device in devices {
+            let (asker, asks) = unbounded();
+            let mappings = SharedMappings::default();
+            seats.push(Seat { name: device.name.clone(), mappings: mappings.clone(), asks });
+            sides.push((Asker(asker), mappings));
+        }
+        let (report, reported) = channel();
+        let of_lab = Arc::clone(&tell);
+        let thread = thread::Builder::new().name("lab".to_owned());
+        let lab = thread.spawn(move || run(&lab, seed, seats, &*of_lab, &report));
+        let lab = lab.map_err(|error| no_thread(&error))?;
+        let mut server = Self { sockets: Vec::new(), lab: Some(lab) };
+        let lab_ended = "the lab's thread reports before it ends";
+        let descriptions = reported.recv().expect(lab_ended)?;
+        for ((device, side), description) in devices.iter().zip(sides).zip(descriptions) {
+            let socket = Socket::new(&device.socket, description, side, Arc::clone(&tell))?;
+            server.sockets.push(socket);
+        }
+        Ok(server)
+    }
+
+    /// Waits until it ends, which it does by itself only if one of its threads has failed.
+    pub fn wait(mut self) {
+        if let Some(lab) = self.lab.take() {
+            // A panic was told when it happened.
+            let _ = lab.join();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        for socket in &mut self.sockets {
+            socket.close();
+        }
+        // The last who could ask the lab for something has gone.
+        self.sockets.clear();
+        if let Some(lab) = self.lab.take() {
+            let _ = lab.join();
+        }
+    }
+}
+
+fn no_thread(error: &std::io::Error) -> ServeError {
+    ServeError::Socket { path: PathBuf::new(), why: format!("no thread is to be had: {error}") }
+}
+
+impl Socket {
+    fn new(
+        path: &Path,
+        description: Description,
+        (asker, mappings): (Asker, SharedMappings),
+        tell: Tell,
+    ) -> Result<Self, ServeError> {
+        let refused = |why: String| ServeError::Socket { path: path.to_owned(), why };
+        let is_socket = |path| {
+            fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
+        };
+        if is_socket(path) && UnixStream::connect(path).is_err() {
+            // Nobody listens there any more.
+            fs::remove_file(path).map_err(|error| refused(error.to_string()))?;
+        }
+        let listener = UnixListener::bind(path).map_err(|error| refused(error.to_string()))?;
+        let listener = Arc::new(listener);
+        let connection = Arc::default();
+        let (accepting, current) = (Arc::clone(&listener), Arc::clone(&connection));
+        let thread = thread::Builder::new().name(description.name.clone());
+        let thread = thread.spawn(move || {
+            accept(&accepting, &current, &description, &asker, &mappings, &*tell);
+        });
+        let thread = Some(thread.map_err(|error| no_thread(&error))?);
+        Ok(Self { path: path.to_owned(), listener, connection, thread })
+    }
+
+    fn close(&mut self) {
+        // A listener that is shut down accepts nobody any more, and its thread ends.
+        let _ = shutdown(&self.listener, Shutdown::Both);
+        let mut current = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        current.is_closing = true;
+        if let Some(stream) = &current.stream {
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+        drop(current);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Serves one client after the other.
+fn accept(
+    listener: &UnixListener,
+    current: &Mutex<Current>,
+    description: &Description,
+    asker: &Asker,
+    mappings: &SharedMappings,
+    tell: &(dyn Fn(&ServeEvent) + Send + Sync),
+) {
+    let keep = |stream| {
+        let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.stream = stream;
+        !current.is_closing
+    };
+    while let Ok((stream, _)) = listener.accept() {
+        let device = description.name.clone();
+        let Ok(copy) = stream.try_clone() else { continue };
+        if !keep(Some(copy)) {
+            return;
+        }
+        tell(&ServeEvent::Connected { device: device.clone() });
+        let connection = Connection { stream: &stream, device: description, mappings, asker, tell };
+        let why = connection.serve();
+        keep(None);
+        // Nothing asks for memory any more when it goes.
+        let is_reset = asker.ask(What::End).is_ok();
+        *mappings.lock() = crate::Mappings::default();
+        tell(&ServeEvent::Ended { device, why });
+        if !is_reset {
+            return;
+        }
+    }
+}
+
+/// The lab's thread.
+fn run(
+    lab: &Lab,
+    seed: u64,
+    seats: Vec<Seat>,
+    tell: &dyn Fn(&ServeEvent),
+    report: &Sender<Result<Vec<Description>, ServeError>>,
+) {
+    let simulation = match lab.build_engines(seed) {
+        Ok(running) => Simulation::new(running),
+        Err(error) => {
+            let _ = report.send(Err(error.into()));
+            return;
+        }
+    };
+    let trees: Vec<(HostId, Vec<FunctionInfo>)> = simulation
+        .hosts()
+        .iter()
+        .map(|host| (host.id, simulation.bus(host.id).functions().unwrap_or_default()))
+        .collect();
+    let mut places = Vec::new();
+    for seat in &seats {
+        match find(&trees, &seat.name) {
+            Ok(place) => places.push(place),
+            Err(error) => {
+                let _ = report.send(Err(error));
+                return;
+            }
+        }
+    }
+    let reporter = Reporter::new(tell);
+    let mut boards = Vec::new();
+    for (host, tree) in &trees {
+        let of_host = |(host_of, id): &(HostId, RoutingId)| (host_of == host).then_some(*id);
+        let served: Vec<RoutingId> = places.iter().filter_map(of_host).collect();
+        if served.is_empty() {
+            continue;
+        }
+        let memory = seats
+            .iter()
+            .zip(&places)
+            .filter_map(|(seat, place)| of_host(place).map(|id| (id, seat.mappings.clone())));
+        let memory = Box::new(ClientMemory(memory.collect()));
+        simulation.with_fabric(|fabric| fabric.set_outside_memory(*host, Some(memory)));
+        let bus = simulation.bus(*host);
+        boards.push((*host, Board::new(&simulation, bus, tree, &served, &reporter)));
+    }
+    let mut functions = Vec::new();
+    for (host, id) in &places {
+        let board = boards.iter().find(|(host_of, _)| host_of == host).map(|(_, board)| board);
+        let board = board.expect("each host with a served device has a board");
+        let function = board.functions().iter().find(|function| function.id == *id);
+        functions.push((board, function.expect("the board has all its devices")));
+    }
+    let describe = |(_, function): &(&Board<'_>, &crate::function::ServedFunction)| Description {
+        name: function.name.clone(),
+        bar_bytes: function.bar_bytes(),
+        vectors: function.vectors(),
+    };
+    let _ = report.send(Ok(functions.iter().map(describe).collect()));
+    simulation.run_free("serve", async {
+        let serving = functions.iter().zip(seats);
+        let mut serving: FuturesUnordered<_> =
+            serving.map(|((board, function), seat)| board.serve(function, seat.asks)).collect();
+        while serving.next().await.is_some() {}
+    });
+}
+
+fn find(
+    trees: &[(HostId, Vec<FunctionInfo>)],
+    name: &str,
+) -> Result<(HostId, RoutingId), ServeError> {
+    let endpoints = || {
+        let all = trees.iter().flat_map(|(host, tree)| tree.iter().map(move |info| (*host, info)));
+        all.filter(|(_, info)| info.port_type == PortType::Endpoint)
+    };
+    let found = endpoints().find(|(_, info)| info.name == name);
+    found.map(|(host, info)| (host, info.id)).ok_or_else(|| ServeError::NoSuchDevice {
+        name: name.to_owned(),
+        have: endpoints().map(|(_, info)| info.name.clone()).collect(),
+    })
+}
