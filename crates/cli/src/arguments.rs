@@ -58,7 +58,7 @@ Examples:
   crosslane lab list
   crosslane lab show rosta
   crosslane lab check my-lab.toml
-  crosslane lab serve kc705:crosslane --device fpga0 --socket /tmp/fpga0.sock")]
+  crosslane lab serve kc705:crosslane --device kc705 --socket kc705.sock")]
     Lab {
         /// What to do.
         #[command(subcommand)]

@@ -16,11 +16,11 @@ use crate::output;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  crosslane lab serve kc705:crosslane --device fpga0 --socket /tmp/fpga0.sock
+  crosslane lab serve kc705:crosslane --device kc705 --socket kc705.sock
   crosslane lab serve rosta:crosslane --device fpga1 --socket a.sock --device fpga2 --socket b.sock
 
 Each device is a PCI function behind its socket: QEMU 10.1 and later shows it to a guest with
-  -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"/tmp/fpga0.sock\"}}'
+  -device '{\"driver\":\"vfio-user-pci\",\"socket\":{\"type\":\"unix\",\"path\":\"kc705.sock\"}}'
 where the guest's memory is shared: -object memory-backend-memfd,id=mem,size=1G,share=on
 -machine q35,memory-backend=mem. Devices that are to reach each other need windows of their own:
 each behind a root port of its own in the guest.

@@ -42,6 +42,11 @@ impl<'a> Reporter<'a> {
             (self.tell)(&ServeEvent::Fabric(error));
         }
     }
+
+    /// Tells nothing of what has been found up to now: a reset takes a link down.
+    fn pass_over_errors(&self, simulation: &Simulation) {
+        self.told.set(simulation.with_fabric(|fabric| fabric.errors().len()));
+    }
 }
 
 /// The served devices of one host.
@@ -205,11 +210,16 @@ impl<'a> Board<'a> {
             }
             What::Trigger { start, are_meant } => function.trigger(start, &are_meant).map(nothing),
             What::Reset => {
+                self.reporter.tell_errors(self.simulation);
                 let place = || self.forget_and_place();
-                function.reset(self.simulation, place).await.map(nothing)
+                let result = function.reset(self.simulation, place).await;
+                self.reporter.pass_over_errors(self.simulation);
+                result.map(nothing)
             }
             What::End => {
+                self.reporter.tell_errors(self.simulation);
                 function.end(self.simulation).await;
+                self.reporter.pass_over_errors(self.simulation);
                 self.place();
                 Ok(Vec::new())
             }
