@@ -5,7 +5,7 @@
 //! that begins anew while its sender goes on would promise room that is not there.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use crosslane_host::Bus;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -16,7 +16,7 @@ use crate::channel::{ChannelKind, DescriptorSource, payload_on_the_way};
 use crate::device::{Device, REGISTER_BAR, WINDOW_BAR};
 use crate::error::DriverError;
 use crate::peer::{LanePolicy, Peer, PeerOptions};
-use crate::plan::{Place, Plan};
+use crate::plan::{Addressing, Place, Plan, PlanError};
 use crate::shared::channel_registers;
 
 /// How long data and credits that are on their way between two engines are waited for before
@@ -59,6 +59,10 @@ pub(crate) struct Connection<B: Bus> {
     channel: u8,
     lane: Lane<B>,
     address: BusAddress,
+    /// Where the sender's registers begin for the lane, which writes credits there.
+    credit_base: BusAddress,
+    /// BARs that are pinned for what passes between the two: function, peer, number of the BAR.
+    pinned: Mutex<Vec<(RoutingId, RoutingId, u8)>>,
     window_bytes: u64,
     credits: bool,
     /// What the lane's control register holds.
@@ -112,11 +116,7 @@ impl<B: Bus> Connection<B> {
     /// Tells the lane where its sender is, and lets it take data.
     async fn set_up_lane(&self) -> Result<(), DriverError> {
         let registers = channel_registers((ChannelKind::Peer, self.channel));
-        let sender = self.sender.function();
-        let bar = sender.bars.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
-        // The sender was opened, so it has that BAR.
-        let base = bar.map_or(BusAddress(0), |bar| bar.base);
-        let credit = base.offset(u64::from(registers + channel::CREDIT));
+        let credit = self.credit_base.offset(u64::from(registers + channel::CREDIT));
         self.write(lane::CONTROL, 0).await?;
         let lanes = engine::LANES.at(self.lane.number.into());
         let low = (lanes + lane::CREDIT_LOW, credit.0 as u32);
@@ -209,6 +209,49 @@ impl<B: Bus> Connection<B> {
         if source == Some(DescriptorSource::CommandPort) {
             set_window(&self.sender, self.channel, 0, 0).await?;
         }
+        self.unpin().await
+    }
+
+    /// Has the BARs mapped that an IOMMU stands before, on the way there and on that of the
+    /// credits, and takes the addresses that the engines have to send.
+    async fn pin(&mut self, plan: &Plan) -> Result<(), DriverError> {
+        let (from, to) = (self.sender.function().id, self.target_id());
+        if plan.addressing == Addressing::Mapped {
+            let offset_bytes = self.window_bytes * u64::from(self.lane.number);
+            let base = self.pin_bar((from, to, WINDOW_BAR as u8)).await?;
+            self.address = base.offset(offset_bytes);
+        }
+        if !self.credits {
+            return Ok(());
+        }
+        let bus = self.sender.bus();
+        let is_translated = bus.is_translated(to).map_err(PlanError::Topology)?;
+        if is_translated {
+            let back = Plan::new(bus, Place::Function(to), Place::Function(from))?;
+            if back.addressing == Addressing::Mapped {
+                self.credit_base = self.pin_bar((to, from, REGISTER_BAR)).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn pin_bar(
+        &self,
+        (function, peer, bar): (RoutingId, RoutingId, u8),
+    ) -> Result<BusAddress, DriverError> {
+        let base = self.sender.bus().pin_bar(function, peer, bar).await;
+        let base = base.map_err(|error| self.sender.shared().bus_error(error))?;
+        lock(&self.pinned).push((function, peer, bar));
+        Ok(base)
+    }
+
+    /// Ends what was pinned. Where a connection goes without that it stays mapped.
+    async fn unpin(&self) -> Result<(), DriverError> {
+        let pinned = std::mem::take(&mut *lock(&self.pinned));
+        for (function, peer, bar) in pinned {
+            let unpinned = self.sender.bus().unpin_bar(function, peer, bar).await;
+            unpinned.map_err(|error| self.sender.shared().bus_error(error))?;
+        }
         Ok(())
     }
 }
@@ -290,15 +333,35 @@ pub(crate) async fn connect<B: Bus>(
     let from = Place::Function(sender.function().id);
     let plan = Plan::new(sender.bus(), from, Place::Function(wanted.id))?;
     refuse_second_connection(sender, number)?;
-    let connection = Arc::new(claim(sender, target, options)?);
+    let mut connection = claim(sender, target, options)?;
+    let pinned = connection.pin(&plan).await;
+    let connection = Arc::new(connection);
+    let begun = match pinned {
+        Ok(()) => begin(sender, number, &connection).await,
+        Err(error) => Err(error),
+    };
+    if let Err(error) = begun {
+        // The first failure is the one to report.
+        let _ = connection.unpin().await;
+        return Err(error);
+    }
+    Ok(Peer::new(connection, plan))
+}
+
+/// Sets both ends of a new connection up.
+async fn begin<B: Bus>(
+    sender: &Device<B>,
+    number: u8,
+    connection: &Arc<Connection<B>>,
+) -> Result<(), DriverError> {
+    let shared = sender.shared();
     if let Some(options) = shared.open_channel((ChannelKind::Peer, number)) {
-        payload_on_the_way(sender, (ChannelKind::Peer, number), options, Some(&connection))?;
+        payload_on_the_way(sender, (ChannelKind::Peer, number), options, Some(connection))?;
     }
     connection.set_up_lane().await?;
     refuse_second_connection(sender, number)?;
-    lock(&shared.given).connections[usize::from(number)] = Arc::downgrade(&connection);
-    connection.begin_at_command_port().await?;
-    Ok(Peer::new(connection, plan))
+    lock(&shared.given).connections[usize::from(number)] = Arc::downgrade(connection);
+    connection.begin_at_command_port().await
 }
 
 fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<(), DriverError> {
@@ -325,9 +388,14 @@ fn claim<B: Bus>(
     let control = lane::control::ENABLE.put(1)
         | lane::control::DROP_WHEN_FULL.put(u32::from(options.policy == LanePolicy::Drop))
         | lane::control::RETURN_CREDITS.put(u32::from(options.credits));
+    let registers = &sender.function().bars;
+    let registers = registers.iter().find(|bar| bar.index == usize::from(REGISTER_BAR));
     Ok(Connection {
         sender: sender.clone(),
         channel: options.channel,
+        // The sender was opened, so it has that BAR.
+        credit_base: registers.map_or(BusAddress(0), |bar| bar.base),
+        pinned: Mutex::default(),
         address: bar.base.offset(window_bytes * u64::from(lane.number)),
         lane,
         window_bytes,

@@ -77,7 +77,7 @@ pub use device::{Description, Device};
 pub use error::{DriverError, TransferError, TransferFault};
 pub use memory_card::{CardMetrics, FIFO_BAR, MEMORY_BAR, MemoryCard};
 pub use peer::{LaneCounters, LanePolicy, Peer, PeerOptions};
-pub use plan::{Place, Plan, PlanError, Refusal, set_max_payload_on_path};
+pub use plan::{Addressing, Place, Plan, PlanError, Refusal, set_max_payload_on_path};
 pub use slots::{MAX_MESSAGE_BYTES, SLOT_BYTES, SlotReceiver, SlotSender};
 pub use user::{Check, PingPong, StreamSource, User, pattern_word};
 pub use window::{Contents, LINE_BYTES, Window, WindowOptions};

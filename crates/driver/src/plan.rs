@@ -30,6 +30,11 @@ pub enum Refusal {
     },
     /// The ends meet only in the root complex.
     ThroughRootComplex,
+    /// An IOMMU translates the requests.
+    Iommu {
+        /// Name of the function that sends them.
+        function: String,
+    },
     /// Longer payloads would be possible if these ports were set to it.
     MaxPayload {
         /// Payload in force, bytes.
@@ -48,6 +53,11 @@ impl std::fmt::Display for Refusal {
                 write!(f, "{port} redirects peer requests to the root complex (ACS)")
             }
             Self::ThroughRootComplex => f.write_str("the ends meet only in the root complex"),
+            Self::Iommu { function } => write!(
+                f,
+                "the IOMMU translates what {function} sends to the root complex: each page that \
+                 its IOTLB does not hold costs a walk of its table"
+            ),
             Self::MaxPayload { in_force_bytes, possible_bytes, ports } => write!(
                 f,
                 "payloads are {in_force_bytes} B where {possible_bytes} B are possible: {} {} set \
@@ -56,6 +66,26 @@ impl std::fmt::Display for Refusal {
                 if ports.len() == 1 { "is" } else { "are" }
             ),
         }
+    }
+}
+
+/// How a request has to name its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Addressing {
+    /// By its bus address: nothing on the way translates. Switches route by it.
+    Bus,
+    /// By an I/O virtual address, which the IOMMU of the root complex translates: the target has to
+    /// be mapped for the source, memory by [`Bus::pin`](crosslane_host::Bus::pin), a peer's BAR by
+    /// [`Bus::pin_bar`](crosslane_host::Bus::pin_bar).
+    Mapped,
+}
+
+impl std::fmt::Display for Addressing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Bus => "bus addresses",
+            Self::Mapped => "I/O virtual addresses, which the IOMMU translates",
+        })
     }
 }
 
@@ -74,6 +104,8 @@ pub struct Plan {
     pub slowest_link: String,
     /// Whether it goes through the root complex.
     pub through_root_complex: bool,
+    /// How requests name the target.
+    pub addressing: Addressing,
     /// Why no faster way is taken; empty if there is none.
     pub refused: Vec<Refusal>,
 }
@@ -157,6 +189,10 @@ impl Plan {
             Turn::RootComplex => refused.push(Refusal::ThroughRootComplex),
             Turn::Switch | Turn::HostMemory => {}
         }
+        let addressing = addressing(topology, from, &turn)?;
+        if let (Addressing::Mapped, Some(source)) = (addressing, path.first()) {
+            refused.push(Refusal::Iommu { function: source.name.clone() });
+        }
         let (mut in_force_bytes, mut possible_bytes) = (MOST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES);
         let mut set = Vec::new();
         for info in &path {
@@ -184,6 +220,7 @@ impl Plan {
             expected_bytes_per_second: link_bytes_per_second * efficiency,
             slowest_link,
             through_root_complex: matches!(turn, Turn::Redirected(_) | Turn::RootComplex),
+            addressing,
             refused,
         })
     }
@@ -215,6 +252,21 @@ enum Turn {
     RootComplex,
     /// In the root complex, since this port redirects.
     Redirected(String),
+}
+
+/// How what a place sends has to name a target behind such a turn: a switch that turns a request
+/// round itself routes by its address as it is; an IOMMU is where requests of devices reach the
+/// root complex.
+fn addressing(
+    topology: &impl Topology,
+    from: Place,
+    turn: &Turn,
+) -> Result<Addressing, TopologyError> {
+    Ok(match (from, turn) {
+        (Place::HostMemory, _) | (Place::Function(_), Turn::Switch) => Addressing::Bus,
+        (Place::Function(id), _) if topology.is_translated(id)? => Addressing::Mapped,
+        (Place::Function(_), _) => Addressing::Bus,
+    })
 }
 
 /// A function and every bridge above it.

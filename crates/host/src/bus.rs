@@ -6,7 +6,7 @@ use std::future::Future;
 
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
-use crate::error::BusError;
+use crate::error::{BusError, TopologyError};
 use crate::topology::Topology;
 
 /// A place behind a BAR.
@@ -244,6 +244,48 @@ pub trait Bus: Topology + Clone {
         function: RoutingId,
         memory: &Self::Memory,
     ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Makes a BAR of another function reachable for those requests of a function that go through
+    /// the root complex, and says at which address the BAR begins for them. Where no IOMMU
+    /// translates, that is its bus address, and there is nothing to do: what a bus does that says
+    /// nothing else. A BAR may be pinned more than once for a function, and stays pinned until each
+    /// of them has ended.
+    ///
+    /// # Errors
+    /// No such function or BAR.
+    fn pin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> impl Future<Output = Result<BusAddress, BusError>> {
+        let _ = function;
+        async move {
+            let functions = self.functions()?;
+            let info = functions.iter().find(|info| info.id == peer);
+            let info = info.ok_or(TopologyError::NoSuchFunction(peer))?;
+            let placed = info.bars.iter().find(|placed| placed.index == usize::from(bar));
+            placed.map(|placed| placed.base).ok_or_else(|| {
+                let at = RegisterAddress { function: peer, bar, offset_bytes: 0 };
+                let why = format!("the function has no BAR{bar}");
+                BusError::NoSuchRegister { at, bytes: 0, why }
+            })
+        }
+    }
+
+    /// Ends one of these.
+    ///
+    /// # Errors
+    /// A BAR that is not pinned for the function.
+    fn unpin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> impl Future<Output = Result<(), BusError>> {
+        let _ = (function, peer, bar);
+        async { Ok(()) }
+    }
 
     /// Waits until the 32-bit little-endian word at `offset_bytes` (a multiple of 4) is no longer
     /// `seen`, as a core does that polls it; returns what it is then.

@@ -34,6 +34,16 @@ pub trait Topology {
     /// Where the platform does not show its tree.
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError>;
 
+    /// Whether an IOMMU translates the addresses of a function's requests where they reach the root
+    /// complex. A tree that says nothing else has none.
+    ///
+    /// # Errors
+    /// No such function.
+    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
+        let _ = function;
+        Ok(false)
+    }
+
     /// One DW of a function's configuration space; `offset` in bytes, a multiple of 4.
     ///
     /// # Errors

@@ -7,8 +7,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use crosslane_fabric::parameters::CpuParameters;
-use crosslane_fabric::{Fabric, NodeId, NodeKind, PortId};
-use crosslane_pcie::units::HostId;
+use crosslane_fabric::{Fabric, IO_PAGE_BYTES, NodeId, NodeKind, PortId};
+use crosslane_pcie::config::PortType;
+use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
 use crate::engines::{EngineKind, Engines};
 use crate::enumerate::{HostTree, Policy, enumerate};
@@ -174,7 +175,7 @@ impl Lab {
         let mut fabric = wiring::build(&self.file, &self.engines, seed, endpoints)?;
         let mut hosts = Vec::new();
         for (id, host) in (0_u16..).zip(&self.file.hosts) {
-            hosts.push(self.start(&mut fabric, HostId(id), host)?);
+            hosts.push(self.start(&mut fabric, HostId(id), host, endpoints)?);
         }
         let names = fabric.nodes().iter().enumerate();
         let names = names.map(|(id, node)| (node.name.clone(), NodeId(id as u32))).collect();
@@ -186,6 +187,7 @@ impl Lab {
         fabric: &mut Fabric,
         id: HostId,
         host: &HostInstance,
+        endpoints: Endpoints,
     ) -> Result<RunningHost, LabError> {
         let policy = self.policy(fabric, id, host);
         let tree = enumerate(fabric, id, &policy).map_err(|source| {
@@ -209,7 +211,51 @@ impl Lab {
             return Err(self.file.error(host.span.clone(), &key, problem));
         };
         let name = host.name.clone();
-        Ok(RunningHost { id, name, root_complex, tree, buffers, cpu: host.part.parameters.cpu })
+        let direct = self.map_generic(fabric, id, &tree, &buffers, endpoints);
+        let cpu = host.part.parameters.cpu;
+        Ok(RunningHost { id, name, root_complex, tree, buffers, cpu, direct })
+    }
+
+    /// Maps buffers and BARs one to one for the generic endpoints of a host with an IOMMU: nobody
+    /// pins memory for flows. Returns their functions.
+    fn map_generic(
+        &self,
+        fabric: &mut Fabric,
+        id: HostId,
+        tree: &HostTree,
+        buffers: &Range<u64>,
+        endpoints: Endpoints,
+    ) -> Vec<RoutingId> {
+        if fabric.iommu(id).is_none() {
+            return Vec::new();
+        }
+        let root_ports = tree.functions.iter().filter(|it| it.port_type == PortType::RootPort);
+        let windows = root_ports.flat_map(|function| {
+            let config = &fabric.port(function.port).config;
+            [config.memory_window(), config.prefetchable_window()].into_iter().flatten()
+        });
+        let mut ranges: Vec<Range<u64>> =
+            windows.map(|window| *window.start()..window.end() + 1).collect();
+        let whole = |address: u64| address & !(IO_PAGE_BYTES - 1);
+        ranges.push(whole(buffers.start + (IO_PAGE_BYTES - 1))..whole(buffers.end));
+        let is_generic = |name: &str| {
+            let mut all = self.file.endpoints.iter();
+            endpoints == Endpoints::Generic
+                || all.any(|endpoint| endpoint.name == name && !endpoint.part.is_device())
+        };
+        let ends = tree.functions.iter().filter(|it| it.port_type == PortType::Endpoint);
+        let direct: Vec<RoutingId> = ends
+            .filter(|function| is_generic(&function.name))
+            .map(|function| fabric.routing_id(function.port))
+            .collect();
+        for function in &direct {
+            for range in &ranges {
+                let (at, bytes) = (BusAddress(range.start), range.end - range.start);
+                let mapped = fabric.map_io(id, *function, at, at, bytes);
+                mapped.expect("windows and memory are whole pages, apart from each other");
+            }
+        }
+        direct
     }
 
     fn policy(&self, fabric: &Fabric, id: HostId, host: &HostInstance) -> Policy {
@@ -306,4 +352,7 @@ pub struct RunningHost {
     pub buffers: Range<u64>,
     /// Its processor.
     pub cpu: CpuParameters,
+    /// Where it has an IOMMU: functions of generic endpoints, which have its buffers and all BARs
+    /// mapped at the addresses that they have without one.
+    pub direct: Vec<RoutingId>,
 }

@@ -14,7 +14,7 @@ use crosslane_host::{
 };
 use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::tlp::{Header, TlpKind};
-use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
 /// Interrupt messages go here (x86).
 const INTERRUPTS: std::ops::Range<u64> = 0xfee0_0000..0xfef0_0000;
@@ -200,6 +200,10 @@ impl DmaMemory for WatchedMemory {
 }
 
 impl Topology for WatchedBus {
+    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
+        self.bus.is_translated(function)
+    }
+
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
         self.bus.functions()
     }
@@ -306,6 +310,24 @@ impl Bus for WatchedBus {
     async fn unpin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<(), BusError> {
         self.witness.lock().unwrap().forget(function, &memory.segments.lock().unwrap());
         self.bus.unpin(function, &memory.memory).await
+    }
+
+    async fn pin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<BusAddress, BusError> {
+        self.bus.pin_bar(function, peer, bar).await
+    }
+
+    async fn unpin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<(), BusError> {
+        self.bus.unpin_bar(function, peer, bar).await
     }
 
     async fn wait_memory(

@@ -4,6 +4,7 @@
 
 mod card_memory;
 mod faults;
+mod iommu;
 mod lies;
 mod peers;
 mod plans;

@@ -24,7 +24,7 @@ fn gen2_x4() -> LinkRate {
 }
 
 /// Lets a port redirect peer requests (ACS).
-fn redirect(bus: &LabBus, name: &str) {
+pub fn redirect(bus: &LabBus, name: &str) {
     let id = function(bus, name);
     let mut offset = reg::EXTENDED_SPACE;
     while bus.config_read(id, offset).unwrap() as u16 != reg::EXTENDED_CAPABILITY_ACS {

@@ -10,7 +10,7 @@ use crosslane_host::{
     Stores, Topology, TopologyError,
 };
 use crosslane_lab::{LabBus, LabMemory};
-use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crosslane_regs::status_block;
 
 #[derive(Default)]
@@ -44,6 +44,10 @@ impl Proxy {
 }
 
 impl Topology for Proxy {
+    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
+        self.inner.is_translated(function)
+    }
+
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
         self.inner.functions()
     }
@@ -141,6 +145,24 @@ impl Bus for Proxy {
 
     async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
         self.inner.unpin(function, memory).await
+    }
+
+    async fn pin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<BusAddress, BusError> {
+        self.inner.pin_bar(function, peer, bar).await
+    }
+
+    async fn unpin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<(), BusError> {
+        self.inner.unpin_bar(function, peer, bar).await
     }
 
     async fn wait_memory(

@@ -287,6 +287,30 @@ impl LabBus {
         BusError::Pinning { address: memory.first_address(), what }
     }
 
+    /// What pinning a memory takes on a core.
+    pub(super) fn pinning_work(&self, function: RoutingId, memory: &LabMemory) -> [CoreWork; 3] {
+        let pages = memory.runs().iter().map(super::pages::PageRun::page_count).sum();
+        let mapping = self.shared.lock().mapping_time(memory, function);
+        [CoreWork::SystemCall, CoreWork::PinPages(pages), CoreWork::Time(mapping)]
+    }
+
+    /// A BAR of a peer, for a function that is there.
+    fn peer_bar(
+        &self,
+        state: &State,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<Bar, BusError> {
+        let port = state.fabric.function_at(self.host(), function);
+        port.ok_or(TopologyError::NoSuchFunction(function))?;
+        self.bar(state, peer, bar)?.ok_or_else(|| {
+            let at = RegisterAddress { function: peer, bar, offset_bytes: 0 };
+            let why = format!("the function has no BAR{bar}");
+            BusError::NoSuchRegister { at, bytes: 0, why }
+        })
+    }
+
     fn check_pin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
         if memory.host() != self.host {
             return Err(Self::pinning(memory, "belongs to another host"));
@@ -437,21 +461,55 @@ impl Bus for LabBus {
 
     async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {
         self.check_pin(function, memory)?;
-        let pages = memory.runs().iter().map(super::pages::PageRun::page_count).sum();
-        self.spend(&[CoreWork::SystemCall, CoreWork::PinPages(pages)]).await;
+        self.spend(&self.pinning_work(function, memory)).await;
         // Another task may have been faster.
         self.check_pin(function, memory)?;
-        self.shared.lock().memories[self.host].pins.pin(memory.id(), function);
-        Ok(memory.segments())
+        Ok(self.shared.lock().pin(memory, function))
     }
 
     async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
-        let is_pinned = memory.host() == self.host
-            && self.shared.lock().memories[self.host].pins.unpin(memory.id(), function);
-        if !is_pinned {
+        let unpinned = match memory.host() == self.host {
+            true => self.shared.lock().unpin(self.host, memory.id(), function),
+            false => None,
+        };
+        let Some(unmapping) = unpinned else {
             return Err(Self::pinning(memory, "is not pinned for the function"));
+        };
+        self.spend(&[CoreWork::SystemCall, CoreWork::Time(unmapping)]).await;
+        Ok(())
+    }
+
+    async fn pin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<BusAddress, BusError> {
+        let (bar, mapping) = {
+            let mut state = self.shared.lock();
+            let bar = self.peer_bar(&state, function, peer, bar)?;
+            (bar, state.pin_bar(self.host, function, &bar))
+        };
+        if let Some(mapping) = mapping {
+            self.spend(&[CoreWork::SystemCall, CoreWork::Time(mapping)]).await;
         }
-        self.spend(&[CoreWork::SystemCall]).await;
+        Ok(bar.base)
+    }
+
+    async fn unpin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<(), BusError> {
+        let unmapping = {
+            let mut state = self.shared.lock();
+            let bar = self.peer_bar(&state, function, peer, bar)?;
+            state.unpin_bar(self.host, function, &bar)?
+        };
+        if let Some(unmapping) = unmapping {
+            self.spend(&[CoreWork::SystemCall, CoreWork::Time(unmapping)]).await;
+        }
         Ok(())
     }
 
@@ -581,6 +639,13 @@ impl Clock for LabBus {
 }
 
 impl Topology for LabBus {
+    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
+        let mut state = self.shared.lock();
+        let port = state.fabric.function_at(self.host(), function);
+        port.ok_or(TopologyError::NoSuchFunction(function))?;
+        Ok(state.fabric.iommu(self.host()).is_some())
+    }
+
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
         let state = self.shared.lock();
         let functions = &self.running_host().tree.functions;

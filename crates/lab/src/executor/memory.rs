@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory of a host that devices reach.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crosslane_fabric::Fabric;
@@ -10,12 +10,14 @@ use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
 use super::pages::PageRun;
 use super::shared::Shared;
+use super::translation::Mapped;
 
 /// Which memory is pinned for which function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pins {
     last: u64,
-    pinned: BTreeSet<(u64, u16)>,
+    /// Memory and function, and what is mapped for it where it has to be.
+    pinned: BTreeMap<(u64, u16), Option<Mapped>>,
 }
 
 impl Pins {
@@ -25,22 +27,26 @@ impl Pins {
     }
 
     pub fn has(&self, memory: u64, function: RoutingId) -> bool {
-        self.pinned.contains(&(memory, function.0))
+        self.pinned.contains_key(&(memory, function.0))
     }
 
-    /// False where it is pinned already.
-    pub fn pin(&mut self, memory: u64, function: RoutingId) -> bool {
-        self.pinned.insert((memory, function.0))
+    /// What is mapped for a pin.
+    pub fn mapped(&self, memory: u64, function: RoutingId) -> Option<&Mapped> {
+        self.pinned.get(&(memory, function.0))?.as_ref()
     }
 
-    /// False where it is not pinned.
-    pub fn unpin(&mut self, memory: u64, function: RoutingId) -> bool {
+    pub fn pin(&mut self, memory: u64, function: RoutingId, mapped: Option<Mapped>) {
+        self.pinned.insert((memory, function.0), mapped);
+    }
+
+    /// What was mapped for it; `None` where it is not pinned.
+    pub fn unpin(&mut self, memory: u64, function: RoutingId) -> Option<Option<Mapped>> {
         self.pinned.remove(&(memory, function.0))
     }
 
     /// The function of each pin.
     pub fn functions(&self) -> Vec<RoutingId> {
-        self.pinned.iter().map(|(_, function)| RoutingId(*function)).collect()
+        self.pinned.keys().map(|(_, function)| RoutingId(*function)).collect()
     }
 
     fn is_pinned(&self, memory: u64) -> bool {

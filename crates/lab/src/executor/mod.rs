@@ -34,6 +34,7 @@ mod stuck;
 mod task;
 #[cfg(test)]
 mod tests;
+mod translation;
 mod wait;
 
 use std::cell::{Cell, RefCell};

@@ -7,13 +7,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use crosslane_fabric::{Fabric, HostEvent, HostRun, NodeId, RunEnd};
-use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 use super::interrupts::Interrupts;
 use super::memory::Pins;
 use super::pages::Pages;
 use super::rdma::Networks;
 use super::task::TaskId;
+use super::translation::IoAddresses;
 use super::wait::{Outcome, Wait, What};
 use crate::lab::{RunningHost, RunningLab};
 
@@ -48,6 +49,9 @@ struct Waiting {
 pub(super) struct HostMemory {
     pub pages: Pages,
     pub pins: Pins,
+    pub io_addresses: IoAddresses,
+    /// Functions that have all of it mapped one to one.
+    pub direct: Vec<RoutingId>,
 }
 
 pub(super) struct State {
@@ -85,6 +89,8 @@ impl Shared {
         let memory = |host: &RunningHost| HostMemory {
             pages: Pages::new(host.buffers.clone()),
             pins: Pins::default(),
+            io_addresses: IoAddresses::new(host.buffers.clone()),
+            direct: host.direct.clone(),
         };
         let state = State {
             fabric,

@@ -136,6 +136,7 @@ fn bells(hosts: u16) -> (Simulation, Vec<LabBus>, RegisterAddress) {
         tree,
         buffers: 1 << 20..1 << 30,
         cpu: part.parameters.cpu,
+        direct: Vec::new(),
     };
     let hosts: Vec<RunningHost> = (0..)
         .zip(&roots)

@@ -7,6 +7,7 @@ mod card_memory;
 pub mod constant;
 mod engine;
 mod instances;
+mod iommu;
 mod memory_card;
 mod network_processor;
 mod nic;

@@ -19,7 +19,7 @@ use crosslane_pcie::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
 use crosslane_pcie::units::Picoseconds;
 
 use super::table::Table;
-use super::{engine, memory_card, network_processor, nic, routines};
+use super::{engine, iommu, memory_card, network_processor, nic, routines};
 use crate::error::{LabError, Problem};
 
 /// Most credits that a pool may have; beyond the 2047 x 16 of scaled flow control.
@@ -181,6 +181,7 @@ impl PartKind {
                 "port",
                 "memory",
                 "peer_to_peer",
+                "iommu",
                 "cpu",
             ],
             Self::Switch => &[
@@ -559,7 +560,7 @@ impl RootComplexPart {
                     .whole("memory_bytes", LEAST_MEMORY_BYTES..=MOST_MEMORY_BYTES)?,
                 completer: memory,
                 peer_to_peer: peer_to_peer(&table.needed_table("peer_to_peer")?)?,
-                iommu: None,
+                iommu: iommu::read(table)?,
                 cpu,
             },
             port,
@@ -591,6 +592,14 @@ impl SwitchPart {
 }
 
 impl EndpointPart {
+    /// Whether it is a device, with a table of its own, and no generic endpoint.
+    pub(crate) const fn is_device(&self) -> bool {
+        self.engine.is_some()
+            || self.memory_card.is_some()
+            || self.nic.is_some()
+            || self.network_processor.is_some()
+    }
+
     pub(super) fn read(table: &Table<'_>) -> Result<Self, LabError> {
         let (subsystem_vendor, subsystem) = id_pair(table, "subsystem")?.unwrap_or_default();
         let identity = Identity {

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use crosslane_host::*;
@@ -15,7 +16,22 @@ const RW: RemoteAccess = RemoteAccess::READ_WRITE;
 
 #[test]
 fn data_of_all_sizes_and_offsets() {
-    let nodes = nodes();
+    data_of_all_sizes(nodes());
+}
+
+/// The adapters of two hosts with an IOMMU send addresses of their own.
+#[test]
+fn data_of_all_sizes_and_offsets_through_an_iommu() {
+    let iommu = open("rosta:iommu").unwrap().file().hosts[0].part.parameters.iommu;
+    let lab = open("sbdt").unwrap().edited(|file| {
+        for host in &mut file.hosts {
+            Arc::make_mut(&mut host.part).parameters.iommu = iommu;
+        }
+    });
+    data_of_all_sizes(nodes_of(&lab.unwrap(), 1));
+}
+
+fn data_of_all_sizes(nodes: Nodes) {
     let (client, _server) = nodes.connect();
     nodes
         .simulation

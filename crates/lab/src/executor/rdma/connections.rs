@@ -243,14 +243,14 @@ impl State {
         let far_pair = match self.create_pair(&far, &memories[1]) {
             Ok(pair) => pair,
             Err(why) => {
-                self.destroy_new(adapter, near);
+                self.destroy_new(adapter, near, &memories[0]);
                 return Err(why);
             }
         };
         let ends = [(adapter.node, near), (far.node, far_pair)];
         if let Err(error) = Nic::connect(&mut self.fabric, ends) {
-            self.destroy_new(adapter, near);
-            self.destroy_new(&far, far_pair);
+            self.destroy_new(adapter, near, &memories[0]);
+            self.destroy_new(&far, far_pair, &memories[1]);
             return Err(error.to_string());
         }
         let networks = &mut self.networks;
@@ -276,17 +276,26 @@ impl State {
         Ok((id, wakers))
     }
 
+    /// Makes a queue pair in memory that is pinned with that.
     fn create_pair(&mut self, adapter: &Adapter, memory: &LabMemory) -> Result<PairNumber, String> {
-        let runs = memory.segments().into_iter().map(|part| (part.address, part.bytes));
-        let runs = crosslane_device::nic::Runs::new(runs);
+        let runs = self.pin(memory, adapter.function).into_iter();
+        let runs = crosslane_device::nic::Runs::new(runs.map(|part| (part.address, part.bytes)));
         let node = adapter.node;
         let created = self.fabric.command(node, |nic: &mut Nic, _| nic.create_pair(LAYOUT, runs));
-        created.ok_or("it is no NIC")?.map_err(|error| format!("{}: {error}", adapter.name))
+        let created = match created {
+            Some(created) => created.map_err(|error| format!("{}: {error}", adapter.name)),
+            None => Err("it is no NIC".to_owned()),
+        };
+        if created.is_err() {
+            self.unpin(adapter.host, memory.id(), adapter.function);
+        }
+        created
     }
 
     /// Gives up a queue pair that has no other end.
-    fn destroy_new(&mut self, adapter: &Adapter, pair: PairNumber) {
+    fn destroy_new(&mut self, adapter: &Adapter, pair: PairNumber, memory: &LabMemory) {
         self.fabric.command(adapter.node, |nic: &mut Nic, _| nic.destroy(pair));
+        self.unpin(adapter.host, memory.id(), adapter.function);
     }
 
     fn add_connection(

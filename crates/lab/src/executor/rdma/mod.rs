@@ -175,8 +175,7 @@ impl Rdma for LabRdma {
             let (bytes, why) = (memory.size(), "it belongs to another host".to_owned());
             return Err(RdmaError::Registration { bytes, why });
         }
-        let pages = memory.runs().iter().map(super::pages::PageRun::page_count).sum();
-        self.bus.spend(&[CoreWork::SystemCall, CoreWork::PinPages(pages)]).await;
+        self.bus.spend(&self.bus.pinning_work(self.adapter.function, memory)).await;
         Ok(LabRegion::register(&self.shared, &self.adapter, memory, access))
     }
 

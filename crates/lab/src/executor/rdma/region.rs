@@ -88,10 +88,9 @@ impl State {
         memory: &LabMemory,
         access: RemoteAccess,
     ) -> u32 {
-        let pins = &mut self.memories[adapter.host].pins;
-        pins.pin(memory.id(), adapter.function);
+        let segments = self.pin(memory, adapter.function);
         self.networks.pinned_once_more(adapter, memory.id());
-        let runs = Runs::new(memory.segments().into_iter().map(|part| (part.address, part.bytes)));
+        let runs = Runs::new(segments.into_iter().map(|part| (part.address, part.bytes)));
         let access = Access { read: access.read, write: access.write };
         let address = memory.first_address();
         let key = self
@@ -104,7 +103,7 @@ impl State {
     pub(super) fn deregister(&mut self, adapter: &Adapter, memory: u64, key: u32) {
         self.fabric.command(adapter.node, |nic: &mut Nic, _| nic.deregister(key));
         if self.networks.pinned_once_less(adapter, memory) {
-            self.memories[adapter.host].pins.unpin(memory, adapter.function);
+            self.unpin(adapter.host, memory, adapter.function);
         }
     }
 }

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a host with an IOMMU has mapped for its devices: I/O virtual addresses of memory that is
+//! pinned, and peers' BARs.
+//!
+//! I/O virtual addresses come from the range of the host's buffers. No BAR lies there, so a switch
+//! never takes a request for memory for one to a peer, and headers are as long as without an IOMMU.
+//! A BAR is mapped at its bus address, so a request gets there whichever way a switch sends it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crosslane_fabric::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
+use crosslane_host::{BusError, PageSize, Segment};
+use crosslane_pcie::config::Bar;
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+
+use super::memory::LabMemory;
+use super::shared::State;
+
+/// I/O virtual addresses of the functions of one host, each with a range of its own.
+#[derive(Clone, Debug)]
+pub(super) struct IoAddresses {
+    range: Range<u64>,
+    /// Function and first address of each run in use, and its end.
+    used: BTreeMap<(u16, u64), u64>,
+    /// How often each page-aligned run of BARs is pinned, by function and first address.
+    bars: BTreeMap<(u16, u64), u32>,
+}
+
+impl IoAddresses {
+    pub fn new(range: Range<u64>) -> Self {
+        let start = range.start.next_multiple_of(IO_PAGE_BYTES);
+        let end = range.end & !(IO_PAGE_BYTES - 1);
+        Self { range: start..end.max(start), used: BTreeMap::new(), bars: BTreeMap::new() }
+    }
+
+    /// Runs that are not in use, lowest first.
+    fn gaps(&self, function: u16) -> Vec<Range<u64>> {
+        let mut gaps = Vec::new();
+        let mut begin = self.range.start;
+        for ((_, start), end) in self.used.range((function, 0)..=(function, u64::MAX)) {
+            if begin < *start {
+                gaps.push(begin..*start);
+            }
+            begin = *end;
+        }
+        if begin < self.range.end {
+            gaps.push(begin..self.range.end);
+        }
+        gaps
+    }
+
+    /// Takes whole pages: one run that begins at a multiple of `align` if there is one, else one
+    /// run, else what there is. There is always enough for memory of the host, which is no larger
+    /// than the range.
+    pub fn take(&mut self, function: RoutingId, bytes: u64, align: u64) -> Vec<Range<u64>> {
+        let gaps = self.gaps(function.0);
+        let fitting = |align: u64| {
+            gaps.iter().find_map(|gap| {
+                let start = gap.start.next_multiple_of(align);
+                let end = start.checked_add(bytes)?;
+                (end <= gap.end).then_some(start..end)
+            })
+        };
+        let runs = match fitting(align).or_else(|| fitting(IO_PAGE_BYTES)) {
+            Some(run) => vec![run],
+            None => {
+                let mut left = bytes;
+                let pieces = gaps.into_iter().map(|gap| {
+                    let taken = left.min(gap.end - gap.start);
+                    left -= taken;
+                    gap.start..gap.start + taken
+                });
+                pieces.filter(|piece| !piece.is_empty()).collect()
+            }
+        };
+        self.used.extend(runs.iter().map(|run| ((function.0, run.start), run.end)));
+        runs
+    }
+
+    fn give_back(&mut self, function: RoutingId, runs: &[Range<u64>]) {
+        for run in runs {
+            self.used.remove(&(function.0, run.start));
+        }
+    }
+}
+
+/// What is mapped for one pin of a memory.
+#[derive(Clone, Debug)]
+pub(super) struct Mapped {
+    /// I/O virtual addresses.
+    runs: Vec<Range<u64>>,
+    /// Where each mapping begins.
+    begins: Vec<u64>,
+}
+
+impl State {
+    /// Whether what is pinned for a function has to be mapped for it.
+    fn is_mapped(&mut self, host: usize, function: RoutingId) -> bool {
+        let direct = self.memories[host].direct.contains(&function);
+        !direct && self.fabric.iommu(self.hosts[host]).is_some()
+    }
+
+    /// Time on a core that mapping a memory for a function takes.
+    pub fn mapping_time(&mut self, memory: &LabMemory, function: RoutingId) -> Picoseconds {
+        if !self.is_mapped(memory.host(), function) {
+            return Picoseconds::ZERO;
+        }
+        let Some(iommu) = self.fabric.iommu(self.hosts[memory.host()]) else {
+            return Picoseconds::ZERO;
+        };
+        let page_bytes = |pages| match pages {
+            PageSize::Huge => IO_LARGE_PAGE_BYTES.min(iommu.largest_page_bytes),
+            PageSize::Small => IO_PAGE_BYTES,
+        };
+        let pages: u64 = memory.runs().iter().map(|run| run.bytes / page_bytes(run.pages)).sum();
+        Picoseconds(iommu.map_page.0.saturating_mul(pages))
+    }
+
+    /// Pins memory for a function, and maps it where there is an IOMMU; memory that is pinned for
+    /// it already stays as it is. Returns the addresses that the function has to send.
+    pub fn pin(&mut self, memory: &LabMemory, function: RoutingId) -> Vec<Segment> {
+        let host = memory.host();
+        if !self.is_mapped(host, function) {
+            self.memories[host].pins.pin(memory.id(), function, None);
+            return memory.segments();
+        }
+        let pinned = match self.memories[host].pins.mapped(memory.id(), function) {
+            Some(mapped) => mapped.clone(),
+            None => {
+                let mapped = self.map(memory, function);
+                self.memories[host].pins.pin(memory.id(), function, Some(mapped.clone()));
+                mapped
+            }
+        };
+        let mut left = memory.size();
+        let mut segments = Vec::new();
+        for run in &pinned.runs {
+            let bytes = left.min(run.end - run.start);
+            left -= bytes;
+            if bytes > 0 {
+                segments.push(Segment { address: BusAddress(run.start), bytes });
+            }
+        }
+        segments
+    }
+
+    fn map(&mut self, memory: &LabMemory, function: RoutingId) -> Mapped {
+        let (host, runs) = (memory.host(), memory.runs());
+        let bytes = runs.iter().map(|run| run.bytes).sum();
+        let is_huge = runs.iter().any(|run| run.pages == PageSize::Huge);
+        let align = if is_huge { IO_LARGE_PAGE_BYTES } else { IO_PAGE_BYTES };
+        let addresses = self.memories[host].io_addresses.take(function, bytes, align);
+        let mut begins = Vec::new();
+        let mut places = addresses.iter().cloned();
+        let mut place = places.next().unwrap_or_default();
+        for run in runs {
+            let (mut target, end) = (run.address, run.address + run.bytes);
+            while target < end {
+                if place.is_empty() {
+                    let Some(next) = places.next() else { break };
+                    place = next;
+                }
+                let bytes = (end - target).min(place.end - place.start);
+                let (from, to) = (BusAddress(place.start), BusAddress(target));
+                let mapped = self.fabric.map_io(HostId(host as u16), function, from, to, bytes);
+                mapped.expect("addresses that were free are whole pages, and not mapped");
+                begins.push(place.start);
+                place.start += bytes;
+                target += bytes;
+            }
+        }
+        Mapped { runs: addresses, begins }
+    }
+
+    /// Ends a pin: from now on the function's requests for that memory are faults. Returns what
+    /// that takes on a core, or `None` where it was not pinned.
+    pub fn unpin(&mut self, host: usize, memory: u64, function: RoutingId) -> Option<Picoseconds> {
+        let Some(mapped) = self.memories[host].pins.unpin(memory, function)? else {
+            return Some(Picoseconds::ZERO);
+        };
+        let unmapping = self.unmap(host, function, &mapped.begins);
+        self.memories[host].io_addresses.give_back(function, &mapped.runs);
+        Some(unmapping)
+    }
+
+    /// Maps a BAR of a peer for a function once more. Returns what that takes on a core; `None`
+    /// where nothing has to be mapped.
+    pub fn pin_bar(&mut self, host: usize, function: RoutingId, bar: &Bar) -> Option<Picoseconds> {
+        if !self.is_mapped(host, function) {
+            return None;
+        }
+        let (begin, bytes) = pages_of(bar);
+        let count = self.memories[host].io_addresses.bars.entry((function.0, begin)).or_default();
+        *count += 1;
+        if *count > 1 {
+            return Some(Picoseconds::ZERO);
+        }
+        let (id, at) = (HostId(host as u16), BusAddress(begin));
+        let mapped = self.fabric.map_io(id, function, at, at, bytes);
+        let pages = mapped.expect("no memory of the host has a BAR's address");
+        let iommu = self.fabric.iommu(id)?;
+        Some(Picoseconds(iommu.map_page.0.saturating_mul(pages)))
+    }
+
+    /// Ends that. Returns what it takes on a core, `None` where nothing had to be mapped.
+    ///
+    /// # Errors
+    /// A BAR that is not mapped for the function.
+    pub fn unpin_bar(
+        &mut self,
+        host: usize,
+        function: RoutingId,
+        bar: &Bar,
+    ) -> Result<Option<Picoseconds>, BusError> {
+        if !self.is_mapped(host, function) {
+            return Ok(None);
+        }
+        let (begin, _) = pages_of(bar);
+        let bars = &mut self.memories[host].io_addresses.bars;
+        let Some(count) = bars.get_mut(&(function.0, begin)) else {
+            let what = "is a BAR that is not pinned for the function";
+            return Err(BusError::Pinning { address: bar.base.0, what });
+        };
+        *count -= 1;
+        if *count > 0 {
+            return Ok(Some(Picoseconds::ZERO));
+        }
+        bars.remove(&(function.0, begin));
+        Ok(Some(self.unmap(host, function, &[begin])))
+    }
+
+    /// Ends mappings. Returns what that takes on a core.
+    fn unmap(&mut self, host: usize, function: RoutingId, begins: &[u64]) -> Picoseconds {
+        let id = HostId(host as u16);
+        let unmapped = begins.iter().map(|&begin| {
+            let pages = self.fabric.unmap_io(id, function, BusAddress(begin));
+            pages.expect("what is pinned is mapped")
+        });
+        let pages: u64 = unmapped.sum();
+        let (map_page, invalidate) = match self.fabric.iommu(id) {
+            Some(iommu) => (iommu.map_page.0, iommu.invalidate.0),
+            None => (0, 0),
+        };
+        Picoseconds(map_page.saturating_mul(pages).saturating_add(invalidate))
+    }
+}
+
+/// The whole pages that a BAR lies in: more than itself only where it is shorter than one.
+fn pages_of(bar: &Bar) -> (u64, u64) {
+    let begin = bar.base.0 & !(IO_PAGE_BYTES - 1);
+    (begin, (bar.base.0 + bar.size_bytes).next_multiple_of(IO_PAGE_BYTES) - begin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = IO_PAGE_BYTES;
+    const F: RoutingId = RoutingId(0x100);
+    const G: RoutingId = RoutingId(0x200);
+
+    /// First page and number of pages of each run.
+    fn pages(runs: &[Range<u64>]) -> Vec<(u64, u64)> {
+        runs.iter().map(|run| (run.start / PAGE, (run.end - run.start) / PAGE)).collect()
+    }
+
+    #[test]
+    fn runs_are_whole_while_they_can_be_and_come_back() {
+        let mut addresses = IoAddresses::new(PAGE + 1..11 * PAGE + 7);
+        let first = addresses.take(F, 3 * PAGE, PAGE);
+        assert_eq!(pages(&first), [(2, 3)]);
+        // Aligned where that is possible, and where not, not.
+        assert_eq!(pages(&addresses.take(F, PAGE, 8 * PAGE)), [(8, 1)]);
+        assert_eq!(pages(&addresses.take(F, PAGE, 8 * PAGE)), [(5, 1)]);
+        // Another function has all of the range.
+        assert_eq!(pages(&addresses.take(G, 9 * PAGE, PAGE)), [(2, 9)]);
+        // No run is long enough for what is left: two are taken.
+        let rest = addresses.take(F, 4 * PAGE, PAGE);
+        assert_eq!(pages(&rest), [(6, 2), (9, 2)]);
+        addresses.give_back(F, &first);
+        addresses.give_back(F, &rest);
+        assert_eq!(addresses.take(F, 3 * PAGE, PAGE), first);
+    }
+}
