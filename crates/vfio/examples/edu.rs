@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Drives QEMU's `edu` device (its documentation: `docs/specs/edu.rst`), which somebody else
 //! wrote, through the bus: registers, DMA both ways, interrupts, an IOMMU fault, reset. Ends with
-//! an error at the first thing that is not as it should be.
+//! an error at the first thing that is not as it should be. Functions are with vfio-pci.
 //!
-//! `edu ADDRESS [group|iommufd]`, for a function that is with vfio-pci.
+//! * `edu test ADDRESS [group|iommufd]`: all of that.
+//! * `edu peer ADDRESS ADDRESS`: the first writes a register of the second through the IOMMU.
+//! * `edu lose ADDRESS`: waits until the kernel wants the function back (it is unbound, or
+//!   removed), sees that every wait and access ends with an error, and gives it back.
+//! * `edu window ADDRESS BAR`: stores into a BAR that is plain memory (QEMU's `ivshmem-plain` has
+//!   one) through both mappings, in every width.
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crosslane_host::{Bus, BusError, DmaMemory, PageSize, RegisterAddress, Stores, Topology};
+use crosslane_host::{
+    Bus, BusError, DmaMemory, Mapping, PageSize, RegisterAddress, Stores, Topology,
+};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
-use crosslane_vfio::kernel::{self, Interface, PciAddress};
-use crosslane_vfio::{BusOptions, VfioBus, VfioMemory, block_on};
+use crosslane_vfio::kernel::{self, Interface};
+use crosslane_vfio::sysfs::{Address, ConfigurationWrites, Machine};
+use crosslane_vfio::{BusOptions, Function, VfioBus, VfioMemory, block_on};
 
 /// Vendor and device number.
 const EDU: u32 = 0x11e8_1234;
@@ -257,41 +265,155 @@ fn pattern(bytes: u64, seed: u64) -> Vec<u8> {
     (0..bytes).map(|_| next()).collect()
 }
 
-fn run(address: &str, interface: Option<&str>) -> Outcome<()> {
-    let address: PciAddress = address.parse()?;
-    let interface = match interface {
-        None => None,
-        Some("group") => Some(Interface::Group),
-        Some("iommufd") => Some(Interface::Iommufd),
-        Some(other) => return Err(format!("`{other}` is neither group nor iommufd").into()),
+/// One device writes a register of another one.
+async fn write_peer(edu: &Edu, peer: &Edu) -> Outcome<()> {
+    edu.bus.enable_interrupts(edu.function, 1).await?;
+    let (memory, address) = edu.pinned(PIECE_BYTES, PageSize::Small).await?;
+    let bar = edu.bus.pin_bar(edu.function, peer.function, 0).await?;
+    for value in [1_u32, 0x00ff_1234, 0xdead_beef] {
+        memory.write(0, &value.to_le_bytes())?;
+        edu.to_device(address, 4).await?;
+        edu.to_memory(bar.0 + LIVENESS, 4).await?;
+        let inverted = peer.read(LIVENESS).await?;
+        check(inverted == !value, || {
+            format!("{value:#x} was written to the peer, and it shows {inverted:#x}")
+        })?;
+    }
+    let before = peer.read(LIVENESS).await?;
+    edu.bus.unpin_bar(edu.function, peer.function, 0).await?;
+    edu.to_memory(bar.0 + LIVENESS, 4).await?;
+    let after = peer.read(LIVENESS).await?;
+    check(after == before, || "the peer was written when it was not mapped".to_owned())?;
+    println!(
+        "peer: {} writes a register of {} at {bar}, and no longer once that is unmapped",
+        edu.function, peer.function
+    );
+    Ok(())
+}
+
+/// Waits until the function is lost.
+async fn lose(edu: &Edu) -> Outcome<()> {
+    edu.bus.enable_interrupts(edu.function, 1).await?;
+    let (memory, _) = edu.pinned(PIECE_BYTES, PageSize::Small).await?;
+    println!("waiting for the loss of {}", edu.function);
+    let until = Bus::now(&edu.bus) + Picoseconds(6 * PATIENCE.0);
+    let waited = edu.bus.wait_interrupt(edu.function, 0, until).await;
+    let is_lost = |what: &str, error: Option<BusError>| match error {
+        Some(error @ BusError::Lost { .. }) => {
+            println!("{what}: {error}");
+            Ok(())
+        }
+        other => Err(format!("{what} ended with {other:?}, not with the loss")),
     };
-    let function = kernel::open(&[address], interface)?.remove(0);
-    println!("{address}: opened by {}", function.interface());
+    is_lost("waiting for an interrupt", waited.err())?;
+    let waited = edu.bus.wait_memory(&memory, 0, 0, until).await;
+    is_lost("waiting for memory", waited.err())?;
+    is_lost("reading a register", edu.bus.read_register(edu.at(ID)).await.err())?;
+    is_lost("writing a register", edu.bus.write_register(edu.at(LIVENESS), 0).await.err())?;
+    Ok(())
+}
+
+/// Stores into a BAR of memory.
+async fn window(bus: &VfioBus, function: RoutingId, bar: u8) -> Outcome<()> {
+    /// Not a multiple of anything, and at such a place.
+    const BYTES: u64 = 5003;
+    const OFFSET: u64 = 13;
+    let at = RegisterAddress { function, bar, offset_bytes: OFFSET };
+    for mapping in [Mapping::Uncached, Mapping::WriteCombined] {
+        bus.check_mapping(function, bar, mapping)?;
+        let mut width_bytes = 1;
+        while width_bytes <= bus.widest_store_bytes() {
+            let stored = pattern(BYTES, u64::from(width_bytes) + 100 * mapping as u64);
+            let start = Instant::now();
+            bus.store(at, &stored, Stores { width_bytes, mapping }).await?;
+            bus.fence().await?;
+            let took = start.elapsed();
+            let mut loaded = vec![0; stored.len()];
+            bus.load(at, &mut loaded, Mapping::Uncached).await?;
+            check(loaded == stored, || format!("{mapping:?} stores of {width_bytes} B are wrong"))?;
+            println!("window: {BYTES} B by {mapping:?} stores of {width_bytes} B in {took:?}");
+            width_bytes *= 2;
+        }
+    }
+    Ok(())
+}
+
+fn interface(word: Option<&str>) -> Outcome<Option<Interface>> {
+    match word {
+        None => Ok(None),
+        Some("group") => Ok(Some(Interface::Group)),
+        Some("iommufd") => Ok(Some(Interface::Iommufd)),
+        Some(other) => Err(format!("`{other}` is neither group nor iommufd").into()),
+    }
+}
+
+/// Opens functions on one bus.
+fn open_bus(addresses: &[Address], interface: Option<Interface>) -> Outcome<VfioBus> {
+    let mut functions: Vec<Arc<dyn Function>> = Vec::new();
+    for function in kernel::open(addresses, interface)? {
+        println!("{}: opened by {}", function.name(), function.interface());
+        functions.push(Arc::new(function));
+    }
     // Nothing stays mapped that is not pinned: a part of this is to see that.
     let options = BusOptions { kept_bytes: 0, highest_address: (1 << ADDRESS_BITS) - 1 };
-    let bus = VfioBus::with_options(vec![Arc::new(function)], None, options)?;
-    let ids = bus.config_read(address.id, 0)?;
-    check(ids == EDU, || format!("vendor and device number are {ids:#010x}, not {EDU:#010x}"))?;
-    let edu = Edu { bus, function: address.id };
-    block_on(async {
-        edu.registers().await?;
-        edu.interrupts().await?;
-        edu.dma().await?;
-        edu.fault().await?;
-        edu.reset().await
-    })
+    let segment = Machine::this().tree()?.segment(0, ConfigurationWrites::Forbidden);
+    Ok(VfioBus::with_options(functions, Some(Arc::new(segment)), options)?)
+}
+
+/// Opens the devices on one bus.
+fn open(addresses: &[&str], interface: Option<Interface>) -> Outcome<Vec<Edu>> {
+    let addresses: Vec<Address> =
+        addresses.iter().map(|address| address.parse()).collect::<Result<_, _>>()?;
+    let bus = open_bus(&addresses, interface)?;
+    let mut devices = Vec::new();
+    for function in addresses.iter().map(|address| address.id) {
+        let ids = bus.config_read(function, 0)?;
+        check(ids == EDU, || format!("vendor and device number are {ids:#010x}, not {EDU:#010x}"))?;
+        devices.push(Edu { bus: bus.clone(), function });
+    }
+    Ok(devices)
+}
+
+fn run(arguments: &[&str]) -> Outcome<bool> {
+    match arguments {
+        ["test", address, wish @ ..] if wish.len() < 2 => {
+            let devices = open(&[address], interface(wish.first().copied())?)?;
+            let edu = &devices[0];
+            block_on(async {
+                edu.registers().await?;
+                edu.interrupts().await?;
+                edu.dma().await?;
+                edu.fault().await?;
+                edu.reset().await
+            })?;
+        }
+        ["peer", address, peer] => {
+            let devices = open(&[address, peer], None)?;
+            block_on(write_peer(&devices[0], &devices[1]))?;
+        }
+        ["lose", address] => block_on(lose(&open(&[address], None)?[0]))?,
+        ["window", address, bar] => {
+            let address: Address = address.parse()?;
+            let bus = open_bus(&[address], None)?;
+            block_on(window(&bus, address.id, bar.parse()?))?;
+        }
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [address, interface @ ..] = &arguments[..] else {
-        eprintln!("usage: edu ADDRESS [group|iommufd]");
-        return ExitCode::from(2);
-    };
-    match run(address, interface.first().map(String::as_str)) {
-        Ok(()) => {
+    match run(&arguments.iter().map(String::as_str).collect::<Vec<_>>()) {
+        Ok(true) => {
             println!("edu: all is well");
             ExitCode::SUCCESS
+        }
+        Ok(false) => {
+            eprintln!(
+                "usage: edu test ADDRESS [group|iommufd] | peer ADDRESS ADDRESS | lose ADDRESS"
+            );
+            ExitCode::from(2)
         }
         Err(error) => {
             eprintln!("edu: {error}");

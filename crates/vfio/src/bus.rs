@@ -25,11 +25,12 @@ use rustix::time::ClockId;
 use crate::dma_memory::VfioMemory;
 use crate::flat;
 use crate::function::{Function, FunctionError};
-use crate::kernel::{self, Interface, PciAddress};
+use crate::kernel::{self, Interface};
 use crate::mappings::{Mappings, PinError};
-use crate::memory::{Pages, SMALL_PAGE_BYTES, available_bytes};
+use crate::memory::{Pages, available_bytes};
 use crate::reactor::{self, Held, Reactor};
 use crate::stores::{StoreWidth, empty_combining_buffers};
+use crate::sysfs::{self, Address, ConfigurationWrites};
 
 /// Picoseconds of a nanosecond.
 const PS_OF_NS: u64 = 1000;
@@ -208,19 +209,34 @@ impl VfioBus {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens functions of this machine by the kernel's VFIO; see [`kernel::open`].
+    /// Opens functions of this machine by the kernel's VFIO (see [`kernel::open`]), all of one
+    /// domain of its PCI tree. `writes` says whether the configuration space of other functions,
+    /// such as the ports above, may be written.
     ///
     /// # Errors
     /// As there, and as [`new`](Self::new).
     pub fn open(
-        addresses: &[PciAddress],
+        addresses: &[Address],
         interface: Option<Interface>,
-        tree: Option<Tree>,
+        writes: ConfigurationWrites,
         options: BusOptions,
     ) -> Result<Self, FunctionError> {
+        let domain = addresses.first().map_or(0, |address| address.domain);
+        let unsupported = |function: String, what: &str, why: String| FunctionError::Unsupported {
+            function,
+            what: what.to_owned(),
+            why,
+        };
+        if let Some(other) = addresses.iter().find(|address| address.domain != domain) {
+            let why = format!("domain {domain:04x} is the first function's");
+            return Err(unsupported(other.to_string(), "place on the same bus", why));
+        }
+        let tree = sysfs::Machine::this().tree().map_err(|error| {
+            unsupported("the machine".to_owned(), "PCI tree to be read", error.to_string())
+        })?;
         let opened = kernel::open(addresses, interface)?.into_iter();
         let functions = opened.map(|function| Arc::new(function) as Arc<dyn Function>).collect();
-        Self::with_options(functions, tree, options)
+        Self::with_options(functions, Some(Arc::new(tree.segment(domain, writes))), options)
     }
 
     /// Addresses that some device or bridge of the tree answers to.
@@ -269,51 +285,22 @@ impl VfioBus {
         reset().map_err(|error| bus_error(function, &error))
     }
 
-    /// Makes a part of a BAR of one function reachable for another one through the root complex,
-    /// and says at which address; `bytes` and the part's offset are multiples of 4 KiB.
-    /// Between two functions below one switch that does not redirect requests this is not needed:
-    /// there the BAR's own address is the shorter way.
-    ///
-    /// # Errors
-    /// No such function or BAR, a part that is not mapped into the program, or a platform that
-    /// does not do it.
-    pub fn map_peer(
-        &self,
-        function: RoutingId,
-        target: RegisterAddress,
-        bytes: u64,
-    ) -> Result<Segment, BusError> {
-        let held = self.held(function)?;
-        let (peer, region) = self.region(target, bytes)?;
-        let offset = target.offset_bytes;
-        let page = SMALL_PAGE_BYTES;
-        if bytes == 0 || !bytes.is_multiple_of(page) || !offset.is_multiple_of(page) {
-            return Err(BusError::Unaligned { at: target, width_bytes: page as u32 });
-        }
-        let Some((part, within)) = region.part(offset, bytes) else {
-            let name = peer.function.name();
-            let why = format!("{bytes} B at {target} of {name} are not mapped into the program");
-            return Err(BusError::Failed { function, why });
-        };
-        let mapped = self.shared.mappings().map_peer(&held.function, &part.uncached, within, bytes);
-        let iova = mapped.map_err(|error| self.pin_error(function, error, 0, bytes))?;
-        Ok(Segment { address: BusAddress(iova), bytes })
-    }
-
-    /// Ends what [`map_peer`](Self::map_peer) did.
-    ///
-    /// # Errors
-    /// No such function, or a segment that is not mapped.
-    pub fn unmap_peer(&self, function: RoutingId, segment: Segment) -> Result<(), BusError> {
-        let held = self.held(function)?;
-        let (iova, bytes) = (segment.address.0, segment.bytes);
-        let unmapped = self.shared.mappings().unmap_peer(&held.function, iova, bytes);
-        unmapped.map_err(|error| self.pin_error(function, error, iova, bytes))
-    }
-
     /// The functions of this bus, by number.
     pub fn own_functions(&self) -> impl Iterator<Item = RoutingId> + '_ {
         self.shared.functions.iter().map(|held| held.function.id())
+    }
+
+    /// Where the tree has a BAR.
+    fn bar_address(&self, function: RoutingId, bar: u8) -> Result<BusAddress, BusError> {
+        let functions = self.functions()?;
+        let info = functions.iter().find(|info| info.id == function);
+        let info = info.ok_or(TopologyError::NoSuchFunction(function))?;
+        let placed = info.bars.iter().find(|placed| placed.index == usize::from(bar));
+        placed.map(|placed| placed.base).ok_or_else(|| {
+            let at = RegisterAddress { function, bar, offset_bytes: 0 };
+            let why = format!("{} has no memory BAR{bar}", info.name);
+            BusError::NoSuchRegister { at, bytes: 0, why }
+        })
     }
 
     fn held(&self, function: RoutingId) -> Result<&Arc<Held>, BusError> {
@@ -402,6 +389,14 @@ impl Topology for VfioBus {
             }
         }
         Ok(all)
+    }
+
+    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
+        match (self.shared.held(function), &self.shared.tree) {
+            (Some(held), _) => Ok(held.function.is_translated()),
+            (None, Some(tree)) => tree.is_translated(function),
+            (None, None) => Err(TopologyError::NoSuchFunction(function)),
+        }
     }
 
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
@@ -574,6 +569,48 @@ impl Bus for VfioBus {
         let address = memory.pages().mapped().address() as u64;
         let unpinned = self.shared.mappings().unpin(&held.function, memory.id());
         unpinned.map_err(|error| self.pin_error(function, error, address, memory.size_bytes()))
+    }
+
+    async fn pin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<BusAddress, BusError> {
+        let held = self.present(function)?;
+        if !held.function.is_translated() {
+            return self.bar_address(peer, bar);
+        }
+        let Some(peer) = self.shared.held(peer) else {
+            let why = format!(
+                "BAR{bar} of {peer} cannot be mapped for it: the bus has not opened that function"
+            );
+            return Err(BusError::Failed { function, why });
+        };
+        self.region(RegisterAddress { function: peer.function.id(), bar, offset_bytes: 0 }, 0)?;
+        let pinned = self.shared.mappings().pin_bar(&held.function, &peer.function, bar);
+        let iova = pinned.map_err(|error| {
+            let bytes = peer.function.region(bar).map_or(0, |region| region.bytes);
+            self.pin_error(function, error, 0, bytes)
+        })?;
+        Ok(BusAddress(iova))
+    }
+
+    async fn unpin_bar(
+        &self,
+        function: RoutingId,
+        peer: RoutingId,
+        bar: u8,
+    ) -> Result<(), BusError> {
+        let held = self.held(function)?;
+        if !held.function.is_translated() {
+            return self.bar_address(peer, bar).map(|_| ());
+        }
+        let unpinned = self.shared.mappings().unpin_bar(&held.function, peer, bar);
+        unpinned.map_err(|error| {
+            let at = self.bar_address(peer, bar).map_or(0, |address| address.0);
+            self.pin_error(function, error, at, 0)
+        })
     }
 
     /// # Panics

@@ -112,6 +112,12 @@ pub trait Function: Send + Sync {
     /// Who shares its mappings.
     fn domain(&self) -> DomainId;
 
+    /// Whether an IOMMU of this machine translates its requests. Without one the addresses of
+    /// memory are translated all the same, by whoever serves it, and those of BARs are not.
+    fn is_translated(&self) -> bool {
+        false
+    }
+
     /// The I/O virtual addresses that may be mapped, lowest first.
     fn usable_addresses(&self) -> &[RangeInclusive<u64>];
 
@@ -186,7 +192,8 @@ impl Region {
 pub struct Part {
     /// Where in the BAR it begins, bytes.
     pub offset: u64,
-    /// Its uncached mapping (of a server's memory: the plain one).
+    /// Its uncached mapping (of a server's memory: the plain one). Where there is a combined one
+    /// too this may combine as well, so that each access is fenced.
     pub uncached: Mapped,
     /// The same bytes once more, write-combined.
     pub combined: Option<Mapped>,

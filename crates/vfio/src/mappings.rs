@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crosslane_pcie::units::RoutingId;
 
 use crate::addresses::Addresses;
-use crate::function::{DomainId, Function, FunctionError};
-use crate::memory::{HUGE_PAGE_BYTES, Mapped, Pages, SMALL_PAGE_BYTES};
+use crate::function::{DomainId, Function, FunctionError, Region};
+use crate::memory::{HUGE_PAGE_BYTES, Pages, SMALL_PAGE_BYTES};
 
 /// Error number of "no space": the domain holds no more mappings.
 const ENOSPC: i32 = 28;
@@ -43,12 +43,21 @@ struct Mapping {
     kept_since: u64,
 }
 
+/// A BAR of a function in the domain of another one.
+struct PinnedBar {
+    iova: u64,
+    peer: Arc<dyn Function>,
+    /// How often for whom.
+    pins: BTreeMap<RoutingId, u32>,
+}
+
 /// Functions that share their mappings.
 struct Domain {
     id: DomainId,
     functions: Vec<Arc<dyn Function>>,
     addresses: Addresses,
     mappings: BTreeMap<MemoryId, Mapping>,
+    bars: BTreeMap<(RoutingId, u8), PinnedBar>,
     /// Memories that nobody has pinned and that are still mapped, oldest first.
     kept: BTreeMap<u64, MemoryId>,
     kept_bytes: u64,
@@ -96,6 +105,7 @@ impl Mappings {
             addresses: Addresses::new(&in_all(&functions), kept_off.iter().cloned()),
             functions,
             mappings: BTreeMap::new(),
+            bars: BTreeMap::new(),
             kept: BTreeMap::new(),
             kept_bytes: 0,
             next_kept: 0,
@@ -180,34 +190,61 @@ impl Mappings {
             for memory in memories {
                 let _ = domain.unmap(memory);
             }
+            let bars: Vec<_> = domain.bars.keys().copied().collect();
+            for (peer, bar) in bars {
+                let _ = domain.unmap_bar(peer, bar);
+            }
         }
     }
 
-    /// Makes a part of a BAR of another function reachable, and says from which address on.
-    pub fn map_peer(
+    /// Makes what is mapped into the program of a BAR of another function reachable, and says at
+    /// which address the BAR begins.
+    pub fn pin_bar(
         &mut self,
         function: &Arc<dyn Function>,
-        mapped: &Mapped,
-        offset: u64,
-        bytes: u64,
+        peer: &Arc<dyn Function>,
+        bar: u8,
     ) -> Result<u64, PinError> {
-        self.domain(function)?.map(bytes, SMALL_PAGE_BYTES, |function, iova| {
-            function.map_peer(iova, mapped, offset, bytes)
-        })
+        let domain = self.domain(function)?;
+        let key = (peer.id(), bar);
+        let iova = match domain.bars.get(&key) {
+            Some(pinned) => pinned.iova,
+            None => {
+                let iova = domain.map_bar(peer, bar)?;
+                let pinned = PinnedBar { iova, peer: Arc::clone(peer), pins: BTreeMap::new() };
+                domain.bars.insert(key, pinned);
+                iova
+            }
+        };
+        let pins = domain.bars.get_mut(&key).map(|pinned| &mut pinned.pins);
+        *pins.ok_or(PinError::NotPinned)?.entry(function.id()).or_default() += 1;
+        Ok(iova)
     }
 
-    /// Ends that.
-    pub fn unmap_peer(
+    /// Ends one of these.
+    pub fn unpin_bar(
         &mut self,
         function: &Arc<dyn Function>,
-        iova: u64,
-        bytes: u64,
+        peer: RoutingId,
+        bar: u8,
     ) -> Result<(), PinError> {
         let domain = self.domain(function)?;
-        domain.mapper().unmap_dma(iova, bytes).map_err(PinError::Function)?;
-        domain.addresses.give_back(iova, bytes);
+        let pinned = domain.bars.get_mut(&(peer, bar)).ok_or(PinError::NotPinned)?;
+        let pins = pinned.pins.get_mut(&function.id()).ok_or(PinError::NotPinned)?;
+        *pins -= 1;
+        if *pins == 0 {
+            pinned.pins.remove(&function.id());
+        }
+        if pinned.pins.is_empty() {
+            domain.unmap_bar(peer, bar).map_err(PinError::Function)?;
+        }
         Ok(())
     }
+}
+
+/// Where a BAR ends in whole pages.
+fn bar_bytes(region: &Region) -> u64 {
+    region.bytes.next_multiple_of(SMALL_PAGE_BYTES)
 }
 
 impl Domain {
@@ -267,6 +304,45 @@ impl Domain {
         // Addresses that could not be unmapped are not given out again.
         self.mapper().unmap_dma(mapping.iova, mapping.bytes)?;
         self.addresses.give_back(mapping.iova, mapping.bytes);
+        Ok(())
+    }
+
+    /// Maps the parts of a BAR that are mapped into the program, at the places that they have
+    /// in it.
+    fn map_bar(&mut self, peer: &Arc<dyn Function>, bar: u8) -> Result<u64, PinError> {
+        let parts = peer.region(bar).map_or(&[][..], |region| &region.parts);
+        let Some(region) = peer.region(bar).filter(|_| !parts.is_empty()) else {
+            return Err(PinError::Function(FunctionError::Unsupported {
+                function: peer.name().to_owned(),
+                what: format!("BAR{bar} that other functions can be given"),
+                why: "nothing of it is mapped into the program".to_owned(),
+            }));
+        };
+        let bytes = bar_bytes(region);
+        let alignment = bytes.next_power_of_two().min(HUGE_PAGE_BYTES);
+        let iova = self.addresses.take(bytes, alignment).ok_or(PinError::NoAddresses)?;
+        let mapper = self.mapper();
+        for (index, part) in parts.iter().enumerate() {
+            let (mapped, length) = (&part.uncached, part.uncached.bytes());
+            if let Err(error) = mapper.map_peer(iova + part.offset, mapped, 0, length) {
+                for part in &parts[..index] {
+                    let _ = mapper.unmap_dma(iova + part.offset, part.uncached.bytes());
+                }
+                self.addresses.give_back(iova, bytes);
+                return Err(PinError::Function(error));
+            }
+        }
+        Ok(iova)
+    }
+
+    fn unmap_bar(&mut self, peer: RoutingId, bar: u8) -> Result<(), FunctionError> {
+        let Some(pinned) = self.bars.remove(&(peer, bar)) else { return Ok(()) };
+        let Some(region) = pinned.peer.region(bar) else { return Ok(()) };
+        let mapper = self.mapper();
+        for part in &region.parts {
+            mapper.unmap_dma(pinned.iova + part.offset, part.uncached.bytes())?;
+        }
+        self.addresses.give_back(pinned.iova, bar_bytes(region));
         Ok(())
     }
 }

@@ -46,6 +46,16 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
     (0..count).map(|_| rng.u8(..)).collect()
 }
 
+/// That a domain holds no more mappings.
+fn refusal() -> FunctionError {
+    FunctionError::System {
+        function: "fake0".to_owned(),
+        what: "mapping 4096 B for DMA".to_owned(),
+        errno: 28,
+        remedy: "Raise the limit".to_owned(),
+    }
+}
+
 #[test]
 fn registers_are_reached_by_loads_and_stores_or_by_calls() {
     let (bus, fakes) = bus_of(1, BusOptions::default());
@@ -334,25 +344,19 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
 
 #[test]
 fn a_full_domain_gives_up_what_is_only_kept() {
-    let full = || FunctionError::System {
-        function: "fake0".to_owned(),
-        what: "mapping 4096 B for DMA".to_owned(),
-        errno: 28,
-        remedy: "Raise the limit".to_owned(),
-    };
     let (bus, fakes) = bus_of(1, BusOptions::default());
     let fake = &fakes[0];
     let kept = bus.allocate(4096, PageSize::Small).unwrap();
     let kept_at = pin(&bus, fake, &kept);
     block_on(bus.unpin(fake.id(), &kept)).unwrap();
     fake.take_calls();
-    fake.map_errors.lock().unwrap().push_back(full());
+    fake.map_errors.lock().unwrap().push_back(Some(refusal()));
     let memory = bus.allocate(4096, PageSize::Small).unwrap();
     let memory_at = pin(&bus, fake, &memory);
     let unmap = Call::Unmap { iova: kept_at, bytes: 4096 };
     assert_eq!(fake.take_calls(), [unmap, Call::Map { iova: memory_at, bytes: 4096 }]);
     // Nothing is kept now: the error is told, and its addresses are free again.
-    fake.map_errors.lock().unwrap().push_back(full());
+    fake.map_errors.lock().unwrap().push_back(Some(refusal()));
     let other = bus.allocate(4096, PageSize::Small).unwrap();
     let error = block_on(bus.pin(fake.id(), &other)).unwrap_err();
     assert_eq!(
@@ -393,24 +397,58 @@ fn addresses_have_a_limit_where_the_device_has_one() {
 }
 
 #[test]
-fn a_part_of_a_peers_bar_is_mapped() {
-    let (bus, fakes) = bus_of(2, BusOptions::default());
-    let (sender, target) = (&fakes[0], &fakes[1]);
-    let segment = bus.map_peer(sender.id(), at(target, 2, 4096), 4096).unwrap();
-    let mapped = &target.region(2).unwrap().parts[0].uncached;
-    assert_eq!(sender.peer_at(segment.address.0), Some(mapped.address() + 4096));
-    // No memory gets the same addresses.
+fn a_peers_bar_is_mapped_once_and_for_as_long_as_somebody_has_it() {
+    let (bus, fakes) = bus_of(3, BusOptions::default());
+    let [sender, second, target] = &fakes[..] else { panic!("there are three") };
+    let (id, peer) = (sender.id(), target.id());
+    assert_eq!(bus.is_translated(id), Ok(true));
+    let begin = block_on(bus.pin_bar(id, peer, 0)).unwrap().0;
+    // The parts that are mapped, where they lie in the BAR; not what is between them.
+    for (index, offset) in [0, 8192].into_iter().enumerate() {
+        let part = &target.region(0).unwrap().parts[index];
+        assert_eq!(sender.peer_at(begin + offset), Some(part.uncached.address()));
+    }
+    assert_eq!((sender.peer_at(begin + 4096), sender.mapping_count()), (None, 2));
+    // No memory comes into its hole.
     let memory = bus.allocate(64 << 10, PageSize::Small).unwrap();
     let memory_at = pin(&bus, sender, &memory);
-    assert!(memory_at >= segment.address.0 + 4096 || memory_at + (64 << 10) <= segment.address.0);
-    bus.unmap_peer(sender.id(), segment).unwrap();
-    assert_eq!(sender.peer_at(segment.address.0), None);
-    let trapped = bus.map_peer(sender.id(), at(target, 0, 4096), 4096).unwrap_err();
-    assert!(trapped.to_string().contains("are not mapped into the program"), "{trapped}");
-    for (offset, length) in [(2, 4096), (0, 100), (0, 0)] {
-        let error = bus.map_peer(sender.id(), at(target, 2, offset), length).unwrap_err();
-        assert!(matches!(error, BusError::Unaligned { .. }), "{error}");
+    assert!(memory_at >= begin + REGISTERS_BYTES || memory_at + (64 << 10) <= begin);
+    for function in [id, second.id()] {
+        assert_eq!(block_on(bus.pin_bar(function, peer, 0)).unwrap().0, begin, "the same");
     }
+    for function in [id, id, second.id()] {
+        assert!(sender.peer_at(begin).is_some());
+        block_on(bus.unpin_bar(function, peer, 0)).unwrap();
+    }
+    assert_eq!((sender.peer_at(begin), sender.mapping_count()), (None, 1));
+    let error = block_on(bus.unpin_bar(id, peer, 0)).unwrap_err();
+    assert_eq!(error.to_string(), "memory at 0x300000 is not pinned for the function");
+    // An error half-way leaves nothing behind.
+    fakes[0].map_errors.lock().unwrap().extend([None, Some(refusal())]);
+    let error = block_on(bus.pin_bar(id, peer, 0)).unwrap_err();
+    assert!(error.to_string().contains("No space left"), "{error}");
+    assert_eq!(sender.mapping_count(), 1);
+    assert_eq!(block_on(bus.pin_bar(id, peer, 0)).unwrap().0, begin, "the addresses are free");
+    let error = block_on(bus.pin_bar(id, peer, 1)).unwrap_err();
+    assert!(error.to_string().contains("fake2 has no memory BAR1"), "{error}");
+    let error = block_on(bus.pin_bar(id, RoutingId::new(7, 0, 0), 0)).unwrap_err();
+    assert!(error.to_string().contains("the bus has not opened that function"), "{error}");
+}
+
+#[test]
+fn without_an_iommu_a_peers_bar_has_its_own_address() {
+    let domain = FakeDomain::new();
+    let fakes = [0, 1].map(|device| {
+        let mut fake = Fake::new(device, &domain);
+        fake.is_translated = false;
+        Arc::new(fake)
+    });
+    let bus = bus_over(&fakes, BusOptions::default());
+    assert_eq!(bus.is_translated(fakes[0].id()), Ok(false));
+    let address = block_on(bus.pin_bar(fakes[0].id(), fakes[1].id(), 2)).unwrap();
+    assert_eq!(address.0, 0x30_0000);
+    assert_eq!(fakes[0].mapping_count(), 0);
+    block_on(bus.unpin_bar(fakes[0].id(), fakes[1].id(), 2)).unwrap();
 }
 
 #[test]

@@ -106,8 +106,8 @@ impl<T: Default> WithCapabilities<T> {
         size_of::<Self>() as u32
     }
 
-    /// The bytes of a capability from its header on, found by its number in the list that begins
-    /// at `offset` of the structure.
+    /// A capability, found by its number in the list that begins at `offset` of the structure: the
+    /// bytes from its header to the end of all.
     fn find(&self, offset: u32, id: u32) -> Option<&[u8]> {
         let head = size_of::<T>();
         let mut at = offset as usize;
@@ -201,6 +201,8 @@ pub(super) struct RegionInfo {
     pub file_offset: u64,
     /// The parts that can be mapped: offset and length.
     pub mappable: Vec<(u64, u64)>,
+    /// Whether the MSI-X table lies in it.
+    pub has_msix_table: bool,
 }
 
 pub(super) fn region(device: BorrowedFd<'_>, index: u32) -> Result<RegionInfo, Errno> {
@@ -209,6 +211,11 @@ pub(super) fn region(device: BorrowedFd<'_>, index: u32) -> Result<RegionInfo, E
         (WithCapabilities::<vfio::vfio_region_info>::bytes(), index);
     // SAFETY: the kernel fills in the structure and capabilities up to the size that it says.
     unsafe { call(device, DEVICE_GET_REGION_INFO, &mut info)? };
+    described(&info)
+}
+
+/// What the kernel filled in.
+fn described(info: &WithCapabilities<vfio::vfio_region_info>) -> Result<RegionInfo, Errno> {
     let head = &info.head;
     let mut mappable = Vec::new();
     if head.flags & vfio::VFIO_REGION_INFO_FLAG_MMAP != 0 && head.size > 0 {
@@ -220,8 +227,19 @@ pub(super) fn region(device: BorrowedFd<'_>, index: u32) -> Result<RegionInfo, E
         };
         mappable.retain(|(_, bytes)| *bytes > 0);
         mappable.sort_unstable();
+        let end = |(offset, bytes): (u64, u64)| offset.checked_add(bytes);
+        let is_within = mappable.iter().all(|&area| end(area).is_some_and(|end| end <= head.size));
+        let is_apart =
+            mappable.windows(2).all(|two| end(two[0]).is_some_and(|end| end <= two[1].0));
+        if !is_within || !is_apart {
+            return Err(Errno::OVERFLOW);
+        }
     }
-    Ok(RegionInfo { bytes: head.size, file_offset: head.offset, mappable })
+    let lists_msix = |id| info.find(head.cap_offset, id).is_some();
+    let has_msix_table = head.flags & vfio::VFIO_REGION_INFO_FLAG_CAPS != 0
+        && (lists_msix(vfio::VFIO_REGION_INFO_CAP_MSIX_MAPPABLE)
+            || lists_msix(vfio::VFIO_REGION_INFO_CAP_SPARSE_MMAP));
+    Ok(RegionInfo { bytes: head.size, file_offset: head.offset, mappable, has_msix_table })
 }
 
 /// How many interrupts of a kind there are that signal eventfds.
@@ -418,3 +436,7 @@ pub(super) fn unmap_space(
     unsafe { call(iommufd, IOAS_UNMAP, &mut unmap)? };
     Ok(unmap.length)
 }
+
+#[cfg(test)]
+#[path = "calls_tests.rs"]
+mod tests;

@@ -15,14 +15,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use vfio_bindings::bindings::vfio;
 
+use super::Interface;
 use super::calls::{self, RegionInfo};
 use super::places::Places;
 use super::space::{Space, Translation};
-use super::{Interface, PciAddress};
 use crate::flat;
 use crate::function::{DomainId, Function, FunctionError, Part, Region};
 use crate::memory::{Mapped, Pages};
 use crate::reactor;
+use crate::stores::{StoreWidth, empty_combining_buffers, finish_combined_stores};
+use crate::sysfs::Address;
 
 /// Bit of a BAR register that stands for I/O ports (PCIe 6.x 7.5.1.2.1).
 const BAR_IS_PORTS: u32 = 1;
@@ -42,7 +44,7 @@ pub struct KernelFunction {
     space: Arc<Space>,
     usable: Vec<RangeInclusive<u64>>,
     most_mappings: Option<u32>,
-    address: PciAddress,
+    address: Address,
     name: String,
     /// Kind and number of its interrupts; none where it has neither MSI-X nor MSI.
     interrupts: Option<(u32, u16)>,
@@ -78,7 +80,7 @@ fn is_signalled(event: &OwnedFd) -> bool {
 
 /// A function that has just been opened.
 pub(super) struct Opened {
-    pub address: PciAddress,
+    pub address: Address,
     pub device: OwnedFd,
     pub group: Option<Arc<OwnedFd>>,
     pub space: Arc<Space>,
@@ -168,9 +170,8 @@ impl KernelFunction {
         Ok(())
     }
 
-    /// Maps what can be mapped of a BAR. The write-combined mapping comes first: the kernel gives
-    /// all mappings of an address the kind of the first one, so behind an uncached one it would
-    /// not combine. (Uncached stores to a BAR that has both are fenced one by one for that.)
+    /// Maps what can be mapped of a BAR: through sysfs where it can be combined, else through
+    /// VFIO.
     fn map_bar(
         &self,
         number: u8,
@@ -179,32 +180,28 @@ impl KernelFunction {
         resource: &Path,
     ) -> Result<Region, FunctionError> {
         let mut region = Region::trapped(info.bytes, kind);
-        let combined = match info.mappable.is_empty() {
-            true => None,
-            false => match open_combined(kind, resource) {
-                Ok(file) => Some(file),
-                Err(why) => {
-                    region.not_combined = why;
-                    None
+        if info.mappable.is_empty() {
+            return Ok(region);
+        }
+        match map_combined(kind, info, resource) {
+            Ok(part) => region.parts.push(part),
+            Err(why) => {
+                region.not_combined = why;
+                for &(offset, bytes) in &info.mappable {
+                    let place = info.file_offset + offset;
+                    let uncached = Mapped::of(self.device.as_fd(), place, bytes)
+                        .map_err(|errno| self.system(&format!("mapping BAR{number}"), errno))?;
+                    region.parts.push(Part { offset, uncached, combined: None });
                 }
-            },
-        };
-        for &(offset, bytes) in &info.mappable {
-            let combined = match &combined {
-                Some(file) => match Mapped::of(file.as_fd(), offset, bytes) {
-                    Ok(mapped) => Some(mapped),
-                    Err(errno) => {
-                        region.not_combined = format!("mapping {}: {errno}", resource.display());
-                        None
-                    }
-                },
-                None => None,
-            };
-            let uncached = Mapped::of(self.device.as_fd(), info.file_offset + offset, bytes)
-                .map_err(|errno| self.system(&format!("mapping BAR{number}"), errno))?;
-            region.parts.push(Part { offset, uncached, combined });
+            }
         }
         Ok(region)
+    }
+
+    /// The part of a BAR that is mapped through sysfs, if all of it is.
+    fn combined_part(&self, bar: u8) -> Option<&Part> {
+        let parts = self.regions.get(&bar).map(|(region, _)| &region.parts);
+        parts?.first().filter(|part| part.combined.is_some())
     }
 
     fn system(&self, what: &str, errno: Errno) -> FunctionError {
@@ -280,24 +277,36 @@ impl KernelFunction {
     }
 }
 
-/// Opens what the kernel maps write-combined of a BAR.
-fn open_combined(kind: BarKind, resource: &Path) -> Result<std::fs::File, String> {
+/// Maps all of a BAR write-combined.
+///
+/// The kernel gives all mappings of an address the kind of the first one, so this one is for
+/// uncached accesses as well, which the bus then fences one by one. VFIO must not be asked for the
+/// BAR, neither to map nor to read it: it would claim the addresses, and a kernel with
+/// `CONFIG_IO_STRICT_DEVMEM` takes the mapping away then. A BAR with the MSI-X table is left to
+/// VFIO, since the kernel writes there itself.
+fn map_combined(kind: BarKind, info: &RegionInfo, resource: &Path) -> Result<Part, String> {
     if !kind.is_prefetchable() {
         return Err("it is not prefetchable, so its device may not bear merged writes".to_owned());
     }
+    if info.has_msix_table || info.mappable != [(0, info.bytes)] {
+        return Err("it holds the MSI-X table, which the kernel writes uncached".to_owned());
+    }
+    let place = resource.display();
     let opened = OpenOptions::new().read(true).write(true).open(resource);
-    opened.map_err(|error| {
-        let place = resource.display();
-        match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                format!("the kernel offers no {place} on this platform")
-            }
-            std::io::ErrorKind::PermissionDenied => {
-                format!("{place} may not be opened: `sudo chown $USER {place}` grants it")
-            }
-            _ => format!("{place}: {error}"),
+    let file = opened.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => format!("the kernel offers no {place} on this platform"),
+        std::io::ErrorKind::PermissionDenied => {
+            format!("{place} may not be opened: `sudo chown $USER {place}` grants it")
         }
-    })
+        _ => format!("{place}: {error}"),
+    })?;
+    let map = || {
+        Mapped::of(file.as_fd(), 0, info.bytes).map_err(|errno| match errno {
+            Errno::INVAL => format!("{place} cannot be mapped: another program has claimed it"),
+            _ => format!("{place} cannot be mapped: {errno}"),
+        })
+    };
+    Ok(Part { offset: 0, combined: Some(map()?), uncached: map()? })
 }
 
 pub(super) fn system(function: &str, what: &str, errno: Errno, remedy: String) -> FunctionError {
@@ -330,11 +339,21 @@ impl Function for KernelFunction {
 
     fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError> {
         let place = self.bar(bar, offset, into.len())?;
+        if let Some(part) = self.combined_part(bar) {
+            finish_combined_stores();
+            part.uncached.load(offset, into);
+            return Ok(());
+        }
         self.pread(&format!("reading BAR{bar} at {offset:#x}"), place, into)
     }
 
     fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError> {
         let place = self.bar(bar, offset, from.len())?;
+        if let Some(part) = self.combined_part(bar) {
+            part.uncached.store(offset, from, StoreWidth::B8);
+            empty_combining_buffers();
+            return Ok(());
+        }
         self.pwrite(&format!("writing BAR{bar} at {offset:#x}"), place, from)
     }
 
@@ -385,6 +404,10 @@ impl Function for KernelFunction {
 
     fn domain(&self) -> DomainId {
         self.space.domain
+    }
+
+    fn is_translated(&self) -> bool {
+        true
     }
 
     fn usable_addresses(&self) -> &[RangeInclusive<u64>] {

@@ -8,70 +8,26 @@ mod calls;
 mod function;
 mod places;
 mod space;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
-use std::str::FromStr;
 use std::sync::Arc;
 
-use crosslane_pcie::units::RoutingId;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use thiserror::Error;
 
 use crate::function::FunctionError;
+use crate::sysfs::Address;
 use function::{Opened, system};
 use places::Places;
 use space::{Space, Translation};
 
 pub use function::KernelFunction;
-
-/// Address of a PCI function of this machine: `0000:01:00.0`, or without the domain where that is
-/// 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PciAddress {
-    /// Number of the tree (segment).
-    pub domain: u32,
-    /// Bus, device and function.
-    pub id: RoutingId,
-}
-
-/// A text that is no address of a PCI function.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("`{0}` is no address of a PCI function, such as 0000:01:00.0 or 01:00.0")]
-pub struct BadPciAddress(pub String);
-
-impl FromStr for PciAddress {
-    type Err = BadPciAddress;
-
-    fn from_str(text: &str) -> Result<Self, BadPciAddress> {
-        let parse = || {
-            let number = |digits: &str, most: usize| {
-                let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-                (plain && (1..=most).contains(&digits.len()))
-                    .then(|| u32::from_str_radix(digits, 16).ok())
-                    .flatten()
-            };
-            let (rest, function) = text.rsplit_once('.')?;
-            let (rest, device) = rest.rsplit_once(':')?;
-            let (domain, bus) = rest.rsplit_once(':').unwrap_or(("0", rest));
-            let (domain, bus) = (number(domain, 8)?, number(bus, 2)?);
-            let (device, function) = (number(device, 2)?, number(function, 1)?);
-            let id = RoutingId::new(bus as u8, device as u8, function as u8);
-            (device < 32 && function < 8).then_some(Self { domain, id })
-        };
-        parse().ok_or_else(|| BadPciAddress(text.to_owned()))
-    }
-}
-
-impl fmt::Display for PciAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04x}:{}", self.domain, self.id)
-    }
-}
 
 /// Which of the kernel's two interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,7 +56,7 @@ impl fmt::Display for Interface {
 /// # Errors
 /// What is missing, with the command that helps.
 pub fn open(
-    addresses: &[PciAddress],
+    addresses: &[Address],
     interface: Option<Interface>,
 ) -> Result<Vec<KernelFunction>, FunctionError> {
     Opening::new(Places::of_machine()).open(addresses, interface)
@@ -132,7 +88,7 @@ impl Opening {
 
     fn open(
         &mut self,
-        addresses: &[PciAddress],
+        addresses: &[Address],
         interface: Option<Interface>,
     ) -> Result<Vec<KernelFunction>, FunctionError> {
         let mut opened = Vec::new();
@@ -148,7 +104,7 @@ impl Opening {
         functions.map(|opened| KernelFunction::new(opened, &self.places)).collect()
     }
 
-    fn choose(&self, address: &PciAddress) -> Interface {
+    fn choose(&self, address: &Address) -> Interface {
         let can_open = |path: &Path| {
             rustix::fs::access(path, rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK)
                 .is_ok()
@@ -160,7 +116,7 @@ impl Opening {
         }
     }
 
-    fn open_in_group(&mut self, address: &PciAddress) -> Result<Opened, FunctionError> {
+    fn open_in_group(&mut self, address: &Address) -> Result<Opened, FunctionError> {
         let number = self.places.group(address)?;
         let (group, space) = match self.groups.get(&number) {
             Some((group, space)) => (Arc::clone(group), Arc::clone(space)),
@@ -182,7 +138,7 @@ impl Opening {
     /// Opens a group and puts it in a container: one that is there, or a new one.
     fn open_group(
         &mut self,
-        address: &PciAddress,
+        address: &Address,
         number: &str,
     ) -> Result<(OwnedFd, Arc<Space>), FunctionError> {
         let path = self.places.group_path(number);
@@ -235,7 +191,7 @@ impl Opening {
         Ok((group, space))
     }
 
-    fn open_with_iommufd(&mut self, address: &PciAddress) -> Result<Opened, FunctionError> {
+    fn open_with_iommufd(&mut self, address: &Address) -> Result<Opened, FunctionError> {
         let name = address.to_string();
         let failed = |what: &str, errno| system(&name, what, errno, String::new());
         let iommufd_path = self.places.iommufd_path();

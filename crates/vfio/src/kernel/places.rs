@@ -7,12 +7,9 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::PciAddress;
 use super::function::system;
 use crate::function::FunctionError;
-
-/// The driver that gives functions to programs.
-const DRIVER: &str = "vfio-pci";
+use crate::sysfs::{Address, VFIO_PCI};
 
 /// Roots of the two file systems, so that tests can have their own.
 #[derive(Clone, Debug)]
@@ -28,7 +25,7 @@ fn link_name(link: &Path) -> Option<String> {
 
 /// Whether a driver is VFIO's, or one that a vendor built on it.
 fn is_vfio(driver: &str) -> bool {
-    driver == DRIVER || driver.ends_with("vfio-pci") || driver.ends_with("vfio_pci")
+    driver == VFIO_PCI || driver.ends_with("vfio-pci") || driver.ends_with("vfio_pci")
 }
 
 impl Places {
@@ -37,17 +34,17 @@ impl Places {
         Self { sys: PathBuf::from("/sys"), dev: PathBuf::from("/dev") }
     }
 
-    fn device(&self, address: &PciAddress) -> PathBuf {
+    fn device(&self, address: &Address) -> PathBuf {
         self.sys.join("bus/pci/devices").join(address.to_string())
     }
 
     /// Where the kernel maps a BAR write-combined.
-    pub fn combined_resource(&self, address: &PciAddress, bar: u8) -> PathBuf {
+    pub fn combined_resource(&self, address: &Address, bar: u8) -> PathBuf {
         self.device(address).join(format!("resource{bar}_wc"))
     }
 
     /// Checks that a function is there and with VFIO.
-    pub fn check_driver(&self, address: &PciAddress) -> Result<(), FunctionError> {
+    pub fn check_driver(&self, address: &Address) -> Result<(), FunctionError> {
         let device = self.device(address);
         let name = address.to_string();
         if !device.exists() {
@@ -61,21 +58,21 @@ impl Places {
         if driver.as_deref().is_some_and(is_vfio) {
             return Ok(());
         }
-        let load = match self.sys.join("bus/pci/drivers").join(DRIVER).exists() {
+        let load = match self.sys.join("bus/pci/drivers").join(VFIO_PCI).exists() {
             true => String::new(),
-            false => format!("`sudo modprobe {DRIVER}` loads the driver. "),
+            false => format!("`sudo modprobe {VFIO_PCI}` loads the driver. "),
         };
         let now = driver.map_or_else(
             || "It has no driver".to_owned(),
             |driver| format!("Its driver is {driver}"),
         );
         let remedy =
-            format!("{now}. {load}`sudo crosslane device bind {name}` gives it to {DRIVER}");
+            format!("{now}. {load}`sudo crosslane device bind {name}` gives it to {VFIO_PCI}");
         Err(system(&name, "opening by VFIO", Errno::NODEV, remedy))
     }
 
     /// Number of the function's IOMMU group.
-    pub fn group(&self, address: &PciAddress) -> Result<String, FunctionError> {
+    pub fn group(&self, address: &Address) -> Result<String, FunctionError> {
         link_name(&self.device(address).join("iommu_group")).ok_or_else(|| {
             let remedy = "No IOMMU translates its requests: turn the IOMMU on in the firmware \
                           (VT-d, AMD-Vi), and boot with `intel_iommu=on` on the kernel's command \
@@ -98,23 +95,32 @@ impl Places {
     }
 
     /// The device of its own that a kernel with iommufd gives a function.
-    pub fn device_path(&self, address: &PciAddress) -> Option<PathBuf> {
+    pub fn device_path(&self, address: &Address) -> Option<PathBuf> {
         let entries = fs::read_dir(self.device(address).join("vfio-dev")).ok()?;
         let name = entries.flatten().next()?.file_name();
         Some(self.dev.join("vfio/devices").join(name))
     }
 
     /// That a device file cannot be opened, with what helps.
-    pub fn cannot_open(&self, address: &PciAddress, path: &Path, errno: Errno) -> FunctionError {
+    pub fn cannot_open(&self, address: &Address, path: &Path, errno: Errno) -> FunctionError {
         let place = path.display();
+        let without_iommu = path.file_name().is_some_and(|name| {
+            self.dev.join("vfio").join(format!("noiommu-{}", name.to_string_lossy())).exists()
+        });
         let remedy = match errno {
+            Errno::NOENT if without_iommu => {
+                "VFIO runs without an IOMMU (noiommu) here: nothing would translate the device's \
+                 requests or keep them off other memory, so that is not used. Turn the IOMMU on \
+                 in the firmware"
+                    .to_owned()
+            }
             Errno::NOENT if path == self.container_path() => {
                 "`sudo modprobe vfio_iommu_type1` loads the module".to_owned()
             }
             Errno::NOENT if path == self.iommufd_path() => {
                 "`sudo modprobe iommufd` loads the module".to_owned()
             }
-            Errno::NOENT => format!("`sudo modprobe {DRIVER}` loads the module"),
+            Errno::NOENT => format!("`sudo modprobe {VFIO_PCI}` loads the module"),
             Errno::ACCESS | Errno::PERM => format!(
                 "`sudo chown $USER {place}` grants it until the next boot; for ever: a udev rule \
                  `SUBSYSTEM==\"vfio\", GROUP=\"vfio\", MODE=\"0660\"` and `sudo usermod -aG vfio \
@@ -129,7 +135,7 @@ impl Places {
     }
 
     /// That a group cannot be used, and which functions of it stand against that.
-    pub fn not_viable(&self, address: &PciAddress, group: &str) -> FunctionError {
+    pub fn not_viable(&self, address: &Address, group: &str) -> FunctionError {
         let devices = self.sys.join("kernel/iommu_groups").join(group).join("devices");
         let entries = fs::read_dir(&devices).into_iter().flatten().flatten();
         let mut others: Vec<String> = entries
@@ -143,7 +149,7 @@ impl Places {
         others.sort_unstable();
         let remedy = format!(
             "Functions of IOMMU group {group} that other drivers hold: {}. `sudo crosslane device \
-             bind ADDRESS` gives each to {DRIVER}; all of a group go to one program",
+             bind ADDRESS` gives each to {VFIO_PCI}; all of a group go to one program",
             others.join(", ")
         );
         system(&address.to_string(), "using the IOMMU group", Errno::PERM, remedy)

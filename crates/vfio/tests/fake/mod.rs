@@ -66,12 +66,13 @@ pub struct Fake {
     pub window: Pages,
     pub accesses: Mutex<Vec<Access>>,
     pub calls: Mutex<Vec<Call>>,
-    /// What the next calls of `map_dma` answer.
-    pub map_errors: Mutex<VecDeque<FunctionError>>,
+    /// What the next calls that map something answer, if not that it is done.
+    pub map_errors: Mutex<VecDeque<Option<FunctionError>>>,
     vectors: Mutex<Vec<OwnedFd>>,
     domain: Arc<FakeDomain>,
     usable: Vec<RangeInclusive<u64>>,
     pub most_mappings: Option<u32>,
+    pub is_translated: bool,
     lost: Mutex<Option<FunctionError>>,
     lost_event: OwnedFd,
     /// Whether reads are answered by all ones, as those of a card that is gone are.
@@ -145,6 +146,7 @@ impl Fake {
             domain: Arc::clone(domain),
             usable: vec![0..=0xfedf_ffff, 0xfef0_0000..=(1 << 40) - 1],
             most_mappings: None,
+            is_translated: true,
             lost: Mutex::default(),
             lost_event: eventfd(0, flags).unwrap(),
             is_dead: Mutex::new(false),
@@ -230,7 +232,7 @@ impl Fake {
         if let Some(gone) = self.lost() {
             return Err(gone);
         }
-        if let Some(error) = self.map_errors.lock().unwrap().pop_front() {
+        if let Some(Some(error)) = self.map_errors.lock().unwrap().pop_front() {
             return Err(error);
         }
         assert!(iova.is_multiple_of(4096) && bytes.is_multiple_of(4096) && bytes > 0);
@@ -325,6 +327,10 @@ impl Function for Fake {
 
     fn domain(&self) -> DomainId {
         self.domain.id
+    }
+
+    fn is_translated(&self) -> bool {
+        self.is_translated
     }
 
     fn usable_addresses(&self) -> &[RangeInclusive<u64>] {
