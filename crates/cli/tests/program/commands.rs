@@ -9,12 +9,13 @@ use crate::device::machine_that_binds;
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 37] = [
+const PAGES: [&str; 38] = [
     "",
     "lab",
     "lab list",
     "lab check",
     "lab show",
+    "lab serve",
     "topo",
     "bench",
     "bench write",
@@ -132,7 +133,10 @@ fn the_examples_work() {
     // Servers do not end, and no other nodes are there; those of this machine have a server.
     let is_elsewhere =
         |example: &str| ["node:", "one:", "10.0.0.2:"].iter().any(|node| example.contains(node));
-    examples.retain(|example| !example.starts_with("bridge serve") && !is_elsewhere(example));
+    let is_server = |example: &str| {
+        ["bridge serve", "lab serve"].iter().any(|server| example.starts_with(server))
+    };
+    examples.retain(|example| !is_server(example) && !is_elsewhere(example));
     std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
     let _server = Server::start();
     // Machines differ: the examples that are about one have one in a folder.

@@ -1,7 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! vfio-user: a PCI function that another process serves over a Unix socket.
+//! vfio-user: PCI functions that other processes serve over Unix sockets.
 //!
-//! Read first: [`protocol`] for the messages that both ends share.
+//! Read first: [`open()`]; [`protocol`] for the messages, which the server's side (the crate
+//! `crosslane-serve`) shares.
+//!
+//! The client of the crate `vfio_user` is not used: it waits for ever for the payload of a reply
+//! that says no, takes no notice of what such a reply says, and knows no deadlines.
 
+mod client;
+mod function;
+mod open;
 pub mod protocol;
 pub mod socket;
+mod tree;
+
+pub use function::UserFunction;
+pub use open::{REQUEST_DEADLINE, open, open_bus};

@@ -399,6 +399,8 @@ pub struct RegionAccess {
 impl RegionAccess {
     /// Bytes of it without the data.
     pub const BYTES: usize = 16;
+    /// Most bytes of data.
+    pub const MOST_BYTES: usize = MAX_DATA_BYTES as usize;
 
     /// As it goes over the socket, with the data behind it.
     #[must_use]

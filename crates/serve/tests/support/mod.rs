@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Labs that are served, and the driver on the other side of their sockets.
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crosslane_driver::{
+    Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, Target, Transfer, User,
+};
+use crosslane_host::{Bus, PageSize};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_serve::{ServedDevice, Server};
+use crosslane_vfio::{BusOptions, VfioBus, user};
+
+/// What anything may take on a busy machine; far longer than it does.
+pub const LONG: Picoseconds = Picoseconds::from_ns(60_000_000_000);
+/// Deadline of one request to a server.
+pub const REQUEST: Duration = Duration::from_secs(20);
+
+/// A folder of this test's own, empty.
+pub fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("crosslane-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A served lab: the server, its sockets, and what it has told.
+pub struct Served {
+    pub server: Option<Server>,
+    pub sockets: Vec<PathBuf>,
+    pub told: Arc<Mutex<Vec<String>>>,
+    folder: PathBuf,
+}
+
+impl Served {
+    pub fn start(test: &str, lab: &str, names: &[&str]) -> Self {
+        let folder = folder(test);
+        let sockets: Vec<PathBuf> = names.iter().map(|name| folder.join(name)).collect();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let server = Some(server(lab, names, &folder, &told));
+        Self { server, sockets, told, folder }
+    }
+
+    /// The bus of a client of all its devices.
+    pub fn bus(&self) -> VfioBus {
+        bus(&self.sockets)
+    }
+
+    pub fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    /// Waits until the server has told something with these words.
+    pub fn wait_for(&self, words: &str) {
+        for _ in 0..2000 {
+            if self.told().iter().any(|line| line.contains(words)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the server has not told {words:?} but {:?}", self.told());
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.server.take();
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub fn server(lab: &str, names: &[&str], folder: &Path, told: &Arc<Mutex<Vec<String>>>) -> Server {
+    let devices: Vec<ServedDevice> = names
+        .iter()
+        .map(|name| ServedDevice { name: (*name).to_owned(), socket: folder.join(name) })
+        .collect();
+    let lab = crosslane_lab::open(lab).unwrap();
+    let told = Arc::clone(told);
+    Server::start(lab, 1, &devices, move |event| told.lock().unwrap().push(event.to_string()))
+        .unwrap()
+}
+
+pub fn bus(sockets: &[PathBuf]) -> VfioBus {
+    user::open_bus(sockets, REQUEST, BusOptions::default()).unwrap()
+}
+
+/// The devices of a bus, opened, in the order of their sockets.
+pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
+    let mut devices = Vec::new();
+    for function in bus.own_functions() {
+        devices.push(Device::open(bus.clone(), function).await.unwrap());
+    }
+    devices
+}
+
+/// Bytes of the generator's pattern.
+pub fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
+    let words = (bytes / 4) as u32;
+    (0..words).flat_map(|n| User::<VfioBus>::pattern(seed, n).to_le_bytes()).collect()
+}
+
+pub async fn buffer(device: &Device<VfioBus>, bytes: u64) -> Buffer<VfioBus> {
+    device.buffer(bytes, PageSize::Small).await.unwrap()
+}
+
+pub fn contents(buffer: &Buffer<VfioBus>) -> Vec<u8> {
+    let mut bytes = vec![0; buffer.size_bytes() as usize];
+    buffer.read(0, &mut bytes).unwrap();
+    bytes
+}
+
+pub fn to(
+    device: &Device<VfioBus>,
+    target: Target<VfioBus>,
+    level: CompletionLevel,
+) -> Transfer<VfioBus> {
+    Transfer { target, level, deadline: device.bus().now() + LONG }
+}
+
+/// All of a buffer.
+pub fn whole(device: &Device<VfioBus>, buffer: &Buffer<VfioBus>) -> Transfer<VfioBus> {
+    let target = Target::Buffer(buffer.clone(), 0..buffer.size_bytes());
+    to(device, target, CompletionLevel::Visible)
+}
+
+pub async fn channel(device: &Device<VfioBus>, kind: ChannelKind) -> Channel<VfioBus> {
+    device.channel(kind, 0, ChannelOptions::default()).await.unwrap()
+}

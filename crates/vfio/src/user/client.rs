@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One connection to a server: commands and their replies, each with a deadline.
+//!
+//! A thread reads what comes. Replies find their commands by number, in any order; late ones, for
+//! which nobody waits any more, are dropped; commands of the server are refused, since all memory
+//! that it may reach is given to it as files. Whatever cannot be understood, and the end of the
+//! connection, ends every wait at once, and all that is asked for afterwards.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
+
+use super::protocol::{Capabilities, Command, Header, MAJOR, MINOR, Version};
+use super::socket::{Message, SocketError, receive, send};
+use crate::function::FunctionError;
+
+/// Refusals that wait to be sent; a server that asks for more at once is out of order.
+const MOST_REFUSALS: usize = 64;
+
+/// A connection. It is closed when this is dropped.
+#[derive(Debug)]
+pub(super) struct Client {
+    shared: Arc<Shared>,
+    /// What the server can.
+    pub server: Capabilities,
+    deadline: Duration,
+    reader: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// The socket's path: the function's name.
+    name: String,
+    stream: UnixStream,
+    /// Held while a message is sent: the number of the last command.
+    sending: Mutex<u16>,
+    waiting: Mutex<Waiting>,
+    /// Something of `waiting` has changed.
+    changed: Condvar,
+    /// Refusals for commands of the server's, to be sent.
+    refusals: Mutex<Vec<Header>>,
+    /// Can be read once the connection is lost.
+    lost_event: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// Commands that have no reply yet, or one that nobody has taken.
+    open: BTreeMap<u16, Option<Message>>,
+    lost: Option<FunctionError>,
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection is of no more use.
+    fn lose(&self, error: FunctionError) -> FunctionError {
+        let mut waiting = self.waiting();
+        let first = waiting.lost.get_or_insert(error).clone();
+        drop(waiting);
+        // Both fail only where they have been done.
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let _ = rustix::io::write(&self.lost_event, &1_u64.to_ne_bytes());
+        self.changed.notify_all();
+        first
+    }
+
+    fn gone(&self, why: &SocketError) -> FunctionError {
+        FunctionError::Gone { function: self.name.clone(), why: why.to_string() }
+    }
+
+    /// Reads until the connection ends.
+    fn read(&self) {
+        loop {
+            let message = match receive(&self.stream) {
+                Ok(message) => message,
+                Err(error) => {
+                    self.lose(self.gone(&error));
+                    return;
+                }
+            };
+            if message.header.is_reply() {
+                if let Some(place) = self.waiting().open.get_mut(&message.header.id) {
+                    *place = Some(message);
+                    self.changed.notify_all();
+                }
+                continue;
+            }
+            if message.header.wants_reply() {
+                let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                if refusals.len() >= MOST_REFUSALS {
+                    let why = format!("it sent {MOST_REFUSALS} commands and took no answer");
+                    self.lose(FunctionError::Gone { function: self.name.clone(), why });
+                    return;
+                }
+                refusals.push(message.header.refusal(Errno::NOTSUP.raw_os_error()));
+                drop(refusals);
+                self.send_refusals();
+            }
+        }
+    }
+
+    /// Sends what the server's commands are answered with. Where somebody is sending, they do it
+    /// next: this side goes on reading, so that the server can take what is sent.
+    fn send_refusals(&self) {
+        loop {
+            let guard = match self.sending.try_lock() {
+                Ok(guard) => guard,
+                Err(TryLockError::Poisoned(error)) => error.into_inner(),
+                Err(TryLockError::WouldBlock) => return,
+            };
+            let all =
+                std::mem::take(&mut *self.refusals.lock().unwrap_or_else(PoisonError::into_inner));
+            if all.is_empty() {
+                return;
+            }
+            for header in all {
+                if let Err(error) = send(&self.stream, &header, &[], &[]) {
+                    self.lose(self.gone(&error));
+                    return;
+                }
+            }
+            drop(guard);
+        }
+    }
+}
+
+impl Client {
+    /// Connects, and agrees on a version. Every request, this one too, has so long.
+    ///
+    /// # Errors
+    /// Nobody listens there, or somebody who speaks otherwise.
+    pub fn connect(path: &Path, deadline: Duration) -> Result<Self, FunctionError> {
+        let name = path.display().to_string();
+        let failed = |what: &str, errno: Errno, remedy: &str| FunctionError::System {
+            function: name.clone(),
+            what: what.to_owned(),
+            errno: errno.raw_os_error(),
+            remedy: remedy.to_owned(),
+        };
+        let plain = |errno| failed("making a socket", errno, "");
+        let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
+        let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(plain)?;
+        // Also how long `connect` waits.
+        set_socket_timeout(&socket, Timeout::Send, Some(deadline)).map_err(plain)?;
+        let address = SocketAddrUnix::new(path).map_err(plain)?;
+        connect(&socket, &address).map_err(|errno| {
+            let remedy = match errno {
+                Errno::NOENT | Errno::CONNREFUSED => {
+                    "is its server running? crosslane lab serve LAB --device NAME --socket PATH"
+                }
+                Errno::AGAIN => "has it another client?",
+                _ => "",
+            };
+            failed("connecting to the server", errno, remedy)
+        })?;
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let lost_event =
+            eventfd(0, flags).map_err(|errno| failed("making an eventfd", errno, ""))?;
+        let shared = Arc::new(Shared {
+            name: name.clone(),
+            stream: UnixStream::from(socket),
+            sending: Mutex::default(),
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            refusals: Mutex::default(),
+            lost_event,
+        });
+        let reader = thread::Builder::new().name("crosslane-user".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.read()
+        });
+        let reader = reader.map_err(|error| {
+            let errno = Errno::from_io_error(&error).unwrap_or(Errno::AGAIN);
+            failed("starting a thread", errno, "")
+        })?;
+        let server = Capabilities::UNSAID;
+        let mut client = Self { shared, server, deadline, reader: Some(reader) };
+        let ours = Version { major: MAJOR, minor: MINOR, capabilities: Capabilities::OURS };
+        let what = "which version of vfio-user it has";
+        let reply = client.request(Command::Version, &ours.encode(), &[], what)?;
+        let theirs = Version::decode(&reply.payload);
+        let theirs = theirs.map_err(|error| client.malformed(what, error.to_string()))?;
+        if theirs.major != MAJOR || theirs.minor > MINOR {
+            let why =
+                format!("{MAJOR}.{MINOR} was offered, it has {}.{}", theirs.major, theirs.minor);
+            return Err(client.malformed(what, why));
+        }
+        client.server = theirs.capabilities;
+        Ok(client)
+    }
+
+    /// The socket's path.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// An answer that makes no sense.
+    pub fn malformed(&self, what: &str, why: String) -> FunctionError {
+        FunctionError::Malformed { function: self.name().to_owned(), what: what.to_owned(), why }
+    }
+
+    /// Why the connection is of no more use, once it is.
+    pub fn lost(&self) -> Option<FunctionError> {
+        self.shared.waiting().lost.clone()
+    }
+
+    /// Can be read once it is lost.
+    pub fn lost_event(&self) -> BorrowedFd<'_> {
+        self.shared.lost_event.as_fd()
+    }
+
+    /// Sends a command and waits for its reply; `what` is asked for, as people say it.
+    ///
+    /// # Errors
+    /// The connection is lost, the deadline has passed, or the server says no.
+    pub fn request(
+        &self,
+        command: Command,
+        payload: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+        what: &str,
+    ) -> Result<Message, FunctionError> {
+        let until = Instant::now() + self.deadline;
+        let id = self.post(command, payload, descriptors)?;
+        self.shared.send_refusals();
+        let mut waiting = self.shared.waiting();
+        let reply = loop {
+            if let Some(reply) = waiting.open.get_mut(&id).and_then(Option::take) {
+                waiting.open.remove(&id);
+                break reply;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if let Some(lost) = waiting.lost.clone() {
+                waiting.open.remove(&id);
+                return Err(lost);
+            }
+            if left.is_zero() {
+                waiting.open.remove(&id);
+                let (function, what) = (self.name().to_owned(), what.to_owned());
+                return Err(FunctionError::Deadline { function, what, waited: self.deadline });
+            }
+            let woken = self.shared.changed.wait_timeout(waiting, left);
+            (waiting, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(waiting);
+        if reply.header.command != command as u16 {
+            let why = format!("the reply is one to command {}", reply.header.command);
+            return Err(self.malformed(what, why));
+        }
+        if reply.header.is_refusal() {
+            let (function, what) = (self.name().to_owned(), what.to_owned());
+            // A refusal need not say why.
+            let errno = match i32::try_from(reply.header.errno) {
+                Ok(0) | Err(_) => Errno::IO.raw_os_error(),
+                Ok(errno) => errno,
+            };
+            return Err(FunctionError::Refused { function, what, errno });
+        }
+        Ok(reply)
+    }
+
+    /// Sends a command; the number that its reply will have.
+    fn post(
+        &self,
+        command: Command,
+        payload: &[u8],
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<u16, FunctionError> {
+        let mut last = self.shared.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.shared.waiting();
+        if let Some(lost) = &waiting.lost {
+            return Err(lost.clone());
+        }
+        // One that nobody waits for: far fewer do than there are numbers.
+        let id = (1..=u16::MAX)
+            .map(|next| last.wrapping_add(next))
+            .find(|id| !waiting.open.contains_key(id))
+            .unwrap_or(*last);
+        *last = id;
+        waiting.open.insert(id, None);
+        drop(waiting);
+        let header = Header::command(id, command, payload.len());
+        send(&self.shared.stream, &header, payload, descriptors).map_err(|error| {
+            self.shared.waiting().open.remove(&id);
+            self.shared.lose(self.shared.gone(&error))
+        })?;
+        Ok(id)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        let _ = self.shared.stream.shutdown(std::net::Shutdown::Both);
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.join();
+        }
+    }
+}

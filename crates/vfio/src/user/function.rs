@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A function behind a socket.
+
+use std::ops::RangeInclusive;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crosslane_pcie::config::{BarKind, registers as reg};
+use crosslane_pcie::units::RoutingId;
+use rustix::fs::fstat;
+
+use super::client::Client;
+use super::protocol::{
+    Area, CONFIG_REGION, Command, DeviceInfo, DmaMap, DmaUnmap, InterruptAction, InterruptData,
+    InterruptInfo, MSI, MSIX, ProtocolError, RegionAccess, RegionInfo, SetInterrupts,
+};
+use crate::function::{DomainId, Function, FunctionError, Part, Region};
+use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
+
+/// Room for what a server says of a region, at first and at most, bytes.
+const REGION_INFO_ROOM: [u32; 2] = [4096, 64 << 10];
+/// Registers that a reset may change and that are set again after it: BARs, then Command.
+const KEPT_REGISTERS: [u16; 7] = [
+    reg::BAR0,
+    reg::BAR0 + 4,
+    reg::BAR0 + 8,
+    reg::BAR0 + 12,
+    reg::BAR0 + 16,
+    reg::BAR0 + 20,
+    reg::COMMAND,
+];
+/// I/O virtual addresses: what a PC has as memory below its devices, and what is above 4 GiB.
+/// So they are never those of a BAR below 4 GiB or of an interrupt, also not of a function on
+/// another socket of the same server.
+const ADDRESSES: [RangeInclusive<u64>; 2] = [0x10_0000..=0x7fff_ffff, 1 << 32..=(1 << 47) - 1];
+
+/// A PCI function that a server shows on a Unix socket.
+#[derive(Debug)]
+pub struct UserFunction {
+    client: Client,
+    id: RoutingId,
+    domain: DomainId,
+    regions: [Option<Region>; 6],
+    config_bytes: u64,
+    /// Which kind of interrupts it has, and how many.
+    interrupts: (u32, u16),
+    /// What its interrupts signal.
+    eventfds: Mutex<Vec<OwnedFd>>,
+}
+
+impl UserFunction {
+    /// Connects to a server and asks what its function is. The number is this side's to give;
+    /// every request has so long as `deadline`.
+    ///
+    /// # Errors
+    /// Nobody answers, or what answers is no PCI function.
+    pub fn open(path: &Path, id: RoutingId, deadline: Duration) -> Result<Self, FunctionError> {
+        let client = Client::connect(path, deadline)?;
+        let what = "what kind of device it is";
+        let question = DeviceInfo::default().encode();
+        let reply = client.request(Command::DeviceInfo, &question, &[], what)?;
+        let info = understood(&client, what, DeviceInfo::decode(&reply.payload))?;
+        if !info.is_pci || info.regions <= CONFIG_REGION {
+            let why = format!("{} regions, and it is no PCI device", info.regions);
+            return Err(client.malformed(what, why));
+        }
+        let mut function = Self {
+            client,
+            id,
+            domain: DomainId::next(),
+            regions: Default::default(),
+            config_bytes: 0,
+            interrupts: (MSIX, 0),
+            eventfds: Mutex::default(),
+        };
+        function.config_bytes = function.region_info(CONFIG_REGION)?.0.bytes;
+        let mut number = 0;
+        while number < 6 {
+            function.regions[number] = function.find_region(number as u8)?;
+            let kind = function.regions[number].as_ref().map(|region| region.kind);
+            number += if kind.is_some_and(BarKind::is_64_bit) { 2 } else { 1 };
+        }
+        for kind in [MSIX, MSI].into_iter().filter(|kind| *kind < info.interrupt_kinds) {
+            let count = function.count_interrupts(kind)?;
+            if count > 0 {
+                function.interrupts = (kind, count);
+                break;
+            }
+        }
+        Ok(function)
+    }
+
+    fn count_interrupts(&self, kind: u32) -> Result<u16, FunctionError> {
+        let what = "how many interrupts it has";
+        let question = InterruptInfo { index: kind, ..InterruptInfo::default() };
+        let command = Command::InterruptInfo;
+        let reply = self.client.request(command, &question.encode(), &[], what)?;
+        let info = understood(&self.client, what, InterruptInfo::decode(&reply.payload))?;
+        Ok(if info.eventfd { info.count.min(u16::MAX.into()) as u16 } else { 0 })
+    }
+
+    /// What the server says of a region, with the file that comes with it.
+    fn region_info(&self, index: u32) -> Result<(RegionInfo, Option<OwnedFd>), FunctionError> {
+        let what = format!("what its region {index} is");
+        let [first, most] = REGION_INFO_ROOM;
+        let mut room = first;
+        loop {
+            let question = RegionInfo::question(index, room);
+            let mut reply = self.client.request(Command::RegionInfo, &question, &[], &what)?;
+            let info = understood(&self.client, &what, RegionInfo::decode(&reply.payload))?;
+            if info.index != index {
+                let why = format!("it answers for region {}", info.index);
+                return Err(self.client.malformed(&what, why));
+            }
+            if info.room_bytes > room && info.room_bytes <= most {
+                room = info.room_bytes;
+                continue;
+            }
+            return Ok((info, reply.descriptors.pop()));
+        }
+    }
+
+    fn find_region(&self, number: u8) -> Result<Option<Region>, FunctionError> {
+        let (info, file) = self.region_info(number.into())?;
+        if info.bytes == 0 {
+            return Ok(None);
+        }
+        let mut flags = [0; 4];
+        self.config_read(reg::BAR0 + 4 * u16::from(number), &mut flags)?;
+        let flags = u32::from_le_bytes(flags);
+        if flags & 1 != 0 {
+            // I/O ports.
+            return Ok(None);
+        }
+        let prefetchable = flags & reg::BAR_PREFETCHABLE != 0;
+        let kind = match flags & reg::BAR_FLAGS & 0b110 == reg::BAR_64_BIT {
+            true => BarKind::Memory64 { prefetchable },
+            false => BarKind::Memory32 { prefetchable },
+        };
+        let mut region = Region::trapped(info.bytes, kind);
+        if let Some(file) = file.filter(|_| info.mappable) {
+            region.parts = self.map_parts(&info, &file)?;
+            region.not_combined = "its server's memory is ordinary memory".to_owned();
+        }
+        Ok(Some(region))
+    }
+
+    /// Maps what of a region can be mapped.
+    fn map_parts(&self, info: &RegionInfo, file: &OwnedFd) -> Result<Vec<Part>, FunctionError> {
+        let what = format!("which parts of its region {} can be mapped", info.index);
+        let malformed = |why: String| self.client.malformed(&what, why);
+        let mut areas = info.areas.clone();
+        if areas.is_empty() {
+            areas.push(Area { offset: 0, bytes: info.bytes });
+        }
+        areas.retain(|area| area.bytes > 0);
+        areas.sort_by_key(|area| area.offset);
+        let failed = |errno: rustix::io::Errno| FunctionError::System {
+            function: self.name().to_owned(),
+            what: format!("mapping region {}", info.index),
+            errno: errno.raw_os_error(),
+            remedy: String::new(),
+        };
+        // Beyond the end of a file there is nothing that could be mapped.
+        let file_bytes = u64::try_from(fstat(file).map_err(failed)?.st_size).unwrap_or(0);
+        let (mut parts, mut end) = (Vec::new(), 0);
+        for area in areas {
+            let Area { offset, bytes } = area;
+            let is_page = |number: u64| number.is_multiple_of(SMALL_PAGE_BYTES);
+            let last = offset.checked_add(bytes).filter(|last| *last <= info.bytes);
+            let in_file = info.file_offset.checked_add(offset);
+            let file_end = in_file.and_then(|first| first.checked_add(bytes));
+            let (Some(last), Some(first)) = (last, in_file) else {
+                return Err(malformed(format!("{bytes} B at {offset:#x} are beyond its end")));
+            };
+            if offset < end || !is_page(offset) || !is_page(bytes) || !is_page(first) {
+                return Err(malformed(format!("{bytes} B at {offset:#x} are no pages")));
+            }
+            if file_end.is_none_or(|file_end| file_end > file_bytes) {
+                return Err(malformed(format!("its file has {file_bytes} B")));
+            }
+            let uncached = Mapped::of(file.as_fd(), first, bytes).map_err(failed)?;
+            parts.push(Part { offset, uncached, combined: None });
+            end = last;
+        }
+        Ok(parts)
+    }
+
+    fn eventfds(&self) -> MutexGuard<'_, Vec<OwnedFd>> {
+        self.eventfds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads so much of a region, in pieces that the server takes.
+    fn region_read(
+        &self,
+        region: u32,
+        offset: u64,
+        into: &mut [u8],
+        what: &str,
+    ) -> Result<(), FunctionError> {
+        let most = (self.client.server.max_data_bytes as usize).clamp(1, RegionAccess::MOST_BYTES);
+        let mut at = offset;
+        for piece in into.chunks_mut(most) {
+            let access = RegionAccess { offset: at, region, bytes: piece.len() as u32 };
+            let command = Command::RegionRead;
+            let reply = self.client.request(command, &access.encode(&[]), &[], what)?;
+            let answer = RegionAccess::decode_with_data(&reply.payload);
+            let (answered, data) = understood(&self.client, what, answer)?;
+            if answered != access {
+                let why = format!("{} B at {:#x} came", answered.bytes, answered.offset);
+                return Err(self.client.malformed(what, why));
+            }
+            piece.copy_from_slice(data);
+            at += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn region_write(
+        &self,
+        region: u32,
+        offset: u64,
+        from: &[u8],
+        what: &str,
+    ) -> Result<(), FunctionError> {
+        let access = RegionAccess { offset, region, bytes: from.len() as u32 };
+        let command = Command::RegionWrite;
+        let reply = self.client.request(command, &access.encode(from), &[], what)?;
+        let (answered, _) = understood(&self.client, what, RegionAccess::decode(&reply.payload))?;
+        if answered.bytes != access.bytes {
+            let why = format!("{} of {} B were written", answered.bytes, access.bytes);
+            return Err(self.client.malformed(what, why));
+        }
+        Ok(())
+    }
+
+    fn check_config(&self, offset: u16, bytes: usize) -> Result<(), FunctionError> {
+        self.check(u64::from(offset), bytes as u64, self.config_bytes, || {
+            "the configuration space".to_owned()
+        })
+    }
+
+    fn check(
+        &self,
+        offset: u64,
+        bytes: u64,
+        size: u64,
+        region: impl Fn() -> String,
+    ) -> Result<(), FunctionError> {
+        match offset.checked_add(bytes).is_some_and(|end| end <= size) {
+            true => Ok(()),
+            false => {
+                let (function, region) = (self.name().to_owned(), region());
+                Err(FunctionError::BeyondRegion { function, region, offset, bytes, size })
+            }
+        }
+    }
+
+    fn check_bar(&self, bar: u8, offset: u64, bytes: usize) -> Result<(), FunctionError> {
+        let region = || format!("BAR{bar}");
+        let bytes = bytes as u64;
+        if !matches!(bytes, 1 | 2 | 4 | 8) || !offset.is_multiple_of(bytes) {
+            let (function, region) = (self.name().to_owned(), region());
+            return Err(FunctionError::Unaligned { function, region, offset, bytes });
+        }
+        self.check(offset, bytes, self.region(bar).map_or(0, |region| region.bytes), region)
+    }
+
+    /// Tells the server which eventfds interrupts signal.
+    fn send_eventfds(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
+        let (index, action) = (self.interrupts.0, InterruptAction::Trigger);
+        let what = "that interrupts signal nothing";
+        let off = SetInterrupts { data: InterruptData::None, action, index, start: 0, count: 0 };
+        self.client.request(Command::SetInterrupts, &off.encode(), &[], what)?;
+        let at_once = (self.client.server.max_descriptors as usize)
+            .clamp(1, super::protocol::MAX_DESCRIPTORS);
+        let mut start = 0;
+        for some in eventfds.chunks(at_once) {
+            let count = some.len() as u32;
+            let data = InterruptData::Eventfds;
+            let set = SetInterrupts { data, action, index, start, count };
+            let what = "that interrupts signal eventfds";
+            self.client.request(Command::SetInterrupts, &set.encode(), some, what)?;
+            start += count;
+        }
+        Ok(())
+    }
+}
+
+/// What a reply says, or that it makes no sense.
+fn understood<T>(
+    client: &Client,
+    what: &str,
+    decoded: Result<T, ProtocolError>,
+) -> Result<T, FunctionError> {
+    decoded.map_err(|error| client.malformed(what, error.to_string()))
+}
+
+impl Function for UserFunction {
+    fn id(&self) -> RoutingId {
+        self.id
+    }
+
+    fn name(&self) -> &str {
+        self.client.name()
+    }
+
+    fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), FunctionError> {
+        self.check_config(offset, into.len())?;
+        self.region_read(CONFIG_REGION, offset.into(), into, "a read of configuration space")
+    }
+
+    fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), FunctionError> {
+        self.check_config(offset, from.len())?;
+        self.region_write(CONFIG_REGION, offset.into(), from, "a write of configuration space")
+    }
+
+    fn region(&self, bar: u8) -> Option<&Region> {
+        self.regions.get(usize::from(bar))?.as_ref()
+    }
+
+    fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError> {
+        self.check_bar(bar, offset, into.len())?;
+        let what = format!("a read of BAR{bar} at {offset:#x}");
+        self.region_read(bar.into(), offset, into, &what)
+    }
+
+    fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError> {
+        self.check_bar(bar, offset, from.len())?;
+        let what = format!("a write of BAR{bar} at {offset:#x}");
+        self.region_write(bar.into(), offset, from, &what)
+    }
+
+    fn map_dma(
+        &self,
+        iova: u64,
+        memory: &Arc<Pages>,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), FunctionError> {
+        let map = DmaMap { readable: true, writable: true, offset, address: iova, bytes };
+        let what = format!("a mapping of {bytes} B at {iova:#x}");
+        let file = [memory.file()];
+        self.client.request(Command::DmaMap, &map.encode(), &file, &what).map(|_| ())
+    }
+
+    fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<(), FunctionError> {
+        let unmap = DmaUnmap { all: false, address: iova, bytes };
+        let what = format!("the end of a mapping of {bytes} B at {iova:#x}");
+        self.client.request(Command::DmaUnmap, &unmap.encode(), &[], &what).map(|_| ())
+    }
+
+    fn domain(&self) -> DomainId {
+        self.domain
+    }
+
+    fn usable_addresses(&self) -> &[RangeInclusive<u64>] {
+        &ADDRESSES
+    }
+
+    fn most_mappings(&self) -> Option<u32> {
+        Some(self.client.server.max_mappings)
+    }
+
+    fn vectors(&self) -> u16 {
+        self.interrupts.1
+    }
+
+    fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError> {
+        if eventfds.len() > usize::from(self.vectors()) {
+            return Err(FunctionError::Unsupported {
+                function: self.name().to_owned(),
+                what: format!("{} interrupts", eventfds.len()),
+                why: format!("it has {}", self.vectors()),
+            });
+        }
+        if self.vectors() == 0 {
+            return Ok(());
+        }
+        let mut kept = Vec::new();
+        for eventfd in eventfds {
+            kept.push(eventfd.try_clone_to_owned().map_err(|error| FunctionError::System {
+                function: self.name().to_owned(),
+                what: "a copy of an eventfd".to_owned(),
+                errno: error.raw_os_error().unwrap_or(0),
+                remedy: String::new(),
+            })?);
+        }
+        let mut ours = self.eventfds();
+        ours.clear();
+        self.send_eventfds(eventfds)?;
+        *ours = kept;
+        Ok(())
+    }
+
+    /// BARs, the Command register and interrupts are set again: not every server keeps them.
+    fn reset(&self) -> Result<(), FunctionError> {
+        let mut kept = [[0; 4]; KEPT_REGISTERS.len()];
+        for (register, value) in KEPT_REGISTERS.into_iter().zip(&mut kept) {
+            self.config_read(register, value)?;
+        }
+        self.client.request(Command::Reset, &[], &[], "a reset")?;
+        for (register, value) in KEPT_REGISTERS.into_iter().zip(&kept) {
+            // The upper half of Command's double word has bits that a 1 clears.
+            let bytes = if register == reg::COMMAND { 2 } else { 4 };
+            self.config_write(register, &value[..bytes])?;
+        }
+        let eventfds = self.eventfds();
+        if !eventfds.is_empty() {
+            let eventfds: Vec<_> = eventfds.iter().map(AsFd::as_fd).collect();
+            self.send_eventfds(&eventfds)?;
+        }
+        Ok(())
+    }
+
+    fn lost(&self) -> Option<FunctionError> {
+        self.client.lost()
+    }
+
+    fn lost_event(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.client.lost_event())
+    }
+}

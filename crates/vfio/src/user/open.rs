@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Opening functions behind sockets, and giving their BARs addresses: here nobody has started the
+//! machine before.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crosslane_pcie::config::registers as reg;
+use crosslane_pcie::units::RoutingId;
+
+use super::function::UserFunction;
+use super::tree::SocketTree;
+use crate::bus::{BusOptions, VfioBus};
+use crate::function::{Function, FunctionError};
+
+/// How long a server may take for one request where nobody says otherwise: a hundred times what
+/// a busy machine needs for the longest, a reset.
+pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Each function's BARs begin at a multiple of this: windows of bridges have it as their grain, so
+/// that no two functions share one (PCIe 6.x 7.5.1.3.8).
+const GRAIN: u64 = 1 << 20;
+/// Where BARs below 4 GiB go, from below.
+const BELOW_4_GIB: std::ops::Range<u64> = 0xa000_0000..0xfec0_0000;
+/// Where 64-bit prefetchable BARs go: above every I/O virtual address.
+const ABOVE_4_GIB: std::ops::Range<u64> = 1 << 48..1 << 51;
+
+/// Opens functions behind sockets and gives all their BARs addresses, apart from each other. They
+/// get the numbers 01:00.0, 02:00.0 and so on.
+///
+/// # Errors
+/// A server that does not answer, or BARs for which there is no room.
+pub fn open(
+    sockets: &[impl AsRef<Path>],
+    deadline: Duration,
+) -> Result<Vec<Arc<UserFunction>>, FunctionError> {
+    let mut functions = Vec::new();
+    let mut next = [BELOW_4_GIB.start, ABOVE_4_GIB.start];
+    for (number, path) in sockets.iter().enumerate() {
+        let bus = u8::try_from(number + 1).map_err(|_| FunctionError::Unsupported {
+            function: path.as_ref().display().to_string(),
+            what: "number".to_owned(),
+            why: "255 functions can be open at once".to_owned(),
+        })?;
+        let id = RoutingId::new(bus, 0, 0);
+        let function = UserFunction::open(path.as_ref(), id, deadline)?;
+        assign(&function, &mut next)?;
+        functions.push(Arc::new(function));
+    }
+    Ok(functions)
+}
+
+/// Opens a bus of functions behind sockets. Its tree shows a root port above each: what the server
+/// has there it does not say.
+///
+/// # Errors
+/// As [`open`], and as [`VfioBus::new`].
+pub fn open_bus(
+    sockets: &[impl AsRef<Path>],
+    deadline: Duration,
+    options: BusOptions,
+) -> Result<VfioBus, FunctionError> {
+    let functions = open(sockets, deadline)?;
+    let tree = SocketTree::new(&functions)?;
+    let functions = functions.into_iter().map(|function| function as Arc<dyn Function>).collect();
+    VfioBus::with_options(functions, Some(Arc::new(tree)), options)
+}
+
+/// Writes the addresses of a function's BARs, from `next` on.
+fn assign(function: &UserFunction, next: &mut [u64; 2]) -> Result<(), FunctionError> {
+    let mut bars: Vec<_> = (0..6).filter_map(|bar| Some((bar, function.region(bar)?))).collect();
+    // Largest first: powers of two leave no gaps.
+    bars.sort_by_key(|(_, region)| std::cmp::Reverse(region.bytes));
+    for (bar, region) in bars {
+        let space = usize::from(region.kind.is_64_bit() && region.kind.is_prefetchable());
+        let no_room = || FunctionError::Unsupported {
+            function: function.name().to_owned(),
+            what: format!("address for its BAR{bar}"),
+            why: format!("there is no room for {} B", region.bytes),
+        };
+        let end = [BELOW_4_GIB, ABOVE_4_GIB][space].end;
+        let size = region.bytes.checked_next_power_of_two().ok_or_else(no_room)?;
+        let base = next[space].checked_next_multiple_of(size).ok_or_else(no_room)?;
+        let last = base.checked_add(size).filter(|last| *last <= end).ok_or_else(no_room)?;
+        next[space] = last;
+        let register = reg::BAR0 + 4 * u16::from(bar);
+        function.config_write(register, &(base as u32).to_le_bytes())?;
+        if region.kind.is_64_bit() {
+            function.config_write(register + 4, &((base >> 32) as u32).to_le_bytes())?;
+        }
+    }
+    for next in next {
+        *next = next.next_multiple_of(GRAIN);
+    }
+    Ok(())
+}

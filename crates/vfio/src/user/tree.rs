@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A tree for functions behind sockets. Which ports the server has above them it does not say;
+//! whoever asks for the way between two of them is shown a root port above each, whose link and
+//! sizes are those of its function: they meet in the root complex.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crosslane_host::{FunctionInfo, Topology, TopologyError};
+use crosslane_pcie::config::{Capability, ConfigSpace, Identity, PortType, registers as reg};
+use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_pcie::units::RoutingId;
+
+use super::function::UserFunction;
+use crate::flat;
+use crate::function::{Function, FunctionError};
+
+/// Capabilities of a function that are looked at: a list has no more room.
+const MOST_CAPABILITIES: usize = 48;
+/// Device and function number of root ports are what is left of a bus number: 255 of them.
+const PORTS_BUS: u8 = 0;
+
+/// A root port that nobody has built.
+struct RootPort {
+    info: FunctionInfo,
+    config: Mutex<ConfigSpace>,
+}
+
+impl RootPort {
+    fn config(&self) -> MutexGuard<'_, ConfigSpace> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Functions behind sockets, each below a root port.
+pub(super) struct SocketTree {
+    ports: Vec<RootPort>,
+    functions: Vec<FunctionInfo>,
+}
+
+/// What a function's PCI Express capability says of its link and its payloads; none without one.
+fn express(function: &dyn Function) -> Result<Option<(LinkRate, u32)>, FunctionError> {
+    let mut at = flat::config_dw(function, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
+    for _ in 0..MOST_CAPABILITIES {
+        if at == 0 {
+            return Ok(None);
+        }
+        let header = flat::config_dw(function, at)?;
+        if header as u8 == reg::CAPABILITY_PCI_EXPRESS {
+            let control = flat::config_dw(function, at + reg::DEVICE_CONTROL)?;
+            let status = flat::config_dw(function, at + reg::LINK_CONTROL)?;
+            let speed = status >> reg::LINK_STATUS_SPEED_SHIFT & reg::LINK_SPEED_MASK;
+            let width = status >> reg::LINK_STATUS_WIDTH_SHIFT & 0x3f;
+            let generation = Generation::from_number(speed as u8);
+            let rate = generation.zip(Width::new(width as u8));
+            let rate = rate.map(|(generation, width)| LinkRate { generation, width });
+            let code = (control >> reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT & 7).min(5);
+            return Ok(rate.map(|rate| (rate, code)));
+        }
+        at = (header >> 8) as u16 & 0xfc;
+    }
+    Ok(None)
+}
+
+impl SocketTree {
+    /// Of functions whose BARs have their addresses.
+    pub fn new(functions: &[Arc<UserFunction>]) -> Result<Self, FunctionError> {
+        let mut tree = Self { ports: Vec::new(), functions: Vec::new() };
+        for (number, function) in functions.iter().enumerate() {
+            let mut info = flat::info(&**function)?;
+            if let Some((max_rate, code)) = express(&**function)? {
+                let id = RoutingId::new(PORTS_BUS, (number / 8) as u8, (number % 8) as u8);
+                let capability = Capability {
+                    max_payload_bytes: 128 << code,
+                    max_rate,
+                    extended_tags: true,
+                    acs: false,
+                };
+                let identity = Identity { class_code: 0x06_0400, ..Identity::default() };
+                let port_type = PortType::RootPort;
+                let mut config = ConfigSpace::bridge(port_type, identity, capability);
+                let express = config.find_capability(reg::CAPABILITY_PCI_EXPRESS).unwrap_or(0);
+                let size = code << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
+                config.write(express + reg::DEVICE_CONTROL, size, 0b0011);
+                config.write(reg::COMMAND, reg::COMMAND_MEMORY_SPACE, 0b0011);
+                let bus = u32::from(info.id.bus());
+                config.write(reg::PRIMARY_BUS, bus << 8 | bus << 16, 0xf);
+                config.set_link_status(max_rate);
+                config.set_link_active(true);
+                info.parent = Some(id);
+                let info = FunctionInfo {
+                    id,
+                    parent: None,
+                    name: format!("port above {}", info.name),
+                    port_type,
+                    vendor: 0,
+                    device: 0,
+                    bars: Vec::new(),
+                };
+                tree.ports.push(RootPort { info, config: Mutex::new(config) });
+            }
+            tree.functions.push(info);
+        }
+        Ok(tree)
+    }
+
+    fn port(&self, function: RoutingId) -> Result<&RootPort, TopologyError> {
+        let port = self.ports.iter().find(|port| port.info.id == function);
+        port.ok_or(TopologyError::NoSuchFunction(function))
+    }
+}
+
+impl Topology for SocketTree {
+    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
+        let ports = self.ports.iter().map(|port| &port.info);
+        Ok(ports.chain(&self.functions).cloned().collect())
+    }
+
+    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
+        Ok(self.port(function)?.config().read(offset))
+    }
+
+    fn config_write(
+        &self,
+        function: RoutingId,
+        offset: u16,
+        value: u32,
+        byte_enables: u8,
+    ) -> Result<(), TopologyError> {
+        self.port(function)?.config().write(offset, value, byte_enables);
+        Ok(())
+    }
+}
