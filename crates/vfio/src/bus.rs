@@ -4,13 +4,13 @@
 //! Read first: [`VfioBus`].
 
 mod accesses;
+mod opening;
 mod waits;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,13 +24,11 @@ use rustix::time::ClockId;
 
 use crate::dma_memory::VfioMemory;
 use crate::flat;
-use crate::function::{Function, FunctionError};
-use crate::kernel::{self, Interface};
+use crate::function::FunctionError;
 use crate::mappings::{Mappings, PinError};
 use crate::memory::{Pages, available_bytes};
 use crate::reactor::{self, Held, Reactor};
 use crate::stores::{StoreWidth, empty_combining_buffers};
-use crate::sysfs::{self, Address, ConfigurationWrites};
 
 /// Picoseconds of a nanosecond.
 const PS_OF_NS: u64 = 1000;
@@ -61,7 +59,8 @@ impl Default for BusOptions {
 /// with the last one the functions are disabled and given back.
 ///
 /// Registers that are mapped into the program are read and written there, with one load or store
-/// each; others through [`Function::read`] and [`Function::write`], which block. Waiting for
+/// each; others through [`Function::read`](crate::Function::read) and
+/// [`Function::write`](crate::Function::write), which block. Waiting for
 /// memory spins for a moment and then lets other tasks and threads run; waiting for interrupts and
 /// for time sleeps. Any executor will do, [`block_on`](crate::block_on()) among them.
 ///
@@ -123,153 +122,7 @@ fn change_command(held: &Held, set: u32, clear: u32) -> Result<u32, FunctionErro
     Ok(before)
 }
 
-/// The windows of a bridge: what it sends down (PCIe 6.x 7.5.1.3).
-fn windows(tree: &dyn Topology, id: RoutingId) -> Result<Vec<RangeInclusive<u64>>, TopologyError> {
-    /// The 12 bits of an address that base and limit have, and what is below them.
-    const GRAIN: u64 = (1 << 20) - 1;
-    let window = |pair: u32, base_upper: u32, limit_upper: u32| {
-        let base = u64::from(base_upper) << 32 | u64::from(pair & 0xfff0) << 16;
-        let limit = u64::from(limit_upper) << 32 | u64::from(pair >> 20) << 20 | GRAIN;
-        (base..=limit, base <= limit)
-    };
-    let memory = window(tree.config_read(id, reg::MEMORY_BASE_LIMIT)?, 0, 0);
-    let prefetchable = window(
-        tree.config_read(id, reg::PREFETCHABLE_BASE_LIMIT)?,
-        tree.config_read(id, reg::PREFETCHABLE_BASE_UPPER)?,
-        tree.config_read(id, reg::PREFETCHABLE_LIMIT_UPPER)?,
-    );
-    Ok([memory, prefetchable].into_iter().filter(|(_, is_open)| *is_open).map(|(w, _)| w).collect())
-}
-
 impl VfioBus {
-    /// Takes functions into use: their memory decoding and bus mastering are turned on. Without a
-    /// tree each is an endpoint with nothing above it.
-    ///
-    /// # Errors
-    /// A function that does not answer, two of the same number, a tree that cannot be read.
-    pub fn new(
-        functions: Vec<Arc<dyn Function>>,
-        tree: Option<Tree>,
-    ) -> Result<Self, FunctionError> {
-        Self::with_options(functions, tree, BusOptions::default())
-    }
-
-    /// The same, with what can be decided.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
-    pub fn with_options(
-        functions: Vec<Arc<dyn Function>>,
-        tree: Option<Tree>,
-        options: BusOptions,
-    ) -> Result<Self, FunctionError> {
-        let system = |what: &str, errno: rustix::io::Errno| FunctionError::System {
-            function: "the bus".to_owned(),
-            what: what.to_owned(),
-            errno: errno.raw_os_error(),
-            remedy: String::new(),
-        };
-        for (index, function) in functions.iter().enumerate() {
-            if functions[..index].iter().any(|other| other.id() == function.id()) {
-                return Err(FunctionError::Unsupported {
-                    function: function.name().to_owned(),
-                    what: "number of its own".to_owned(),
-                    why: format!("{} is another function's of this bus", function.id()),
-                });
-            }
-        }
-        let reactor =
-            Reactor::start().map_err(|errno| system("starting the event thread", errno))?;
-        let mut held_functions = Vec::new();
-        for function in &functions {
-            let held = Arc::new(Held {
-                function: Arc::clone(function),
-                decodes: AtomicBool::new(false),
-                lost: AtomicBool::new(false),
-            });
-            reactor.watch_loss(&held).map_err(|errno| system("watching a function", errno))?;
-            change_command(&held, reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER, 0)?;
-            held_functions.push(held);
-        }
-        let mut kept_off = Self::taken_addresses(&functions, tree.as_ref())?;
-        if let Some(above) = options.highest_address.checked_add(1) {
-            kept_off.push(above..=u64::MAX);
-        }
-        let mappings = Mappings::new(&functions, &kept_off, options.kept_bytes);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let shared = Shared {
-            functions: held_functions,
-            tree,
-            reactor,
-            mappings: Mutex::new(mappings),
-            vectors: Mutex::default(),
-            start: Instant::now(),
-            cores: u16::try_from(cores).unwrap_or(u16::MAX),
-        };
-        Ok(Self { shared: Arc::new(shared) })
-    }
-
-    /// Opens functions of this machine by the kernel's VFIO (see [`kernel::open`]), all of one
-    /// domain of its PCI tree. `writes` says whether the configuration space of other functions,
-    /// such as the ports above, may be written.
-    ///
-    /// # Errors
-    /// As there, and as [`new`](Self::new).
-    pub fn open(
-        addresses: &[Address],
-        interface: Option<Interface>,
-        writes: ConfigurationWrites,
-        options: BusOptions,
-    ) -> Result<Self, FunctionError> {
-        let domain = addresses.first().map_or(0, |address| address.domain);
-        let unsupported = |function: String, what: &str, why: String| FunctionError::Unsupported {
-            function,
-            what: what.to_owned(),
-            why,
-        };
-        if let Some(other) = addresses.iter().find(|address| address.domain != domain) {
-            let why = format!("domain {domain:04x} is the first function's");
-            return Err(unsupported(other.to_string(), "place on the same bus", why));
-        }
-        let tree = sysfs::Machine::this().tree().map_err(|error| {
-            unsupported("the machine".to_owned(), "PCI tree to be read", error.to_string())
-        })?;
-        let opened = kernel::open(addresses, interface)?.into_iter();
-        let functions = opened.map(|function| Arc::new(function) as Arc<dyn Function>).collect();
-        Self::with_options(functions, Some(Arc::new(tree.segment(domain, writes))), options)
-    }
-
-    /// Addresses that some device or bridge of the tree answers to.
-    fn taken_addresses(
-        functions: &[Arc<dyn Function>],
-        tree: Option<&Tree>,
-    ) -> Result<Vec<RangeInclusive<u64>>, FunctionError> {
-        let of_tree = |error: TopologyError| FunctionError::Unsupported {
-            function: "the bus".to_owned(),
-            what: "list of the addresses that are taken".to_owned(),
-            why: error.to_string(),
-        };
-        let mut infos = Vec::new();
-        for function in functions {
-            infos.push(flat::info(&**function)?);
-        }
-        let mut taken = Vec::new();
-        if let Some(tree) = tree {
-            for info in tree.functions().map_err(of_tree)? {
-                if info.port_type.is_bridge() {
-                    taken.extend(windows(&**tree, info.id).map_err(of_tree)?);
-                }
-                infos.push(info);
-            }
-        }
-        let bars = infos.iter().flat_map(|info| &info.bars).filter(|bar| bar.size_bytes > 0);
-        taken.extend(bars.map(|bar| {
-            let first = bar.base.0;
-            first..=first.saturating_add(bar.size_bytes - 1)
-        }));
-        Ok(taken)
-    }
-
     /// Resets a function. Its Command register is as before when this returns.
     ///
     /// # Errors

@@ -163,6 +163,16 @@ impl Reactor {
         }
     }
 
+    /// Takes what the eventfd of this token has counted so far; 0 where the token is gone.
+    pub fn take(&self, token: u64) -> u64 {
+        match self.shared.lock().sources.get_mut(&token) {
+            Some(Source::Vector { event, count, .. }) => {
+                drain(event.as_fd()).saturating_add(std::mem::take(count))
+            }
+            _ => 0,
+        }
+    }
+
     /// Waits until the eventfd of this token has been signalled, and takes the count; none when
     /// the time is over, or the function or the token gone.
     pub fn counted(&self, token: u64, until: Option<Instant>) -> Counted<'_> {

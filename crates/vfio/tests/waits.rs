@@ -7,7 +7,7 @@ mod fake;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -218,6 +218,58 @@ fn a_wait_that_is_dropped_loses_nothing() {
     assert!(fake.interrupt(0));
     assert_eq!(block_on(bus.wait_interrupt(id, 0, patience(&bus))), Ok(1));
     assert_eq!(counter.0.load(Ordering::SeqCst), woken);
+}
+
+#[test]
+fn every_interrupt_is_counted_once_whoever_sends_and_waits() {
+    const EACH: u64 = 3000;
+    let (bus, fake) = bus();
+    let id = fake.id();
+    block_on(bus.enable_interrupts(id, 2)).unwrap();
+    let counted = Arc::new([AtomicU32::new(0), AtomicU32::new(0)]);
+    let all_sent = Arc::new(AtomicBool::new(false));
+    let waiters: Vec<_> = (0..4_u16)
+        .map(|number| {
+            let (bus, counted) = (bus.clone(), Arc::clone(&counted));
+            let all_sent = Arc::clone(&all_sent);
+            thread::spawn(move || {
+                let vector = number % 2;
+                loop {
+                    let is_last = all_sent.load(Ordering::Acquire);
+                    let soon = after(&bus, Duration::from_micros(300));
+                    match block_on(bus.wait_interrupt(id, vector, soon)) {
+                        Ok(count) => {
+                            let count = count as u32;
+                            counted[usize::from(vector)].fetch_add(count, Ordering::Relaxed);
+                        }
+                        // Nothing came after the last was sent.
+                        Err(BusError::Deadline { .. }) if is_last => return,
+                        Err(BusError::Deadline { .. }) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    let senders: Vec<_> = (0..4_usize)
+        .map(|number| {
+            let fake = Arc::clone(&fake);
+            thread::spawn(move || {
+                for round in 0..EACH {
+                    assert!(fake.interrupt(number % 2));
+                    if round % 64 == 0 {
+                        thread::sleep(Duration::from_micros(50));
+                    }
+                }
+            })
+        })
+        .collect();
+    senders.into_iter().for_each(|sender| sender.join().unwrap());
+    all_sent.store(true, Ordering::Release);
+    waiters.into_iter().for_each(|waiter| waiter.join().unwrap());
+    for count in &*counted {
+        assert_eq!(u64::from(count.load(Ordering::Relaxed)), 2 * EACH);
+    }
 }
 
 #[test]

@@ -4,8 +4,9 @@
 use std::future::{pending, poll_fn};
 use std::hint::spin_loop;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crosslane_host::{BusError, Waiting};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
@@ -21,6 +22,24 @@ const LOOKS: u32 = 500;
 /// How long a core rests before other tasks have their turn, clocks of its time-stamp counter:
 /// some tens of microseconds.
 const REST_TICKS: u64 = 100_000;
+
+/// How long an interrupt is waited for awake.
+const SPIN: Duration = Duration::from_micros(20);
+
+/// Lets other threads run, and then other tasks of this one.
+fn turn<T>(context: &mut Context<'_>) -> Poll<T> {
+    thread::yield_now();
+    context.waker().wake_by_ref();
+    Poll::Pending
+}
+
+async fn yield_once() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut has_yielded, true) { Poll::Ready(()) } else { turn(context) }
+    })
+    .await;
+}
 
 impl VfioBus {
     pub(super) async fn sleep(&self, time: Picoseconds) {
@@ -89,9 +108,7 @@ impl VfioBus {
                 );
                 return Poll::Ready(Err(BusError::Deadline { what, deadline }));
             }
-            thread::yield_now();
-            context.waker().wake_by_ref();
-            Poll::Pending
+            turn(context)
         })
         .await
     }
@@ -123,7 +140,16 @@ impl VfioBus {
             let token = tokens.get(usize::from(vector)).copied();
             token.ok_or(BusError::NoSuchVector { function, vector, have })?
         };
-        if let Some(count) = self.shared.reactor.counted(token, self.moment(deadline)).await {
+        // Sleeping and waking take longer than a device that answers at once.
+        let begin = Instant::now();
+        let until = self.moment(deadline);
+        while begin.elapsed() < SPIN && until.is_none_or(|until| Instant::now() < until) {
+            match self.shared.reactor.take(token) {
+                0 => yield_once().await,
+                count => return Ok(count),
+            }
+        }
+        if let Some(count) = self.shared.reactor.counted(token, until).await {
             return Ok(count);
         }
         if held.look() {
