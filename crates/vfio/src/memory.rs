@@ -8,7 +8,7 @@ use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU32;
 
 use crosslane_host::PageSize;
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags, fcntl_add_seals};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
@@ -186,9 +186,12 @@ impl Pages {
         if page_bytes == SMALL_PAGE_BYTES && bytes > available_bytes() {
             return Err(Errno::NOMEM);
         }
-        let file = rustix::fs::memfd_create("crosslane", MemfdFlags::CLOEXEC | huge)?;
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
+        let file = rustix::fs::memfd_create("crosslane", flags)?;
         // All of it now: later a page that is not to be had would be a signal, not an error.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+        // Another process that is given them need not fear that they go under it.
+        fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let mapped = Mapped::of(file.as_fd(), 0, bytes)?;
         Ok(Self { file, mapped, page_bytes })
     }
