@@ -335,6 +335,15 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     let mapped = Call::Map { iova: at, bytes: 8192 };
     assert_eq!(fake.take_calls(), [mapped, unmapped(1), unmapped(3)]);
     assert_eq!(fake.mapping_count(), 2);
+    // One that is pinned again does not count and does not go.
+    assert_eq!(pin(&bus, fake, &memories[0]), places[0]);
+    let next = [1, 3].map(|index| pin(&bus, fake, &memories[index]));
+    for index in [1, 3] {
+        block_on(bus.unpin(fake.id(), &memories[index])).unwrap();
+    }
+    assert!(fake.dma_read(places[0], 4096).is_some() && fake.dma_read(next[0], 4096).is_some());
+    assert_eq!(fake.dma_read(at, 1), None, "the oldest that is only kept");
+    block_on(bus.unpin(fake.id(), &memories[0])).unwrap();
     // What is larger than all that may be kept is not kept.
     let larger = bus.allocate(4 * 4096, PageSize::Small).unwrap();
     pin(&bus, fake, &larger);

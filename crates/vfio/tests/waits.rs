@@ -5,7 +5,7 @@
 mod fake;
 
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -191,32 +191,48 @@ fn interrupts_are_counted_whoever_waits() {
     assert_eq!(block_on(bus.wait_interrupt(id, 0, Picoseconds::ZERO)), Ok(1));
 }
 
+/// Polls a wait until it sleeps: until it no longer asks for its next turn.
+fn put_to_sleep<F: Future>(mut wait: Pin<&mut F>, counter: &Arc<Counter>) {
+    let waker = Waker::from(Arc::clone(counter));
+    loop {
+        let woken = counter.0.load(Ordering::SeqCst);
+        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        if counter.0.load(Ordering::SeqCst) == woken {
+            return;
+        }
+    }
+}
+
 #[test]
 fn a_wait_that_is_dropped_loses_nothing() {
     let (bus, fake) = bus();
     let id = fake.id();
     block_on(bus.enable_interrupts(id, 1)).unwrap();
     let counter = Arc::new(Counter::default());
-    let waker = Waker::from(Arc::clone(&counter));
     {
         let mut wait = pin!(bus.wait_interrupt(id, 0, patience(&bus)));
-        assert!(wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        put_to_sleep(wait.as_mut(), &counter);
+        let before = counter.0.load(Ordering::SeqCst);
         assert!(fake.interrupt(0));
         let until = Instant::now() + Duration::from_secs(10);
-        while counter.0.load(Ordering::SeqCst) == 0 {
+        while counter.0.load(Ordering::SeqCst) == before {
             assert!(Instant::now() < until, "nobody was woken");
             thread::yield_now();
         }
     }
+    assert_eq!(block_on(bus.wait_interrupt(id, 0, patience(&bus))), Ok(1));
+    // One that has gone is not woken any more, neither by an interrupt nor at its deadline.
+    let soon = after(&bus, Duration::from_millis(20));
     {
-        let mut wait = pin!(bus.wait_interrupt(id, 0, patience(&bus)));
-        assert_eq!(wait.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Ready(Ok(1)));
+        let mut wait = pin!(bus.wait_interrupt(id, 0, soon));
+        put_to_sleep(wait.as_mut(), &counter);
+        let mut sleep = pin!(Bus::sleep_until(&bus, soon));
+        put_to_sleep(sleep.as_mut(), &counter);
     }
-    // One that has gone is not woken any more.
-    drop(bus.wait_interrupt(id, 0, patience(&bus)));
     let woken = counter.0.load(Ordering::SeqCst);
     assert!(fake.interrupt(0));
     assert_eq!(block_on(bus.wait_interrupt(id, 0, patience(&bus))), Ok(1));
+    block_on(Bus::sleep_until(&bus, soon + Picoseconds::from_ns(5_000_000)));
     assert_eq!(counter.0.load(Ordering::SeqCst), woken);
 }
 
@@ -301,13 +317,14 @@ fn every_wait_ends_when_the_function_is_lost() {
             "01:00.0 can no longer be used: fake0 is gone: its server ended"
         );
     };
-    let waits: Vec<_> = (0..2)
+    let waits: Vec<_> = (0..3)
         .map(|kind| {
             let (bus, memory) = (bus.clone(), memory.clone());
             thread::spawn(move || {
                 let until = patience(&bus);
                 match kind {
                     0 => block_on(bus.wait_interrupt(id, 0, until)).map(|_| ()),
+                    1 => block_on(bus.wait_interrupt(id, 0, Picoseconds::NEVER)).map(|_| ()),
                     _ => block_on(bus.wait_memory(&memory, 0, 0, until)).map(|_| ()),
                 }
             })
