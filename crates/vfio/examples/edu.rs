@@ -3,7 +3,7 @@
 //! wrote, through the bus: registers, DMA both ways, interrupts, an IOMMU fault, reset. Ends with
 //! an error at the first thing that is not as it should be. Functions are with vfio-pci.
 //!
-//! * `edu test ADDRESS [group|iommufd]`: all of that.
+//! * `edu ADDRESS [group|iommufd]`: all of that.
 //! * `edu peer ADDRESS ADDRESS`: the first writes a register of the second through the IOMMU.
 //! * `edu lose ADDRESS`: waits until the kernel wants the function back (it is unbound, or
 //!   removed), sees that every wait and access ends with an error, and gives it back.
@@ -376,17 +376,6 @@ fn open(addresses: &[&str], interface: Option<Interface>) -> Outcome<Vec<Edu>> {
 
 fn run(arguments: &[&str]) -> Outcome<bool> {
     match arguments {
-        ["test", address, wish @ ..] if wish.len() < 2 => {
-            let devices = open(&[address], interface(wish.first().copied())?)?;
-            let edu = &devices[0];
-            block_on(async {
-                edu.registers().await?;
-                edu.interrupts().await?;
-                edu.dma().await?;
-                edu.fault().await?;
-                edu.reset().await
-            })?;
-        }
         ["peer", address, peer] => {
             let devices = open(&[address, peer], None)?;
             block_on(write_peer(&devices[0], &devices[1]))?;
@@ -396,6 +385,17 @@ fn run(arguments: &[&str]) -> Outcome<bool> {
             let address: Address = address.parse()?;
             let bus = open_bus(&[address], None)?;
             block_on(window(&bus, address.id, bar.parse()?))?;
+        }
+        [address, wish @ ..] if wish.len() < 2 => {
+            let devices = open(&[address], interface(wish.first().copied())?)?;
+            let edu = &devices[0];
+            block_on(async {
+                edu.registers().await?;
+                edu.interrupts().await?;
+                edu.dma().await?;
+                edu.fault().await?;
+                edu.reset().await
+            })?;
         }
         _ => return Ok(false),
     }

@@ -47,7 +47,7 @@ fn a_server_in_order_is_understood() {
     let error = function.config_read(4092, &mut [0; 8]).unwrap_err();
     assert!(error.to_string().contains("configuration space"), "{error}");
     let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
-    assert!(function.set_vectors(&vec![event.as_fd(); 9]).is_err());
+    assert!(function.set_vectors(&[event.as_fd(); 9]).is_err());
     drop(function);
     thread.join().unwrap();
 }
