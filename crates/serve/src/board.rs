@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crosslane_host::{FunctionInfo, Topology};
 use crosslane_lab::{LabBus, Simulation};
-use crosslane_pcie::config::{PortType, registers as reg};
+use crosslane_pcie::config::{CONFIG_SPACE_BYTES, PortType, registers as reg};
 use crosslane_pcie::units::RoutingId;
 use futures_channel::mpsc::UnboundedReceiver;
 use futures_util::StreamExt;
@@ -56,6 +56,9 @@ pub(crate) struct Board<'a> {
     bridges: Bridges,
     functions: Vec<ServedFunction>,
     placement: RefCell<Placement>,
+    /// Ports of switches that can redirect requests of peers: where each says so, and what it says
+    /// in the lab.
+    switch_ports: Vec<(RoutingId, u16, u32)>,
     /// Moments at which a device's memory was enabled.
     enables: Cell<u64>,
     reporter: &'a Reporter<'a>,
@@ -75,8 +78,17 @@ impl<'a> Board<'a> {
             let info = tree.iter().find(|info| info.id == *id)?;
             Some(ServedFunction::new(crosslane_host::Bus::on_core(&bus, core), info))
         });
+        let switch_ports = tree
+            .iter()
+            .filter(|info| info.port_type == PortType::DownstreamPort)
+            .filter_map(|info| {
+                let offset = access_control(&bus, info.id)? + reg::ACS_CONTROL;
+                Some((info.id, offset, bus.config_read(info.id, offset).ok()?))
+            })
+            .collect();
         let board = Self {
             simulation,
+            switch_ports,
             bridges: Bridges { parents },
             functions: functions.collect(),
             placement: RefCell::default(),
@@ -145,6 +157,9 @@ impl<'a> Board<'a> {
             let bars = placement.bars.range((function.id, 0)..=(function.id, usize::MAX));
             bars.map(|(bar, base)| (*bar, *base)).collect::<Vec<_>>()
         };
+        if old.parked.is_empty() != new.parked.is_empty() {
+            self.redirect(!new.parked.is_empty());
+        }
         // Nobody decodes where another's window is about to be.
         let none: Option<fn(usize) -> Option<u64>> = None;
         let moved: Vec<&ServedFunction> = self
@@ -164,6 +179,16 @@ impl<'a> Board<'a> {
         }
         for function in moved.into_iter().filter(|function| !is_at(&new, function).is_empty()) {
             function.decode(Some(|bar| new.bars.get(&(function.id, bar)).copied()));
+        }
+    }
+
+    /// Whether switches send requests of peers up to the root complex, where clients' memory comes
+    /// first: the client of one device does not know where another one has been put, and may have
+    /// memory at that address.
+    fn redirect(&self, all: bool) {
+        for (port, offset, in_lab) in &self.switch_ports {
+            let redirect = if all { reg::ACS_CONTROL_REQUEST_REDIRECT } else { 0 };
+            self.set(*port, *offset, in_lab | redirect, 0b1100);
         }
     }
 
@@ -231,4 +256,21 @@ impl<'a> Board<'a> {
         self.placement.borrow_mut().bars.clear();
         self.place();
     }
+}
+
+/// Offset of a port's Access Control Services (PCIe 6.x 7.6.3, 7.7.11).
+fn access_control(bus: &LabBus, id: RoutingId) -> Option<u16> {
+    let mut offset = reg::EXTENDED_SPACE;
+    // A list has no more room than that.
+    for _ in 0..CONFIG_SPACE_BYTES / 4 {
+        let header = bus.config_read(id, offset).ok()?;
+        if header as u16 == reg::EXTENDED_CAPABILITY_ACS {
+            return Some(offset);
+        }
+        offset = (header >> 20) as u16 & 0xffc;
+        if offset < reg::EXTENDED_SPACE {
+            return None;
+        }
+    }
+    None
 }

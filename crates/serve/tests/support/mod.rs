@@ -10,6 +10,7 @@ use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, Device, Target, Transfer, User,
 };
 use crosslane_host::{Bus, PageSize};
+use crosslane_lab::EngineKind;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_serve::{ServedDevice, Server};
 use crosslane_vfio::{BusOptions, VfioBus, user};
@@ -72,12 +73,20 @@ impl Drop for Served {
     }
 }
 
+/// The gateware with `CROSSLANE_ENGINE=rtl`, where that is built (`make check-rtl`).
+fn engines() -> EngineKind {
+    match std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl") {
+        true => EngineKind::Rtl,
+        false => EngineKind::Model,
+    }
+}
+
 pub fn server(lab: &str, names: &[&str], folder: &Path, told: &Arc<Mutex<Vec<String>>>) -> Server {
     let devices: Vec<ServedDevice> = names
         .iter()
         .map(|name| ServedDevice { name: (*name).to_owned(), socket: folder.join(name) })
         .collect();
-    let lab = crosslane_lab::open(lab).unwrap();
+    let lab = crosslane_lab::open(lab).unwrap().with_engines(engines());
     let told = Arc::clone(told);
     Server::start(lab, 1, &devices, move |event| told.lock().unwrap().push(event.to_string()))
         .unwrap()

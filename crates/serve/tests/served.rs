@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
-    PeerOptions, StreamSource, Transfer,
+    PeerOptions, StreamSource, Target, Transfer,
 };
-use crosslane_host::{Bus, RegisterAddress, Topology};
+use crosslane_host::{Bus, PageSize, RegisterAddress, Topology};
 use crosslane_pcie::config::registers as reg;
-use crosslane_pcie::units::Picoseconds;
-use crosslane_vfio::{Function, VfioBus, block_on, user};
+use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_vfio::{Function, Pages, VfioBus, block_on, user};
 
 use support::*;
 
@@ -112,6 +112,50 @@ fn one_device_writes_into_another() {
     }
 }
 
+/// Two clients that know nothing of each other choose the same addresses: both devices work, and
+/// where the second one has been put a client's memory is still its own.
+#[test]
+fn two_clients_at_the_same_addresses() {
+    let served = Served::start("same_addresses", "rosta:crosslane", &["fpga1", "fpga2"]);
+    let functions = user::open(&served.sockets[..1], REQUEST).unwrap();
+    let function = Arc::clone(&functions[0]);
+    let first = VfioBus::new(vec![function.clone()], None).unwrap();
+    let second = bus(&served.sockets[1..]);
+    served.wait_for("fpga2: the addresses that its client wrote share a window of 1 MiB");
+    served.wait_for("with those of fpga1");
+    block_on(async {
+        let own = open_all(&first).await.remove(0);
+        let other = open_all(&second).await.remove(0);
+        for device in [&own, &other, &own] {
+            loop_back(device, ChannelOptions::default(), 40 * PAGE).await;
+        }
+        // All addresses that the other device can have been given, page by page the same memory.
+        let memory = Arc::new(Pages::allocate(PAGE, PageSize::Small).unwrap());
+        let places = (0xfe00_0000..0xfec0_0000_u64).step_by(PAGE as usize);
+        for place in places.clone() {
+            function.map_dma(place, &memory, 0, PAGE).unwrap();
+        }
+        own.user().seed(3).await.unwrap();
+        own.user().route(StreamSource::Generator, StreamSource::Generator).await.unwrap();
+        let mut peer = channel(&own, ChannelKind::Peer).await;
+        let expected = pattern(3, 3 * PAGE);
+        let ends = [0xfe00_0000, 0xfe80_0000, 0xfebf_f000];
+        for (place, expected) in ends.into_iter().zip(expected.chunks(PAGE as usize)) {
+            let target = Target::Bus(BusAddress(place), PAGE);
+            peer.transfer(to(&own, target, CompletionLevel::Sent)).await.unwrap();
+            // A read comes back behind what was written.
+            own.user().h2c_check_result().await.unwrap();
+            let mut there = vec![0; PAGE as usize];
+            let begun = std::time::Instant::now();
+            while there != expected && begun.elapsed().as_secs() < 20 {
+                memory.mapped().copy_out(0, &mut there);
+            }
+            assert!(there == expected, "{place:#x}");
+        }
+        loop_back(&other, ChannelOptions::default(), 40 * PAGE).await;
+    });
+}
+
 /// Memory that is taken from a device: it says so, and the lab too.
 #[test]
 fn memory_that_is_not_mapped_is_an_error() {
@@ -203,6 +247,39 @@ fn a_reset_keeps_addresses_and_interrupts() {
         let device = open_all(&bus).await.remove(0);
         let options =
             ChannelOptions { notification: Notification::Interrupt, ..ChannelOptions::default() };
+        loop_back(&device, options, 40 * PAGE).await;
+    });
+}
+
+/// MSI-X is the server's own: what a client writes there it reads back, and interrupts come.
+#[test]
+fn msi_x_registers_are_kept_and_do_nothing() {
+    let served = Served::start("msi_x", "rosta:crosslane", &["fpga1"]);
+    let functions = user::open(&served.sockets, REQUEST).unwrap();
+    let function = Arc::clone(&functions[0]);
+    let bus = VfioBus::new(vec![function.clone()], None).unwrap();
+    let mut place = [0; 4];
+    function.config_read(0x84, &mut place).unwrap();
+    let place = u32::from_le_bytes(place);
+    let (bar, table) = ((place & reg::MSIX_BAR) as u8, u64::from(place & !reg::MSIX_BAR));
+    let last = table + u64::from(function.vectors()) * 16 - 8;
+    for (at, value) in [(table, 0x1234_5678_9abc_def0_u64), (last, u64::MAX)] {
+        function.write(bar, at, &value.to_le_bytes()).unwrap();
+        let mut back = [0; 8];
+        function.read(bar, at, &mut back).unwrap();
+        assert_eq!(u64::from_le_bytes(back), value, "{at:#x}");
+    }
+    // Masked as a whole, and not even enabled.
+    let mut control = [0; 4];
+    function.config_write(0x82, &0x4000_u16.to_le_bytes()).unwrap();
+    function.config_read(0x80, &mut control).unwrap();
+    let control = u32::from_le_bytes(control);
+    assert_eq!(control & (reg::MSIX_ENABLE | reg::MSIX_FUNCTION_MASK), reg::MSIX_FUNCTION_MASK);
+    assert_eq!(control as u8, reg::CAPABILITY_MSIX);
+    block_on(async {
+        let device = open_all(&bus).await.remove(0);
+        let notification = Notification::InterruptOnly;
+        let options = ChannelOptions { notification, ..ChannelOptions::default() };
         loop_back(&device, options, 40 * PAGE).await;
     });
 }
