@@ -12,7 +12,7 @@ use crosslane_pcie::config::BarKind;
 use crosslane_pcie::units::RoutingId;
 use thiserror::Error;
 
-use crate::memory::{Mapped, Pages};
+use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
 
 /// Functions of one domain share what is mapped for DMA. Unique within a process: made by
 /// [`DomainId::next`].
@@ -175,6 +175,31 @@ impl Region {
     pub fn trapped(bytes: u64, kind: BarKind) -> Self {
         let not_combined = "the BAR is not mapped into the program".to_owned();
         Self { bytes, kind, parts: Vec::new(), not_combined }
+    }
+
+    /// Looks whether the parts are as they are meant to be: in whole pages, in order, apart from
+    /// each other and within the BAR.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let mut end = 0;
+        for part in &self.parts {
+            let (offset, bytes) = (part.offset, part.uncached.bytes());
+            let is_paged = [offset, bytes].iter().all(|it| it.is_multiple_of(SMALL_PAGE_BYTES));
+            let part_end = offset.checked_add(bytes).filter(|&end| end <= self.bytes);
+            match part_end {
+                Some(part_end) if is_paged && offset >= end => end = part_end,
+                _ => {
+                    return Err(format!(
+                        "a part of {bytes} B that is mapped at {offset:#x} of {} B, \
+                         behind {end:#x}",
+                        self.bytes
+                    ));
+                }
+            }
+            if part.combined.as_ref().is_some_and(|combined| combined.bytes() != bytes) {
+                return Err(format!("two mappings of unlike size at {offset:#x}"));
+            }
+        }
+        Ok(())
     }
 
     /// The part that has all of these bytes, and where in it they begin.

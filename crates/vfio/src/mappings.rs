@@ -242,9 +242,9 @@ impl Mappings {
     }
 }
 
-/// Where a BAR ends in whole pages.
-fn bar_bytes(region: &Region) -> u64 {
-    region.bytes.next_multiple_of(SMALL_PAGE_BYTES)
+/// A BAR's size in whole pages.
+fn bar_bytes(region: &Region) -> Option<u64> {
+    region.bytes.checked_next_multiple_of(SMALL_PAGE_BYTES)
 }
 
 impl Domain {
@@ -318,8 +318,8 @@ impl Domain {
                 why: "nothing of it is mapped into the program".to_owned(),
             }));
         };
-        let bytes = bar_bytes(region);
-        let alignment = bytes.next_power_of_two().min(HUGE_PAGE_BYTES);
+        let bytes = bar_bytes(region).ok_or(PinError::NoAddresses)?;
+        let alignment = bytes.min(HUGE_PAGE_BYTES).next_power_of_two();
         let iova = self.addresses.take(bytes, alignment).ok_or(PinError::NoAddresses)?;
         let mapper = self.mapper();
         for (index, part) in parts.iter().enumerate() {
@@ -342,7 +342,9 @@ impl Domain {
         for part in &region.parts {
             mapper.unmap_dma(pinned.iova + part.offset, part.uncached.bytes())?;
         }
-        self.addresses.give_back(pinned.iova, bar_bytes(region));
+        if let Some(bytes) = bar_bytes(region) {
+            self.addresses.give_back(pinned.iova, bytes);
+        }
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ use crosslane_host::{
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::{
-    BusOptions, Function, FunctionError, StoreWidth, VfioBus, VfioMemory, block_on,
+    BusOptions, Function, FunctionError, Mapped, Region, StoreWidth, VfioBus, VfioMemory, block_on,
 };
 
 use fake::{Call, Fake, FakeDomain, FakeTree, REGISTERS_BYTES, TRAPPED, VECTORS, WINDOW_BYTES};
@@ -234,6 +234,37 @@ fn functions_and_the_tree_above_them() {
         twice.to_string(),
         "fake3 has no number of its own: 01:03.0 is another function's of this bus"
     );
+}
+
+#[test]
+fn mappings_that_cannot_be_are_refused() {
+    let refusal = |change: &dyn Fn(&mut Fake)| {
+        let mut fake = Fake::new(0, &FakeDomain::new());
+        change(&mut fake);
+        VfioBus::new(vec![Arc::new(fake)], None).unwrap_err().to_string()
+    };
+    let registers = |fake: &mut Fake| fake.regions.remove(&0).unwrap();
+    let beyond = refusal(&|fake| {
+        let region = registers(fake);
+        fake.regions.insert(0, Region { bytes: 12 << 10, ..region });
+    });
+    let text = "fake0 answered where BAR0 is mapped with what cannot be: a part of 8192 B that is \
+                mapped at 0x2000 of 12288 B, behind 0x1000";
+    assert_eq!(beyond, text);
+    for offset in [0, 2048, 4095, u64::MAX - 4095] {
+        let apart = refusal(&|fake| {
+            let mut region = registers(fake);
+            region.parts[1].offset = offset;
+            fake.regions.insert(0, region);
+        });
+        assert!(apart.contains(&format!("mapped at {offset:#x} of")), "{apart}");
+    }
+    let unlike = refusal(&|fake| {
+        let mut window = fake.regions.remove(&2).unwrap();
+        window.parts[0].combined = Some(Mapped::of(fake.window.file(), 0, 4096).unwrap());
+        fake.regions.insert(2, window);
+    });
+    assert!(unlike.contains("two mappings of unlike size at 0x0"), "{unlike}");
 }
 
 #[test]

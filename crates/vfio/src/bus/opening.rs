@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::{BusOptions, Shared, Tree, VfioBus, change_command};
 use crate::flat;
-use crate::function::{Function, FunctionError};
+use crate::function::{Function, FunctionError, Region};
 use crate::kernel::{self, Interface};
 use crate::mappings::Mappings;
 use crate::reactor::{Held, Reactor};
@@ -72,6 +72,16 @@ impl VfioBus {
                     what: "number of its own".to_owned(),
                     why: format!("{} is another function's of this bus", function.id()),
                 });
+            }
+        }
+        for function in &functions {
+            for bar in 0..6 {
+                let checked = function.region(bar).map_or(Ok(()), Region::check);
+                checked.map_err(|why| FunctionError::Malformed {
+                    function: function.name().to_owned(),
+                    what: format!("where BAR{bar} is mapped"),
+                    why,
+                })?;
             }
         }
         let reactor =

@@ -60,7 +60,7 @@ pub struct Fake {
     id: RoutingId,
     name: String,
     config: Mutex<ConfigSpace>,
-    regions: BTreeMap<u8, Region>,
+    pub regions: BTreeMap<u8, Region>,
     /// What is behind BAR0 and BAR2.
     pub registers: Pages,
     pub window: Pages,
