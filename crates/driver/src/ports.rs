@@ -125,7 +125,25 @@ impl<'a, T: Topology> Port<'a, T> {
     pub fn link_is_down(&self) -> Result<bool, TopologyError> {
         let reports =
             self.express(reg::LINK_CAPABILITIES)? & reg::LINK_CAPABILITIES_ACTIVE_REPORTING != 0;
-        Ok(reports && self.express(reg::LINK_CONTROL)? & reg::LINK_STATUS_ACTIVE == 0)
+        let is_active = self.express(reg::LINK_CONTROL)? & reg::LINK_STATUS_ACTIVE != 0;
+        Ok(reports && !is_active && !self.denies_a_card()?)
+    }
+
+    /// Whether its slot says that there is no card, though one answers: an emulated port that keeps
+    /// its slot's registers for hot-plug by other means (QEMU's, with ACPI's), the state of the
+    /// link among them.
+    fn denies_a_card(&self) -> Result<bool, TopologyError> {
+        let has_slot = self.express(reg::EXPRESS_CAPABILITIES)? & reg::EXPRESS_SLOT != 0;
+        if !has_slot || self.express(reg::SLOT_CONTROL)? & reg::SLOT_STATUS_PRESENT != 0 {
+            return Ok(false);
+        }
+        let functions = self.topology.functions()?;
+        let mut below = functions.iter().filter(|info| info.parent == Some(self.id));
+        Ok(below.any(|info| {
+            let link =
+                Port::new(self.topology, info).and_then(|port| port.express(reg::LINK_CONTROL));
+            link.is_ok_and(|status| status != u32::MAX)
+        }))
     }
 
     /// The error bits of Device Status, from bit 0 on.
@@ -158,5 +176,65 @@ mod tests {
             detected_words("fpga1", 0b1001),
             "fpga1: correctable error, unsupported request detected"
         );
+    }
+
+    /// A root port and an endpoint below it, each with a capability at 0x40.
+    struct Emulated {
+        slot: u32,
+        link: u32,
+        below: u32,
+    }
+
+    const PORT: RoutingId = RoutingId::new(0, 8, 0);
+    const CARD: RoutingId = RoutingId::new(1, 0, 0);
+
+    impl Topology for Emulated {
+        fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
+            let info = |id, parent, port_type| FunctionInfo {
+                id,
+                parent,
+                name: "a".to_owned(),
+                port_type,
+                vendor: 1,
+                device: 1,
+                bars: Vec::new(),
+            };
+            let port = info(PORT, None, crosslane_pcie::config::PortType::RootPort);
+            let card = info(CARD, Some(PORT), crosslane_pcie::config::PortType::Endpoint);
+            Ok(vec![port, card])
+        }
+
+        fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
+            let is_port = function == PORT;
+            Ok(match (is_port, offset) {
+                (_, reg::CAPABILITIES_POINTER) => 0x40,
+                (_, 0x40) => u32::from(reg::CAPABILITY_PCI_EXPRESS) | self.slot,
+                (true, 0x4c) => reg::LINK_CAPABILITIES_ACTIVE_REPORTING,
+                (true, 0x50) => self.link,
+                (true, 0x58) => 0,
+                (false, 0x50) => self.below,
+                _ => 0,
+            })
+        }
+
+        fn config_write(&self, _: RoutingId, _: u16, _: u32, _: u8) -> Result<(), TopologyError> {
+            unreachable!("nothing is written")
+        }
+    }
+
+    #[test]
+    fn a_link_is_down_unless_a_slot_denies_a_card_that_answers() {
+        let gen2_x4 = 0x0042 << 16;
+        let (active, gone) = (reg::LINK_STATUS_ACTIVE, u32::MAX);
+        for (slot, link, below, is_down) in [
+            (0, gen2_x4 | active, gen2_x4, false),
+            (0, gen2_x4, gen2_x4, true),
+            (reg::EXPRESS_SLOT, gen2_x4, gen2_x4, false),
+            (reg::EXPRESS_SLOT, gen2_x4, gone, true),
+        ] {
+            let tree = Emulated { slot, link, below };
+            let port = Port::new(&tree, &tree.functions().unwrap()[0]).unwrap();
+            assert_eq!(port.link_is_down(), Ok(is_down), "{slot:#x} {link:#x} {below:#x}");
+        }
     }
 }

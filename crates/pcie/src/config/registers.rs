@@ -78,6 +78,8 @@ pub const DEVICE_CONTROL: u16 = 0x08;
 pub const LINK_CAPABILITIES: u16 = 0x0c;
 /// Link Control (low half) and Link Status (PCIe 6.x 7.5.3.7, 7.5.3.8).
 pub const LINK_CONTROL: u16 = 0x10;
+/// Slot Control (low half) and Slot Status; ports with a slot (PCIe 6.x 7.5.3.10, .11).
+pub const SLOT_CONTROL: u16 = 0x18;
 /// Root Control (low half) and Root Capabilities; root ports only (PCIe 6.x 7.5.3.12, .13).
 pub const ROOT_CONTROL: u16 = 0x1c;
 /// Device Capabilities 2 (PCIe 6.x 7.5.3.15).
@@ -89,6 +91,10 @@ pub const LINK_CAPABILITIES_2: u16 = 0x2c;
 /// Link Control 2 (low half) and Link Status 2 (PCIe 6.x 7.5.3.19).
 pub const LINK_CONTROL_2: u16 = 0x30;
 
+/// The capability's header: the port has a slot.
+pub const EXPRESS_SLOT: u32 = 1 << 24;
+/// Slot Status, upper half: Presence Detect State.
+pub const SLOT_STATUS_PRESENT: u32 = 1 << 22;
 /// Device Capabilities: 8-bit tags as requester.
 pub const DEVICE_CAPABILITIES_EXTENDED_TAG: u32 = 1 << 5;
 /// Device Capabilities: role-based error reporting, which every function since 1.1 has.
