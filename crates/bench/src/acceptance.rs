@@ -28,6 +28,11 @@ use crate::peer_write::peer_write;
 const SIZES: [u64; 6] = [4, 60, 4096, 4100, 65_536, (1 << 20) + 12];
 /// Bytes of a transfer where the size is not the point.
 const SOME_BYTES: u64 = 64 << 10;
+/// Bytes of a small page.
+const PAGE_BYTES: u64 = 4096;
+/// Descriptors that a ring has at least, and at most (docs/engine.md).
+const LEAST_RING_ENTRIES: u64 = 1024;
+const MOST_RING_ENTRIES: u64 = 1 << 16;
 /// Transfers that each end in an interrupt.
 const INTERRUPTS: u64 = 16;
 /// Round trips between two cards.
@@ -79,7 +84,12 @@ pub async fn accept<B: Bus>(
         note(one.step("registers", one.registers()).await);
         let largest = (options.largest_bytes > SIZES[5]).then_some(options.largest_bytes);
         for bytes in SIZES.into_iter().chain(largest) {
-            let run = Options { size_bytes: bytes, pages: PageSize::Small, ..one.run() };
+            let run = Options {
+                size_bytes: bytes,
+                pages: PageSize::Small,
+                descriptors: ring_for(bytes),
+                ..one.run()
+            };
             note(one.step(&format!("write of {bytes} B"), one.write(run)).await);
             note(one.step(&format!("read of {bytes} B"), one.read(run)).await);
         }
@@ -121,6 +131,14 @@ pub async fn accept<B: Bus>(
         }
     }
     failed
+}
+
+/// A ring that holds a transfer of which every page is a descriptor.
+fn ring_for(bytes: u64) -> DescriptorSource {
+    // The first page may begin in its middle.
+    let pages = bytes.div_ceil(PAGE_BYTES) + 1;
+    let entries = pages.next_power_of_two().clamp(LEAST_RING_ENTRIES, MOST_RING_ENTRIES);
+    DescriptorSource::Ring { entries: entries as u32 }
 }
 
 /// One card.

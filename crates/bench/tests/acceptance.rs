@@ -7,7 +7,7 @@ use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 
 const OPTIONS: AcceptanceOptions = AcceptanceOptions {
-    largest_bytes: 4 << 20,
+    largest_bytes: 16 << 20,
     timeout: Picoseconds::from_ns(200_000_000),
     seed: 5,
     guarded: false,

@@ -13,6 +13,7 @@ use crate::fit_command::FitArguments;
 use crate::flow_argument::FlowArgument;
 use crate::halo_command::arguments::HaloArguments;
 use crate::nget_command::arguments::NgetArguments;
+use crate::overhead_command::OverheadArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
@@ -216,6 +217,8 @@ pub enum BenchCommand {
     Halo(Box<HaloArguments>),
     /// Transfers over any parameters of a lab: links, payloads, tags, sizes, constants
     Sweep(Box<SweepArguments>),
+    /// What single register accesses and transfers cost on a card, wherever it is
+    Overhead(OverheadArguments),
     /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link
     Traffic(TrafficArguments),
 }

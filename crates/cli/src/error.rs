@@ -43,6 +43,9 @@ pub enum CommandError {
     /// There is no way between two functions, or it cannot be set as wished.
     #[error(transparent)]
     Way(#[from] crosslane_driver::PlanError),
+    /// A card cannot be opened, or fails; the sentence names it.
+    #[error("{0}")]
+    Card(String),
     /// A page cannot be written.
     #[error(transparent)]
     Report(#[from] crosslane_report::ReportError),

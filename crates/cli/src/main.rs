@@ -19,6 +19,7 @@ mod link_use;
 mod mmio_command;
 mod nget_command;
 mod output;
+mod overhead_command;
 mod perfetto;
 mod progress;
 mod quantity;
@@ -85,6 +86,7 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
         BenchCommand::Nget(arguments) => nget_command::run(arguments),
         BenchCommand::Halo(arguments) => halo_command::run(arguments),
         BenchCommand::Sweep(arguments) => sweep_command::run(arguments),
+        BenchCommand::Overhead(arguments) => overhead_command::run(arguments),
         BenchCommand::Traffic(arguments) => traffic::run(arguments),
     }
 }

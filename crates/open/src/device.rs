@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of devices, such as `lab:kc705:crosslane/kc705`, and what they open.
+//! Names of devices, such as `lab:kc705:crosslane/kc705` or `vfio:01:00.0`, and what they open.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use crosslane_lab::{EngineKind, Lab, LabError, Simulation};
 use crosslane_pcie::units::{HostId, RoutingId};
+use crosslane_vfio::FunctionError;
+use crosslane_vfio::sysfs::Address;
 use thiserror::Error;
 
 /// What a program is told to open.
@@ -15,6 +18,11 @@ pub enum DeviceName {
     /// A card of a lab, simulated: `lab:LAB`, `lab:LAB:VARIANT`, either with `/ENDPOINT` behind
     /// it. LAB is the name of a shipped lab or the path of a lab file.
     Lab(LabDevice),
+    /// A function of this machine that has VFIO for its driver: `vfio:0000:01:00.0`, where the
+    /// domain may be left out.
+    Vfio(Address),
+    /// What a server shows on a socket: `vfio-user:PATH`.
+    VfioUser(PathBuf),
 }
 
 /// A card of a lab.
@@ -59,6 +67,19 @@ pub enum OpenError {
         /// Variants that may have one.
         hint: String,
     },
+    /// Cards that cannot be opened together.
+    #[error("{first} and {other} cannot be used together: {why}")]
+    Together {
+        /// The one.
+        first: String,
+        /// The other.
+        other: String,
+        /// What stands against it.
+        why: &'static str,
+    },
+    /// The kernel or a server refused, or does not answer.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
 }
 
 impl FromStr for DeviceName {
@@ -66,8 +87,20 @@ impl FromStr for DeviceName {
 
     fn from_str(name: &str) -> Result<Self, OpenError> {
         let wrong = |why: &str| OpenError::Name { name: name.to_owned(), why: why.to_owned() };
-        let Some(rest) = name.strip_prefix("lab:") else {
-            return Err(wrong("a card of a lab has a name like lab:kc705:crosslane"));
+        let rest = match name.split_once(':') {
+            Some(("lab", rest)) => rest,
+            Some(("vfio", "")) => return Err(wrong("the address is missing")),
+            Some(("vfio", address)) => {
+                let address = address.parse();
+                return address.map(Self::Vfio).map_err(|error| wrong(&error.to_string()));
+            }
+            Some(("vfio-user", "")) => return Err(wrong("the path of the socket is missing")),
+            Some(("vfio-user", path)) => return Ok(Self::VfioUser(path.into())),
+            _ => {
+                return Err(wrong(
+                    "cards have names like lab:kc705:crosslane, vfio:01:00.0 and vfio-user:SOCKET",
+                ));
+            }
         };
         let (lab, endpoint) = match rest.rsplit_once('/') {
             // A path ends in the name of a file, with an ending or a variant; an endpoint's name
@@ -88,9 +121,14 @@ impl FromStr for DeviceName {
 
 impl fmt::Display for DeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Lab(LabDevice { lab, endpoint }) = self;
-        write!(f, "lab:{lab}")?;
-        endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, "/{endpoint}"))
+        match self {
+            Self::Lab(LabDevice { lab, endpoint }) => {
+                write!(f, "lab:{lab}")?;
+                endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, "/{endpoint}"))
+            }
+            Self::Vfio(address) => write!(f, "vfio:{address}"),
+            Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
+        }
     }
 }
 

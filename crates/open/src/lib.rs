@@ -5,9 +5,11 @@
 
 #![forbid(unsafe_code)]
 
+mod cards;
 mod device;
 mod pool;
 mod staged;
 
+pub use cards::{CardError, CardProgram, OpenCards, OpenOptions, open_cards, run_on_cards};
 pub use device::{DeviceName, LabCard, LabDevice, OpenError, OpenLab};
 pub use staged::{StagedConnection, StagedListener, StagedRdma, StagedRegion};

@@ -2,8 +2,12 @@
 //! Names of devices, and what they open.
 
 use crosslane_driver::Device;
+use crosslane_host::Bus;
 use crosslane_lab::EngineKind;
-use crosslane_open::{DeviceName, LabDevice, OpenError, OpenLab};
+use crosslane_open::{
+    CardProgram, DeviceName, LabDevice, OpenError, OpenLab, OpenOptions, run_on_cards,
+};
+use crosslane_vfio::BusOptions;
 
 fn lab(name: &str) -> LabDevice {
     let DeviceName::Lab(device) = name.parse().unwrap() else { panic!("{name} is a lab's card") };
@@ -36,14 +40,61 @@ fn names_are_read() {
     assert_eq!(lab("lab:../b/a.toml:fast"), device("../b/a.toml:fast", None));
     assert_eq!(lab("lab:../b/a.toml/card"), device("../b/a.toml", Some("card")));
     for (name, why) in [
-        ("kc705", "a card of a lab has a name like lab:kc705:crosslane"),
-        ("vfio:01:00.0", "a card of a lab has a name like"),
+        ("kc705", "cards have names like lab:kc705:crosslane, vfio:01:00.0 and vfio-user:SOCKET"),
+        ("pci:01:00.0", "cards have names like"),
+        ("vfio:", "the address is missing"),
+        ("vfio:1:2:3", "1:2:3 is no address of a PCI function"),
+        ("vfio-user:", "the path of the socket is missing"),
         ("lab:", "the lab is missing"),
         ("lab:/card", "the lab is missing"),
         ("lab:kc705/", "the endpoint behind the slash is missing"),
     ] {
         let error = name.parse::<DeviceName>().unwrap_err().to_string();
         assert!(error.starts_with(&format!("{name:?} is no device: {why}")), "{error}");
+    }
+}
+
+#[test]
+fn cards_that_are_no_labs() {
+    let vfio: DeviceName = "vfio:01:00.0".parse().unwrap();
+    assert_eq!(vfio.to_string(), "vfio:0000:01:00.0");
+    assert_eq!(vfio, "vfio:0000:01:00.0".parse().unwrap());
+    let user: DeviceName = "vfio-user:/run/a:b.sock".parse().unwrap();
+    assert_eq!(user, DeviceName::VfioUser("/run/a:b.sock".into()));
+    assert_eq!(user.to_string(), "vfio-user:/run/a:b.sock");
+}
+
+/// Names of the cards that it is run on.
+struct Names;
+
+impl CardProgram for Names {
+    type Output = Vec<String>;
+
+    async fn run<B: Bus>(self, cards: Vec<Device<B>>) -> Vec<String> {
+        cards.iter().map(|card| card.function().name.clone()).collect()
+    }
+}
+
+fn run_on(names: &[&str]) -> Result<Vec<String>, String> {
+    let names: Vec<DeviceName> = names.iter().map(|name| name.parse().unwrap()).collect();
+    let options = OpenOptions { engines: EngineKind::Model, seed: 1, bus: BusOptions::default() };
+    run_on_cards(&names, options, Names).map_err(|error| error.to_string())
+}
+
+#[test]
+fn programs_run_on_the_cards_that_are_named() {
+    assert_eq!(run_on(&["lab:kc705:crosslane"]), Ok(vec!["kc705".to_owned()]));
+    let two = run_on(&["lab:rosta/fpga5", "lab:rosta/fpga1"]);
+    assert_eq!(two, Ok(vec!["fpga5".to_owned(), "fpga1".to_owned()]));
+    for (names, why) in [
+        (&["lab:rosta/fpga1", "lab:kc705:crosslane"][..], "they are not on the same bus"),
+        (&["lab:rosta/fpga1", "vfio:01:00.0"], "they are not on the same bus"),
+        (&["vfio:01:00.0", "vfio-user:a.sock"], "they are not on the same bus"),
+        (&["vfio-user:no-such.sock"], "no-such.sock"),
+        (&["lab:rosta/fpga1", "lab:rosta/fpga9"], "fpga9"),
+    ] {
+        let error = run_on(names).unwrap_err();
+        assert!(error.contains(why), "{names:?}: {error}");
     }
 }
 

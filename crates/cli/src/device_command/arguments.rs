@@ -66,6 +66,39 @@ asks the program for it and waits.")]
     },
     /// Sets Max_Payload_Size of every port on the way between two functions
     SetMps(SetMpsArguments),
+    /// Whether cards do what they have to: registers, transfers of many sizes, interrupts, peers
+    Test(TestArguments),
+}
+
+/// Arguments of `device test`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane device test lab:kc705:crosslane
+  crosslane device test lab:rosta:crosslane/fpga1 lab:rosta:crosslane/fpga5 --largest 4M
+
+NAME is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
+(`crosslane lab serve`), or lab:LAB/ENDPOINT. Every byte that is moved is compared. With several
+cards each also writes to the next one and back. Behind an IOMMU memory that was taken from a card
+must be out of its reach; in a lab that step is left out.
+A card is used alone: no other program may have it open.")]
+pub struct TestArguments {
+    /// The cards.
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Bytes of the longest transfer.
+    #[arg(long, value_name = "SIZE", default_value = "64M",
+        value_parser = crate::overhead_command::parse_words)]
+    pub largest: u64,
+    /// A transfer that takes more seconds has failed.
+    #[arg(long, value_name = "S", default_value_t = 30)]
+    pub timeout: u32,
+    /// Everything random comes from this number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments that every command has.

@@ -6,6 +6,7 @@ mod binding;
 mod info;
 mod list;
 mod set_mps;
+mod test;
 
 use std::path::Path;
 
@@ -27,6 +28,7 @@ pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
             binding::unbind(*address, *force, output)
         }
         DeviceCommand::SetMps(arguments) => set_mps::run(arguments),
+        DeviceCommand::Test(arguments) => test::run(arguments),
     }
 }
 

@@ -20,8 +20,12 @@ pub const MAX_FLOWS: i64 = 256;
 #[derive(Args, Clone, Debug)]
 pub struct WorkloadArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath)]
-    pub lab: String,
+    #[arg(long, value_hint = ValueHint::AnyPath, required_unless_present = "device")]
+    pub lab: Option<String>,
+    /// A card, in place of a lab: vfio:ADDRESS of this machine, vfio-user:SOCKET of a server, or
+    /// lab:LAB/ENDPOINT; several times for several cards, in the order in which they are used.
+    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
+    pub device: Vec<String>,
     /// Which engines.
     #[command(flatten)]
     pub engines: EngineArguments,

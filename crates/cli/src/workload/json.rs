@@ -59,7 +59,8 @@ fn scenario(outcome: &WorkloadOutcome, why: &Why) -> Value {
     })
 }
 
-fn flow_json(flow: &WorkloadFlow) -> Value {
+/// One flow.
+pub fn flow_json(flow: &WorkloadFlow) -> Value {
     let measured = &flow.measured;
     let ceiling = flow.ceiling.as_ref().map(|ceiling| {
         json!({
@@ -152,7 +153,8 @@ fn lane_json(lane: &LaneReport) -> Value {
     })
 }
 
-fn latency_json(round_trips: &RoundTrips) -> Value {
+/// Round trips.
+pub fn latency_json(round_trips: &RoundTrips) -> Value {
     json!({
         "name": round_trips.name,
         "bytes": round_trips.message_bytes,

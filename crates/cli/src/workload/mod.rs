@@ -5,6 +5,8 @@
 pub mod arguments;
 mod ends;
 mod json;
+mod opened;
+mod opened_report;
 mod report;
 
 use std::sync::Arc;
@@ -36,6 +38,8 @@ use arguments::{
     WriteArguments,
 };
 use ends::Cards;
+use opened::Place;
+pub use opened::{card_failed, refused};
 
 /// Descriptors of a ring at least: more than are posted by default.
 const LEAST_RING_ENTRIES: u32 = 1024;
@@ -59,15 +63,20 @@ const ROUND_TRIP_TIMEOUT: Picoseconds = Picoseconds::from_ns(10_000_000);
 /// A lab or an end that cannot be, an output that cannot be written, and [`CommandError::Run`]
 /// where anything went wrong in a run.
 pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
-    let (lab, running) = load(&arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
     let WriteArguments { from, to, many, .. } = arguments;
-    let ends = cards.with_host(("--to", "--from"), to.as_deref(), from.as_deref(), many.flows)?;
     let sizes = &arguments.transfer.size;
     let jobs = jobs(sizes, |size| {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         Ok(Job::Write(host_options(options, arguments.memory)?))
     })?;
+    let place = Place::of(&arguments.common)?;
+    let Place::Lab { lab, first, .. } = place else {
+        return place.opened("write", &arguments.common).with_host(from, to, many.flows, &jobs);
+    };
+    let (lab, running) = load(&lab, &arguments.common)?;
+    let cards = Cards::of(&lab, &running)?;
+    let from = from.as_deref().or(first.as_deref());
+    let ends = cards.with_host(("--to", "--from"), to.as_deref(), from, many.flows)?;
     Bench { bench: "write", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
@@ -76,14 +85,19 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
-    let (lab, running) = load(&arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
     let ReadArguments { from, to, many, .. } = arguments;
-    let ends = cards.with_host(("--from", "--to"), from.as_deref(), to.as_deref(), many.flows)?;
     let jobs = jobs(&arguments.transfer.size, |size| {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         Ok(Job::Read(host_options(options, arguments.memory)?))
     })?;
+    let place = Place::of(&arguments.common)?;
+    let Place::Lab { lab, first, .. } = place else {
+        return place.opened("read", &arguments.common).with_host(to, from, many.flows, &jobs);
+    };
+    let (lab, running) = load(&lab, &arguments.common)?;
+    let cards = Cards::of(&lab, &running)?;
+    let to = to.as_deref().or(first.as_deref());
+    let ends = cards.with_host(("--from", "--to"), from.as_deref(), to, many.flows)?;
     Bench { bench: "read", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
@@ -92,10 +106,7 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
-    let (lab, running) = load(&arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
     let PeerArguments { from, to, many, .. } = arguments;
-    let ends = cards.pairs(from.as_deref(), to.as_deref(), many.flows)?;
     let jobs = jobs(&arguments.transfer.size, |size| {
         let mut options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         if options.descriptors == DescriptorSource::Table {
@@ -104,6 +115,14 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
         options.credits = !arguments.no_credits;
         Ok(Job::Peer(options))
     })?;
+    let place = Place::of(&arguments.common)?;
+    let Place::Lab { lab, first, last } = place else {
+        return place.opened("p2p", &arguments.common).pairs(from, to, many.flows, &jobs);
+    };
+    let (lab, running) = load(&lab, &arguments.common)?;
+    let cards = Cards::of(&lab, &running)?;
+    let (from, to) = (from.as_deref().or(first.as_deref()), to.as_deref().or(last.as_deref()));
+    let ends = cards.pairs(from, to, many.flows)?;
     Bench { bench: "p2p", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
@@ -112,9 +131,6 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
-    let (lab, running) = load(&arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
-    let ends = cards.pairs(arguments.from.as_deref(), arguments.to.as_deref(), 1)?;
     let jobs = jobs(&arguments.size, |size| {
         let message_bytes = u32::try_from(size).map_err(|_| {
             usage(format!("--size {size}: one command moves up to {} B", u32::MAX - 3))
@@ -128,6 +144,15 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
             timeout: ROUND_TRIP_TIMEOUT,
         }))
     })?;
+    let LatencyArguments { from, to, .. } = arguments;
+    let place = Place::of(&arguments.common)?;
+    let Place::Lab { lab, first, last } = place else {
+        return place.opened("latency", &arguments.common).pairs(from, to, 1, &jobs);
+    };
+    let (lab, running) = load(&lab, &arguments.common)?;
+    let cards = Cards::of(&lab, &running)?;
+    let (from, to) = (from.as_deref().or(first.as_deref()), to.as_deref().or(last.as_deref()));
+    let ends = cards.pairs(from, to, 1)?;
     Bench { bench: "latency", common: &arguments.common, lab: &lab, ends: &ends }
         .run(running, &jobs)
 }
@@ -137,22 +162,28 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
 /// # Errors
 /// As [`write()`].
 pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
-    let (lab, running) = load(&arguments.common)?;
-    let cards = Cards::of(&lab, &running)?;
-    let ends = [cards.row(arguments.from.as_deref(), arguments.to.as_deref())?];
     let jobs = jobs(&arguments.transfer.size, |size| {
         let options = options(size, &arguments.transfer, None, &arguments.common)?;
         let credits = !arguments.no_credits;
         let options = Options { outstanding: 1, credits, ..options };
         Ok(Job::Chain(host_options(options, arguments.memory)?))
     })?;
+    let ChainArguments { from, to, .. } = arguments;
+    let place = Place::of(&arguments.common)?;
+    let Place::Lab { lab, first, last } = place else {
+        return place.opened("chain", &arguments.common).row(from, to, &jobs);
+    };
+    let (lab, running) = load(&lab, &arguments.common)?;
+    let cards = Cards::of(&lab, &running)?;
+    let (from, to) = (from.as_deref().or(first.as_deref()), to.as_deref().or(last.as_deref()));
+    let ends = [cards.row(from, to)?];
     Bench { bench: "chain", common: &arguments.common, lab: &lab, ends: &ends }.run(running, &jobs)
 }
 
 /// The lab, and one like it that runs, to name its links.
-fn load(common: &WorkloadArguments) -> Result<(Arc<Lab>, RunningLab), CommandError> {
+fn load(name: &str, common: &WorkloadArguments) -> Result<(Arc<Lab>, RunningLab), CommandError> {
     let kind = common.engines.kind()?;
-    let mut lab = Lab::load(&common.lab)?;
+    let mut lab = Lab::load(name)?;
     let running = lab.build_engines(common.seed)?;
     lab = lab.with_engines(kind);
     if let Some(file) = &common.trace_fst {

@@ -46,7 +46,8 @@ pub fn page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
 /// Who moves what, in which TLPs, and which link sets the ceiling.
 fn heading(flow: &WorkloadFlow, outcome: &WorkloadOutcome) -> String {
     let measured = &flow.measured;
-    let mut heading = format!("{}, {}, every byte compared\n", measured.name, job_words(outcome));
+    let mut heading =
+        format!("{}, {}, every byte compared\n", measured.name, job_words(&outcome.job));
     if let Some(ceiling) = &flow.ceiling {
         let _ = writeln!(
             heading,
@@ -65,17 +66,18 @@ fn heading(flow: &WorkloadFlow, outcome: &WorkloadOutcome) -> String {
     heading
 }
 
-fn job_words(outcome: &WorkloadOutcome) -> String {
+/// How it was run, in words.
+pub fn job_words(job: &Job) -> String {
     let (Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options)) =
-        outcome.job
+        *job
     else {
         return "ping-pong".to_owned();
     };
     use crosslane_driver::{DescriptorSource, Notification};
-    let descriptors = match (outcome.job, options.descriptors) {
-        (_, DescriptorSource::Table) => "descriptors in the engine's table",
-        (_, DescriptorSource::Ring { .. }) => "descriptors in a ring",
-        (_, DescriptorSource::CommandPort) => "by the command port",
+    let descriptors = match options.descriptors {
+        DescriptorSource::Table => "descriptors in the engine's table",
+        DescriptorSource::Ring { .. } => "descriptors in a ring",
+        DescriptorSource::CommandPort => "by the command port",
     };
     let notification = match options.notification {
         Notification::Poll => "polled",
@@ -85,7 +87,7 @@ fn job_words(outcome: &WorkloadOutcome) -> String {
 }
 
 /// The way, what to expect of it, and why there is no faster one.
-fn plan_words(plan: &Plan, expected: Expected) -> String {
+pub fn plan_words(plan: &Plan, expected: Expected) -> String {
     let path: Vec<&str> = plan.path.iter().map(|function| function.name.as_str()).collect();
     let (payload, rate) = (plan.max_payload_bytes, megabytes(expected.bytes_per_second));
     let mut words = format!("plan: {}; ", path.join(" -> "));
@@ -155,7 +157,8 @@ fn flow_cells(flow: &WorkloadFlow) -> Vec<String> {
     cells
 }
 
-fn latency_cells(latencies: &Latencies) -> [String; 5] {
+/// Five numbers, in microseconds.
+pub fn latency_cells(latencies: &Latencies) -> [String; 5] {
     [
         latencies.min_ps,
         latencies.typical_ps,

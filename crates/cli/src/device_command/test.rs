@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane device test`: the steps by which cards are accepted.
+
+use crosslane_bench::{AcceptanceOptions, Step, accept};
+use crosslane_driver::Device;
+use crosslane_host::Bus;
+use crosslane_lab::EngineKind;
+use crosslane_open::{CardProgram, DeviceName, OpenError, OpenOptions, run_on_cards};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::BusOptions;
+use serde_json::json;
+
+use super::arguments::TestArguments;
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::workload::{card_failed, refused};
+
+struct Program {
+    options: AcceptanceOptions,
+    is_json: bool,
+}
+
+impl CardProgram for Program {
+    type Output = Result<(Vec<Step>, usize), CommandError>;
+
+    async fn run<B: Bus>(self, cards: Vec<Device<B>>) -> Self::Output {
+        let (mut steps, mut printed) = (Vec::new(), Ok(()));
+        let failed = accept(&cards, &self.options, |step| {
+            if !self.is_json && printed.is_ok() {
+                printed = print(&line(step));
+            }
+            steps.push(step.clone());
+        });
+        let failed = failed.await;
+        printed.map(|()| (steps, failed))
+    }
+}
+
+/// Makes the steps and prints each as it ends.
+///
+/// # Errors
+/// Cards that cannot be opened, and [`CommandError::Run`] where a step failed.
+pub fn run(arguments: &TestArguments) -> Result<(), CommandError> {
+    let names: Result<Vec<DeviceName>, OpenError> =
+        arguments.names.iter().map(|name| name.parse()).collect();
+    let names = names.map_err(refused)?;
+    let is_lab = matches!(names[0], DeviceName::Lab(_));
+    let options = AcceptanceOptions {
+        largest_bytes: arguments.largest,
+        timeout: Picoseconds::from_ns(u64::from(arguments.timeout) * 1_000_000_000),
+        seed: arguments.seed as u32,
+        guarded: !is_lab,
+    };
+    // What is no longer pinned must be out of reach at once: nothing stays mapped.
+    let bus = BusOptions { kept_bytes: 0, ..BusOptions::default() };
+    let open = OpenOptions { engines: EngineKind::Model, seed: arguments.seed, bus };
+    let program = Program { options, is_json: arguments.json };
+    let (steps, failed) = run_on_cards(&names, open, program).map_err(card_failed)??;
+    if arguments.json {
+        let steps: Vec<_> = steps.iter().map(step_json).collect();
+        print_json(&json!({
+            "devices": names.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "seed": arguments.seed,
+            "version": env!("CARGO_PKG_VERSION"),
+            "steps": steps,
+            "failed": failed,
+        }))?;
+    } else {
+        print(&format!("{} steps, {failed} failed\n", steps.len()))?;
+    }
+    if failed > 0 { Err(CommandError::Run) } else { Ok(()) }
+}
+
+/// `ok      12.3 ms  0000:01:00.0  write of 64 B`, and what was wrong below it.
+fn line(step: &Step) -> String {
+    let word = if step.outcome.is_ok() { "ok" } else { "FAILED" };
+    let took = step.took.0 as f64 / 1e9;
+    let mut text = format!("{word:6} {took:10.3} ms  {}  {}\n", step.place, step.what);
+    if let Err(sentence) = &step.outcome {
+        text.push_str(&format!("       {sentence}\n"));
+    }
+    text
+}
+
+fn step_json(step: &Step) -> serde_json::Value {
+    json!({
+        "place": step.place,
+        "what": step.what,
+        "error": step.outcome.as_ref().err(),
+        "took_ps": step.took.0,
+    })
+}

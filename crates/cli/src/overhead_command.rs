@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `crosslane bench overhead`: what single accesses and transfers cost on a card, wherever it is.
+
+use clap::{Args, value_parser};
+use crosslane_bench::{BenchError, OverheadOptions, OverheadRow, overhead};
+use crosslane_driver::Device;
+use crosslane_host::Bus;
+use crosslane_lab::EngineKind;
+use crosslane_libfabric::MachineClock;
+use crosslane_open::{CardProgram, DeviceName, OpenOptions, run_on_cards};
+use crosslane_vfio::BusOptions;
+use serde_json::json;
+
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::quantity::megabytes;
+use crate::size::parse_size;
+use crate::table::{Align, Table};
+use crate::workload::{card_failed, refused};
+
+/// Arguments of `bench overhead`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane bench overhead --device lab:kc705:crosslane
+  crosslane bench overhead --device lab:rosta:crosslane/fpga1 --rounds 20 --json
+
+NAME is lab:LAB/ENDPOINT, vfio-user:SOCKET of a server (`crosslane lab serve`), or vfio:ADDRESS of
+this machine. Times are averages, by the clock of the card's bus, which is simulated in a lab, and
+by this machine's. Transfers are made one at a time; the data of the last of each kind are compared.")]
+pub struct OverheadArguments {
+    /// The card.
+    #[arg(long, value_name = "NAME")]
+    pub device: String,
+    /// Register accesses, and small transfers.
+    #[arg(long, value_name = "N", default_value_t = 200,
+        value_parser = value_parser!(u64).range(1..=1_000_000))]
+    pub rounds: u64,
+    /// Bytes of a large transfer, a multiple of 4.
+    #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_words)]
+    pub large: u64,
+    /// Everything random comes from this number.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A length in whole words, up to 1 GiB.
+pub fn parse_words(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        bytes @ 4..=0x4000_0000 if bytes.is_multiple_of(4) => Ok(bytes),
+        _ => Err(format!("{text} is no multiple of 4 B from 4 B to 1 GiB")),
+    }
+}
+
+struct Program {
+    options: OverheadOptions,
+    clock: MachineClock,
+}
+
+impl CardProgram for Program {
+    type Output = Result<Vec<OverheadRow>, BenchError>;
+
+    async fn run<B: Bus>(self, cards: Vec<Device<B>>) -> Self::Output {
+        overhead(&cards[0], &self.clock, &self.options).await
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// A card that cannot be opened, or fails.
+pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
+    let name: DeviceName = arguments.device.parse().map_err(refused)?;
+    let options = OverheadOptions {
+        rounds: arguments.rounds,
+        large_bytes: arguments.large,
+        seed: arguments.seed as u32,
+        ..OverheadOptions::default()
+    };
+    let open = OpenOptions {
+        engines: EngineKind::Model,
+        seed: arguments.seed,
+        bus: BusOptions::default(),
+    };
+    let program = Program { options, clock: MachineClock::new() };
+    let rows = run_on_cards(std::slice::from_ref(&name), open, program).map_err(card_failed)?;
+    let rows = rows.map_err(|error| CommandError::Card(format!("{name}: {error}")))?;
+    if arguments.json {
+        let rows: Vec<_> = rows.iter().map(row_json).collect();
+        return print_json(&json!({
+            "bench": "overhead",
+            "device": name.to_string(),
+            "seed": arguments.seed,
+            "version": env!("CARGO_PKG_VERSION"),
+            "rows": rows,
+        }));
+    }
+    print(&page(&name, &rows))
+}
+
+fn row_json(row: &OverheadRow) -> serde_json::Value {
+    json!({
+        "what": row.what,
+        "rounds": row.rounds,
+        "bytes": row.bytes,
+        "bus_ps": row.bus.0,
+        "machine_ps": row.machine.0,
+    })
+}
+
+fn page(name: &DeviceName, rows: &[OverheadRow]) -> String {
+    let is_lab = matches!(name, DeviceName::Lab(_));
+    let mut columns = vec![("each", Align::Left), ("bytes", Align::Right), ("us", Align::Right)];
+    columns.push(("MB/s", Align::Right));
+    if is_lab {
+        columns.push(("machine us", Align::Right));
+    }
+    let mut table = Table::new(&columns);
+    for row in rows {
+        let none = || "-".to_owned();
+        let us = |ps: u64| format!("{:.3}", ps as f64 / 1e6);
+        let mut cells = vec![
+            row.what.to_owned(),
+            row.bytes.map_or_else(none, |bytes| bytes.to_string()),
+            us(row.bus.0),
+            row.bytes_per_second().map_or_else(none, |(rate, _)| megabytes(rate)),
+        ];
+        cells.extend(is_lab.then(|| us(row.machine.0)));
+        table.row(cells);
+    }
+    let time = if is_lab { "simulated time, and this machine's" } else { "this machine's time" };
+    format!("{name}, {time}\n\n{table}")
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What opened cards have brought, for a person and for a program. Why it was not faster is what
+//! the engines' counters and the plan say: nothing can be lifted on a board to see what it gives.
+
+use std::fmt::Write as _;
+
+use crosslane_bench::ChannelReport;
+use crosslane_explain::Expected;
+use serde_json::{Value, json};
+
+use super::json::{flow_json, latency_json};
+use super::opened::OpenedRun;
+use super::report::{job_words, latency_cells, plan_words};
+use crate::quantity::{mebibytes, megabytes, percent};
+use crate::table::{Align, Table};
+
+/// Said of cards whose clock is not the machine's.
+const SERVED: &str = "the cards are served by a program: if that simulates them, rates by the \
+                      engines' timers are in its own time, and all else is in this machine's";
+
+/// The page.
+#[must_use]
+pub fn page(runs: &[OpenedRun], is_served: bool, no_why: bool) -> String {
+    let mut page = String::new();
+    if runs.iter().any(|run| run.round_trips.is_some()) {
+        page.push_str(&latency_page(runs));
+    } else if let Some(last) = runs.last() {
+        page.push_str(&flows_page(runs, last, no_why));
+    }
+    if is_served && !page.is_empty() {
+        let _ = writeln!(page, "({SERVED})");
+    }
+    page
+}
+
+const TIMES: [(&str, Align); 7] = [
+    ("bytes", Align::Right),
+    ("iterations", Align::Right),
+    ("min us", Align::Right),
+    ("typical", Align::Right),
+    ("average", Align::Right),
+    ("p99", Align::Right),
+    ("max", Align::Right),
+];
+
+fn flows_page(runs: &[OpenedRun], last: &OpenedRun, no_why: bool) -> String {
+    let mut page = String::new();
+    if let [flow] = &last.flows[..] {
+        let words = job_words(&last.job);
+        let _ = writeln!(page, "{}, {words}, every byte compared", flow.measured.name);
+        page.push_str(&plan_words(&flow.measured.plan, flow.expected()));
+        page.push('\n');
+    }
+    let several = runs.iter().any(|run| run.flows.len() > 1);
+    let mut columns = vec![("flow", Align::Left)];
+    if !several {
+        columns.clear();
+    }
+    columns.extend(TIMES);
+    columns.extend([
+        ("app MB/s", Align::Right),
+        ("MB/s", Align::Right),
+        ("MiB/s", Align::Right),
+        ("plan MB/s", Align::Right),
+        ("of it %", Align::Right),
+    ]);
+    let mut table = Table::new(&columns);
+    for flow in runs.iter().flat_map(|run| &run.flows) {
+        let measured = &flow.measured;
+        let rate = measured.hardware_bytes_per_second();
+        let plan = flow.expected().bytes_per_second;
+        let mut cells: Vec<String> = several.then(|| measured.name.clone()).into_iter().collect();
+        cells.extend([measured.size_bytes.to_string(), measured.iterations.to_string()]);
+        cells.extend(latency_cells(&measured.statistics()));
+        cells.extend([
+            megabytes(measured.application_bytes_per_second()),
+            megabytes(rate),
+            mebibytes(rate),
+            megabytes(plan),
+            if plan > 0.0 { percent(rate / plan) } else { "-".to_owned() },
+        ]);
+        table.row(cells);
+    }
+    let _ = writeln!(page, "{table}");
+    if !no_why {
+        page.push_str(&why(last));
+    }
+    page
+}
+
+/// `no descriptor`, and the clocks without one; each reason that an engine counts.
+fn idle(channel: &ChannelReport) -> [(&'static str, u64); 6] {
+    let counters = &channel.counters;
+    [
+        ("held back by the link", counters.link_clocks.into()),
+        ("without a tag", counters.no_tag_clocks.into()),
+        ("without a descriptor", channel.no_descriptor_clocks()),
+        ("without data in the stream", counters.no_data_clocks.into()),
+        ("without the peer's credit", counters.no_credit_clocks.into()),
+        ("between descriptors", counters.gap_clocks.into()),
+    ]
+}
+
+fn why(run: &OpenedRun) -> String {
+    let mut text =
+        String::from("Why not faster: what the engines have counted while data moved\n\n");
+    for flow in &run.flows {
+        for channel in &flow.measured.channels {
+            let counters = &channel.counters;
+            let clocks = counters.last_clocks.saturating_sub(counters.first_clocks);
+            let share = |part: u64| part as f64 / clocks.max(1) as f64;
+            let mut idle: Vec<(&str, u64)> =
+                idle(channel).into_iter().filter(|(_, count)| *count > 0).collect();
+            idle.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+            let words: Vec<String> =
+                idle.iter().map(|(what, n)| format!("{} % {what}", percent(share(*n)))).collect();
+            let words = match words.is_empty() {
+                true => "never idle".to_owned(),
+                false => words.join(", "),
+            };
+            let _ = writeln!(text, "{}, {clocks} clocks: {words}", flow.measured.name);
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn latency_page(runs: &[OpenedRun]) -> String {
+    let mut page = String::new();
+    let trips = || runs.iter().filter_map(|run| run.round_trips.as_ref());
+    if let Some(first) = trips().next() {
+        let _ = writeln!(page, "{}, one way: half of a round trip", first.name);
+        page.push_str(&plan_words(&first.plan, Expected::of_writes(&first.plan)));
+        page.push('\n');
+    }
+    let mut table = Table::new(&TIMES);
+    for trips in trips() {
+        let counts = [trips.message_bytes.to_string(), trips.round_trips.len().to_string()];
+        table.row(counts.into_iter().chain(latency_cells(&trips.one_way())));
+    }
+    let _ = writeln!(page, "{table}");
+    page
+}
+
+/// One object for all sizes, as for labs, without what only labs know.
+#[must_use]
+pub fn document(
+    bench: &str,
+    devices: &[String],
+    seed: u64,
+    runs: &[OpenedRun],
+    is_served: bool,
+) -> Value {
+    let scenarios: Vec<Value> = runs
+        .iter()
+        .map(|run| {
+            json!({
+                "bytes": run.job.size_bytes(),
+                "flows": run.flows.iter().map(flow_json).collect::<Vec<_>>(),
+                "latency": run.round_trips.as_ref().map(latency_json),
+            })
+        })
+        .collect();
+    json!({
+        "bench": bench,
+        "devices": devices,
+        "served": is_served,
+        "seed": seed,
+        "version": env!("CARGO_PKG_VERSION"),
+        "scenarios": scenarios,
+    })
+}
