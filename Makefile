@@ -75,7 +75,7 @@ test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware
 
 test-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
-	$(CARGO) test --locked --no-run -p crosslane-cli $(RTL)
+	$(CARGO) test --locked --no-run -p crosslane-cli -p crosslane-vfio $(RTL)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
 
 gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage.md anew

@@ -19,6 +19,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 # `make test-vm` builds them first, as the tests of the workspace do.
 PROGRAMS = {
     "crosslane": TARGET / "debug" / "crosslane",
+    "edu": TARGET / "debug" / "examples" / "edu",
 }
 
 

@@ -40,21 +40,33 @@ class ServedLab:
     def devices(self) -> list[str | dict]:
         """QEMU's options: a root port for each endpoint, and the endpoint below it."""
         options: list[str | dict] = []
-        for index, socket in enumerate(self.sockets):
-            slot = f"0x{FIRST_SLOT + index:x}"
-            port = f"port{index}"
+        for index in range(len(self.sockets)):
+            slot, port = f"0x{FIRST_SLOT + index:x}", f"root{index}"
             options.append(
                 {"driver": "pcie-root-port", "id": port, "addr": slot, "chassis": index + 1}
             )
-            options.append(
-                {
-                    "driver": "vfio-user-pci",
-                    "id": f"card{index}",
-                    "bus": port,
-                    "socket": {"type": "unix", "path": str(socket)},
-                }
-            )
+            options.append(self._device(index, port))
         return options
+
+    def devices_below_a_switch(self) -> list[str | dict]:
+        """The same with one root port, a switch below it, and the endpoints below that: it has
+        no Access Control Services, so what they send each other stays in it.
+        """
+        options: list[str | dict] = [
+            {"driver": "pcie-root-port", "id": "root", "addr": f"0x{FIRST_SLOT:x}", "chassis": 1},
+            {"driver": "x3130-upstream", "id": "up", "bus": "root"},
+        ]
+        for index in range(len(self.sockets)):
+            port = f"down{index}"
+            options.append(
+                {"driver": "xio3130-downstream", "id": port, "bus": "up", "chassis": index + 2}
+            )
+            options.append(self._device(index, port))
+        return options
+
+    def _device(self, index: int, port: str) -> dict:
+        socket = {"type": "unix", "path": str(self.sockets[index])}
+        return {"driver": "vfio-user-pci", "id": f"card{index}", "bus": port, "socket": socket}
 
     def said(self) -> str:
         """What the server has printed."""

@@ -134,6 +134,8 @@ class Machine:
                 part = self.commands.recv(1 << 16)
             except TimeoutError:
                 continue
+            except ConnectionResetError:
+                part = b""
             if not part:
                 raise VmError(f"the machine ended while {what}\n{self._said()}")
             self.unread += part
