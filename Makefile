@@ -29,7 +29,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc test-vm \
-	registers test-gateware gateware-coverage bench bench-bridge bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 nget rosta sbdt rtl test-rtl clean
+	registers test-gateware gateware-coverage bench bench-bridge bench-overhead bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 nget rosta sbdt rtl test-rtl clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,6 +113,10 @@ bench: ## speed of the simulator on this machine
 bench-bridge: ## what overlap brings to bridged transfers on a real network of this machine
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M
 	$(CARGO) run --release --locked --quiet -p crosslane-cli -- bridge bench --network tcp --device lab:sbdt:crosslane --mode both --size 32M --pace 20000
+
+bench-overhead: $(TOOLS) ## what an access and a transfer cost in a lab, over a socket, in a virtual machine; writes docs/vm.md anew
+	$(CARGO) build --release --locked -p crosslane-cli
+	$(VENV)/bin/python -B vm/overhead.py $(TARGET_DIR)/release/crosslane
 
 bench-document: ## what `make bench` says, written into docs/fabric.md
 	CARGO=$(CARGO) tools/write_bench.sh
