@@ -89,7 +89,7 @@ pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)>
 }
 
 /// Refuses what a binding must not take away.
-fn check_giving_up(
+pub(super) fn check_giving_up(
     machine: &Machine,
     function: &PciFunction,
     force: bool,
@@ -124,6 +124,11 @@ fn check_giving_up(
     Ok(())
 }
 
+/// Whether a function has left the kernel's tree.
+pub(super) fn is_gone(function: &PciFunction) -> bool {
+    !function.folder.join("vendor").exists()
+}
+
 /// Takes a function from its driver, if it has one.
 pub(super) fn release(function: &PciFunction) -> Result<(), SysfsError> {
     let (address, folder) = (function.address, &function.folder);
@@ -150,6 +155,9 @@ pub(super) fn probe(
     wanted: Option<&str>,
 ) -> Result<Option<String>, SysfsError> {
     let address = function.address;
+    if let Some(driver) = driver_of(&function.folder) {
+        return Ok(Some(driver));
+    }
     let what = format!("looking for a driver of {address}");
     let probed = write(&tree.root().join("bus/pci/drivers_probe"), &address.to_string(), &what);
     // A driver that refuses a function makes the write fail; which one is there says more.

@@ -13,6 +13,8 @@ mod configuration;
 mod error;
 mod function;
 mod machine;
+mod masking;
+mod reload;
 mod rights;
 mod segment;
 
@@ -26,6 +28,7 @@ pub use configuration::{Acs, Configuration, Express, Kind, LinkCode};
 pub use error::SysfsError;
 pub use function::{ErrorCounters, IommuGroup, PciFunction, class_words};
 pub use machine::{Machine, User};
+pub use reload::{CardReady, ReloadOptions, Reloaded, reload};
 pub use rights::{ENOUGH_LOCKED_BYTES, HugePages, Right, huge_pages, rights};
 pub use segment::{ConfigurationWrites, Segment};
 

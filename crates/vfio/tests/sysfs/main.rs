@@ -3,4 +3,5 @@
 
 mod binding;
 mod machine;
+mod reload;
 mod tree;

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A card that is reconfigured while the machine runs: taken out of the kernel's tree, waited for,
+//! looked for again, and set as it was.
+//!
+//! Read first: the kernel's `Documentation/ABI/testing/sysfs-bus-pci` (`remove`, `rescan`); base
+//! specification 6.6.1 (how long after a link is up configuration requests wait).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crosslane_host::Topology;
+use crosslane_pcie::config::registers as reg;
+
+use super::attribute::{text, write};
+use super::binding::{check_giving_up, is_gone, probe, release, set_override, wait_for};
+use super::function::is_vfio_driver;
+use super::masking::MaskedErrors;
+use super::{Address, ConfigurationWrites, Machine, PciFunction, Segment, SysfsError, Tree};
+
+/// How long a function may take to leave the kernel's tree.
+const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
+/// From a link that is up to the first configuration request (PCIe 6.x 6.6.1).
+const AFTER_LINK_UP: Duration = Duration::from_millis(100);
+/// How often the kernel is told to look for a card that is not there yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// How often a link is looked at.
+const LINK_EVERY: Duration = Duration::from_millis(2);
+/// Bits of Command that are put back: parity, SERR; and where no driver has the function, memory
+/// space, bus master and the interrupt pin.
+const COMMAND_ALWAYS: u32 = 1 << 6 | 1 << 8;
+const COMMAND_UNDRIVEN: u32 =
+    reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER | 1 << 10 | COMMAND_ALWAYS;
+/// Bits of Device Control that are put back: all but the request for a reset of the function.
+const DEVICE_CONTROL_KEPT: u32 = 0x7fff;
+
+/// When a card is taken to be reconfigured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CardReady {
+    /// Its link has gone down, and is up again.
+    LinkDownAndUp,
+    /// Its link is up: whoever reconfigured it has ended.
+    LinkUp,
+}
+
+/// How a card is reloaded.
+pub struct ReloadOptions<'a> {
+    /// How long it may take from the removal until the function is back.
+    pub deadline: Duration,
+    /// Even where a program has it open, or the system uses it.
+    pub force: bool,
+    /// What is waited for.
+    pub ready: CardReady,
+    /// Called once the function is removed: reconfigures the card, or says that it can be done.
+    pub reconfigure: &'a mut dyn FnMut() -> Result<(), String>,
+    /// Set when whoever started it wants it to end.
+    pub interrupted: &'a AtomicBool,
+}
+
+/// A card that was reloaded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reloaded {
+    /// The function before.
+    pub before: PciFunction,
+    /// The function now.
+    pub now: PciFunction,
+    /// The port above it.
+    pub port: Address,
+    /// From the removal until it was back.
+    pub took: Duration,
+    /// Errors that the port recorded meanwhile; they were masked and are cleared.
+    pub recorded: Vec<String>,
+    /// What is not as it was, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Takes a card's functions out of the tree, waits until it is reconfigured, and puts them back:
+/// driver, override, payload and read sizes and the rest of Device Control, and Command as far as
+/// no driver sets it. Meanwhile the errors of the port above are masked; they are put back
+/// whatever happens.
+///
+/// # Errors
+/// No such function, no port above it, one that must not be taken, no right, the deadline. When
+/// the function was removed by then, the sentence says how it comes back.
+pub fn reload(
+    machine: &Machine,
+    address: Address,
+    options: &mut ReloadOptions<'_>,
+) -> Result<Reloaded, SysfsError> {
+    let tree = machine.tree()?;
+    let function = tree.function(address)?;
+    let refuse = |why: &str, remedy: &str| SysfsError::Cannot {
+        address,
+        why: why.to_owned(),
+        remedy: remedy.to_owned(),
+    };
+    if function.kind.is_bridge() {
+        return Err(refuse("it is a port; a card's function is reloaded", ""));
+    }
+    let port = tree.above(address).into_iter().next().ok_or_else(|| {
+        refuse("there is no port above it, so it cannot be reconfigured by itself", "")
+    })?;
+    if port.configuration.readable_bytes() <= 64 {
+        return Err(refuse("the port above it cannot be seen", "run the command as root (sudo)"));
+    }
+    let reports = port.express().is_some_and(|express| express.link_active.is_some());
+    if options.ready == CardReady::LinkDownAndUp && !reports {
+        let remedy = "Reconfigure the card by a program that is given behind --, or use --now";
+        return Err(refuse("the port above it does not say whether its link is up", remedy));
+    }
+    let card: Vec<&PciFunction> =
+        tree.below(port.address).filter(|other| other.address.is_of_device(address)).collect();
+    for function in &card {
+        check_giving_up(machine, function, options.force)?;
+    }
+    let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
+    let masked = MaskedErrors::new(&segment, port).map_err(|error| SysfsError::Cannot {
+        address: port.address,
+        why: format!("its errors cannot be masked: {error}"),
+        remedy: String::new(),
+    })?;
+    let outcome = away_and_back(&segment, port, function, &card, options);
+    let restored = masked.restore();
+    match (outcome, restored) {
+        (Ok(mut reloaded), Ok(recorded)) => {
+            reloaded.recorded = recorded;
+            Ok(reloaded)
+        }
+        (Ok(_), Err(failed)) => Err(SysfsError::Cannot {
+            address: port.address,
+            why: format!(
+                "{address} is back, but not all errors of the port are reported as before: {}",
+                failed.join("; ")
+            ),
+            remedy: String::new(),
+        }),
+        (Err(error), Ok(_)) => Err(error),
+        (Err(error), Err(failed)) => {
+            Err(SysfsError::NotRestored { first: Box::new(error), then: failed.join("; ") })
+        }
+    }
+}
+
+/// The functions removed, waited for, and put back.
+fn away_and_back(
+    segment: &Segment,
+    port: &PciFunction,
+    function: &PciFunction,
+    card: &[&PciFunction],
+    options: &mut ReloadOptions<'_>,
+) -> Result<Reloaded, SysfsError> {
+    let (tree, address, begun) = (segment.tree(), function.address, Instant::now());
+    // The last function first: with function 0 gone the others have no device any more.
+    for function in card.iter().rev().filter(|function| !is_gone(function)) {
+        remove(function)?;
+    }
+    let back =
+        format!("When the card is ready: echo 1 | sudo tee {}/rescan", port.folder.display());
+    let gone = |why: String| SysfsError::Cannot {
+        address,
+        why: format!("it was removed, and {why}"),
+        remedy: back.clone(),
+    };
+    let wait = Wait { segment, port, begun, deadline: options.deadline, back: &back };
+    let needs_down = options.ready == CardReady::LinkDownAndUp;
+    let mut was_down = wait.link_is_down();
+    (options.reconfigure)().map_err(&gone)?;
+    if needs_down {
+        wait.until("the link to go down", options.interrupted, || {
+            was_down |= wait.link_is_down();
+            was_down
+        })?;
+    }
+    wait.until("the link to come up", options.interrupted, || !wait.link_is_down())?;
+    sleep(AFTER_LINK_UP);
+    // No driver may take the function before it has its override again.
+    let autoprobe = Autoprobe::off(tree)?;
+    let rescan = || write(&port.folder.join("rescan"), "1", "looking for the card");
+    let mut looked = None::<Instant>;
+    let mut refused = None;
+    wait.until("the card to answer", options.interrupted, || {
+        if looked.is_none_or(|at| at.elapsed() >= LOOK_AGAIN) {
+            looked = Some(Instant::now());
+            refused = rescan().err();
+        }
+        refused.is_some() || !is_gone(function)
+    })?;
+    if let Some(error) = refused {
+        return Err(gone(error.to_string()));
+    }
+    let now = tree.read_again()?;
+    let mut notes = Vec::new();
+    for before in card {
+        match now.function(before.address) {
+            Ok(function) => put_back(&now, before, function, &mut notes)?,
+            Err(_) => notes.push(format!("{} did not come back", before.address)),
+        }
+    }
+    autoprobe.restore()?;
+    for before in card.iter().filter(|before| now.function(before.address).is_ok()) {
+        drive(&now, before, &mut notes)?;
+    }
+    let now = tree.read_again()?;
+    let new = now.below(port.address).filter(|it| card.iter().all(|old| old.address != it.address));
+    for function in new {
+        notes.push(format!("{} is new", function.address));
+        probe(&now, function, None)?;
+    }
+    let now = now.function(address)?.clone();
+    notes.extend(differences(function, &now));
+    Ok(Reloaded {
+        before: function.clone(),
+        now,
+        port: port.address,
+        took: begun.elapsed(),
+        recorded: Vec::new(),
+        notes,
+    })
+}
+
+fn remove(function: &PciFunction) -> Result<(), SysfsError> {
+    let what = format!("removing {}", function.address);
+    write(&function.folder.join("remove"), "1", &what)?;
+    wait_for(REMOVAL_DEADLINE, || is_gone(function).then_some(())).ok_or_else(|| {
+        SysfsError::Deadline { what, waited: REMOVAL_DEADLINE, remedy: String::new() }
+    })
+}
+
+/// What is waited for, and until when.
+struct Wait<'a> {
+    segment: &'a Segment,
+    port: &'a PciFunction,
+    begun: Instant,
+    deadline: Duration,
+    back: &'a str,
+}
+
+impl Wait<'_> {
+    /// Whether the port says that its link is down; one that does not say so never does.
+    fn link_is_down(&self) -> bool {
+        let Some(express) = self.port.express() else { return false };
+        let offset = express.offset + reg::LINK_CONTROL;
+        let status = self.segment.config_read(self.port.address.id, offset);
+        let is_up = status.is_ok_and(|status| status & reg::LINK_STATUS_ACTIVE != 0);
+        express.link_active.is_some() && !is_up
+    }
+
+    fn until(
+        &self,
+        what: &str,
+        interrupted: &AtomicBool,
+        mut is_done: impl FnMut() -> bool,
+    ) -> Result<(), SysfsError> {
+        while !is_done() {
+            if interrupted.load(Ordering::Relaxed) {
+                let what = format!("waiting for {what}");
+                return Err(SysfsError::NotRestored {
+                    first: Box::new(SysfsError::Interrupted { what }),
+                    then: format!("the function is removed. {}", self.back),
+                });
+            }
+            if self.begun.elapsed() >= self.deadline {
+                let (what, waited) = (format!("waiting for {what}"), self.deadline);
+                return Err(SysfsError::Deadline { what, waited, remedy: self.back.to_owned() });
+            }
+            sleep(LINK_EVERY);
+        }
+        Ok(())
+    }
+}
+
+/// The kernel's habit of looking for a driver of each new function, turned off for a while.
+struct Autoprobe<'a> {
+    tree: &'a Tree,
+    was_on: bool,
+}
+
+impl<'a> Autoprobe<'a> {
+    const FILE: &'static str = "bus/pci/drivers_autoprobe";
+
+    fn off(tree: &'a Tree) -> Result<Self, SysfsError> {
+        let path = tree.root().join(Self::FILE);
+        let was_on = text(&path).is_some_and(|text| text.starts_with('1'));
+        let autoprobe = Self { tree, was_on };
+        if was_on {
+            write(&path, "0", "keeping drivers from the card")?;
+        }
+        Ok(autoprobe)
+    }
+
+    fn set(&mut self) -> Result<(), SysfsError> {
+        if std::mem::take(&mut self.was_on) {
+            let path = self.tree.root().join(Self::FILE);
+            write(&path, "1", "letting drivers look for functions again")?;
+        }
+        Ok(())
+    }
+
+    fn restore(mut self) -> Result<(), SysfsError> {
+        self.set()
+    }
+}
+
+impl Drop for Autoprobe<'_> {
+    fn drop(&mut self) {
+        // Another error is on its way.
+        let _ = self.set();
+    }
+}
+
+/// Puts back a function's override, and its registers.
+fn put_back(
+    tree: &Tree,
+    before: &PciFunction,
+    now: &PciFunction,
+    notes: &mut Vec<String>,
+) -> Result<(), SysfsError> {
+    let address = before.address;
+    let driver = before.driver.as_deref().filter(|driver| is_vfio_driver(driver));
+    let only = before.driver_override.as_deref().or(driver);
+    if only.is_some() {
+        set_override(&now.folder, only)?;
+    }
+    let segment = tree.segment(address.domain, ConfigurationWrites::Allowed);
+    let failed = |error| SysfsError::Cannot {
+        address,
+        why: format!("it is back, but not set as it was: {error}"),
+        remedy: String::new(),
+    };
+    if let (Some(was), Some(is)) = (before.express(), now.express()) {
+        if was.max_payload_bytes > is.max_payload_supported_bytes {
+            notes.push(format!(
+                "{address} supports payloads of {} B now, and was set to {} B",
+                is.max_payload_supported_bytes, was.max_payload_bytes
+            ));
+        } else {
+            let old = before.configuration.double_word(was.offset + reg::DEVICE_CONTROL);
+            let value = old.unwrap_or(0) & DEVICE_CONTROL_KEPT;
+            let offset = is.offset + reg::DEVICE_CONTROL;
+            segment.config_write(address.id, offset, value, 0b0011).map_err(failed)?;
+        }
+    }
+    if let (Some(was), Some(is)) = (before.configuration.command(), now.configuration.command()) {
+        let is_placed = now.bars.len() == before.bars.len();
+        let bits = match before.driver.is_none() && is_placed {
+            true => COMMAND_UNDRIVEN,
+            false => COMMAND_ALWAYS,
+        };
+        let value = u32::from(is) & !bits | u32::from(was) & bits;
+        segment.config_write(address.id, reg::COMMAND, value, 0b0011).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Gives a function back to the driver that it had.
+fn drive(tree: &Tree, before: &PciFunction, notes: &mut Vec<String>) -> Result<(), SysfsError> {
+    let Some(driver) = before.driver.as_deref() else { return Ok(()) };
+    // Where the port has hot-plug, the kernel may have found the card, and a driver, by itself.
+    let function = tree.function(before.address)?;
+    if function.driver.as_deref().is_some_and(|other| other != driver) {
+        release(function)?;
+    }
+    let now = probe(tree, function, Some(driver))?;
+    if now.as_deref() != Some(driver) {
+        let now = now.as_deref().unwrap_or("none");
+        notes.push(format!("{} had the driver {driver}, and has {now}", before.address));
+    }
+    Ok(())
+}
+
+/// What another configuration of the card has changed.
+fn differences(before: &PciFunction, now: &PciFunction) -> Vec<String> {
+    let mut notes = Vec::new();
+    if (before.vendor, before.device) != (now.vendor, now.device) {
+        notes.push(format!(
+            "its IDs were {:04x}:{:04x} and are {:04x}:{:04x}",
+            before.vendor, before.device, now.vendor, now.device
+        ));
+    }
+    let sizes = |function: &PciFunction| {
+        function.bars.iter().map(|bar| (bar.index, bar.size_bytes)).collect::<Vec<_>>()
+    };
+    if sizes(before) != sizes(now) {
+        notes.push("its BARs have other sizes, or other numbers".to_owned());
+    }
+    if let (Some((was, _)), Some((is, _))) = (before.link(), now.link())
+        && was != is
+    {
+        notes.push(format!("its link was {was} and is {is}"));
+    }
+    notes
+}
