@@ -110,6 +110,7 @@ Examples:
 Examples:
   crosslane device list
   crosslane device info 03:00.0
+  crosslane device doctor 03:00.0
   crosslane device bind 03:00.0
   crosslane device set-mps --path 03:00.0 host 256")]
     Device {

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint};
+use clap::{Args, Subcommand, ValueHint, value_parser};
 use crosslane_vfio::sysfs::{Address, VFIO_PCI};
 
 use crate::arguments::parse_register_size;
@@ -64,10 +64,14 @@ asks the program for it and waits.")]
         #[command(flatten)]
         output: Output,
     },
+    /// What is well with a card and its way to memory, what costs speed, and what would help
+    Doctor(DoctorArguments),
     /// Sets Max_Payload_Size of every port on the way between two functions
     SetMps(SetMpsArguments),
     /// Whether cards do what they have to: registers, transfers of many sizes, interrupts, peers
     Test(TestArguments),
+    /// Takes a card out, waits until it is reconfigured, and puts it back as it was
+    Reload(ReloadArguments),
 }
 
 /// Arguments of `device test`.
@@ -127,6 +131,77 @@ pub struct BindArguments {
     /// How it is printed.
     #[command(flatten)]
     pub output: Output,
+}
+
+/// Arguments of `device doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane device doctor 03:00.0
+  crosslane device doctor 03:00.0 --peer 04:00.0
+  crosslane device doctor 03:00.0 --to-lab my-machine.toml
+  crosslane topo my-machine.toml
+
+Nothing is written and the card is not opened. The rates are those of the fabric model on a lab that
+is made of what was read: links as they were trained, payload and read sizes as they are set, tags
+as they are allowed. Values that no register says, such as the memory's latency, are assumptions; in
+the lab file each says where it comes from.")]
+pub struct DoctorArguments {
+    /// The card.
+    pub address: Address,
+    /// Another one: the way between them is looked at too.
+    #[arg(long, value_name = "ADDRESS")]
+    pub peer: Option<Address>,
+    /// Write the card, its peer and the ports above them into this file, as a lab.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub to_lab: Option<PathBuf>,
+    /// The cards have this project's DMA engine: the lab can be driven then.
+    #[arg(long)]
+    pub engine: bool,
+    /// Predict no rates.
+    #[arg(long)]
+    pub no_model: bool,
+    /// How it is printed.
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// Longest deadline of a reload, seconds.
+const MOST_SECONDS: u64 = 3600;
+
+/// Arguments of `device reload`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  crosslane device reload 03:00.0 --now
+  crosslane device reload 03:00.0 -- true            in its place what programs the card
+
+Needs root. The card's functions are removed from the kernel's tree and the errors of the port above
+are masked (SERR, reporting, AER, containment). Then the program behind -- is run, or the link is
+awaited: it has to go down and come up; with --now it has to be up. The bus is looked at again, and
+the functions get back their driver, payload and read sizes and the rest of Device Control, and
+Command as far as no driver sets it. The port's errors are reported again as before, also where
+something fails or the command is interrupted, but for a kill.")]
+pub struct ReloadArguments {
+    /// The card.
+    pub address: Address,
+    /// How long it may take until the card is back, seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+        value_parser = value_parser!(u64).range(1..=MOST_SECONDS))]
+    pub deadline: u64,
+    /// The card is reconfigured already, or needs no more than the removal.
+    #[arg(long)]
+    pub now: bool,
+    /// Even where a program has the card open.
+    #[arg(long)]
+    pub force: bool,
+    /// How it is printed.
+    #[command(flatten)]
+    pub output: Output,
+    /// What reconfigures the card, with its arguments.
+    #[arg(last = true, value_name = "PROGRAM", conflicts_with = "now",
+        value_hint = ValueHint::CommandWithArguments)]
+    pub program: Vec<String>,
 }
 
 /// Arguments of `device set-mps`.

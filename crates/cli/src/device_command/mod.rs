@@ -3,8 +3,12 @@
 
 pub mod arguments;
 mod binding;
+mod doctor;
+mod findings;
 mod info;
+mod lab_file;
 mod list;
+mod reload;
 mod set_mps;
 mod test;
 
@@ -27,6 +31,8 @@ pub fn run(command: &DeviceCommand) -> Result<(), CommandError> {
         DeviceCommand::Unbind { address, force, output } => {
             binding::unbind(*address, *force, output)
         }
+        DeviceCommand::Doctor(arguments) => doctor::run(arguments),
+        DeviceCommand::Reload(arguments) => reload::run(arguments),
         DeviceCommand::SetMps(arguments) => set_mps::run(arguments),
         DeviceCommand::Test(arguments) => test::run(arguments),
     }

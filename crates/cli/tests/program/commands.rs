@@ -9,7 +9,7 @@ use crate::device::machine_that_binds;
 use crate::run::{command, folder, json_of, run, stdout_of};
 
 /// Every command that has a help page.
-const PAGES: [&str; 38] = [
+const PAGES: [&str; 40] = [
     "",
     "lab",
     "lab list",
@@ -37,7 +37,9 @@ const PAGES: [&str; 38] = [
     "device info",
     "device bind",
     "device unbind",
+    "device doctor",
     "device set-mps",
+    "device reload",
     "bridge",
     "bridge providers",
     "bridge key",
@@ -113,6 +115,17 @@ impl Drop for Server {
     }
 }
 
+/// Commands about a machine, for one that lies in a folder.
+fn on_machine(arguments: &str, root: &Path) -> String {
+    match arguments.split_whitespace().collect::<Vec<_>>()[..] {
+        // A card that is tested is named as everywhere.
+        ["device", command, ref rest @ ..] if command != "test" => {
+            format!("device {command} --root {} {}", root.display(), rest.join(" "))
+        }
+        _ => arguments.to_owned(),
+    }
+}
+
 /// The examples of the help are typed in, with a lab of one's own beside them.
 #[test]
 fn the_examples_work() {
@@ -143,9 +156,7 @@ fn the_examples_work() {
     let machine = machine_that_binds("the_examples_work");
     for example in examples {
         let (arguments, file) = example.split_once(" > ").unwrap_or((&example, ""));
-        let root = format!(" --root {}", machine.root.display());
-        let root = if arguments.starts_with("device ") { &root } else { "" };
-        let arguments = &format!("{arguments}{root}");
+        let arguments = &on_machine(arguments, &machine.root);
         let output = command(arguments).current_dir(&folder).output().unwrap();
         assert!(output.status.success(), "crosslane {example}: {output:?}");
         // Into the user's home the completions do not go.

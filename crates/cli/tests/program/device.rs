@@ -5,8 +5,8 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::machine::{Card, EXPRESS, Fake, Space, bind_and_unbind};
-use crate::run::{Run, run, run_as_written};
+use crate::machine::{ACS, Card, EXPRESS, Fake, Space, bind_and_unbind, remove_and_rescan};
+use crate::run::{Run, folder, json_of, run, run_as_written, stdout_of};
 
 /// The program on a machine in a folder.
 fn on(fake: &Fake, arguments: &str) -> Run {
@@ -25,10 +25,13 @@ fn json(fake: &Fake, arguments: &str) -> Value {
     serde_json::from_str(&page(fake, &format!("{arguments} --json"))).unwrap()
 }
 
-/// A machine whose kernel binds and unbinds.
+/// A machine whose kernel binds and unbinds, removes and looks again.
 pub fn machine_that_binds(test: &str) -> Fake {
     let mut fake = Fake::switch_with_two_cards(test);
-    fake.start(|root| bind_and_unbind(root, None, &[]));
+    fake.start(|root| {
+        bind_and_unbind(root, None, &[]);
+        remove_and_rescan(root, || Some(1));
+    });
     fake
 }
 
@@ -150,4 +153,155 @@ fn a_missing_right_names_the_remedy() {
     assert_eq!(run.code, 1);
     assert!(run.stderr.contains("naming vfio-pci as the driver failed: "), "{}", run.stderr);
     assert!(run.stderr.contains("driver_override"), "{}", run.stderr);
+}
+
+#[test]
+fn a_card_is_reloaded_by_a_program() {
+    let fake = machine_that_binds("a_card_is_reloaded_by_a_program");
+    page(&fake, "bind 03:00.0");
+    let reload =
+        |rest: &str| run(&format!("device reload --root {} 03:00.0 {rest}", fake.root.display()));
+    let run = reload("-- true");
+    assert_eq!(run.code, 0, "{run:?}");
+    assert!(run.stdout.starts_with("0000:03:00.0 is back after "), "{run:?}");
+    assert!(run.stdout.ends_with("with driver vfio-pci\n"), "{run:?}");
+    assert_eq!(run.stderr, "0000:03:00.0 is removed; errors of the port above are masked\n");
+    let run = reload("-- false");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("it was removed, and false failed: exit status: 1"), "{run:?}");
+    assert!(run.stderr.contains("echo 1 | sudo tee "), "{run:?}");
+}
+
+fn finding<'a>(doctor: &'a Value, what: &str) -> &'a Value {
+    let findings = doctor["findings"].as_array().unwrap();
+    findings.iter().find(|it| it["what"] == what).unwrap_or_else(|| panic!("{what}: {doctor:#}"))
+}
+
+#[test]
+fn the_doctor_finds_what_costs_speed() {
+    let fake = Fake::switch_with_two_cards("the_doctor_finds_what_costs_speed");
+    // Trained to half its lanes, without its tags.
+    let mut card = Space::express(0x1234, 1, 0, 3, 4);
+    card.half(EXPRESS + 0x12, 0x23);
+    fs::write(fake.folder("0000:03:00.0").join("config"), &card.0).unwrap();
+    let mut port = Space::express(0x1b36, 0x000c, 6, 3, 8);
+    port.half(ACS + 6, 0x1d);
+    fs::write(fake.folder("0000:02:00.0").join("config"), &port.0).unwrap();
+    let doctor = json(&fake, "doctor 03:00.0 --peer 04:00.0");
+    for (what, state, words) in [
+        ("link 0000:00:01.0 to 0000:01:00.0", "ok", "Gen3 x8"),
+        ("link 0000:02:00.0 to 0000:03:00.0", "problem", "Gen3 x2, and both ends can do Gen3 x4"),
+        ("Max_Payload_Size", "problem", "128 B in force, 512 B possible on the whole way"),
+        ("Extended Tag", "problem", "off, though the card has it: 32 reads can be told apart"),
+        ("ACS", "note", "0000:02:00.0 redirects peer requests up"),
+        ("errors counted", "note", "the kernel counts none here (no AER)"),
+        ("IOMMU group", "ok", "1, with 5 other functions, none in the way"),
+    ] {
+        let finding = finding(&doctor, what);
+        assert_eq!(
+            (finding["state"].as_str(), finding["found"].as_str()),
+            (Some(state), Some(words))
+        );
+    }
+    let help = finding(&doctor, "Max_Payload_Size")["help"].as_str().unwrap();
+    assert_eq!(help, "sudo crosslane device set-mps --path 0000:03:00.0 host 512");
+    let way = finding(&doctor, "way to 0000:04:00.0")["found"].as_str().unwrap().to_owned();
+    assert!(way.contains("0000:02:00.0 redirects peer requests to the root complex"), "{way}");
+    let text = page(&fake, "doctor 03:00.0 --no-model");
+    assert!(text.contains("\nWhat would help\n\n"), "{text}");
+    assert!(text.contains("Extended Tag: sudo setpci -s 0000:03:00.0 CAP_EXP+8.w=0100:0100"));
+    assert!(text.ends_with(" problems\n") && !text.contains("Predicted"), "{text}");
+    // What was advised is done, and is no finding any more.
+    page(&fake, "set-mps --path 03:00.0 host 512");
+    let doctor = json(&fake, "doctor 03:00.0 --no-model");
+    assert_eq!(finding(&doctor, "Max_Payload_Size")["state"], "ok");
+}
+
+/// What the model predicts is what the links, payloads and tags that were read allow.
+#[test]
+fn rates_are_predicted_for_the_way_that_was_read() {
+    let fake = Fake::switch_with_two_cards("rates_are_predicted_for_the_way_that_was_read");
+    let file = folder("rates_are_predicted").join("my machine.toml");
+    let lab = file.to_str().unwrap().replace("my machine", "my-machine");
+    let rates = |arguments: &str| {
+        let doctor = json(&fake, &format!("doctor 03:00.0 {arguments}"));
+        let predicted = doctor["predicted"].as_array().unwrap().clone();
+        let rate = |it: &Value| it["bytes_per_second"].as_f64().unwrap() / 1e6;
+        (predicted.iter().map(rate).collect::<Vec<f64>>(), predicted)
+    };
+    let (before, predicted) = rates(&format!("--peer 04:00.0 --to-lab {lab}"));
+    assert_eq!(predicted.len(), 3);
+    // Gen3 x4 carries 3928 MB/s less SKP; 128 of 148 B of a TLP are payload, of 152 B where the
+    // address is above 4 GiB, as that of the peer's BAR.
+    assert!((3380.0..3400.0).contains(&before[0]), "{before:?}");
+    assert!((3290.0..3310.0).contains(&before[2]), "{before:?}");
+    let words = predicted[0]["bottleneck"].as_str().unwrap();
+    assert!(words.contains("128 B"), "the payload holds it: {words}");
+    page(&fake, "set-mps --path 03:00.0 host 512");
+    let (after, _) = rates("--peer 04:00.0");
+    assert!(after[0] > before[0] * 1.08, "{before:?} {after:?}");
+    assert!(after[2] < before[2] * 1.01, "the peer's payload is as it was: {after:?}");
+    // The lab stands for itself.
+    let text = fs::read_to_string(&lab).unwrap();
+    assert!(text.contains("source = \"sysfs: Link Status\""), "{text}");
+    let tree = stdout_of(&format!("topo {lab}"));
+    assert!(tree.contains("card-03-00-0 [1234:0001]  Gen3 x4"), "{tree}");
+    let constants = json_of(&format!("lab show {lab} --json"));
+    let constants = constants["constants"].as_array().unwrap();
+    assert!(constants.iter().any(|it| it["provenance"] == "sysfs"));
+    let flow = "card-03-00-0:host:write:1M";
+    let text = stdout_of(&format!("bench traffic --lab {lab} --flow {flow} --operations 16"));
+    assert!(text.contains("card-03-00-0"), "{text}");
+}
+
+#[test]
+fn a_lab_with_engines_can_be_driven() {
+    let fake = Fake::switch_with_two_cards("a_lab_with_engines_can_be_driven");
+    let file = folder("a_lab_with_engines_can_be_driven").join("machine.toml");
+    let lab = file.display();
+    page(&fake, &format!("doctor 03:00.0 --peer 04:00.0 --engine --no-model --to-lab {lab}"));
+    let bench = format!("bench p2p --lab {lab} --from card-03-00-0 --to card-04-00-0 --size 64K");
+    let page = stdout_of(&bench);
+    assert!(page.contains("65536"), "{page}");
+}
+
+#[test]
+fn what_is_no_card_has_no_prediction() {
+    let fake = Fake::switch_with_two_cards("what_is_no_card_has_no_prediction");
+    let mut plain = Space(vec![0; 256]);
+    plain.half(0, 0x1234).half(2, 0x11e8);
+    fake.add(&Card {
+        address: "0000:00:02.0",
+        above: &[],
+        class: 0x00_ff00,
+        driver: None,
+        group: None,
+        space: plain,
+    });
+    let text = page(&fake, "doctor 00:02.0");
+    let words = "No rate is predicted: 0000:00:02.0 is a PCI device: there is no link above it";
+    assert!(text.contains(words), "{text}");
+    assert!(text.contains("none: VFIO needs one"), "{text}");
+    let run = on(&fake, "doctor 00:02.0 --to-lab x.toml");
+    assert_eq!(run.code, 1);
+    assert!(run.stderr.contains("0000:00:02.0 cannot be a lab"), "{}", run.stderr);
+}
+
+/// The units of `packaging` run the program with options that it has.
+#[test]
+fn units_use_options_that_there_are() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd");
+    let mut lines = 0;
+    for entry in fs::read_dir(folder).unwrap() {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        for line in text.lines().filter_map(|line| line.split_once("/crosslane ")) {
+            lines += 1;
+            let words: Vec<&str> = line.1.split_whitespace().collect();
+            let help = stdout_of(&format!("{} {} --help", words[0], words[1]));
+            for option in words.iter().filter(|word| word.starts_with("--")) {
+                assert!(help.contains(&format!("{option} ")), "{option} of {}", line.1);
+            }
+        }
+    }
+    assert_eq!(lines, 3, "bind, unbind, serve");
 }

@@ -12,6 +12,8 @@ pub enum Provenance {
     DataSheet,
     /// The document that the lab reproduces.
     Document,
+    /// Read from a machine's configuration space; the text says from which register.
+    Sysfs,
     /// Fitted; the text says to which measurements.
     Fit,
     /// Nobody has measured or written it: the text says why it is plausible.
@@ -20,8 +22,8 @@ pub enum Provenance {
 
 impl Provenance {
     /// Every kind, the best founded first.
-    pub const ALL: [Self; 5] =
-        [Self::Clause, Self::DataSheet, Self::Document, Self::Fit, Self::Assumption];
+    pub const ALL: [Self; 6] =
+        [Self::Clause, Self::DataSheet, Self::Document, Self::Sysfs, Self::Fit, Self::Assumption];
 
     /// The word that a source begins with, without its colon.
     #[must_use]
@@ -30,6 +32,7 @@ impl Provenance {
             Self::Clause => "clause",
             Self::DataSheet => "data sheet",
             Self::Document => "document",
+            Self::Sysfs => "sysfs",
             Self::Fit => "fit",
             Self::Assumption => "assumption",
         }

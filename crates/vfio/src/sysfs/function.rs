@@ -29,6 +29,8 @@ pub struct IommuGroup {
     /// What its functions' addresses are to the kernel's own drivers: `DMA`, `DMA-FQ` (translated),
     /// `identity` (not); empty where the kernel does not say.
     pub kind: String,
+    /// Whether no IOMMU is behind it: VFIO made it up, because it was told to do without.
+    pub is_made_up: bool,
     /// Every function of the group, this one too.
     pub members: Vec<Address>,
 }
@@ -158,6 +160,8 @@ impl PciFunction {
             iommu_group: group.map(|number| IommuGroup {
                 number,
                 kind: text(&folder.join("iommu_group/type")).map_or(String::new(), |t| shown(&t)),
+                is_made_up: text(&folder.join("iommu_group/name"))
+                    .is_some_and(|name| name == "vfio-noiommu"),
                 members: Vec::new(),
             }),
             driver: link_name(&folder.join("driver")),
@@ -207,6 +211,17 @@ impl PciFunction {
     #[must_use]
     pub fn is_bound_to_vfio(&self) -> bool {
         self.driver.as_deref().is_some_and(is_vfio_driver)
+    }
+
+    /// Whether an IOMMU translates the addresses of its requests: those of a function that VFIO has
+    /// always, of others as the kernel has set their group.
+    #[must_use]
+    pub fn is_translated(&self) -> bool {
+        let Some(group) = self.iommu_group.as_ref().filter(|group| !group.is_made_up) else {
+            return false;
+        };
+        // An older kernel does not say how it has set a group; it translates unless told not to.
+        self.is_bound_to_vfio() || group.kind != "identity"
     }
 
     /// As the trait `Topology` has functions; none of bridges that are not of PCI Express.

@@ -176,6 +176,8 @@ fn away_and_back(
     // No driver may take the function before it has its override again.
     let autoprobe = Autoprobe::off(tree)?;
     let rescan = || write(&port.folder.join("rescan"), "1", "looking for the card");
+    // The bus's link to a function is made last.
+    let link = tree.root().join("bus/pci/devices").join(address.to_string()).join("vendor");
     let mut looked = None::<Instant>;
     let mut refused = None;
     wait.until("the card to answer", options.interrupted, || {
@@ -183,7 +185,7 @@ fn away_and_back(
             looked = Some(Instant::now());
             refused = rescan().err();
         }
-        refused.is_some() || !is_gone(function)
+        refused.is_some() || link.exists()
     })?;
     if let Some(error) = refused {
         return Err(gone(error.to_string()));

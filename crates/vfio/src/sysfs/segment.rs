@@ -81,6 +81,10 @@ impl Topology for Segment {
         Ok(infos.collect())
     }
 
+    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
+        Ok(self.function(function)?.is_translated())
+    }
+
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
         check(offset)?;
         let mut bytes = [0; 4];

@@ -21,6 +21,11 @@ pub const AER: usize = 0x100;
 /// Where Downstream Port Containment is, in ports.
 pub const DPC: usize = 0x180;
 
+/// The card that is reloaded.
+pub const CARD: &str = "0000:03:00.0";
+/// The port above it.
+pub const PORT: &str = "0000:02:00.0";
+
 /// Configuration space of one function.
 #[derive(Clone)]
 pub struct Space(pub Vec<u8>);
@@ -250,6 +255,36 @@ pub fn bind_and_unbind(root: &Path, native: Option<&str>, refusing: &[&str]) {
         fs::write(driver.join("unbind"), "").unwrap();
     }
     symlink(driver, folder.join("driver")).unwrap();
+}
+
+/// Removes the card where that is asked for. At a rescan it is found again, if `ready` says with
+/// which device ID, with a configuration space as after reset and no driver.
+pub fn remove_and_rescan(root: &Path, ready: impl FnOnce() -> Option<u16>) {
+    let devices = root.join("sys/bus/pci/devices");
+    let away: PathBuf = root.join("away");
+    if let Ok(folder) = fs::canonicalize(devices.join(CARD))
+        && taken(&folder.join("remove")).is_some()
+    {
+        fs::rename(&folder, &away).unwrap();
+        fs::remove_file(devices.join(CARD)).unwrap();
+    }
+    let port = fs::canonicalize(devices.join(PORT)).unwrap();
+    if taken(&port.join("rescan")).is_none() || !away.exists() {
+        return;
+    }
+    let Some(device) = ready() else { return };
+    let autoprobe = fs::read_to_string(root.join("sys/bus/pci/drivers_autoprobe")).unwrap();
+    assert!(autoprobe.starts_with('0'), "no driver may take it before it has its override");
+    let folder = port.join(CARD);
+    let found = root.join("found");
+    fs::rename(&away, &found).unwrap();
+    // It may have had none.
+    let _ = fs::remove_file(found.join("driver"));
+    fs::write(found.join("driver_override"), "(null)\n").unwrap();
+    fs::write(found.join("device"), format!("{device:#06x}\n")).unwrap();
+    fs::write(found.join("config"), Space::express(0x1234, device, 0, 3, 4).0).unwrap();
+    fs::rename(found, &folder).unwrap();
+    symlink(&folder, devices.join(CARD)).unwrap();
 }
 
 /// An address, which must be one.

@@ -3,8 +3,8 @@
 //! and the card's.
 
 use std::fs;
-use std::os::unix::fs::{FileExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,9 @@ use crosslane_vfio::sysfs::{
     BindOptions, CardReady, ReloadOptions, Reloaded, SysfsError, bind, reload,
 };
 
-use crate::machine::{AER, DPC, EXPRESS, Fake, Space, address, bind_and_unbind, taken};
-
-const CARD: &str = "0000:03:00.0";
-const PORT: &str = "0000:02:00.0";
+use crate::machine::{
+    AER, CARD, DPC, EXPRESS, Fake, PORT, address, bind_and_unbind, remove_and_rescan,
+};
 
 fn double_word(folder: &Path, at: usize) -> u32 {
     let bytes = fs::read(folder.join("config")).unwrap();
@@ -33,41 +32,16 @@ fn port_state(fake: &Fake) -> Vec<u32> {
     offsets.map(|at| double_word(&fake.folder(PORT), at)).to_vec()
 }
 
-/// The kernel: removes what is to be removed, and finds it again once `root/ready` is there, with
-/// a configuration space as after reset and a device ID that is what that file says.
-fn remove_and_rescan(root: &Path) {
-    let devices = root.join("sys/bus/pci/devices");
-    let away: PathBuf = root.join("away");
-    if let Ok(folder) = fs::canonicalize(devices.join(CARD))
-        && taken(&folder.join("remove")).is_some()
-    {
-        fs::rename(&folder, &away).unwrap();
-        fs::remove_file(devices.join(CARD)).unwrap();
-    }
-    let port = fs::canonicalize(devices.join(PORT)).unwrap();
-    if taken(&port.join("rescan")).is_none() || !away.exists() {
-        return;
-    }
-    let Ok(device) = fs::read_to_string(root.join("ready")) else { return };
-    let device: u16 = device.parse().unwrap();
-    let folder = port.join(CARD);
-    fs::rename(&away, &folder).unwrap();
-    let _ = fs::remove_file(folder.join("driver"));
-    fs::write(folder.join("driver_override"), "(null)\n").unwrap();
-    fs::write(folder.join("device"), format!("{device:#06x}\n")).unwrap();
-    fs::write(folder.join("config"), Space::express(0x1234, device, 0, 3, 4).0).unwrap();
-    symlink(&folder, devices.join(CARD)).unwrap();
-    let autoprobe = fs::read_to_string(root.join("sys/bus/pci/drivers_autoprobe")).unwrap();
-    assert!(autoprobe.starts_with('0'), "no driver may take it before it has its override");
-}
-
 /// A machine whose card is bound to vfio-pci and set to 256 B and reads of 4096 B, and whose port
 /// reports every error.
 fn machine(test: &str) -> Fake {
     let mut fake = Fake::switch_with_two_cards(test);
     fake.start(|root| {
         bind_and_unbind(root, None, &[]);
-        remove_and_rescan(root);
+        remove_and_rescan(root, || {
+            let device = fs::read_to_string(root.join("ready")).ok()?;
+            Some(device.parse().unwrap())
+        });
     });
     bind(&fake.machine(), address(CARD), &BindOptions::default()).unwrap();
     set(&fake.folder(CARD), EXPRESS + 8, 0x5930);

@@ -206,3 +206,31 @@ fn this_machine_can_be_read() {
         }
     }
 }
+
+/// Whose requests an IOMMU translates: those of functions that VFIO has, and of others as the
+/// kernel has set their group.
+#[test]
+fn translation_is_told_by_group_and_driver() {
+    let fake = Fake::switch_with_two_cards("translation_is_told_by_group_and_driver");
+    let translated = || {
+        let tree = fake.machine().tree().unwrap();
+        let segment = tree.segment(0, ConfigurationWrites::Forbidden);
+        segment.is_translated(address("03:00.0").id).unwrap()
+    };
+    assert!(translated(), "DMA-FQ");
+    let group = fake.sys("kernel/iommu_groups/1");
+    fs::write(group.join("type"), "identity\n").unwrap();
+    assert!(!translated());
+    let folder = fake.folder("0000:03:00.0");
+    std::os::unix::fs::symlink(fake.sys("bus/pci/drivers/vfio-pci"), folder.join("driver"))
+        .unwrap();
+    assert!(translated(), "VFIO maps for itself");
+    fs::write(group.join("name"), "vfio-noiommu\n").unwrap();
+    assert!(!translated());
+    fs::remove_file(folder.join("iommu_group")).unwrap();
+    assert!(!translated());
+    let tree = fake.machine().tree().unwrap();
+    let nobody = RoutingId::new(9, 0, 0);
+    let segment = tree.segment(0, ConfigurationWrites::Forbidden);
+    assert_eq!(segment.is_translated(nobody), Err(TopologyError::NoSuchFunction(nobody)));
+}
