@@ -210,6 +210,7 @@ fn a_lane_that_nothing_empties_is_named() {
         operations: 1,
         outstanding: 1,
         relaxed_ordering: false,
+        scattered: false,
         start: ns(0),
     };
     bench.fabric.start_flow(flow).unwrap();

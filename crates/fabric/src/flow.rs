@@ -38,7 +38,8 @@ pub enum FlowSource {
 /// One flow: operations of one size to or from one window, one after the other.
 ///
 /// Operation `n` touches `operation_bytes` at `target + (n x stride) modulo window`, where the
-/// stride is the operation's size rounded up to 64 bytes. Every byte that moves is checked.
+/// stride is the operation's size rounded up to 64 bytes; or, where the flow is scattered, at some
+/// other multiple of the stride. Every byte that moves is checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Flow {
     /// Shown in reports.
@@ -66,6 +67,9 @@ pub struct Flow {
     pub outstanding: u32,
     /// Whether the TLPs carry the relaxed ordering attribute.
     pub relaxed_ordering: bool,
+    /// Whether the operations go to the places of the window in an order without a pattern, the
+    /// same in each round, and to all of the window however few they are.
+    pub scattered: bool,
     /// When the first operation is posted.
     pub start: Picoseconds,
 }

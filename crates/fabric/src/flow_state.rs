@@ -59,6 +59,25 @@ struct Operation {
     closed: bool,
 }
 
+/// The place of a number below `count` in an order without a pattern: each number has another.
+fn scatter(number: u64, count: u64) -> u64 {
+    const FACTORS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
+    let mask = count.next_power_of_two() - 1;
+    let shift = (mask.count_ones() / 2).max(1);
+    let mut place = number;
+    // An odd factor and a shift each give every number below the power of two another one. What
+    // lands beyond `count` goes on until it does not.
+    loop {
+        for factor in FACTORS {
+            place = place.wrapping_mul(factor) & mask;
+            place ^= place >> shift;
+        }
+        if place < count {
+            return place;
+        }
+    }
+}
+
 /// Whether the next operation can be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posting {
@@ -93,7 +112,9 @@ pub(crate) struct FlowState {
 impl FlowState {
     /// Address of an operation.
     pub fn address(&self, operation: u64) -> u64 {
-        self.flow.target.0 + (operation % self.slots) * self.stride
+        let place = operation % self.slots;
+        let place = if self.flow.scattered { scatter(place, self.slots) } else { place };
+        self.flow.target.0 + place * self.stride
     }
 
     /// Pattern key of an operation's bytes.
@@ -240,7 +261,8 @@ impl Fabric {
         let host = self.check_flow(&flow)?;
         let number = self.flows.len() as u32;
         let stride = flow.operation_bytes.next_multiple_of(OPERATION_ALIGNMENT_BYTES);
-        let slots = (flow.window_bytes / stride).max(1).min(flow.operations.max(1));
+        let places = (flow.window_bytes / stride).max(1);
+        let slots = if flow.scattered { places } else { places.min(flow.operations.max(1)) };
         let source = flow.source;
         self.flows.push(FlowState {
             host,
@@ -483,6 +505,29 @@ impl Fabric {
                 let core = u32::from(core);
                 self.events.schedule(time_ps, EventKind::Core, root_complex.0, core);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_places_are_all_places_once_and_follow_nothing() {
+        for count in [1, 2, 3, 64, 1000, 4096, 24_576] {
+            let places: Vec<u64> = (0..count).map(|number| scatter(number, count)).collect();
+            let mut sorted = places.clone();
+            sorted.sort_unstable();
+            assert!(sorted.iter().copied().eq(0..count), "{count}");
+            if count < 1000 {
+                continue;
+            }
+            // Of uniform places so many lie in the same of 16 parts as the one before.
+            let part = |place: &u64| place * 16 / count;
+            let same = places.windows(2).filter(|two| part(&two[0]) == part(&two[1])).count();
+            let share = same as f64 / count as f64;
+            assert!((share - 1.0 / 16.0).abs() < 0.02, "{count}: {share}");
         }
     }
 }

@@ -71,6 +71,8 @@ pub struct IommuCounters {
     pub hits: u64,
     /// Requests for whose page the table had to be walked.
     pub misses: u64,
+    /// Requests that waited for a walk for their page that was under way.
+    pub joined: u64,
     /// Requests to addresses that were not mapped.
     pub faults: u64,
     /// Time that misses have waited until one of the walks was free, all together.
@@ -259,6 +261,11 @@ impl Iommu {
         if page.is_some_and(|page| self.iotlb.touch(page)) {
             self.counters.hits += 1;
             return now_ps + hit_ps;
+        }
+        let on_its_way = self.walking.iter().find(|(_, other)| page.is_some() && *other == page);
+        if let Some((done_ps, _)) = on_its_way {
+            self.counters.joined += 1;
+            return *done_ps + hit_ps;
         }
         self.counters.misses += 1;
         let first = self.walks_free_ps.iter_mut().min();

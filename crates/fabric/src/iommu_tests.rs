@@ -85,12 +85,13 @@ fn a_page_is_walked_for_once_and_then_held() {
     let mut iommu = iommu(8, 1, LARGE);
     iommu.map(F, at(0), at(0), 2 * PAGE).unwrap();
     assert_eq!(iommu.look_up(1_000, F, at(64)), 1_000 + WALK_PS + HIT_PS);
-    // Not held before the walk has ended.
+    // What comes before the walk has ended waits for it; then the page is held.
+    assert_eq!(iommu.look_up(1_000 + WALK_PS / 2, F, at(128)), 1_000 + WALK_PS + HIT_PS);
     assert_eq!(iommu.look_up(1_000 + WALK_PS, F, at(128)), 1_000 + WALK_PS + HIT_PS);
     assert_eq!(iommu.look_up(900_000, F, at(4095)), 900_000 + HIT_PS);
     assert_eq!(iommu.look_up(900_000, F, at(4096)), 900_000 + WALK_PS + HIT_PS);
-    let IommuCounters { hits, misses, .. } = iommu.counters;
-    assert_eq!((hits, misses), (2, 2));
+    let IommuCounters { hits, misses, joined, .. } = iommu.counters;
+    assert_eq!((hits, misses, joined), (2, 2, 1));
 }
 
 #[test]

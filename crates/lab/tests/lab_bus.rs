@@ -44,6 +44,7 @@ fn flow(simulation: &Simulation, from: &str, target: BusAddress, bytes: u64) -> 
         operations: 1,
         outstanding: 1,
         relaxed_ordering: false,
+        scattered: false,
         start: Picoseconds::ZERO,
     };
     simulation.with_fabric(|fabric| fabric.start_flow(flow)).unwrap()

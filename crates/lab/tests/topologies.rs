@@ -148,6 +148,7 @@ fn direct_write(to: &str, payload_bytes: u32, operation_bytes: u64) -> FlowRepor
         operations: 1,
         outstanding: 1,
         relaxed_ordering: false,
+        scattered: false,
         start: Picoseconds::ZERO,
     };
     set_max_payload(&mut running.fabric, &ports, payload_bytes).unwrap();

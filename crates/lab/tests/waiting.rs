@@ -51,6 +51,7 @@ fn waited(
         operations: 1,
         outstanding: 1,
         relaxed_ordering: false,
+        scattered: false,
         start: Picoseconds::ZERO,
     };
     simulation.with_fabric(|fabric| fabric.start_flow(flow)).unwrap();

@@ -5,18 +5,21 @@
 use std::error::Error;
 use std::path::Path;
 
-use crosslane_reproduce::pciebench::{Labs, table};
+use crosslane_reproduce::pciebench::{Labs, iommu, table};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let labs = Labs::open()?;
     let results = labs.results()?;
     print!("{}", table(&results));
     let fitted = labs.fitted().len();
-    println!("\n{} rows, {fitted} fitted constants", results.len());
+    println!("\n{} rows, {fitted} fitted constants\n", results.len());
+    let translated = iommu::results()?;
+    print!("{}\n{}", iommu::table(&translated), iommu::summary(&translated));
     if std::env::args().any(|argument| argument == "--write") {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pciebench.md");
         let old = std::fs::read_to_string(&path)?;
-        std::fs::write(&path, labs.document(&old, &results)?)?;
+        let new = iommu::document(&labs.document(&old, &results)?, &translated)?;
+        std::fs::write(&path, new)?;
     }
     Ok(())
 }

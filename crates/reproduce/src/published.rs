@@ -5,7 +5,7 @@ use crate::error::ReproduceError;
 use crosslane_bench::fit::csv_fields;
 
 /// The files, by the name that lab files give them.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 9] = [
     (
         "published/aws-f1-write-combining.csv",
         include_str!("../../../labs/published/aws-f1-write-combining.csv"),
@@ -21,6 +21,14 @@ const FILES: [(&str, &str); 7] = [
     (
         "published/pciebench-supermicro-latency.csv",
         include_str!("../../../labs/published/pciebench-supermicro-latency.csv"),
+    ),
+    (
+        "published/pciebench-supermicro-iommu-bandwidth.csv",
+        include_str!("../../../labs/published/pciebench-supermicro-iommu-bandwidth.csv"),
+    ),
+    (
+        "published/pciebench-supermicro-iommu-latency.csv",
+        include_str!("../../../labs/published/pciebench-supermicro-iommu-latency.csv"),
     ),
 ];
 

@@ -321,6 +321,7 @@ pub fn plan(
             force: request.payload_bytes.is_some(),
             operations: choices.operations.unwrap_or_else(|| default_operations(bytes)),
             outstanding: outstanding.unwrap_or(by_default),
+            scattered: false,
             relaxed_ordering: choices.relaxed || choices.relaxed_reads && kind == FlowKind::Read,
             start: Picoseconds::ZERO,
         };

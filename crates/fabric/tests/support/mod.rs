@@ -372,6 +372,7 @@ impl Stand {
             operations: 1000,
             outstanding: 16,
             relaxed_ordering: false,
+            scattered: false,
             start: Picoseconds::ZERO,
         }
     }

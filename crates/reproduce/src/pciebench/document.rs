@@ -9,7 +9,7 @@ use crate::error::ReproduceError;
 use crate::markdown::with_block;
 
 /// The command that writes the document's tables.
-const COMMAND: &str = "make pciebench";
+pub(super) const COMMAND: &str = "make pciebench";
 
 impl Labs {
     /// The document about the lab, `docs/pciebench.md`, with its tables as they are now.

@@ -6,6 +6,7 @@
 //! `fit: BW_DMA_WR 128 and 256 B` names its rows, here `BW_DMA_WR` of 128 B and of 256 B.
 
 mod document;
+pub mod iommu;
 
 use std::collections::BTreeSet;
 
@@ -293,6 +294,7 @@ fn start(
         operations: 0,
         outstanding: 0,
         relaxed_ordering: false,
+        scattered: false,
         start: Picoseconds::ZERO,
     };
     running.fabric.start_flow(with(flow)).map_err(|error| error.to_string())
