@@ -21,6 +21,10 @@ TORI_SEEDS ?= 20000
 # by itself do without.
 RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 
+# What runs in the virtual machine: as quickly built as can be, and within `make test` what is there.
+VM_PROGRAMS := build --profile test -p crosslane-cli -p crosslane-vfio --bins --examples
+test: VM_PROGRAMS := test --no-run --workspace $(RTL)
+
 # Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name; no C compiler for it.
 ARM := aarch64-unknown-linux-gnu
 
@@ -38,7 +42,7 @@ run: ## build, then run the reproduction of the eight-FPGA system and show its t
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-registers check-tests check-arm check-rtl check-report check-gateware check-area doc test-vm ## everything that CI checks
+test: check-format lint check-registers check-tests check-arm check-rtl test-vm check-report check-gateware check-area doc ## everything that CI checks
 
 check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
@@ -75,7 +79,7 @@ test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware
 
 test-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
-	$(CARGO) test --locked --no-run -p crosslane-cli -p crosslane-vfio $(RTL)
+	$(CARGO) $(VM_PROGRAMS) --locked
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
 
 gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage.md anew

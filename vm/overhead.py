@@ -22,14 +22,16 @@ PICOSECONDS_OF_US = 1_000_000
 
 
 def measure(program: Path, device: str) -> list[dict]:
+    """Rows of `bench overhead` of one card, measured here."""
     command = [str(program), "bench", "overhead", "--device", device, "--large", LARGE, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)["rows"]
 
 
 def table(lab: list[dict], socket: list[dict], machine: list[dict]) -> str:
+    """The three side by side, microseconds each."""
     lines = [
-        "| each | bytes | lab, simulated us | lab, machine us | vfio-user us | virtual machine us |",
+        "| each | bytes | lab, simulated | lab, real time | vfio-user | virtual machine |",
         "|---|---:|---:|---:|---:|---:|",
     ]
     for in_lab, over_socket, in_machine in zip(lab, socket, machine, strict=True):
@@ -46,6 +48,7 @@ def table(lab: list[dict], socket: list[dict], machine: list[dict]) -> str:
 
 
 def main(program: Path) -> None:
+    """Measures one after the other and writes the table."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         in_lab = measure(program, f"lab:{LAB}/{ENDPOINT}")

@@ -63,7 +63,7 @@ struct Program {
 impl CardProgram for Program {
     type Output = Result<Vec<OverheadRow>, BenchError>;
 
-    async fn run<B: Bus>(self, cards: Vec<Device<B>>) -> Self::Output {
+    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
         overhead(&cards[0], &self.clock, &self.options).await
     }
 }

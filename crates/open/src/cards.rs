@@ -64,7 +64,10 @@ pub trait CardProgram {
     type Output;
 
     /// Runs on cards that were opened, in the order in which they were named.
-    fn run<B: Bus>(self, cards: Vec<Device<B>>) -> impl Future<Output = Self::Output>;
+    fn run<B: Bus + Send + Sync + 'static>(
+        self,
+        cards: Vec<Device<B>>,
+    ) -> impl Future<Output = Self::Output>;
 }
 
 /// Why a program could not be run on cards.
@@ -98,6 +101,15 @@ pub struct OpenOptions {
     pub bus: BusOptions,
 }
 
+/// How the time of a lab goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LabTime {
+    /// With the events of the lab alone.
+    Simulated,
+    /// Beside the real world.
+    Free,
+}
+
 /// Opens cards and runs a program on them: in a lab in simulated time, else on this thread.
 ///
 /// # Errors
@@ -105,6 +117,27 @@ pub struct OpenOptions {
 pub fn run_on_cards<P: CardProgram>(
     names: &[DeviceName],
     options: OpenOptions,
+    program: P,
+) -> Result<P::Output, CardError> {
+    run(names, options, LabTime::Simulated, program)
+}
+
+/// The same for a program that waits for the real world too: a lab runs free beside it.
+///
+/// # Errors
+/// As [`run_on_cards`].
+pub fn run_free_on_cards<P: CardProgram>(
+    names: &[DeviceName],
+    options: OpenOptions,
+    program: P,
+) -> Result<P::Output, CardError> {
+    run(names, options, LabTime::Free, program)
+}
+
+fn run<P: CardProgram>(
+    names: &[DeviceName],
+    options: OpenOptions,
+    time: LabTime,
     program: P,
 ) -> Result<P::Output, CardError> {
     let Some(DeviceName::Lab(first)) = names.first() else {
@@ -138,10 +171,14 @@ pub fn run_on_cards<P: CardProgram>(
         chosen.extend(found);
     }
     let bus: LabBus = simulation.bus(host);
-    simulation.run("program", run_opened(bus, chosen, program)).map_err(Box::new)?
+    let running = run_opened(bus, chosen, program);
+    match time {
+        LabTime::Simulated => simulation.run("program", running).map_err(Box::new)?,
+        LabTime::Free => simulation.run_free("program", running),
+    }
 }
 
-async fn run_opened<B: Bus, P: CardProgram>(
+async fn run_opened<B: Bus + Send + Sync + 'static, P: CardProgram>(
     bus: B,
     cards: Vec<(String, RoutingId)>,
     program: P,

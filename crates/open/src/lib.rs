@@ -10,6 +10,8 @@ mod device;
 mod pool;
 mod staged;
 
-pub use cards::{CardError, CardProgram, OpenCards, OpenOptions, open_cards, run_on_cards};
+pub use cards::{
+    CardError, CardProgram, OpenCards, OpenOptions, open_cards, run_free_on_cards, run_on_cards,
+};
 pub use device::{DeviceName, LabCard, LabDevice, OpenError, OpenLab};
 pub use staged::{StagedConnection, StagedListener, StagedRdma, StagedRegion};

@@ -20,7 +20,8 @@ const PIECES_AT_ONCE: usize = 8;
 /// Gets memory of the kind that is registered.
 type Allocate<M> = dyn Fn(u64, PageSize) -> Result<M, BusError> + Send + Sync;
 
-/// A real network for simulated memory: a lab's card can be served to other nodes.
+/// A real network for memory that it does not reach: a lab's, which is simulated, or that which a
+/// bus has got for its cards. So any card can be served to other nodes.
 ///
 /// Reads and writes go in pieces of 512 KiB, up to 16 at once, through buffers that are registered
 /// with the real network. Memory that others may read has a real copy: they see what was there when
@@ -34,6 +35,7 @@ pub struct StagedRdma<R: Rdma, M: DmaMemory> {
 
 struct Inner<R: Rdma, M: DmaMemory> {
     network: R,
+    why: &'static str,
     allocate: Box<Allocate<M>>,
     pool: Arc<Pool<R>>,
 }
@@ -45,13 +47,15 @@ impl<R: Rdma, M: DmaMemory> Clone for StagedRdma<R, M> {
 }
 
 impl<R: Rdma, M: DmaMemory> StagedRdma<R, M> {
-    /// Over a network, for memory that `allocate` gets.
+    /// Over a network, for memory that `allocate` gets; `why` says in a few words why the network
+    /// does not reach that itself.
     pub fn new(
         network: R,
+        why: &'static str,
         allocate: impl Fn(u64, PageSize) -> Result<M, BusError> + Send + Sync + 'static,
     ) -> Self {
         let (allocate, pool) = (Box::new(allocate), Arc::new(Pool::new()));
-        let inner = Inner { network, allocate, pool };
+        let inner = Inner { network, why, allocate, pool };
         Self { inner: Arc::new(inner) }
     }
 }
@@ -75,7 +79,7 @@ impl<R: Rdma, M: DmaMemory> Rdma for StagedRdma<R, M> {
     type Listener = StagedListener<R, M>;
 
     fn name(&self) -> String {
-        format!("{}, copied: the lab's memory is simulated", self.inner.network.name())
+        format!("{}, copied: {}", self.inner.network.name(), self.inner.why)
     }
 
     fn is_zero_copy(&self) -> bool {
@@ -94,7 +98,7 @@ impl<R: Rdma, M: DmaMemory> Rdma for StagedRdma<R, M> {
     ) -> Result<StagedRegion<R, M>, RdmaError> {
         let bytes = memory.size_bytes();
         if access.write {
-            let why = "others cannot write to simulated memory".into();
+            let why = "others cannot write to memory that is copied".into();
             return Err(RdmaError::Registration { bytes, why });
         }
         let network = &self.inner.network;

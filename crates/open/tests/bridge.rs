@@ -74,7 +74,9 @@ fn clients_of_a_lab_s_card() {
     let (bus, clock) = (simulation.bus(host), MachineClock::new());
     let of_network = bus.clone();
     let network = Network::open(Provider::Tcp, &clock).unwrap();
-    let staged = StagedRdma::new(network, move |bytes, pages| of_network.allocate(bytes, pages));
+    let staged = StagedRdma::new(network, "its memory is simulated", move |bytes, pages| {
+        of_network.allocate(bytes, pages)
+    });
     simulation.run_free("server", async {
         let device = Device::open(bus.clone(), cards[0].function).await.unwrap();
         let devices = vec![(cards[0].name.clone(), device)];

@@ -70,7 +70,7 @@ struct Names;
 impl CardProgram for Names {
     type Output = Vec<String>;
 
-    async fn run<B: Bus>(self, cards: Vec<Device<B>>) -> Vec<String> {
+    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Vec<String> {
         cards.iter().map(|card| card.function().name.clone()).collect()
     }
 }

@@ -45,7 +45,9 @@ fn scene() -> Scene {
         (Network::open(Provider::Tcp, &clock), Network::open(Provider::Tcp, &clock));
     let (real, client) = (real.unwrap(), client.unwrap());
     let bus = lab.simulation.bus(lab.host);
-    let staged = StagedRdma::new(real, move |bytes, pages| bus.allocate(bytes, pages));
+    let staged = StagedRdma::new(real, "the lab's memory is simulated", move |bytes, pages| {
+        bus.allocate(bytes, pages)
+    });
     let (here, there) = run(&lab, async {
         let listener = staged.listen("127.0.0.1:0").await.unwrap();
         let address = listener.address();

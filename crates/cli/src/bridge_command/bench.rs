@@ -3,9 +3,11 @@
 
 use crosslane_bench::{BenchError, BridgedMeasured, BridgedOptions, bridged};
 use crosslane_bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
-use crosslane_host::{Clock, Rdma};
+use crosslane_driver::Device;
+use crosslane_host::{Bus, Clock, Rdma};
 use crosslane_lab::{Lab, Simulation};
-use crosslane_libfabric::MachineClock;
+use crosslane_libfabric::{MachineClock, Network};
+use crosslane_open::CardProgram;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::two_nodes::TwoNodes;
 use futures_util::future::try_join_all;
@@ -14,7 +16,7 @@ use serde_json::{Value, json};
 use super::arguments::{BenchArguments, ModeChoice, NetworkChoice, PathChoice};
 use super::client::stage_lines;
 use super::network;
-use super::serve::{DEFAULT_NAME, beside, open_device, server_options};
+use super::serve::{DEFAULT_NAME, beside, on_card, server_options};
 use crate::error::CommandError;
 use crate::output;
 use crate::size::short_size;
@@ -267,15 +269,34 @@ fn in_this_program(
         choice => choice,
     };
     let (network, why) = network::open(choice, "127.0.0.1:0", &clock)?;
-    let lab = open_device(&arguments.device)?;
-    let running = beside(&network, &clock, &lab, options, async |server| {
-        let clients = connect(arguments, &network, &clock, &server).await?;
-        measured(plan, &clients, (DEFAULT_NAME, 0)).await
-    });
-    let lines = lab.simulation.run_free("bench", running)?;
-    let device = &arguments.device;
-    let name = network.name();
-    Ok((lines, format!("network: {name}, because {why}; card: {device}, which runs free")))
+    let (device, name) = (&arguments.device, network.name());
+    let lines = on_card(device, Beside { arguments, plan, options, network, clock })?;
+    let is_lab = device.starts_with("lab:");
+    let how = if is_lab { ", which runs free" } else { "" };
+    Ok((lines, format!("network: {name}, because {why}; card: {device}{how}")))
+}
+
+/// Clients beside a server.
+struct Beside<'a> {
+    arguments: &'a BenchArguments,
+    plan: &'a Plan,
+    options: ServerOptions,
+    network: Network,
+    clock: MachineClock,
+}
+
+impl CardProgram for Beside<'_> {
+    type Output = Result<Vec<Line>, CommandError>;
+
+    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
+        let Self { arguments, plan, options, network, clock } = self;
+        let card = (arguments.device.as_str(), cards[0].clone());
+        beside((&network, &clock), card, options, async |server| {
+            let clients = connect(arguments, &network, &clock, &server).await?;
+            measured(plan, &clients, (DEFAULT_NAME, 0)).await
+        })
+        .await
+    }
 }
 
 fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), CommandError> {

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane bridge serve`: cards of labs beside a real network.
+//! `crosslane bridge serve`: a card, of this machine or of a lab, beside a real network.
 
-use crosslane_bridge::{BridgeError, Guard, Policy, Server, ServerEvent, ServerOptions, Stage};
+use crosslane_bridge::{Guard, Policy, Server, ServerEvent, ServerOptions};
 use crosslane_driver::Device;
 use crosslane_host::{Bus, Rdma, RdmaListener};
-use crosslane_lab::{EngineKind, LabBus, LabMemory};
+use crosslane_lab::EngineKind;
 use crosslane_libfabric::{MachineClock, Network};
-use crosslane_open::{DeviceName, OpenError, OpenLab, StagedRdma};
+use crosslane_open::{CardProgram, DeviceName, OpenOptions, StagedRdma, run_free_on_cards};
+use crosslane_vfio::BusOptions;
 
 use super::arguments::{RingArguments, ServeArguments};
 use super::{network, random_key};
 use crate::error::CommandError;
 use crate::output;
-
-/// A real network for a lab's memory.
-type Staged = StagedRdma<Network, LabMemory>;
+use crate::workload::{card_failed, refused};
 
 /// What a card is called where nobody says.
 pub const DEFAULT_NAME: &str = "fpga0";
@@ -40,42 +39,47 @@ pub fn server_options(ring: &RingArguments) -> ServerOptions {
     }
 }
 
-/// Opens the card of a lab that is to be served.
-///
-/// # Errors
-/// A name that stands for none, or for several.
-pub fn open_device(name: &str) -> Result<OpenLab, CommandError> {
-    let refused = |error: OpenError| match error {
-        OpenError::Lab(error) => CommandError::Lab(error),
-        error => CommandError::Usage(error.to_string()),
-    };
-    let DeviceName::Lab(device) = name.parse::<DeviceName>().map_err(refused)? else {
-        return Err(CommandError::Usage(format!("{name}: only cards of labs can be served")));
-    };
-    let mut lab = device.open(EngineKind::Model, 1).map_err(refused)?;
-    // Of several the first.
-    lab.cards.truncate(1);
-    Ok(lab)
+/// How a card is opened that is to be served.
+fn opening() -> OpenOptions {
+    OpenOptions { engines: EngineKind::Model, seed: 1, bus: BusOptions::default() }
 }
 
-/// The server for a card of a lab on a real network.
-async fn server(
-    network: &Network,
-    clock: &MachineClock,
-    lab: &OpenLab,
-    name: &str,
+/// Runs a program beside a network on the card that is served: of several the first.
+///
+/// # Errors
+/// A name that stands for none, a card that cannot be opened, and the program's.
+pub fn on_card<T, P>(name: &str, program: P) -> Result<T, CommandError>
+where
+    P: CardProgram<Output = Result<T, CommandError>>,
+{
+    let name: DeviceName = name.parse().map_err(refused)?;
+    run_free_on_cards(&[name], opening(), program).map_err(card_failed)?
+}
+
+/// Why the network does not reach a card's buffers itself.
+fn why_copied(name: &str) -> &'static str {
+    match name.parse() {
+        Ok(DeviceName::Lab(_)) => "the lab's memory is simulated",
+        _ => "the card's buffers are mapped for it alone",
+    }
+}
+
+/// A real network for the memory of a card's bus.
+type Staged<B> = StagedRdma<Network, <B as Bus>::Memory>;
+
+/// The server for a card on a real network.
+async fn server<B: Bus + Send + Sync + 'static>(
+    (network, clock): (&Network, &MachineClock),
+    (name, card): (&str, Device<B>),
+    why: &'static str,
     options: ServerOptions,
     tell: impl Fn(&ServerEvent) + 'static,
-) -> Result<(Server<LabBus, Staged, MachineClock>, String), CommandError> {
-    let bus = lab.simulation.bus(lab.host);
-    let mut cards = Vec::new();
-    for card in &lab.cards {
-        let device = Device::open(bus.clone(), card.function).await;
-        let device = device.map_err(|error| BridgeError::new(Stage::Registration, error))?;
-        cards.push((name.to_owned(), device));
-    }
-    let staged = StagedRdma::new(network.clone(), move |bytes, pages| bus.allocate(bytes, pages));
+) -> Result<(Server<B, Staged<B>, MachineClock>, String), CommandError> {
+    let bus = card.bus().clone();
+    let allocate = move |bytes, pages| bus.allocate(bytes, pages);
+    let staged = StagedRdma::new(network.clone(), why, allocate);
     let words = staged.name();
+    let cards = vec![(name.to_owned(), card)];
     let server = Server::new(cards, staged, clock.clone(), options, tell).await?;
     Ok((server, words))
 }
@@ -98,17 +102,38 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
     };
     let clock = MachineClock::new();
     let (network, why) = network::open(arguments.network, &arguments.listen, &clock)?;
-    let lab = open_device(device_name)?;
-    lab.simulation.run_free("bridge", async {
-        let (server, name) = server(&network, &clock, &lab, card, options, tell).await?;
-        let listener = server.listen(&arguments.listen).await?;
+    let listen = &arguments.listen;
+    on_card(device_name, Serving { network, clock, why, card, device_name, listen, options })
+}
+
+/// A server of one card.
+struct Serving<'a> {
+    network: Network,
+    clock: MachineClock,
+    /// Why it is that network.
+    why: String,
+    card: &'a str,
+    device_name: &'a str,
+    listen: &'a str,
+    options: ServerOptions,
+}
+
+impl CardProgram for Serving<'_> {
+    type Output = Result<(), CommandError>;
+
+    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
+        let Self { network, clock, why, card, device_name, listen, options } = self;
+        let named = (card, cards[0].clone());
+        let copied = why_copied(device_name);
+        let (server, name) = server((&network, &clock), named, copied, options, tell).await?;
+        let listener = server.listen(listen).await?;
         let address = listener.address();
         output::print(&format!(
             "serving {card} ({device_name}) at {address}\nnetwork: {name}, because {why}\n"
         ))?;
         server.serve(listener, std::future::pending()).await?;
         Ok(())
-    })
+    }
 }
 
 fn tell(event: &ServerEvent) {
@@ -119,14 +144,14 @@ fn tell(event: &ServerEvent) {
 ///
 /// # Errors
 /// The program's, and what fails at the server.
-pub async fn beside<T>(
-    network: &Network,
-    clock: &MachineClock,
-    lab: &OpenLab,
+pub async fn beside<B: Bus + Send + Sync + 'static, T>(
+    (network, clock): (&Network, &MachineClock),
+    (device_name, card): (&str, Device<B>),
     options: ServerOptions,
     program: impl AsyncFnOnce(String) -> Result<T, CommandError>,
 ) -> Result<T, CommandError> {
-    let (server, _) = server(network, clock, lab, DEFAULT_NAME, options, |_| {}).await?;
+    let (named, copied) = ((DEFAULT_NAME, card), why_copied(device_name));
+    let (server, _) = server((network, clock), named, copied, options, |_| {}).await?;
     let listener = server.listen("127.0.0.1:0").await?;
     let address = listener.address();
     let (stop, stopped) = futures_channel::oneshot::channel::<()>();

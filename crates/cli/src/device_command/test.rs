@@ -23,7 +23,7 @@ struct Program {
 impl CardProgram for Program {
     type Output = Result<(Vec<Step>, usize), CommandError>;
 
-    async fn run<B: Bus>(self, cards: Vec<Device<B>>) -> Self::Output {
+    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
         let (mut steps, mut printed) = (Vec::new(), Ok(()));
         let failed = accept(&cards, &self.options, |step| {
             if !self.is_json && printed.is_ok() {
