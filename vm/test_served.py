@@ -37,6 +37,45 @@ def test_a_card_passes_every_step(
     assert any("of memory, host to card" in what for what in made)
 
 
+def test_a_doctor_sees_what_a_card_could_do_and_does(
+    serve: Callable[..., ServedLab], start: Callable[..., Machine]
+) -> None:
+    machine = start(*serve("rosta:crosslane", "fpga1").devices())
+    command = f"crosslane device doctor {CARD} --engine --to-lab /tmp/card.toml --json"
+    before = json.loads(machine.run(command))
+    assert "device bind" in before["not_measured"] and not before["measured"]
+    bind(machine, CARD)
+    found = json.loads(machine.run(command, LONG))
+    predicted = {way["what"]: way for way in found["predicted"]}
+    measured = {way["what"]: way for way in found["measured"]}
+    assert set(predicted) == set(measured) and found["not_measured"] is None, found
+    # The link is the lab's, Gen2 x4, and so is the engine's clock: what its timers say of writes
+    # is what the model predicts of such a link, whoever has simulated it.
+    writes = "writes to host memory"
+    ratio = measured[writes]["hardware_bytes_per_second"] / predicted[writes]["bytes_per_second"]
+    assert 0.9 < ratio < 1.1, (predicted, measured)
+    # What was read is a lab, and the driver works in it.
+    machine.run("crosslane lab check /tmp/card.toml")
+    machine.run("crosslane bench write --lab /tmp/card.toml --size 64K --no-why")
+
+
+def test_the_bridge_serves_a_card_of_the_machine(
+    serve: Callable[..., ServedLab], start: Callable[..., Machine]
+) -> None:
+    machine = start(*serve("kc705:crosslane", "kc705").devices())
+    bind(machine, CARD)
+    served = f"crosslane bridge serve --device vfio:{CARD} --network tcp"
+    machine.run(f"{served} >/tmp/serve.log 2>&1 &")
+    machine.run(
+        "for i in $(seq 300); do grep -q serving /tmp/serve.log && exit; sleep 0.1; done; exit 1"
+    )
+    machine.run("head -c 300001 /dev/urandom >/tmp/data")
+    place = "127.0.0.1:7471/fpga0:0x2000"
+    machine.run(f"crosslane bridge put /tmp/data {place} --network tcp", LONG)
+    machine.run(f"crosslane bridge get {place} /tmp/back --bytes 300001 --network tcp", LONG)
+    machine.run("cmp /tmp/data /tmp/back")
+
+
 def test_two_cards_below_a_switch_write_to_each_other(
     serve: Callable[..., ServedLab], start: Callable[..., Machine]
 ) -> None:

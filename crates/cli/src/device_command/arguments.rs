@@ -161,6 +161,10 @@ pub struct DoctorArguments {
     /// Predict no rates.
     #[arg(long)]
     pub no_model: bool,
+    /// Measure none: without this a card that is with vfio-pci, is used by nobody and has this
+    /// project's engine moves 16 MiB each way.
+    #[arg(long)]
+    pub no_measure: bool,
     /// How it is printed.
     #[command(flatten)]
     pub output: Output,

@@ -17,6 +17,7 @@ use super::arguments::DoctorArguments;
 use super::findings::{Finding, State, look};
 use super::lab_file::{Exported, HOST, export};
 use super::machine;
+use super::measure::{Rate, measure};
 use crate::error::CommandError;
 use crate::output;
 use crate::progress::Progress;
@@ -77,10 +78,56 @@ pub fn run(arguments: &DoctorArguments) -> Result<(), CommandError> {
         _ => Vec::new(),
     };
     let refused = exported.err();
+    // A machine in a folder has no cards.
+    let may_measure = !arguments.no_measure && arguments.output.root == Path::new("/");
+    let measured = may_measure.then(|| measure(card));
     if arguments.output.json {
-        return output::print_json(&to_json(arguments, &findings, &predictions, refused));
+        let mut json = to_json(arguments, &findings, &predictions, refused);
+        json["measured"] = measured.as_ref().map_or(Value::Null, measured_json);
+        json["not_measured"] = json!(measured.and_then(Result::err));
+        return output::print_json(&json);
     }
-    output::print(&page(arguments, &findings, &predictions, refused.as_deref()))
+    let mut page = page(arguments, &findings, &predictions, refused.as_deref());
+    page.push_str(&measured.map(|measured| measured_page(&measured)).unwrap_or_default());
+    page.push_str(&last_line(&findings));
+    output::print(&page)
+}
+
+fn measured_json(measured: &Result<Vec<Rate>, String>) -> Value {
+    let rates = measured.iter().flatten().map(|rate| {
+        json!({
+            "what": rate.what,
+            "application_bytes_per_second": rate.application,
+            "hardware_bytes_per_second": rate.hardware,
+        })
+    });
+    rates.collect::<Vec<_>>().into()
+}
+
+fn measured_page(measured: &Result<Vec<Rate>, String>) -> String {
+    let rates = match measured {
+        Ok(rates) => rates,
+        Err(why) => return format!("\nNo rate was measured: {why}\n"),
+    };
+    let mut table = Table::new(&[
+        ("what", Align::Left),
+        ("app MB/s", Align::Right),
+        ("MB/s", Align::Right),
+        ("MiB/s", Align::Right),
+    ]);
+    for rate in rates {
+        let cells = [
+            rate.what.to_owned(),
+            megabytes(rate.application),
+            megabytes(rate.hardware),
+            mebibytes(rate.hardware),
+        ];
+        table.row(cells);
+    }
+    format!(
+        "\nMeasured, every byte compared: as the program sees it (app), and by the engine's \
+         timers\n\n{table}"
+    )
 }
 
 /// A lab's name from that of its file: letters, digits, - and _.
@@ -163,16 +210,16 @@ fn page(
         }
     }
     page.push_str(&prediction_page(arguments, predictions, refused));
-    let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
-    let _ = writeln!(
-        page,
-        "\n{}",
-        match problems {
-            0 => "no problems".to_owned(),
-            count => count_words(count, "problem", "problems"),
-        }
-    );
     page
+}
+
+fn last_line(findings: &[Finding]) -> String {
+    let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
+    let words = match problems {
+        0 => "no problems".to_owned(),
+        count => count_words(count, "problem", "problems"),
+    };
+    format!("\n{words}\n")
 }
 
 fn prediction_page(

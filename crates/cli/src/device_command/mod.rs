@@ -8,6 +8,7 @@ mod findings;
 mod info;
 mod lab_file;
 mod list;
+mod measure;
 mod reload;
 mod set_mps;
 mod test;

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a card really moves, beside what is predicted of it: where this program may open it and it
+//! has this project's engine.
+
+use crosslane_bench::{Options, read, write};
+use crosslane_driver::Device;
+use crosslane_open::{DeviceName, open_cards};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::sysfs::PciFunction;
+use crosslane_vfio::{BusOptions, block_on};
+
+/// Transfers each way, kept in flight, and how long one may take.
+const RUN: Options = Options {
+    size_bytes: 1 << 20,
+    iterations: 16,
+    outstanding: 4,
+    descriptors: crosslane_driver::DescriptorSource::Ring { entries: 4096 },
+    notification: crosslane_driver::Notification::Poll,
+    payload_bytes: None,
+    oversize: false,
+    pages: crosslane_host::PageSize::Huge,
+    registration: crosslane_bench::Registration::Before,
+    system_call: false,
+    credits: true,
+    seed: 1,
+    check: true,
+    timeout: Picoseconds(10_000_000_000_000),
+};
+
+/// A rate that was measured.
+pub struct Rate {
+    /// As the prediction of the same way is called.
+    pub what: &'static str,
+    /// As the application sees it, payload bytes per second.
+    pub application: f64,
+    /// By the engine's timers.
+    pub hardware: f64,
+}
+
+/// Measures both ways between the card and host memory; every byte is compared.
+///
+/// # Errors
+/// Why nothing can be measured, a sentence.
+pub fn measure(card: &PciFunction) -> Result<Vec<Rate>, String> {
+    if !card.is_bound_to_vfio() {
+        let address = card.address;
+        return Err(format!(
+            "programs do not have it: `sudo crosslane device bind {address}` gives it to them"
+        ));
+    }
+    let name = DeviceName::Vfio(card.address);
+    let opened = open_cards(&[name], BusOptions::default()).map_err(|error| error.to_string())?;
+    let function = opened.functions[0];
+    block_on(async {
+        let said = |error: &dyn std::error::Error| error.to_string();
+        let device = Device::open(opened.bus, function).await.map_err(|error| said(&error))?;
+        let mut rates = Vec::new();
+        for (what, measured) in [
+            ("writes to host memory", write(&device, &RUN).await),
+            ("reads of host memory", read(&device, &RUN).await),
+        ] {
+            let measured = measured.map_err(|error| said(&error))?;
+            if measured.data_errors.words > 0 {
+                let words = measured.data_errors.words;
+                return Err(format!("{what}: {words} words of 4 B are not what was sent"));
+            }
+            let application = measured.application_bytes_per_second();
+            let hardware = measured.hardware_bytes_per_second();
+            rates.push(Rate { what, application, hardware });
+        }
+        Ok(rates)
+    })
+}
