@@ -63,3 +63,13 @@ def test_payloads_are_set_on_a_way(start: Callable[..., Machine]) -> None:
     machine.run(f"crosslane device set-mps --path {NETWORK} host 128")
     code, said = machine.attempt(f"crosslane device set-mps --path {NETWORK} host 256")
     assert code == 1 and "supports payloads up to 128 B" in said
+
+
+def test_a_card_is_reloaded(start: Callable[..., Machine]) -> None:
+    machine = start(*DEVICES)
+    bind = f"crosslane device bind {NETWORK}"
+    machine.run(bind)
+    machine.run(f"crosslane device reload {NETWORK} --now")
+    # It has the driver that it had, and the port above forgives errors no longer.
+    assert functions(machine)[NETWORK]["driver"] == "vfio-pci"
+    machine.run(f"crosslane device unbind {NETWORK}")
