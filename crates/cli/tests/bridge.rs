@@ -275,7 +275,7 @@ fn what_cannot_be_asked_for_is_said() {
     for (arguments, code, what) in [
         (&["put", "nowhere", "127.0.0.1:1/fpga0"][..], 1, "nowhere cannot be read"),
         (&["put", "nowhere", "127.0.0.1:1"], 2, "no card is named"),
-        (&["serve", "--device", "kc705"], 2, "has a name like lab:kc705:crosslane"),
+        (&["serve", "--device", "kc705"], 2, "have names like lab:kc705:crosslane"),
         (&["serve", "--device", "lab:aws-f1"], 2, "no endpoint with an engine"),
         (&["bench", "--lab", "kc705"], 1, "it has no host with a card and a network adapter"),
         (&["bench", "--size", "6", "--clients", "2"], 2, "needs a multiple of 4 B"),
