@@ -12,6 +12,7 @@ mod mmio;
 mod readme;
 mod reports;
 mod run;
+mod served;
 mod torture;
 mod torus;
 mod traffic;
