@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::json::{flow_json, latency_json};
 use super::opened::OpenedRun;
-use super::report::{job_words, latency_cells, plan_words};
+use super::report::{TIMES, job_words, latency_cells, plan_words};
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
 
@@ -32,16 +32,6 @@ pub fn page(runs: &[OpenedRun], is_served: bool, no_why: bool) -> String {
     }
     page
 }
-
-const TIMES: [(&str, Align); 7] = [
-    ("bytes", Align::Right),
-    ("iterations", Align::Right),
-    ("min us", Align::Right),
-    ("typical", Align::Right),
-    ("average", Align::Right),
-    ("p99", Align::Right),
-    ("max", Align::Right),
-];
 
 fn flows_page(runs: &[OpenedRun], last: &OpenedRun, no_why: bool) -> String {
     let mut page = String::new();

@@ -13,6 +13,17 @@ use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 use crate::why::{Why, has_column};
 
+/// What every row begins with: sizes and times, as `perftest` prints them.
+pub const TIMES: [(&str, Align); 7] = [
+    ("bytes", Align::Right),
+    ("iterations", Align::Right),
+    ("min us", Align::Right),
+    ("typical", Align::Right),
+    ("average", Align::Right),
+    ("p99", Align::Right),
+    ("max", Align::Right),
+];
+
 /// The whole page: rows, then what belongs to the last scenario.
 #[must_use]
 pub fn page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
@@ -108,14 +119,8 @@ fn flow_rows(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
     if !several {
         columns.clear();
     }
+    columns.extend(TIMES);
     columns.extend([
-        ("bytes", Align::Right),
-        ("iterations", Align::Right),
-        ("min us", Align::Right),
-        ("typical", Align::Right),
-        ("average", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
         ("TLP B", Align::Right),
         ("app MB/s", Align::Right),
         ("MB/s", Align::Right),
@@ -239,15 +244,7 @@ fn latency_page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
         page.push_str(&plan_words(&first.plan, Expected::of_writes(&first.plan)));
         page.push('\n');
     }
-    let mut columns = vec![
-        ("bytes", Align::Right),
-        ("iterations", Align::Right),
-        ("min us", Align::Right),
-        ("typical", Align::Right),
-        ("average", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
-    ];
+    let mut columns = TIMES.to_vec();
     if has_column(whys) {
         columns.push(("bottleneck", Align::Left));
     }
