@@ -41,6 +41,9 @@ def test_what_is_put_over_verbs_comes_back(start: Callable[..., Machine]) -> Non
     assert [line.split()[:2] for line in providers if "verbs" in line] == [["verbs", "yes"]]
     machine.run(POLICY)
     machine.run(f"head -c {BYTES} /dev/urandom >/tmp/data")
+    place = f"{ADDRESS}:7471/fpga0:0x1000"
+    code, said = machine.attempt(f"crosslane bridge put /tmp/data {place} {CLIENT}")
+    assert code == 1 and "Connection refused" in said, said
     served = "crosslane bridge serve --device lab:sbdt:crosslane --network verbs"
     served += f" --policy /tmp/policy.toml --listen {ADDRESS}:7471"
     machine.run(f"{served} >/tmp/serve.log 2>&1 & echo $! >/tmp/server")
@@ -48,7 +51,6 @@ def test_what_is_put_over_verbs_comes_back(start: Callable[..., Machine]) -> Non
     machine.run(
         "for i in $(seq 300); do grep -q 7471 /tmp/serve.log && exit; sleep 0.1; done; exit 1"
     )
-    place = f"{ADDRESS}:7471/fpga0:0x1000"
     machine.run(f"crosslane bridge put /tmp/data {place} {CLIENT}")
     machine.run(f"crosslane bridge get {place} /tmp/back --bytes {BYTES} {CLIENT}")
     machine.run("cmp /tmp/data /tmp/back")

@@ -550,7 +550,8 @@ int crosslane_fi_next_event(struct crosslane_fi_network *network,
         event->fid = error.fid;
         event->error = error.err;
         const char *why = NULL;
-        if (network->hardware && error.prov_errno)
+        /* Of a connection that was refused it is an event's number, and negative. */
+        if (network->hardware && error.prov_errno > 0)
             why = fi_eq_strerror(network->eq, error.prov_errno, error.err_data, NULL, 0);
         copy_text(event->text, why && *why ? why : library.strerror(error.err));
         return 1;
