@@ -124,7 +124,7 @@ fn others_read_what_was_there_at_the_last_message() {
         let shown = staged.allocate(100_000, PageSize::Small).unwrap();
         let write = RemoteAccess { read: false, write: true };
         let error = staged.register(&shown, write).await.err().unwrap().to_string();
-        assert!(error.contains("others cannot write to simulated memory"), "{error}");
+        assert!(error.contains("others cannot write to memory that is copied"), "{error}");
         let read = RemoteAccess { read: true, write: false };
         let region = staged.register(&shown, read).await.unwrap();
         let memory = client.allocate(100_000, PageSize::Small).unwrap();
