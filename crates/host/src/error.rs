@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a bus or a tree refuses, or cannot do.
 
+use crosslane_pcie::config::CONFIG_SPACE_BYTES;
 use crosslane_pcie::units::{Picoseconds, RoutingId};
 use thiserror::Error;
 
@@ -157,4 +158,17 @@ pub enum TopologyError {
         /// The platform's reason.
         why: String,
     },
+}
+
+impl TopologyError {
+    /// That `offset` is one of a DW of a configuration space.
+    ///
+    /// # Errors
+    /// [`BadOffset`](Self::BadOffset) where it is no multiple of 4, or beyond the end.
+    pub const fn check_offset(offset: u16) -> Result<(), Self> {
+        match offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
+            true => Ok(()),
+            false => Err(Self::BadOffset { offset }),
+        }
+    }
 }

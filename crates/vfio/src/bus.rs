@@ -18,7 +18,7 @@ use crosslane_host::{
     Bus, BusError, Clock, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress,
     Segment, Stores, Topology, TopologyError, Waiting,
 };
-use crosslane_pcie::config::{CONFIG_SPACE_BYTES, registers as reg};
+use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use rustix::time::ClockId;
 
@@ -253,7 +253,7 @@ impl Topology for VfioBus {
     }
 
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
-        check_config(offset)?;
+        TopologyError::check_offset(offset)?;
         match (self.shared.held(function), &self.shared.tree) {
             (Some(held), _) => match flat::config_dw(&*held.function, offset) {
                 // A conventional function has no more than 256 B: no extended capabilities.
@@ -272,7 +272,7 @@ impl Topology for VfioBus {
         value: u32,
         byte_enables: u8,
     ) -> Result<(), TopologyError> {
-        check_config(offset)?;
+        TopologyError::check_offset(offset)?;
         let Some(held) = self.shared.held(function) else {
             let tree = self.shared.tree.as_ref();
             let tree = tree.ok_or(TopologyError::NoSuchFunction(function))?;
@@ -303,13 +303,6 @@ impl Topology for VfioBus {
             Ok(())
         };
         write().map_err(|error: FunctionError| flat::refusal(&*held.function, &error))
-    }
-}
-
-fn check_config(offset: u16) -> Result<(), TopologyError> {
-    match offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
-        true => Ok(()),
-        false => Err(TopologyError::BadOffset { offset }),
     }
 }
 

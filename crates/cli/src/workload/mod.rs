@@ -69,9 +69,9 @@ pub fn write(arguments: &WriteArguments) -> Result<(), CommandError> {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         Ok(Job::Write(host_options(options, arguments.memory)?))
     })?;
-    let place = Place::of(&arguments.common)?;
-    let Place::Lab { lab, first, .. } = place else {
-        return place.opened("write", &arguments.common).with_host(from, to, many.flows, &jobs);
+    let (lab, first) = match Place::of("write", &arguments.common)? {
+        Place::Lab { lab, first, .. } => (lab, first),
+        Place::Cards(cards) => return cards.with_host(from, to, many.flows, &jobs),
     };
     let (lab, running) = load(&lab, &arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
@@ -90,9 +90,9 @@ pub fn read(arguments: &ReadArguments) -> Result<(), CommandError> {
         let options = options(size, &arguments.transfer, Some(many), &arguments.common)?;
         Ok(Job::Read(host_options(options, arguments.memory)?))
     })?;
-    let place = Place::of(&arguments.common)?;
-    let Place::Lab { lab, first, .. } = place else {
-        return place.opened("read", &arguments.common).with_host(to, from, many.flows, &jobs);
+    let (lab, first) = match Place::of("read", &arguments.common)? {
+        Place::Lab { lab, first, .. } => (lab, first),
+        Place::Cards(cards) => return cards.with_host(to, from, many.flows, &jobs),
     };
     let (lab, running) = load(&lab, &arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
@@ -115,9 +115,9 @@ pub fn peer(arguments: &PeerArguments) -> Result<(), CommandError> {
         options.credits = !arguments.no_credits;
         Ok(Job::Peer(options))
     })?;
-    let place = Place::of(&arguments.common)?;
-    let Place::Lab { lab, first, last } = place else {
-        return place.opened("p2p", &arguments.common).pairs(from, to, many.flows, &jobs);
+    let (lab, first, last) = match Place::of("p2p", &arguments.common)? {
+        Place::Lab { lab, first, last } => (lab, first, last),
+        Place::Cards(cards) => return cards.pairs(from, to, many.flows, &jobs),
     };
     let (lab, running) = load(&lab, &arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
@@ -145,9 +145,9 @@ pub fn latency(arguments: &LatencyArguments) -> Result<(), CommandError> {
         }))
     })?;
     let LatencyArguments { from, to, .. } = arguments;
-    let place = Place::of(&arguments.common)?;
-    let Place::Lab { lab, first, last } = place else {
-        return place.opened("latency", &arguments.common).pairs(from, to, 1, &jobs);
+    let (lab, first, last) = match Place::of("latency", &arguments.common)? {
+        Place::Lab { lab, first, last } => (lab, first, last),
+        Place::Cards(cards) => return cards.pairs(from, to, 1, &jobs),
     };
     let (lab, running) = load(&lab, &arguments.common)?;
     let cards = Cards::of(&lab, &running)?;
@@ -169,9 +169,9 @@ pub fn chain(arguments: &ChainArguments) -> Result<(), CommandError> {
         Ok(Job::Chain(host_options(options, arguments.memory)?))
     })?;
     let ChainArguments { from, to, .. } = arguments;
-    let place = Place::of(&arguments.common)?;
-    let Place::Lab { lab, first, last } = place else {
-        return place.opened("chain", &arguments.common).row(from, to, &jobs);
+    let (lab, first, last) = match Place::of("chain", &arguments.common)? {
+        Place::Lab { lab, first, last } => (lab, first, last),
+        Place::Cards(cards) => return cards.row(from, to, &jobs),
     };
     let (lab, running) = load(&lab, &arguments.common)?;
     let cards = Cards::of(&lab, &running)?;

@@ -15,7 +15,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_error, print_json};
 
 /// Where a workload is run.
-pub enum Place {
+pub enum Place<'a> {
     /// In a lab; with the cards that `--device` names, of a flow the first and the last.
     Lab {
         /// Name, or path of a lab file.
@@ -25,8 +25,8 @@ pub enum Place {
         /// The last one, if there are several.
         last: Option<String>,
     },
-    /// On these cards.
-    Cards(Vec<DeviceName>),
+    /// On cards that are to be opened.
+    Cards(Opened<'a>),
 }
 
 fn usage(sentence: String) -> CommandError {
@@ -50,12 +50,12 @@ pub fn card_failed(error: CardError) -> CommandError {
     }
 }
 
-impl Place {
-    /// Where the command line says.
+impl<'a> Place<'a> {
+    /// Where the command line of `bench` says.
     ///
     /// # Errors
     /// A name that is none, cards that cannot be used together, and options that only labs have.
-    pub fn of(common: &WorkloadArguments) -> Result<Self, CommandError> {
+    pub fn of(bench: &'a str, common: &'a WorkloadArguments) -> Result<Self, CommandError> {
         if let Some(lab) = &common.lab {
             return Ok(Self::Lab { lab: lab.clone(), first: None, last: None });
         }
@@ -69,7 +69,7 @@ impl Place {
         let labs: Vec<_> = labs.collect();
         let Some(card) = labs.first() else {
             check_options(common)?;
-            return Ok(Self::Cards(names));
+            return Ok(Self::Cards(Opened { bench, common, names }));
         };
         if labs.len() < names.len() || labs.iter().any(|other| other.lab != card.lab) {
             let sentence = "--device: cards of a lab work with cards of the same lab only";
@@ -77,15 +77,6 @@ impl Place {
         }
         let last = if labs.len() > 1 { labs[labs.len() - 1].endpoint.clone() } else { None };
         Ok(Self::Lab { lab: card.lab.clone(), first: card.endpoint.clone(), last })
-    }
-
-    /// The cards; none of a lab.
-    pub fn opened<'a>(self, bench: &'a str, common: &'a WorkloadArguments) -> Opened<'a> {
-        let names = match self {
-            Self::Cards(names) => names,
-            Self::Lab { .. } => Vec::new(),
-        };
-        Opened { bench, common, names }
     }
 }
 

@@ -9,7 +9,7 @@ use crosslane_host::{
     Bus, BusError, Clock, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
     Stores, Topology, TopologyError, Waiting,
 };
-use crosslane_pcie::config::{Bar, CONFIG_SPACE_BYTES, registers as reg};
+use crosslane_pcie::config::{Bar, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
 use super::memory::LabMemory;
@@ -666,7 +666,7 @@ impl Topology for LabBus {
     }
 
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
-        check_config(offset)?;
+        TopologyError::check_offset(offset)?;
         let state = self.shared.lock();
         let port = state.fabric.function_at(self.host(), function);
         let port = port.ok_or(TopologyError::NoSuchFunction(function))?;
@@ -680,18 +680,11 @@ impl Topology for LabBus {
         value: u32,
         byte_enables: u8,
     ) -> Result<(), TopologyError> {
-        check_config(offset)?;
+        TopologyError::check_offset(offset)?;
         let mut state = self.shared.lock();
         let port = state.fabric.function_at(self.host(), function);
         port.ok_or(TopologyError::NoSuchFunction(function))?;
         state.fabric.config_write(self.host(), function, offset, value, byte_enables & 0xf);
         Ok(())
-    }
-}
-
-fn check_config(offset: u16) -> Result<(), TopologyError> {
-    match offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
-        true => Ok(()),
-        false => Err(TopologyError::BadOffset { offset }),
     }
 }

@@ -6,7 +6,6 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 
 use crosslane_host::{FunctionInfo, Topology, TopologyError};
-use crosslane_pcie::config::CONFIG_SPACE_BYTES;
 use crosslane_pcie::units::RoutingId;
 
 use super::{Address, PciFunction, Tree};
@@ -60,14 +59,6 @@ impl Segment {
     }
 }
 
-const fn check(offset: u16) -> Result<(), TopologyError> {
-    if offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
-        Ok(())
-    } else {
-        Err(TopologyError::BadOffset { offset })
-    }
-}
-
 impl Topology for Segment {
     /// Those of the domain that are endpoints or ports of PCI Express. What stands below a bridge
     /// of another kind hangs on the port above that.
@@ -86,7 +77,7 @@ impl Topology for Segment {
     }
 
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
-        check(offset)?;
+        TopologyError::check_offset(offset)?;
         let mut bytes = [0; 4];
         let file = self.open(function, false)?;
         file.read_exact_at(&mut bytes, offset.into()).map_err(|error| {
@@ -112,7 +103,7 @@ impl Topology for Segment {
         value: u32,
         byte_enables: u8,
     ) -> Result<(), TopologyError> {
-        check(offset)?;
+        TopologyError::check_offset(offset)?;
         if self.writes == ConfigurationWrites::Forbidden {
             self.function(function)?;
             let why = "it was opened for reading only".to_owned();
