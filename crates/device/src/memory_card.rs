@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crosslane_fabric::trace::HeaderLine;
 use crosslane_fabric::{Consumed, Device, DevicePort, ErrorKind, Memory, Received};
@@ -145,6 +146,10 @@ impl MemoryCard {
         }
     }
 
+    fn memory_bytes(&self) -> u64 {
+        self.parameters.bank_bytes * u64::from(self.parameters.banks)
+    }
+
     fn place(&self, address: u64, bytes: u32) -> Place {
         let offset = |window: &Window| window.offset(address, bytes);
         let [registers, fifo, memory] = &self.windows;
@@ -154,8 +159,8 @@ impl MemoryCard {
         if let Some(at) = offset(fifo) {
             return Place::Fifo(at);
         }
-        let size = self.parameters.bank_bytes * u64::from(self.parameters.banks);
-        match offset(memory).filter(|at| at + u64::from(bytes) <= size) {
+        let is_there = |at: &u64| at + u64::from(bytes) <= self.memory_bytes();
+        match offset(memory).filter(is_there) {
             Some(at) => Place::Memory(at),
             None => Place::Nowhere,
         }
@@ -405,6 +410,12 @@ impl Device for MemoryCard {
 
     fn memory(&mut self) -> Option<&mut Memory> {
         Some(&mut self.memory)
+    }
+
+    /// The banks. Who does not come over the bus is not counted, and takes no time.
+    fn plain_memory(&self, config: &ConfigSpace, bar: usize) -> Option<Range<u64>> {
+        let bar_bytes = config.bar(bar).filter(|_| bar == MEMORY_BAR)?.size_bytes;
+        Some(0..self.memory_bytes().min(bar_bytes))
     }
 
     fn unfinished(&self) -> Vec<String> {

@@ -3,6 +3,7 @@
 //! endpoint, the behavioural models and the verilated gateware all stand behind this trait.
 
 use std::any::Any;
+use std::ops::Range;
 
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::{Class, Header};
@@ -11,10 +12,10 @@ use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crate::counters::IdleReason;
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
-use crate::fabric::Fabric;
-use crate::memory::Memory;
+use crate::fabric::{Fabric, NodeState};
+use crate::memory::{Backing, Memory};
 use crate::packet::{NONE, Packet, PacketIndex};
-use crate::topology::NodeId;
+use crate::topology::{NodeId, PortId};
 use crate::trace::HeaderLine;
 
 /// When the receive buffer that holds a TLP becomes free.
@@ -88,6 +89,13 @@ pub trait Device: Any + Send {
         None
     }
 
+    /// Bytes of a BAR that are plain memory, whole pages of 4 KiB: loads and stores there do
+    /// nothing but read and write [`memory`](Self::memory), in any order and width, and no register
+    /// depends on them. So they need not come as requests.
+    fn plain_memory(&self, _config: &ConfigSpace, _bar: usize) -> Option<Range<u64>> {
+        None
+    }
+
     /// Work of the device that has not ended, a sentence each: what a fabric that has run dry
     /// reports.
     fn unfinished(&self) -> Vec<String> {
@@ -102,6 +110,41 @@ pub trait Device: Any + Send {
 #[must_use]
 pub fn bar_offset_bytes(config: &ConfigSpace, bar: usize) -> u64 {
     (0..bar).filter_map(|before| config.bar(before)).map(|before| before.size_bytes).sum()
+}
+
+impl Fabric {
+    /// The device behind an endpoint's port.
+    fn device_of(&mut self, port: PortId) -> Option<&mut dyn Device> {
+        let node = self.ports.get(port.0 as usize)?.node;
+        match &mut self.node_states[node.0 as usize] {
+            NodeState::Endpoint(Some(device)) => Some(&mut **device),
+            _ => None,
+        }
+    }
+
+    /// Bytes of a function's BAR that are plain memory: see [`Device::plain_memory`].
+    pub fn plain_memory(&mut self, port: PortId, bar: usize) -> Option<Range<u64>> {
+        let config = self.ports.get(port.0 as usize)?.config.clone();
+        self.device_of(port)?.plain_memory(&config, bar)
+    }
+
+    /// Has a part of what is plain memory of a function's BAR lie in `backing` from now on, as
+    /// [`Memory::back`] says. False where it is no such part, or lies elsewhere already.
+    pub fn back_memory(
+        &mut self,
+        port: PortId,
+        bar: usize,
+        part: Range<u64>,
+        backing: Box<dyn Backing>,
+    ) -> bool {
+        let plain = self.plain_memory(port, bar);
+        if plain.is_none_or(|plain| part.start < plain.start || plain.end < part.end) {
+            return false;
+        }
+        let first = bar_offset_bytes(&self.ports[port.0 as usize].config, bar);
+        let memory = self.device_of(port).and_then(Device::memory);
+        memory.is_some_and(|memory| memory.back(first + part.start..first + part.end, backing))
+    }
 }
 
 /// A device's way to the fabric, during a call.

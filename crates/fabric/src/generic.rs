@@ -4,6 +4,7 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::link::PAGE_BYTES;
@@ -529,6 +530,11 @@ impl Device for GenericEndpoint {
 
     fn memory(&mut self) -> Option<&mut Memory> {
         Some(&mut self.completer.memory)
+    }
+
+    /// All there is.
+    fn plain_memory(&self, config: &ConfigSpace, bar: usize) -> Option<Range<u64>> {
+        Some(0..config.bar(bar)?.size_bytes / PAGE_BYTES * PAGE_BYTES)
     }
 
     fn unfinished(&self) -> Vec<String> {

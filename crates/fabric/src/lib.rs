@@ -61,7 +61,7 @@ pub use injection::{Injected, MAX_INJECTED, Moment, TlpFault};
 pub use iommu::{
     IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES, IommuCounters, IommuError, MAX_IO_WALKS, MAX_IOTLB_ENTRIES,
 };
-pub use memory::Memory;
+pub use memory::{Backing, Memory};
 pub use memory_fault::MemoryFault;
 pub use outside::OutsideMemory;
 pub use root_complex::MMIO_HOLE;

@@ -1,13 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory with real bytes, allocated where it is touched.
 
+use std::ops::Range;
+
 /// Bytes of one piece of the table.
 const CHUNK_BYTES: usize = 1 << 16;
+/// Bytes of a page: of what is moved into a backing, pages of zeros are left out.
+const PAGE_BYTES: usize = 1 << 12;
+
+/// Where bytes lie that others than the lab load and store too, at any time: a file that is mapped.
+pub trait Backing: Send + Sync {
+    /// Copies from `offset_bytes` of it into `bytes`.
+    fn read(&self, offset_bytes: u64, bytes: &mut [u8]);
+
+    /// Copies `bytes` to `offset_bytes` of it.
+    fn write(&self, offset_bytes: u64, bytes: &[u8]);
+}
+
+/// A range that lies elsewhere.
+struct Backed {
+    range: Range<u64>,
+    backing: Box<dyn Backing>,
+}
 
 /// Sparse memory; what was never written reads as zero.
 #[derive(Default)]
 pub struct Memory {
     chunks: Vec<Option<Box<[u8]>>>,
+    /// What does not lie in the chunks, lowest first.
+    backed: Vec<Backed>,
 }
 
 impl Memory {
@@ -17,8 +38,85 @@ impl Memory {
         Self::default()
     }
 
+    /// Has a range lie in `backing` from now on, which is all zeros and as long. What the range
+    /// holds goes there. False, and nothing is done, where a part of it lies elsewhere already.
+    pub fn back(&mut self, range: Range<u64>, backing: Box<dyn Backing>) -> bool {
+        let place = self.backed.partition_point(|backed| backed.range.end <= range.start);
+        let next = self.backed.get(place);
+        if range.is_empty() || next.is_some_and(|next| next.range.start < range.end) {
+            return false;
+        }
+        let chunk_bytes = CHUNK_BYTES as u64;
+        let touched = range.start / chunk_bytes..range.end.div_ceil(chunk_bytes);
+        for number in touched.start..touched.end.min(self.chunks.len() as u64) {
+            let Some(chunk) = &self.chunks[number as usize] else { continue };
+            for (page, at) in
+                chunk.chunks(PAGE_BYTES).zip((number * chunk_bytes..).step_by(PAGE_BYTES))
+            {
+                let (first, last) = (at.max(range.start), (at + PAGE_BYTES as u64).min(range.end));
+                if first < last && page.iter().any(|byte| *byte != 0) {
+                    let part = (first - at) as usize..(last - at) as usize;
+                    backing.write(first - range.start, &page[part]);
+                }
+            }
+            let is_within = range.start <= number * chunk_bytes;
+            if is_within && (number + 1) * chunk_bytes <= range.end {
+                self.chunks[number as usize] = None;
+            }
+        }
+        self.backed.insert(place, Backed { range, backing });
+        true
+    }
+
+    /// Where the byte at `at` lies, where that is elsewhere, and how many of `most` bytes from it
+    /// on lie together.
+    fn extent(&self, at: u64, most: usize) -> (Option<&Backed>, usize) {
+        let place = self.backed.partition_point(|backed| backed.range.end <= at);
+        let within = |end: u64| (end - at).min(most as u64) as usize;
+        match self.backed.get(place) {
+            Some(backed) if backed.range.start <= at => (Some(backed), within(backed.range.end)),
+            Some(next) => (None, within(next.range.start)),
+            None => (None, most),
+        }
+    }
+
     /// Copies `bytes` to the place `offset_bytes` from its beginning.
     pub fn write(&mut self, offset_bytes: u64, bytes: &[u8]) {
+        if self.backed.is_empty() {
+            return self.write_chunks(offset_bytes, bytes);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset_bytes + done as u64;
+            let (backed, length) = self.extent(at, bytes.len() - done);
+            let part = &bytes[done..done + length];
+            match backed {
+                Some(Backed { range, backing }) => backing.write(at - range.start, part),
+                None => self.write_chunks(at, part),
+            }
+            done += length;
+        }
+    }
+
+    /// Copies from `offset_bytes` into `bytes`.
+    pub fn read(&self, offset_bytes: u64, bytes: &mut [u8]) {
+        if self.backed.is_empty() {
+            return self.read_chunks(offset_bytes, bytes);
+        }
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = offset_bytes + done as u64;
+            let (backed, length) = self.extent(at, bytes.len() - done);
+            let part = &mut bytes[done..done + length];
+            match backed {
+                Some(Backed { range, backing }) => backing.read(at - range.start, part),
+                None => self.read_chunks(at, part),
+            }
+            done += length;
+        }
+    }
+
+    fn write_chunks(&mut self, offset_bytes: u64, bytes: &[u8]) {
         let (mut at, mut rest) = (offset_bytes, bytes);
         while !rest.is_empty() {
             let (chunk, offset) = (at as usize / CHUNK_BYTES, at as usize % CHUNK_BYTES);
@@ -34,8 +132,7 @@ impl Memory {
         }
     }
 
-    /// Copies from `offset_bytes` into `bytes`.
-    pub fn read(&self, offset_bytes: u64, bytes: &mut [u8]) {
+    fn read_chunks(&self, offset_bytes: u64, bytes: &mut [u8]) {
         let (mut at, mut rest) = (offset_bytes, bytes);
         while !rest.is_empty() {
             let (chunk, offset) = (at as usize / CHUNK_BYTES, at as usize % CHUNK_BYTES);
@@ -53,6 +150,8 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::{Arc, Mutex};
+
     use super::*;
 
     #[test]
@@ -63,5 +162,69 @@ mod tests {
         let mut back = [9; 8];
         memory.read(address - 1, &mut back);
         assert_eq!(back, [0, 1, 2, 3, 4, 5, 6, 0]);
+    }
+
+    /// Some bytes, and how many writes they have had.
+    #[derive(Clone, Default)]
+    struct Elsewhere(Arc<Mutex<(Vec<u8>, usize)>>);
+
+    impl Backing for Elsewhere {
+        fn read(&self, offset_bytes: u64, bytes: &mut [u8]) {
+            let at = offset_bytes as usize;
+            bytes.copy_from_slice(&self.0.lock().unwrap().0[at..at + bytes.len()]);
+        }
+
+        fn write(&self, offset_bytes: u64, bytes: &[u8]) {
+            let (at, mut all) = (offset_bytes as usize, self.0.lock().unwrap());
+            all.0[at..at + bytes.len()].copy_from_slice(bytes);
+            all.1 += 1;
+        }
+    }
+
+    #[test]
+    fn a_part_lies_elsewhere_and_what_was_there_goes_along() {
+        const PAGE: u64 = PAGE_BYTES as u64;
+        let chunk = CHUNK_BYTES as u64;
+        let pattern: Vec<u8> = (0..4 * CHUNK_BYTES).map(|at| (at % 251) as u8).collect();
+        let mut memory = Memory::new();
+        // Four chunks, of which the second has one page only.
+        memory.write(0, &pattern[..CHUNK_BYTES]);
+        memory.write(chunk + PAGE, &pattern[..PAGE_BYTES]);
+        memory.write(2 * chunk, &pattern[2 * CHUNK_BYTES..]);
+        let mut before = vec![0; 4 * CHUNK_BYTES];
+        memory.read(0, &mut before);
+        let range = chunk - PAGE..3 * chunk + PAGE;
+        let elsewhere = Elsewhere::default();
+        elsewhere.0.lock().unwrap().0 = vec![0; (range.end - range.start) as usize];
+        assert!(memory.back(range.clone(), Box::new(elsewhere.clone())));
+        // A page before, one of the second chunk, the third chunk, a page behind.
+        assert_eq!(elsewhere.0.lock().unwrap().1, 1 + 1 + CHUNK_BYTES / PAGE_BYTES + 1);
+        assert!(memory.chunks[1].is_none() && memory.chunks[2].is_none());
+        let mut after = vec![0; 4 * CHUNK_BYTES];
+        memory.read(0, &mut after);
+        assert!(before == after);
+        let there = elsewhere.0.lock().unwrap().0.clone();
+        assert!(there == before[range.start as usize..range.end as usize]);
+        // Over both of its ends; and what somebody else stores is what is read.
+        for at in [range.start - 3, range.end - 3] {
+            memory.write(at, &[1, 2, 3, 4, 5, 6]);
+            let mut back = [9; 8];
+            memory.read(at - 1, &mut back);
+            assert_eq!(back[1..7], [1, 2, 3, 4, 5, 6]);
+        }
+        assert_eq!(elsewhere.0.lock().unwrap().0[..3], [4, 5, 6]);
+        elsewhere.0.lock().unwrap().0[10] = 77;
+        let mut back = [0];
+        memory.read(range.start + 10, &mut back);
+        assert_eq!(back, [77]);
+        // Nothing lies in two places.
+        for again in [range.start - 1..range.start + 1, range.end - 1..range.end + 1, 5..5] {
+            assert!(!memory.back(again, Box::new(Elsewhere::default())));
+        }
+        // Right behind it, and where nothing was ever written.
+        for first in [range.end, 1 << 40] {
+            let next = Elsewhere(Arc::new(Mutex::new((vec![0; PAGE_BYTES], 0))));
+            assert!(memory.back(first..first + PAGE, Box::new(next)));
+        }
     }
 }

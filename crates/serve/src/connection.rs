@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One client's connection: its messages, answered one after the other.
 
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 use crosslane_pcie::config::CONFIG_SPACE_BYTES;
 use crosslane_vfio::user::protocol::{
@@ -16,12 +18,15 @@ use rustix::io::Errno;
 use crate::ask::{Asker, What};
 use crate::error::ServeEvent;
 use crate::mappings::SharedMappings;
+use crate::plain::PlainBar;
 
 /// A device as its socket's thread knows it.
 #[derive(Clone, Debug)]
 pub(crate) struct Description {
     pub name: String,
     pub bar_bytes: [u64; 6],
+    /// What of the BARs clients may map.
+    pub plain: [Option<Arc<PlainBar>>; 6],
     pub vectors: u16,
 }
 
@@ -32,6 +37,21 @@ pub(crate) struct Connection<'a> {
     pub mappings: &'a SharedMappings,
     pub asker: &'a Asker,
     pub tell: &'a (dyn Fn(&ServeEvent) + Send + Sync),
+    /// What the client can, as soon as it has said so.
+    pub client: Cell<Capabilities>,
+}
+
+/// What a command is answered with.
+struct Answer {
+    payload: Vec<u8>,
+    /// Whose file goes with it.
+    file: Option<Arc<PlainBar>>,
+}
+
+impl From<Vec<u8>> for Answer {
+    fn from(payload: Vec<u8>) -> Self {
+        Self { payload, file: None }
+    }
 }
 
 /// Why a command is not done.
@@ -72,22 +92,24 @@ impl Connection<'_> {
             let is_version = header.command == Command::Version as u16;
             let result = match is_version {
                 true if has_version => Err(Errno::INVAL.into()),
-                true => self.version(&message),
+                true => self.version(&message).map(Answer::from),
                 false if has_version => self.answer(message),
                 false => Err(Refusal::Last(Errno::INVAL, "it told no version".to_owned())),
             };
             has_version |= is_version && result.is_ok();
-            let (reply, payload, end) = match result {
-                Ok(payload) => (header.reply(payload.len()), payload, None),
+            let nothing = || Answer::from(Vec::new());
+            let (reply, answer, end) = match result {
+                Ok(answer) => (header.reply(answer.payload.len()), answer, None),
                 Err(Refusal::Errno(errno)) => {
-                    (header.refusal(errno.raw_os_error()), Vec::new(), None)
+                    (header.refusal(errno.raw_os_error()), nothing(), None)
                 }
                 Err(Refusal::Last(errno, why)) => {
-                    (header.refusal(errno.raw_os_error()), Vec::new(), Some(why))
+                    (header.refusal(errno.raw_os_error()), nothing(), Some(why))
                 }
             };
+            let file = answer.file.as_ref().map(|plain| plain.file());
             if header.wants_reply()
-                && let Err(error) = send(self.stream, &reply, &payload, &[])
+                && let Err(error) = send(self.stream, &reply, &answer.payload, file.as_slice())
             {
                 return error.to_string();
             }
@@ -103,13 +125,22 @@ impl Connection<'_> {
         if theirs.major != MAJOR {
             return Err(last(format!("it has version {} of the protocol", theirs.major)));
         }
+        self.client.set(theirs.capabilities);
         let minor = theirs.minor.min(MINOR);
         Ok(Version { major: MAJOR, minor, capabilities: Capabilities::OURS }.encode())
     }
 
-    fn answer(&self, message: Message) -> Result<Vec<u8>, Refusal> {
-        let Message { header, payload, descriptors } = message;
-        let command = Command::from_number(header.command).ok_or(Errno::NOTSUP)?;
+    fn answer(&self, message: Message) -> Result<Answer, Refusal> {
+        match Command::from_number(message.header.command) {
+            Some(Command::RegionInfo) => self.region(&RegionInfo::decode(&message.payload)?),
+            Some(command) => self.plain_answer(command, message).map(Answer::from),
+            None => Err(Errno::NOTSUP.into()),
+        }
+    }
+
+    /// What needs no file.
+    fn plain_answer(&self, command: Command, message: Message) -> Result<Vec<u8>, Refusal> {
+        let Message { payload, descriptors, .. } = message;
         match command {
             Command::DmaMap => self.map(&DmaMap::decode(&payload)?, descriptors),
             Command::DmaUnmap => {
@@ -123,7 +154,6 @@ impl Connection<'_> {
                     DeviceInfo { resets: true, is_pci: true, regions: REGIONS, interrupt_kinds };
                 Ok(info.encode())
             }
-            Command::RegionInfo => self.region(&RegionInfo::decode(&payload)?),
             Command::InterruptInfo => {
                 let InterruptInfo { index, .. } = InterruptInfo::decode(&payload)?;
                 if index >= INTERRUPT_KINDS {
@@ -162,6 +192,7 @@ impl Connection<'_> {
             }
             Command::Reset => Ok(self.asker.ask(What::Reset)?),
             Command::Version
+            | Command::RegionInfo
             | Command::RegionIoDescriptors
             | Command::DmaRead
             | Command::DmaWrite => Err(Errno::NOTSUP.into()),
@@ -182,7 +213,7 @@ impl Connection<'_> {
         Ok(Vec::new())
     }
 
-    fn region(&self, asked: &RegionInfo) -> Result<Vec<u8>, Refusal> {
+    fn region(&self, asked: &RegionInfo) -> Result<Answer, Refusal> {
         if asked.index >= REGIONS {
             return Err(Errno::INVAL.into());
         }
@@ -192,8 +223,22 @@ impl Connection<'_> {
         };
         let is_there = bytes > 0;
         let (readable, writable, index) = (is_there, is_there, asked.index);
-        let info = RegionInfo { readable, writable, index, bytes, ..RegionInfo::default() };
-        Ok(info.encode(asked.room_bytes))
+        let plain = self.device.plain.get(index as usize).and_then(Option::as_ref);
+        // Not for a client that takes no files.
+        let plain = plain.filter(|_| self.client.get().max_descriptors > 0);
+        let areas = plain.map(|plain| plain.areas()).unwrap_or_default();
+        let (mappable, file_offset, room_bytes) = (plain.is_some(), 0, asked.room_bytes);
+        let info = RegionInfo {
+            room_bytes,
+            readable,
+            writable,
+            mappable,
+            index,
+            bytes,
+            file_offset,
+            areas,
+        };
+        Ok(Answer { payload: info.encode(asked.room_bytes), file: plain.cloned() })
     }
 
     /// Which BAR a region is; `None` for configuration space.

@@ -82,6 +82,15 @@ pub enum ServeEvent {
         /// Length.
         bytes: u64,
     },
+    /// A BAR of plain memory cannot be mapped by clients: accesses to it trap.
+    NoFile {
+        /// Of which device.
+        device: String,
+        /// Its number.
+        bar: usize,
+        /// Why not.
+        why: String,
+    },
     /// The lab's own buses have found an error.
     Fabric(String),
 }
@@ -111,6 +120,9 @@ impl fmt::Display for ServeEvent {
                 "{device}: {bytes} B at {address:#x} were mapped without a file, so that the \
                  device cannot write there (memory of a virtual machine needs share=on)"
             ),
+            Self::NoFile { device, bar, why } => {
+                write!(f, "{device}: BAR{bar} cannot be mapped by clients, and traps: {why}")
+            }
             Self::Fabric(error) => write!(f, "in the lab: {error}"),
         }
     }

@@ -53,7 +53,7 @@ struct Written {
 pub(crate) struct ServedFunction {
     pub name: String,
     pub id: RoutingId,
-    host: HostId,
+    pub host: HostId,
     bus: LabBus,
     /// Kinds and sizes.
     bars: Vec<Bar>,

@@ -26,6 +26,7 @@ mod error;
 mod function;
 mod mappings;
 mod placement;
+mod plain;
 mod server;
 
 pub use error::{ServeError, ServeEvent};

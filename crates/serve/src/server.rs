@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The server: the lab's thread, and one thread for each socket.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
@@ -14,6 +15,7 @@ use crosslane_host::{FunctionInfo, Topology};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{HostId, RoutingId};
+use crosslane_vfio::user::protocol::Capabilities;
 use futures_channel::mpsc::{UnboundedReceiver, unbounded};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use rustix::net::{Shutdown, shutdown};
@@ -22,7 +24,9 @@ use crate::ask::{Ask, Asker, What};
 use crate::board::{Board, Reporter};
 use crate::connection::{Connection, Description};
 use crate::error::{ServeError, ServeEvent};
+use crate::function::ServedFunction;
 use crate::mappings::{ClientMemory, SharedMappings};
+use crate::plain::{self, PlainBar};
 
 /// A device of a lab, and where clients find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,7 +201,9 @@ fn accept(
             return;
         }
         tell(&ServeEvent::Connected { device: device.clone() });
-        let connection = Connection { stream: &stream, device: description, mappings, asker, tell };
+        let client = Cell::new(Capabilities::UNSAID);
+        let (stream, device_of) = (&stream, description);
+        let connection = Connection { stream, device: device_of, mappings, asker, tell, client };
         let why = connection.serve();
         keep(None);
         // Nothing asks for memory any more when it goes.
@@ -264,10 +270,10 @@ fn run(
         let function = board.functions().iter().find(|function| function.id == *id);
         functions.push((board, function.expect("the board has all its devices")));
     }
-    let describe = |(_, function): &(&Board<'_>, &crate::function::ServedFunction)| Description {
-        name: function.name.clone(),
-        bar_bytes: function.bar_bytes(),
-        vectors: function.vectors(),
+    let describe = |(_, function): &(&Board<'_>, &ServedFunction)| {
+        let (name, bar_bytes) = (function.name.clone(), function.bar_bytes());
+        let plain = share_memory(&simulation, function, tell);
+        Description { name, bar_bytes, plain, vectors: function.vectors() }
     };
     let _ = report.send(Ok(functions.iter().map(describe).collect()));
     simulation.run_free("serve", async {
@@ -276,6 +282,23 @@ fn run(
             serving.map(|((board, function), seat)| board.serve(function, seat.asks)).collect();
         while serving.next().await.is_some() {}
     });
+}
+
+/// The files of a function's BARs that clients may map.
+fn share_memory(
+    simulation: &Simulation,
+    function: &ServedFunction,
+    tell: &dyn Fn(&ServeEvent),
+) -> [Option<Arc<PlainBar>>; 6] {
+    let (bars, without) = simulation.with_fabric(|fabric| {
+        let port = fabric.function_at(function.host, function.id);
+        port.map(|port| plain::share(fabric, port)).unwrap_or_default()
+    });
+    for (bar, errno) in without {
+        let (device, why) = (function.name.clone(), errno.to_string());
+        tell(&ServeEvent::NoFile { device, bar, why });
+    }
+    bars
 }
 
 fn find(

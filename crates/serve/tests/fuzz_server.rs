@@ -20,7 +20,10 @@ use crosslane_vfio::user::protocol::{
 };
 use crosslane_vfio::user::socket::{receive, send};
 use crosslane_vfio::{Function, user};
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
+};
+use rustix::io::pwrite;
 
 use support::*;
 
@@ -134,6 +137,8 @@ enum What {
 struct Client {
     /// Whether it tells its version first, as it must.
     begins_well: bool,
+    /// Whether it is one of the memory card: it is given a file.
+    of_card: bool,
     messages: Vec<(What, bool)>,
 }
 
@@ -228,6 +233,14 @@ fn message(what: &What) -> (u16, Vec<u8>, File) {
     }
 }
 
+/// Does with a file of the server's what it can.
+fn take_away(file: &OwnedFd) {
+    assert!(ftruncate(file, 0).is_err() && ftruncate(file, 1 << 40).is_err());
+    assert!(fcntl_add_seals(file, SealFlags::WRITE).is_err());
+    pwrite(file, &[0x5a; 8192], CARD_BAR_BYTES - 4096).unwrap();
+    fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 1 << 16).unwrap();
+}
+
 /// Sends what there is to send, and reads what comes, until the connection is closed.
 fn play(socket: &Path, client: &Client) {
     let files = Files::new();
@@ -275,7 +288,10 @@ fn play(socket: &Path, client: &Client) {
         if *wants_reply {
             // A reply with the same number, or the end.
             match receive(&stream) {
-                Ok(reply) => assert!(reply.header.is_reply() && reply.header.id == id, "{what:?}"),
+                Ok(reply) => {
+                    assert!(reply.header.is_reply() && reply.header.id == id, "{what:?}");
+                    reply.descriptors.into_iter().for_each(|file| take_away(&file));
+                }
                 Err(_) => break,
             }
         }
@@ -299,31 +315,37 @@ impl RefUnwindSafe for Bystander {}
 
 impl Bystander {
     fn is_served(&self) {
-        identify(&self.0);
+        identify(&self.0, 0x10ee);
     }
 }
 
-fn identify(function: &user::UserFunction) {
+fn identify(function: &user::UserFunction, vendor: u16) {
     let mut ids = [0; 4];
     function.config_read(0, &mut ids).expect("it is served");
-    assert_eq!(ids[..2], 0x10ee_u16.to_le_bytes());
+    assert_eq!(ids[..2], vendor.to_le_bytes());
 }
 
 #[test]
 fn fuzz_server() {
-    let served = Served::start("fuzz_server", "rosta:crosslane", &["fpga1", "fpga2"]);
-    let socket = served.sockets[0].clone();
-    let beside = Bystander(user::open(&served.sockets[1..], REQUEST).unwrap().remove(0));
+    let folder = folder("fuzz_server-lab");
+    let lab = lab_with_a_memory_card(&folder, false);
+    let served = Served::start("fuzz_server", &lab, &["fpga1", CARD, "fpga2"]);
+    let sockets = [served.sockets[0].clone(), served.sockets[1].clone()];
+    let beside = Bystander(user::open(&served.sockets[2..], REQUEST).unwrap().remove(0));
     bolero::check!().with_type::<Client>().with_iterations(ITERATIONS).for_each(|client| {
-        play(&socket, client);
+        let socket = &sockets[usize::from(client.of_card)];
+        play(socket, client);
         let id = RoutingId::new(1, 0, 0);
-        let next = user::UserFunction::open(&socket, id, REQUEST).expect("the next is served");
-        identify(&next);
+        let next = user::UserFunction::open(socket, id, REQUEST).expect("the next is served");
+        identify(&next, if client.of_card { 0x1d0f } else { 0x10ee });
         beside.is_served();
         // As after a reset: nothing is mapped or placed.
         let mut header = [0; 0x28];
         next.config_read(0, &mut header).unwrap();
-        assert!(header[0x10..].iter().all(|byte| *byte == 0), "{header:x?}");
+        // The lowest bits of a base address register say of what kind it is.
+        let mut bars = header[0x10..].chunks(4);
+        assert!(bars.all(|bar| bar[0] & 0xf0 == 0 && bar[1..] == [0; 3]), "{header:x?}");
         assert_eq!(header[4] & 0b110, 0);
     });
+    std::fs::remove_dir_all(folder).unwrap();
 }

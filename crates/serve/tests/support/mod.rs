@@ -96,6 +96,35 @@ pub fn bus(sockets: &[PathBuf]) -> VfioBus {
     user::open_bus(sockets, REQUEST, BusOptions::default()).unwrap()
 }
 
+/// The eight-FPGA system with a memory card more, below the first switch: the card of `aws-f1`,
+/// with four banks of 2 MiB at the beginning of a BAR of 16 MiB.
+pub const CARD: &str = "memory";
+/// Its memory, bytes.
+pub const BANKS_BYTES: u64 = 8 << 20;
+/// The BAR that has it, bytes.
+pub const CARD_BAR_BYTES: u64 = 16 << 20;
+
+/// The file of that lab, in a folder; its name, with the variant that has this project's engine.
+/// `is_generic`: the card is a generic endpoint with the same BARs.
+pub fn lab_with_a_memory_card(folder: &Path, is_generic: bool) -> String {
+    let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
+    let text = |name: &str| std::fs::read_to_string(labs.join(name)).unwrap();
+    let (system, card) = (text("rosta.toml"), text("aws-f1.toml"));
+    let (begin, end) = (card.find("[part.f1]").unwrap(), card.find("[part.slot]").unwrap());
+    let end = if is_generic { card.find("[part.f1.memory_card]").unwrap() } else { end };
+    let card = card[begin..end].replace("137_438_953_472", "16_777_216");
+    let card = card.replace("17_179_869_184", "2_097_152");
+    let first = system.find("[[host]]").unwrap();
+    let (parts, instances) = system.split_at(first);
+    let more = format!(
+        "[[endpoint]]\nname = \"{CARD}\"\npart = \"f1\"\n\n\
+         [[link]]\nupper = \"rc47a\"\nlower = \"{CARD}\"\npart = \"board-x4\"\n"
+    );
+    let file = folder.join("memory.toml");
+    std::fs::write(&file, format!("{parts}{card}{instances}\n{more}")).unwrap();
+    format!("{}:crosslane", file.display())
+}
+
 /// The devices of a bus, opened, in the order of their sockets.
 pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
     let mut devices = Vec::new();

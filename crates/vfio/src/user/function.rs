@@ -141,14 +141,20 @@ impl UserFunction {
         };
         let mut region = Region::trapped(info.bytes, kind);
         if let Some(file) = file.filter(|_| info.mappable) {
-            region.parts = self.map_parts(&info, &file)?;
-            region.not_combined = "its server's memory is ordinary memory".to_owned();
+            region.parts = self.map_parts(&info, &file, prefetchable)?;
+            region.not_combined = "it is not prefetchable".to_owned();
         }
         Ok(Some(region))
     }
 
-    /// Maps what of a region can be mapped.
-    fn map_parts(&self, info: &RegionInfo, file: &OwnedFd) -> Result<Vec<Part>, FunctionError> {
+    /// Maps what of a region can be mapped, and once more where stores may be combined: there the
+    /// mapping is the same, of memory of this machine, in which combining changes nothing.
+    fn map_parts(
+        &self,
+        info: &RegionInfo,
+        file: &OwnedFd,
+        combines: bool,
+    ) -> Result<Vec<Part>, FunctionError> {
         let what = format!("which parts of its region {} can be mapped", info.index);
         let malformed = |why: String| self.client.malformed(&what, why);
         let mut areas = info.areas.clone();
@@ -181,8 +187,9 @@ impl UserFunction {
             if file_end.is_none_or(|file_end| file_end > file_bytes) {
                 return Err(malformed(format!("its file has {file_bytes} B")));
             }
-            let uncached = Mapped::of(file.as_fd(), first, bytes).map_err(failed)?;
-            parts.push(Part { offset, uncached, combined: None });
+            let map = || Mapped::of(file.as_fd(), first, bytes).map_err(failed);
+            let combined = if combines { Some(map()?) } else { None };
+            parts.push(Part { offset, uncached: map()?, combined });
             end = last;
         }
         Ok(parts)

@@ -185,8 +185,10 @@ impl RegionInfo {
         let whole_bytes = REGION_INFO_BYTES + areas.len();
         let has_room = whole_bytes <= room_bytes as usize;
         let mut flags = u32::from(self.readable) | u32::from(self.writable) << 1;
-        flags |= u32::from(self.mappable) << 2 | u32::from(!areas.is_empty()) << 3;
-        let first = if areas.is_empty() || !has_room { 0 } else { REGION_INFO_BYTES as u32 };
+        // Who has no room asks again; QEMU takes a list that is nowhere for an error.
+        let has_list = has_room && !areas.is_empty();
+        flags |= u32::from(self.mappable) << 2 | u32::from(has_list) << 3;
+        let first = if has_list { REGION_INFO_BYTES as u32 } else { 0 };
         let mut bytes = Vec::with_capacity(whole_bytes);
         for number in [whole_bytes as u32, flags, self.index, first] {
             bytes.extend(number.to_ne_bytes());
