@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bridge as a user runs it: servers and clients are processes, networks are real ones, the
-//! card is a lab's.
+//! card is a lab's, in the server or behind a socket.
 
 #[path = "../../open/tests/support/namespaces.rs"]
 #[allow(dead_code)]
@@ -24,6 +24,8 @@ const MIB: usize = 1 << 20;
 struct Server {
     child: Child,
     address: String,
+    /// What it says of its network.
+    network: String,
 }
 
 impl Drop for Server {
@@ -43,17 +45,50 @@ impl Server {
         command.args(["bridge", "serve"]).args(arguments.split_whitespace());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("the program starts");
-        let mut line = String::new();
-        let output = child.stdout.take().expect("it is piped");
-        BufReader::new(output).read_line(&mut line).expect("it can be read");
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let [mut line, mut network] = [String::new(), String::new()];
+        output.read_line(&mut line).expect("it can be read");
+        output.read_line(&mut network).expect("it can be read");
         let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
         assert!(address.contains(':'), "it says where it is: {line:?}");
-        Self { child, address }
+        Self { child, address, network }
     }
 
     fn tcp() -> Self {
         let arguments = format!("--device {DEVICE} --listen 127.0.0.1:0 --network tcp");
         Self::start(Command::new(program()), &arguments)
+    }
+}
+
+/// `lab serve` of a card, until it is dropped.
+struct ServedCard {
+    child: Child,
+    device: String,
+}
+
+impl Drop for ServedCard {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl ServedCard {
+    /// Starts one, and waits until its socket is there.
+    fn start(folder: &Path) -> Self {
+        let socket = folder.join("card.sock");
+        let mut command = Command::new(program());
+        command.args(["lab", "serve", "sbdt:crosslane", "--device", "pac", "--socket"]);
+        command.arg(&socket).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("the program starts");
+        let card = Self { child, device: format!("vfio-user:{}", socket.display()) };
+        for _ in 0..6000 {
+            if socket.exists() {
+                return card;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the socket is made");
     }
 }
 
@@ -219,6 +254,65 @@ fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
     let output = left.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(1), "{}", words(&output));
     assert!(words(&output).contains("error: "), "{}", words(&output));
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
+    let folder = folder("served");
+    let card = ServedCard::start(&folder);
+    let start = |network: &str| {
+        let arguments =
+            format!("--device {} --listen 127.0.0.1:0 --network {network}", card.device);
+        Server::start(Command::new(program()), &arguments)
+    };
+    let server = start("tcp");
+    assert!(server.network.contains(", in the card's own buffers, "), "{}", server.network);
+    let long = file(&folder, "long", 512 * MIB);
+    let place = |address: usize| format!("{}/fpga0:{address:#x}", server.address);
+    let far = place(1 << 30);
+    let tcp = ["--network", "tcp"];
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (folder, place) = (&folder, &place);
+            scope.spawn(move || {
+                let bytes = (5 + number) * MIB + number;
+                let sent = file(folder, &format!("sent{number}"), bytes);
+                let back = folder.join(format!("back{number}")).to_str().expect("text").to_owned();
+                let (target, bytes) = (place(number * 16 * MIB + number), bytes.to_string());
+                for _ in 0..2 {
+                    let put = succeed(client(&[&["put", &sent, &target][..], &tcp].concat()));
+                    let get = ["get", &target, &back, "--bytes", &bytes];
+                    let got = succeed(client(&[&get[..], &tcp].concat()));
+                    assert_eq!(put["crc32"], got["crc32"]);
+                    assert_same(&sent, &back);
+                }
+            });
+        }
+        for way in ["put", "get"] {
+            let sink = folder.join("nobody").to_str().expect("text").to_owned();
+            let arguments = match way {
+                "put" => vec![way, &long, &far],
+                _ => vec![way, &far, &sink, "--bytes", "512M"],
+            };
+            let mut command = client(&[&arguments[..], &tcp].concat());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut killed = command.spawn().expect("the program starts");
+            std::thread::sleep(Duration::from_millis(450));
+            killed.kill().expect("it can be killed");
+            killed.wait().expect("it is gone");
+        }
+    });
+    // The next server has the card as it was left, and another network.
+    drop(server);
+    let server = start("shm");
+    let (sent, target) = (file(&folder, "sent", 6 * MIB), format!("{}/fpga0:77", server.address));
+    let back = folder.join("back").to_str().expect("text").to_owned();
+    succeed(client(&["put", &sent, &target]));
+    let trip = succeed(client(&["roundtrip", &sent, &format!("{}/fpga0", server.address)]));
+    assert_eq!(trip["bytes"], 6 * MIB);
+    succeed(client(&["get", &target, &back, "--bytes", "6M"]));
+    assert_same(&sent, &back);
     let _ = std::fs::remove_dir_all(folder);
 }
 

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory of this machine that a network reads and writes: mapped by itself, never behind a slice.
+//! It is this program's own, or a file without a name that others have mapped too.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
 use std::fmt;
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crosslane_host::{BusError, DmaMemory, PageSize, RdmaError};
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// Of a huge page: the default size of x86-64 and, with pages of 4 KiB, of aarch64.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -17,7 +20,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Bytes that are copied at once. Each is aligned to itself.
 const WORD_BYTES: usize = size_of::<u64>();
 
-/// Whole pages of this process.
+/// Whole pages of this process, or of a file.
 ///
 /// The kernel, an adapter or another process may write them at any time, so that programs here
 /// only ever copy words out and in: each an atomic access of 8 B that is aligned to 8 B. Clones of
@@ -27,6 +30,8 @@ pub(crate) struct Mapping {
     start: NonNull<c_void>,
     mapped_bytes: usize,
     pages: PageSize,
+    /// Pages of a file, which others may have as well.
+    is_of_file: bool,
 }
 
 // SAFETY: nothing of it belongs to a thread; every access to what it maps is atomic.
@@ -44,13 +49,44 @@ impl Mapping {
         if pages == PageSize::Huge {
             let mapped_bytes = round(HUGE_PAGE_BYTES).ok_or_else(too_much)?;
             if let Ok(start) = map(mapped_bytes, MapFlags::HUGETLB) {
-                return Ok(Self { start, mapped_bytes, pages: PageSize::Huge });
+                return Ok(Self { start, mapped_bytes, pages: PageSize::Huge, is_of_file: false });
             }
         }
         let mapped_bytes = round(rustix::param::page_size()).ok_or_else(too_much)?;
         let start = map(mapped_bytes, MapFlags::empty())
             .map_err(|error| out_of_memory(error.to_string()))?;
-        Ok(Self { start, mapped_bytes, pages: PageSize::Small })
+        Ok(Self { start, mapped_bytes, pages: PageSize::Small, is_of_file: false })
+    }
+
+    /// All pages of a file that holds at least so many bytes and cannot be made shorter.
+    fn of_file(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, String> {
+        let words = |error: rustix::io::Errno| error.to_string();
+        let seals = fcntl_get_seals(file).unwrap_or(SealFlags::empty());
+        if !seals.contains(SealFlags::SHRINK) {
+            // Pages that others take away would be a signal, not an error.
+            return Err("its file could be made shorter while it is in use".into());
+        }
+        let status = fstat(file).map_err(words)?;
+        let file_bytes = u64::try_from(status.st_size).unwrap_or_default();
+        if file_bytes < bytes.max(1) {
+            return Err(format!("its file has {file_bytes} B"));
+        }
+        // The rest of the last page is there as well: the kernel maps whole ones.
+        let mapped_bytes = usize::try_from(file_bytes).ok();
+        let mapped_bytes = mapped_bytes
+            .and_then(|bytes| bytes.checked_next_multiple_of(rustix::param::page_size()))
+            .ok_or("no address space has so much")?;
+        let is_huge = usize::try_from(status.st_blksize).is_ok_and(|page| page >= HUGE_PAGE_BYTES);
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping, where the kernel chooses; the pages stay while it is there, as
+        // the file cannot be made shorter.
+        let start = unsafe {
+            mmap(std::ptr::null_mut(), mapped_bytes, protection, flags, file, 0).map_err(words)?
+        };
+        let start = NonNull::new(start).ok_or("the kernel mapped it to nowhere")?;
+        let pages = if is_huge { PageSize::Huge } else { PageSize::Small };
+        Ok(Self { start, mapped_bytes, pages, is_of_file: true })
     }
 
     /// Its first byte, for the network.
@@ -58,9 +94,13 @@ impl Mapping {
         self.start.as_ptr()
     }
 
-    /// Gives its pages back to the kernel: they read as zeros from then on.
+    /// Gives its pages back to the kernel: they read as zeros from then on. Those of a file are
+    /// not its own to give: they go with the last that has them.
     #[cfg_attr(not(has_libfabric), expect(dead_code))]
     pub fn empty(&self) {
+        if self.is_of_file {
+            return;
+        }
         // SAFETY: the pages are this mapping's own, private and anonymous. What they hold may
         // change at any time, also to zeros. That a kernel cannot do it for huge pages is no harm.
         let _ = unsafe { madvise(self.start(), self.mapped_bytes, Advice::LinuxDontNeed) };
@@ -138,7 +178,7 @@ fn map(bytes: usize, more: MapFlags) -> rustix::io::Result<NonNull<c_void>> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped by `new` with this length, and nobody has it any more: networks
+        // SAFETY: it was mapped as a whole with this length, and nobody has it any more: networks
         // keep what they may still reach.
         let unmapped = unsafe { munmap(self.start(), self.mapped_bytes) };
         debug_assert!(unmapped.is_ok(), "what was mapped can be unmapped");
@@ -159,6 +199,19 @@ impl NetworkMemory {
     /// [`RdmaError::OutOfMemory`].
     pub fn new(bytes: u64, pages: PageSize) -> Result<Self, RdmaError> {
         Ok(Self { mapping: Arc::new(Mapping::new(bytes, pages)?), size_bytes: bytes })
+    }
+
+    /// The first bytes of a file without a name (a memfd): the very pages that others have who
+    /// have mapped it too, such as the buffers of a card. What one writes all see. It has its
+    /// pages for itself: others may close and unmap the file.
+    ///
+    /// # Errors
+    /// [`RdmaError::Registration`] for a file that is shorter, that cannot be mapped, or that
+    /// could be made shorter (it needs the seal `F_SEAL_SHRINK`).
+    pub fn of_file(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, RdmaError> {
+        let mapping =
+            Mapping::of_file(file, bytes).map_err(|why| RdmaError::Registration { bytes, why })?;
+        Ok(Self { mapping: Arc::new(mapping), size_bytes: bytes })
     }
 
     /// The pages that it got.
@@ -206,7 +259,10 @@ impl fmt::Debug for NetworkMemory {
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::{AsFd, OwnedFd};
+
     use proptest::prelude::*;
+    use rustix::fs::{MemfdFlags, fcntl_add_seals, ftruncate, memfd_create};
 
     use super::*;
 
@@ -231,6 +287,57 @@ mod tests {
             let error = NetworkMemory::new(u64::MAX - 1, pages).unwrap_err();
             assert!(matches!(error, RdmaError::OutOfMemory { bytes, .. } if bytes == u64::MAX - 1));
         }
+    }
+
+    /// A file without a name, of so many bytes.
+    fn file(bytes: u64, seals: SealFlags) -> OwnedFd {
+        let file = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&file, bytes).unwrap();
+        fcntl_add_seals(&file, seals).unwrap();
+        file
+    }
+
+    #[test]
+    fn pages_of_a_file_are_the_same_for_all_who_have_it() {
+        let file = file(8192, SealFlags::SHRINK);
+        let one = NetworkMemory::of_file(file.as_fd(), 5000).unwrap();
+        let other = NetworkMemory::of_file(file.as_fd(), 8192).unwrap();
+        drop(file);
+        assert_eq!((one.size_bytes(), one.pages()), (5000, PageSize::Small));
+        let mut seen = [0; 7];
+        one.write(4993, &[1, 2, 3, 4, 5, 6, 7]).unwrap();
+        other.read(4993, &mut seen).unwrap();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+        // What lies in the pages is not its own: it stays for the others, whoever ends it.
+        one.mapping().empty();
+        drop(one);
+        other.read(4993, &mut seen).unwrap();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+        assert!(other.read(8192, &mut [0]).is_err());
+        // One that ends within a page, and within a word.
+        let short = NetworkMemory::of_file(self::file(4101, SealFlags::SHRINK).as_fd(), 4101);
+        let short = short.unwrap();
+        short.write(4097, &[1, 2, 3, 4]).unwrap();
+        short.read(4096, &mut seen[..5]).unwrap();
+        assert_eq!(seen[..5], [0, 1, 2, 3, 4]);
+        assert!(short.read(4096, &mut seen[..6]).is_err());
+    }
+
+    #[test]
+    fn files_that_others_could_shorten_and_files_that_are_too_short() {
+        for (seals, bytes, why) in [
+            (SealFlags::empty(), 4096, "its file could be made shorter while it is in use"),
+            (SealFlags::GROW, 4096, "its file could be made shorter while it is in use"),
+            (SealFlags::SHRINK, 4097, "its file has 4096 B"),
+            (SealFlags::SHRINK, u64::MAX, "its file has 4096 B"),
+        ] {
+            let error = NetworkMemory::of_file(file(4096, seals).as_fd(), bytes).unwrap_err();
+            assert_eq!(error, RdmaError::Registration { bytes, why: why.into() });
+        }
+        let empty = NetworkMemory::of_file(file(0, SealFlags::SHRINK).as_fd(), 0);
+        assert!(empty.is_err(), "nothing can be mapped of it");
+        let device = std::fs::File::open("/dev/zero").unwrap();
+        assert!(NetworkMemory::of_file(device.as_fd(), 1).is_err());
     }
 
     proptest! {

@@ -4,14 +4,14 @@
 use std::future::Future;
 
 use crosslane_driver::{Device, DriverError};
-use crosslane_host::Bus;
-use crosslane_lab::{EngineKind, LabBus};
+use crosslane_lab::{EngineKind, LabBus, Simulation};
 use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::sysfs::ConfigurationWrites;
 use crosslane_vfio::user::{self, REQUEST_DEADLINE};
 use crosslane_vfio::{BusOptions, VfioBus, block_on};
 
-use crate::device::{DeviceName, OpenError, OpenLab};
+use crate::device::{DeviceName, LabDevice, OpenError, OpenLab};
+use crate::network::CardBus;
 
 /// Cards that are no lab's, in use.
 #[derive(Debug)]
@@ -64,10 +64,7 @@ pub trait CardProgram {
     type Output;
 
     /// Runs on cards that were opened, in the order in which they were named.
-    fn run<B: Bus + Send + Sync + 'static>(
-        self,
-        cards: Vec<Device<B>>,
-    ) -> impl Future<Output = Self::Output>;
+    fn run<B: CardBus>(self, cards: Vec<Device<B>>) -> impl Future<Output = Self::Output>;
 }
 
 /// Why a program could not be run on cards.
@@ -101,13 +98,10 @@ pub struct OpenOptions {
     pub bus: BusOptions,
 }
 
-/// How the time of a lab goes on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LabTime {
-    /// With the events of the lab alone.
-    Simulated,
-    /// Beside the real world.
-    Free,
+/// Cards that were found, with their names; they are not opened yet.
+enum Found {
+    InLab(Simulation, LabBus, Vec<(String, RoutingId)>),
+    Real(VfioBus, Vec<(String, RoutingId)>),
 }
 
 /// Opens cards and runs a program on them: in a lab in simulated time, else on this thread.
@@ -119,41 +113,49 @@ pub fn run_on_cards<P: CardProgram>(
     options: OpenOptions,
     program: P,
 ) -> Result<P::Output, CardError> {
-    run(names, options, LabTime::Simulated, program)
+    match find(names, options)? {
+        Found::InLab(simulation, bus, cards) => {
+            let running = run_opened(bus, cards, program);
+            simulation.run("program", running).map_err(Box::new)?
+        }
+        Found::Real(bus, cards) => block_on(run_opened(bus, cards, program)),
+    }
 }
 
-/// The same for a program that waits for the real world too: a lab runs free beside it.
+/// Opens one card, of those that a name stands for the first, and runs a program on it that waits
+/// for the real world too: a lab runs free beside it.
 ///
 /// # Errors
-/// As [`run_on_cards`].
-pub fn run_free_on_cards<P: CardProgram>(
-    names: &[DeviceName],
+/// A card that cannot be opened.
+pub fn run_free_on_card<P: CardProgram>(
+    name: &DeviceName,
     options: OpenOptions,
     program: P,
 ) -> Result<P::Output, CardError> {
-    run(names, options, LabTime::Free, program)
+    match find(std::slice::from_ref(name), options)? {
+        Found::InLab(simulation, bus, mut cards) => {
+            cards.truncate(1);
+            simulation.run_free("program", run_opened(bus, cards, program))
+        }
+        Found::Real(bus, cards) => block_on(run_opened(bus, cards, program)),
+    }
 }
 
-fn run<P: CardProgram>(
-    names: &[DeviceName],
-    options: OpenOptions,
-    time: LabTime,
-    program: P,
-) -> Result<P::Output, CardError> {
+fn find(names: &[DeviceName], options: OpenOptions) -> Result<Found, OpenError> {
     let Some(DeviceName::Lab(first)) = names.first() else {
         let OpenCards { bus, functions } = open_cards(names, options.bus)?;
         let cards = names.iter().map(ToString::to_string).zip(functions).collect();
-        return block_on(run_opened(bus, cards, program));
+        return Ok(Found::Real(bus, cards));
     };
     let mut endpoints = Vec::new();
     for name in names {
         match name {
             DeviceName::Lab(card) if card.lab == first.lab => endpoints.push(&card.endpoint),
-            _ => return Err(mixed(names).into()),
+            _ => return Err(mixed(names)),
         }
     }
     // One lab that has them all; those that were asked for are taken from it.
-    let all = crate::device::LabDevice { lab: first.lab.clone(), endpoint: None };
+    let all = LabDevice { lab: first.lab.clone(), endpoint: None };
     let whole = if names.len() == 1 { first } else { &all };
     let OpenLab { simulation, host, cards } = whole.open(options.engines, options.seed)?;
     let mut chosen = Vec::new();
@@ -166,19 +168,15 @@ fn run<P: CardProgram>(
         if let (Some(endpoint), true) = (endpoint, found.is_empty()) {
             let why = "it is no engine of the same host".to_owned();
             let lab = first.lab.clone();
-            return Err(OpenError::NoSuchCard { lab, endpoint: endpoint.clone(), why }.into());
+            return Err(OpenError::NoSuchCard { lab, endpoint: endpoint.clone(), why });
         }
         chosen.extend(found);
     }
-    let bus: LabBus = simulation.bus(host);
-    let running = run_opened(bus, chosen, program);
-    match time {
-        LabTime::Simulated => simulation.run("program", running).map_err(Box::new)?,
-        LabTime::Free => simulation.run_free("program", running),
-    }
+    let bus = simulation.bus(host);
+    Ok(Found::InLab(simulation, bus, chosen))
 }
 
-async fn run_opened<B: Bus + Send + Sync + 'static, P: CardProgram>(
+async fn run_opened<B: CardBus, P: CardProgram>(
     bus: B,
     cards: Vec<(String, RoutingId)>,
     program: P,

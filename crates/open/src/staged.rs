@@ -20,8 +20,8 @@ const PIECES_AT_ONCE: usize = 8;
 /// Gets memory of the kind that is registered.
 type Allocate<M> = dyn Fn(u64, PageSize) -> Result<M, BusError> + Send + Sync;
 
-/// A real network for memory that it does not reach: a lab's, which is simulated, or that which a
-/// bus has got for its cards. So any card can be served to other nodes.
+/// A real network for memory that it does not reach: a lab's, which is simulated. So a lab's card
+/// can be served to other nodes.
 ///
 /// Reads and writes go in pieces of 512 KiB, up to 16 at once, through buffers that are registered
 /// with the real network. Memory that others may read has a real copy: they see what was there when

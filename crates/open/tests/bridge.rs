@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bridge's server with a lab's card on a real network, and clients in threads of their own.
+//! The bridge's server with a card on a real network, and clients in threads of their own.
+
+mod support;
 
 use std::thread;
 use std::time::Duration;
@@ -8,23 +10,18 @@ use crosslane_bridge::{
     CardPlace, Client, Identity, MemoryPart, Server, ServerOptions, TransferOptions,
 };
 use crosslane_driver::Device;
-use crosslane_host::{Bus, DmaMemory, PageSize, Rdma, RdmaListener, RdmaRegion, RemoteAccess};
+use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaListener, RdmaRegion, RemoteAccess};
 use crosslane_lab::EngineKind;
 use crosslane_libfabric::{MachineClock, Network, Provider, Region};
-use crosslane_open::{LabDevice, OpenLab, StagedRdma};
+use crosslane_open::{CardBus, LabDevice, OpenLab};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::VfioBus;
 use futures_channel::oneshot;
 use futures_executor::block_on;
+use support::served::{ServedCard, pattern};
 
 /// Longer than anything here takes: a minute.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(60_000_000_000);
-
-fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
-    let mut all = vec![0; bytes as usize];
-    rng.fill(&mut all);
-    all
-}
 
 async fn memory(network: &Network, data: &[u8]) -> MemoryPart<Region> {
     let bytes = data.len() as u64;
@@ -66,41 +63,56 @@ async fn client(address: &str, card: &str, number: u64) {
     client.close().await;
 }
 
+/// Serves a card, and stops when so many clients have done all.
+async fn serve<B: CardBus>(bus: &B, card: &str, device: Device<B>, clients: u64) -> String {
+    let clock = MachineClock::new();
+    let rdma = bus.join(Network::open(Provider::Tcp, &clock).unwrap());
+    let name = rdma.name();
+    let options = ServerOptions { slot_bytes: 256 << 10, ..ServerOptions::default() };
+    let devices = vec![(card.to_owned(), device)];
+    let server = Server::new(devices, rdma, clock, options, |_| {}).await.unwrap();
+    let listener = server.listen("127.0.0.1:0").await.unwrap();
+    let (address, card) = (listener.address(), card.to_owned());
+    let (stop, stopped) = oneshot::channel();
+    let running = thread::spawn(move || {
+        let all: Vec<_> = (0..clients)
+            .map(|number| {
+                let (address, card) = (address.clone(), card.clone());
+                thread::spawn(move || block_on(client(&address, &card, number)))
+            })
+            .collect();
+        let results: Vec<_> = all.into_iter().map(thread::JoinHandle::join).collect();
+        let _ = stop.send(());
+        results.into_iter().for_each(|result| result.unwrap());
+    });
+    let end = async {
+        let _ = stopped.await;
+    };
+    server.serve(listener, end).await.unwrap();
+    running.join().unwrap();
+    name
+}
+
 #[test]
 fn clients_of_a_lab_s_card() {
-    const CLIENTS: u64 = 3;
     let device = LabDevice { lab: "kc705:crosslane".into(), endpoint: None };
     let OpenLab { simulation, host, cards } = device.open(EngineKind::Model, 1).unwrap();
-    let (bus, clock) = (simulation.bus(host), MachineClock::new());
-    let of_network = bus.clone();
-    let network = Network::open(Provider::Tcp, &clock).unwrap();
-    let staged = StagedRdma::new(network, "its memory is simulated", move |bytes, pages| {
-        of_network.allocate(bytes, pages)
-    });
-    simulation.run_free("server", async {
+    let bus = simulation.bus(host);
+    let name = simulation.run_free("server", async {
         let device = Device::open(bus.clone(), cards[0].function).await.unwrap();
-        let devices = vec![(cards[0].name.clone(), device)];
-        let options = ServerOptions { slot_bytes: 256 << 10, ..ServerOptions::default() };
-        let server = Server::new(devices, staged, clock, options, |_| {}).await.unwrap();
-        let listener = server.listen("127.0.0.1:0").await.unwrap();
-        let address = listener.address();
-        let (stop, stopped) = oneshot::channel();
-        let card = cards[0].name.clone();
-        let clients = thread::spawn(move || {
-            let clients: Vec<_> = (0..CLIENTS)
-                .map(|number| {
-                    let (address, card) = (address.clone(), card.clone());
-                    thread::spawn(move || block_on(client(&address, &card, number)))
-                })
-                .collect();
-            let results: Vec<_> = clients.into_iter().map(thread::JoinHandle::join).collect();
-            let _ = stop.send(());
-            results.into_iter().for_each(|result| result.unwrap());
-        });
-        let end = async {
-            let _ = stopped.await;
-        };
-        server.serve(listener, end).await.unwrap();
-        clients.join().unwrap();
+        serve(&bus, &cards[0].name, device, 3).await
     });
+    assert!(name.ends_with(", copied: the lab's memory is simulated"), "{name}");
+}
+
+#[test]
+fn clients_of_a_card_whose_buffers_the_network_reaches() {
+    let card = ServedCard::start("bridge");
+    let bus: VfioBus = card.bus();
+    let name = crosslane_vfio::block_on(async {
+        let function = bus.own_functions().next().unwrap();
+        let device = Device::open(bus.clone(), function).await.unwrap();
+        serve(&bus, "card", device, 3).await
+    });
+    assert!(name.ends_with(", in the card's own buffers"), "{name}");
 }

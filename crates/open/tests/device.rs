@@ -5,7 +5,8 @@ use crosslane_driver::Device;
 use crosslane_host::Bus;
 use crosslane_lab::EngineKind;
 use crosslane_open::{
-    CardProgram, DeviceName, LabDevice, OpenError, OpenLab, OpenOptions, run_on_cards,
+    CardProgram, DeviceName, LabDevice, OpenError, OpenLab, OpenOptions, run_free_on_card,
+    run_on_cards,
 };
 use crosslane_vfio::BusOptions;
 
@@ -75,10 +76,26 @@ impl CardProgram for Names {
     }
 }
 
+fn options() -> OpenOptions {
+    OpenOptions { engines: EngineKind::Model, seed: 1, bus: BusOptions::default() }
+}
+
 fn run_on(names: &[&str]) -> Result<Vec<String>, String> {
     let names: Vec<DeviceName> = names.iter().map(|name| name.parse().unwrap()).collect();
-    let options = OpenOptions { engines: EngineKind::Model, seed: 1, bus: BusOptions::default() };
-    run_on_cards(&names, options, Names).map_err(|error| error.to_string())
+    run_on_cards(&names, options(), Names).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_program_for_one_card_has_the_first_and_no_other() {
+    for (name, card) in
+        [("lab:rosta", "fpga1"), ("lab:rosta/fpga5", "fpga5"), ("lab:kc705:crosslane", "kc705")]
+    {
+        let cards = run_free_on_card(&name.parse().unwrap(), options(), Names).unwrap();
+        assert_eq!(cards, [card], "{name}");
+    }
+    let nobody = "vfio-user:no-such.sock".parse().unwrap();
+    let error = run_free_on_card(&nobody, options(), Names).unwrap_err().to_string();
+    assert!(error.contains("no-such.sock"), "{error}");
 }
 
 #[test]

@@ -4,10 +4,10 @@
 use crosslane_bench::{BenchError, BridgedMeasured, BridgedOptions, bridged};
 use crosslane_bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
 use crosslane_driver::Device;
-use crosslane_host::{Bus, Clock, Rdma};
+use crosslane_host::{Clock, Rdma};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_libfabric::{MachineClock, Network};
-use crosslane_open::CardProgram;
+use crosslane_open::{CardBus, CardProgram};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::two_nodes::TwoNodes;
 use futures_util::future::try_join_all;
@@ -269,8 +269,8 @@ fn in_this_program(
         choice => choice,
     };
     let (network, why) = network::open(choice, "127.0.0.1:0", &clock)?;
-    let (device, name) = (&arguments.device, network.name());
-    let lines = on_card(device, Beside { arguments, plan, options, network, clock })?;
+    let device = &arguments.device;
+    let (lines, name) = on_card(device, Beside { arguments, plan, options, network, clock })?;
     let is_lab = device.starts_with("lab:");
     let how = if is_lab { ", which runs free" } else { "" };
     Ok((lines, format!("network: {name}, because {why}; card: {device}{how}")))
@@ -286,12 +286,11 @@ struct Beside<'a> {
 }
 
 impl CardProgram for Beside<'_> {
-    type Output = Result<Vec<Line>, CommandError>;
+    type Output = Result<(Vec<Line>, String), CommandError>;
 
-    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
+    async fn run<B: CardBus>(self, cards: Vec<Device<B>>) -> Self::Output {
         let Self { arguments, plan, options, network, clock } = self;
-        let card = (arguments.device.as_str(), cards[0].clone());
-        beside((&network, &clock), card, options, async |server| {
+        beside((&network, &clock), cards[0].clone(), options, async |server| {
             let clients = connect(arguments, &network, &clock, &server).await?;
             measured(plan, &clients, (DEFAULT_NAME, 0)).await
         })

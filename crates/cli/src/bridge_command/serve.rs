@@ -3,10 +3,10 @@
 
 use crosslane_bridge::{Guard, Policy, Server, ServerEvent, ServerOptions};
 use crosslane_driver::Device;
-use crosslane_host::{Bus, Rdma, RdmaListener};
+use crosslane_host::{Rdma, RdmaListener};
 use crosslane_lab::EngineKind;
 use crosslane_libfabric::{MachineClock, Network};
-use crosslane_open::{CardProgram, DeviceName, OpenOptions, StagedRdma, run_free_on_cards};
+use crosslane_open::{CardBus, CardProgram, DeviceName, OpenOptions, run_free_on_card};
 use crosslane_vfio::BusOptions;
 
 use super::arguments::{RingArguments, ServeArguments};
@@ -44,7 +44,8 @@ fn opening() -> OpenOptions {
     OpenOptions { engines: EngineKind::Model, seed: 1, bus: BusOptions::default() }
 }
 
-/// Runs a program beside a network on the card that is served: of several the first.
+/// Runs a program beside a network on the card that is served: of those that the name stands for
+/// the first, and no other is opened.
 ///
 /// # Errors
 /// A name that stands for none, a card that cannot be opened, and the program's.
@@ -53,34 +54,20 @@ where
     P: CardProgram<Output = Result<T, CommandError>>,
 {
     let name: DeviceName = name.parse().map_err(refused)?;
-    run_free_on_cards(&[name], opening(), program).map_err(card_failed)?
+    run_free_on_card(&name, opening(), program).map_err(card_failed)?
 }
 
-/// Why the network does not reach a card's buffers itself.
-fn why_copied(name: &str) -> &'static str {
-    match name.parse() {
-        Ok(DeviceName::Lab(_)) => "the lab's memory is simulated",
-        _ => "the card's buffers are mapped for it alone",
-    }
-}
-
-/// A real network for the memory of a card's bus.
-type Staged<B> = StagedRdma<Network, <B as Bus>::Memory>;
-
-/// The server for a card on a real network.
-async fn server<B: Bus + Send + Sync + 'static>(
+/// The server for a card on a real network, and the network in words.
+async fn server<B: CardBus>(
     (network, clock): (&Network, &MachineClock),
     (name, card): (&str, Device<B>),
-    why: &'static str,
     options: ServerOptions,
     tell: impl Fn(&ServerEvent) + 'static,
-) -> Result<(Server<B, Staged<B>, MachineClock>, String), CommandError> {
-    let bus = card.bus().clone();
-    let allocate = move |bytes, pages| bus.allocate(bytes, pages);
-    let staged = StagedRdma::new(network.clone(), why, allocate);
-    let words = staged.name();
+) -> Result<(Server<B, B::Rdma, MachineClock>, String), CommandError> {
+    let rdma = card.bus().join(network.clone());
+    let words = rdma.name();
     let cards = vec![(name.to_owned(), card)];
-    let server = Server::new(cards, staged, clock.clone(), options, tell).await?;
+    let server = Server::new(cards, rdma, clock.clone(), options, tell).await?;
     Ok((server, words))
 }
 
@@ -121,11 +108,10 @@ struct Serving<'a> {
 impl CardProgram for Serving<'_> {
     type Output = Result<(), CommandError>;
 
-    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
+    async fn run<B: CardBus>(self, cards: Vec<Device<B>>) -> Self::Output {
         let Self { network, clock, why, card, device_name, listen, options } = self;
         let named = (card, cards[0].clone());
-        let copied = why_copied(device_name);
-        let (server, name) = server((&network, &clock), named, copied, options, tell).await?;
+        let (server, name) = server((&network, &clock), named, options, tell).await?;
         let listener = server.listen(listen).await?;
         let address = listener.address();
         output::print(&format!(
@@ -140,18 +126,19 @@ fn tell(event: &ServerEvent) {
     output::print_hint(&event.to_string());
 }
 
-/// Runs a program beside a server in the same process; it is given the server's address.
+/// Runs a program beside a server in the same process; it is given the server's address. What it
+/// returns, and the server's network in words.
 ///
 /// # Errors
 /// The program's, and what fails at the server.
-pub async fn beside<B: Bus + Send + Sync + 'static, T>(
+pub async fn beside<B: CardBus, T>(
     (network, clock): (&Network, &MachineClock),
-    (device_name, card): (&str, Device<B>),
+    card: Device<B>,
     options: ServerOptions,
     program: impl AsyncFnOnce(String) -> Result<T, CommandError>,
-) -> Result<T, CommandError> {
-    let (named, copied) = ((DEFAULT_NAME, card), why_copied(device_name));
-    let (server, _) = server((network, clock), named, copied, options, |_| {}).await?;
+) -> Result<(T, String), CommandError> {
+    let named = (DEFAULT_NAME, card);
+    let (server, name) = server((network, clock), named, options, |_| {}).await?;
     let listener = server.listen("127.0.0.1:0").await?;
     let address = listener.address();
     let (stop, stopped) = futures_channel::oneshot::channel::<()>();
@@ -166,7 +153,7 @@ pub async fn beside<B: Bus + Send + Sync + 'static, T>(
     };
     let (served, result) = futures_util::join!(serving, programming);
     served?;
-    result
+    Ok((result?, name))
 }
 
 #[cfg(test)]
