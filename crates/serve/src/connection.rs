@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use crosslane_pcie::config::CONFIG_SPACE_BYTES;
@@ -12,10 +11,11 @@ use crosslane_vfio::user::protocol::{
     InterruptAction, InterruptData, InterruptInfo, MAJOR, MINOR, MSIX, ProtocolError, REGIONS,
     RegionAccess, RegionInfo, SetInterrupts, Version,
 };
-use crosslane_vfio::user::socket::{Message, SocketError, receive, send};
+use crosslane_vfio::user::socket::Message;
 use rustix::io::Errno;
 
 use crate::ask::{Asker, What};
+use crate::caller::{Caller, Commands, Tell};
 use crate::error::ServeEvent;
 use crate::mappings::SharedMappings;
 use crate::plain::PlainBar;
@@ -32,11 +32,12 @@ pub(crate) struct Description {
 
 /// A client's connection.
 pub(crate) struct Connection<'a> {
-    pub stream: &'a UnixStream,
+    /// The way from and to the client.
+    pub caller: &'a Caller,
     pub device: &'a Description,
     pub mappings: &'a SharedMappings,
     pub asker: &'a Asker,
-    pub tell: &'a (dyn Fn(&ServeEvent) + Send + Sync),
+    pub tell: &'a Tell,
     /// What the client can, as soon as it has said so.
     pub client: Cell<Capabilities>,
 }
@@ -76,19 +77,20 @@ impl From<ProtocolError> for Refusal {
 
 impl Connection<'_> {
     /// Answers until the client goes, or cannot be understood any more; why that is.
-    pub fn serve(&self) -> String {
+    pub fn serve(&self, commands: Commands) -> String {
+        let why = self.answer_all(&commands);
+        self.caller.end_with(commands);
+        why
+    }
+
+    fn answer_all(&self, commands: &Commands) -> String {
         let mut has_version = false;
         loop {
-            let message = match receive(self.stream) {
+            let message = match self.caller.next(commands) {
                 Ok(message) => message,
-                Err(SocketError::Closed) => return "it closed the connection".to_owned(),
-                Err(error) => return error.to_string(),
+                Err(why) => return why,
             };
             let header = message.header;
-            // This side asks for nothing, so that there is nothing that could be answered.
-            if header.is_reply() {
-                continue;
-            }
             let is_version = header.command == Command::Version as u16;
             let result = match is_version {
                 true if has_version => Err(Errno::INVAL.into()),
@@ -109,7 +111,7 @@ impl Connection<'_> {
             };
             let file = answer.file.as_ref().map(|plain| plain.file());
             if header.wants_reply()
-                && let Err(error) = send(self.stream, &reply, &answer.payload, file.as_slice())
+                && let Err(error) = self.caller.send(&reply, &answer.payload, file.as_slice())
             {
                 return error.to_string();
             }
@@ -126,6 +128,7 @@ impl Connection<'_> {
             return Err(last(format!("it has version {} of the protocol", theirs.major)));
         }
         self.client.set(theirs.capabilities);
+        self.caller.can(theirs.capabilities);
         let minor = theirs.minor.min(MINOR);
         Ok(Version { major: MAJOR, minor, capabilities: Capabilities::OURS }.encode())
     }

@@ -73,7 +73,7 @@ pub enum ServeEvent {
         /// Which.
         device: String,
     },
-    /// A client has mapped memory without a file: the device cannot reach it.
+    /// A client has mapped memory without a file: it is asked for each access of the device's.
     WithoutFile {
         /// For which device.
         device: String,
@@ -81,6 +81,18 @@ pub enum ServeEvent {
         address: u64,
         /// Length.
         bytes: u64,
+    },
+    /// A client was asked for memory that it has mapped without a file, and gave no answer that
+    /// is of use. Told once, until it does.
+    NoAnswer {
+        /// For which device.
+        device: String,
+        /// First I/O virtual address of the access.
+        address: u64,
+        /// Its length.
+        bytes: usize,
+        /// What is wrong.
+        why: String,
     },
     /// A BAR of plain memory cannot be mapped by clients: accesses to it trap.
     NoFile {
@@ -117,8 +129,13 @@ impl fmt::Display for ServeEvent {
             }
             Self::WithoutFile { device, address, bytes } => write!(
                 f,
-                "{device}: {bytes} B at {address:#x} were mapped without a file, so that the \
-                 device cannot write there (memory of a virtual machine needs share=on)"
+                "{device}: {bytes} B at {address:#x} were mapped without a file: the client is \
+                 asked for each access there (memory of a virtual machine needs share=on)"
+            ),
+            Self::NoAnswer { device, address, bytes, why } => write!(
+                f,
+                "{device}: {bytes} B at {address:#x}, which were mapped without a file, cannot be \
+                 reached through the client: {why}"
             ),
             Self::NoFile { device, bar, why } => {
                 write!(f, "{device}: BAR{bar} cannot be mapped by clients, and traps: {why}")

@@ -5,9 +5,9 @@
 //! Read first: [`Server`]. `docs/serve.md` says what a client sees, and what it does not.
 //!
 //! * One thread runs the lab ([`Simulation::run_free`](crosslane_lab::Simulation::run_free)), and
-//!   one thread each socket. What a client asks of its device is done in the lab, one thing after
-//!   the other: BARs by loads and stores of a core, all of which take simulated time; configuration
-//!   space outside of it.
+//!   one thread each socket, with a second one where the client is asked for its memory. What a
+//!   client asks of its device is done in the lab, one thing after the other: BARs by loads and
+//!   stores of a core, all of which take simulated time; configuration space outside of it.
 //! * What a device reads and writes is the memory that its client has mapped for it, and nothing
 //!   else: see [`Mappings`].
 //! * The addresses that clients write into BARs decide the routes in the lab, so that devices of
@@ -21,6 +21,7 @@
 
 mod ask;
 mod board;
+mod caller;
 mod connection;
 mod error;
 mod function;

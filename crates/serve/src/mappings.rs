@@ -3,6 +3,7 @@
 //! of the client's.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
@@ -12,6 +13,8 @@ use crosslane_vfio::user::protocol::{DEFAULT_MAX_MAPPINGS, DmaMap, DmaUnmap};
 use crosslane_vfio::{Mapped, StoreWidth};
 use rustix::fs::{FileType, SealFlags, fcntl_get_seals, fstat, fstatfs};
 use rustix::io::{Errno, pread, pwrite};
+
+use crate::caller::Caller;
 
 /// Type of a file system of huge pages (`linux/magic.h`): its files can only be mapped.
 const HUGETLBFS: i64 = 0x9584_58f6;
@@ -65,7 +68,7 @@ impl ClientFile {
 struct Behind {
     /// Last address of the range.
     last: u64,
-    /// None for a range that came without a file: the device cannot reach it.
+    /// None for a range that came without a file: the client is asked for it.
     file: Option<(Arc<ClientFile>, u64)>,
     readable: bool,
     writable: bool,
@@ -91,6 +94,30 @@ impl Behind {
     }
 }
 
+/// Where bytes for the device are.
+enum Place<'a> {
+    /// In a file, from this offset on.
+    File(&'a ClientFile, u64),
+    /// With the client, which is asked for them, at this address.
+    Client(&'a Arc<Caller>, u64),
+}
+
+impl Place<'_> {
+    fn read(self, into: &mut [u8]) -> bool {
+        match self {
+            Self::File(file, offset) => file.read(offset, into),
+            Self::Client(caller, address) => caller.read(address, into),
+        }
+    }
+
+    fn write(self, from: &[u8]) -> bool {
+        match self {
+            Self::File(file, offset) => file.write(offset, from),
+            Self::Client(caller, address) => caller.write(address, from),
+        }
+    }
+}
+
 /// All that one client has mapped. Neighbours that are one run of one file are one range here, so
 /// that a guest that maps each page for itself costs no more than one that maps all at once.
 #[derive(Debug, Default)]
@@ -98,6 +125,8 @@ pub struct Mappings {
     ranges: BTreeMap<u64, Behind>,
     /// The files that ranges have, by device and inode.
     files: BTreeMap<(u64, u64), Weak<ClientFile>>,
+    /// Who is asked for what came without a file.
+    caller: Option<Arc<Caller>>,
 }
 
 impl Mappings {
@@ -208,47 +237,36 @@ impl Mappings {
         self.ranges.is_empty()
     }
 
-    /// Goes through what stands behind some bytes: the file, where in it, and which of the bytes.
-    /// False where something is not mapped so.
-    fn pieces(
-        &self,
-        address: u64,
-        bytes: usize,
-        is_write: bool,
-        mut piece: impl FnMut(&ClientFile, u64, std::ops::Range<usize>) -> bool,
-    ) -> bool {
-        let mut done = 0;
-        while done < bytes {
-            let Some(at) = address.checked_add(done as u64) else { return false };
-            let Some((&first, range)) = self.ranges.range(..=at).next_back() else { return false };
-            let allowed = if is_write { range.writable } else { range.readable };
-            let Some((file, offset)) = &range.file else { return false };
-            if range.last < at || !allowed {
-                return false;
-            }
-            let here = (range.last - at).saturating_add(1).min((bytes - done) as u64) as usize;
-            if !piece(file, offset + (at - first), done..done + here) {
-                return false;
-            }
-            done += here;
+    /// Where the byte at an address is, and how many of `most` from it on are there together;
+    /// none where it is not mapped so.
+    fn at(&self, at: u64, most: usize, is_write: bool) -> Option<(Place<'_>, usize)> {
+        let (&first, range) = self.ranges.range(..=at).next_back()?;
+        let allowed = if is_write { range.writable } else { range.readable };
+        if range.last < at || !allowed {
+            return None;
         }
-        true
+        let place = match &range.file {
+            Some((file, offset)) => Place::File(file, offset + (at - first)),
+            None => {
+                let caller = self.caller.as_ref().filter(|caller| caller.answers())?;
+                Place::Client(caller, at)
+            }
+        };
+        Some((place, (range.last - at).saturating_add(1).min(most as u64) as usize))
     }
 
     /// Whether the device may read (or write) all of this.
     #[must_use]
     pub fn covers(&self, address: u64, bytes: usize, is_write: bool) -> bool {
-        self.pieces(address, bytes, is_write, |_, _, _| true)
-    }
-
-    /// Reads for the device; false where it may not.
-    pub fn read(&self, address: u64, into: &mut [u8]) -> bool {
-        self.pieces(address, into.len(), false, |file, at, part| file.read(at, &mut into[part]))
-    }
-
-    /// Writes for the device; false where it may not, and then perhaps in part.
-    pub fn write(&self, address: u64, from: &[u8]) -> bool {
-        self.pieces(address, from.len(), true, |file, at, part| file.write(at, &from[part]))
+        let mut done = 0;
+        while done < bytes {
+            let at = address.checked_add(done as u64);
+            match at.and_then(|at| self.at(at, bytes - done, is_write)) {
+                Some((_, here)) => done += here,
+                None => return false,
+            }
+        }
+        true
     }
 }
 
@@ -267,22 +285,71 @@ impl SharedMappings {
         // Nobody panics with the lock, and each change is whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// A client has come, which has nothing mapped.
+    pub(crate) fn begin(&self, caller: Arc<Caller>) {
+        *self.lock() = Mappings { caller: Some(caller), ..Mappings::default() };
+    }
+
+    /// Goes through some bytes by where they are: those in files while nothing changes; and while
+    /// the client is asked it may change what it likes.
+    fn pieces(
+        &self,
+        address: u64,
+        bytes: usize,
+        is_write: bool,
+        mut access: impl FnMut(Place<'_>, Range<usize>) -> bool,
+    ) -> bool {
+        let mut done = 0;
+        while done < bytes {
+            let Some(at) = address.checked_add(done as u64) else { return false };
+            let mappings = self.lock();
+            let found = mappings.at(at, bytes - done, is_write);
+            let Some((place, here)) = found else { return false };
+            let part = done..done + here;
+            let is_done = match place {
+                Place::File(..) => access(place, part),
+                Place::Client(caller, _) => {
+                    let caller = Arc::clone(caller);
+                    drop(mappings);
+                    access(Place::Client(&caller, at), part)
+                }
+            };
+            if !is_done {
+                return false;
+            }
+            done += here;
+        }
+        true
+    }
+
+    /// Reads for the device; false where it may not.
+    #[must_use]
+    pub fn read(&self, address: u64, into: &mut [u8]) -> bool {
+        self.pieces(address, into.len(), false, |place, part| place.read(&mut into[part]))
+    }
+
+    /// Writes for the device; false where it may not, and then perhaps in part.
+    #[must_use]
+    pub fn write(&self, address: u64, from: &[u8]) -> bool {
+        self.pieces(address, from.len(), true, |place, part| place.write(&from[part]))
+    }
 }
 
 /// The memory of all clients that have devices of one host, for the fabric.
 pub(crate) struct ClientMemory(pub Vec<(RoutingId, SharedMappings)>);
 
 impl ClientMemory {
-    fn of(&self, requester: RoutingId) -> Option<MutexGuard<'_, Mappings>> {
+    fn of(&self, requester: RoutingId) -> Option<&SharedMappings> {
         let mut all = self.0.iter();
-        all.find(|(function, _)| *function == requester).map(|(_, mappings)| mappings.lock())
+        all.find(|(function, _)| *function == requester).map(|(_, mappings)| mappings)
     }
 }
 
 impl OutsideMemory for ClientMemory {
     fn covers(&mut self, from: RoutingId, address: BusAddress, bytes: u32, write: bool) -> bool {
         let mappings = self.of(from);
-        mappings.is_some_and(|mappings| mappings.covers(address.0, bytes as usize, write))
+        mappings.is_some_and(|mappings| mappings.lock().covers(address.0, bytes as usize, write))
     }
 
     fn read(&mut self, from: RoutingId, address: BusAddress, into: &mut [u8]) -> bool {
@@ -323,42 +390,43 @@ mod tests {
     fn neighbours_of_one_file_are_one_range() {
         for is_sealed in [true, false] {
             let file = file(4096, is_sealed);
-            let mut mappings = Mappings::default();
+            let shared = SharedMappings::default();
             for page in (0..4096).step_by(2).chain((1..4096).step_by(2)) {
                 let of_page = map((1 << 40) + page * PAGE, PAGE, page * PAGE);
-                mappings.map(&of_page, Some(file.try_clone().unwrap())).unwrap();
+                shared.lock().map(&of_page, Some(file.try_clone().unwrap())).unwrap();
             }
-            assert_eq!((mappings.len(), mappings.files.len()), (1, 1));
+            let count = |mappings: &Mappings| (mappings.len(), mappings.files.len());
+            assert_eq!(count(&shared.lock()), (1, 1));
             let data: Vec<u8> = (0..3 * PAGE as usize).map(|at| (at % 253) as u8).collect();
-            assert!(mappings.write((1 << 40) + 12_345, &data));
+            assert!(shared.write((1 << 40) + 12_345, &data));
             let (mut back, mut in_file) = (vec![0; data.len()], vec![0; data.len()]);
-            assert!(mappings.read((1 << 40) + 12_345, &mut back));
+            assert!(shared.read((1 << 40) + 12_345, &mut back));
             assert_eq!(pread(&file, &mut in_file[..], 12_345), Ok(data.len()));
             assert!(back == data && in_file == data);
             // A hole in it, and all of it in two goes.
-            mappings.unmap(&unmap((1 << 40) + 7 * PAGE, 2 * PAGE)).unwrap();
-            assert_eq!(mappings.len(), 2);
+            shared.lock().unmap(&unmap((1 << 40) + 7 * PAGE, 2 * PAGE)).unwrap();
+            assert_eq!(shared.lock().len(), 2);
             let cases = [(6, 1, true), (6, 2, false), (8, 1, false), (9, 1, true), (0, 7, true)];
             for (page, pages, is_there) in cases {
                 let address = (1 << 40) + page * PAGE;
-                assert_eq!(mappings.covers(address, (pages * PAGE) as usize, true), is_there);
+                assert_eq!(shared.lock().covers(address, (pages * PAGE) as usize, true), is_there);
             }
             // Behind the hole it goes on in the right place.
-            assert!(mappings.write((1 << 40) + 9 * PAGE + 5, &[0xa5]));
+            assert!(shared.write((1 << 40) + 9 * PAGE + 5, &[0xa5]));
             assert_eq!(pread(&file, &mut back[..1], 9 * PAGE + 5), Ok(1));
             assert_eq!(back[0], 0xa5);
-            mappings.unmap(&unmap(0, 1 << 63)).unwrap();
-            mappings.unmap(&unmap(1 << 63, 1 << 63)).unwrap();
-            assert!(mappings.is_empty());
+            shared.lock().unmap(&unmap(0, 1 << 63)).unwrap();
+            shared.lock().unmap(&unmap(1 << 63, 1 << 63)).unwrap();
+            assert!(shared.lock().is_empty());
         }
     }
 
     #[test]
     fn what_cannot_be_mapped_is_refused() {
-        let mut mappings = Mappings::default();
+        let shared = SharedMappings::default();
         let two = file(2, true);
         let clone = || Some(two.try_clone().unwrap());
-        mappings.map(&map(0x1_0000, 2 * PAGE, 0), clone()).unwrap();
+        shared.lock().map(&map(0x1_0000, 2 * PAGE, 0), clone()).unwrap();
         for (address, bytes, offset, errno) in [
             (0x1_1000, PAGE, 0, Errno::EXIST),
             (0xf000, 16 * PAGE, 0, Errno::EXIST),
@@ -368,35 +436,36 @@ mod tests {
             (0x2_0000, PAGE, u64::MAX - 100, Errno::INVAL),
             (u64::MAX - 100, PAGE, 0, Errno::INVAL),
         ] {
-            let result = mappings.map(&map(address, bytes, offset), clone());
+            let result = shared.lock().map(&map(address, bytes, offset), clone());
             assert_eq!(result, Err(errno), "{address:#x} {bytes} {offset}");
         }
         let (pipe, _other) = std::os::unix::net::UnixStream::pair().unwrap();
-        let result = mappings.map(&map(0x2_0000, PAGE, 0), Some(pipe.into()));
+        let result = shared.lock().map(&map(0x2_0000, PAGE, 0), Some(pipe.into()));
         assert_eq!(result, Err(Errno::INVAL));
-        assert_eq!(mappings.unmap(&unmap(5, 0)), Err(Errno::INVAL));
-        assert_eq!(mappings.unmap(&unmap(u64::MAX, 2)), Err(Errno::INVAL));
+        assert_eq!(shared.lock().unmap(&unmap(5, 0)), Err(Errno::INVAL));
+        assert_eq!(shared.lock().unmap(&unmap(u64::MAX, 2)), Err(Errno::INVAL));
         // The last page of all.
-        mappings.map(&map(PAGE.wrapping_neg(), PAGE, 0), clone()).unwrap();
-        assert!(mappings.covers(u64::MAX, 1, true) && !mappings.covers(u64::MAX, 2, true));
-        // What came without a file, and what may only be read.
-        mappings.map(&map(0x3_0000, PAGE, 0), None).unwrap();
-        assert!(!mappings.covers(0x3_0000, 1, false));
+        shared.lock().map(&map(PAGE.wrapping_neg(), PAGE, 0), clone()).unwrap();
+        let covers = |address, bytes, write| shared.lock().covers(address, bytes, write);
+        assert!(covers(u64::MAX, 1, true) && !covers(u64::MAX, 2, true));
+        // What came without a file while there is nobody to ask, and what may only be read.
+        shared.lock().map(&map(0x3_0000, PAGE, 0), None).unwrap();
+        assert!(!covers(0x3_0000, 1, false));
         let only_read = DmaMap { writable: false, ..map(0x4_0000, PAGE, 0) };
-        mappings.map(&only_read, clone()).unwrap();
-        assert!(mappings.covers(0x4_0000, 1, false) && !mappings.covers(0x4_0000, 1, true));
-        mappings.unmap(&DmaUnmap { all: true, address: 0, bytes: 0 }).unwrap();
-        assert!(mappings.is_empty());
+        shared.lock().map(&only_read, clone()).unwrap();
+        assert!(covers(0x4_0000, 1, false) && !covers(0x4_0000, 1, true));
+        shared.lock().unmap(&DmaUnmap { all: true, address: 0, bytes: 0 }).unwrap();
+        assert!(shared.lock().is_empty());
     }
 
     /// The client makes its file shorter under the device: an error, and the program goes on.
     #[test]
     fn a_file_that_shrinks_is_no_crash() {
         let file = file(4, false);
-        let mut mappings = Mappings::default();
-        mappings.map(&map(0, 4 * PAGE, 0), Some(file.try_clone().unwrap())).unwrap();
+        let shared = SharedMappings::default();
+        shared.lock().map(&map(0, 4 * PAGE, 0), Some(file.try_clone().unwrap())).unwrap();
         ftruncate(&file, PAGE).unwrap();
-        assert!(mappings.write(0, &[1; 64]));
-        assert!(!mappings.read(2 * PAGE, &mut [0; 64]));
+        assert!(shared.write(0, &[1; 64]));
+        assert!(!shared.read(2 * PAGE, &mut [0; 64]));
     }
 }

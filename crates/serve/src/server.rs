@@ -22,6 +22,7 @@ use rustix::net::{Shutdown, shutdown};
 
 use crate::ask::{Ask, Asker, What};
 use crate::board::{Board, Reporter};
+use crate::caller::{Caller, Tell};
 use crate::connection::{Connection, Description};
 use crate::error::{ServeError, ServeEvent};
 use crate::function::ServedFunction;
@@ -36,8 +37,6 @@ pub struct ServedDevice {
     /// The socket.
     pub socket: PathBuf,
 }
-
-type Tell = Arc<dyn Fn(&ServeEvent) + Send + Sync>;
 
 /// Devices of a lab that are being served. When this is dropped they no longer are, and their
 /// sockets are gone.
@@ -158,7 +157,7 @@ impl Socket {
         let (accepting, current) = (Arc::clone(&listener), Arc::clone(&connection));
         let thread = thread::Builder::new().name(description.name.clone());
         let thread = thread.spawn(move || {
-            accept(&accepting, &current, &description, &asker, &mappings, &*tell);
+            accept(&accepting, &current, &description, &asker, &mappings, &tell);
         });
         let thread = Some(thread.map_err(|error| no_thread(&error))?);
         Ok(Self { path: path.to_owned(), listener, connection, thread })
@@ -187,7 +186,7 @@ fn accept(
     description: &Description,
     asker: &Asker,
     mappings: &SharedMappings,
-    tell: &(dyn Fn(&ServeEvent) + Send + Sync),
+    tell: &Tell,
 ) {
     let keep = |stream| {
         let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
@@ -196,15 +195,17 @@ fn accept(
     };
     while let Ok((stream, _)) = listener.accept() {
         let device = description.name.clone();
-        let Ok(copy) = stream.try_clone() else { continue };
+        let caller = Caller::new(&stream, &device, Arc::clone(tell));
+        let (Ok(copy), Ok((caller, commands))) = (stream.try_clone(), caller) else { continue };
+        mappings.begin(Arc::clone(&caller));
         if !keep(Some(copy)) {
             return;
         }
         tell(&ServeEvent::Connected { device: device.clone() });
         let client = Cell::new(Capabilities::UNSAID);
-        let (stream, device_of) = (&stream, description);
-        let connection = Connection { stream, device: device_of, mappings, asker, tell, client };
-        let why = connection.serve();
+        let (caller, device_of) = (&*caller, description);
+        let connection = Connection { caller, device: device_of, mappings, asker, tell, client };
+        let why = connection.serve(commands);
         keep(None);
         // Nothing asks for memory any more when it goes.
         let is_reset = asker.ask(What::End).is_ok();

@@ -123,6 +123,12 @@ enum What {
         payload: Vec<u8>,
         file: File,
     },
+    /// A reply to what nobody has asked.
+    Reply {
+        id: u16,
+        number: u16,
+        payload: Vec<u8>,
+    },
     /// A header with any length and flags.
     Header {
         length: Number,
@@ -229,7 +235,9 @@ fn message(what: &What) -> (u16, Vec<u8>, File) {
         What::Reset => of(Command::Reset, vec![]),
         What::Version { bytes } => of(Command::Version, bytes),
         What::Command { number, payload, file } => (number, payload, file),
-        What::Header { .. } | What::Bytes(_) | What::Shrink => unreachable!("they are no commands"),
+        What::Header { .. } | What::Bytes(_) | What::Shrink | What::Reply { .. } => {
+            unreachable!("they are no commands")
+        }
     }
 }
 
@@ -267,6 +275,14 @@ fn play(socket: &Path, client: &Client) {
             What::Bytes(bytes) => {
                 let _ = (&stream).write_all(bytes);
                 break;
+            }
+            What::Reply { id, number, payload } => {
+                let mut header = Header::command(*id, Command::DmaRead, payload.len());
+                header.command = *number;
+                if send(&stream, &header.reply(payload.len()), payload, &[]).is_err() {
+                    break;
+                }
+                continue;
             }
             What::Shrink => {
                 ftruncate(&files.open, 0).unwrap();

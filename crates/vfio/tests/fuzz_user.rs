@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use bolero::TypeGenerator;
 use crosslane_vfio::user::UserFunction;
 use crosslane_vfio::user::protocol::{
-    Command, DeviceInfo, DmaMap, DmaUnmap, Header, InterruptInfo, RegionAccess, RegionInfo,
-    SetInterrupts, Version,
+    Command, DeviceInfo, DmaAccess, DmaMap, DmaUnmap, Header, InterruptInfo, RegionAccess,
+    RegionInfo, SetInterrupts, Version,
 };
 use crosslane_vfio::user::socket::{receive, send};
 
@@ -39,6 +39,13 @@ enum Deed {
         number: u16,
         payload: Vec<u8>,
         wants_reply: bool,
+    },
+    /// A read or write of memory, most of it where some is mapped.
+    Memory {
+        is_write: bool,
+        address: u16,
+        bytes: u16,
+        data: Vec<u8>,
     },
     Header {
         length: u32,
@@ -88,6 +95,16 @@ fn play(stream: &UnixStream, deeds: &[Deed]) {
                 own.command = *number;
                 let own = if *wants_reply { own } else { own.without_reply() };
                 let result = send(stream, &own, payload, &[]);
+                reply(stream, &message, &memory);
+                result
+            }
+            Some(Deed::Memory { is_write, address, bytes, data }) => {
+                let command = if *is_write { Command::DmaWrite } else { Command::DmaRead };
+                let address = 0x10_0000 - 0x100 + u64::from(*address % 0x1200);
+                let access = DmaAccess { address, bytes: (*bytes).into() };
+                let payload = access.encode(data);
+                let own = Header::command(8, command, payload.len());
+                let result = send(stream, &own, &payload, &[]);
                 reply(stream, &message, &memory);
                 result
             }
@@ -157,6 +174,11 @@ fn fuzz_payloads() {
         }
         if let Ok(Some(set)) = SetInterrupts::decode(bytes) {
             assert_eq!(SetInterrupts::decode(&set.encode()), Ok(Some(set)));
+        }
+        let _ = DmaAccess::decode_written(bytes);
+        if let Ok((access, data)) = DmaAccess::decode_with_data(bytes) {
+            assert_eq!(access.encode(data), bytes[..DmaAccess::BYTES + data.len()]);
+            assert_eq!(DmaAccess::decode_written(bytes), Ok(access));
         }
         if let Ok((access, data)) = RegionAccess::decode_with_data(bytes) {
             assert_eq!(access.encode(data), bytes[..RegionAccess::BYTES + data.len()]);

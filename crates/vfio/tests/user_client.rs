@@ -4,12 +4,13 @@
 mod played_server;
 
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crosslane_vfio::user::UserFunction;
 use crosslane_vfio::user::protocol::{
-    Area, Capabilities, Command, Header, InterruptAction, InterruptData, ProtocolError,
+    Area, Capabilities, Command, DmaAccess, Header, InterruptAction, InterruptData, ProtocolError,
     RegionAccess, RegionInfo, SetInterrupts, Version,
 };
 use crosslane_vfio::user::socket::{Message, receive, send};
@@ -63,12 +64,12 @@ fn replies_find_their_requests_in_any_order() {
         while let Ok(message) = receive(&stream) {
             if message.header.is_reply() {
                 assert!(message.header.is_refusal() && message.header.errno == 95);
-                assert_eq!(message.header.command, Command::DmaRead as u16);
+                assert_eq!(message.header.command, Command::RegionIoDescriptors as u16);
                 refused += 1;
                 continue;
             }
             // The server asks something itself, and answers what nobody has asked.
-            let own = Header::command(message.header.id, Command::DmaRead, 16);
+            let own = Header::command(message.header.id, Command::RegionIoDescriptors, 16);
             send(&stream, &own, &[0; 16], &[]).unwrap();
             let mut stray = message.header;
             stray.id = stray.id.wrapping_add(1000);
@@ -99,6 +100,84 @@ fn replies_find_their_requests_in_any_order() {
         let both = [read(round * 4), read(1024 + round * 4 + 4)];
         both.into_iter().for_each(|thread| thread.join().unwrap());
     }
+    drop(function);
+    thread.join().unwrap();
+}
+
+/// A server reads and writes memory of its client's by messages: what is mapped, and nothing else.
+#[test]
+fn memory_is_reached_by_messages() {
+    const FIRST: u64 = 0x10_0000;
+    const PAGE: u64 = 4096;
+    let ask = |stream: &UnixStream, command, access: DmaAccess, data: &[u8]| {
+        let payload = access.encode(data);
+        send(stream, &Header::command(9, command, payload.len()), &payload, &[]).unwrap();
+        let reply = receive(stream).unwrap();
+        assert!(reply.header.is_reply() && reply.header.id == 9, "{:?}", reply.header);
+        let refused = reply.header.is_refusal().then_some(reply.header.errno);
+        refused.map_or(Ok(reply.payload), Err)
+    };
+    let (path, thread) = server(move |stream| {
+        let memory = pages();
+        let (mut maps, mut unmaps) = (0, 0);
+        while let Ok(message) = receive(&stream) {
+            let command = message.header.command;
+            if command == Command::DmaMap as u16 {
+                assert!(message.descriptors.is_empty(), "it keeps its files");
+                maps += 1;
+            }
+            let access = |address, bytes| DmaAccess { address, bytes };
+            let read = |address, bytes| ask(&stream, Command::DmaRead, access(address, bytes), &[]);
+            let write = |address, data: &[u8]| {
+                ask(&stream, Command::DmaWrite, access(address, data.len() as u64), data)
+            };
+            if command == Command::Reset as u16 && maps == 2 && unmaps == 0 {
+                // Across the seam of two mappings, and each on its own.
+                let seam = FIRST + 2 * PAGE;
+                let data: Vec<u8> = (0..100).collect();
+                assert_eq!(write(seam - 50, &data), Ok(access(seam - 50, 100).encode(&[])));
+                assert_eq!(read(seam - 50, 100), Ok(access(seam - 50, 100).encode(&data)));
+                let all = access(FIRST, 3 * PAGE);
+                assert_eq!(read(FIRST, 3 * PAGE).unwrap().len(), all.encode(&[]).len() + 12288);
+                // Beyond either end; then nothing is written.
+                for (address, bytes) in
+                    [(FIRST - 1, 2), (FIRST + 3 * PAGE - 1, 2), (u64::MAX, 1), (u64::MAX, 2)]
+                {
+                    assert_eq!(read(address, bytes), Err(14), "{address:#x}");
+                    assert_eq!(write(address, &vec![0xa5; bytes as usize]), Err(14));
+                }
+                let end = FIRST + 3 * PAGE - 1;
+                assert_eq!(read(end, 1), Ok(access(end, 1).encode(&[0])));
+                // What makes no sense.
+                assert_eq!(read(FIRST, 1 << 40), Err(22));
+                let short = ask(&stream, Command::DmaWrite, access(FIRST, 8), &[1, 2, 3]);
+                assert_eq!(short, Err(22));
+            }
+            if command == Command::Reset as u16 && unmaps == 1 {
+                assert_eq!(read(FIRST, 1), Err(14));
+                assert!(read(FIRST + 2 * PAGE, 1).is_ok());
+                unmaps = 0;
+                maps = 0;
+            }
+            unmaps += u32::from(command == Command::DmaUnmap as u16);
+            reply(&stream, &message, &memory);
+        }
+        assert_eq!((maps, unmaps), (0, 0), "the server has asked for what it meant to");
+    });
+    let function = UserFunction::open(&path, ID, LONG).unwrap();
+    function.keep_files();
+    let memory = pages();
+    // The later page of the memory at the earlier address.
+    function.map_dma(FIRST, &memory, 4 * PAGE, 2 * PAGE).unwrap();
+    function.map_dma(FIRST + 2 * PAGE, &memory, PAGE, PAGE).unwrap();
+    function.reset().unwrap();
+    let mut there = [0; 50];
+    memory.mapped().copy_out(6 * PAGE - 50, &mut there);
+    assert!(there.iter().zip(0..).all(|(byte, at)| *byte == at), "{there:?}");
+    memory.mapped().copy_out(PAGE, &mut there);
+    assert!(there.iter().zip(50..).all(|(byte, at)| *byte == at), "{there:?}");
+    function.unmap_dma(FIRST, 2 * PAGE).unwrap();
+    function.reset().unwrap();
     drop(function);
     thread.join().unwrap();
 }

@@ -2,8 +2,8 @@
 //! One connection to a server: commands and their replies, each with a deadline.
 //!
 //! A thread reads what comes. Replies find their commands by number, in any order; late ones, for
-//! which nobody waits any more, are dropped; commands of the server are refused, since all memory
-//! that it may reach is given to it as files. Whatever cannot be understood, and the end of the
+//! which nobody waits any more, are dropped; commands of the server that read or write memory are
+//! answered, whether it was given the memory as a file or not; others are refused. Whatever cannot be understood, and the end of the
 //! connection, ends every wait at once, and all that is asked for afterwards.
 
 use std::collections::BTreeMap;
@@ -20,11 +20,12 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
 use super::protocol::{Capabilities, Command, Header, MAJOR, MINOR, Version};
+use super::reachable::Reachable;
 use super::socket::{Message, SocketError, receive, send};
 use crate::function::FunctionError;
 
-/// Refusals that wait to be sent; a server that asks for more at once is out of order.
-const MOST_REFUSALS: usize = 64;
+/// Answers that wait to be sent; a server that asks for more at once is out of order.
+const MOST_ANSWERS: usize = 64;
 
 /// A connection. It is closed when this is dropped.
 #[derive(Debug)]
@@ -46,8 +47,10 @@ struct Shared {
     waiting: Mutex<Waiting>,
     /// Something of `waiting` has changed.
     changed: Condvar,
-    /// Refusals for commands of the server's, to be sent.
-    refusals: Mutex<Vec<Header>>,
+    /// What commands of the server's are answered with, to be sent.
+    answers: Mutex<Vec<(Header, Vec<u8>)>>,
+    /// What the server may reach.
+    reachable: Reachable,
     /// Can be read once the connection is lost.
     lost_event: OwnedFd,
 }
@@ -97,23 +100,28 @@ impl Shared {
                 }
                 continue;
             }
-            if message.header.wants_reply() {
-                let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-                if refusals.len() >= MOST_REFUSALS {
-                    let why = format!("it sent {MOST_REFUSALS} commands and took no answer");
+            let header = message.header;
+            let answer = match self.reachable.answer(header.command, &message.payload) {
+                Ok(payload) => (header.reply(payload.len()), payload),
+                Err(errno) => (header.refusal(errno.raw_os_error()), Vec::new()),
+            };
+            if header.wants_reply() {
+                let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+                if answers.len() >= MOST_ANSWERS {
+                    let why = format!("it sent {MOST_ANSWERS} commands and took no answer");
                     self.lose(FunctionError::Gone { function: self.name.clone(), why });
                     return;
                 }
-                refusals.push(message.header.refusal(Errno::NOTSUP.raw_os_error()));
-                drop(refusals);
-                self.send_refusals();
+                answers.push(answer);
+                drop(answers);
+                self.send_answers();
             }
         }
     }
 
     /// Sends what the server's commands are answered with. Where somebody is sending, they do it
     /// next: this side goes on reading, so that the server can take what is sent.
-    fn send_refusals(&self) {
+    fn send_answers(&self) {
         loop {
             let guard = match self.sending.try_lock() {
                 Ok(guard) => guard,
@@ -121,12 +129,12 @@ impl Shared {
                 Err(TryLockError::WouldBlock) => return,
             };
             let all =
-                std::mem::take(&mut *self.refusals.lock().unwrap_or_else(PoisonError::into_inner));
+                std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
             if all.is_empty() {
                 return;
             }
-            for header in all {
-                if let Err(error) = send(&self.stream, &header, &[], &[]) {
+            for (header, payload) in all {
+                if let Err(error) = send(&self.stream, &header, &payload, &[]) {
                     self.lose(self.gone(&error));
                     return;
                 }
@@ -174,7 +182,8 @@ impl Client {
             sending: Mutex::default(),
             waiting: Mutex::default(),
             changed: Condvar::new(),
-            refusals: Mutex::default(),
+            answers: Mutex::default(),
+            reachable: Reachable::default(),
             lost_event,
         });
         let reader = thread::Builder::new().name("crosslane-user".to_owned()).spawn({
@@ -206,6 +215,11 @@ impl Client {
         &self.shared.name
     }
 
+    /// What the server may reach by messages.
+    pub fn reachable(&self) -> &Reachable {
+        &self.shared.reachable
+    }
+
     /// An answer that makes no sense.
     pub fn malformed(&self, what: &str, why: String) -> FunctionError {
         FunctionError::Malformed { function: self.name().to_owned(), what: what.to_owned(), why }
@@ -234,7 +248,7 @@ impl Client {
     ) -> Result<Message, FunctionError> {
         let until = Instant::now() + self.deadline;
         let id = self.post(command, payload, descriptors)?;
-        self.shared.send_refusals();
+        self.shared.send_answers();
         let mut waiting = self.shared.waiting();
         let reply = loop {
             if let Some(reply) = waiting.open.get_mut(&id).and_then(Option::take) {

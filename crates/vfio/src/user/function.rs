@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub struct UserFunction {
     interrupts: (u32, u16),
     /// What its interrupts signal.
     eventfds: Mutex<Vec<OwnedFd>>,
+    /// Memory is mapped with its file.
+    gives_files: AtomicBool,
 }
 
 impl UserFunction {
@@ -74,6 +77,7 @@ impl UserFunction {
             config_bytes: 0,
             interrupts: (MSIX, 0),
             eventfds: Mutex::default(),
+            gives_files: AtomicBool::new(true),
         };
         function.config_bytes = function.region_info(CONFIG_REGION)?.0.bytes;
         let mut number = 0;
@@ -90,6 +94,12 @@ impl UserFunction {
             }
         }
         Ok(function)
+    }
+
+    /// From now on memory is mapped without its file, so that the server cannot have it in its
+    /// own address space: each access of the function's is a message and an answer.
+    pub fn keep_files(&self) {
+        self.gives_files.store(false, Ordering::Relaxed);
     }
 
     fn count_interrupts(&self, kind: u32) -> Result<u16, FunctionError> {
@@ -350,13 +360,18 @@ impl Function for UserFunction {
         let map = DmaMap { readable: true, writable: true, offset, address: iova, bytes };
         let what = format!("a mapping of {bytes} B at {iova:#x}");
         let file = [memory.file()];
-        self.client.request(Command::DmaMap, &map.encode(), &file, &what).map(|_| ())
+        let files = if self.gives_files.load(Ordering::Relaxed) { &file[..] } else { &[] };
+        self.client.request(Command::DmaMap, &map.encode(), files, &what)?;
+        self.client.reachable().add(iova, memory, offset, bytes);
+        Ok(())
     }
 
     fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<(), FunctionError> {
         let unmap = DmaUnmap { all: false, address: iova, bytes };
         let what = format!("the end of a mapping of {bytes} B at {iova:#x}");
-        self.client.request(Command::DmaUnmap, &unmap.encode(), &[], &what).map(|_| ())
+        self.client.request(Command::DmaUnmap, &unmap.encode(), &[], &what)?;
+        self.client.reachable().remove(iova, bytes);
+        Ok(())
     }
 
     fn domain(&self) -> DomainId {

@@ -11,6 +11,7 @@ mod client;
 mod function;
 mod open;
 pub mod protocol;
+mod reachable;
 pub mod socket;
 mod tree;
 

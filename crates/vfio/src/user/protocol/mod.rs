@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use thiserror::Error;
 
 pub use payload::{
-    Area, DeviceInfo, DmaMap, DmaUnmap, InterruptAction, InterruptData, InterruptInfo,
+    Area, DeviceInfo, DmaAccess, DmaMap, DmaUnmap, InterruptAction, InterruptData, InterruptInfo,
     RegionAccess, RegionInfo, SetInterrupts,
 };
 

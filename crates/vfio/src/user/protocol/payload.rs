@@ -442,3 +442,67 @@ impl RegionAccess {
         Ok((access, data))
     }
 }
+
+/// An access of the server's to memory of the client: the command, and what its reply begins with.
+/// Data follow in the command of a write and in the reply to a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DmaAccess {
+    /// First I/O virtual address.
+    pub address: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+impl DmaAccess {
+    /// Bytes of it without the data.
+    pub const BYTES: usize = 16;
+    /// The same where a reply to a write has only half of the length, as the specification says.
+    const SHORT_BYTES: usize = 12;
+
+    /// As it goes over the socket, with the data behind it.
+    #[must_use]
+    pub fn encode(&self, data: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(Self::BYTES + data.len());
+        bytes.extend(self.address.to_ne_bytes());
+        bytes.extend(self.bytes.to_ne_bytes());
+        bytes.extend(data);
+        bytes
+    }
+
+    /// From the socket, and what follows.
+    ///
+    /// # Errors
+    /// Not whole, or more data than one message carries.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
+        let what = "an access to memory";
+        let mut fields = Fields::of(what, bytes, Self::BYTES)?;
+        let access = Self { address: fields.u64()?, bytes: fields.u64()? };
+        if access.bytes > MAX_DATA_BYTES.into() {
+            return Err(ProtocolError::TooMuchData { what, bytes: access.bytes });
+        }
+        Ok((access, fields.bytes))
+    }
+
+    /// The same, of which exactly so many data follow as it says.
+    ///
+    /// # Errors
+    /// As there, and too few data.
+    pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
+        let (access, data) = Self::decode(bytes)?;
+        let (need, have) = (access.bytes as usize, data.len());
+        let what = "data of an access to memory";
+        let data = data.get(..need).ok_or(ProtocolError::TooShort { what, need, have })?;
+        Ok((access, data))
+    }
+
+    /// From the reply to a write.
+    ///
+    /// # Errors
+    /// Not whole.
+    pub fn decode_written(bytes: &[u8]) -> Result<Self, ProtocolError> {
+        let mut fields = Fields::of("the end of a write to memory", bytes, Self::SHORT_BYTES)?;
+        let address = fields.u64()?;
+        let is_short = bytes.len() < Self::BYTES;
+        Ok(Self { address, bytes: if is_short { fields.u32()?.into() } else { fields.u64()? } })
+    }
+}

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The way to a client: what it is answered, and what it is asked for. Memory that it has mapped
+//! without a file is reached only by asking it, by the lab's thread, which waits for the answer.
+//!
+//! The thread of the connection reads, answers, and reads on. While it waits for the lab it reads
+//! nothing, so that the first question to the client starts a second thread, which reads from then
+//! on and hands the first one its commands. Clients that are asked nothing do not pay for that.
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crosslane_vfio::user::protocol::{Capabilities, Command, DmaAccess, Header};
+use crosslane_vfio::user::socket::{Message, SocketError, receive, send};
+
+use crate::error::ServeEvent;
+
+/// Who hears what happens.
+pub(crate) type Tell = Arc<dyn Fn(&ServeEvent) + Send + Sync>;
+
+/// Commands that a second thread has read: see [`Caller::next`].
+pub(crate) type Commands = Receiver<Result<Message, String>>;
+
+/// Commands of a client that wait while one is under way. Behind more of them no reply is read.
+const MOST_WAITING: usize = 64;
+/// How long a client may take to answer: the lab stands still meanwhile.
+const ANSWER: Duration = Duration::from_secs(5);
+/// How long it may take nothing of what is sent to it.
+const SENDING: Duration = Duration::from_secs(10);
+
+/// A client, as long as it is connected.
+pub(crate) struct Caller {
+    device: String,
+    stream: UnixStream,
+    /// Held while a message is sent.
+    sending: Mutex<()>,
+    /// Held while a message is awaited.
+    receiving: Mutex<()>,
+    /// What the second thread has read; the reason why it has ended.
+    queue: SyncSender<Result<Message, String>>,
+    /// Bytes that the client takes or gives at once.
+    most_bytes: AtomicUsize,
+    deadline: Duration,
+    state: Mutex<State>,
+    /// Something of `state` has changed.
+    changed: Condvar,
+    tell: Tell,
+}
+
+impl fmt::Debug for Caller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Caller({})", self.device)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// The second thread, once there is one.
+    reader: Option<JoinHandle<()>>,
+    last: u16,
+    /// The command that waits for its reply.
+    open: Option<u16>,
+    reply: Option<Message>,
+    is_closed: bool,
+    /// It has let a deadline pass, and no reply has come since: it is not asked again.
+    is_silent: bool,
+    /// Its last answer was none, or of no use, and somebody has been told.
+    is_told: bool,
+}
+
+/// Why there is no answer that is of use.
+enum Failure {
+    /// It says no, or has gone: whoever asks in the lab is told.
+    Refused,
+    /// It is out of order.
+    Wrong(String),
+}
+
+impl Caller {
+    /// The client at the other end of a connection, and what is read from it by a second thread.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn new(
+        stream: &UnixStream,
+        device: &str,
+        tell: Tell,
+    ) -> std::io::Result<(Arc<Self>, Commands)> {
+        Self::with_deadline(stream, device, tell, ANSWER)
+    }
+
+    fn with_deadline(
+        stream: &UnixStream,
+        device: &str,
+        tell: Tell,
+        deadline: Duration,
+    ) -> std::io::Result<(Arc<Self>, Commands)> {
+        stream.set_write_timeout(Some(SENDING))?;
+        let (queue, commands) = sync_channel(MOST_WAITING);
+        let caller = Self {
+            device: device.to_owned(),
+            stream: stream.try_clone()?,
+            sending: Mutex::default(),
+            receiving: Mutex::default(),
+            queue,
+            most_bytes: AtomicUsize::new(Capabilities::UNSAID.max_data_bytes as usize),
+            deadline,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            tell,
+        };
+        Ok((Arc::new(caller), commands))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The client has said what it can.
+    pub fn can(&self, client: Capabilities) {
+        let most = client.max_data_bytes.min(Capabilities::OURS.max_data_bytes);
+        self.most_bytes.store(most as usize, Ordering::Relaxed);
+    }
+
+    /// Sends a message, whole.
+    ///
+    /// # Errors
+    /// After any the connection is of no more use.
+    pub fn send(
+        &self,
+        header: &Header,
+        payload: &[u8],
+        files: &[BorrowedFd<'_>],
+    ) -> Result<(), SocketError> {
+        let _guard = self.sending.lock().unwrap_or_else(PoisonError::into_inner);
+        send(&self.stream, header, payload, files)
+    }
+
+    /// Waits for the next command, and hands replies to who waits for them.
+    ///
+    /// # Errors
+    /// No more can come; why that is.
+    pub fn next(&self, commands: &Commands) -> Result<Message, String> {
+        while self.state().reader.is_none() {
+            let _guard = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);
+            // Another thread may have begun to read while this one waited for the turn.
+            if self.state().reader.is_none()
+                && let Some(command) = self.read_one()?
+            {
+                return Ok(command);
+            }
+        }
+        commands.recv().unwrap_or_else(|_| Err("its thread has failed".to_owned()))
+    }
+
+    /// Reads a message; none for a reply, which is handed over.
+    fn read_one(&self) -> Result<Option<Message>, String> {
+        let error = match receive(&self.stream) {
+            Ok(message) if message.header.is_reply() => {
+                self.take(message);
+                return Ok(None);
+            }
+            Ok(message) => return Ok(Some(message)),
+            Err(SocketError::Closed) => "it closed the connection".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        self.close();
+        Err(error)
+    }
+
+    /// Has a thread of its own read from now on.
+    fn read_along(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
+        let caller = Arc::clone(self);
+        let read = move || {
+            let _guard = caller.receiving.lock().unwrap_or_else(PoisonError::into_inner);
+            loop {
+                let read = caller.read_one();
+                let is_end = read.is_err();
+                let is_taken = match read.transpose() {
+                    Some(command) => caller.queue.send(command).is_ok(),
+                    None => true,
+                };
+                if is_end || !is_taken {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name(format!("{} reads", self.device));
+        state.reader = Some(thread.spawn(read)?);
+        Ok(())
+    }
+
+    /// Ends the connection and the second thread.
+    pub fn end_with(&self, commands: Commands) {
+        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        self.close();
+        drop(commands);
+        let reader = self.state().reader.take();
+        if let Some(reader) = reader {
+            // A panic was told when it happened.
+            let _ = reader.join();
+        }
+    }
+
+    /// A reply has come.
+    fn take(&self, reply: Message) {
+        let mut state = self.state();
+        state.is_silent = false;
+        if state.open == Some(reply.header.id) {
+            (state.open, state.reply) = (None, Some(reply));
+            self.changed.notify_all();
+        }
+    }
+
+    /// No reply comes any more.
+    fn close(&self) {
+        self.state().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Whether it is of any use to ask it.
+    pub fn answers(&self) -> bool {
+        let state = self.state();
+        !state.is_closed && !state.is_silent
+    }
+
+    fn ask(self: &Arc<Self>, command: Command, payload: &[u8]) -> Result<Message, Failure> {
+        let mut state = self.state();
+        if state.is_closed || state.is_silent {
+            return Err(Failure::Refused);
+        }
+        if state.reader.is_none()
+            && let Err(error) = self.read_along(&mut state)
+        {
+            return Err(Failure::Wrong(format!("no thread is to be had for that: {error}")));
+        }
+        let id = state.last.wrapping_add(1);
+        (state.last, state.open, state.reply) = (id, Some(id), None);
+        drop(state);
+        let header = Header::command(id, command, payload.len());
+        if self.send(&header, payload, &[]).is_err() {
+            // Its thread finds out too, and tells.
+            let _ = self.stream.shutdown(std::net::Shutdown::Both);
+            return Err(Failure::Refused);
+        }
+        let until = Instant::now() + self.deadline;
+        let mut state = self.state();
+        loop {
+            if let Some(reply) = state.reply.take() {
+                return match reply.header.is_refusal() {
+                    true => Err(Failure::Refused),
+                    false if reply.header.command == command as u16 => Ok(reply),
+                    false => Err(Failure::Wrong("it answered something else".to_owned())),
+                };
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if state.is_closed {
+                return Err(Failure::Refused);
+            }
+            if left.is_zero() {
+                (state.open, state.is_silent) = (None, true);
+                let ms = self.deadline.as_millis();
+                return Err(Failure::Wrong(format!("it did not answer within {ms} ms")));
+            }
+            let woken = self.changed.wait_timeout(state, left);
+            (state, _) = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Notes how an access has ended, and tells the first of several that failed.
+    fn end(&self, address: u64, bytes: usize, ended: Result<(), Failure>) -> bool {
+        let (is_done, why) = match ended {
+            Ok(()) => (true, None),
+            Err(Failure::Refused) => (false, None),
+            Err(Failure::Wrong(why)) => (false, Some(why)),
+        };
+        let was_told = std::mem::replace(&mut self.state().is_told, why.is_some());
+        if let Some(why) = why.filter(|_| !was_told) {
+            let device = self.device.clone();
+            (self.tell)(&ServeEvent::NoAnswer { device, address, bytes, why });
+        }
+        is_done
+    }
+
+    fn most_bytes(&self) -> usize {
+        self.most_bytes.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Reads memory of the client; false where that cannot be done.
+    pub fn read(self: &Arc<Self>, address: u64, into: &mut [u8]) -> bool {
+        let mut at = address;
+        into.chunks_mut(self.most_bytes()).all(|piece| {
+            let access = DmaAccess { address: at, bytes: piece.len() as u64 };
+            let asked = self.ask(Command::DmaRead, &access.encode(&[]));
+            let read = asked.and_then(|reply| match DmaAccess::decode_with_data(&reply.payload) {
+                Ok((answered, data)) if answered == access => {
+                    piece.copy_from_slice(data);
+                    Ok(())
+                }
+                Ok(_) => Err(Failure::Wrong("it answered for another address".to_owned())),
+                Err(error) => Err(Failure::Wrong(error.to_string())),
+            });
+            at += piece.len() as u64;
+            self.end(access.address, piece.len(), read)
+        })
+    }
+
+    /// Writes memory of the client; false where that cannot be done.
+    pub fn write(self: &Arc<Self>, address: u64, from: &[u8]) -> bool {
+        let mut at = address;
+        from.chunks(self.most_bytes()).all(|piece| {
+            let access = DmaAccess { address: at, bytes: piece.len() as u64 };
+            let asked = self.ask(Command::DmaWrite, &access.encode(piece));
+            let written = asked.and_then(|reply| match DmaAccess::decode_written(&reply.payload) {
+                Ok(answered) if answered == access => Ok(()),
+                Ok(_) => Err(Failure::Wrong("it wrote something else".to_owned())),
+                Err(error) => Err(Failure::Wrong(error.to_string())),
+            });
+            at += piece.len() as u64;
+            self.end(access.address, piece.len(), written)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a client does with a command.
+    type Play = fn(&UnixStream, &Message);
+
+    fn reply(stream: &UnixStream, message: &Message, payload: &[u8]) {
+        let _ = send(stream, &message.header.reply(payload.len()), payload, &[]);
+    }
+
+    /// Memory in which each byte tells where it is from; what is written is compared with that.
+    fn in_order(stream: &UnixStream, message: &Message) {
+        let (access, data) = DmaAccess::decode(&message.payload).unwrap();
+        assert!(access.bytes <= 100, "{access:?}");
+        let there: Vec<u8> = (0..access.bytes).map(|at| (access.address + at) as u8).collect();
+        match Command::from_number(message.header.command).unwrap() {
+            Command::DmaRead => reply(stream, message, &access.encode(&there)),
+            _ => {
+                assert_eq!(data, there);
+                reply(stream, message, &access.encode(&[])[..12]);
+            }
+        }
+    }
+
+    /// Reads and writes of a client that plays so, with all that was told.
+    fn played(play: Play) -> (Vec<(bool, bool)>, Vec<String>, bool) {
+        let (near, far) = UnixStream::pair().unwrap();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell: Tell = Arc::new({
+            let told = Arc::clone(&told);
+            move |event| told.lock().unwrap().push(event.to_string())
+        });
+        let deadline = Duration::from_millis(50);
+        let (caller, commands) = Caller::with_deadline(&near, "card", tell, deadline).unwrap();
+        caller.can(Capabilities { max_data_bytes: 100, ..Capabilities::OURS });
+        let results = thread::scope(|scope| {
+            scope.spawn(|| {
+                while let Ok(message) = receive(&far) {
+                    play(&far, &message);
+                }
+            });
+            // The thread of the connection, which has nothing to answer.
+            let own = Arc::clone(&caller);
+            let ended = scope.spawn(move || {
+                let ended = own.next(&commands).unwrap_err();
+                own.end_with(commands);
+                ended
+            });
+            let there: Vec<u8> = (7_u8..=255).chain(0..=255).collect();
+            let results = (0..3).map(|_| {
+                let mut data = vec![0; there.len()];
+                let is_read = caller.read(7, &mut data);
+                assert!(!is_read || data == there);
+                (is_read, caller.write(7, &there))
+            });
+            let results = results.collect();
+            let _ = near.shutdown(std::net::Shutdown::Both);
+            assert_eq!(ended.join().unwrap(), "it closed the connection");
+            results
+        });
+        let told = told.lock().unwrap().clone();
+        (results, told, caller.answers())
+    }
+
+    #[test]
+    fn a_client_in_order_is_asked_for_no_more_than_it_takes_at_once() {
+        let (results, told, answers) = played(in_order);
+        assert_eq!((results, told), (vec![(true, true); 3], vec![]));
+        assert!(!answers, "it has gone");
+    }
+
+    #[test]
+    fn refusals_and_answers_of_no_use_end_the_access_and_nothing_else() {
+        let no = vec![(false, false); 3];
+        let (results, told, _) = played(|stream, message| {
+            let _ = send(stream, &message.header.refusal(14), &[], &[]);
+        });
+        assert_eq!((results, told), (no.clone(), vec![]));
+        let wrong: [(Play, &str); 4] = [
+            (|stream, message| reply(stream, message, &[0; 11]), "needs"),
+            (|stream, message| reply(stream, message, &[0; 300]), "another address"),
+            (
+                |stream, message| {
+                    let (access, _) = DmaAccess::decode(&message.payload).unwrap();
+                    reply(stream, message, &DmaAccess { bytes: 1 << 40, ..access }.encode(&[]));
+                },
+                "are the most",
+            ),
+            (
+                |stream, message| {
+                    let mut other = message.header;
+                    other.command = Command::Reset as u16;
+                    let _ = send(stream, &other.reply(0), &[], &[]);
+                },
+                "something else",
+            ),
+        ];
+        for (play, why) in wrong {
+            let (results, told, _) = played(play);
+            assert_eq!(results, no, "{why}");
+            // Once, not each time.
+            assert!(told.len() == 1 && told[0].contains(why), "{why}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn a_client_that_does_not_answer_is_asked_once_and_again_when_it_has_said_something() {
+        let begun = Instant::now();
+        let (results, told, _) = played(|_, _| {});
+        assert_eq!(results, vec![(false, false); 3]);
+        assert!(told.len() == 1 && told[0].contains("did not answer within 50 ms"), "{told:?}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+        // Replies to something else: it is there, and is asked each time.
+        let (results, told, _) = played(|stream, message| {
+            let mut stray = message.header;
+            stray.id = stray.id.wrapping_add(1);
+            let _ = send(stream, &stray.reply(0), &[], &[]);
+        });
+        assert_eq!((results, told.len()), (vec![(false, false); 3], 1));
+    }
+
+    #[test]
+    fn a_client_that_goes_ends_the_wait() {
+        let begun = Instant::now();
+        let (results, told, answers) = played(|stream, _| {
+            stream.shutdown(std::net::Shutdown::Both).unwrap();
+        });
+        assert_eq!((results, told), (vec![(false, false); 3], vec![]));
+        assert!(!answers && begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    }
+}
