@@ -106,7 +106,7 @@ impl Shared {
                 Err(errno) => (header.refusal(errno.raw_os_error()), Vec::new()),
             };
             if header.wants_reply() {
-                let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut answers = self.answers();
                 if answers.len() >= MOST_ANSWERS {
                     let why = format!("it sent {MOST_ANSWERS} commands and took no answer");
                     self.lose(FunctionError::Gone { function: self.name.clone(), why });
@@ -119,20 +119,21 @@ impl Shared {
         }
     }
 
+    fn answers(&self) -> MutexGuard<'_, Vec<(Header, Vec<u8>)>> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sends what the server's commands are answered with. Where somebody is sending, they do it
-    /// next: this side goes on reading, so that the server can take what is sent.
+    /// next: this side goes on reading, so that the server can take what is sent. Who has sent
+    /// looks once more when others may send again: so no answer is left to nobody.
     fn send_answers(&self) {
-        loop {
+        while !self.answers().is_empty() {
             let guard = match self.sending.try_lock() {
                 Ok(guard) => guard,
                 Err(TryLockError::Poisoned(error)) => error.into_inner(),
                 Err(TryLockError::WouldBlock) => return,
             };
-            let all =
-                std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner));
-            if all.is_empty() {
-                return;
-            }
+            let all = std::mem::take(&mut *self.answers());
             for (header, payload) in all {
                 if let Err(error) = send(&self.stream, &header, &payload, &[]) {
                     self.lose(self.gone(&error));
