@@ -122,6 +122,9 @@ fn lines(explanation: &Explanation) -> String {
     let mut text = String::new();
     if let Some(account) = &explanation.account {
         let _ = writeln!(text, "{}", account_line(account));
+        for iommu in &account.iommus {
+            let _ = writeln!(text, "{iommu}");
+        }
     }
     let mut before = explanation.figure;
     for (step, name) in explanation.steps.iter().zip(["bottleneck", "then"]) {
@@ -213,6 +216,7 @@ mod tests {
                 TimeUse { what: Use::Dllp, share: 0.0004 },
                 TimeUse { what: Use::NoTag, share: 0.1 },
             ],
+            iommus: Vec::new(),
         };
         let steps = vec![
             Step { limits: vec![tags.clone()], value: 1_681_900_000.0, gain: 0.0523 },

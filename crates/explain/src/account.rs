@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::iommu::IommuUse;
+
 /// What a direction of a link did in a part of the time. Idle time has its reason: what the link
 /// itself counted, and where it had nothing to send what the engine counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -36,6 +38,8 @@ pub enum Use {
     PeerCredit,
     /// The link's receiver was full.
     ReceiverBusy,
+    /// Requests waited for their translation in the IOMMU behind the link.
+    Translation,
     /// The replay buffer was full.
     ReplayBuffer,
     /// The link was retraining or down.
@@ -47,7 +51,7 @@ pub enum Use {
 
 impl Use {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::Payload,
         Self::Header,
         Self::Replay,
@@ -61,6 +65,7 @@ impl Use {
         Self::NoCredit,
         Self::PeerCredit,
         Self::ReceiverBusy,
+        Self::Translation,
         Self::ReplayBuffer,
         Self::Retraining,
         Self::NothingToSend,
@@ -89,6 +94,7 @@ impl fmt::Display for Use {
             Self::NoCredit => "no credit",
             Self::PeerCredit => "no credit of the peer",
             Self::ReceiverBusy => "receiver busy",
+            Self::Translation => "translation",
             Self::ReplayBuffer => "replay buffer full",
             Self::Retraining => "retraining",
             Self::NothingToSend => "nothing to send",
@@ -118,6 +124,9 @@ pub struct Account {
     /// Uses that took time, in the order of [`Use::ALL`]. Their shares are one together, to
     /// within rounding.
     pub uses: Vec<TimeUse>,
+    /// What the IOMMUs that the run met did in that time; empty in labs without any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub iommus: Vec<IommuUse>,
 }
 
 impl Account {
@@ -150,6 +159,10 @@ impl Feeding {
         }
     }
 }
+
+/// What a link was short of, which the next one waits for as well.
+pub(crate) const OF_LINKS: [Use; 5] =
+    [Use::NoCredit, Use::ReceiverBusy, Use::Translation, Use::ReplayBuffer, Use::Retraining];
 
 /// Idle time of which a link itself knows no more than that its sender had nothing for it.
 const OF_THE_SENDER: [Use; 3] = [Use::SenderPace, Use::NoTag, Use::NothingToSend];

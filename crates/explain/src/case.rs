@@ -41,6 +41,9 @@ const SHORT_ROUNDS: u64 = 4;
 /// long run, and would count for much more if it were shorter.
 const SHORT_TRANSFER_BYTES: u64 = 128 << 10;
 
+/// Short transfers that are cut for what holds no more than some bytes are whole pages.
+const PAGE_BYTES: u64 = 4096;
+
 /// A flow's transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transfers {
@@ -53,10 +56,22 @@ impl Transfers {
     /// Fewer or shorter ones that move about `bytes`, and how in words; none where they are few and
     /// short enough.
     pub(crate) fn shortened(self, bytes: u64) -> Option<(Self, String)> {
+        self.shortened_beyond(bytes, 0)
+    }
+
+    /// The same where those that are posted at once, if they are more than `held_bytes`, still are:
+    /// what holds so much and no more has to be as little use to the short run.
+    pub(crate) fn shortened_beyond(self, bytes: u64, held_bytes: u64) -> Option<(Self, String)> {
         let rounds = self.outstanding.max(1).saturating_mul(SHORT_ROUNDS);
         let count = (bytes / self.size_bytes).min(SHORT_TRANSFERS).max(rounds);
         let count = count.min(self.count);
         let most = (bytes / count).max(SHORT_TRANSFER_BYTES);
+        let at_once = self.outstanding.clamp(1, self.count.max(1));
+        let beyond = match self.size_bytes.saturating_mul(at_once) > held_bytes {
+            true => (held_bytes / at_once + 1).next_multiple_of(PAGE_BYTES),
+            false => 0,
+        };
+        let most = most.max(beyond);
         let short = Self { count, size_bytes: self.size_bytes.min(most), ..self };
         let words = match (short.count < self.count, short.size_bytes < self.size_bytes) {
             (false, false) => return None,
@@ -111,6 +126,25 @@ mod tests {
         let transfers = Transfers { count: 16, size_bytes: 1 << 20, outstanding: 1 };
         let (short, _) = transfers.shortened(SHORT_SHARED_BYTES).unwrap();
         assert_eq!((short.count, short.size_bytes), (4, 128 << 10));
+    }
+
+    /// What an IOTLB does not hold in the long run it does not hold in the short one.
+    #[test]
+    fn what_is_beyond_a_size_stays_beyond_it() {
+        let (kib, mib) = (1 << 10, 1 << 20);
+        for ((count, size_bytes, outstanding), held, expected) in [
+            ((16, mib, 2), 448 * kib, Some((8, 228 * kib))),
+            ((16, mib, 2), 1792 * kib, Some((8, 900 * kib))),
+            ((16, mib, 2), 2 * mib, Some((8, 128 * kib))),
+            ((16, mib, 2), 0, Some((8, 128 * kib))),
+            ((16, mib, 1), 1020 * kib, Some((4, mib))),
+            ((2, 4 * mib, 8), 448 * kib, Some((2, 512 * kib))),
+        ] {
+            let transfers = Transfers { count, size_bytes, outstanding };
+            let short = transfers.shortened_beyond(SHORT_BYTES, held);
+            let short = short.map(|(short, _)| (short.count, short.size_bytes));
+            assert_eq!(short, expected, "{count} of {size_bytes}, {outstanding}, {held}");
+        }
     }
 
     #[test]

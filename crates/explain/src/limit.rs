@@ -38,6 +38,9 @@ pub enum LimitKind {
     SystemCall,
     /// Memory that is registered within each transfer; lifted: before.
     Registration,
+    /// Pages that the IOTLB of an IOMMU does not hold, and the walks of its table for them; lifted:
+    /// every page is held.
+    Iotlb,
     /// Transfers or operations that are posted at once; lifted: many.
     Outstanding,
     /// The gap after a descriptor, or from one operation of a generic requester to its next;
@@ -107,7 +110,7 @@ pub enum LimitKind {
 
 impl LimitKind {
     /// All of them, the most specific first.
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 43] = [
         Self::LinkWidth,
         Self::LinkGeneration,
         Self::BitErrors,
@@ -120,6 +123,7 @@ impl LimitKind {
         Self::Notification,
         Self::SystemCall,
         Self::Registration,
+        Self::Iotlb,
         Self::Outstanding,
         Self::DescriptorGap,
         Self::IdleClocks,

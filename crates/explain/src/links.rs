@@ -101,6 +101,7 @@ pub(crate) fn uses(rate: LinkRate, counters: &LinkCounters) -> Vec<TimeUse> {
         Use::NoTag => idle(IdleReason::NoTag),
         Use::NoCredit => idle(IdleReason::NoCredit),
         Use::ReceiverBusy => idle(IdleReason::ReceiverBusy),
+        Use::Translation => idle(IdleReason::Translation),
         Use::ReplayBuffer => idle(IdleReason::ReplayBuffer),
         Use::Retraining => idle(IdleReason::Retraining),
         Use::NothingToSend => idle(IdleReason::NothingToSend),

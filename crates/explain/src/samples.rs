@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counters of links, read again and again, so that any span of a run can be cut out afterwards.
 
-use crosslane_fabric::{DirectionId, Fabric, LinkCounters, LinkId, Way};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_fabric::{DirectionId, Fabric, IommuCounters, LinkCounters, LinkId, NodeKind, Way};
+use crosslane_pcie::units::{HostId, Picoseconds};
+
+use crate::iommu::IommuUse;
 
 /// Labs with no more directions of links than this are counted as a whole; of larger ones, those
 /// that the run's packets cross.
@@ -15,6 +17,7 @@ const MAX_SAMPLES: usize = 16_000;
 struct Sample {
     at: Picoseconds,
     counters: Vec<LinkCounters>,
+    iommus: Vec<IommuCounters>,
 }
 
 /// Counters of some directions at many times.
@@ -23,12 +26,14 @@ pub(crate) struct Samples {
     /// Directions that are read; the first `used` of them are those that the run's packets cross.
     pub directions: Vec<DirectionId>,
     pub used: usize,
+    /// Hosts with an IOMMU.
+    iommus: Vec<HostId>,
     taken: Vec<Sample>,
 }
 
 impl Samples {
     /// Of a run whose packets cross these directions.
-    pub fn new(fabric: &Fabric, used: Vec<DirectionId>) -> Self {
+    pub fn new(fabric: &mut Fabric, used: Vec<DirectionId>) -> Self {
         let mut directions = used;
         let count = directions.len();
         if 2 * fabric.links().len() <= MAX_DIRECTIONS {
@@ -41,7 +46,10 @@ impl Samples {
                 }
             }
         }
-        Self { directions, used: count, taken: Vec::new() }
+        let roots = fabric.nodes().iter().filter(|node| node.kind == NodeKind::RootComplex);
+        let mut iommus: Vec<HostId> = roots.map(|node| node.host).collect();
+        iommus.retain(|host| fabric.iommu(*host).is_some());
+        Self { directions, used: count, iommus, taken: Vec::new() }
     }
 
     /// Reads the counters. True if every second sample has been dropped to make room: samples of a
@@ -56,7 +64,9 @@ impl Samples {
             });
         }
         let counters = self.directions.iter().map(|id| fabric.counters(*id)).collect();
-        self.taken.push(Sample { at: fabric.now(), counters });
+        let iommus = self.iommus.iter().map(|host| fabric.iommu_counters(*host));
+        let iommus = iommus.map(Option::unwrap_or_default).collect();
+        self.taken.push(Sample { at: fabric.now(), counters, iommus });
         is_full
     }
 
@@ -67,6 +77,30 @@ impl Samples {
         from: Picoseconds,
         to: Picoseconds,
     ) -> Option<(Vec<LinkCounters>, Picoseconds)> {
+        let (first, last) = self.around(from, to)?;
+        let counted = last.counters.iter().zip(&first.counters);
+        let counted = counted.map(|(last, first)| last.since(first)).collect();
+        Some((counted, last.at.since(first.at)))
+    }
+
+    /// What the IOMMUs did in the same time, of those that were asked for anything.
+    pub fn iommus_between(
+        &self,
+        fabric: &mut Fabric,
+        from: Picoseconds,
+        to: Picoseconds,
+    ) -> Vec<IommuUse> {
+        let Some((first, last)) = self.around(from, to) else { return Vec::new() };
+        let span = last.at.since(first.at);
+        let counted = last.iommus.iter().zip(&first.iommus).zip(&self.iommus);
+        counted
+            .filter_map(|((last, first), host)| {
+                IommuUse::of(fabric, *host, &last.since(first), span)
+            })
+            .collect()
+    }
+
+    fn around(&self, from: Picoseconds, to: Picoseconds) -> Option<(&Sample, &Sample)> {
         let samples = &self.taken;
         let first = samples.partition_point(|sample| sample.at.0 < from.0);
         let last = samples.partition_point(|sample| sample.at.0 <= to.0).checked_sub(1)?;
@@ -75,9 +109,6 @@ impl Samples {
         } else {
             (first.saturating_sub(1), (last + 1).min(samples.len() - 1))
         };
-        let (first, last) = (samples.get(first)?, samples.get(last)?);
-        let counted = last.counters.iter().zip(&first.counters);
-        let counted = counted.map(|(last, first)| last.since(first)).collect();
-        Some((counted, last.at.since(first.at)))
+        Some((samples.get(first)?, samples.get(last)?))
     }
 }

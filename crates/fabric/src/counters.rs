@@ -18,6 +18,9 @@ pub enum IdleReason {
     NoCredit,
     /// Credits were used up because the receiver's buffer was full.
     ReceiverBusy,
+    /// Requests waited for their translation in the IOMMU behind this link: writes that filled the
+    /// buffer of its root port, or reads while its root port had nothing to send.
+    Translation,
     /// The replay buffer was full of TLPs that wait for their Ack.
     ReplayBuffer,
     /// The link was retraining, or down.
@@ -26,7 +29,7 @@ pub enum IdleReason {
 
 impl IdleReason {
     /// Number of reasons.
-    pub const COUNT: usize = 7;
+    pub const COUNT: usize = 8;
     /// All of them, in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [
         Self::NothingToSend,
@@ -34,6 +37,7 @@ impl IdleReason {
         Self::NoTag,
         Self::NoCredit,
         Self::ReceiverBusy,
+        Self::Translation,
         Self::ReplayBuffer,
         Self::Retraining,
     ];
@@ -47,6 +51,7 @@ impl fmt::Display for IdleReason {
             Self::NoTag => "no tag",
             Self::NoCredit => "no credit",
             Self::ReceiverBusy => "receiver busy",
+            Self::Translation => "translation",
             Self::ReplayBuffer => "replay buffer",
             Self::Retraining => "retraining",
         })

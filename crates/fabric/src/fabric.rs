@@ -45,6 +45,8 @@ pub(crate) struct PortState {
     pub transmit_latency_ps: u64,
     /// Wire bytes that a device may queue.
     pub queue_limit_bytes: u64,
+    /// Of a root port: TLPs of each class that wait in its buffer for the IOMMU.
+    pub translating: [u32; 3],
 }
 
 /// What a node is to the event loop.
@@ -585,6 +587,7 @@ fn port_state(id: usize, port: &Port, nodes: &[Node], links: &[Link]) -> PortSta
         max_payload_bytes: 0,
         transmit_latency_ps: port.parameters.transmit_latency.0,
         queue_limit_bytes: 0,
+        translating: [0; 3],
     };
     if let Some(number) = port.link {
         let link = &links[number.0 as usize];

@@ -77,6 +77,34 @@ pub struct IommuCounters {
     pub faults: u64,
     /// Time that misses have waited until one of the walks was free, all together.
     pub queued: Picoseconds,
+    /// Time that walks have taken, all together: more than what has passed where several went on
+    /// at once.
+    pub walking: Picoseconds,
+    /// Time that requests have waited until they were translated, all together; not what they
+    /// waited behind others at their root port.
+    pub waited: Picoseconds,
+}
+
+impl IommuCounters {
+    /// Requests that were looked up.
+    #[must_use]
+    pub const fn requests(&self) -> u64 {
+        self.hits + self.misses + self.joined
+    }
+
+    /// What was counted since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            hits: self.hits - earlier.hits,
+            misses: self.misses - earlier.misses,
+            joined: self.joined - earlier.joined,
+            faults: self.faults - earlier.faults,
+            queued: self.queued.since(earlier.queued),
+            walking: self.walking.since(earlier.walking),
+            waited: self.waited.since(earlier.waited),
+        }
+    }
 }
 
 /// A function and the first byte of a page of its addresses.
@@ -254,6 +282,12 @@ impl Iommu {
 
     /// Takes a request that has come at `now`; returns when it is translated.
     pub fn look_up(&mut self, now_ps: u64, function: RoutingId, address: BusAddress) -> u64 {
+        let done_ps = self.found(now_ps, function, address);
+        self.counters.waited.0 += done_ps - now_ps;
+        done_ps
+    }
+
+    fn found(&mut self, now_ps: u64, function: RoutingId, address: BusAddress) -> u64 {
         self.settle(now_ps);
         let page =
             self.mapping(function, address.0).map(|(_, it)| (function.0, it.page(address.0)));
@@ -275,6 +309,7 @@ impl Iommu {
             *free_ps = done_ps;
         }
         self.counters.queued.0 += begin_ps - now_ps;
+        self.counters.walking.0 += done_ps - begin_ps;
         self.walking.push_back((done_ps, page));
         done_ps + hit_ps
     }

@@ -5,11 +5,13 @@
 use crosslane_pcie::tlp::{Class, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 
+use crate::counters::IdleReason;
 use crate::cpu::INTERRUPT_ADDRESSES;
 use crate::errors::ErrorKind;
 use crate::events::EventKind;
 use crate::fabric::Fabric;
 use crate::iommu::{Iommu, IommuCounters, IommuError};
+use crate::packet::NONE;
 use crate::parameters::IommuParameters;
 use crate::root_complex::{Arrival, RootComplex};
 
@@ -98,6 +100,7 @@ impl RootComplex {
         match translation.ready_ps(fabric.events.now_ps(), local, &header) {
             Some(ready_ps) => {
                 let place = translation.put(at);
+                fabric.count_translating(at.port, header.class(), 1);
                 fabric.events.schedule(ready_ps, EventKind::Translated, at.node, place);
             }
             None => self.go_on(fabric, at),
@@ -108,7 +111,9 @@ impl RootComplex {
     fn translated(&mut self, fabric: &mut Fabric, place: u32) {
         let Some(translation) = &mut self.translation else { return };
         let Some(at) = translation.take(place) else { return };
-        if fabric.packets.get(at.index).class() == Class::Posted {
+        let class = fabric.packets.get(at.index).class();
+        fabric.count_translating(at.port, class, -1);
+        if class == Class::Posted {
             let local = fabric.port_states[at.port as usize].local;
             translation.at_port(local).posted -= 1;
         }
@@ -140,6 +145,19 @@ impl RootComplex {
 }
 
 impl Fabric {
+    /// Notes that more or fewer TLPs of a class wait at a root port: why the wires there are idle.
+    fn count_translating(&mut self, port: u32, class: Class, more: i32) {
+        let state = &mut self.port_states[port as usize];
+        let waiting = &mut state.translating[class.index()];
+        *waiting = waiting.saturating_add_signed(more);
+        if class == Class::NonPosted && state.transmit != NONE {
+            let waits = *waiting > 0;
+            let transmit = state.transmit;
+            let reason = if waits { IdleReason::Translation } else { IdleReason::NothingToSend };
+            self.set_empty_reason(transmit, reason);
+        }
+    }
+
     pub(crate) fn root_translated(&mut self, node: u32, place: u32) {
         self.with_root(node, |root, fabric| root.translated(fabric, place));
     }

@@ -134,8 +134,12 @@ impl Fabric {
         });
         let reason = if refusal.no_credit != 0 {
             let class = Class::ALL[refusal.no_credit.trailing_zeros() as usize];
-            let full = state.receiver_is_full(class);
-            if full { IdleReason::ReceiverBusy } else { IdleReason::NoCredit }
+            let translating = self.port_states[state.receiving_port as usize].translating;
+            match state.receiver_is_full(class) {
+                true if translating[class.index()] > 0 => IdleReason::Translation,
+                true => IdleReason::ReceiverBusy,
+                false => IdleReason::NoCredit,
+            }
         } else if refusal.replay_buffer {
             IdleReason::ReplayBuffer
         } else {

@@ -7,6 +7,7 @@ mod support;
 use crosslane_fabric::parameters::IommuParameters;
 use crosslane_fabric::*;
 use crosslane_pcie::config::registers;
+use crosslane_pcie::credits::Credits;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use support::*;
 
@@ -69,6 +70,16 @@ fn the_first_request_to_a_page_waits_for_a_walk() {
             .collect();
         assert_eq!(report.latencies_ps, expected, "{kind:?}");
         assert_eq!(counted(&mut stand), (126, 2, 0));
+        let counters = stand.fabric.iommu_counters(HOST).unwrap();
+        let waited = ns(2 * WALK_NS + 128 * HIT_NS);
+        assert_eq!((counters.walking, counters.waited), (ns(2 * WALK_NS), waited));
+        assert_eq!((counters.requests(), counters.queued), (128, Picoseconds::ZERO));
+        // The root port has nothing to send while a read waits; a write alone fills no buffer.
+        for (way, idle) in [(Way::Up, 0), (Way::Down, waited.0)] {
+            let counters = stand.fabric.counters(stand.direction(0, way));
+            let idle = if kind == FlowKind::Write { 0 } else { idle };
+            assert_eq!(counters.idle_ps[IdleReason::Translation as usize], idle, "{way:?}");
+        }
         let mut there = [0; 64];
         stand.fabric.peek(HOST, BusAddress(0x123_1fc0), &mut there);
         assert_ne!(there, [0; 64]);
@@ -287,4 +298,24 @@ fn a_host_without_an_iommu_maps_nothing() {
     assert_eq!(refused.to_string(), "host 0 has no IOMMU");
     assert_eq!(stand.fabric.unmap_io(HOST, id, BusAddress(0)), Err(IommuError::NoIommu(HOST)));
     assert_eq!((stand.fabric.iommu(HOST), stand.fabric.iommu_counters(HOST)), (None, None));
+}
+
+/// Where writes fill the buffer of the root port while they wait for their page, the wire above
+/// which they came is idle for that, and for nothing else that it is idle for by its receiver.
+#[test]
+fn a_buffer_full_of_writes_that_walk_is_idle_time_of_translation() {
+    let mut settings = settings(1, 1);
+    settings.port.receive_credits[0] = Credits { header: 4, data: 64 };
+    let mut stand = direct(&settings);
+    map(&mut stand, 0, 0, 0, 64 * 4096);
+    let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 4096);
+    (flow.operations, flow.outstanding, flow.window_bytes) = (64, 8, 64 * 4096);
+    stand.run(vec![flow]);
+    let counters = stand.fabric.counters(stand.direction(0, Way::Up));
+    let idle = |reason: IdleReason| counters.idle_ps[reason as usize];
+    let walking = stand.fabric.iommu_counters(HOST).unwrap().walking;
+    assert_eq!(walking, ns(64 * WALK_NS));
+    let translation = idle(IdleReason::Translation);
+    assert!(translation > walking.0 / 2 && translation <= walking.0, "{counters:?}");
+    assert!(idle(IdleReason::ReceiverBusy) < walking.0 / 20, "{counters:?}");
 }

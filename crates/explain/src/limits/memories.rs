@@ -194,13 +194,16 @@ fn reads(file: &LabFile, it: &Use) -> Vec<Spot> {
     spots
 }
 
-/// The time that a memory takes, with that in the ports of its root complex.
+/// The time that a memory takes, with that in the ports of its root complex and in its IOMMU where
+/// the page is held.
 fn latency(file: &LabFile, it: &Use) -> Option<Spot> {
     let (memory, p) = (it.memory, it.memory.get(file));
     let in_port = match memory {
         Memory::Host(index) => {
             let port = &file.hosts[index].part.port;
-            port.receive_latency + port.transmit_latency
+            let iommu = file.hosts[index].part.parameters.iommu;
+            let hit = iommu.map_or(Picoseconds::ZERO, |iommu| iommu.hit);
+            port.receive_latency + port.transmit_latency + hit
         }
         Memory::Endpoint(_) => Picoseconds::ZERO,
     };
@@ -218,9 +221,10 @@ fn latency(file: &LabFile, it: &Use) -> Option<Spot> {
             p.write_latency = Picoseconds::ZERO;
         });
         if let Memory::Host(index) = memory {
-            let port = &mut Arc::make_mut(&mut file.hosts[index].part).port;
-            port.receive_latency = Picoseconds::ZERO;
-            port.transmit_latency = Picoseconds::ZERO;
+            let part = Arc::make_mut(&mut file.hosts[index].part);
+            part.port.receive_latency = Picoseconds::ZERO;
+            part.port.transmit_latency = Picoseconds::ZERO;
+            part.parameters.iommu.iter_mut().for_each(|iommu| iommu.hit = Picoseconds::ZERO);
         }
     };
     let kind = LimitKind::MemoryLatency;

@@ -7,6 +7,7 @@
 //! one role, such as the gap of each of eight engines that all do the same, are one limit.
 
 mod choices;
+mod iommus;
 mod links;
 mod memories;
 mod nodes;
@@ -75,6 +76,7 @@ fn of_lab(lab: &Lab, first: &Lab, ways: &Ways) -> Vec<Spot> {
     let mut spots = links::spots(file, first.file(), ways);
     spots.extend(ports::spots(file, ways));
     spots.extend(requesters::spots(file, ways));
+    spots.extend(iommus::spots(file, ways));
     spots.extend(memories::spots(file, ways));
     spots.extend(nodes::spots(file, ways));
     spots

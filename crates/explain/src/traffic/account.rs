@@ -5,7 +5,7 @@ use crosslane_fabric::{DirectionId, Fabric, FlowSource, LinkCounters};
 use crosslane_pcie::units::Picoseconds;
 
 use super::plan::PlannedFlow;
-use crate::account::{Account, Feeding, TimeUse, Use, busiest, refined};
+use crate::account::{Account, Feeding, OF_LINKS, TimeUse, Use, busiest, refined};
 use crate::links::{DirectionLoad, direction_name, uses};
 use crate::samples::Samples;
 
@@ -64,6 +64,7 @@ pub(super) fn account_of(
         link: rate(&id).to_string(),
         span_ps: span.0,
         uses: refined(&all[at], &feeding, Use::NothingToSend),
+        iommus: Vec::new(),
     })
 }
 
@@ -81,9 +82,8 @@ fn losses(
         Some(loss) => loss.share = loss.share.max(share),
         None => losses.push(TimeUse { what, share }),
     };
-    let of_links = [Use::NoCredit, Use::ReceiverBusy, Use::ReplayBuffer, Use::Retraining];
     for before in way.iter().take_while(|other| **other != id) {
-        for entry in uses_of(before).iter().filter(|entry| of_links.contains(&entry.what)) {
+        for entry in uses_of(before).iter().filter(|entry| OF_LINKS.contains(&entry.what)) {
             at_least(entry.what, entry.share);
         }
     }

@@ -206,7 +206,11 @@ impl TrafficRun {
             || (Vec::new(), None),
             |(counted, span)| {
                 let loads = loads_of(&lab.fabric, samples, &counted, span);
-                (loads, account_of(&lab.fabric, &planned, samples, &counted, span))
+                let mut account = account_of(&lab.fabric, &planned, samples, &counted, span);
+                if let Some(account) = &mut account {
+                    account.iommus = samples.iommus_between(&mut lab.fabric, begun, ended);
+                }
+                (loads, account)
             },
         );
         let flows = planned

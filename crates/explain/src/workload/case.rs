@@ -4,6 +4,8 @@
 use std::sync::Arc;
 
 use crosslane_bench::{NoObserver, RoundTrips, Together};
+use crosslane_fabric::IO_PAGE_BYTES;
+use crosslane_host::PageSize;
 use crosslane_lab::{Lab, Simulation};
 
 use super::gather::{first_errors, wrong_words};
@@ -66,13 +68,35 @@ impl Case for WorkloadRun {
                 };
                 let is_shared = self.flows.len() > 1 || matches!(self.job, Job::Chain(_));
                 let bytes = if is_shared { SHORT_SHARED_BYTES } else { SHORT_BYTES };
-                let (transfers, words) = transfers.shortened(bytes)?;
+                let held = self.iotlb_bytes(options.pages);
+                let (transfers, words) = transfers.shortened_beyond(bytes, held)?;
                 options.iterations = transfers.count;
                 options.size_bytes = transfers.size_bytes;
                 words
             }
         };
         Some((short, words))
+    }
+}
+
+/// More than this of a host's memory, in pages that an IOTLB holds, no shortened run is to go
+/// beyond: it would be no short one.
+const MOST_HELD_BYTES: u64 = 16 << 20;
+
+impl WorkloadRun {
+    /// What the IOTLBs of the flows' hosts hold of their memory, bytes; nothing where there is
+    /// none, or it is so much that no walk matters.
+    fn iotlb_bytes(&self, pages: PageSize) -> u64 {
+        let hosts = &self.lab.file().hosts;
+        let held = self.flows.iter().filter_map(|flow| {
+            let iommu = hosts.get(flow.host)?.part.parameters.iommu?;
+            let page_bytes = match pages {
+                PageSize::Small => IO_PAGE_BYTES,
+                PageSize::Huge => iommu.largest_page_bytes,
+            };
+            Some(u64::from(iommu.iotlb_entries).saturating_mul(page_bytes))
+        });
+        held.filter(|bytes| *bytes <= MOST_HELD_BYTES).max().unwrap_or(0)
     }
 }
 

@@ -14,7 +14,7 @@ use super::outcome::{WorkloadFlow, WorkloadOutcome};
 use super::run::WorkloadRun;
 use super::segments::Segment;
 use super::watch::Watch;
-use crate::account::{Account, Feeding, TimeUse, Use, busiest, refined};
+use crate::account::{Account, Feeding, OF_LINKS, TimeUse, Use, busiest, refined};
 use crate::links::{DirectionLoad, DirectionOutcome, direction_name, uses};
 
 impl WorkloadRun {
@@ -59,6 +59,9 @@ impl WorkloadRun {
                     outcome.directions = directions_of(simulation, watch, ways, &counted);
                     outcome.loads = loads_of(simulation, watch, &counted, span);
                     outcome.account = account_of(simulation, &outcome.directions, ways, span);
+                    if let Some(account) = &mut outcome.account {
+                        account.iommus = watch.iommus_between(from, to);
+                    }
                 }
                 outcome.common = together.common.filter(|_| together.flows.len() > 1);
                 let flows = together.flows.into_iter().zip(&self.flows).zip(ways);
@@ -198,6 +201,7 @@ fn account_of(
         link: direction.rate.to_string(),
         span_ps: span.0,
         uses: refined(&all[busiest], &feeding, rest),
+        iommus: Vec::new(),
     })
 }
 
@@ -228,7 +232,7 @@ fn losses(
         .filter_map(|other| directions.iter().position(|direction| direction.id == *other))
         .map(|index| &all[index])
         .collect();
-    for what in [Use::NoCredit, Use::ReceiverBusy, Use::ReplayBuffer, Use::Retraining] {
+    for what in OF_LINKS {
         let of = |uses: &&Vec<TimeUse>| -> f64 {
             uses.iter().filter(|entry| entry.what == what).map(|entry| entry.share).sum()
         };

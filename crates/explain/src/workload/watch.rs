@@ -9,6 +9,7 @@ use crosslane_fabric::{DirectionId, LinkCounters};
 use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;
 
+use crate::iommu::IommuUse;
 use crate::progress::Progress;
 use crate::samples::Samples;
 
@@ -74,6 +75,12 @@ impl<'a> Watch<'a> {
         to: Picoseconds,
     ) -> Option<(Vec<LinkCounters>, Picoseconds)> {
         self.samples.borrow().between(from, to)
+    }
+
+    /// As [`Samples::iommus_between`].
+    pub fn iommus_between(&self, from: Picoseconds, to: Picoseconds) -> Vec<IommuUse> {
+        let samples = self.samples.borrow();
+        self.simulation.with_fabric(|fabric| samples.iommus_between(fabric, from, to))
     }
 }
 

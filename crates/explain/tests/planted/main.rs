@@ -6,6 +6,7 @@
 //! named, with its place and in words; that the figure without it is that of a run that never had
 //! it; and that the same run without the plant is held by something else.
 
+mod iommus;
 mod links;
 mod memories;
 mod nodes;
