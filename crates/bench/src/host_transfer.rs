@@ -93,6 +93,7 @@ impl<B: Bus> HostTransfer<B> {
         let plan =
             Plan::new(device.bus(), from, to).map_err(crosslane_driver::DriverError::from)?;
         let slots = u64::from(options.outstanding).min(options.iterations);
+        let plan = plan.streaming(slots * options.size_bytes, options.pages);
         let memory = device.bus().allocate(slots * options.size_bytes, options.pages)?;
         let channel = device.channel(kind, 0, options.channel()).await?;
         let mut prepared = Self {

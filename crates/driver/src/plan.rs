@@ -3,13 +3,17 @@
 //!
 //! Read first: base specification 6.12 (Access Control Services); `crosslane_pcie::ceiling`.
 
-use crosslane_host::{FunctionInfo, Topology, TopologyError};
+use crosslane_host::{FunctionInfo, IoTranslation, PageSize, Topology, TopologyError};
 use crosslane_pcie::ceiling::{link_ceiling_bytes_per_second, payload_efficiency};
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::units::{BusAddress, RoutingId};
 use thiserror::Error;
 
+use self::translation::{Streamed, walked_bytes_per_second};
+
 use crate::ports::{LEAST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES, Port};
+
+mod translation;
 
 /// One end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +38,8 @@ pub enum Refusal {
     Iommu {
         /// Name of the function that sends them.
         function: String,
+        /// What is known of it: a real one does not say how large its IOTLB is.
+        known: Option<IoTranslation>,
     },
     /// Longer payloads would be possible if these ports were set to it.
     MaxPayload {
@@ -53,11 +59,24 @@ impl std::fmt::Display for Refusal {
                 write!(f, "{port} redirects peer requests to the root complex (ACS)")
             }
             Self::ThroughRootComplex => f.write_str("the ends meet only in the root complex"),
-            Self::Iommu { function } => write!(
-                f,
-                "the IOMMU translates what {function} sends to the root complex: each page that \
-                 its IOTLB does not hold costs a walk of its table"
-            ),
+            Self::Iommu { function, known } => {
+                write!(
+                    f,
+                    "the IOMMU translates what {function} sends to the root complex: each page \
+                     that its IOTLB "
+                )?;
+                match known {
+                    Some(IoTranslation { iotlb_pages, walk, walks, .. }) => write!(
+                        f,
+                        "of {iotlb_pages} pages does not hold costs a walk of its table, {walk} \
+                         each and {walks} at once"
+                    ),
+                    None => f.write_str(
+                        "does not hold costs a walk of its table; how many it holds and how long \
+                         a walk takes is not known here, and is left out of the expected rate",
+                    ),
+                }
+            }
             Self::MaxPayload { in_force_bytes, possible_bytes, ports } => write!(
                 f,
                 "payloads are {in_force_bytes} B where {possible_bytes} B are possible: {} {} set \
@@ -98,7 +117,10 @@ pub struct Plan {
     pub max_payload_bytes: u32,
     /// Payload bytes per second that the slowest link can carry with that payload and the
     /// header that the addresses need, without DLLPs. Host memory is taken to lie below 4 GiB;
-    /// [`expected_at`](Self::expected_at) is for an address that is known.
+    /// [`expected_at`](Self::expected_at) is for an address that is known. Where the constants of
+    /// an IOMMU on the way are known, no more than its walks allow if each small page needs one;
+    /// [`streaming`](Self::streaming) is for memory that is known. Where they are not, it is left
+    /// out, which [`refused`](Self::refused) says.
     pub expected_bytes_per_second: f64,
     /// Name of the port at the upper end of that link.
     pub slowest_link: String,
@@ -108,6 +130,12 @@ pub struct Plan {
     pub addressing: Addressing,
     /// Why no faster way is taken; empty if there is none.
     pub refused: Vec<Refusal>,
+    /// What the slowest link can carry of whole packets, bytes per second.
+    link_bytes_per_second: f64,
+    /// What is known of the IOMMU that the requests of the function at an end meet.
+    iommu: Option<IoTranslation>,
+    /// What walks leave of that.
+    walked_bytes_per_second: f64,
 }
 
 /// Why there is no plan.
@@ -190,8 +218,9 @@ impl Plan {
             Turn::Switch | Turn::HostMemory => {}
         }
         let addressing = addressing(topology, from, &turn)?;
+        let iommu = known_iommu(topology, [from, to], &turn)?;
         if let (Addressing::Mapped, Some(source)) = (addressing, path.first()) {
-            refused.push(Refusal::Iommu { function: source.name.clone() });
+            refused.push(Refusal::Iommu { function: source.name.clone(), known: iommu });
         }
         let (mut in_force_bytes, mut possible_bytes) = (MOST_PAYLOAD_BYTES, MOST_PAYLOAD_BYTES);
         let mut set = Vec::new();
@@ -213,25 +242,43 @@ impl Plan {
             refused.push(Refusal::MaxPayload { in_force_bytes, possible_bytes, ports });
         }
         let (slowest_link, link_bytes_per_second) = slowest(topology, &path)?;
+        let translated = iommu.as_ref().filter(|_| addressing == Addressing::Mapped);
+        let walked = translated
+            .map_or(f64::INFINITY, |iommu| walked_bytes_per_second(iommu, Streamed::WORST));
         let efficiency = payload_efficiency(header_dw(target_address(&path)), in_force_bytes);
         Ok(Self {
             path,
             max_payload_bytes: in_force_bytes,
-            expected_bytes_per_second: link_bytes_per_second * efficiency,
+            expected_bytes_per_second: (link_bytes_per_second * efficiency).min(walked),
             slowest_link,
             through_root_complex: matches!(turn, Turn::Redirected(_) | Turn::RootComplex),
             addressing,
             refused,
+            link_bytes_per_second,
+            iommu,
+            walked_bytes_per_second: walked,
         })
+    }
+
+    /// The same plan for an engine at one of its ends that goes through so much memory of the host
+    /// in pages of this size again and again, reading or writing: what the walks of an IOMMU leave
+    /// of it where its constants are known. It has the IOMMU alone, and enough in flight for its
+    /// walks.
+    #[must_use]
+    pub fn streaming(mut self, memory_bytes: u64, pages: PageSize) -> Self {
+        let memory = Streamed { bytes: memory_bytes, pages };
+        let walked = |iommu: &IoTranslation| walked_bytes_per_second(iommu, memory);
+        self.walked_bytes_per_second = self.iommu.as_ref().map_or(f64::INFINITY, walked);
+        self.expected_bytes_per_second = self.expected_at(target_address(&self.path));
+        self
     }
 
     /// What to expect of writes to `address`, payload bytes per second, as
     /// [`expected_bytes_per_second`](Self::expected_bytes_per_second).
     #[must_use]
     pub fn expected_at(&self, address: BusAddress) -> f64 {
-        let efficiency = |address| payload_efficiency(header_dw(address), self.max_payload_bytes);
-        let assumed = target_address(&self.path);
-        self.expected_bytes_per_second / efficiency(assumed) * efficiency(address)
+        let efficiency = payload_efficiency(header_dw(address), self.max_payload_bytes);
+        (self.link_bytes_per_second * efficiency).min(self.walked_bytes_per_second)
     }
 }
 
@@ -267,6 +314,25 @@ fn addressing(
         (Place::Function(id), _) if topology.is_translated(id)? => Addressing::Mapped,
         (Place::Function(_), _) => Addressing::Bus,
     })
+}
+
+/// What is known of the IOMMU that requests of the function at an end of a way meet: those that it
+/// sends along it, or of two ends of which one is memory, those by which it reads.
+fn known_iommu(
+    topology: &impl Topology,
+    ends: [Place; 2],
+    turn: &Turn,
+) -> Result<Option<IoTranslation>, TopologyError> {
+    let function = ends.into_iter().find_map(|place| match place {
+        Place::Function(id) => Some(id),
+        Place::HostMemory => None,
+    });
+    match (function, turn) {
+        (Some(id), Turn::HostMemory | Turn::RootComplex | Turn::Redirected(_)) => {
+            topology.translation(id)
+        }
+        _ => Ok(None),
+    }
 }
 
 /// A function and every bridge above it.

@@ -27,4 +27,4 @@ pub use rdma::{
     RdmaRegion, RemoteAccess, RemoteMemory,
 };
 pub use routines::Routines;
-pub use topology::{FunctionInfo, Topology};
+pub use topology::{FunctionInfo, IoTranslation, Topology};

@@ -2,7 +2,7 @@
 //! The PCI Express tree of a host and the configuration space of every port in it.
 
 use crosslane_pcie::config::{Bar, PortType};
-use crosslane_pcie::units::RoutingId;
+use crosslane_pcie::units::{Picoseconds, RoutingId};
 
 use crate::error::TopologyError;
 
@@ -25,6 +25,19 @@ pub struct FunctionInfo {
     pub bars: Vec<Bar>,
 }
 
+/// What is known of the IOMMU that translates a function's requests, where anything is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoTranslation {
+    /// Pages that its IOTLB holds, of all functions together.
+    pub iotlb_pages: u32,
+    /// Its largest pages, bytes.
+    pub largest_page_bytes: u64,
+    /// A walk of its table, for a page that is not held.
+    pub walk: Picoseconds,
+    /// Walks at once, at least 1.
+    pub walks: u32,
+}
+
 /// The tree of one host. Configuration accesses are rare and are made outside of transfers, so
 /// they are plain calls.
 pub trait Topology {
@@ -42,6 +55,15 @@ pub trait Topology {
     fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
         let _ = function;
         Ok(false)
+    }
+
+    /// What is known of the IOMMU that does. No register of a real one says how large its IOTLB is
+    /// or how long a walk takes, so a tree that says nothing else knows nothing.
+    ///
+    /// # Errors
+    /// As [`is_translated`](Self::is_translated).
+    fn translation(&self, function: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
+        self.is_translated(function).map(|_| None)
     }
 
     /// One DW of a function's configuration space; `offset` in bytes, a multiple of 4.

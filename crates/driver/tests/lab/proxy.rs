@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use crosslane_host::{
-    Bus, BusError, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
-    Stores, Topology, TopologyError,
+    Bus, BusError, DmaMemory, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
+    RegisterAddress, Segment, Stores, Topology, TopologyError,
 };
 use crosslane_lab::{LabBus, LabMemory};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -46,6 +46,10 @@ impl Proxy {
 impl Topology for Proxy {
     fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
         self.inner.is_translated(function)
+    }
+
+    fn translation(&self, function: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
+        self.inner.translation(function)
     }
 
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {

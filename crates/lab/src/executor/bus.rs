@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use crosslane_fabric::{CoreWork, HostAccessError, Region, StoreRun};
 use crosslane_host::{
-    Bus, BusError, Clock, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
-    Stores, Topology, TopologyError, Waiting,
+    Bus, BusError, Clock, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
+    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_pcie::config::{Bar, registers as reg};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
@@ -644,6 +644,11 @@ impl Topology for LabBus {
         let port = state.fabric.function_at(self.host(), function);
         port.ok_or(TopologyError::NoSuchFunction(function))?;
         Ok(state.fabric.iommu(self.host()).is_some())
+    }
+
+    fn translation(&self, function: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
+        self.is_translated(function)?;
+        Ok(self.shared.lock().known_iommu(self.host()))
     }
 
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {

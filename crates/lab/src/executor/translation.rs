@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crosslane_fabric::{IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
-use crosslane_host::{BusError, PageSize, Segment};
+use crosslane_host::{BusError, IoTranslation, PageSize, Segment};
 use crosslane_pcie::config::Bar;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 
@@ -99,6 +99,16 @@ impl State {
     fn is_mapped(&mut self, host: usize, function: RoutingId) -> bool {
         let direct = self.memories[host].direct.contains(&function);
         !direct && self.fabric.iommu(self.hosts[host]).is_some()
+    }
+
+    /// What the lab says of a host's IOMMU; none where it has none.
+    pub fn known_iommu(&mut self, host: HostId) -> Option<IoTranslation> {
+        self.fabric.iommu(host).map(|iommu| IoTranslation {
+            iotlb_pages: iommu.iotlb_entries,
+            largest_page_bytes: iommu.largest_page_bytes,
+            walk: iommu.walk,
+            walks: iommu.walks,
+        })
     }
 
     /// Time on a core that mapping a memory for a function takes.
