@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab: a lab file that was read, and what runs once it is built.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
@@ -72,12 +72,19 @@ impl Lab {
         Ok(Self { origin: origin.to_owned(), variant, replaced, file, engines })
     }
 
-    /// The same lab with the constants of one of its variants.
+    /// The same lab with the constants of one of its variants. A constant that was set to another
+    /// number and that the variant has in a place of its own is as the variant says.
     ///
     /// # Errors
     /// Where it has no such variant.
     pub fn with_variant(&self, name: &str) -> Result<Self, LabError> {
-        let replaced = self.replaced.clone();
+        let mut replaced = self.replaced.clone();
+        if !replaced.is_empty() {
+            let none = BTreeMap::new();
+            let plain = Self::parsed(&self.origin, self.file.text(), Some(name.to_owned()), none)?;
+            let known: BTreeSet<String> = plain.constants().map(Constant::path).collect();
+            replaced.retain(|path, _| known.contains(path));
+        }
         let lab = Self::parsed(&self.origin, self.file.text(), Some(name.to_owned()), replaced)?;
         Ok(Self { engines: self.engines.clone(), ..lab })
     }

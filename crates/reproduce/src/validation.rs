@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::comparison::{Kind, Row, worst_and_median};
 use crate::error::ReproduceError;
-use crate::pciebench::{self, Effort};
+use crate::pciebench::{self, Effort, iommu};
 use crate::watch::Watch;
 use crate::{aws_f1, kc705, nget, rosta, sbdt};
 
@@ -21,7 +21,8 @@ const NAMED: usize = 5;
 const SEED: u64 = 1;
 
 /// The sets, by the name of their lab.
-pub const SETS: [&str; 6] = ["aws-f1", "kc705", "nget", "pciebench", "rosta", "sbdt"];
+pub const SETS: [&str; 7] =
+    ["aws-f1", "kc705", "nget", "pciebench", "pciebench:iommu", "rosta", "sbdt"];
 
 /// How good some rows are.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -113,6 +114,37 @@ impl Set for Pciebench {
         let labs = changed.as_ref().unwrap_or(&self.0);
         let rows = self.0.rows()?.into_iter().filter(|row| row.tolerance().is_some());
         rows.map(|row| Ok(row.compared(labs.simulate(&row, Effort::QUICK)?))).collect()
+    }
+}
+
+struct PciebenchIommu(Lab);
+
+impl PciebenchIommu {
+    /// Rows in the lab, each in one of its own, beside each other.
+    fn run(lab: &Lab, rows: &[iommu::Row], operations: u64) -> Result<Vec<Row>, ReproduceError> {
+        let run = |row: &iommu::Row| Ok(row.compared(iommu::simulate(lab, row, operations)?.0));
+        rows.par_iter().map(run).collect()
+    }
+}
+
+impl Set for PciebenchIommu {
+    fn constants(&self) -> Vec<Constant> {
+        self.0.constants().cloned().collect()
+    }
+
+    fn rows(&self) -> Result<(usize, Vec<Row>), ReproduceError> {
+        let rows = iommu::rows()?;
+        Ok((rows.len(), Self::run(&self.0, &rows, iommu::OPERATIONS)?))
+    }
+
+    fn quick(&self, change: Option<(&str, f64)>) -> Result<Vec<Row>, ReproduceError> {
+        let lab = match change {
+            Some((path, value)) => self.0.with_constant(path, value)?,
+            None => self.0.clone(),
+        };
+        let mut rows = iommu::rows()?;
+        rows.retain(|row| row.tolerance().is_some());
+        Self::run(&lab, &rows, iommu::QUICK_OPERATIONS)
     }
 }
 
@@ -230,6 +262,9 @@ fn distinct<'a>(constants: impl Iterator<Item = &'a Constant>) -> Vec<Constant> 
 fn set_of(name: &str) -> Result<(&'static str, Box<dyn Set>), ReproduceError> {
     match SETS.into_iter().find(|known| *known == name) {
         Some(known @ "pciebench") => Ok((known, Box::new(Pciebench(pciebench::Labs::open()?)))),
+        Some(known @ "pciebench:iommu") => {
+            Ok((known, Box::new(PciebenchIommu(crosslane_lab::open(known)?))))
+        }
         Some(known @ "aws-f1") => Ok((known, Box::new(AwsF1(crosslane_lab::open(known)?)))),
         Some(known @ "kc705") => Ok((known, Box::new(Kc705(crosslane_lab::open(known)?)))),
         Some(known @ "nget") => Ok((known, Box::new(Nget(crosslane_lab::open(known)?)))),
@@ -345,7 +380,7 @@ mod tests {
     fn an_unknown_set_is_answered_with_those_that_are_there() {
         let error = numbers("nowhere").unwrap_err().to_string();
         let expected = "there is no set of measurements nowhere; there are aws-f1, kc705, nget, \
-                        pciebench, rosta, sbdt";
+                        pciebench, pciebench:iommu, rosta, sbdt";
         assert_eq!(error, expected);
     }
 }

@@ -2,6 +2,7 @@
 //! The validation of the lab `rosta`: what it compares, and that the constants that matter are
 //! those that physics says.
 
+use crosslane_lab::{Constant, Lab};
 use crosslane_reproduce::validation::{numbers, validate};
 
 #[test]
@@ -48,4 +49,48 @@ fn kc705_depends_on_the_interrupt_and_on_widths_and_clocks() {
     let clock = "part.kc705.card_memory.axi_clock_ns";
     let clock = influences.iter().find(|one| one.constant == clock).unwrap();
     assert!(clock.row.ends_with("4 MB") && clock.largest < -0.02, "{clock:?}");
+}
+
+/// Two thirds of the public rows are compared; what the document says deviates is outside, and
+/// what matters most is the IOMMU's.
+#[test]
+fn pciebench_behind_an_iommu_depends_on_walks() {
+    let validation = validate("pciebench:iommu", &()).unwrap();
+    assert_eq!((validation.set, validation.rows), ("pciebench:iommu", 128));
+    assert_eq!((validation.compared.rows, validation.predicted.rows), (82, 78));
+    assert_eq!(validation.outside.len(), 16, "{:?}", validation.outside);
+    assert!(validation.outside.iter().all(|row| row.starts_with("BW_DMA_")));
+    assert!(validation.predicted.median < 0.03, "{:?}", validation.predicted);
+    assert_eq!(validation.changed + validation.fixed, numbers("pciebench:iommu").unwrap());
+    let influences = &validation.influences;
+    let named: Vec<&str> = influences[..2].iter().map(|one| one.constant.as_str()).collect();
+    let of_iommu = |key: &str| format!("variant.iommu.part.xeon.iommu.{key}");
+    assert_eq!(named, [of_iommu("walks"), of_iommu("walk_ns")]);
+    // A tenth more of a walk is a tenth less of what walks bound.
+    assert!((influences[1].largest + 1.0 / 11.0).abs() < 0.002, "{:?}", influences[1]);
+}
+
+/// A constant that is changed and that a variant has in a place of its own is as the variant says:
+/// the lab's validation can change it, whatever variants there are.
+#[test]
+fn every_constant_can_be_changed_before_a_variant_is_chosen() {
+    let mut replaced = 0;
+    for name in ["kc705", "nget", "rosta", "sbdt"] {
+        let lab = crosslane_lab::open(name).unwrap();
+        for variant in &lab.file().variants {
+            let plain = lab.with_variant(&variant.name).unwrap();
+            for constant in lab.constants().filter(|constant| constant.is_number) {
+                let path = constant.path();
+                let Ok(value) = constant.value.replace('_', "").parse() else { continue };
+                let changed = lab.with_constant(&path, value).unwrap();
+                let chosen = changed.with_variant(&variant.name);
+                let chosen = chosen.unwrap_or_else(|error| panic!("{name}: {path}: {error}"));
+                let paths = |lab: &Lab| lab.constants().map(Constant::path).collect::<Vec<_>>();
+                assert_eq!(paths(&chosen), paths(&plain), "{name}:{}", variant.name);
+                replaced += u32::from(!paths(&plain).contains(&path));
+            }
+        }
+        assert!(lab.with_constant("part.nobody.clock_ns", 1.0).is_err());
+    }
+    assert!(replaced > 10, "{replaced}");
 }

@@ -183,7 +183,7 @@ fn reproductions_are_listed_and_unknown_names_are_answered() {
         (
             "validate nowhere",
             "there is no set of measurements nowhere; there are aws-f1, kc705, nget, pciebench, \
-             rosta, sbdt",
+             pciebench:iommu, rosta, sbdt",
         ),
     ] {
         let run = run(arguments);

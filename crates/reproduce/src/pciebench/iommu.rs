@@ -7,13 +7,14 @@
 
 use std::fmt::Write as _;
 
+use crosslane_explain::size_words;
 use crosslane_fabric::{Flow, FlowKind, FlowReport, IommuCounters};
 use crosslane_lab::{Lab, open};
 use crosslane_pcie::units::HostId;
 use rayon::prelude::*;
 
 use super::{BANDWIDTH_OUTSTANDING, SEED, start};
-use crate::comparison::Kind;
+use crate::comparison::{self, Kind, Tolerance};
 use crate::error::ReproduceError;
 use crate::markdown::with_block;
 use crate::published::PublishedFile;
@@ -21,11 +22,15 @@ use crate::published::PublishedFile;
 const BANDWIDTH: &str = "published/pciebench-supermicro-iommu-bandwidth.csv";
 const LATENCY: &str = "published/pciebench-supermicro-iommu-latency.csv";
 /// Operations of a row: enough that the first walk for each page does not matter.
-const OPERATIONS: u64 = 20_000;
+pub const OPERATIONS: u64 = 20_000;
+/// Operations of a row where it is to be seen which constants matter.
+pub const QUICK_OPERATIONS: u64 = 2_000;
 /// Beyond this window the tables themselves no longer stay in the caches, and walks take longer.
 const CACHED_WINDOW_BYTES: u64 = 8 << 20;
 /// How far a row that is compared may be off, as a fraction.
 const TOLERANCE: f64 = 0.10;
+/// Why so far.
+const TOLERANCE_OF: &str = "bound of this set; four constants stand for all of an IOMMU";
 
 /// What a row is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -76,11 +81,44 @@ impl Compared {
     /// Whether it is as far off as it may be, or less; context may be off by anything.
     #[must_use]
     pub fn is_within(&self) -> bool {
-        self.row.kind == Kind::Context || self.error().abs() <= TOLERANCE
+        self.row.tolerance().is_none_or(|tolerance| self.error().abs() <= tolerance)
     }
 }
 
 impl Row {
+    /// How far it may be off, as a fraction; none for context.
+    #[must_use]
+    pub fn tolerance(&self) -> Option<f64> {
+        (self.kind != Kind::Context).then_some(TOLERANCE)
+    }
+
+    /// The pair as every set has it.
+    #[must_use]
+    pub fn compared(&self, simulated: f64) -> comparison::Row {
+        let (unit, word) = match self.quantity {
+            Quantity::Bandwidth => ("Gbit/s", ""),
+            Quantity::Average => ("ns", ", average"),
+            Quantity::Median => ("ns", ", median"),
+        };
+        let quantity = format!("{}{word}", self.test);
+        let (size, window) = (self.size_bytes, size_words(self.window_bytes));
+        let conditions = format!("{size} B, {window} window");
+        comparison::Row {
+            label: format!("{quantity}, {conditions}"),
+            quantity,
+            conditions,
+            unit: unit.to_owned(),
+            published: Some(self.published),
+            simulated: Some(simulated),
+            error: Some((simulated - self.published) / self.published),
+            kind: self.kind,
+            tolerance: self
+                .tolerance()
+                .map(|fraction| Tolerance { fraction, reason: TOLERANCE_OF }),
+            reason: self.reason().to_owned(),
+        }
+    }
+
     /// Why it is context only; empty for all else.
     #[must_use]
     pub fn reason(&self) -> &'static str {
@@ -166,17 +204,18 @@ pub fn rows() -> Result<Vec<Row>, ReproduceError> {
 pub fn results() -> Result<Vec<Compared>, ReproduceError> {
     let lab = open("pciebench:iommu")?;
     let compared = |row: Row| {
-        let (simulated, misses) = simulate(&lab, &row)?;
+        let (simulated, misses) = simulate(&lab, &row, OPERATIONS)?;
         Ok(Compared { row, simulated, misses })
     };
     rows()?.into_par_iter().map(compared).collect()
 }
 
-/// One row in a lab: its figure, and the share of requests that had to walk.
+/// One row in a lab, with so many operations: its figure, and the share of requests that had to
+/// walk.
 ///
 /// # Errors
 /// A lab that cannot be built, or any byte that is wrong.
-pub fn simulate(lab: &Lab, row: &Row) -> Result<(f64, f64), ReproduceError> {
+pub fn simulate(lab: &Lab, row: &Row, operations: u64) -> Result<(f64, f64), ReproduceError> {
     let name = || format!("{} {} B, {} B window", row.test, row.size_bytes, row.window_bytes);
     let failed = |what: String| ReproduceError::experiment(name(), what);
     let mut running = lab.build(SEED)?;
@@ -193,7 +232,7 @@ pub fn simulate(lab: &Lab, row: &Row) -> Result<(f64, f64), ReproduceError> {
     let flow = start(&mut running, kind, target, |flow| Flow {
         window_bytes: row.window_bytes,
         operation_bytes: row.size_bytes,
-        operations: OPERATIONS,
+        operations,
         outstanding,
         scattered: true,
         ..flow
@@ -204,7 +243,7 @@ pub fn simulate(lab: &Lab, row: &Row) -> Result<(f64, f64), ReproduceError> {
         return Err(failed(error.to_string()));
     }
     let report = running.fabric.flow_report(flow);
-    if (report.operations, report.failed) != (OPERATIONS, 0) {
+    if (report.operations, report.failed) != (operations, 0) {
         return Err(failed(format!("{:?}", report.errors)));
     }
     let counters = running.fabric.iommu_counters(HostId(0)).unwrap_or_default();
