@@ -236,6 +236,8 @@ fn page(seeds: &Range<u64>, summary: &Summary, seconds: f64) -> String {
     let mut table = Table::new(&[("what", Align::Left), ("count", Align::Right)]);
     for (what, count) in [
         ("TLPs on wires", summary.tlps),
+        ("requests that an IOMMU translated", summary.translated),
+        ("walks of its table", summary.walks),
         ("words looked at", summary.words),
         ("transfers posted", summary.transfers),
         ("channels opened, cancelled, restarted, closed", summary.restarts),
@@ -262,6 +264,8 @@ fn to_json(seeds: &Range<u64>, summary: &Summary) -> serde_json::Value {
         "failed": summary.failed,
         "failures": failures_to_json(&summary.failures),
         "tlps": summary.tlps,
+        "translated": summary.translated,
+        "walks": summary.walks,
         "words": summary.words,
         "transfers": summary.transfers,
         "restarts": summary.restarts,

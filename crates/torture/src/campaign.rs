@@ -72,6 +72,10 @@ pub struct Summary {
     pub seeds: u64,
     /// TLPs on wires.
     pub tlps: u64,
+    /// Requests that an IOMMU translated.
+    pub translated: u64,
+    /// Walks of its table for them.
+    pub walks: u64,
     /// Words that were looked at.
     pub words: u64,
     /// Transfers that were posted.
@@ -94,6 +98,8 @@ impl Summary {
         match result {
             Ok(story) => {
                 self.tlps += story.tlps;
+                self.translated += story.translated;
+                self.walks += story.walks;
                 self.words += story.words;
                 self.transfers += story.transfers;
                 self.restarts += story.restarts;

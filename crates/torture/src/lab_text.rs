@@ -61,6 +61,18 @@ impl LabText {
         }
     }
 
+    /// Gives the lab's hosts an IOMMU.
+    pub(crate) fn add_iommu(&mut self, rng: &mut Rng) {
+        let Some(part) = part_of_kind(&self.text, "root-complex") else { return };
+        let mut table = format!("[part.{part}.iommu]\n");
+        for (key, values) in IOMMU {
+            let value = pick(rng, values);
+            table.push_str(&format!("{key} = {{ value = {value}, {SOURCE} }}\n"));
+        }
+        self.text.push('\n');
+        self.text.push_str(&table);
+    }
+
     /// A shipped lab with random sizes of everything that its engines have, and perhaps bit errors.
     fn shipped(name: &str, variant: Option<&str>, part: &str, rng: &mut Rng) -> Self {
         let lab = shipped().iter().find(|lab| lab.name == name).expect("it is shipped");
@@ -87,6 +99,18 @@ impl LabText {
     }
 }
 
+/// Constants of an IOMMU, and their values: IOTLBs that hold a page or most of them, walks that are
+/// waited for, and pages of both sizes.
+const IOMMU: [(&str, &[u32]); 7] = [
+    ("iotlb_entries", &[1, 2, 4, 16, 64]),
+    ("hit_ns", &[0, 5, 40]),
+    ("walk_ns", &[50, 253, 800]),
+    ("walks", &[1, 2, 5]),
+    ("largest_page_bytes", &[4096, 2_097_152]),
+    ("map_page_ns", &[0, 50]),
+    ("invalidate_ns", &[0, 1_000]),
+];
+
 /// Table, key and values of what engines are built with.
 pub(crate) const ENGINE_SIZES: [(&str, &str, &[u32]); 11] = [
     ("engine", "h2c_channels", &[1, 2]),
@@ -101,6 +125,13 @@ pub(crate) const ENGINE_SIZES: [(&str, &str, &[u32]); 11] = [
     ("requester", "completion_timeout_ns", &[60_000, 400_000, 50_000_000]),
     ("requester", "datapath_bytes", &[8, 16, 32]),
 ];
+
+/// The first part of a kind.
+fn part_of_kind<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
+    let before = &text[..text.find(&format!("\nkind = \"{kind}\"\n"))?];
+    let head = &before[before.rfind("[part.")? + "[part.".len()..];
+    head.find(']').map(|end| &head[..end])
+}
 
 /// Where the lines of a table lie in a lab file.
 fn table_range(text: &str, table: &str) -> Option<std::ops::Range<usize>> {
@@ -161,6 +192,19 @@ mod tests {
             }
             Lab::from_text(lab.name, &text).unwrap();
         }
+    }
+
+    #[test]
+    fn an_iommu_is_added_to_whatever_lab() {
+        for seed in 0..100 {
+            let plain = LabText::random(&mut Rng::with_seed(seed));
+            let mut text = plain.clone();
+            text.add_iommu(&mut Rng::with_seed(seed));
+            assert!(text.text.starts_with(&plain.text));
+            let lab = text.lab().unwrap_or_else(|error| panic!("{seed}: {error}\n{}", text.text));
+            assert!(lab.file().hosts.iter().all(|host| host.part.parameters.iommu.is_some()));
+        }
+        assert_eq!(part_of_kind("[part.a]\nkind = \"b\"\n", "c"), None);
     }
 
     #[test]

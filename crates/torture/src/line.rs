@@ -26,6 +26,13 @@ use crate::watched::WatchedBus;
 pub(crate) const TRIES: u32 = 3_000;
 /// What a peer channel without a peer writes to: nothing is there.
 pub(crate) const NOWHERE: BusAddress = BusAddress(0x9000_0000);
+/// More bytes than any transfer that goes there has.
+const NOWHERE_BYTES: u64 = 1 << 24;
+
+/// Whether an address is one of those.
+pub(crate) fn is_nowhere(address: BusAddress) -> bool {
+    (NOWHERE.0..NOWHERE.0 + NOWHERE_BYTES).contains(&address.0)
+}
 
 /// Where a peer channel writes to.
 pub(crate) struct Far {
@@ -54,6 +61,8 @@ pub(crate) struct BadWord {
     pub index: usize,
     pub offset: u64,
     pub address: u64,
+    /// Where that leads: the same but behind an IOMMU.
+    pub target: u64,
     pub fault: Fault,
     /// Its number in the diary.
     entry: usize,
@@ -371,10 +380,11 @@ impl Line {
             (Fault::Late, MemoryFault::Late(late)),
         ][self.rng.usize(..5)];
         let address = self.address_of(part.start + offset);
-        self.set_memory(address, Some(memory));
+        let target = self.leads_to(address);
+        self.set_memory(target, Some(memory));
         let entry = self.world.begin(fault, self.own);
         self.note(|| format!("{fault} at byte {offset} of transfer {index}, {address:#x}"));
-        self.bad = Some(BadWord { index, offset, address, fault, entry });
+        self.bad = Some(BadWord { index, offset, address, target, fault, entry });
     }
 
     fn set_memory(&self, address: u64, fault: Option<MemoryFault>) {
@@ -386,12 +396,21 @@ impl Line {
     /// Makes the memory good again.
     fn mend(&mut self) {
         if let Some(bad) = self.bad.take() {
-            self.set_memory(bad.address, None);
+            self.set_memory(bad.target, None);
             self.world.end(bad.entry);
         }
     }
 
-    /// Bus address of a byte of the buffer.
+    /// Where the memory lies that the line's engine has at an address: elsewhere behind an IOMMU.
+    fn leads_to(&self, address: u64) -> u64 {
+        let id = self.world.function(&self.world.engines[self.own.trailing_zeros() as usize].name);
+        self.world.fabric(|fabric| {
+            let target = fabric.translate_io(HostId(0), id, BusAddress(address));
+            target.map_or(address, |target| target.0)
+        })
+    }
+
+    /// Address of a byte of the buffer as the engine sends it.
     fn address_of(&self, mut offset: u64) -> u64 {
         let buffer = self.buffer.as_ref().expect("the line has a buffer");
         for segment in buffer.segments() {

@@ -14,7 +14,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 use crate::calm::calm;
 use crate::check::{Check, Violation, caught, check};
 use crate::fault::FaultCounts;
-use crate::line::Line;
+use crate::line::{Line, is_nowhere};
 use crate::scene::{Scene, Stream, World, stream};
 use crate::setup::Setup;
 use crate::trouble::trouble;
@@ -29,6 +29,10 @@ pub struct Story {
     pub hash: u64,
     /// TLPs on wires.
     pub tlps: u64,
+    /// Requests that an IOMMU translated.
+    pub translated: u64,
+    /// Walks of its table for them.
+    pub walks: u64,
     /// Words that were looked at.
     pub words: u64,
     /// Transfers that were posted.
@@ -117,7 +121,10 @@ fn run(seed: u64, setup: &Setup) -> Story {
     let witness = witness.lock().expect("nobody panics with it");
     check!(Check::Pins, witness.strays.is_empty(), "{}", witness.strays.join("; "));
     let (hash, tlps, faults) = (witness.hash, witness.tlps, world.counts());
-    Story { hash, tlps, words, transfers, restarts, faults, end }
+    let iommu = simulation.with_fabric(|fabric| fabric.iommu_counters(HostId(0)));
+    let iommu = iommu.unwrap_or_default();
+    let (translated, walks) = (iommu.requests(), iommu.misses);
+    Story { hash, tlps, translated, walks, words, transfers, restarts, faults, end }
 }
 
 /// A channel's rounds. It runs at their end, with nothing on its way.
@@ -187,6 +194,10 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World) {
                 ErrorKind::Ordering { .. } => Check::Ordering.fail(error.to_string()),
                 ErrorKind::WrongData { .. } => Check::Data.fail(error.to_string()),
                 ErrorKind::PayloadTooLarge { .. } => Check::RightError.fail(error.to_string()),
+                // Nothing else that is done to a lab sends a device to where nothing is mapped.
+                ErrorKind::IommuFault { address, .. } if !is_nowhere(address) => {
+                    Check::Pins.fail(error.to_string());
+                }
                 _ => {}
             }
         }

@@ -26,6 +26,12 @@ const LIMIT: Picoseconds = Picoseconds::from_ns(120_000_000_000);
 /// that is not answered takes 50 ms to end.
 const AFTERMATH: Picoseconds = Picoseconds::from_ns(200_000_000);
 
+/// One of so many seeds has an IOMMU in its lab: those that leave this. All that is random in it
+/// has a stream of its own, so every other lab is what it was before there were any.
+const IOMMU_SEEDS: u64 = 8;
+/// See [`IOMMU_SEEDS`].
+const IOMMU_SEED: u64 = 5;
+
 /// Microseconds.
 pub(crate) const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
@@ -184,7 +190,13 @@ pub(crate) struct Scene {
 pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
     match &setup.lab {
         Some(lab) => lab.clone(),
-        None => LabText::random(&mut stream(seed, Stream::Lab)),
+        None => {
+            let mut lab = LabText::random(&mut stream(seed, Stream::Lab));
+            if seed % IOMMU_SEEDS == IOMMU_SEED {
+                lab.add_iommu(&mut stream(seed, Stream::Iommu));
+            }
+            lab
+        }
     }
 }
 
@@ -195,6 +207,7 @@ pub(crate) enum Stream {
     Lab,
     Fabric,
     Work,
+    Iommu,
 }
 
 /// A stream of random numbers of a seed.

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 use crosslane_fabric::trace::{TraceEvent, TraceRecord};
 use crosslane_fabric::{DirectionId, NodeKind, Way};
 use crosslane_host::{
-    Bus, BusError, DmaMemory, FunctionInfo, HostWork, Mapping, PageSize, RegisterAddress, Segment,
-    Stores, Topology, TopologyError,
+    Bus, BusError, DmaMemory, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
+    RegisterAddress, Segment, Stores, Topology, TopologyError,
 };
 use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::tlp::{Header, TlpKind};
@@ -182,7 +182,8 @@ pub struct WatchedBus {
 #[derive(Clone)]
 pub struct WatchedMemory {
     memory: LabMemory,
-    segments: Arc<Mutex<Vec<Segment>>>,
+    /// By the function that it was pinned for: behind an IOMMU each has addresses of its own.
+    segments: Arc<Mutex<BTreeMap<RoutingId, Vec<Segment>>>>,
 }
 
 impl DmaMemory for WatchedMemory {
@@ -202,6 +203,10 @@ impl DmaMemory for WatchedMemory {
 impl Topology for WatchedBus {
     fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
         self.bus.is_translated(function)
+    }
+
+    fn translation(&self, function: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
+        self.bus.translation(function)
     }
 
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
@@ -303,12 +308,13 @@ impl Bus for WatchedBus {
             witness.pinned.insert((function, segment.address.0), end);
         }
         drop(witness);
-        memory.segments.lock().unwrap().clone_from(&segments);
+        memory.segments.lock().unwrap().insert(function, segments.clone());
         Ok(segments)
     }
 
     async fn unpin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<(), BusError> {
-        self.witness.lock().unwrap().forget(function, &memory.segments.lock().unwrap());
+        let segments = memory.segments.lock().unwrap().remove(&function).unwrap_or_default();
+        self.witness.lock().unwrap().forget(function, &segments);
         self.bus.unpin(function, &memory.memory).await
     }
 
