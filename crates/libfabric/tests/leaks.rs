@@ -5,7 +5,7 @@
 mod support;
 
 use crosslane_host::{Rdma, RdmaConnection, RdmaError, RemoteAccess};
-use crosslane_libfabric::{Network, Provider};
+use crosslane_libfabric::{MachineClock, Network, Provider};
 use support::{Counts, EVERYWHERE, Peer, far, far_of, near_end, open, region, run};
 
 #[test]
@@ -16,11 +16,11 @@ fn the_other_process() {
 
 /// So many connections, one after the other: every other one is dropped, the rest closed, at one
 /// end or the other.
-fn come_and_go(network: &Network, peer: &mut Peer, times: u32) {
+fn come_and_go((network, clock): (&Network, &MachineClock), peer: &mut Peer, times: u32) {
     peer.begin(&format!("host {times}"));
     run("connections that come and go", async {
         for number in 0..times {
-            let deadline = far(&crosslane_libfabric::MachineClock::new());
+            let deadline = far(clock);
             let near = network.connect(&peer.address, deadline).await.unwrap();
             let word = number.to_string();
             near.send(word.as_bytes()).await.unwrap();
@@ -57,12 +57,12 @@ fn nothing_more(what: &str, before: Counts, mut now: impl FnMut() -> Counts) {
 }
 
 fn leaves_nothing(provider: Provider) {
-    let (network, _clock) = open(provider);
+    let (network, clock) = open(provider);
     let mut peer = Peer::start(provider);
     let transfer = |peer: &mut Peer| {
         // Memory comes and goes too, and a connection is lost in the middle of a write.
         peer.begin("accept");
-        let deadline = far(&crosslane_libfabric::MachineClock::new());
+        let deadline = far(&clock);
         let near = run("connecting", network.connect(&peer.address, deadline)).unwrap();
         peer.answer();
         let there = peer.region(1 << 20, RemoteAccess::READ_WRITE);
@@ -73,11 +73,11 @@ fn leaves_nothing(provider: Provider) {
         peer.ask("close");
     };
     // What is taken once and kept: buffers of the allocator, threads' stacks.
-    come_and_go(&network, &mut peer, 200);
+    come_and_go((&network, &clock), &mut peer, 200);
     transfer(&mut peer);
     let there = |peer: &mut Peer| peer.ask("counts").parse::<Counts>().unwrap();
     let (before, before_there) = (Counts::now(), there(&mut peer));
-    come_and_go(&network, &mut peer, 1000);
+    come_and_go((&network, &clock), &mut peer, 1000);
     for _ in 0..10 {
         transfer(&mut peer);
     }
