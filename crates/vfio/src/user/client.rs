@@ -3,8 +3,9 @@
 //!
 //! A thread reads what comes. Replies find their commands by number, in any order; late ones, for
 //! which nobody waits any more, are dropped; commands of the server that read or write memory are
-//! answered, whether it was given the memory as a file or not; others are refused. Whatever cannot be understood, and the end of the
-//! connection, ends every wait at once, and all that is asked for afterwards.
+//! answered, whether it was given the memory as a file or not, and others are refused. Whatever
+//! cannot be understood, and the end of the connection, ends every wait at once, and all that is
+//! asked for afterwards.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
