@@ -32,7 +32,7 @@ ARM := aarch64-unknown-linux-gnu
 TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc test-vm \
+.PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc test-vm test-vm-iommufd \
 	registers test-gateware gateware-coverage bench bench-bridge bench-overhead bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 nget rosta sbdt rtl test-rtl clean
 
 help: ## this list
@@ -81,6 +81,11 @@ test-gateware: $(TOOLS) ## the same with every width, size and seed
 test-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
 	$(CARGO) $(VM_PROGRAMS) --locked
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
+
+test-vm-iommufd: $(TOOLS) ## the same of cards by iommufd, on a kernel that is built for it, once: some minutes
+	$(CARGO) $(VM_PROGRAMS) --locked
+	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --iommufd -k "not bridge" \
+		vm/test_edu.py vm/test_served.py vm/test_errors.py
 
 gateware-coverage: $(TOOLS) ## lines and bits that its tests reach; writes docs/gateware-coverage.md anew
 	$(VENV)/bin/python -B gateware/coverage.py

@@ -23,15 +23,30 @@ PROGRAMS = {
 }
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Which kernel the machines have."""
+    parser.addoption(
+        "--iommufd",
+        action="store_true",
+        help="a kernel of our own, with iommufd and without groups and containers",
+    )
+
+
 @pytest.fixture(scope="session")
-def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
+def interface(pytestconfig: pytest.Config) -> str:
+    """By which of the kernel's interfaces cards are opened: `group` or `iommufd`."""
+    return "iommufd" if pytestconfig.getoption("iommufd") else "group"
+
+
+@pytest.fixture(scope="session")
+def image(tmp_path_factory: pytest.TempPathFactory, interface: str) -> Image:
     """Kernel and file system with the programs, without what only debuggers read."""
     folder = tmp_path_factory.mktemp("image")
     programs = {}
     for name, path in PROGRAMS.items():
         programs[name] = folder / name
         subprocess.run(["strip", "-o", str(programs[name]), str(path)], check=True)
-    return Image(folder, programs)
+    return Image(folder, programs, iommufd=interface == "iommufd")
 
 
 @pytest.fixture

@@ -176,7 +176,7 @@ class Archive:
         return b"".join(self.parts)
 
 
-def file_system(guest: Path, programs: dict[str, Path]) -> bytes:
+def file_system(guest: Path, programs: dict[str, Path], modules: Iterable[str] = MODULES) -> bytes:
     """The guest's files: its own, and programs under test by their names in its `/bin`."""
     archive = Archive()
     for name in ("proc", "sys", "dev", "tmp", "run"):
@@ -184,7 +184,7 @@ def file_system(guest: Path, programs: dict[str, Path]) -> bytes:
     archive.console()
     archive.file("bin/busybox", (guest / "bin" / "busybox").read_bytes())
     archive.file("init", INIT.read_bytes())
-    order = modules_in_order(guest, MODULES)
+    order = modules_in_order(guest, modules)
     for path in order:
         archive.file(f"modules/{path.name}", path.read_bytes())
     listed = "".join(f"{path.name}\n" for path in order)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from image import file_system, kernel
+from own_kernel import own_kernel
 from packages import VmError, prepare
 
 # Seconds from the start of QEMU until the guest takes commands; about 5 on an idle machine.
@@ -23,11 +24,15 @@ MEMORY = "1G"
 class Image:
     """Emulator, kernel and file system, made once for many machines."""
 
-    def __init__(self, folder: Path, programs: dict[str, Path]) -> None:
+    def __init__(self, folder: Path, programs: dict[str, Path], *, iommufd: bool = False) -> None:
         self.emulator, guest = prepare()
+        self.file_system = folder / "initrd"
+        if iommufd:
+            self.kernel = own_kernel()
+            self.file_system.write_bytes(file_system(guest, programs, modules=()))
+            return
         self.kernel = folder / "vmlinux"
         self.kernel.write_bytes(kernel(guest))
-        self.file_system = folder / "initrd"
         self.file_system.write_bytes(file_system(guest, programs))
 
     def command(self) -> list[str]:
@@ -63,7 +68,8 @@ class Machine:
             *("-object", f"memory-backend-memfd,id=mem,size={MEMORY},share=on"),
             *("-device", "intel-iommu,intremap=on,caching-mode=on"),
             *("-kernel", str(image.kernel), "-initrd", str(image.file_system)),
-            *("-append", "console=ttyS0 intel_iommu=on quiet panic=-1"),
+            # On a busy host the kernel's test of its timer may take that for a broken one.
+            *("-append", "console=ttyS0 intel_iommu=on no_timer_check quiet panic=-1"),
             *("-serial", f"file:{self.console}"),
             *("-chardev", f"socket,id=commands,path={folder}/commands,server=on,wait=off"),
             *("-serial", "chardev:commands"),
@@ -157,6 +163,10 @@ class Machine:
             raise CommandError(f"{script!r} ended with {code}:\n{output}\n{self._said()}")
         return output
 
+    def until(self, condition: str) -> None:
+        """Waits for what a command in the guest sees a moment later."""
+        self.run(f"for i in $(seq 1000); do {condition} && exit; sleep 0.1; done; exit 1")
+
     def monitor(self, command: str, **arguments: object) -> object:
         """A command of QEMU's own (QMP)."""
         line = self._connect("qmp")
@@ -172,3 +182,11 @@ class Machine:
                 if "error" in answer:
                     raise VmError(f"{name}: {answer['error']['desc']}")
         return answer["return"]
+
+    def inject(self, port: str, error: str) -> None:
+        """Has a port report an error of its link (AER), by QEMU's name for it."""
+        said = self.monitor(
+            "human-monitor-command", **{"command-line": f"pcie_aer_inject_error {port} {error}"}
+        )
+        if not str(said).startswith("OK"):
+            raise VmError(f"{port} reports no {error}: {said}")

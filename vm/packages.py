@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 CACHE = Path(__file__).resolve().parent.parent / ".cache" / "vm"
@@ -76,6 +77,15 @@ class Apt:
             raise VmError(f"{tool} {' '.join(arguments)} failed: {' '.join(lines[-3:])}")
         return done.stdout
 
+    def download(self, into: Path, *names: str) -> list[Path]:
+        """Packages alone, without what they depend on."""
+        into.mkdir(exist_ok=True)
+        command = ["apt-get", "-q", *self.options, "download", *names]
+        done = subprocess.run(command, cwd=into, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise VmError(f"{', '.join(names)} cannot be had: {done.stderr.strip()}")
+        return sorted(into.glob("*.deb"))
+
     def archives(self) -> list[Path]:
         """Packages that have been fetched."""
         return sorted((self.folder / "cache" / "archives").glob("*.deb"))
@@ -107,34 +117,39 @@ def fetch_guest(into: Path) -> None:
     if kernel is None:
         raise VmError(f"linux-image-amd64 names no kernel: {depends.strip()}")
     # The kernel alone: what it depends on makes an initramfs and a boot menu.
-    kernel_folder = apt.folder / "kernel"
-    kernel_folder.mkdir(exist_ok=True)
-    command = ["apt-get", "-q", *apt.options, "download", kernel.group(1)]
-    done = subprocess.run(command, cwd=kernel_folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise VmError(f"{kernel.group(1)} is not to be had: {done.stderr.strip()}")
+    kernels = apt.download(apt.folder / "kernel", kernel.group(1))
     apt.run("-y", "--download-only", "install", *GUEST_PACKAGES)
-    unpack([*kernel_folder.glob("*.deb"), *apt.archives()], into)
+    unpack([*kernels, *apt.archives()], into)
     shutil.rmtree(apt.folder)
 
 
-def prepare() -> tuple[Path, Path]:
-    """Folders of the emulator and of the guest, fetched if they are not there."""
-    for tool in ("apt-get", "dpkg-deb"):
+def check_tools(*tools: str) -> None:
+    """Looks for what this machine has to have."""
+    for tool in tools:
         if shutil.which(tool) is None:
             raise VmError(f"{tool} is not there: the virtual machine is made of Debian's packages")
     if not KEYRING.exists():
         raise VmError(f"{KEYRING} is not there: install debian-archive-keyring")
-    folders = []
-    for name, fetch in (("emulator", fetch_emulator), ("guest", fetch_guest)):
-        folder = CACHE / f"{name}-{VERSION}"
-        if not folder.exists():
-            CACHE.mkdir(parents=True, exist_ok=True)
-            # Under another name until it is whole; a process may have been cut off before.
-            partial = CACHE / f"{name}-{VERSION}.{os.getpid()}.partial"
-            shutil.rmtree(partial, ignore_errors=True)
-            print(f"fetching the virtual machine's {name}", flush=True)
-            fetch(partial)
-            partial.rename(folder)
-        folders.append(folder)
-    return folders[0], folders[1]
+
+
+def made_once(name: str, make: Callable[[Path], None]) -> Path:
+    """A folder of the cache, made if it is not there."""
+    folder = CACHE / name
+    if not folder.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        # Under another name until it is whole; a process may have been cut off before.
+        partial = CACHE / f"{name}.{os.getpid()}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        print(f"making the virtual machine's {name}", flush=True)
+        make(partial)
+        partial.rename(folder)
+    return folder
+
+
+def prepare() -> tuple[Path, Path]:
+    """Folders of the emulator and of the guest, fetched if they are not there."""
+    check_tools("apt-get", "dpkg-deb")
+    return (
+        made_once(f"emulator-{VERSION}", fetch_emulator),
+        made_once(f"guest-{VERSION}", fetch_guest),
+    )

@@ -48,9 +48,7 @@ def test_what_is_put_over_verbs_comes_back(start: Callable[..., Machine]) -> Non
     served += f" --policy /tmp/policy.toml --listen {ADDRESS}:7471"
     machine.run(f"{served} >/tmp/serve.log 2>&1 & echo $! >/tmp/server")
     # The server listens a moment after its start.
-    machine.run(
-        "for i in $(seq 300); do grep -q 7471 /tmp/serve.log && exit; sleep 0.1; done; exit 1"
-    )
+    machine.until("grep -q 7471 /tmp/serve.log")
     machine.run(f"crosslane bridge put /tmp/data {place} {CLIENT}")
     machine.run(f"crosslane bridge get {place} /tmp/back --bytes {BYTES} {CLIENT}")
     machine.run("cmp /tmp/data /tmp/back")

@@ -68,7 +68,7 @@ asks the program for it and waits.")]
     Doctor(DoctorArguments),
     /// Sets Max_Payload_Size of every port on the way between two functions
     SetMps(SetMpsArguments),
-    /// Whether cards do what they have to: registers, transfers of many sizes, interrupts, peers
+    /// Whether cards do what they have to: registers, transfers, interrupts, peers, a reset
     Test(TestArguments),
     /// Takes a card out, waits until it is reconfigured, and puts it back as it was
     Reload(ReloadArguments),
@@ -84,7 +84,8 @@ Examples:
 NAME is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
 (`crosslane lab serve`), or lab:LAB/ENDPOINT. Every byte that is moved is compared. With several
 cards each also writes to the next one and back. Behind an IOMMU memory that was taken from a card
-must be out of its reach; in a lab that step is left out.
+must be out of its reach; in a lab that step is left out. At last each card is reset while it writes
+to memory: nothing may come afterwards, and it has to work as before.
 A card is used alone: no other program may have it open.")]
 pub struct TestArguments {
     /// The cards.

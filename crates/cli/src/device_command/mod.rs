@@ -10,6 +10,7 @@ mod lab_file;
 mod list;
 mod measure;
 mod reload;
+mod reset;
 mod set_mps;
 mod test;
 

@@ -11,6 +11,7 @@ use crosslane_vfio::BusOptions;
 use serde_json::json;
 
 use super::arguments::TestArguments;
+use super::reset::reset_each;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::workload::{card_failed, refused};
@@ -55,7 +56,17 @@ pub fn run(arguments: &TestArguments) -> Result<(), CommandError> {
     let bus = BusOptions { kept_bytes: 0, ..BusOptions::default() };
     let open = OpenOptions { engines: EngineKind::Model, seed: arguments.seed, bus };
     let program = Program { options, is_json: arguments.json };
-    let (steps, failed) = run_on_cards(&names, open, program).map_err(card_failed)??;
+    let (mut steps, mut failed) = run_on_cards(&names, open, program).map_err(card_failed)??;
+    let mut printed = Ok(());
+    let reset = reset_each(&names, open, &options, |step| {
+        failed += usize::from(step.outcome.is_err());
+        if !arguments.json && printed.is_ok() {
+            printed = print(&line(&step));
+        }
+        steps.push(step);
+    });
+    reset.map_err(card_failed)?;
+    printed?;
     if arguments.json {
         let steps: Vec<_> = steps.iter().map(step_json).collect();
         print_json(&json!({

@@ -466,7 +466,7 @@ impl Function for KernelFunction {
         let why = if is_signalled(&self.lost.wanted_back) {
             "the kernel wants it back: it is being unbound or removed"
         } else if is_signalled(&self.lost.error) {
-            "it reported an error from which its link does not recover by itself (AER; see dmesg)"
+            "an error was reported that its link, or one above it, cannot correct (AER; see dmesg)"
         } else {
             return None;
         };

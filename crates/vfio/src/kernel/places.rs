@@ -107,7 +107,12 @@ impl Places {
         let without_iommu = path.file_name().is_some_and(|name| {
             self.dev.join("vfio").join(format!("noiommu-{}", name.to_string_lossy())).exists()
         });
+        let has_own_device = self.device_path(address).is_some_and(|path| path.exists());
         let remedy = match errno {
+            Errno::NOENT if has_own_device && path.parent() == Some(&self.dev.join("vfio")) => {
+                "This kernel has no groups of VFIO (CONFIG_VFIO_GROUP): it is opened by iommufd"
+                    .to_owned()
+            }
             Errno::NOENT if without_iommu => {
                 "VFIO runs without an IOMMU (noiommu) here: nothing would translate the device's \
                  requests or keep them off other memory, so that is not used. Turn the IOMMU on \

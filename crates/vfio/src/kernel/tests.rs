@@ -159,6 +159,10 @@ fn iommufd_is_taken_where_both_of_its_files_can_be_opened() {
     assert_eq!(machine.opening().choose(&address), Interface::Group);
     machine.file("dev/vfio/devices/vfio4");
     assert_eq!(machine.opening().choose(&address), Interface::Group);
+    // A kernel may have this interface alone.
+    let refusal = machine.plain(machine.refusal(Some(Interface::Group)));
+    assert!(refusal.contains("opening /dev/vfio/7 failed"), "{refusal}");
+    assert!(refusal.contains("no groups of VFIO (CONFIG_VFIO_GROUP)"), "{refusal}");
     let refusal = machine.plain(machine.refusal(Some(Interface::Iommufd)));
     assert!(refusal.contains("opening /dev/iommu failed"), "{refusal}");
     machine.file("dev/iommu");

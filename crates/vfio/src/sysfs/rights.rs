@@ -12,6 +12,9 @@ use super::{Machine, PciFunction};
 /// is compared with.
 pub const ENOUGH_LOCKED_BYTES: u64 = 64 << 20;
 
+/// Where kernels with iommufd show functions, below `/dev`.
+const DEVICES: &str = "vfio/devices";
+
 /// One right, and whether this program has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
@@ -130,16 +133,28 @@ fn open_right(machine: &Machine, function: &PciFunction, both: Access) -> Right 
             let command = format!("sudo crosslane device bind {address}");
             return Err((format!("it has {driver}, not vfio-pci"), command));
         }
-        let mut nodes = machine.vfio_nodes(function);
-        nodes.insert(0, machine.dev.join("vfio/vfio"));
-        let group = nodes.get(1).cloned().unwrap_or_default();
-        for node in &nodes[..nodes.len().min(2)] {
-            may(node, both).map_err(|why| {
-                let command = format!("sudo chown $USER {}", node.display());
-                (why, command)
-            })?;
+        let nodes = machine.vfio_nodes(function);
+        let (own, group): (Vec<_>, Vec<_>) =
+            nodes.into_iter().partition(|node| node.parent() == Some(&machine.dev.join(DEVICES)));
+        // The driver takes iommufd where it can, else groups: either will do.
+        let own = own.first().filter(|own| own.exists());
+        let by_iommufd = own.map(|own| [machine.dev.join("iommu"), own.clone()]);
+        let by_group = group.first().map(|group| [machine.dev.join("vfio/vfio"), group.clone()]);
+        let mut refused = None;
+        for [common, node] in [by_iommufd, by_group].into_iter().flatten() {
+            let missing = [&common, &node].into_iter().find_map(|path| {
+                let why = may(path, both).err()?;
+                Some((why, format!("sudo chown $USER {}", path.display())))
+            });
+            match missing {
+                None => return Ok(node.display().to_string()),
+                // What the kernel has and may not be used says more than what it has not.
+                Some(missing) if refused.is_none() || common.exists() => refused = Some(missing),
+                Some(_) => {}
+            }
         }
-        Ok(group.display().to_string())
+        let nothing = || ("the kernel shows no node of it".to_owned(), String::new());
+        Err(refused.unwrap_or_else(nothing))
     };
     right("open it through VFIO", open())
 }

@@ -101,6 +101,17 @@ fn who_has_a_card_open_is_named() {
     let open = &rights(&machine, tree.function(card).unwrap())[3];
     assert_eq!((open.granted, open.what), (true, "open it through VFIO"));
     assert!(open.found.ends_with("dev/vfio/1"), "{open:?}");
+    // A kernel that has iommufd alone.
+    fs::remove_file(machine.dev.join("vfio/vfio")).unwrap();
+    fs::create_dir_all(fake.folder("0000:03:00.0").join("vfio-dev/vfio4")).unwrap();
+    fs::create_dir_all(machine.dev.join("vfio/devices")).unwrap();
+    fs::write(machine.dev.join("vfio/devices/vfio4"), "").unwrap();
+    let open = &rights(&machine, tree.function(card).unwrap())[3];
+    assert!(!open.granted && open.found.contains("dev/iommu"), "{open:?}");
+    assert!(open.command.ends_with("dev/iommu"), "{open:?}");
+    fs::write(machine.dev.join("iommu"), "").unwrap();
+    let open = &rights(&machine, tree.function(card).unwrap())[3];
+    assert!(open.granted && open.found.ends_with("dev/vfio/devices/vfio4"), "{open:?}");
     let freed = unbind(&machine, card, true).unwrap();
     assert_eq!(freed.now, None, "no driver of the kernel wants it");
 }
