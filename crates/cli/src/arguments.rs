@@ -14,6 +14,7 @@ use crate::flow_argument::FlowArgument;
 use crate::halo_command::arguments::HaloArguments;
 use crate::nget_command::arguments::NgetArguments;
 use crate::overhead_command::OverheadArguments;
+use crate::place_argument::PlaceArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
@@ -232,17 +233,19 @@ Examples:
   crosslane bench mmio --lab aws-f1 -w -v             the same, write-combined: one
   crosslane bench mmio --lab aws-f1 -i 1024 -p 100 -w -c
   crosslane bench mmio --lab aws-f1 --all --report mmio
+  crosslane bench mmio --device lab:aws-f1/f1 -i 1024
 
-The card is an endpoint whose part has a table `memory_card`. burst is a loop of 32-bit stores,
+The card is an endpoint whose part has a table `memory_card`, or with vfio: and vfio-user: a function
+with that card's registers, where times are this machine's and --custom is this project's copy. burst is a loop of 32-bit stores,
 custom the copy routine of the host's C library, as the lab's table `cpu.routines` says which
 stores it makes; without that table, and with --own-copy, it is this project's copy, with the
 widest stores that the processor has. The time ends when the core may go on behind the last
 store; a fence follows, and then every word in the card's memory is compared (of more than 64 KiB,
 one of each line).")]
 pub struct MmioArguments {
-    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath)]
-    pub lab: String,
+    /// Where.
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// The card [default: the lab's first memory card].
     #[arg(long, value_name = "NAME")]
     pub card: Option<String>,
@@ -311,9 +314,9 @@ median. MB/s is 1000000 bytes a second, MiB/s is 1048576. The ceiling is that of
 on the way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs that this
 run sent in that direction. A trace is opened with https://ui.perfetto.dev.")]
 pub struct TrafficArguments {
-    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath)]
-    pub lab: String,
+    /// Where.
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// A flow; may be given many times, all run at once.
     #[arg(long = "flow", value_name = "FLOW", required = true)]
     pub flows: Vec<FlowArgument>,

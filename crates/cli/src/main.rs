@@ -21,6 +21,7 @@ mod nget_command;
 mod output;
 mod overhead_command;
 mod perfetto;
+mod place_argument;
 mod progress;
 mod quantity;
 mod report_file;

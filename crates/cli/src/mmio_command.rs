@@ -4,17 +4,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crosslane_bench::{MmioMeasured, MmioOptions, Program};
+use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
+use crosslane_driver::MemoryCard;
 use crosslane_explain::StoreRun;
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::Lab;
+use crosslane_open::DeviceName;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
+use crosslane_vfio::block_on;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arguments::MmioArguments;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
+use crate::place_argument::{Named, NamedCard, NamedCards, one_endpoint, open_named};
 use crate::progress::Steps;
 use crate::report_file::{command_line, write_page};
 use crate::table::{Align, Table};
@@ -56,10 +60,21 @@ struct Stored {
 /// Runs it.
 ///
 /// # Errors
-/// A lab without such a card, a window that cannot be, wrong data.
+/// A lab without such a card, a card that is none, a window that cannot be, wrong data.
 pub fn run(arguments: &MmioArguments) -> Result<(), CommandError> {
-    let lab = Arc::new(Lab::load(&arguments.lab)?);
-    let card = card_of(&lab, arguments.card.as_deref())?;
+    match arguments.place.named()? {
+        Named::Lab { lab, endpoints } => {
+            let endpoints: Vec<String> = endpoints.into_iter().flatten().collect();
+            in_lab(arguments, &lab, &endpoints)
+        }
+        Named::Cards(names) => on_card(arguments, &names),
+    }
+}
+
+fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<(), CommandError> {
+    let lab = Arc::new(Lab::load(lab)?);
+    let wanted = one_endpoint(endpoints, "--card", arguments.card.as_deref())?;
+    let card = card_of(&lab, wanted)?;
     let routines = lab.file().hosts.first().and_then(|host| host.part.routines);
     let jobs = jobs(arguments, routines);
     let steps = Steps::new(jobs.len() as u64, "runs");
@@ -85,13 +100,52 @@ pub fn run(arguments: &MmioArguments) -> Result<(), CommandError> {
     let runs = jobs.into_iter().zip(measured).zip(whys);
     let runs: Vec<Stored> = runs.map(|((job, run), why)| Stored { job, run, why }).collect();
     if arguments.json {
-        print_json(&to_json(&lab, &runs, arguments.seed))?;
+        print_json(&to_json(("lab", json!(lab.name())), &runs, arguments.seed))?;
     } else {
         print(&page(&runs, arguments.verbose))?;
     }
     if let Some(folder) = &arguments.report {
         write_page(&report(&lab, &runs), folder)?;
     }
+    end(&runs)
+}
+
+/// The same on a card of this machine, or of a server: nothing can be lifted there to see why it
+/// is not faster, so the runs stand alone.
+fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+    let usage = |sentence: &str| Err(CommandError::Usage(sentence.to_owned()));
+    if names.len() > 1 {
+        return usage("--device: one card is measured at a time");
+    }
+    if arguments.report.is_some() {
+        return usage("--report is for labs");
+    }
+    if arguments.card.is_some() {
+        return usage("--card names an endpoint of a lab; --device names the card here");
+    }
+    let NamedCards { bus, cards } = open_named(names)?;
+    let NamedCard { name, function, .. } = &cards[0];
+    // Errors name the card.
+    let failed = |error: BenchError| CommandError::Card(error.to_string());
+    let runs = block_on(async {
+        let card = MemoryCard::open_by_name(bus.clone(), function).await;
+        let card = card.map_err(|error| failed(error.into()))?;
+        let mut runs = Vec::new();
+        for job in jobs(arguments, None) {
+            let run = mmio(&bus, &card, &job.options).await.map_err(failed)?;
+            runs.push(Stored { job, run, why: Why::LeftOut });
+        }
+        Ok::<_, CommandError>(runs)
+    })?;
+    if arguments.json {
+        print_json(&to_json(("devices", json!([name.to_string()])), &runs, arguments.seed))?;
+    } else {
+        print(&page(&runs, arguments.verbose))?;
+    }
+    end(&runs)
+}
+
+fn end(runs: &[Stored]) -> Result<(), CommandError> {
     match runs.iter().all(|stored| stored.run.data_errors.words == 0) {
         true => Ok(()),
         false => Err(CommandError::Run),
@@ -205,7 +259,8 @@ fn page(runs: &[Stored], verbose: bool) -> String {
     page
 }
 
-fn to_json(lab: &Lab, runs: &[Stored], seed: u64) -> Value {
+/// `place` is what it ran in or on, and its name.
+fn to_json(place: (&str, Value), runs: &[Stored], seed: u64) -> Value {
     let scenario = |Stored { job, run, why }: &Stored| {
         let sizes = run.metrics.writes_by_length();
         let sizes: Vec<Value> = sizes
@@ -230,7 +285,7 @@ fn to_json(lab: &Lab, runs: &[Stored], seed: u64) -> Value {
     };
     json!({
         "bench": "mmio",
-        "lab": lab.name(),
+        (place.0): place.1,
         "seed": seed,
         "scenarios": runs.iter().map(scenario).collect::<Vec<_>>(),
         "version": env!("CARGO_PKG_VERSION"),

@@ -21,6 +21,7 @@ use serde_json::{Value, json};
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
 use crate::error::CommandError;
 use crate::output::{print, print_json};
+use crate::place_argument::{PlaceArguments, one_endpoint};
 use crate::progress::Steps;
 use crate::report_file::{command_line, write_page};
 use crate::size::SizeRange;
@@ -119,9 +120,9 @@ Examples:
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
   crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep")]
 pub struct SweepArguments {
-    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath)]
-    pub lab: String,
+    /// Where.
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// The endpoint with the engine [default: the lab's first].
     #[arg(long, value_name = "NAME")]
     pub card: Option<String>,
@@ -203,8 +204,11 @@ fn usage(sentence: String) -> CommandError {
 /// # Errors
 /// A lab, a card or a point that cannot be, wrong data, an output that cannot be written.
 pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.lab)?;
-    let card = card_of(&lab, arguments.card.as_deref())?;
+    let named = arguments.place.named()?;
+    let (lab, endpoints) = named.lab_only("a sweep changes what the lab is made of")?;
+    let wanted = one_endpoint(&endpoints, "--card", arguments.card.as_deref())?;
+    let lab = Lab::load(&lab)?;
+    let card = card_of(&lab, wanted)?;
     let points = points(arguments, &lab, &card)?;
     let steps = Steps::new(points.len() as u64, "points");
     let measured: Result<Vec<Measured>, CommandError> = points

@@ -102,15 +102,26 @@ the next exchange begins when the last face is there. The time is that of the sl
 buffer's checksum is compared with what its neighbour has sent. Percentages are of the torus link's
 payload rate (after 8b/10b, header, CRC and skip sets, one way), and of what the host's link can
 carry with all directions loaded. With --nodes the lab's torus is made in other sizes, each node as
-its first one. A dimension of one node has no links.")]
+its first one. A dimension of one node has no links.
+
+Cards of --device are the nodes in order, the first dimension counting fastest; their cables make
+the torus of --nodes, its rings closed unless --open says otherwise. Times are this machine's.")]
 pub struct HaloArguments {
-    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath, default_value = "torus")]
-    pub lab: String,
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant
+    /// [default: torus].
+    #[arg(long, value_hint = ValueHint::AnyPath)]
+    pub lab: Option<String>,
+    /// A node, in place of a lab: vfio:ADDRESS of this machine or vfio-user:SOCKET of a server, in
+    /// the order of the torus; or lab:LAB.
+    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
+    pub device: Vec<String>,
     /// Nodes of the torus: a number, a range of powers of two, or sizes as 4x4x2x2 [default: as the
     /// lab has it].
     #[arg(long, value_name = "NODES")]
     pub nodes: Option<NodesWord>,
+    /// Of cards of --device: no cable leads from the last node of a row to its first.
+    #[arg(long, requires = "device")]
+    pub open: bool,
     /// Sites of each node's part.
     #[arg(long, value_name = "LxLxLxL", default_value = "4x4x4x4", value_parser = parse_lattice)]
     pub lattice: Lattice,

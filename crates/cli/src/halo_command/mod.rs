@@ -2,6 +2,7 @@
 //! `crosslane bench halo`: nearest-neighbour exchange of a lattice in a torus.
 
 pub mod arguments;
+mod cards;
 
 use crosslane_bench::HaloOptions;
 use crosslane_lab::Lab;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::error::CommandError;
 use crate::output::{print, print_json};
+use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{megabytes, microseconds, percent};
 use crate::report_file::{command_line, write_page};
@@ -26,7 +28,14 @@ const TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000_000);
 /// # Errors
 /// A lab without a torus, a size that it cannot have, and what does not run; wrong data.
 pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.lab)?;
+    let lab = match Named::or_lab("torus", arguments.lab.as_deref(), &arguments.device)? {
+        Named::Cards(names) => return cards::run(arguments, &names),
+        named => Lab::load(&named.whole_lab("all nodes of the torus take part")?)?,
+    };
+    if arguments.open {
+        let sentence = "--open is for cards: the table `torus` of a lab says `wrap`";
+        return Err(CommandError::Usage(sentence.to_owned()));
+    }
     if lab.file().tori.len() != 1 {
         let problem = format!("lab {} does not have one torus (a list `torus`)", lab.name());
         return Err(CommandError::Usage(problem));
@@ -41,14 +50,8 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
     let steps = Steps::new(labs.len() as u64, "tori");
     let mut outcomes = Vec::new();
     for lab in &labs {
-        let options = HaloOptions {
-            lattice: arguments.lattice,
-            site_bytes: arguments.site_bytes,
-            exchanges: arguments.exchanges,
-            seed: arguments.seed,
-            timeout: TIMEOUT,
-        };
-        let outcome = HaloRun { lab, options, seed: arguments.seed }.run()?;
+        let (options, seed) = (options(arguments, TIMEOUT), arguments.seed);
+        let outcome = HaloRun { lab, options, seed }.run()?;
         steps.done(&sizes_words(&outcome.sizes), outcome.now);
         outcomes.push(outcome);
     }
@@ -64,6 +67,16 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
     match outcomes.iter().all(|outcome| outcome.checked().1 == 0) {
         true => Ok(()),
         false => Err(CommandError::Run),
+    }
+}
+
+fn options(arguments: &HaloArguments, timeout: Picoseconds) -> HaloOptions {
+    HaloOptions {
+        lattice: arguments.lattice,
+        site_bytes: arguments.site_bytes,
+        exchanges: arguments.exchanges,
+        seed: arguments.seed,
+        timeout,
     }
 }
 

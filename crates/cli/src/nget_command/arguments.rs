@@ -89,9 +89,14 @@ is measured is the way there. A get's time is from before its request until its 
 been seen, `us each` and MB/s are of the whole run. The ceiling is that of the
 host's link for the completions that the host sends, less the DLLPs of the run.")]
 pub struct NgetArguments {
-    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath, default_value = "nget")]
-    pub lab: String,
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant
+    /// [default: nget].
+    #[arg(long, value_hint = ValueHint::AnyPath)]
+    pub lab: Option<String>,
+    /// A card, in place of a lab: vfio:ADDRESS of this machine, vfio-user:SOCKET of a server, or
+    /// lab:LAB/ENDPOINT; several times for several cards, each in a run of its own.
+    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
+    pub device: Vec<String>,
     /// Network processors, each in a run of its own [default: all of the lab, up to two].
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub node: Vec<String>,
@@ -113,9 +118,10 @@ pub struct NgetArguments {
     /// Whose memory the data are in.
     #[arg(long, value_name = "WORD", default_value = "user")]
     pub buffers: BuffersWord,
-    /// How requests are written.
-    #[arg(long, value_name = "WORD", default_value = "combined")]
-    pub requests: RequestsWord,
+    /// How requests are written [default: combined; uncached on a card whose window cannot be
+    /// mapped so].
+    #[arg(long, value_name = "WORD")]
+    pub requests: Option<RequestsWord>,
     /// How notifications are detected.
     #[arg(long, value_name = "WORD", default_value = "poll")]
     pub waiting: WaitingWord,
@@ -134,22 +140,26 @@ pub struct NgetArguments {
 }
 
 impl NgetArguments {
-    /// The modes that are asked for.
+    /// The modes that are asked for; requests are written as `usual` where nothing is said.
     #[must_use]
-    pub fn modes(&self) -> Vec<Modes> {
-        let one = |buffers: BuffersWord, requests: RequestsWord, waiting: WaitingWord| Modes {
+    pub fn modes(&self, usual: Requests) -> Vec<Modes> {
+        let one = |buffers: BuffersWord, requests: Requests, waiting: WaitingWord| Modes {
             buffers: buffers.into(),
-            requests: requests.into(),
+            requests,
             waiting: waiting.into(),
         };
         if !self.all_modes {
-            return vec![one(self.buffers, self.requests, self.waiting)];
+            return vec![one(
+                self.buffers,
+                self.requests.map_or(usual, Requests::from),
+                self.waiting,
+            )];
         }
         let mut all = Vec::new();
         for buffers in BuffersWord::value_variants() {
             for requests in RequestsWord::value_variants() {
                 for waiting in WaitingWord::value_variants() {
-                    all.push(one(*buffers, *requests, *waiting));
+                    all.push(one(*buffers, (*requests).into(), *waiting));
                 }
             }
         }

@@ -2,9 +2,11 @@
 //! `crosslane bench nget`: the micro-benchmark of the network processor's get engine.
 
 pub mod arguments;
+mod cards;
 
 use std::collections::BTreeSet;
 
+use crosslane_bench::{NgetMeasured, NgetOptions};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
 use crosslane_host::{Mapping, Waiting};
 use crosslane_lab::Lab;
@@ -12,10 +14,11 @@ use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKi
 use crosslane_reproduce::ReproduceError;
 use crosslane_reproduce::nget::{NgetOutcome, NgetRun, nget_options};
 use rayon::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::CommandError;
 use crate::output::{print, print_json};
+use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::report_file::{command_line, write_page};
@@ -28,6 +31,9 @@ const MOST_NODES: usize = 2;
 const MAX_GET_BYTES: u64 = 1 << 20;
 /// Most runs.
 const MAX_RUNS: usize = 10_000;
+
+/// How requests are written in labs where nothing is said.
+const COMBINED: Requests = Requests::Stores(Mapping::WriteCombined);
 
 /// A run and what came of it.
 struct Done {
@@ -81,30 +87,58 @@ fn nodes(lab: &Lab, wanted: &[String]) -> Result<Vec<String>, CommandError> {
     })
 }
 
-/// Runs it.
-///
-/// # Errors
-/// A lab without a network processor, numbers that cannot be, and what does not run.
-pub fn run(arguments: &NgetArguments) -> Result<(), CommandError> {
-    let lab = Lab::load(&arguments.lab)?;
+/// What is to be run: who, how, how many in flight, and bytes.
+type Job<T> = (T, Modes, u32, u64);
+
+/// For each of `who`, with how it writes requests where nothing is said.
+fn jobs<T: Clone>(
+    arguments: &NgetArguments,
+    who: impl IntoIterator<Item = (T, Requests)>,
+) -> Result<Vec<Job<T>>, CommandError> {
     let mut jobs = Vec::new();
-    for node in nodes(&lab, &arguments.node)? {
-        for modes in arguments.modes() {
+    for (one, usual) in who {
+        for modes in arguments.modes(usual) {
             for in_flight in &arguments.in_flight {
                 for size in arguments.size.sizes() {
-                    jobs.push((node.clone(), modes, *in_flight, size));
+                    jobs.push((one.clone(), modes, *in_flight, size));
                 }
             }
         }
     }
     check(arguments, jobs.len())?;
+    Ok(jobs)
+}
+
+fn options(arguments: &NgetArguments, size: u64, in_flight: u32) -> NgetOptions {
+    let options = nget_options(size, in_flight, arguments.per_loop, arguments.seed);
+    NgetOptions { loops: arguments.loops.unwrap_or(options.loops), ..options }
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A lab without a network processor, cards that are none, numbers that cannot be, and what does
+/// not run.
+pub fn run(arguments: &NgetArguments) -> Result<(), CommandError> {
+    match Named::or_lab("nget", arguments.lab.as_deref(), &arguments.device)? {
+        Named::Lab { lab, endpoints } => {
+            let named = endpoints.into_iter().flatten().collect();
+            in_lab(arguments, &lab, named)
+        }
+        Named::Cards(names) => cards::run(arguments, &names),
+    }
+}
+
+fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<(), CommandError> {
+    let lab = Lab::load(lab)?;
+    let wanted = if named.is_empty() { arguments.node.clone() } else { named };
+    let nodes = nodes(&lab, &wanted)?.into_iter();
+    let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?;
     let steps = Steps::new(jobs.len() as u64, "runs");
     let done: Result<Vec<Done>, ReproduceError> = jobs
         .into_par_iter()
         .map(|(node, modes, in_flight, size)| {
-            let per_loop = arguments.per_loop;
-            let mut options = nget_options(size, in_flight, per_loop, arguments.seed);
-            options.loops = arguments.loops.unwrap_or(options.loops);
+            let options = options(arguments, size, in_flight);
             let (lab, seed) = (&lab, arguments.seed);
             let run = NgetRun { lab, processor: &node, modes, options, seed };
             let outcome = run.run()?;
@@ -140,82 +174,99 @@ fn check(arguments: &NgetArguments, runs: usize) -> Result<(), CommandError> {
     }
 }
 
+/// Said above the table: nobody has the data.
+const SINK: &str = "links in mode sink: data are read and counted, not compared";
+
+/// Columns of what the benchmark itself has measured.
+const MEASURED: [(&str, Align); 14] = [
+    ("node", Align::Left),
+    ("buffers, requests, waiting", Align::Left),
+    ("bytes", Align::Right),
+    ("N", Align::Right),
+    ("M", Align::Right),
+    ("K", Align::Right),
+    ("us min", Align::Right),
+    ("typical", Align::Right),
+    ("average", Align::Right),
+    ("p99", Align::Right),
+    ("max", Align::Right),
+    ("us each", Align::Right),
+    ("MB/s", Align::Right),
+    ("MiB/s", Align::Right),
+];
+
+fn measured_cells(node: &str, modes: Modes, measured: &NgetMeasured) -> Vec<String> {
+    let (options, times) = (&measured.options, &measured.durations);
+    vec![
+        node.to_owned(),
+        words(modes),
+        options.size_bytes.to_string(),
+        options.in_flight.to_string(),
+        options.per_loop.to_string(),
+        options.loops.to_string(),
+        microseconds(times.min_ps),
+        microseconds(times.typical_ps),
+        microseconds(times.average_ps),
+        microseconds(times.p99_ps),
+        microseconds(times.max_ps),
+        microseconds(measured.interval_ps().round() as u64),
+        megabytes(measured.bytes_per_second()),
+        mebibytes(measured.bytes_per_second()),
+    ]
+}
+
 fn page(lab: &Lab, done: &[Done]) -> String {
-    let mut table = Table::new(&[
-        ("node", Align::Left),
-        ("buffers, requests, waiting", Align::Left),
-        ("bytes", Align::Right),
-        ("N", Align::Right),
-        ("M", Align::Right),
-        ("K", Align::Right),
-        ("us min", Align::Right),
-        ("typical", Align::Right),
-        ("average", Align::Right),
-        ("p99", Align::Right),
-        ("max", Align::Right),
-        ("us each", Align::Right),
-        ("MB/s", Align::Right),
-        ("MiB/s", Align::Right),
+    let mut columns = MEASURED.to_vec();
+    columns.extend([
         ("of ceiling %", Align::Right),
         ("ceiling MB/s", Align::Right),
         ("completions B", Align::Right),
     ]);
+    let mut table = Table::new(&columns);
     for Done { node, modes, outcome } in done {
-        let measured = &outcome.measured;
-        let (options, times) = (&measured.options, &measured.durations);
-        table.row([
-            node.clone(),
-            words(*modes),
-            options.size_bytes.to_string(),
-            options.in_flight.to_string(),
-            options.per_loop.to_string(),
-            options.loops.to_string(),
-            microseconds(times.min_ps),
-            microseconds(times.typical_ps),
-            microseconds(times.average_ps),
-            microseconds(times.p99_ps),
-            microseconds(times.max_ps),
-            microseconds(measured.interval_ps().round() as u64),
-            megabytes(measured.bytes_per_second()),
-            mebibytes(measured.bytes_per_second()),
+        let mut row = measured_cells(node, *modes, &outcome.measured);
+        row.extend([
             percent(outcome.of_ceiling()),
             megabytes(outcome.ceiling_less_dllps),
             format!("{:.1}", outcome.completion_bytes),
         ]);
+        table.row(row);
     }
-    format!(
-        "lab {}, simulated time; links in mode sink: data are read and counted, not compared\n\n\
-         {table}",
-        lab.name()
-    )
+    format!("lab {}, simulated time; {SINK}\n\n{table}", lab.name())
+}
+
+fn measured_json(node: &str, modes: Modes, measured: &NgetMeasured) -> Map<String, Value> {
+    let options = &measured.options;
+    let json = json!({
+        "name": format!("{node}, {}, N = {}", words(modes), options.in_flight),
+        "node": node,
+        "modes": words(modes),
+        "bytes": options.size_bytes,
+        "in_flight": options.in_flight,
+        "per_loop": options.per_loop,
+        "loops": options.loops,
+        "iterations": measured.gets(),
+        "elapsed_ns": measured.elapsed().as_ns(),
+        "bytes_per_second": measured.bytes_per_second(),
+        "interval_ns": measured.interval_ps() / 1e3,
+        "latency_ps": measured.durations,
+        "datagrams": measured.datagrams,
+    });
+    let Value::Object(json) = json else { unreachable!("it is written as one") };
+    json
 }
 
 fn to_json(lab: &Lab, done: &[Done], seed: u64) -> Value {
     let scenario = |Done { node, modes, outcome }: &Done| {
-        let measured = &outcome.measured;
-        let (options, times) = (&measured.options, &measured.durations);
-        let name = format!("{node}, {}, N = {}", words(*modes), options.in_flight);
-        json!({
-            "bytes": options.size_bytes,
-            "flows": [{
-                "name": name,
-                "node": node,
-                "modes": words(*modes),
-                "bytes": options.size_bytes,
-                "in_flight": options.in_flight,
-                "per_loop": options.per_loop,
-                "loops": options.loops,
-                "iterations": measured.gets(),
-                "elapsed_ns": measured.elapsed().as_ns(),
-                "bytes_per_second": measured.bytes_per_second(),
-                "interval_ns": measured.interval_ps() / 1e3,
-                "latency_ps": times,
-                "datagrams": measured.datagrams,
-                "completion_bytes": outcome.completion_bytes,
-                "ceiling_bytes_per_second": outcome.ceiling,
-                "ceiling_less_dllps_bytes_per_second": outcome.ceiling_less_dllps,
-            }],
-        })
+        let mut flow = measured_json(node, *modes, &outcome.measured);
+        for (name, value) in [
+            ("completion_bytes", outcome.completion_bytes),
+            ("ceiling_bytes_per_second", outcome.ceiling),
+            ("ceiling_less_dllps_bytes_per_second", outcome.ceiling_less_dllps),
+        ] {
+            flow.insert(name.to_owned(), json!(value));
+        }
+        json!({ "bytes": outcome.measured.options.size_bytes, "flows": [flow] })
     };
     json!({
         "bench": "nget",

@@ -27,7 +27,8 @@ const PRINTED_ERRORS: usize = 10;
 /// A lab or a flow that cannot be, an output that cannot be written, and
 /// [`CommandError::Run`] where anything went wrong in a run.
 pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
-    let lab = Arc::new(Lab::load(&arguments.lab)?);
+    let why = "its flows are a lab's generators, which --flow names";
+    let lab = Arc::new(Lab::load(&arguments.place.named()?.whole_lab(why)?)?);
     let runs: Vec<TrafficRun> = scenario_sizes(arguments)?
         .into_iter()
         .map(|sizes| TrafficRun {

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum, ValueHint, value_parser};
 
 use crate::arguments::{MAX_OPERATIONS, TraceUnit, parse_register_size};
 use crate::engine_argument::EngineArguments;
+use crate::place_argument::PlaceArguments;
 use crate::size::{SizeRange, parse_size};
 
 /// Most transfers that are posted at once: a quarter of the largest ring.
@@ -19,13 +20,9 @@ pub const MAX_FLOWS: i64 = 256;
 /// What every workload has.
 #[derive(Args, Clone, Debug)]
 pub struct WorkloadArguments {
-    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath, required_unless_present = "device")]
-    pub lab: Option<String>,
-    /// A card, in place of a lab: vfio:ADDRESS of this machine, vfio-user:SOCKET of a server, or
-    /// lab:LAB/ENDPOINT; several times for several cards, in the order in which they are used.
-    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
-    pub device: Vec<String>,
+    /// Where; with several cards in the order in which they are used.
+    #[command(flatten)]
+    pub place: PlaceArguments,
     /// Which engines.
     #[command(flatten)]
     pub engines: EngineArguments,

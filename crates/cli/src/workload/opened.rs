@@ -13,6 +13,7 @@ use super::opened_report::{document, page};
 use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::output::{print, print_error, print_json};
+use crate::place_argument::Named;
 
 /// Where a workload is run.
 pub enum Place<'a> {
@@ -56,27 +57,16 @@ impl<'a> Place<'a> {
     /// # Errors
     /// A name that is none, cards that cannot be used together, and options that only labs have.
     pub fn of(bench: &'a str, common: &'a WorkloadArguments) -> Result<Self, CommandError> {
-        if let Some(lab) = &common.lab {
-            return Ok(Self::Lab { lab: lab.clone(), first: None, last: None });
+        match common.place.named()? {
+            Named::Lab { lab, endpoints } => {
+                let last = endpoints.last().filter(|_| endpoints.len() > 1).cloned().flatten();
+                Ok(Self::Lab { lab, first: endpoints.into_iter().next().flatten(), last })
+            }
+            Named::Cards(names) => {
+                check_options(common)?;
+                Ok(Self::Cards(Opened { bench, common, names }))
+            }
         }
-        let names: Result<Vec<DeviceName>, OpenError> =
-            common.device.iter().map(|name| name.parse()).collect();
-        let names = names.map_err(refused)?;
-        let labs = names.iter().filter_map(|name| match name {
-            DeviceName::Lab(card) => Some(card),
-            _ => None,
-        });
-        let labs: Vec<_> = labs.collect();
-        let Some(card) = labs.first() else {
-            check_options(common)?;
-            return Ok(Self::Cards(Opened { bench, common, names }));
-        };
-        if labs.len() < names.len() || labs.iter().any(|other| other.lab != card.lab) {
-            let sentence = "--device: cards of a lab work with cards of the same lab only";
-            return Err(usage(sentence.to_owned()));
-        }
-        let last = if labs.len() > 1 { labs[labs.len() - 1].endpoint.clone() } else { None };
-        Ok(Self::Lab { lab: card.lab.clone(), first: card.endpoint.clone(), last })
     }
 }
 

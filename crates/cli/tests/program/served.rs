@@ -9,21 +9,20 @@ use crate::run::{command, folder, run, run_as_written};
 /// How long a server may take to come up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `lab serve` of two cards, and the names of these.
-struct Served {
+/// `lab serve` of cards, and the names of these.
+struct Served<const N: usize> {
     server: Child,
-    cards: [String; 2],
+    cards: [String; N],
 }
 
-impl Served {
-    fn start(test: &str) -> Self {
+impl<const N: usize> Served<N> {
+    fn start(test: &str, lab: &str, endpoints: [&str; N]) -> Self {
         let folder = folder(test);
-        let sockets = ["a", "b"].map(|name| folder.join(name).display().to_string());
-        let [first, second] = &sockets;
-        let mut server = command(&format!(
-            "lab serve rosta:crosslane --device fpga1 --socket {first} --device fpga2 --socket \
-             {second}"
-        ));
+        let sockets = endpoints.map(|name| folder.join(name).display().to_string());
+        let pairs = endpoints.iter().zip(&sockets);
+        let pairs = pairs.map(|(name, socket)| format!("--device {name} --socket {socket}"));
+        let pairs: Vec<String> = pairs.collect();
+        let mut server = command(&format!("lab serve {lab} {}", pairs.join(" ")));
         let server = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let begun = Instant::now();
         while !sockets.iter().all(|socket| std::path::Path::new(socket).exists()) {
@@ -33,17 +32,17 @@ impl Served {
         Self { server, cards: sockets.map(|socket| format!("vfio-user:{socket}")) }
     }
 
-    /// What a benchmark of both cards prints as JSON.
+    /// What a benchmark of all cards prints as JSON.
     fn json(&self, arguments: &str) -> serde_json::Value {
-        let [first, second] = &self.cards;
-        let all = format!("{arguments} --device {first} --device {second} --json");
+        let cards: Vec<String> = self.cards.iter().map(|card| format!("--device {card}")).collect();
+        let all = format!("{arguments} {} --json", cards.join(" "));
         let run = run_as_written(&all);
         assert_eq!(run.code, 0, "{all}: {}", run.stderr);
         serde_json::from_str(&run.stdout).unwrap()
     }
 }
 
-impl Drop for Served {
+impl<const N: usize> Drop for Served<N> {
     fn drop(&mut self) {
         self.server.kill().unwrap();
         self.server.wait().unwrap();
@@ -52,7 +51,7 @@ impl Drop for Served {
 
 #[test]
 fn every_benchmark_of_the_driver_runs_on_served_cards() {
-    let served = Served::start("served_benchmarks");
+    let served = Served::start("served_benchmarks", "rosta:crosslane", ["fpga1", "fpga2"]);
     for (arguments, name) in [
         ("bench write --size 4K..16K --iterations 4", "-> host"),
         ("bench read --size 64K --iterations 4 --notify interrupt", "host ->"),
@@ -82,6 +81,72 @@ fn every_benchmark_of_the_driver_runs_on_served_cards() {
 }
 
 #[test]
+fn stores_into_a_served_memory_card() {
+    let served = Served::start("served_mmio", "aws-f1", ["f1"]);
+    // Its memory is mapped into the program, so that it can be combined too.
+    for (options, name) in [("-c", "custom"), ("-w", "burst-wc"), ("-w -c", "custom-wc")] {
+        let printed = served.json(&format!("bench mmio -i 4096 -p 2 {options}"));
+        let flow = &printed["scenarios"][0]["flows"][0];
+        let found = (&flow["name"], &flow["wrong_words"], &flow["bytes"]);
+        assert_eq!(found, (&name.into(), &0.into(), &(4 * 4096).into()), "{printed}");
+        assert!(flow["bytes_per_second"].as_f64().unwrap() > 0.0, "{printed}");
+        assert_eq!(printed["devices"].as_array().unwrap().len(), 1);
+    }
+    let [card] = &served.cards;
+    let page = run_as_written(&format!("bench mmio --device {card} -i 16"));
+    assert!(page.code == 0 && page.stdout.contains("burst"), "{page:?}");
+    // It is no engine, and no network processor.
+    for (bench, what) in [("write", "is no engine"), ("nget", "is no network processor")] {
+        let refused = run(&format!("bench {bench} --device {card}"));
+        assert!(refused.code == 1 && refused.stderr.contains(what), "{refused:?}");
+    }
+}
+
+#[test]
+fn gets_of_served_network_processors() {
+    let served = Served::start("served_nget", "nget:crosslane", ["fpga1", "fpga2"]);
+    let printed = served.json("bench nget --size 64..1K -n 4 -k 20");
+    let scenarios = printed["scenarios"].as_array().unwrap();
+    assert_eq!(scenarios.len(), 2 * 5, "{printed}");
+    for scenario in scenarios {
+        let flow = &scenario["flows"][0];
+        let bytes = flow["bytes"].as_u64().unwrap();
+        assert_eq!(flow["iterations"], 4 - 1 + 20, "{flow}");
+        // 128 B of payload in each datagram.
+        assert_eq!(flow["datagrams"], 23 * bytes.div_ceil(128), "{flow}");
+    }
+    // The one cable between them.
+    let halo = served.json("bench halo --open --lattice 2x4x4x4 --exchanges 3");
+    let flow = &halo["scenarios"][0]["flows"][0];
+    let checked = (&flow["buffers_compared"], &flow["buffers_wrong"], &flow["bytes"]);
+    assert_eq!(checked, (&(2 * 3).into(), &0.into(), &(64 * 64).into()), "{halo}");
+    let [first, _] = &served.cards;
+    let modes = run_as_written(&format!("bench nget --device {first} --requests uncached"));
+    assert!(modes.code == 0 && modes.stdout.contains("user, uncached, poll"), "{modes:?}");
+}
+
+#[test]
+fn a_lab_is_a_device_everywhere() {
+    for (arguments, other) in [
+        ("bench mmio --no-why -i 16", "aws-f1"),
+        ("bench nget --size 64 -k 20", "nget"),
+        ("bench halo --nodes 2 --exchanges 1", "torus"),
+        ("bench sweep --size 1K --iterations 4", "kc705"),
+        ("bench traffic --no-why --flow kc705:host:write:4K --operations 20", "kc705"),
+        ("bench write --no-why --size 4K --iterations 4", "kc705:crosslane"),
+    ] {
+        let by_lab = run_as_written(&format!("{arguments} --lab {other} --json"));
+        let by_device = run_as_written(&format!("{arguments} --device lab:{other} --json"));
+        assert_eq!(by_lab.code, 0, "{by_lab:?}");
+        assert_eq!(by_lab.stdout, by_device.stdout, "{arguments}");
+    }
+    let one = run("bench mmio --device lab:aws-f1/f1");
+    assert_eq!(one.code, 0, "{one:?}");
+    let one = run("bench sweep --device lab:rosta:crosslane/fpga3 --size 1K --iterations 4 --json");
+    assert!(one.code == 0 && one.stdout.contains("fpga3"), "{one:?}");
+}
+
+#[test]
 fn what_cards_cannot_be_asked_for_is_said() {
     for (arguments, code, what) in [
         ("bench write --device vfio-user:nowhere", 1, "nowhere"),
@@ -97,6 +162,20 @@ fn what_cards_cannot_be_asked_for_is_said() {
         ("device test lab:nowhere", 1, "nowhere"),
         ("bench overhead --device kc705", 2, "cards have names like"),
         ("bench write", 2, "--lab"),
+        ("bench sweep --device vfio-user:a", 2, "a sweep changes what the lab is made of"),
+        ("bench sweep --device lab:rosta/fpga1 --card fpga2", 2, "--device names fpga1"),
+        ("bench traffic --device vfio:01:00.0 --flow a:b:write:64", 2, "a lab is needed"),
+        ("bench traffic --device lab:rosta/fpga1 --flow a:b:write:64", 2, "name the lab alone"),
+        ("bench halo --device vfio-user:a", 2, "two nodes at least"),
+        ("bench halo --device vfio-user:a --device vfio-user:b --nodes 3", 2, "names 2 of its"),
+        ("bench halo --device lab:torus/fpga1", 2, "name the lab alone"),
+        ("bench halo --device lab:torus --open", 2, "--open is for cards"),
+        ("bench mmio --device vfio-user:a --report r", 2, "--report is for labs"),
+        ("bench mmio --device vfio-user:a --card b", 2, "--device names the card"),
+        ("bench mmio --device vfio-user:a --device vfio-user:b", 2, "one card"),
+        ("bench mmio --device lab:rosta/fpga1", 2, "no memory card"),
+        ("bench nget --device vfio-user:a --node b", 2, "--device names the cards"),
+        ("bench nget --device vfio-user:nowhere", 1, "nowhere"),
     ] {
         let run = run(arguments);
         assert_eq!(run.code, code, "{arguments}: {}", run.stderr);

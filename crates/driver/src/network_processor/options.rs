@@ -5,9 +5,10 @@ use std::fmt;
 use std::ops::Range;
 
 use crosslane_host::{Bus, Mapping, Waiting};
-use crosslane_pcie::units::Picoseconds;
+use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::network_request::what;
 
+use super::REQUEST_BAR;
 use crate::buffer::Buffer;
 
 /// Payloads that a message has at most: its index has 13 bits.
@@ -44,6 +45,16 @@ pub enum Requests {
     SystemCall,
     /// The program stores it through a mapping of the window.
     Stores(Mapping),
+}
+
+impl Requests {
+    /// Stores through the fastest mapping that a card's window can have: write-combined, or else
+    /// uncached.
+    #[must_use]
+    pub fn fastest<B: Bus>(bus: &B, function: RoutingId) -> Self {
+        let combined = bus.check_mapping(function, REQUEST_BAR, Mapping::WriteCombined);
+        Self::Stores(combined.map_or(Mapping::Uncached, |()| Mapping::WriteCombined))
+    }
 }
 
 /// How the driver works: the three choices of the document.

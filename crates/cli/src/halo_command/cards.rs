@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The same exchange between network processors that are opened by name: all nodes in this
+//! program, and times of this machine.
+
+use crosslane_bench::{BenchError, HaloMeasured, HaloNode};
+use crosslane_driver::network_processor::{Modes, Requests, TorusDimension};
+use crosslane_open::DeviceName;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_torus::{Node, NodeOptions, Place};
+use crosslane_vfio::{VfioBus, block_on};
+use futures_util::future::try_join_all;
+use serde_json::json;
+
+use super::arguments::{HaloArguments, even_sizes};
+use super::{options, sizes_words};
+use crate::error::CommandError;
+use crate::output::{print, print_json};
+use crate::place_argument::{NamedCard, NamedCards, open_named};
+use crate::quantity::{megabytes, microseconds};
+use crate::table::{Align, Table};
+
+/// An exchange that takes longer has failed: simulated cards take their time.
+const TIMEOUT: Picoseconds = Picoseconds::from_ns(60_000_000_000);
+
+/// Runs it and prints.
+///
+/// # Errors
+/// A torus that does not have as many nodes as there are cards, cards that are none of this kind,
+/// links that do not come up, and wrong data.
+pub fn run(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), CommandError> {
+    if arguments.report.is_some() {
+        return Err(CommandError::Usage("--report is for labs".to_owned()));
+    }
+    let sizes = sizes(arguments, names.len())?;
+    let NamedCards { bus, cards } = open_named(names)?;
+    let failed = |error: BenchError| CommandError::Card(error.to_string());
+    let measured = block_on(exchange(arguments, &bus, &cards, &sizes)).map_err(failed)?;
+    let faces = Faces::of(arguments, &sizes, &measured);
+    match arguments.json {
+        true => print_json(&faces.json(arguments, names))?,
+        false => print(&faces.page())?,
+    }
+    if faces.wrong > 0 { Err(CommandError::Run) } else { Ok(()) }
+}
+
+/// Sizes of the torus that the cards make.
+fn sizes(arguments: &HaloArguments, cards: usize) -> Result<Vec<u16>, CommandError> {
+    let nodes = |sizes: &[u16]| sizes.iter().map(|&size| usize::from(size)).product::<usize>();
+    let tori = arguments.nodes.as_ref().map(|nodes| &nodes.tori[..]);
+    match tori {
+        _ if cards < 2 => {
+            Err(CommandError::Usage("--device: a torus has two nodes at least".to_owned()))
+        }
+        None => Ok(even_sizes(cards as u32)),
+        Some([sizes]) if nodes(sizes) == cards => Ok(sizes.clone()),
+        Some(_) => Err(CommandError::Usage(format!(
+            "--nodes: cards make one torus, and --device names {cards} of its nodes"
+        ))),
+    }
+}
+
+/// Place of a node by its number.
+fn place_of(number: u16, sizes: &[u16], is_open: bool) -> Place {
+    let closed = Place::of_node(number, sizes);
+    let dimensions = closed.dimensions().iter();
+    let dimensions = dimensions.map(|dimension| TorusDimension { is_open, ..*dimension });
+    Place::new(&dimensions.collect::<Vec<_>>())
+}
+
+async fn exchange(
+    arguments: &HaloArguments,
+    bus: &VfioBus,
+    cards: &[NamedCard],
+    sizes: &[u16],
+) -> Result<Vec<HaloMeasured>, BenchError> {
+    let options = options(arguments, TIMEOUT);
+    let mut opened = Vec::new();
+    for (number, card) in (0..).zip(cards) {
+        let modes = Modes { requests: Requests::fastest(bus, card.id), ..Modes::default() };
+        let node_options = NodeOptions { modes, ..NodeOptions::default() };
+        let place = place_of(number, sizes, arguments.open);
+        opened.push(Node::open(bus.clone(), &card.function, place, node_options).await?);
+    }
+    // Links come up when both their ends are open.
+    let nodes = opened.into_iter().map(|node| HaloNode::prepare(node, options));
+    let nodes = try_join_all(nodes).await?;
+    let measured = try_join_all(nodes.iter().map(HaloNode::exchange)).await?;
+    for node in nodes {
+        node.close().await?;
+    }
+    Ok(measured)
+}
+
+/// What came of it.
+struct Faces {
+    sizes: Vec<u16>,
+    nodes: usize,
+    /// From the first beginning to the last end, for each exchange.
+    exchange: Picoseconds,
+    /// Bytes that each node sends in an exchange.
+    node_bytes: u64,
+    checked: u64,
+    wrong: u64,
+}
+
+impl Faces {
+    fn of(arguments: &HaloArguments, sizes: &[u16], measured: &[HaloMeasured]) -> Self {
+        let begun = measured.iter().map(|node| node.begun).min().unwrap_or_default();
+        let ended = measured.iter().filter_map(|node| node.ended.last().copied()).max();
+        let elapsed = ended.unwrap_or(begun).since(begun);
+        let exchanges = u64::from(arguments.exchanges.max(1));
+        Self {
+            sizes: sizes.to_vec(),
+            nodes: measured.len(),
+            exchange: Picoseconds(elapsed.0 / exchanges),
+            node_bytes: measured.first().map_or(0, |node| node.bytes / exchanges),
+            checked: measured.iter().map(|node| node.checked).sum(),
+            wrong: measured.iter().map(|node| node.wrong).sum(),
+        }
+    }
+
+    fn bytes_per_second(&self) -> f64 {
+        self.node_bytes as f64 / self.exchange.as_seconds()
+    }
+
+    fn page(&self) -> String {
+        let mut table = Table::new(&[
+            ("nodes", Align::Right),
+            ("torus", Align::Left),
+            ("bytes of a node", Align::Right),
+            ("us an exchange", Align::Right),
+            ("MB/s to a node", Align::Right),
+            ("buffers compared", Align::Right),
+            ("wrong", Align::Right),
+        ]);
+        table.row([
+            self.nodes.to_string(),
+            sizes_words(&self.sizes),
+            self.node_bytes.to_string(),
+            microseconds(self.exchange.0),
+            megabytes(self.bytes_per_second()),
+            self.checked.to_string(),
+            self.wrong.to_string(),
+        ]);
+        format!("times are this machine's\n\n{table}")
+    }
+
+    fn json(&self, arguments: &HaloArguments, names: &[DeviceName]) -> serde_json::Value {
+        json!({
+            "bench": "halo",
+            "devices": names.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "seed": arguments.seed,
+            "scenarios": [{
+                "bytes": self.node_bytes,
+                "flows": [{
+                    "name": sizes_words(&self.sizes),
+                    "nodes": self.nodes,
+                    "sizes": self.sizes,
+                    "bytes": self.node_bytes,
+                    "iterations": arguments.exchanges,
+                    "exchange_ns": self.exchange.as_ns(),
+                    "bytes_per_second": self.bytes_per_second(),
+                    "buffers_compared": self.checked,
+                    "buffers_wrong": self.wrong,
+                }],
+            }],
+            "version": env!("CARGO_PKG_VERSION"),
+        })
+    }
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--lab` and `--device` of what runs in a lab, or on cards wherever they are.
+
+use clap::{Args, ValueHint};
+use crosslane_host::Topology;
+use crosslane_open::{DeviceName, OpenCards, OpenError, open_cards};
+use crosslane_pcie::units::RoutingId;
+use crosslane_vfio::{BusOptions, VfioBus};
+
+use crate::error::CommandError;
+use crate::workload::refused;
+
+/// Where a benchmark runs.
+#[derive(Args, Clone, Debug)]
+pub struct PlaceArguments {
+    /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
+    #[arg(long, value_hint = ValueHint::AnyPath, required_unless_present = "device")]
+    pub lab: Option<String>,
+    /// A card, in place of a lab: vfio:ADDRESS of this machine, vfio-user:SOCKET of a server, or
+    /// lab:LAB/ENDPOINT.
+    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
+    pub device: Vec<String>,
+}
+
+impl PlaceArguments {
+    /// What they name.
+    ///
+    /// # Errors
+    /// A name that is none, and cards that cannot be used together.
+    pub fn named(&self) -> Result<Named, CommandError> {
+        Named::of(self.lab.as_deref(), &self.device)
+    }
+}
+
+/// What `--lab` and `--device` name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A lab, and of each card that is named the endpoint, if that is.
+    Lab {
+        /// Name, or path of a lab file; `:VARIANT` behind it.
+        lab: String,
+        /// Endpoints of `--device`, in order.
+        endpoints: Vec<Option<String>>,
+    },
+    /// Cards of this machine, or of servers: one at least.
+    Cards(Vec<DeviceName>),
+}
+
+fn usage(sentence: String) -> CommandError {
+    CommandError::Usage(sentence)
+}
+
+impl Named {
+    /// What these name; the lab if both are given.
+    ///
+    /// # Errors
+    /// A name that is none, and cards that cannot be used together.
+    pub fn of(lab: Option<&str>, devices: &[String]) -> Result<Self, CommandError> {
+        if let Some(lab) = lab {
+            return Ok(Self::Lab { lab: lab.to_owned(), endpoints: Vec::new() });
+        }
+        let names: Result<Vec<DeviceName>, OpenError> =
+            devices.iter().map(|name| name.parse()).collect();
+        let names = names.map_err(refused)?;
+        let labs = names.iter().filter_map(|name| match name {
+            DeviceName::Lab(card) => Some(card),
+            _ => None,
+        });
+        let labs: Vec<_> = labs.collect();
+        let Some(first) = labs.first() else {
+            return Ok(Self::Cards(names));
+        };
+        if labs.len() < names.len() || labs.iter().any(|other| other.lab != first.lab) {
+            let sentence = "--device: cards of a lab work with cards of the same lab only";
+            return Err(usage(sentence.to_owned()));
+        }
+        let endpoints = labs.iter().map(|card| card.endpoint.clone()).collect();
+        Ok(Self::Lab { lab: first.lab.clone(), endpoints })
+    }
+
+    /// The same, where a benchmark has a lab of its own that is meant if nothing is named.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of).
+    pub fn or_lab(own: &str, lab: Option<&str>, devices: &[String]) -> Result<Self, CommandError> {
+        let lab = lab.or(devices.is_empty().then_some(own));
+        Self::of(lab, devices)
+    }
+
+    /// The lab of a benchmark that runs in labs only, and the endpoints that are named of it.
+    ///
+    /// # Errors
+    /// Other cards; `why` ends the sentence.
+    pub fn lab_only(self, why: &str) -> Result<(String, Vec<String>), CommandError> {
+        match self {
+            Self::Lab { lab, endpoints } => Ok((lab, endpoints.into_iter().flatten().collect())),
+            Self::Cards(names) => {
+                let name = &names[0];
+                Err(usage(format!("--device {name}: a lab is needed, lab:NAME: {why}")))
+            }
+        }
+    }
+
+    /// The lab of a benchmark whose endpoints `--device` does not choose.
+    ///
+    /// # Errors
+    /// Other cards, and an endpoint; `why` ends the sentence.
+    pub fn whole_lab(self, why: &str) -> Result<String, CommandError> {
+        let (lab, endpoints) = self.lab_only(why)?;
+        match endpoints.first() {
+            None => Ok(lab),
+            Some(endpoint) => {
+                Err(usage(format!("--device lab:{lab}/{endpoint}: name the lab alone: {why}")))
+            }
+        }
+    }
+}
+
+/// The one endpoint that is meant: by `--device`, or by an option of the benchmark's own.
+///
+/// # Errors
+/// Several of them, or two that differ.
+pub fn one_endpoint<'a>(
+    named: &'a [String],
+    option: &str,
+    wanted: Option<&'a str>,
+) -> Result<Option<&'a str>, CommandError> {
+    match (named, wanted) {
+        ([], wanted) => Ok(wanted),
+        ([one], None) => Ok(Some(one)),
+        ([one], Some(wanted)) if one == wanted => Ok(Some(one)),
+        ([one], Some(wanted)) => Err(usage(format!("{option} {wanted}: --device names {one}"))),
+        _ => Err(usage("--device: one card is measured at a time".to_owned())),
+    }
+}
+
+/// A card that was opened, with what drivers find it by.
+pub struct NamedCard {
+    /// As it was given.
+    pub name: DeviceName,
+    /// Its function.
+    pub id: RoutingId,
+    /// The function's name on the bus.
+    pub function: String,
+}
+
+/// Cards that were opened together, in the order in which they were named.
+pub struct NamedCards {
+    /// The way to them.
+    pub bus: VfioBus,
+    /// One at least.
+    pub cards: Vec<NamedCard>,
+}
+
+/// Opens cards for drivers that find theirs by the names of functions.
+///
+/// # Errors
+/// Cards that cannot be used together, and what the kernel or a server refuses.
+pub fn open_named(names: &[DeviceName]) -> Result<NamedCards, CommandError> {
+    let OpenCards { bus, functions } = open_cards(names, BusOptions::default()).map_err(refused)?;
+    let all = bus.functions().map_err(|error| CommandError::Card(error.to_string()))?;
+    let cards = names.iter().zip(functions).map(|(name, id)| {
+        let found = all.iter().find(|info| info.id == id);
+        let function = found.map_or_else(|| id.to_string(), |info| info.name.clone());
+        NamedCard { name: name.clone(), id, function }
+    });
+    Ok(NamedCards { cards: cards.collect(), bus })
+}

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Cards that are no DMA engines, through the kernel's VFIO: the memory card and the network processor."""
+
+import json
+from collections.abc import Callable
+
+from lab import ServedLab
+from machine import Machine
+
+CARD, OTHER = "0000:01:00.0", "0000:02:00.0"
+
+
+def flows(machine: Machine, command: str) -> list[dict]:
+    scenarios = json.loads(machine.run(f"{command} --json"))["scenarios"]
+    return [flow for scenario in scenarios for flow in scenario["flows"]]
+
+
+def test_stores_into_the_memory_of_a_card(
+    serve: Callable[..., ServedLab], start: Callable[..., Machine]
+) -> None:
+    machine = start(*serve("aws-f1", "f1").devices())
+    machine.run(f"crosslane device bind {CARD}")
+    bench = f"crosslane bench mmio --device vfio:{CARD} -i 1024 -p 2"
+    for mode, name in [("", "burst"), ("-c", "custom"), ("-w -c", "custom-wc")]:
+        [flow] = flows(machine, f"{bench} {mode}")
+        assert (flow["name"], flow["wrong_words"]) == (name, 0), flow
+        assert flow["bytes_per_second"] > 0
+
+
+def test_a_torus_of_two_network_processors(
+    serve: Callable[..., ServedLab], start: Callable[..., Machine]
+) -> None:
+    machine = start(*serve("nget:crosslane", "fpga1", "fpga2").devices())
+    machine.run(f"crosslane device bind {CARD} && crosslane device bind {OTHER}")
+    cards = f"--device vfio:{CARD} --device vfio:{OTHER}"
+    gets = flows(machine, f"crosslane bench nget {cards} --size 4K -n 4 -k 20")
+    # 4 - 1 + 20 gets of each card, with 128 B of payload in each datagram.
+    assert [flow["datagrams"] for flow in gets] == [23 * 4096 // 128] * 2, gets
+    # Faces go over the cable between the two, into memory behind the IOMMU, and are compared.
+    [halo] = flows(machine, f"crosslane bench halo {cards} --open --exchanges 3")
+    assert (halo["buffers_compared"], halo["buffers_wrong"]) == (6, 0), halo
