@@ -235,13 +235,13 @@ Examples:
   crosslane bench mmio --lab aws-f1 --all --report mmio
   crosslane bench mmio --device lab:aws-f1/f1 -i 1024
 
-The card is an endpoint whose part has a table `memory_card`, or with vfio: and vfio-user: a function
-with that card's registers, where times are this machine's and --custom is this project's copy. burst is a loop of 32-bit stores,
-custom the copy routine of the host's C library, as the lab's table `cpu.routines` says which
-stores it makes; without that table, and with --own-copy, it is this project's copy, with the
-widest stores that the processor has. The time ends when the core may go on behind the last
-store; a fence follows, and then every word in the card's memory is compared (of more than 64 KiB,
-one of each line).")]
+The card is an endpoint whose part has a table `memory_card`, or with vfio: and vfio-user: a
+function with that card's registers, where times are this machine's and --custom is this project's
+copy. burst is a loop of 32-bit stores, custom the copy routine of the host's C library, as the
+lab's table `cpu.routines` says which stores it makes; without that table, and with --own-copy, it
+is this project's copy, with the widest stores that the processor has. The time ends when the core
+may go on behind the last store; a fence follows, and then every word in the card's memory is
+compared (of more than 64 KiB, one of each line).")]
 pub struct MmioArguments {
     /// Where.
     #[command(flatten)]
