@@ -20,7 +20,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::place_argument::{Named, NamedCard, NamedCards, one_endpoint, open_named};
 use crate::progress::Steps;
-use crate::report_file::{command_line, write_page};
+use crate::report_file::{Where, bench_page, write_page};
 use crate::table::{Align, Table};
 use crate::why::{Made, Why, explain_all, has_column};
 
@@ -105,7 +105,7 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
         print(&page(&runs, arguments.verbose))?;
     }
     if let Some(folder) = &arguments.report {
-        write_page(&report(&lab, &runs), folder)?;
+        write_page(&report(Where::Lab(&lab), &runs), folder)?;
     }
     end(&runs)
 }
@@ -116,9 +116,6 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
     let usage = |sentence: &str| Err(CommandError::Usage(sentence.to_owned()));
     if names.len() > 1 {
         return usage("--device: one card is measured at a time");
-    }
-    if arguments.report.is_some() {
-        return usage("--report is for labs");
     }
     if arguments.card.is_some() {
         return usage("--card names an endpoint of a lab; --device names the card here");
@@ -141,6 +138,9 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
         print_json(&to_json(("devices", json!([name.to_string()])), &runs, arguments.seed))?;
     } else {
         print(&page(&runs, arguments.verbose))?;
+    }
+    if let Some(folder) = &arguments.report {
+        write_page(&report(Where::Cards(names), &runs), folder)?;
     }
     end(&runs)
 }
@@ -324,7 +324,7 @@ fn lengths(runs: &[Stored]) -> Plot {
     }
 }
 
-fn report(lab: &Lab, runs: &[Stored]) -> Page {
+fn report(place: Where<'_>, runs: &[Stored]) -> Page {
     let mut names: Vec<&str> = Vec::new();
     for Stored { job, .. } in runs {
         if !names.contains(&job.name()) {
@@ -351,20 +351,10 @@ fn report(lab: &Lab, runs: &[Stored]) -> Page {
         y: axis("rate", "GB/s"),
         series: series.collect(),
     };
-    let constants = crosslane_reproduce::page::constants(&[lab]);
-    Page {
-        title: format!("bench mmio on {}", lab.name()),
-        summary: lab.summary().to_owned(),
-        facts: vec![
-            ("command".to_owned(), command_line()),
-            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ],
-        sections: vec![
-            Section { title, blocks: vec![Block::Plot(plot), Block::Plot(lengths(runs))] },
-            Section {
-                title: "Constants and their provenance".to_owned(),
-                blocks: vec![Block::Table(constants)],
-            },
-        ],
+    let mut blocks = vec![Block::Plot(plot)];
+    // What a client maps itself passes by the card, which has counted nothing then.
+    if runs.iter().any(|stored| stored.run.metrics.writes_by_length().next().is_some()) {
+        blocks.push(Block::Plot(lengths(runs)));
     }
+    bench_page("mmio", place, vec![Section { title, blocks }])
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crosslane_explain::DirectionLoad;
 use crosslane_lab::Lab;
+use crosslane_open::DeviceName;
 use crosslane_report::runs::Run;
 use crosslane_report::{Block, Page, Section};
 use crosslane_reproduce::page::{constants, topology};
@@ -38,26 +39,58 @@ pub fn write_page(page: &Page, folder: &Path) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Writes the page of a benchmark into a folder: what its JSON says, the lab's tree with the load
-/// of every link in the last run, and the lab's constants.
+/// Where the run of a page was made.
+#[derive(Clone, Copy, Debug)]
+pub enum Where<'a> {
+    /// In a lab.
+    Lab(&'a Lab),
+    /// On cards that were opened by name.
+    Cards(&'a [DeviceName]),
+}
+
+fn constants_of(lab: &Lab) -> Section {
+    let title = "Constants and their provenance".to_owned();
+    Section { title, blocks: vec![Block::Table(constants(&[lab]))] }
+}
+
+/// The page of a benchmark with these sections; of one in a lab its constants come behind them.
+#[must_use]
+pub fn bench_page(bench: &str, place: Where<'_>, mut sections: Vec<Section>) -> Page {
+    let (name, summary) = match place {
+        Where::Lab(lab) => (lab.name().to_owned(), lab.summary().to_owned()),
+        Where::Cards(cards) => {
+            let names: Vec<String> = cards.iter().map(ToString::to_string).collect();
+            (names.join(", "), "Times are those of the machine that ran it.".to_owned())
+        }
+    };
+    if let Where::Lab(lab) = place {
+        sections.push(constants_of(lab));
+    }
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    let facts = vec![("command".to_owned(), command_line()), ("version".to_owned(), version)];
+    Page { title: format!("bench {bench} on {name}"), summary, facts, sections }
+}
+
+/// Writes the page of a benchmark into a folder: what its JSON says, and of a run in a lab the
+/// lab's tree with the load of every link in the last run, and the lab's constants.
 ///
 /// # Errors
 /// As [`write_page`].
 pub fn write_bench_page(
     document: &Value,
-    lab: &Lab,
+    lab: Option<&Lab>,
     loads: Option<&[DirectionLoad]>,
     folder: &Path,
 ) -> Result<(), CommandError> {
     let run = Run::of(document.clone())
         .unwrap_or_else(|error| panic!("the program reads what it prints: {error}"));
     let mut page = run.page(&command_line()).expect("a benchmark has a page");
+    let Some(lab) = lab else { return write_page(&page, folder) };
     if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
         let tree = topology(lab, "", loads);
         let title = "Load of every link, in the last run".to_owned();
         page.sections.push(Section { title, blocks: vec![Block::Topology(tree)] });
     }
-    let title = "Constants and their provenance".to_owned();
-    page.sections.push(Section { title, blocks: vec![Block::Table(constants(&[lab]))] });
+    page.sections.push(constants_of(lab));
     write_page(&page, folder)
 }

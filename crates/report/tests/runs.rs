@@ -15,7 +15,10 @@ fn bench(rates: [f64; 2], bottleneck: &str) -> String {
             "application_bytes_per_second": {rate}}}], "links": [], "errors": [],
             "why_not_faster": {{"figure": {{"value": {rate}, "better": "higher"}},
             "account": {{"direction": "card0 -> host0", "link": "Gen3 x4",
-            "uses": [{{"use": "payload", "share": 0.9}}, {{"use": "no_tag", "share": 0.1}}]}},
+            "uses": [{{"use": "payload", "share": 0.9}}, {{"use": "no_tag", "share": 0.1}}],
+            "iommus": [{{"host": "host0", "iotlb_entries": 112, "walk_ps": 253000, "walks": 5,
+            "requests": 4096, "misses": 1024, "queued_ps": 40960000, "waited_ps": 258048000,
+            "walks_at_once": 1.25}}]}},
             "steps": [{{"limits": [{{"kind": "tags", "place": "card0", "words": "{bottleneck}",
             "lifted": "with 256"}}], "value": 2e9, "gain": 0.5}}]}}}}"#
         )
@@ -75,12 +78,41 @@ fn a_page_has_the_verdict_first() {
 }
 
 #[test]
+fn a_run_on_cards_says_which() {
+    let devices = r#""devices": ["vfio:0000:01:00.0", "vfio:0000:02:00.0"]"#;
+    let run = parsed(&bench([500.0, 1000.0], "2 tags").replace(r#""lab": "minimal""#, devices));
+    let page = run.page("crosslane bench").unwrap();
+    assert_eq!(page.title, "bench write on vfio:0000:01:00.0, vfio:0000:02:00.0");
+    assert_eq!(run.name(), "bench write, vfio:0000:01:00.0, vfio:0000:02:00.0");
+}
+
+#[test]
+fn a_page_has_what_iommus_did() {
+    let text = bench([500.0, 1000.0], "2 tags of card0");
+    let tables = |text: &str| {
+        let blocks = parsed(text).page("crosslane bench").unwrap().sections.remove(0).blocks;
+        let tables = blocks.into_iter().filter_map(|block| match block {
+            Block::Table(table) if table.title == "Translations meanwhile" => Some(table.rows),
+            _ => None,
+        });
+        tables.collect::<Vec<_>>()
+    };
+    let there = tables(&text);
+    let row: Vec<&str> = there[0][0].iter().map(|cell| cell.text.as_str()).collect();
+    assert_eq!(row, ["host0", "112", "4096", "25.0", "253.0", "1.25", "5", "63.0", "10.0"]);
+    // Runs of before, and labs without one.
+    assert!(tables(&text.replace("\"iommus\"", "\"others\"")).is_empty());
+}
+
+#[test]
 fn what_is_no_run_is_refused_with_its_place() {
     let error = |text: &str| Run::parse(text).unwrap_err();
     assert!(matches!(error("{\"bench\": "), RunError::Syntax { line: 1, .. }));
     assert!(matches!(error("[1, 2"), RunError::Syntax { .. }));
     assert!(error("{}").to_string().contains("neither `bench` nor `reproduction`"));
     assert!(error("{\"bench\": \"write\"}").to_string().contains("missing field"));
+    let nowhere = bench([500.0, 1000.0], "2 tags").replacen("\"lab\"", "\"laboratory\"", 1);
+    assert!(error(&nowhere).to_string().contains("neither `lab` nor `devices`"));
     let wrong = bench([500.0, 1000.0], "2 tags").replacen("0.9}", "1.9}", 1);
     assert_eq!(
         error(&wrong).to_string(),

@@ -188,3 +188,38 @@ fn answer(error: DriverError) -> String {
 fn words(error: BusError) -> String {
     error.to_string()
 }
+
+#[cfg(test)]
+mod tests {
+    use crosslane_lab::EngineKind;
+
+    use super::*;
+
+    /// What the step says of a card for which `reset` is done.
+    fn outcome(lab: &str, resets: bool) -> Result<(), String> {
+        let Ok(DeviceName::Lab(card)) = lab.parse() else { panic!("{lab} is a lab's card") };
+        let OpenLab { simulation, host, cards } = card.open(EngineKind::default(), 1).unwrap();
+        let (bus, function) = (simulation.bus(host), cards[0].function);
+        let reset = async || {
+            if resets {
+                cut_off(&simulation, host, function).await;
+            }
+            Ok(())
+        };
+        let options = AcceptanceOptions {
+            largest_bytes: 4 << 10,
+            timeout: PATIENCE,
+            seed: 1,
+            guarded: false,
+        };
+        let step = step(&bus, function, &cards[0].name, &options, reset);
+        simulation.run("reset", step).unwrap().outcome
+    }
+
+    #[test]
+    fn a_card_that_goes_on_writing_is_found() {
+        assert_eq!(outcome("lab:minimal/card0", true), Ok(()));
+        let sentence = outcome("lab:minimal/card0", false).unwrap_err();
+        assert!(sentence.ends_with(" of memory was written after the reset"), "{sentence}");
+    }
+}

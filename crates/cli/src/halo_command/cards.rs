@@ -6,17 +6,19 @@ use crosslane_bench::{BenchError, HaloMeasured, HaloNode};
 use crosslane_driver::network_processor::{Modes, Requests, TorusDimension};
 use crosslane_open::DeviceName;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_report::{Block, Section};
 use crosslane_torus::{Node, NodeOptions, Place};
 use crosslane_vfio::{VfioBus, block_on};
 use futures_util::future::try_join_all;
 use serde_json::json;
 
 use super::arguments::{HaloArguments, even_sizes};
-use super::{options, sizes_words};
+use super::{EXCHANGE, options, sizes_words};
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::place_argument::{NamedCard, NamedCards, open_named};
 use crate::quantity::{megabytes, microseconds};
+use crate::report_file::{Where, bench_page, write_page};
 use crate::table::{Align, Table};
 
 /// An exchange that takes longer has failed: simulated cards take their time.
@@ -28,9 +30,6 @@ const TIMEOUT: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 /// A torus that does not have as many nodes as there are cards, cards that are none of this kind,
 /// links that do not come up, and wrong data.
 pub fn run(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), CommandError> {
-    if arguments.report.is_some() {
-        return Err(CommandError::Usage("--report is for labs".to_owned()));
-    }
     let sizes = sizes(arguments, names.len())?;
     let NamedCards { bus, cards } = open_named(names)?;
     let failed = |error: BenchError| CommandError::Card(error.to_string());
@@ -38,7 +37,13 @@ pub fn run(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), Comman
     let faces = Faces::of(arguments, &sizes, &measured);
     match arguments.json {
         true => print_json(&faces.json(arguments, names))?,
-        false => print(&faces.page())?,
+        false => print(&format!("times are this machine's\n\n{}", faces.table()))?,
+    }
+    if let Some(folder) = &arguments.report {
+        let title = EXCHANGE.to_owned();
+        let blocks = vec![Block::Table(faces.table().on_page(""))];
+        let sections = vec![Section { title, blocks }];
+        write_page(&bench_page("halo", Where::Cards(names), sections), folder)?;
     }
     if faces.wrong > 0 { Err(CommandError::Run) } else { Ok(()) }
 }
@@ -123,7 +128,7 @@ impl Faces {
         self.node_bytes as f64 / self.exchange.as_seconds()
     }
 
-    fn page(&self) -> String {
+    fn table(&self) -> Table {
         let mut table = Table::new(&[
             ("nodes", Align::Right),
             ("torus", Align::Left),
@@ -142,7 +147,7 @@ impl Faces {
             self.checked.to_string(),
             self.wrong.to_string(),
         ]);
-        format!("times are this machine's\n\n{table}")
+        table
     }
 
     fn json(&self, arguments: &HaloArguments, names: &[DeviceName]) -> serde_json::Value {

@@ -16,12 +16,14 @@ use crate::output::{print, print_json};
 use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{megabytes, microseconds, percent};
-use crate::report_file::{command_line, write_page};
+use crate::report_file::{Where, bench_page, write_page};
 use crate::table::{Align, Table};
 use arguments::HaloArguments;
 
 /// An exchange that takes longer has failed.
 const TIMEOUT: Picoseconds = Picoseconds::from_ns(1_000_000_000);
+/// What a page is about.
+const EXCHANGE: &str = "Nearest-neighbour exchange";
 
 /// Runs it. Large tori take gigabytes: they are run one after the other.
 ///
@@ -185,23 +187,6 @@ fn report(lab: &Lab, outcomes: &[HaloOutcome]) -> Page {
         plot("Weak scaling: time of an exchange", time, &|one| one.exchange.as_ns() / 1e3),
         plot("Rate to each host", share, &|one| 1e2 * one.node_bytes_per_second() / one.host_rate),
     ];
-    let constants = crosslane_reproduce::page::constants(&[lab]);
-    Page {
-        title: format!("bench halo on {}", lab.name()),
-        summary: lab.summary().to_owned(),
-        facts: vec![
-            ("command".to_owned(), command_line()),
-            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ],
-        sections: vec![
-            Section {
-                title: "Nearest-neighbour exchange".to_owned(),
-                blocks: plots.map(Block::Plot).into(),
-            },
-            Section {
-                title: "Constants and their provenance".to_owned(),
-                blocks: vec![Block::Table(constants)],
-            },
-        ],
-    }
+    let blocks = plots.map(Block::Plot).into();
+    bench_page("halo", Where::Lab(lab), vec![Section { title: EXCHANGE.to_owned(), blocks }])
 }

@@ -8,10 +8,11 @@ use crosslane_vfio::{VfioBus, block_on};
 use serde_json::{Value, json};
 
 use super::arguments::NgetArguments;
-use super::{Job, MEASURED, SINK, jobs, measured_cells, measured_json, options};
+use super::{Job, MEASURED, SINK, jobs, measured_cells, measured_json, options, report};
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::place_argument::{NamedCard, open_named};
+use crate::report_file::{Where, write_page};
 use crate::table::Table;
 
 struct Done {
@@ -26,12 +27,9 @@ struct Done {
 /// Options that only labs have, cards that cannot be opened or are none of this kind, and what
 /// fails.
 pub fn run(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), CommandError> {
-    let usage = |sentence: &str| Err(CommandError::Usage(sentence.to_owned()));
     if !arguments.node.is_empty() {
-        return usage("--node names endpoints of a lab; --device names the cards here");
-    }
-    if arguments.report.is_some() {
-        return usage("--report is for labs");
+        let sentence = "--node names endpoints of a lab; --device names the cards here";
+        return Err(CommandError::Usage(sentence.to_owned()));
     }
     let cards = open_named(names)?;
     let bus = &cards.bus;
@@ -44,6 +42,10 @@ pub fn run(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comman
         // Errors name the card.
         let measured = measured.map_err(|error| CommandError::Card(error.to_string()))?;
         done.push(Done { card: name.to_string(), modes, measured });
+    }
+    if let Some(folder) = &arguments.report {
+        let measured = done.iter().map(|one| (&one.card[..], one.modes, &one.measured));
+        write_page(&report(Where::Cards(names), &measured.collect::<Vec<_>>()), folder)?;
     }
     if arguments.json {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();

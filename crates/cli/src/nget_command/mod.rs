@@ -21,7 +21,7 @@ use crate::output::{print, print_json};
 use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
-use crate::report_file::{command_line, write_page};
+use crate::report_file::{Where, bench_page, write_page};
 use crate::table::{Align, Table};
 use arguments::NgetArguments;
 
@@ -154,7 +154,10 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
         print(&page(&lab, &done))?;
     }
     match &arguments.report {
-        Some(folder) => write_page(&report(&lab, &done), folder),
+        Some(folder) => {
+            let measured = done.iter().map(|one| (&one.node[..], one.modes, &one.outcome.measured));
+            write_page(&report(Where::Lab(&lab), &measured.collect::<Vec<_>>()), folder)
+        }
         None => Ok(()),
     }
 }
@@ -277,24 +280,25 @@ fn to_json(lab: &Lab, done: &[Done], seed: u64) -> Value {
     })
 }
 
+/// What a page shows: of which node, in which modes, and what was measured.
+type OnPage<'a> = (&'a str, Modes, &'a NgetMeasured);
+
 /// A curve for each node, modes and number in flight.
-fn curves(done: &[Done], value: impl Fn(&NgetOutcome) -> f64) -> Vec<Series> {
-    let name = |one: &Done| {
-        let in_flight = one.outcome.measured.options.in_flight;
-        format!("{}, {}, N = {in_flight}", one.node, words(one.modes))
+fn curves(done: &[OnPage<'_>], value: impl Fn(&NgetMeasured) -> f64) -> Vec<Series> {
+    let name = |(node, modes, measured): &OnPage<'_>| {
+        format!("{node}, {}, N = {}", words(*modes), measured.options.in_flight)
     };
     let names: BTreeSet<String> = done.iter().map(name).collect();
     let curve = |wanted: String| {
         let of_curve = done.iter().filter(|one| name(one) == wanted);
-        let point =
-            |one: &Done| (one.outcome.measured.options.size_bytes as f64, value(&one.outcome));
+        let point = |one: &OnPage<'_>| (one.2.options.size_bytes as f64, value(one.2));
         let points = of_curve.map(point).collect();
         Series { name: wanted, kind: SeriesKind::Ours, points }
     };
     names.into_iter().map(curve).collect()
 }
 
-fn report(lab: &Lab, done: &[Done]) -> Page {
+fn report(place: Where<'_>, done: &[OnPage<'_>]) -> Page {
     let axis = |label: &str, unit: &str, scale| Axis {
         label: label.to_owned(),
         unit: unit.to_owned(),
@@ -306,27 +310,11 @@ fn report(lab: &Lab, done: &[Done]) -> Page {
         y,
         series,
     };
-    let duration = curves(done, |one| one.measured.durations.typical_ps as f64 / 1e6);
-    let bandwidth = curves(done, |one| one.measured.bytes_per_second() / 1e6);
+    let duration = curves(done, |one| one.durations.typical_ps as f64 / 1e6);
+    let bandwidth = curves(done, |one| one.bytes_per_second() / 1e6);
     let duration = plot("Nget duration", axis("duration", "us", Scale::Logarithmic), duration);
     let bandwidth = plot("Nget bandwidth", axis("bandwidth", "MB/s", Scale::Linear), bandwidth);
-    let constants = crosslane_reproduce::page::constants(&[lab]);
-    Page {
-        title: format!("bench nget on {}", lab.name()),
-        summary: lab.summary().to_owned(),
-        facts: vec![
-            ("command".to_owned(), command_line()),
-            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-        ],
-        sections: vec![
-            Section {
-                title: "Gets from host memory".to_owned(),
-                blocks: vec![Block::Plot(duration), Block::Plot(bandwidth)],
-            },
-            Section {
-                title: "Constants and their provenance".to_owned(),
-                blocks: vec![Block::Table(constants)],
-            },
-        ],
-    }
+    let title = "Gets from host memory".to_owned();
+    let blocks = vec![Block::Plot(duration), Block::Plot(bandwidth)];
+    bench_page("nget", place, vec![Section { title, blocks }])
 }

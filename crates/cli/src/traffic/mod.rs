@@ -75,7 +75,7 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     }
     if let Some(folder) = &arguments.report {
         let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
-        write_bench_page(&document, &lab, loads, folder)?;
+        write_bench_page(&document, Some(&lab), loads, folder)?;
     }
     print_outcome_errors(&outcomes)
 }

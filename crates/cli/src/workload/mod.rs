@@ -327,7 +327,7 @@ impl Bench<'_> {
         }
         if let Some(folder) = &self.common.report {
             let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
-            write_bench_page(&document, self.lab, loads, folder)?;
+            write_bench_page(&document, Some(self.lab), loads, folder)?;
         }
         let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
         print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))

@@ -14,6 +14,7 @@ use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::output::{print, print_error, print_json};
 use crate::place_argument::Named;
+use crate::report_file::write_bench_page;
 
 /// Where a workload is run.
 pub enum Place<'a> {
@@ -76,7 +77,6 @@ fn check_options(common: &WorkloadArguments) -> Result<(), CommandError> {
         ("--engine", common.engines.engine != EngineWord::Model),
         ("--trace-fst", common.trace_fst.is_some()),
         ("--trace", common.trace.is_some()),
-        ("--report", common.report.is_some()),
         ("--mps", common.mps.is_some()),
     ];
     match given.iter().find(|(_, is_given)| *is_given) {
@@ -210,11 +210,14 @@ impl Opened<'_> {
         })?;
         let runs: Vec<OpenedRun> = brought.into_iter().map(OpenedRun::new).collect();
         let is_served = self.names.iter().any(|name| matches!(name, DeviceName::VfioUser(_)));
-        if self.common.json {
-            let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
-            print_json(&document(self.bench, &names, self.common.seed, &runs, is_served))?;
-        } else {
-            print(&page(&runs, is_served, self.common.no_why))?;
+        let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
+        let document = document(self.bench, &names, self.common.seed, &runs, is_served);
+        match self.common.json {
+            true => print_json(&document)?,
+            false => print(&page(&runs, is_served, self.common.no_why))?,
+        }
+        if let Some(folder) = &self.common.report {
+            write_bench_page(&document, None, None, folder)?;
         }
         let wrong: u64 = runs.iter().map(OpenedRun::wrong_words).sum();
         if wrong > 0 {
@@ -254,7 +257,7 @@ impl OpenedRun {
         }
     }
 
-    fn wrong_words(&self) -> u64 {
+    pub(super) fn wrong_words(&self) -> u64 {
         let trips = self.round_trips.as_ref().map_or(0, |trips| trips.data_errors.words);
         trips + self.flows.iter().map(|flow| flow.measured.data_errors.words).sum::<u64>()
     }

@@ -32,13 +32,34 @@ impl<const N: usize> Served<N> {
         Self { server, cards: sockets.map(|socket| format!("vfio-user:{socket}")) }
     }
 
-    /// What a benchmark of all cards prints as JSON.
-    fn json(&self, arguments: &str) -> serde_json::Value {
+    /// What a benchmark of all cards prints.
+    fn stdout(&self, arguments: &str) -> String {
         let cards: Vec<String> = self.cards.iter().map(|card| format!("--device {card}")).collect();
-        let all = format!("{arguments} {} --json", cards.join(" "));
+        let all = format!("{arguments} {}", cards.join(" "));
         let run = run_as_written(&all);
         assert_eq!(run.code, 0, "{all}: {}", run.stderr);
-        serde_json::from_str(&run.stdout).unwrap()
+        run.stdout
+    }
+
+    /// What it prints as JSON.
+    fn json(&self, arguments: &str) -> serde_json::Value {
+        serde_json::from_str(&self.stdout(&format!("{arguments} --json"))).unwrap()
+    }
+
+    /// Has a page of it made, and of its JSON a comparison with itself.
+    fn see_page(&self, arguments: &str, test: &str, sections: &[&str]) {
+        let folder = folder(test);
+        let report = folder.join("report");
+        let printed = self.stdout(&format!("{arguments} --json --report {}", report.display()));
+        let page = std::fs::read_to_string(report.join("index.html")).unwrap();
+        let title = format!("on {}</title>", self.cards.join(", "));
+        let missing =
+            sections.iter().copied().chain([&title[..]]).find(|part| !page.contains(part));
+        assert_eq!(missing, None, "{page}");
+        let file = folder.join("run.json");
+        std::fs::write(&file, printed).unwrap();
+        let compared = run(&format!("compare {0} {0}", file.display()));
+        assert!(compared.code == 0 && compared.stdout.contains(", 0 worse"), "{compared:?}");
     }
 }
 
@@ -71,6 +92,8 @@ fn every_benchmark_of_the_driver_runs_on_served_cards() {
     let one_way = &latency["scenarios"][0]["latency"]["one_way"];
     // By the engine's timer, so in simulated time: as in the lab, less than a microsecond.
     assert!(one_way["typical_ps"].as_u64().unwrap() < 1_000_000, "{latency}");
+    let sections = ["Rate by size", "Time of a transfer by size"];
+    served.see_page("bench p2p --size 4K..8K --iterations 4", "served_page", &sections);
     let [first, second] = &served.cards;
     let page = run_as_written(&format!("bench write --device {first} --size 64K"));
     assert!(page.stdout.contains("Why not faster: what the engines have counted"), "{page:?}");
@@ -92,6 +115,7 @@ fn stores_into_a_served_memory_card() {
         assert!(flow["bytes_per_second"].as_f64().unwrap() > 0.0, "{printed}");
         assert_eq!(printed["devices"].as_array().unwrap().len(), 1);
     }
+    served.see_page("bench mmio -i 16", "served_mmio_page", &["the card's memory"]);
     let [card] = &served.cards;
     let page = run_as_written(&format!("bench mmio --device {card} -i 16"));
     assert!(page.code == 0 && page.stdout.contains("burst"), "{page:?}");
@@ -115,11 +139,15 @@ fn gets_of_served_network_processors() {
         // 128 B of payload in each datagram.
         assert_eq!(flow["datagrams"], 23 * bytes.div_ceil(128), "{flow}");
     }
+    let sections = ["Nget duration", "Nget bandwidth"];
+    served.see_page("bench nget --size 64..256 -k 20", "served_nget_page", &sections);
     // The one cable between them.
     let halo = served.json("bench halo --open --lattice 2x4x4x4 --exchanges 3");
     let flow = &halo["scenarios"][0]["flows"][0];
     let checked = (&flow["buffers_compared"], &flow["buffers_wrong"], &flow["bytes"]);
     assert_eq!(checked, (&(2 * 3).into(), &0.into(), &(64 * 64).into()), "{halo}");
+    let arguments = "bench halo --open --lattice 2x4x4x4 --exchanges 1";
+    served.see_page(arguments, "served_halo_page", &["buffers compared"]);
     let [first, _] = &served.cards;
     let modes = run_as_written(&format!("bench nget --device {first} --requests uncached"));
     assert!(modes.code == 0 && modes.stdout.contains("user, uncached, poll"), "{modes:?}");
@@ -170,7 +198,7 @@ fn what_cards_cannot_be_asked_for_is_said() {
         ("bench halo --device vfio-user:a --device vfio-user:b --nodes 3", 2, "names 2 of its"),
         ("bench halo --device lab:torus/fpga1", 2, "name the lab alone"),
         ("bench halo --device lab:torus --open", 2, "--open is for cards"),
-        ("bench mmio --device vfio-user:a --report r", 2, "--report is for labs"),
+        ("bench write --device vfio-user:a --trace t", 2, "--trace is for labs"),
         ("bench mmio --device vfio-user:a --card b", 2, "--device names the card"),
         ("bench mmio --device vfio-user:a --device vfio-user:b", 2, "one card"),
         ("bench mmio --device lab:rosta/fpga1", 2, "no memory card"),

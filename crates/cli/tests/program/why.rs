@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::run::{run, run_as_written};
+use crate::run::{folder, run, run_as_written};
 
 #[track_caller]
 fn page_of(arguments: &str) -> String {
@@ -104,4 +104,35 @@ fn a_run_with_errors_is_not_explained() {
     let scenario = &json["scenarios"][0];
     assert_eq!(scenario["why_not_faster"], Value::Null);
     assert_eq!(scenario["not_explained"], "the run had errors");
+}
+
+/// Slow walks, one at once, in small pages: what the user sees of them, with its evidence.
+#[test]
+fn a_page_names_the_iotlb_with_its_misses() {
+    let rosta = crosslane_lab::shipped().iter().find(|lab| lab.name == "rosta").unwrap();
+    let walk = "walk_ns = { value = 253, source = \"assumption: as pciebench:iommu";
+    let walks = "walks = { value = 5, source = \"assumption: as pciebench:iommu";
+    let text = rosta
+        .text
+        .replace(walk, &walk.replace("253", "20_000"))
+        .replace(walks, &walks.replace('5', "1"));
+    let file = folder("why-iotlb").join("slow-walks.toml");
+    std::fs::write(&file, text).unwrap();
+    let arguments = format!(
+        "bench write --lab {}:iommu --size 1M --iterations 4 --pages small",
+        file.display()
+    );
+    let page = page_of(&arguments);
+    let (_, block) = page.split_once("Why not faster\n\n").unwrap_or_else(|| panic!("{page}"));
+    insta::assert_snapshot!(block);
+    let why = why_of(&arguments);
+    assert_eq!(why["steps"][0]["limits"][0]["kind"], "iotlb", "{why}");
+    let iommu = &why["account"]["iommus"][0];
+    assert!(iommu["misses"].as_u64() >= Some(900), "{why}");
+    assert_eq!((&iommu["iotlb_entries"], &iommu["walks"]), (&112.into(), &1.into()), "{why}");
+    // The plan knew it: a page of 4 KiB each 20 us.
+    assert!(page.contains("204.8 MB/s expected\n"), "{page}");
+    // In large pages the link is the limit.
+    let huge = page_of(&arguments.replace("small", "huge"));
+    assert!(!huge.contains("bottleneck: misses of") && huge.contains("IOMMU of host0: "), "{huge}");
 }

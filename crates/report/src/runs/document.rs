@@ -9,14 +9,25 @@ use serde::Deserialize;
 pub struct BenchDocument {
     /// `write`, `traffic`, ….
     pub bench: String,
-    /// Name of the lab.
-    pub lab: String,
+    /// Name of the lab, of a run in one.
+    pub lab: Option<String>,
+    /// Names of the cards, of a run on cards that were opened by name.
+    #[serde(default)]
+    pub devices: Vec<String>,
     /// What all that is random came from.
     pub seed: u64,
     /// Version of the program.
     pub version: String,
     /// One for each size of a sweep.
     pub scenarios: Vec<ScenarioDocument>,
+}
+
+impl BenchDocument {
+    /// Where it was made: name of the lab, or those of the cards.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.lab.clone().unwrap_or_else(|| self.devices.join(", "))
+    }
 }
 
 /// One size.
@@ -172,6 +183,32 @@ pub struct AccountDocument {
     pub link: String,
     /// Each use and its share.
     pub uses: Vec<UseDocument>,
+    /// What the IOMMUs of hosts did meanwhile.
+    #[serde(default)]
+    pub iommus: Vec<IommuDocument>,
+}
+
+/// What the IOMMU of a host did.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct IommuDocument {
+    /// The host.
+    pub host: String,
+    /// Pages that its IOTLB holds.
+    pub iotlb_entries: u32,
+    /// Time of a walk, picoseconds.
+    pub walk_ps: u64,
+    /// Walks that can be at once.
+    pub walks: u32,
+    /// Requests that were looked up.
+    pub requests: u64,
+    /// Those of them whose page was not held.
+    pub misses: u64,
+    /// Time that misses have waited until a walk was free, all together, picoseconds.
+    pub queued_ps: u64,
+    /// Time that requests have waited for their translation, all together, picoseconds.
+    pub waited_ps: u64,
+    /// Walks at once, on average.
+    pub walks_at_once: f64,
 }
 
 /// A use of time.

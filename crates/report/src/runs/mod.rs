@@ -13,7 +13,7 @@ mod run_page;
 pub use comparison::{Comparison, Pair};
 pub use document::{
     AccountDocument, BenchDocument, CeilingDocument, ExplanationDocument, FigureDocument,
-    FlowDocument, HardwareDocument, LatencyDocument, LimitDocument, LinkDocument,
+    FlowDocument, HardwareDocument, IommuDocument, LatencyDocument, LimitDocument, LinkDocument,
     ReproductionDocument, RowDocument, ScenarioDocument, StatisticsDocument, StepDocument,
     TrialDocument, UseDocument,
 };

@@ -124,7 +124,12 @@ impl Run {
         let kind = if document.get("reproduction").is_some() {
             RunKind::Reproduction(serde_json::from_value(document).map_err(unknown)?)
         } else if document.get("bench").is_some() {
-            RunKind::Bench(serde_json::from_value(document).map_err(unknown)?)
+            let bench: BenchDocument = serde_json::from_value(document).map_err(unknown)?;
+            if bench.lab.is_none() && bench.devices.is_empty() {
+                let problem = "it has neither `lab` nor `devices`".to_owned();
+                return Err(RunError::Unknown { problem });
+            }
+            RunKind::Bench(bench)
         } else {
             let problem = "it has neither `bench` nor `reproduction`".to_owned();
             return Err(RunError::Unknown { problem });
@@ -160,7 +165,10 @@ impl Run {
     #[must_use]
     pub fn name(&self) -> String {
         match &self.kind {
-            RunKind::Bench(bench) => format!("bench {}, lab {}", bench.bench, bench.lab),
+            RunKind::Bench(bench) => match &bench.lab {
+                Some(lab) => format!("bench {}, lab {lab}", bench.bench),
+                None => format!("bench {}, {}", bench.bench, bench.place()),
+            },
             RunKind::Reproduction(run) => format!("reproduction {}", run.reproduction),
         }
     }

@@ -2,8 +2,8 @@
 //! The page of a benchmark.
 
 use super::document::{
-    BenchDocument, ExplanationDocument, FlowDocument, ScenarioDocument, StatisticsDocument,
-    StepDocument,
+    BenchDocument, ExplanationDocument, FlowDocument, IommuDocument, ScenarioDocument,
+    StatisticsDocument, StepDocument,
 };
 use super::run::{Run, RunKind};
 use crate::page::{Bar, Bars, Block, Page, Section};
@@ -41,7 +41,7 @@ impl Run {
         sections.extend(link_section(bench));
         sections.extend(error_section(bench));
         Some(Page {
-            title: format!("bench {} on {}", bench.bench, bench.lab),
+            title: format!("bench {} on {}", bench.bench, bench.place()),
             summary: summary(bench),
             facts: facts(command, self),
             sections,
@@ -148,6 +148,9 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
             bars: vec![Bar { name: name.to_owned(), parts: parts(why) }],
         };
         blocks.push(Block::Bars(bars));
+        if !account.iommus.is_empty() {
+            blocks.push(Block::Table(iommu_table(&account.iommus)));
+        }
     }
     if !why.trials.is_empty() {
         let headings = ["what was lifted", "where", "to", "figure", "gain %"];
@@ -167,6 +170,37 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
         blocks.push(Block::Text(format!("Compared in shortened runs: {how}.")));
     }
     blocks
+}
+
+fn iommu_table(iommus: &[IommuDocument]) -> Table {
+    let headings = [
+        "IOMMU of",
+        "pages in its IOTLB",
+        "requests",
+        "missed %",
+        "ns a walk",
+        "walks at once",
+        "of",
+        "ns a request waited",
+        "ns of it for a free walk",
+    ];
+    let mut rows = table("Translations meanwhile", &headings, 1);
+    for one in iommus {
+        let requests = one.requests.max(1) as f64;
+        let each_ns = |ps: u64| format!("{:.1}", ps as f64 / requests / 1e3);
+        rows.rows.push(vec![
+            cell(&one.host),
+            cell(one.iotlb_entries.to_string()),
+            cell(one.requests.to_string()),
+            cell(format!("{:.1}", 100.0 * one.misses as f64 / requests)),
+            cell(format!("{:.1}", one.walk_ps as f64 / 1e3)),
+            cell(format!("{:.2}", one.walks_at_once)),
+            cell(one.walks.to_string()),
+            cell(each_ns(one.waited_ps)),
+            cell(each_ns(one.queued_ps)),
+        ]);
+    }
+    rows
 }
 
 fn parts(why: &ExplanationDocument) -> Vec<(String, f64)> {
