@@ -84,6 +84,15 @@ fn a_run_on_cards_says_which() {
     let page = run.page("crosslane bench").unwrap();
     assert_eq!(page.title, "bench write on vfio:0000:01:00.0, vfio:0000:02:00.0");
     assert_eq!(run.name(), "bench write, vfio:0000:01:00.0, vfio:0000:02:00.0");
+    // Of cards that somebody serves the page says whose time is whose.
+    let is_said = |run: &Run| {
+        let page = run.page("crosslane bench").unwrap();
+        let results = page.sections.into_iter().find(|section| section.title == "Results").unwrap();
+        matches!(&results.blocks[0], Block::Text(text) if text.contains("in its own time"))
+    };
+    let served = bench([500.0, 1000.0], "2 tags")
+        .replace(r#""lab": "minimal""#, &format!(r#"{devices}, "served": true"#));
+    assert_eq!([is_said(&run), is_said(&parsed(&served))], [false, true]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crosslane_bench::ChannelReport;
 use crosslane_explain::Expected;
+use crosslane_report::runs::SERVED;
 use serde_json::{Value, json};
 
 use super::json::{flow_json, latency_json};
@@ -13,10 +14,6 @@ use super::opened::OpenedRun;
 use super::report::{TIMES, job_words, latency_cells, plan_words};
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
-
-/// Said of cards whose clock is not the machine's.
-const SERVED: &str = "the cards are served by a program: if that simulates them, rates by the \
-                      engines' timers are in its own time, and all else is in this machine's";
 
 /// The page.
 #[must_use]

@@ -14,6 +14,9 @@ pub struct BenchDocument {
     /// Names of the cards, of a run on cards that were opened by name.
     #[serde(default)]
     pub devices: Vec<String>,
+    /// Whether a program serves these cards: it may simulate them.
+    #[serde(default)]
+    pub served: bool,
     /// What all that is random came from.
     pub seed: u64,
     /// Version of the program.

@@ -18,4 +18,4 @@ pub use document::{
     TrialDocument, UseDocument,
 };
 pub use run::{Better, MAX_RUN_BYTES, Run, RunError, RunKind, Value};
-pub use run_page::explanation_blocks;
+pub use run_page::{SERVED, explanation_blocks};

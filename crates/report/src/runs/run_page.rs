@@ -10,6 +10,9 @@ use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Align, Cell, Column, Table};
 
+/// Said of cards whose clock is not the machine's.
+pub const SERVED: &str = "the cards are served by a program: if that simulates them, rates by the \
+                          engines' timers are in its own time, and all else is in this machine's";
 /// Picoseconds of a microsecond.
 const PS_PER_US: f64 = 1e6;
 
@@ -289,6 +292,9 @@ pub(super) fn time_axis() -> Axis {
 
 fn result_section(bench: &BenchDocument) -> Section {
     let mut blocks = Vec::new();
+    if bench.served {
+        blocks.push(Block::Text(format!("{}.", capital(SERVED))));
+    }
     let is_sweep = bench.scenarios.len() > 1;
     let names = flow_names(bench);
     if is_sweep && !names.is_empty() {
@@ -319,7 +325,7 @@ fn rate_plot(bench: &BenchDocument, names: &[String]) -> Plot {
         let ceiling = by_size(bench, name, |flow| {
             megabytes(flow.ceiling.as_ref().map(|ceiling| ceiling.less_dllps_bytes_per_second))
         });
-        if names.len() == 1 {
+        if names.len() == 1 && !ceiling.is_empty() {
             let kind = SeriesKind::Ceiling;
             series.push(Series { name: "less DLLPs".into(), kind, points: ceiling });
         }
