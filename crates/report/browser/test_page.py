@@ -137,7 +137,9 @@ class EveryPage(InBrowser):
         for path in self.pages():
             with self.subTest(page=str(path)), self.opened(path, theme="dark") as page:
                 pdf = page.pdf(format="A4", print_background=True)
-                self.assertGreater(len(re.findall(rb"/Type\s*/Page\b", pdf)), 1)
+                sheets = len(re.findall(rb"/Type\s*/Page\b", pdf))
+                # The sample is longer than one, other pages may be short.
+                self.assertGreaterEqual(sheets, 2 if path == SAMPLE.resolve() else 1)
                 page.emulate_media(media="print")
                 background = "getComputedStyle(document.body).backgroundColor"
                 self.assertEqual(page.evaluate(background), "rgb(255, 255, 255)")
