@@ -3,8 +3,9 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
-from lab import ServedLab
+from lab import ServedLab, memory_card
 from machine import Machine
 
 CARD, OTHER = "0000:01:00.0", "0000:02:00.0"
@@ -16,9 +17,9 @@ def flows(machine: Machine, command: str) -> list[dict]:
 
 
 def test_stores_into_the_memory_of_a_card(
-    serve: Callable[..., ServedLab], start: Callable[..., Machine]
+    serve: Callable[..., ServedLab], start: Callable[..., Machine], tmp_path: Path
 ) -> None:
-    machine = start(*serve("aws-f1", "f1").devices())
+    machine = start(*serve(str(memory_card(tmp_path)), "f1").devices())
     machine.run(f"crosslane device bind {CARD}")
     bench = f"crosslane bench mmio --device vfio:{CARD} -i 1024 -p 2"
     for mode, name in [("", "burst"), ("-c", "custom"), ("-w -c", "custom-wc")]:

@@ -6,14 +6,11 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
-from lab import ServedLab
+from lab import BANK_BYTES, ServedLab, memory_card
 from machine import Machine
 
 CARD = "0000:01:00.0"
-LABS = Path(__file__).resolve().parent.parent / "labs"
-# The card of `aws-f1` with less memory: four banks at the beginning of BAR 4.
-BAR_BYTES, BANK_BYTES = 16 << 20, 2 << 20
-SHIPPED = {"137_438_953_472": f"{BAR_BYTES}", "17_179_869_184": f"{BANK_BYTES}"}
+# Four banks are at the beginning of BAR 4.
 BANKS_BYTES = 4 * BANK_BYTES
 # Registers of the card in BAR 0 (registers/memory_card.rdl): what has counted its requests.
 CONTROL, SIZE_CLASSES, CLASSES = 0x10, 0x200, 13
@@ -21,17 +18,6 @@ MARK = 0x1122334455667788
 # Commands of vfio-user, its region of configuration space, and registers there.
 VERSION, REGION_READ, REGION_WRITE = 1, 9, 10
 CONFIG, COMMAND, BAR4 = 7, 4, 0x20
-
-
-def lab(folder: Path) -> Path:
-    """The lab's file."""
-    text = (LABS / "aws-f1.toml").read_text()
-    for shipped, less in SHIPPED.items():
-        assert shipped in text
-        text = text.replace(shipped, less)
-    file = folder / "card.toml"
-    file.write_text(text)
-    return file
 
 
 class Guest:
@@ -90,7 +76,7 @@ class Client:
 def test_a_guest_maps_a_cards_memory(
     serve: Callable[..., ServedLab], start: Callable[..., Machine], tmp_path: Path
 ) -> None:
-    served = serve(str(lab(tmp_path)), "f1")
+    served = serve(str(memory_card(tmp_path)), "f1")
     machine = start(*served.devices())
     flat = machine.monitor("human-monitor-command", **{"command-line": "info mtree"})
     # Of BAR 4 the part that is memory, and of registers and the FIFO nothing.
