@@ -23,7 +23,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::place_argument::{PlaceArguments, one_endpoint};
 use crate::progress::Steps;
-use crate::report_file::{command_line, write_page};
+use crate::report_file::{Where, bench_page, write_page};
 use crate::size::SizeRange;
 use crate::table::{Align, Table};
 use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NotifyWord};
@@ -610,23 +610,11 @@ fn report(lab: &Lab, arguments: &SweepArguments, measured: &[Measured]) -> Page 
             series,
         })
     };
-    let constants = crosslane_reproduce::page::constants(&[lab]);
-    Page {
-        title: format!("bench sweep on {}", lab.name()),
-        summary: lab.summary().to_owned(),
-        facts: vec![
-            ("command".to_owned(), command_line()),
-            ("version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
-            ("seed".to_owned(), arguments.seed.to_string()),
-        ],
-        sections: vec![
-            Section { title: "Rates".to_owned(), blocks: plots.into_iter().map(plot).collect() },
-            Section {
-                title: "Constants and their provenance".to_owned(),
-                blocks: vec![Block::Table(constants)],
-            },
-        ],
-    }
+    let blocks = plots.into_iter().map(plot).collect();
+    let sections = vec![Section { title: "Rates".to_owned(), blocks }];
+    let mut page = bench_page("sweep", Where::Lab(lab), sections);
+    page.facts.push(("seed".to_owned(), arguments.seed.to_string()));
+    page
 }
 
 #[cfg(test)]

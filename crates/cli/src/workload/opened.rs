@@ -9,7 +9,7 @@ use crosslane_open::{CardError, DeviceName, OpenCards, OpenError, open_cards};
 use crosslane_vfio::{BusOptions, VfioBus, block_on};
 
 use super::arguments::WorkloadArguments;
-use super::opened_report::{document, page};
+use super::opened_report::{document, page, wrong_sentence};
 use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::output::{print, print_error, print_json};
@@ -221,7 +221,7 @@ impl Opened<'_> {
         }
         let wrong: u64 = runs.iter().map(OpenedRun::wrong_words).sum();
         if wrong > 0 {
-            print_error(&format!("{wrong} words of 4 B are not what was sent"));
+            print_error(&wrong_sentence(wrong));
         }
         match failed {
             Some(error) => Err(CommandError::Card(error)),

@@ -129,10 +129,15 @@ fn latency_page(runs: &[OpenedRun]) -> String {
     page
 }
 
-fn wrong_words(run: &OpenedRun) -> Vec<String> {
+/// Said of data that are not right.
+#[must_use]
+pub fn wrong_sentence(words: u64) -> String {
+    format!("{words} words of 4 B are not what was sent")
+}
+
+fn errors(run: &OpenedRun) -> Vec<String> {
     let wrong = run.wrong_words();
-    let sentence = || format!("{wrong} words of 4 B are not what was sent");
-    (wrong > 0).then(sentence).into_iter().collect()
+    (wrong > 0).then(|| wrong_sentence(wrong)).into_iter().collect()
 }
 
 /// One object for all sizes, as for labs, without what only labs know.
@@ -151,7 +156,7 @@ pub fn document(
                 "bytes": run.job.size_bytes(),
                 "flows": run.flows.iter().map(flow_json).collect::<Vec<_>>(),
                 "latency": run.round_trips.as_ref().map(latency_json),
-                "errors": wrong_words(run),
+                "errors": errors(run),
             })
         })
         .collect();
