@@ -64,8 +64,8 @@ check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
-	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test lab --test same_tlps \
-		--test served -- --skip a_thousand_restarts --skip sixty_four_mib
+	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- \
+		lab:: same_tlps:: served:: --skip a_thousand_restarts --skip sixty_four_mib
 
 check-report: $(TOOLS) ## reports in a browser: needs chromium
 	$(CARGO) run --quiet --locked -p crosslane-report --example sample -- $(TARGET_DIR)/report-sample
@@ -100,7 +100,7 @@ rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engi
 	$(CARGO) build --release --locked -p crosslane-cli --features rtl
 
 test-rtl: rtl ## the same with a thousand restarts, a long storm, and the reproduction
-	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test lab --test same_tlps
+	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- lab:: same_tlps::
 	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds 0..1000
 	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
 
@@ -133,7 +133,7 @@ bench-document: ## what `make bench` says, written into docs/fabric.md
 fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_TEST_TIME_MS=$$(( $(FUZZ_SECONDS) * 1000 )) \
 	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \
-		$(CARGO) test --workspace --locked --test 'fuzz_*' -- --test-threads 1
+		$(CARGO) test --workspace --locked --test integration -- fuzz_ --test-threads 1
 
 torture: ## TORTURE_SEEDS random whole labs and TORI_SEEDS tori in which everything goes wrong at once
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds 0..$(TORTURE_SEEDS)

@@ -5,7 +5,7 @@
 //! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [SCENARIO [DIVISOR]]]`: how often,
 //! part of a scenario's name, and by what to divide its length (for instruction counts).
 
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/integration/support/mod.rs"]
 mod support;
 
 use std::time::Instant;

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The program from outside, as a user types it.
 
+mod bridge;
 mod commands;
 mod device;
 mod fits;
 mod gateware;
-#[path = "../../../vfio/tests/sysfs/machine.rs"]
+#[path = "../../../vfio/tests/integration/sysfs/machine.rs"]
 #[allow(dead_code, reason = "another crate's tests need more of it")]
 mod machine;
 mod mmio;
+#[path = "../../../open/tests/integration/support/namespaces.rs"]
+#[allow(dead_code, reason = "another crate's tests need more of it")]
+mod namespaces;
+#[path = "../../../open/tests/integration/support/proxy.rs"]
+#[allow(dead_code, reason = "another crate's tests need more of it")]
+mod proxy;
 mod readme;
 mod reports;
 mod run;

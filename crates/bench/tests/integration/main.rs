@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-bench` from outside, in one program.
+
+mod acceptance;
+mod card_transfer;
+mod fuzz_fit;
+mod mmio;
+mod nget;
+mod overhead;
+mod rdma;
+mod rosta;

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What cannot be run is refused in a sentence, and what went wrong on the way is found.
+
+use std::convert::Infallible;
+use std::pin::pin;
+
+use crosslane_bench::{
+    BenchError, LatencyOptions, Options, Registration, chain, latency, peer_write, read, write,
+};
+use crosslane_driver::{DescriptorSource, User};
+use crosslane_fabric::Fabric;
+use crosslane_host::Bus;
+use crosslane_lab::LabBus;
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use futures_util::future::{Either, select};
+
+use crate::rosta::scene::Scene;
+
+#[test]
+fn options_that_cannot_be_are_refused() {
+    let scene = Scene::new("rosta");
+    let good = Options { size_bytes: 4096, ..Options::default() };
+    let by_command = Options { descriptors: DescriptorSource::CommandPort, ..good };
+    let cases = [
+        (Options { size_bytes: 0, ..good }, "a transfer of 0 B: it has to be a multiple of 4 B"),
+        (Options { size_bytes: 6, ..good }, "a transfer of 6 B: it has to be a multiple of 4 B"),
+        (Options { iterations: 0, ..good }, "at least one transfer has to be made"),
+        (
+            Options { registration: Registration::Within, outstanding: 2, iterations: 2, ..good },
+            "2 transfers cannot be outstanding where each registers the memory anew",
+        ),
+        (
+            Options { size_bytes: 1 << 31, outstanding: 4, ..good },
+            "4 transfers of 2147483648 B at once need more than 4294967296 B of memory",
+        ),
+    ];
+    for (options, problem) in cases {
+        let error = scene.run(async { write(&scene.devices(&[1]).await[0], &options).await });
+        let sentence = error.unwrap_err().to_string();
+        assert!(sentence.starts_with(&format!("fpga1 -> host: {problem}")), "{sentence}");
+    }
+    let outstanding = Options { outstanding: 2, iterations: 2, ..by_command };
+    let error = scene.run(async {
+        let cards = scene.devices(&[1, 2]).await;
+        peer_write(&cards[0], &cards[1], &outstanding).await
+    });
+    let wanted = "fpga1 -> fpga2: the command port takes one transfer at a time, not 2";
+    assert_eq!(error.unwrap_err().to_string(), wanted);
+    let error = scene.run(async {
+        let cards = scene.devices(&[1, 2, 1]).await;
+        chain(&cards, &good).await
+    });
+    let sentence = error.unwrap_err().to_string();
+    assert!(sentence.ends_with("fpga1 stands in the chain twice"), "{sentence}");
+    // Nothing was left half done.
+    let measured = scene.run_well(async { write(&scene.devices(&[1]).await[0], &good).await });
+    assert_eq!(measured.data_errors.words, 0);
+}
+
+#[test]
+fn messages_that_cannot_come_back_are_refused() {
+    let scene = Scene::new("rosta");
+    for (message_bytes, rounds, problem) in [
+        (0, 1, "a message of 0 B: it has to be a multiple of 4 B, and not 0"),
+        (96, 1, "a message of 96 B is shorter than the payload, 128 B, and no power of two"),
+        (192, 1, "a message of 192 B is no multiple of the payload, 128 B"),
+        (64, 0, "at least one round trip has to be made"),
+        (1 << 20, 5000, "5000 messages of 1048576 B are more than one command moves"),
+    ] {
+        let options = LatencyOptions { message_bytes, rounds, ..LatencyOptions::default() };
+        let error = scene.run(async {
+            let cards = scene.devices(&[1, 2]).await;
+            latency(&cards[0], &cards[1], &options).await
+        });
+        assert_eq!(error.unwrap_err().to_string(), format!("fpga1 -> fpga2: {problem}"));
+    }
+}
+
+/// Packets that a port refuses never arrive: the lane has not counted them, and the driver finds
+/// the port.
+#[test]
+fn what_never_arrives_is_found() {
+    let options = Options {
+        size_bytes: 4096,
+        payload_bytes: Some(256),
+        oversize: true,
+        timeout: Picoseconds::from_ns(1_000_000),
+        ..Options::default()
+    };
+    let peers = async |scene: &Scene, options: Options| {
+        let cards = scene.devices(&[1, 2]).await;
+        peer_write(&cards[0], &cards[1], &options).await
+    };
+    let unpaced = Options { credits: false, ..options };
+    let by_command = Options { descriptors: DescriptorSource::CommandPort, ..unpaced };
+    let scene = Scene::new("rosta");
+    let lost = BenchError::Lost {
+        place: "lane 0 of fpga2".to_owned(),
+        received_bytes: 0,
+        sent_bytes: 4096,
+        waited_us: 1000,
+    };
+    assert_eq!(scene.run(peers(&scene, by_command)), Err(lost));
+    for options in [options, unpaced] {
+        let scene = Scene::new("rosta");
+        let sentence = scene.run(peers(&scene, options)).unwrap_err().to_string();
+        assert!(sentence.contains("rc47a.down0: fatal error detected"), "{sentence}");
+    }
+    let scene = Scene::new("rosta");
+    let error = scene.run(async { write(&scene.devices(&[1]).await[0], &options).await });
+    let sentence = error.unwrap_err().to_string();
+    assert!(sentence.contains("rc47a.down0: fatal error detected"), "{sentence}");
+}
+
+/// Host memory's first huge page: where the first buffer is.
+const FIRST_BUFFER: BusAddress = BusAddress(2 << 20);
+
+/// Turns over the last word of 64 KiB, once it is what the pattern of seed 1 has there.
+fn spoil(fabric: &mut Fabric) {
+    let address = FIRST_BUFFER.offset((64 << 10) - 4);
+    let mut word = [0; 4];
+    assert!(fabric.peek(HostId(0), address, &mut word));
+    if word == User::<LabBus>::pattern(1, 16_383).to_le_bytes() {
+        fabric.poke(HostId(0), address, &word.map(|byte| !byte));
+    }
+}
+
+/// A word that somebody else writes over the data is counted and named. The engine asks for it
+/// 38 us after the post; it is changed after 1 us.
+#[test]
+fn wrong_data_are_counted() {
+    let scene = Scene::new("rosta:crosslane");
+    let options = Options { size_bytes: 64 << 10, ..Options::default() };
+    let intruder = async || -> Infallible {
+        let bus = scene.bus();
+        loop {
+            bus.sleep_until(Picoseconds(bus.now().0 + 1_000_000)).await;
+            scene.simulation.with_fabric(spoil);
+        }
+    };
+    let measured = scene
+        .run(async {
+            let card = &scene.devices(&[1]).await[0];
+            match select(pin!(read(card, &options)), pin!(intruder())).await {
+                Either::Left((measured, _)) => measured,
+                Either::Right((never, _)) => match never {},
+            }
+        })
+        .unwrap();
+    assert_eq!((measured.data_errors.words, measured.data_errors.first_word), (1, Some(16_383)));
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The control protocol at random: bytes that are no messages, messages with any numbers, in any
+//! order. A server answers or closes the connection, serves the next client, and leaves nothing
+//! behind; memory that a client has not offered is not touched.
+
+use crate::support;
+
+use bolero::TypeGenerator;
+use crosslane_bridge::messages::{
+    Hello, MAGIC, PeerTarget, Region, Reply, Request, TransferRequest, VERSION, Welcome, decode,
+    encode,
+};
+use crosslane_bridge::{Mode, Path, TransferOptions};
+use crosslane_host::{Clock, Rdma, RdmaConnection, RdmaRegion};
+use crosslane_pcie::units::Picoseconds;
+use futures_util::future::{Either, select};
+
+use support::{SECOND_PS, SERVER, Scene, bytes_of, pattern, place};
+
+/// Inputs of a plain run; `make fuzz` sets its own number.
+const ITERATIONS: usize = 2000;
+/// Of those for which a lab is built.
+const SESSIONS: usize = 60;
+/// Messages of one client.
+const MOST_MESSAGES: usize = 8;
+
+/// Numbers that somebody may forget to think of.
+#[derive(Clone, Copy, Debug, TypeGenerator)]
+enum Number {
+    Zero,
+    Small(u16),
+    PowerOfTwo(u8),
+    BelowPowerOfTwo(u8),
+    Any(u64),
+}
+
+impl Number {
+    fn value(self) -> u64 {
+        match self {
+            Self::Zero => 0,
+            Self::Small(number) => number.into(),
+            Self::PowerOfTwo(bit) => 1 << (bit % 64),
+            Self::BelowPowerOfTwo(bit) => u64::MAX >> (bit % 64),
+            Self::Any(number) => number,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, TypeGenerator)]
+enum Memory {
+    None,
+    /// What the client has registered, as it is.
+    Own,
+    /// The same with another address or size.
+    Wrong {
+        address: Number,
+        bytes: Number,
+    },
+    Any {
+        address: Number,
+        key: Number,
+        bytes: Number,
+    },
+}
+
+#[derive(Clone, Debug, TypeGenerator)]
+enum Message {
+    Bytes(Vec<u8>),
+    Cards,
+    Ready,
+    Cancel,
+    Chunk { offset_bytes: Number, bytes: Number },
+    Transfer(Box<Transfer>),
+}
+
+#[derive(Clone, Copy, Debug, TypeGenerator)]
+struct Transfer {
+    path: u8,
+    is_naive: bool,
+    card: u8,
+    address: Number,
+    bytes: Number,
+    first: Number,
+    source: Memory,
+    destination: Memory,
+    is_announced: bool,
+    peer: Option<(bool, Number)>,
+    chunk_bytes: Option<(Number, Number)>,
+    checksum: bool,
+    /// Waits for the answer before the next message.
+    waits: bool,
+}
+
+impl Memory {
+    fn region(self, own: Region) -> Option<Region> {
+        match self {
+            Self::None => None,
+            Self::Own => Some(own),
+            Self::Wrong { address, bytes } => Some(Region {
+                address: own.address.wrapping_add(address.value()),
+                bytes: bytes.value(),
+                ..own
+            }),
+            Self::Any { address, key, bytes } => {
+                Some(Region { address: address.value(), key: key.value(), bytes: bytes.value() })
+            }
+        }
+    }
+}
+
+impl Transfer {
+    fn request(&self, own: Region) -> TransferRequest {
+        let paths = [Path::ToFpga, Path::FromFpga, Path::RoundTrip, Path::ToPeer];
+        let cards = ["kc705", "kc705", "kc705", "other"];
+        TransferRequest {
+            path: paths[usize::from(self.path) % paths.len()],
+            mode: if self.is_naive { Mode::Naive } else { Mode::Pipelined },
+            card: cards[usize::from(self.card) % cards.len()].to_owned(),
+            address: self.address.value(),
+            bytes: self.bytes.value(),
+            first: self.first.value(),
+            source: self.source.region(own),
+            is_announced: self.is_announced,
+            destination: self.destination.region(own),
+            peer: self.peer.map(|(is_there, address)| PeerTarget {
+                server: if is_there { SERVER } else { "127.0.0.1:1" }.to_owned(),
+                card: "kc705".to_owned(),
+                address: address.value(),
+            }),
+            chunk_bytes: self.chunk_bytes.map(|(least, most)| (least.value(), most.value())),
+            // Short, so that what cannot end is over soon.
+            time_ps: SECOND_PS / 1000,
+            checksum: self.checksum,
+        }
+    }
+}
+
+#[test]
+fn fuzz_decode() {
+    bolero::check!().with_iterations(ITERATIONS).for_each(|bytes: &[u8]| {
+        let _ = decode::<Hello>("a greeting", bytes);
+        let _ = decode::<Welcome>("a welcome", bytes);
+        if let Ok(request) = decode::<Request>("a request", bytes) {
+            if let Request::Transfer(transfer) = &request {
+                let _ = transfer.check();
+            }
+            // What can be read can be written, if it is not too long.
+            if let Ok(again) = encode(&request) {
+                assert_eq!(decode::<Request>("a request", &again), Ok(request));
+            }
+        }
+        if let Ok(reply) = decode::<Reply>("a reply", bytes)
+            && let Ok(again) = encode(&reply)
+        {
+            assert_eq!(decode::<Reply>("a reply", &again), Ok(reply));
+        }
+    });
+}
+
+#[test]
+fn fuzz_session() {
+    bolero::check!()
+        .with_type::<(bool, Vec<Message>)>()
+        .with_iterations(SESSIONS)
+        .for_each(|(greets, messages)| session(*greets, messages));
+}
+
+fn session(greets: bool, messages: &[Message]) {
+    let scene = Scene::new(10);
+    scene.with_server(&["kc705"], Scene::small(), async || {
+        let own = scene.filled(50_000, 1).await;
+        let foreign = scene.filled(50_000, 2).await;
+        let end = Picoseconds(SECOND_PS);
+        let connection = scene.network.connect(SERVER, end).await.expect("it is there");
+        let clock = scene.clock();
+        let soon = || Picoseconds(clock.now().0 + SECOND_PS / 100);
+        if greets {
+            let name = "x".to_owned();
+            let hello = Hello { magic: MAGIC, version: VERSION, name, handshake: Vec::new() };
+            let _ = connection.send(&encode(&hello).expect("it is short")).await;
+            let _ = connection.receive().await;
+        }
+        let region = own.region.remote().into();
+        for message in messages.iter().take(MOST_MESSAGES) {
+            let (bytes, waits) = match message {
+                Message::Bytes(bytes) => (bytes.clone(), false),
+                Message::Cards => (encode(&Request::Cards).expect("short"), true),
+                Message::Ready => (encode(&Request::Ready).expect("short"), false),
+                Message::Cancel => (encode(&Request::Cancel).expect("short"), false),
+                Message::Chunk { offset_bytes, bytes } => {
+                    let (offset_bytes, bytes) = (offset_bytes.value(), bytes.value());
+                    (encode(&Request::Chunk { offset_bytes, bytes }).expect("short"), false)
+                }
+                Message::Transfer(transfer) => {
+                    let request = Request::Transfer(transfer.request(region));
+                    (encode(&request).expect("short"), transfer.waits)
+                }
+            };
+            if connection.send(&bytes).await.is_err() {
+                break;
+            }
+            if waits {
+                let (answer, late) = (connection.receive(), clock.sleep_until(soon()));
+                let (answer, late) = (std::pin::pin!(answer), std::pin::pin!(late));
+                if let Either::Left((Ok(answer), _)) = select(answer, late).await
+                    && greets
+                {
+                    decode::<Reply>("a reply", &answer).expect("a server speaks well");
+                }
+            }
+        }
+        connection.close().await;
+        drop(connection);
+        assert!(bytes_of(&foreign) == pattern(50_000, 2), "nobody has offered this memory");
+        // The next one is served.
+        let client = scene.client().await;
+        let options = TransferOptions { time: Picoseconds(SECOND_PS), ..Default::default() };
+        client.put(&foreign, &place("kc705", 0), &options, |_| {}).await.expect("it is put");
+        let back = scene.empty(50_000).await;
+        client.get(&place("kc705", 0), &back, &options, |_| {}).await.expect("it is got");
+        assert!(bytes_of(&back) == pattern(50_000, 2));
+    });
+}

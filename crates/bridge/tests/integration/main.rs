@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-bridge` from outside, in one program.
+
+mod adapters;
+mod fuzz_control;
+mod local;
+mod server;
+mod support;

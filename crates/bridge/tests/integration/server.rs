@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bridge in a lab: every path with its data, failures of every stage, and several clients.
+
+use crate::support;
+
+use crosslane_bridge::messages::PeerTarget;
+use crosslane_bridge::{Guard, Identity, Key, Mode, Policy, ServerOptions, Stage, TransferOptions};
+use crosslane_pcie::units::Picoseconds;
+use futures_util::join;
+
+use support::network::Fault;
+use support::{SECOND_PS, SERVER, Scene, bytes_of, pattern, place};
+
+const CARD: &str = "kc705";
+const MIB: u64 = 1 << 20;
+
+fn options() -> TransferOptions {
+    TransferOptions { time: Picoseconds(SECOND_PS), ..TransferOptions::default() }
+}
+
+#[test]
+fn what_is_put_comes_back_whatever_its_size() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let client = scene.client().await;
+        for (bytes, address) in
+            [(1, 0), (3, 5), (4096, 4095), (16_384, 0), (16_385, 1), (300_001, 77), (MIB, 1 << 29)]
+        {
+            let source = scene.filled(bytes, bytes as u8).await;
+            let to = place(CARD, address);
+            let checked = TransferOptions { checksum: true, ..options() };
+            let put = client.put(&source, &to, &checked, |_| {}).await.expect("it is put");
+            assert_eq!(
+                (put.report.bytes, put.report.path.to_string()),
+                (bytes, "remote -> FPGA".into())
+            );
+            let destination = scene.empty(bytes).await;
+            let got = client.get(&to, &destination, &checked, |_| {}).await.expect("it is got");
+            assert!(bytes_of(&destination) == pattern(bytes, bytes as u8), "{bytes} B");
+            let checksum = Some(crc32fast::hash(&pattern(bytes, bytes as u8)));
+            assert_eq!([put.report.checksum, got.report.checksum], [checksum; 2], "{bytes} B");
+        }
+        assert_eq!(client.cards().await.expect("it answers"), [CARD]);
+        client.close().await;
+    });
+}
+
+#[test]
+fn a_round_trip_goes_through_the_stream() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let client = scene.client().await;
+        for bytes in [4, 16_384, 300_000, MIB] {
+            let (source, back) = (scene.filled(bytes, 3).await, scene.empty(bytes).await);
+            let trip = client.round_trip(CARD, &source, &back, &options(), |_| {}).await;
+            let trip = trip.expect("it comes back");
+            assert!(bytes_of(&back) == pattern(bytes, 3), "{bytes} B");
+            assert_eq!(trip.report.stages.len(), 3);
+            assert!(trip.report.stages.iter().all(|stage| stage.bytes == bytes));
+            // Memory and stream take turns in the same channels.
+            let put = client.put(&source, &place(CARD, 0), &options(), |_| {}).await;
+            put.expect("it is put");
+        }
+        client.close().await;
+    });
+}
+
+#[test]
+fn naive_transfers_take_the_documents_steps_one_after_the_other() {
+    let scene = Scene::new(600);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let client = scene.client().await;
+        let naive = TransferOptions { mode: Mode::Naive, ..options() };
+        let bytes = 300_000;
+        let (source, back) = (scene.filled(bytes, 4).await, scene.empty(bytes).await);
+        let trip = client.round_trip(CARD, &source, &back, &naive, |_| {}).await;
+        let report = trip.expect("it comes back").report;
+        assert!(bytes_of(&back) == pattern(bytes, 4));
+        let steps: Vec<&str> = report.steps.iter().map(|step| &step.what[..2]).collect();
+        assert_eq!(steps, ["3:", "4:", "5:", "6:", "7:"]);
+        let sum: u64 = report.steps.iter().map(|step| step.time_ps).sum();
+        assert_eq!(sum, report.elapsed_ps, "one after the other, and nothing beside them");
+        let pipelined = client.round_trip(CARD, &source, &back, &options(), |_| {}).await;
+        let pipelined = pipelined.expect("it comes back").report;
+        assert!(pipelined.elapsed_ps * 3 < report.elapsed_ps * 2, "overlap is worth something");
+        assert!(report.why_not_faster().starts_with("the steps follow each other"));
+        let (put, to) = (scene.filled(bytes, 8).await, place(CARD, 123));
+        let done = client.put(&put, &to, &naive, |_| {}).await.expect("it is put").report;
+        let steps: Vec<&str> = done.steps.iter().map(|step| &step.what[..2]).collect();
+        assert_eq!(steps, ["3:", "4:", "5:"]);
+        client.get(&to, &back, &naive, |_| {}).await.expect("it is got");
+        assert!(bytes_of(&back) == pattern(bytes, 8));
+        // More than the server gets memory for.
+        let much = TransferOptions { mode: Mode::Naive, ..options() };
+        let error = client.put(&scene.filled(2 << 20, 0).await, &to, &much, |_| {}).await;
+        let error = error.expect_err("it is too much");
+        assert_eq!(error.stage, Stage::Registration, "{error}");
+    });
+}
+
+#[test]
+fn data_go_from_one_servers_card_to_another_ones() {
+    let scene = Scene::new(100);
+    let clock = scene.clock();
+    let other = "127.0.0.1:9";
+    let ((), events) = scene.with_server(&[CARD], Scene::small(), async || {
+        let (stop, stopped) = futures_channel::oneshot::channel::<()>();
+        // Slots of another size: what is announced is cut.
+        let options = ServerOptions { slot_bytes: 8192, ..Scene::small() };
+        let second = scene.server(&["second"], options, support::Events::default()).await;
+        let listener = second.listen(other).await.expect("it is free");
+        let serving = second.serve(listener, async {
+            let _ = stopped.await;
+        });
+        let program = async {
+            let client = scene.client().await;
+            let bytes = 300_001;
+            let source = scene.filled(bytes, 9).await;
+            client.put(&source, &place(CARD, 64), &self::options(), |_| {}).await.expect("put");
+            let server = other.to_owned();
+            let peer = PeerTarget { server, card: "second".to_owned(), address: 1000 };
+            let from = place(CARD, 64);
+            let copied = client.copy(&from, peer, bytes, &self::options(), |_| {}).await;
+            assert_eq!(copied.expect("it is copied").report.bytes, bytes);
+            let end = Picoseconds(SECOND_PS);
+            let identity = Identity::default();
+            let network = scene.network.clone();
+            let there =
+                crosslane_bridge::Client::connect(network, clock, other, &identity, end).await;
+            let there = there.expect("it is there");
+            let back = scene.empty(bytes).await;
+            let place = place("second", 1000);
+            there.get(&place, &back, &self::options(), |_| {}).await.expect("it is got");
+            assert!(bytes_of(&back) == pattern(bytes, 9));
+            // An address that the other card does not have: its sentence comes through.
+            let server = other.to_owned();
+            let peer = PeerTarget { server, card: "third".to_owned(), address: 0 };
+            let error = client.copy(&from, peer, bytes, &self::options(), |_| {}).await;
+            let error = error.expect_err("there is no third card");
+            assert_eq!(
+                error.why,
+                "the other server says: there is no card third: this server has second"
+            );
+            let _ = stop.send(());
+        };
+        let (served, ()) = join!(serving, program);
+        served.expect("it ends well");
+    });
+    assert!(
+        events.iter().any(|event| event.contains("FPGA -> FPGA of another node")),
+        "{events:?}"
+    );
+}
+
+#[test]
+fn each_stage_that_fails_is_named_and_the_next_client_is_served() {
+    let scene = Scene::new(100);
+    let bytes = MIB;
+    scene.with_server(&[CARD], Scene::small(), async || {
+        for (fault, stage, why) in [
+            (Fault::RefuseAt(9), Stage::RdmaRead, "the client refused a read"),
+            (Fault::CutAt(9), Stage::Connection, "is lost"),
+            (Fault::StallAt(9), Stage::RdmaRead, "the deadline passed"),
+        ] {
+            let source = scene.filled(bytes, 1).await;
+            let client = scene.client().await;
+            scene.network.set_fault(fault);
+            let short = TransferOptions { time: Picoseconds(SECOND_PS / 100), ..options() };
+            let error = client.put(&source, &place(CARD, 0), &short, |_| {}).await;
+            let error = error.expect_err("it fails");
+            assert_eq!(error.stage, stage, "{error}");
+            assert!(error.why.contains(why), "{error}");
+            scene.network.set_fault(Fault::None);
+            let arrived = error.arrived_bytes;
+            assert!(arrived < bytes, "{error}");
+            if fault != Fault::CutAt(9) {
+                assert!(arrived > 0, "{error}");
+            }
+            // It goes on where it ended, and what had arrived is there.
+            let client = scene.client().await;
+            if arrived > 0 {
+                let back = scene.empty(arrived).await;
+                client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
+                assert!(bytes_of(&back) == pattern(bytes, 1)[..arrived as usize]);
+            }
+            let resumed = TransferOptions { first: arrived, ..options() };
+            let put = client.put(&source, &place(CARD, 0), &resumed, |_| {}).await;
+            assert_eq!(put.expect("it goes on").report.bytes, bytes - arrived);
+            let back = scene.empty(bytes).await;
+            client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
+            assert!(bytes_of(&back) == pattern(bytes, 1));
+            client.close().await;
+        }
+    });
+}
+
+#[test]
+fn a_dma_error_is_its_own_clients_only() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let bytes = MIB;
+        let (good, bad) = (scene.client().await, scene.client().await);
+        let (source, other) = (scene.filled(bytes, 5).await, scene.filled(bytes, 6).await);
+        // The card has 1 GiB: the second half of this lies behind it.
+        let beyond = place(CARD, (1 << 30) - bytes / 2);
+        let (to, options) = (place(CARD, 0), options());
+        let (put, failed) = join!(
+            good.put(&source, &to, &options, |_| {}),
+            bad.put(&other, &beyond, &options, |_| {})
+        );
+        let error = failed.expect_err("it lies behind the memory");
+        assert_eq!(error.stage, Stage::Dma, "{error}");
+        assert!(error.why.contains("the card's memory refused it"), "{error}");
+        assert_eq!(error.arrived_bytes, bytes / 2, "{error}");
+        assert_eq!(put.expect("the other's fault is not its own").report.bytes, bytes);
+        let back = scene.empty(bytes).await;
+        good.get(&to, &back, &options, |_| {}).await.expect("it is got");
+        assert!(bytes_of(&back) == pattern(bytes, 5));
+    });
+}
+
+#[test]
+fn a_slow_card_and_a_slow_network_end_at_the_deadline_and_are_named() {
+    // The card takes 2.5 ms, the network 0.04 ms or 8 ms.
+    for (ps_per_byte, stage) in [(10, Stage::Dma), (2000, Stage::RdmaRead)] {
+        let scene = Scene::new(ps_per_byte);
+        scene.with_server(&[CARD], Scene::small(), async || {
+            let client = scene.client().await;
+            let source = scene.filled(4 * MIB, 1).await;
+            let short = TransferOptions { time: Picoseconds(SECOND_PS / 1000), ..options() };
+            let begun = scene.bus_now();
+            let error = client.put(&source, &place(CARD, 0), &short, |_| {}).await;
+            let error = error.expect_err("it is too slow");
+            assert_eq!(error.stage, stage, "{error}");
+            assert!((1..4 * MIB).contains(&error.arrived_bytes), "{error}");
+            let took = scene.bus_now() - begun;
+            assert!(took < SECOND_PS / 500, "{took} ps for a deadline of 1 ms");
+            let client = scene.client().await;
+            let back = scene.empty(error.arrived_bytes).await;
+            client.get(&place(CARD, 0), &back, &options(), |_| {}).await.expect("it is got");
+            assert!(bytes_of(&back) == pattern(4 * MIB, 1)[..error.arrived_bytes as usize]);
+        });
+    }
+}
+
+#[test]
+fn clients_share_a_card_fairly() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let bytes = 2 * MIB;
+        let clients = [scene.client().await, scene.client().await, scene.client().await];
+        let source = scene.filled(bytes, 0).await;
+        let options = options();
+        let put = async |client: usize, address| {
+            let to = place(CARD, address);
+            let put = clients[client].put(&source, &to, &options, |_| {}).await;
+            put.expect("it is put").elapsed.as_seconds()
+        };
+        let (one, two, three) = join!(put(0, 0), put(1, bytes), put(2, 2 * bytes));
+        let alone = put(0, 0).await;
+        for time in [one, two, three] {
+            let slower = time / alone;
+            assert!((2.7..3.3).contains(&slower), "{one} {two} {three} s, alone {alone} s");
+        }
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_or_cancels_leaves_nothing_behind() {
+    let scene = Scene::new(100);
+    let ((), events) = scene.with_server(&[CARD], Scene::small(), async || {
+        let source = scene.filled(MIB, 7).await;
+        let to = place(CARD, 0);
+        // Dropped in mid-transfer.
+        {
+            let client = scene.client().await;
+            let options = options();
+            let put = std::pin::pin!(client.put(&source, &to, &options, |_| {}));
+            let clock = scene.clock();
+            let soon = Picoseconds(scene.bus_now() + SECOND_PS / 10_000);
+            let soon = std::pin::pin!(crosslane_host::Clock::sleep_until(&clock, soon));
+            let first = futures_util::future::select(put, soon).await;
+            assert!(matches!(first, futures_util::future::Either::Right(_)), "it is not over");
+        }
+        let client = scene.client().await;
+        let options = options();
+        let cancel = async {
+            let clock = scene.clock();
+            let soon = Picoseconds(scene.bus_now() + SECOND_PS / 10_000);
+            crosslane_host::Clock::sleep_until(&clock, soon).await;
+            client.cancel().await.expect("it is told");
+        };
+        let (put, ()) = join!(client.put(&source, &to, &options, |_| {}), cancel);
+        let error = put.expect_err("it is cancelled");
+        assert_eq!((error.stage, &*error.why), (Stage::Request, "cancelled by the client"));
+        assert!((1..MIB).contains(&error.arrived_bytes), "{error}");
+        let client = scene.client().await;
+        client.put(&source, &to, &options, |_| {}).await.expect("the server serves on");
+    });
+    assert!(events.iter().any(|event| event.contains("cancelled by the client")), "{events:?}");
+}
+
+#[test]
+fn only_who_has_the_key_is_let_in_and_only_to_what_is_its_own() {
+    let key = |byte| Key::new([byte; 32]);
+    let text = format!(
+        "[[client]]\nname = 'rnode'\nkey = '{}'\n[[client.allow]]\ncard = 'kc705'\nfrom = 4096\n\
+         bytes = 8192\naccess = 'write'\n",
+        key(1).to_hex()
+    );
+    let policy = Policy::parse("policy", &text, key(9), |_| Ok(key(3))).expect("it is right");
+    let scene = Scene::new(100);
+    let server = ServerOptions { guard: Guard::Keys(policy), ..Scene::small() };
+    let ((), events) = scene.with_server(&[CARD], server, async || {
+        let identity = |name: &str, key| Identity { name: name.to_owned(), key };
+        let why = async |identity: Identity| match scene.client_as(&identity).await {
+            Ok(_) => "let in".to_owned(),
+            Err(error) => error.why,
+        };
+        let refused = "the server says: this client and this key do not fit";
+        assert_eq!(why(identity("rnode", Some(key(2)))).await, refused);
+        assert_eq!(why(identity("other", Some(key(1)))).await, refused);
+        assert_eq!(why(identity("rnode", None)).await, refused);
+        let client = scene.client_as(&identity("rnode", Some(key(1)))).await.expect("its key");
+        let source = scene.filled(8192, 1).await;
+        let put = client.put(&source, &place(CARD, 4096), &options(), |_| {}).await;
+        put.expect("it is its own");
+        let error = client.put(&source, &place(CARD, 4097), &options(), |_| {}).await;
+        assert_eq!(
+            error.expect_err("one byte too far").to_string(),
+            "request: rnode may not write 8192 B from 0x1001 on of kc705: 0 of 8192 B have arrived"
+        );
+        // What is refused ends nothing.
+        let error = client.get(&place(CARD, 4096), &source, &options(), |_| {}).await;
+        assert!(error.expect_err("it may only write").why.contains("rnode may not read"));
+        let put = client.put(&source, &place(CARD, 4096), &options(), |_| {}).await;
+        put.expect("it is its own");
+    });
+    assert!(events.iter().any(|event| event.starts_with("rnode at the client")), "{events:?}");
+}
+
+#[test]
+fn an_open_server_is_refused_where_others_reach_it() {
+    let scene = Scene::new(100);
+    scene.with_server(&[CARD], Scene::small(), async || {
+        let server = scene.server(&["second"], Scene::small(), support::Events::default()).await;
+        let error = server.listen("0.0.0.0:7471").await.map(drop).expect_err("all can come");
+        assert!(error.why.contains("a policy file is needed"), "{error}");
+        // Set up and never served: it gives back what it has.
+        let listener = server.listen("127.0.0.1:1").await.expect("it is free");
+        server.serve(listener, async {}).await.expect("it ends");
+        assert_ne!(SERVER, "127.0.0.1:1");
+    });
+}
+
+#[test]
+fn why_a_transfer_was_not_faster_names_the_stage() {
+    // The network is the slowest: 2 ns a byte.
+    for (ps_per_byte, stage) in [(2000, Stage::RdmaRead), (10, Stage::Dma)] {
+        let scene = Scene::new(ps_per_byte);
+        scene.with_server(&[CARD], Scene::small(), async || {
+            let client = scene.client().await;
+            let source = scene.filled(4 * MIB, 0).await;
+            let put = client.put(&source, &place(CARD, 0), &options(), |_| {}).await;
+            let report = put.expect("it is put").report;
+            assert_eq!(report.slowest().map(|slowest| slowest.stage), Some(stage));
+            let why = report.why_not_faster();
+            assert!(why.starts_with(&format!("the {stage} limits: busy ")), "{why}");
+            assert_eq!(report.mode, Mode::Pipelined);
+        });
+    }
+}

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bridge as a user runs it: servers and clients are processes, networks are real ones, the
+//! card is a lab's, in the server or behind a socket.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::namespaces;
+use crate::proxy::Proxy;
+
+/// A card whose model is fast.
+const DEVICE: &str = "lab:sbdt:crosslane";
+const MIB: usize = 1 << 20;
+
+/// A server, until it is dropped.
+struct Server {
+    child: Child,
+    address: String,
+    /// What it says of its network.
+    network: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_crosslane")
+}
+
+impl Server {
+    /// Starts one, and waits until it says where it is.
+    fn start(mut command: Command, arguments: &str) -> Self {
+        command.args(["bridge", "serve"]).args(arguments.split_whitespace());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("the program starts");
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        let [mut line, mut network] = [String::new(), String::new()];
+        output.read_line(&mut line).expect("it can be read");
+        output.read_line(&mut network).expect("it can be read");
+        let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();
+        assert!(address.contains(':'), "it says where it is: {line:?}");
+        Self { child, address, network }
+    }
+
+    fn tcp() -> Self {
+        let arguments = format!("--device {DEVICE} --listen 127.0.0.1:0 --network tcp");
+        Self::start(Command::new(program()), &arguments)
+    }
+}
+
+/// `lab serve` of a card, until it is dropped.
+struct ServedCard {
+    child: Child,
+    device: String,
+}
+
+impl Drop for ServedCard {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl ServedCard {
+    /// Starts one, and waits until its socket is there.
+    fn start(folder: &Path) -> Self {
+        let socket = folder.join("card.sock");
+        let mut command = Command::new(program());
+        command.args(["lab", "serve", "sbdt:crosslane", "--device", "pac", "--socket"]);
+        command.arg(&socket).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().expect("the program starts");
+        let card = Self { child, device: format!("vfio-user:{}", socket.display()) };
+        for _ in 0..6000 {
+            if socket.exists() {
+                return card;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the socket is made");
+    }
+}
+
+fn client(arguments: &[&str]) -> Command {
+    let mut command = Command::new(program());
+    command.arg("bridge").args(arguments).stdin(Stdio::null());
+    command
+}
+
+/// Runs a client that has to succeed; what it prints as JSON.
+#[track_caller]
+fn succeed(mut command: Command) -> serde_json::Value {
+    let output = command.arg("--json").output().expect("the program starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("it prints JSON")
+}
+
+/// A folder of this test's own, empty.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bridge").join(name);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the folder can be made");
+    folder
+}
+
+/// A file whose bytes depend on their place.
+fn file(folder: &Path, name: &str, bytes: usize) -> String {
+    let path = folder.join(name);
+    let mut file = std::fs::File::create(&path).expect("it can be made");
+    let mut word = bytes as u64;
+    let mut piece = vec![0; MIB];
+    let mut left = bytes;
+    while left > 0 {
+        for part in piece.chunks_exact_mut(8) {
+            word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            part.copy_from_slice(&word.to_le_bytes());
+        }
+        let now = left.min(MIB);
+        file.write_all(&piece[..now]).expect("it can be written");
+        left -= now;
+    }
+    path.to_str().expect("its name is text").to_owned()
+}
+
+#[track_caller]
+fn assert_same(one: &str, other: &str) {
+    let (one, other) = (std::fs::File::open(one), std::fs::File::open(other));
+    let (one, other) = (one.expect("there"), other.expect("there"));
+    let length = |file: &std::fs::File| file.metadata().expect("readable").len();
+    assert_eq!(length(&one), length(&other));
+    let (mut one, mut other) =
+        (BufReader::with_capacity(MIB, one), BufReader::with_capacity(MIB, other));
+    loop {
+        let (a, b) = (one.fill_buf().expect("readable"), other.fill_buf().expect("readable"));
+        let same = a.len().min(b.len());
+        assert!(a[..same] == b[..same], "they differ");
+        if same == 0 {
+            return;
+        }
+        one.consume(same);
+        other.consume(same);
+    }
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_gibibyte_is_put_and_got_with_equal_checksums() {
+    let folder = folder("gibibyte");
+    let bytes = 1 << 30;
+    let sent = file(&folder, "sent", bytes);
+    let back = folder.join("back").to_str().expect("text").to_owned();
+    let arguments = format!("--device card={DEVICE} --listen 127.0.0.1:0");
+    let server = Server::start(Command::new(program()), &arguments);
+    let target = format!("{}/card:0x1000", server.address);
+    let put = succeed(client(&["put", &sent, &target]));
+    let got = succeed(client(&["get", &target, &back, "--bytes", "1G"]));
+    assert_eq!((&put["bytes"], &got["bytes"]), (&bytes.into(), &bytes.into()));
+    assert_eq!(put["crc32"], got["crc32"]);
+    assert!(put["network"].as_str().is_some_and(|name| name.starts_with("shm")), "{put}");
+    assert_same(&sent, &back);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn a_round_trip_compares_and_a_copy_goes_to_another_server() {
+    let folder = folder("copy");
+    let sent = file(&folder, "sent", 3 * MIB + 5);
+    let back = folder.join("back").to_str().expect("text").to_owned();
+    let (one, other) = (Server::tcp(), Server::tcp());
+    let place = |server: &Server, address: u64| format!("{}/fpga0:{address:#x}", server.address);
+    let tcp = ["--network", "tcp"];
+    let trip = succeed(client(&[&["roundtrip", &sent, &place(&one, 0)][..], &tcp].concat()));
+    assert_eq!(trip["bytes"], 3 * MIB + 5);
+    succeed(client(&[&["put", &sent, &place(&one, 64)][..], &tcp].concat()));
+    let (from, to) = (place(&one, 64), place(&other, 1000));
+    let bytes = (3 * MIB + 5).to_string();
+    succeed(client(&[&["copy", &from, &to, "--bytes", &bytes][..], &tcp].concat()));
+    succeed(client(&[&["get", &to, &back, "--bytes", &bytes][..], &tcp].concat()));
+    assert_same(&sent, &back);
+}
+
+#[test]
+fn a_cut_connection_is_mended_and_a_stalled_one_ends_at_the_deadline() {
+    let folder = folder("proxy");
+    let sent = file(&folder, "sent", 24 * MIB);
+    let back = folder.join("back").to_str().expect("text").to_owned();
+    let server = Server::tcp();
+    let proxy = Proxy::start(&server.address);
+    let (through, direct) =
+        (format!("{}/fpga0", proxy.address()), format!("{}/fpga0", server.address));
+    let tcp = ["--network", "tcp"];
+    // Slow, then cut in the middle: it goes on from what has arrived.
+    proxy.delay(Duration::from_millis(5));
+    proxy.cut_after(10 * MIB as u64);
+    let put = succeed(client(&[&["put", &sent, &through][..], &tcp].concat()));
+    assert!(put["retries"].as_u64().is_some_and(|retries| retries >= 1), "{put}");
+    proxy.delay(Duration::ZERO);
+    succeed(client(&[&["get", &direct, &back, "--bytes", "24M"][..], &tcp].concat()));
+    assert_same(&sent, &back);
+    // It stands still: both ends give up, and the server serves on.
+    proxy.stall();
+    let stalled =
+        client(&[&["put", &sent, &through, "--timeout", "3", "--retries", "0"][..], &tcp].concat())
+            .output()
+            .expect("the program starts");
+    assert_eq!(stalled.status.code(), Some(1), "{}", words(&stalled));
+    assert!(
+        words(&stalled).contains("deadline") || words(&stalled).contains("lost"),
+        "{}",
+        words(&stalled)
+    );
+    drop(proxy);
+    succeed(client(&[&["put", &sent, &direct][..], &tcp].concat()));
+}
+
+#[test]
+fn a_killed_client_costs_the_server_nothing_and_a_killed_server_is_noticed() {
+    let folder = folder("killed");
+    // Longer than any machine takes for what is waited below.
+    let sent = file(&folder, "sent", 512 * MIB);
+    let server = Server::tcp();
+    let target = format!("{}/fpga0", server.address);
+    let put = ["put", sent.as_str(), target.as_str(), "--network", "tcp", "--retries", "0"];
+    let spawn = || {
+        let mut command = client(&put);
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
+        command.spawn().expect("the program starts")
+    };
+    for _ in 0..3 {
+        let mut killed = spawn();
+        std::thread::sleep(Duration::from_millis(450));
+        killed.kill().expect("it can be killed");
+        killed.wait().expect("it is gone");
+    }
+    succeed(client(&put));
+    let left = spawn();
+    std::thread::sleep(Duration::from_millis(450));
+    drop(server);
+    let output = left.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    assert!(words(&output).contains("error: "), "{}", words(&output));
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn a_card_that_is_no_lab_s_serves_many_at_once_and_outlives_those_that_die() {
+    let folder = folder("served");
+    let card = ServedCard::start(&folder);
+    let start = |network: &str| {
+        let arguments =
+            format!("--device {} --listen 127.0.0.1:0 --network {network}", card.device);
+        Server::start(Command::new(program()), &arguments)
+    };
+    let server = start("tcp");
+    assert!(server.network.contains(", in the card's own buffers, "), "{}", server.network);
+    let long = file(&folder, "long", 512 * MIB);
+    let place = |address: usize| format!("{}/fpga0:{address:#x}", server.address);
+    let far = place(1 << 30);
+    let tcp = ["--network", "tcp"];
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            let (folder, place) = (&folder, &place);
+            scope.spawn(move || {
+                let bytes = (5 + number) * MIB + number;
+                let sent = file(folder, &format!("sent{number}"), bytes);
+                let back = folder.join(format!("back{number}")).to_str().expect("text").to_owned();
+                let (target, bytes) = (place(number * 16 * MIB + number), bytes.to_string());
+                for _ in 0..2 {
+                    let put = succeed(client(&[&["put", &sent, &target][..], &tcp].concat()));
+                    let get = ["get", &target, &back, "--bytes", &bytes];
+                    let got = succeed(client(&[&get[..], &tcp].concat()));
+                    assert_eq!(put["crc32"], got["crc32"]);
+                    assert_same(&sent, &back);
+                }
+            });
+        }
+        for way in ["put", "get"] {
+            let sink = folder.join("nobody").to_str().expect("text").to_owned();
+            let arguments = match way {
+                "put" => vec![way, &long, &far],
+                _ => vec![way, &far, &sink, "--bytes", "512M"],
+            };
+            let mut command = client(&[&arguments[..], &tcp].concat());
+            command.stdout(Stdio::null()).stderr(Stdio::null());
+            let mut killed = command.spawn().expect("the program starts");
+            std::thread::sleep(Duration::from_millis(450));
+            killed.kill().expect("it can be killed");
+            killed.wait().expect("it is gone");
+        }
+    });
+    // The next server has the card as it was left, and another network.
+    drop(server);
+    let server = start("shm");
+    let (sent, target) = (file(&folder, "sent", 6 * MIB), format!("{}/fpga0:77", server.address));
+    let back = folder.join("back").to_str().expect("text").to_owned();
+    succeed(client(&["put", &sent, &target]));
+    let trip = succeed(client(&["roundtrip", &sent, &format!("{}/fpga0", server.address)]));
+    assert_eq!(trip["bytes"], 6 * MIB);
+    succeed(client(&["get", &target, &back, "--bytes", "6M"]));
+    assert_same(&sent, &back);
+    let _ = std::fs::remove_dir_all(folder);
+}
+
+#[test]
+fn two_nodes_of_their_own_meet_with_a_key() {
+    let Some(nodes) = namespaces::nodes() else { return };
+    let folder = folder("nodes");
+    let sent = file(&folder, "sent", 4 * MIB);
+    let path = |name: &str| folder.join(name).to_str().expect("text").to_owned();
+    let key = client(&["key"]).output().expect("the program starts").stdout;
+    std::fs::write(path("rnode.key"), &key).expect("it can be written");
+    let other = client(&["key"]).output().expect("the program starts").stdout;
+    assert_ne!(key, other, "keys are random");
+    std::fs::write(path("other.key"), &other).expect("it can be written");
+    let policy = "[[client]]\nname = 'rnode'\nkey_file = 'rnode.key'\n[[client.allow]]\n\
+                  card = 'fpga0'\nbytes = 0x800000\naccess = 'read-write'\n";
+    std::fs::write(path("policy.toml"), policy).expect("it can be written");
+    let listen = format!("{}:7471", namespaces::ADDRESSES[0]);
+    // Without a policy nobody else is served.
+    let open = ["bridge", "serve", "--device", DEVICE, "--network", "tcp", "--listen", &listen];
+    let refused = nodes.command(0, program()).args(open).output().expect("it starts");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(words(&refused).contains("a policy file is needed"), "{}", words(&refused));
+    let arguments = format!(
+        "--device {DEVICE} --network tcp --listen {listen} --policy {}",
+        path("policy.toml")
+    );
+    let server = Server::start(nodes.command(0, program()), &arguments);
+    let run = |arguments: &[&str], key: &str| {
+        let mut command = nodes.command(1, program());
+        command.arg("bridge").args(arguments).stdin(Stdio::null());
+        command.args(["--network", "tcp", "--as", "rnode", "--key", &path(key), "--json"]);
+        command.output().expect("the program starts")
+    };
+    let target = |address: u64| format!("{}/fpga0:{address:#x}", server.address);
+    let put = run(&["put", &sent, &target(0x40_0000)], "rnode.key");
+    assert!(put.status.success(), "{}", words(&put));
+    let back = path("back");
+    let got = run(&["get", &target(0x40_0000), &back, "--bytes", "4M"], "rnode.key");
+    assert!(got.status.success(), "{}", words(&got));
+    assert_same(&sent, &back);
+    let beyond = run(&["put", &sent, &target(0x40_0001)], "rnode.key");
+    assert!(words(&beyond).contains("rnode may not write"), "{}", words(&beyond));
+    let wrong = run(&["put", &sent, &target(0)], "other.key");
+    assert!(words(&wrong).contains("this client and this key do not fit"), "{}", words(&wrong));
+}
+
+#[test]
+fn what_cannot_be_asked_for_is_said() {
+    let complaint = |arguments: &[&str]| {
+        let output = client(arguments).output().expect("the program starts");
+        (output.status.code(), words(&output))
+    };
+    for (arguments, code, what) in [
+        (&["put", "nowhere", "127.0.0.1:1/fpga0"][..], 1, "nowhere cannot be read"),
+        (&["put", "nowhere", "127.0.0.1:1"], 2, "no card is named"),
+        (&["serve", "--device", "kc705"], 2, "have names like lab:kc705:crosslane"),
+        (&["serve", "--device", "lab:aws-f1"], 2, "no endpoint with an engine"),
+        (&["bench", "--lab", "kc705"], 1, "it has no host with a card and a network adapter"),
+        (&["bench", "--size", "6", "--clients", "2"], 2, "needs a multiple of 4 B"),
+    ] {
+        let (exit, words) = complaint(arguments);
+        assert_eq!(exit, Some(code), "{arguments:?}: {words}");
+        assert!(words.contains(what), "{arguments:?}: {words}");
+    }
+}
+
+#[test]
+fn rates_in_a_lab_are_the_same_each_time() {
+    let bench = || {
+        let arguments = ["bench", "--lab", "sbdt:crosslane", "--size", "1M", "--mode", "both"];
+        succeed(client(&arguments))
+    };
+    let (one, other) = (bench(), bench());
+    assert_eq!(one, other);
+    let transfers = one["transfers"].as_array().expect("a list");
+    assert_eq!(transfers.len(), 6);
+    assert!(transfers.iter().all(|transfer| transfer["wrong_words"] == 0));
+}
+
+#[test]
+fn overlap_brings_nine_tenths_of_what_the_stages_allow() {
+    // In simulated time, with stages as they are and with stages of the same length.
+    for pace in ["0", "2000"] {
+        let arguments = [
+            "bench",
+            "--lab",
+            "sbdt:crosslane",
+            "--size",
+            "16M",
+            "--mode",
+            "both",
+            "--iterations",
+            "1",
+            "--pace",
+            pace,
+        ];
+        let value = succeed(client(&arguments));
+        let overlaps = value["overlap"].as_array().expect("a list").clone();
+        assert_eq!(overlaps.len(), 3);
+        for overlap in overlaps {
+            let share = overlap["share"].as_f64().expect("a number");
+            assert!(share >= 0.9, "pace {pace}: {overlap}");
+        }
+    }
+}

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads that are answered wrongly, late or never; descriptors that cannot be; a function that may
+//! not send. Each stops one channel, says what, where and how much, and the channel starts again
+//! without a reset.
+
+use crate::support;
+
+use crosslane_device::{Engine, EngineParameters};
+use crosslane_fabric::*;
+use crosslane_pcie::config::registers;
+use crosslane_pcie::tlp::CompletionStatus;
+use crosslane_regs::engine::{
+    ChannelError, ChannelState, DescriptorSource, StreamSource, channel, user as user_regs,
+};
+use crosslane_regs::status_block;
+use support::script::{Answer, Script, WINDOW, byte_at};
+use support::*;
+
+/// An engine (0) and a completer (1) that answers as the list says.
+fn stand(parameters: EngineParameters, answers: &[Answer]) -> Bench {
+    let mut settings = settings();
+    // The completer does not cut at Max_Payload_Size.
+    settings.max_read_request = 128;
+    let devices: Vec<Box<dyn Device>> =
+        vec![Box::new(Engine::new(parameters)), Box::new(Script::new(answers))];
+    bench_of(&settings, devices)
+}
+
+/// Reads 4 KiB of host memory, then 512 B of the bad window, then 4 KiB more; all are closed on
+/// C2H. Returns where the bad window is.
+fn post_three(bench: &mut Bench) -> u64 {
+    let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
+    bench.write(user(0), user_regs::INTERCONNECT, source);
+    let bad = bench.bars[1][1];
+    bench.poke_pattern(DATA, 3, 0, 8192);
+    for (number, (address, bytes)) in
+        [(DATA, 4096), (bad + 0x100, 512), (DATA + 4096, 4096)].into_iter().enumerate()
+    {
+        bench.put_ring(h2c(0), number as u32, address, bytes, STATUS_WRITE | INTERRUPT);
+    }
+    bench.put_ring(c2h(0), 0, DATA + 0x10_0000, 4096, STATUS_WRITE);
+    bench.put_ring(c2h(0), 1, DATA + 0x10_1000, 64, STATUS_WRITE);
+    bench.unmask(0, 1);
+    bench.write(h2c(0), channel::VECTOR, 1);
+    bench.start_ring(c2h(0), 16);
+    bench.start_ring(h2c(0), 16);
+    bench.write(c2h(0), channel::DOORBELL, 2);
+    bench.write(h2c(0), channel::DOORBELL, 3);
+    bad + 0x100
+}
+
+#[test]
+fn a_bad_answer_stops_its_channel_and_says_so() {
+    use ChannelError::*;
+    // What comes, the error, bytes that were good, errors that are reported.
+    let cases = [
+        (Answer::Refuse(CompletionStatus::UnsupportedRequest), UnsupportedRequest, 0),
+        (Answer::Refuse(CompletionStatus::CompleterAbort), CompleterAbort, 0),
+        (Answer::Refuse(CompletionStatus::ConfigurationRetry), MalformedCompletion, 0),
+        (Answer::Poison, Poisoned, 64),
+        (Answer::Never, CompletionTimeout, 0),
+        (Answer::WrongCount, MalformedCompletion, 64),
+        (Answer::WrongAddress, MalformedCompletion, 64),
+        (Answer::OddCut, MalformedCompletion, 0),
+        (Answer::TooMuch, MalformedCompletion, 0),
+        (Answer::Empty, MalformedCompletion, 0),
+    ];
+    for (answer, error, good) in cases {
+        let mut bench = stand(own(), &[answer]);
+        let bad = post_three(&mut bench);
+        let at = h2c(0);
+        while bench.state(at).0 != ChannelState::Stopped {}
+        bench.run(Some(ns(2_000)));
+        // The first descriptor is complete, all of its data went on; the rest has not been moved.
+        let block = bench.status_block(at);
+        let word = |offset: u32| block[offset as usize / 4];
+        assert_eq!(word(status_block::COMPLETED), 1, "{answer:?}");
+        assert_eq!(word(status_block::STOPPED_AT), good, "{answer:?}");
+        assert_eq!(u64::from(word(status_block::ERROR_LOW)), bad + u64::from(good));
+        assert_eq!(bench.state(at), (ChannelState::Stopped, error), "{answer:?}");
+        assert_eq!(bench.read(at, channel::COMPLETED), 1);
+        assert_eq!(bench.read(at, channel::STOPPED_AT), good);
+        assert_eq!(bench.read_wide(at, channel::BYTES_LOW), 4096 + u64::from(good));
+        assert_eq!(bench.peek(DATA + 0x10_0000, 4096), pattern(3, 0, 4096));
+        if good == 64 {
+            let right: Vec<u8> = (bad..bad + 64).map(byte_at).collect();
+            assert_eq!(bench.peek(DATA + 0x10_1000, 64), right);
+        }
+        // Nothing more is sent, and the other channel goes on.
+        assert_eq!(bench.state(c2h(0)), (ChannelState::Running, ChannelError::None));
+        bench.write(at, channel::DOORBELL, 4);
+        let tlps = bench.read(at, channel::TLPS);
+        assert_eq!(bench.run(Some(ns(200_000))), RunEnd::Quiet);
+        assert_eq!(bench.read(at, channel::TLPS), tlps);
+        assert!(bench.fabric.error_count() > 0);
+        again(&mut bench, good == 64);
+    }
+}
+
+/// Starts the channel anew and moves data.
+fn again(bench: &mut Bench, second_is_done: bool) {
+    let at = h2c(0);
+    let errors = bench.fabric.error_count();
+    bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+    assert_eq!(bench.state(at), (ChannelState::Idle, ChannelError::None));
+    assert_eq!(bench.read(at, channel::COMPLETED), 0);
+    assert_eq!(bench.read(at, channel::DOORBELL), 0);
+    let left = if second_is_done { 0 } else { 64 };
+    bench.put_ring(at, 0, DATA, 4096 + left, STATUS_WRITE);
+    bench.put_ring(c2h(0), 2, DATA + 0x20_0000, 4096, STATUS_WRITE);
+    bench.write(c2h(0), channel::DOORBELL, 3);
+    bench.start_ring(at, 16);
+    bench.write(at, channel::DOORBELL, 1);
+    bench.run(None);
+    let block = bench.status_block(at);
+    assert_eq!((block[0], block[1]), (1, 1), "sequence and count from the start");
+    assert_eq!(bench.read(c2h(0), channel::COMPLETED), 3);
+    let from = u64::from(left) / 4;
+    assert_eq!(bench.peek(DATA + 0x20_0000, 4096), pattern(3, from, 4096));
+    assert_eq!(bench.fabric.error_count(), errors, "late answers are no error");
+    assert_eq!(bench.run(None), RunEnd::Quiet);
+    assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
+}
+
+/// A channel is restarted while answers are on their way; they are dropped, their tags come back,
+/// and the new stream has none of their bytes.
+#[test]
+fn old_answers_do_not_get_into_a_new_stream() {
+    // The last comes after its time is up.
+    for late_ps in [1_000_000, 20_000_000, 70_000_000] {
+        let mut parameters = own();
+        parameters.tags = 4;
+        let mut bench = stand(parameters, &[Answer::Late(late_ps), Answer::Never]);
+        let (at, bad) = (h2c(0), bench.bars[1][1]);
+        bench.write(user(0), user_regs::H2C_CHECK_SEED, 8);
+        bench.write(user(0), user_regs::H2C_CHECK, user_regs::h2c_check::ENABLE.mask());
+        bench.put_ring(at, 0, bad, 1024, 0);
+        bench.start_ring(at, 16);
+        bench.write(at, channel::DOORBELL, 1);
+        bench.run(Some(ns(1_000)));
+        let in_flight = channel::status::IN_FLIGHT.get(bench.read(at, channel::STATUS));
+        assert_eq!(in_flight, 4, "128 B each");
+        bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+        assert_eq!(bench.state(at).0, ChannelState::Idle);
+        let check = user_regs::h2c_check::ENABLE.mask() | user_regs::h2c_check::RESTART.mask();
+        bench.write(user(0), user_regs::H2C_CHECK, check);
+        bench.poke_pattern(DATA, 8, 0, 65536);
+        bench.put_ring(at, 0, DATA, 65536, STATUS_WRITE);
+        bench.start_ring(at, 16);
+        bench.write(at, channel::DOORBELL, 1);
+        while bench.read(at, channel::COMPLETED) == 0 {}
+        assert_eq!(bench.read(user(0), user_regs::H2C_CHECK_ERRORS), 0);
+        assert_eq!(bench.state(at), (ChannelState::Running, ChannelError::None));
+        assert_eq!(bench.fabric.errors(), &[], "{late_ps} ps late");
+        // All four tags are there again in the end.
+        let until = bench.fabric.now() + ns(150_000);
+        while bench.fabric.now() < until {
+            bench.read(at, channel::STATUS);
+        }
+        bench.put_ring(at, 1, bad + WINDOW, 4096, 0);
+        bench.write(at, channel::DOORBELL, 2);
+        bench.run(Some(ns(2_000)));
+        let in_flight = channel::status::IN_FLIGHT.get(bench.read(at, channel::STATUS));
+        assert_eq!(in_flight, 4, "{late_ps} ps late");
+    }
+}
+
+/// A tag that timed out is not used again until one more time-out has passed.
+#[test]
+fn a_tag_that_timed_out_rests() {
+    let mut parameters = own();
+    parameters.tags = 1;
+    let mut bench = stand(parameters, &[Answer::Never]);
+    let (at, bad) = (h2c(0), bench.bars[1][1]);
+    bench.put_ring(at, 0, bad, 64, 0);
+    bench.start_ring(at, 16);
+    bench.write(at, channel::DOORBELL, 1);
+    while bench.state(at).0 != ChannelState::Stopped {}
+    let failed = bench.fabric.now();
+    bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+    bench.put_ring(at, 0, DATA, 64, STATUS_WRITE);
+    bench.start_ring(at, 16);
+    bench.write(at, channel::DOORBELL, 1);
+    while bench.read(at, channel::COMPLETED) == 0 {}
+    let rested = bench.fabric.now() - failed;
+    assert!(rested > ns(49_000) && rested < ns(52_000), "{rested}");
+    assert!(bench.read(at, channel::IDLE_NO_TAG) > 48_000 / 4);
+    bench.run(None);
+}
+
+/// Descriptors that cannot be, and rings that cannot be.
+#[test]
+fn a_bad_descriptor_stops_the_channel_behind_the_good_ones() {
+    for address in [DATA, DATA + 3] {
+        for at in [h2c(0), c2h(0), peer(0)] {
+            let mut bench = bench(&settings(), &[own()]);
+            bench.put_ring(at, 0, DATA, 4096, 0);
+            bench.put_ring(at, 1, DATA, 4096, 0);
+            bench.put_ring(at, 2, address, 0, 0);
+            bench.put_ring(at, 3, DATA, 4096, 0);
+            bench.start_ring(at, 16);
+            bench.write(at, channel::DOORBELL, 4);
+            assert_eq!(bench.run(None), RunEnd::Quiet);
+            assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+            assert_eq!(bench.read(at, channel::COMPLETED), 2);
+            assert_eq!(bench.read(at, channel::STOPPED_AT), 0);
+            assert_eq!(bench.read_wide(at, channel::ERROR_LOW), address);
+            assert_eq!(bench.status_block(at)[1], 2);
+            bench.assert_quiet();
+        }
+    }
+    // A ring of 17, more posted than there is room for, a table where there is none.
+    for (at, entries, doorbell) in [(c2h(0), 17, 1), (c2h(0), 16, 17), (h2c(0), 16, u32::MAX)] {
+        let mut bench = bench(&settings(), &[own()]);
+        bench.start_ring(at, entries);
+        bench.write(at, channel::DOORBELL, doorbell);
+        assert_eq!(bench.run(None), RunEnd::Quiet);
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+        assert_eq!(bench.read(at, channel::FETCHED), 0);
+    }
+    let mut bench = bench(&settings(), &[own()]);
+    bench.start(peer(0), DescriptorSource::Table);
+    bench.write(peer(0), channel::DOORBELL, 1);
+    assert_eq!(bench.state(peer(0)), (ChannelState::Stopped, ChannelError::BadDescriptor));
+    bench.assert_quiet();
+}
+
+/// A ring that cannot be fetched: what was fetched before is worked off.
+#[test]
+fn a_refused_fetch_stops_the_channel() {
+    let answers = [Answer::Refuse(CompletionStatus::UnsupportedRequest)];
+    let mut bench = stand(own(), &answers);
+    let (at, bad) = (c2h(0), bench.bars[1][1]);
+    bench.write(at, channel::RING_LOW, bad as u32);
+    bench.write(at, channel::RING_ENTRIES, 64);
+    bench.start(at, DescriptorSource::Ring);
+    bench.write(at, channel::DOORBELL, 40);
+    assert_eq!(bench.run(None), RunEnd::Quiet);
+    assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::UnsupportedRequest));
+    assert_eq!(bench.read_wide(at, channel::ERROR_LOW), bad);
+    assert_eq!(bench.read(at, channel::COMPLETED), 0);
+    assert_eq!(bench.status_block(at)[0], 1);
+    assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
+}
+
+/// Bus Master Enable is taken away while data move, and given back.
+#[test]
+fn a_function_that_may_not_send_does_not() {
+    for at in [h2c(0), c2h(0)] {
+        let mut bench = bench(&settings(), &[own()]);
+        let id = bench.fabric.routing_id(bench.port_of(0));
+        for number in 0..16 {
+            bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
+        }
+        bench.start_ring(at, 16);
+        bench.write(at, channel::DOORBELL, 16);
+        bench.run(Some(ns(8_000)));
+        bench.fabric.config_write(HOST, id, registers::COMMAND, 0b010, 0b0011);
+        let up = bench.direction(0, Way::Up);
+        bench.run(Some(ns(10_000)));
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::NotBusMaster));
+        let done = bench.read(at, channel::COMPLETED);
+        assert!((1..16).contains(&done), "{done}");
+        let payload = bench.fabric.counters(up).payload_bytes;
+        bench.run(Some(ns(10_000)));
+        assert_eq!(bench.fabric.counters(up).payload_bytes, payload);
+        bench.fabric.config_write(HOST, id, registers::COMMAND, 0b110, 0b0011);
+        bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+        bench.start_ring(at, 16);
+        bench.write(at, channel::DOORBELL, 16);
+        assert_eq!(bench.run(None), RunEnd::Quiet);
+        assert_eq!(bench.status_block(at)[1], 16);
+        assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
+    }
+}
+
+/// Masked interrupts wait; so do those of a function that is masked as a whole.
+#[test]
+fn a_masked_interrupt_is_kept() {
+    let mut bench = bench(&settings(), &[own()]);
+    let at = c2h(0);
+    bench.write(at, channel::VECTOR, 2);
+    bench.put_ring(at, 0, DATA, 4096, INTERRUPT);
+    bench.put_ring(at, 1, DATA, 4096, INTERRUPT);
+    bench.start_ring(at, 16);
+    bench.write(at, channel::DOORBELL, 1);
+    bench.run(None);
+    let pending = At(0, crosslane_regs::engine::MSIX_PENDING.base);
+    assert_eq!((bench.interrupts.len(), bench.read(pending, 0)), (0, 1 << 2));
+    bench.unmask(0, 2);
+    bench.wait_interrupt();
+    assert_eq!(bench.interrupts, [2]);
+    assert_eq!(bench.read(pending, 0), 0);
+    let port = bench.port_of(0);
+    let id = bench.fabric.routing_id(port);
+    let config = &bench.fabric.port(port).config;
+    let offset = config.find_capability(registers::CAPABILITY_MSIX).unwrap();
+    bench.fabric.config_write(HOST, id, offset, 3 << 30, 0xf);
+    bench.write(at, channel::DOORBELL, 2);
+    bench.run(None);
+    assert_eq!((bench.interrupts.len(), bench.read(pending, 0)), (1, 1 << 2));
+    bench.fabric.config_write(HOST, id, offset, 1 << 31, 0xf);
+    bench.wait_interrupt();
+    assert_eq!(bench.interrupts, [2, 2]);
+    bench.assert_quiet();
+}
+
+/// Accesses that the register file does not take.
+#[test]
+fn registers_are_read_one_word_at_a_time() {
+    let mut bench = bench(&settings(), &[own()]);
+    let base = bench.bars[0][0];
+    bench.fabric.host_load(bench.root, 0, crosslane_pcie::BusAddress(base), 8, 9).unwrap();
+    assert!(bench.fabric.run_until_host_event());
+    let mut events = Vec::new();
+    bench.fabric.take_host_events(&mut events);
+    assert!(
+        matches!(
+            &events[..],
+            [HostEvent::Loaded {
+                token: 9,
+                result: Err(LoadError::Refused { status: "Completer Abort", .. })
+            }]
+        ),
+        "{events:?}"
+    );
+    // The receive window reads as zero, in any size.
+    assert_eq!(bench.load(bench.bars[0][1] + 64), Ok(0));
+    // What is not there reads as zero, too, and takes what is written.
+    bench.store(base + 0x7ffc, &[1, 2, 3, 4]);
+    assert_eq!(bench.load(base + 0x7ffc), Ok(0));
+    bench.run(None);
+    assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
+}
+
+/// The link goes down at some moment of traffic both ways and comes up again: both channels have
+/// stopped, the host is told once it can be, and they start again.
+#[test]
+fn a_link_that_goes_down_stops_the_channels() {
+    for moment in 0..40 {
+        let mut bench = bench(&settings(), &[own()]);
+        for at in [h2c(0), c2h(0)] {
+            for number in 0..16 {
+                bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
+            }
+            bench.start_ring(at, 16);
+            bench.write(at, channel::DOORBELL, 16);
+        }
+        bench.run(Some(ns(100 + moment * 773)));
+        let link = bench.direction(0, Way::Up).link;
+        let until = bench.fabric.now() + ns(5_000);
+        bench.fabric.take_link_down(link, Some(until));
+        bench.wait_until(until + ns(60_000));
+        for at in [h2c(0), c2h(0)] {
+            assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::LinkDown));
+            let block = bench.status_block(at);
+            let state = channel::status::STATE.get(block[status_block::STATUS as usize / 4]);
+            assert_eq!(state, ChannelState::Stopped.bits(), "moment {moment}");
+            let completed = bench.read(at, channel::COMPLETED);
+            assert_eq!(block[status_block::COMPLETED as usize / 4], completed);
+            let moved = completed * 4096 + bench.read(at, channel::STOPPED_AT);
+            assert_eq!(bench.read(at, channel::BYTES_LOW), moved);
+            // Where the next TLP would have gone, or none was to come.
+            let address = bench.read_wide(at, channel::ERROR_LOW);
+            assert!(address == 0 || address >= DATA + u64::from(moved), "{address:#x}");
+            bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
+        }
+        // Tags whose answers were lost rest for two time-outs.
+        bench.write(user(0), user_regs::GENERATOR_SEED, 4);
+        for at in [h2c(0), c2h(0)] {
+            bench.start_ring(at, 16);
+            bench.write(at, channel::DOORBELL, 16);
+        }
+        while bench.read(h2c(0), channel::COMPLETED) < 16 {}
+        bench.run(None);
+        assert_eq!(bench.read(c2h(0), channel::COMPLETED), 16);
+        assert_eq!(bench.peek(DATA, 65536), pattern(4, 0, 65536), "moment {moment}");
+        assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
+    }
+}
+
+/// A store that a link has lost leaves no descriptor, whichever of the four words it was.
+#[test]
+fn a_descriptor_of_a_table_is_used_whole() {
+    use crosslane_regs::table_descriptor as entry;
+    for lost in [entry::ADDRESS_LOW, entry::ADDRESS_HIGH, entry::LENGTH, entry::CONTROL] {
+        let parameters = EngineParameters { table_descriptors: 1, ..own() };
+        let mut bench = bench(&settings(), &[parameters]);
+        let at = c2h(0);
+        bench.start(at, DescriptorSource::Table);
+        bench.put_table(at, 0, DATA, 64, 0);
+        bench.write(at, channel::DOORBELL, 1);
+        bench.run(None);
+        assert_eq!(bench.read(at, channel::COMPLETED), 1);
+        bench.poke(DATA, &[0xee; 8192]);
+        let words = [
+            (entry::ADDRESS_LOW, DATA as u32 + 4096),
+            (entry::ADDRESS_HIGH, 0),
+            (entry::LENGTH, 64),
+            (entry::CONTROL, 0),
+        ];
+        let table = At(0, crosslane_regs::engine::C2H_TABLE.base);
+        for (offset, value) in words.into_iter().filter(|(offset, _)| *offset != lost) {
+            bench.write(table, offset, value);
+        }
+        bench.write(at, channel::DOORBELL, 2);
+        bench.run(None);
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+        assert_eq!(bench.peek(DATA, 8192), [0xee; 8192], "word {lost:#x} was lost");
+    }
+}
+
+/// Whatever happens to the stores of its successor, a table's descriptor is used once.
+#[test]
+fn a_descriptor_of_a_table_is_used_once() {
+    for restart in [false, true] {
+        let parameters = EngineParameters { table_descriptors: 2, ..own() };
+        let mut bench = bench(&settings(), &[parameters]);
+        let at = c2h(0);
+        bench.start(at, DescriptorSource::Table);
+        bench.put_table(at, 0, DATA, 64, 0);
+        bench.put_table(at, 1, DATA + 4096, 64, 0);
+        // All are used, or one is left that is never taken up.
+        bench.write(at, channel::DOORBELL, if restart { 1 } else { 2 });
+        bench.run(None);
+        if restart {
+            bench.write(at, channel::CONTROL, channel::control::RESTART.put(1));
+            bench.start(at, DescriptorSource::Table);
+        }
+        bench.poke(DATA, &[0xee; 8192]);
+        let before = bench.read(at, channel::COMPLETED);
+        assert_eq!(before, if restart { 0 } else { 2 });
+        bench.write(at, channel::DOORBELL, before + 1);
+        bench.run(None);
+        assert_eq!(bench.state(at), (ChannelState::Stopped, ChannelError::BadDescriptor));
+        assert_eq!(bench.peek(DATA, 8192), [0xee; 8192], "an old descriptor was used again");
+    }
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-device` from outside, in one program.
+
+mod card_memory;
+mod errors;
+mod fuzz_engine;
+mod fuzz_memory_card;
+mod injected;
+mod moves_data;
+mod network_processor;
+mod nic;
+mod peers;
+mod pipeline;
+mod rates;
+mod support;

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How fast, in exact simulated time: shares of what the wires can carry, and single transfers.
+
+use crosslane_device::network_processor::NetworkProcessorParameters;
+use crosslane_pcie::ceiling;
+use crosslane_regs::network_notification::NetworkStatus;
+use crosslane_regs::network_processor::{self as map, LinkMode, torus_link};
+
+use crate::network_processor::stand::*;
+use crate::support::fabric_support::{ns, rate};
+
+/// Gets of 1 MiB each, one behind the other, into a link that drops them: bytes per second.
+fn sunk_bytes_per_second(completion_bytes: u32) -> f64 {
+    let mut settings = settings();
+    settings.completer.completion_bytes = completion_bytes;
+    let mut stand = Stand::of(&[2], &settings, processor(), cable());
+    stand.control(0, 0, torus_link::control::MODE.put(LinkMode::Sink as u32));
+    let size = 1 << 20;
+    let gets: Vec<Asked> =
+        (0..4).map(|tag| stand.ask(0, Ask::get(0, 0, tag, DATA, size))).collect();
+    let (_, _, first) = stand.wait(&gets[0]);
+    let (_, _, last) = stand.wait(&gets[3]);
+    3.0 * f64::from(size) / (last.since(first).0 as f64 / 1e12)
+}
+
+/// At least 98 % of what completions of each length leave of Gen2 x8.
+#[test]
+fn gets_fill_the_link_to_the_host() {
+    for completion_bytes in [64, 128, 256] {
+        let share = sunk_bytes_per_second(completion_bytes)
+            / ceiling::read_ceiling_bytes_per_second(rate(2, 8), completion_bytes);
+        assert!((0.98..1.0).contains(&share), "{completion_bytes} B: {share}");
+    }
+}
+
+/// Between hosts that are in nothing's way, one way and both ways.
+fn link_share(both: bool, parameters: NetworkProcessorParameters) -> f64 {
+    let mut settings = settings();
+    settings.rate = rate(3, 16);
+    let mut stand = Stand::of(&[2], &settings, parameters, cable());
+    stand.bring_up();
+    let (size, count) = (1 << 20, 3_u32);
+    let mut credits = Vec::new();
+    for tag in 0..count {
+        for end in 0..1 + usize::from(both) {
+            let at = DATA + u64::from(tag) * 0x10_0000;
+            let into = DATA + 0x100_0000 + u64::from(tag) * 0x10_0000;
+            credits.push(stand.ask(1 - end, Ask::credit(1, tag, tag, into, size)));
+            stand.ask(end, Ask::get(0, tag, tag, at, size));
+        }
+    }
+    let begin = stand.fabric.now();
+    let mut last = begin;
+    for credit in &credits {
+        let (status, _, at) = stand.wait(credit);
+        assert_eq!(status, NetworkStatus::Done);
+        last = last.max(at);
+    }
+    let time_ps = last.since(begin).0 as f64;
+    let bytes = f64::from(size * count);
+    bytes / (time_ps / 1e12) / (4e9 * 128.0 / 136.0)
+}
+
+#[test]
+fn the_link_is_filled() {
+    let fast = NetworkProcessorParameters { staging_bytes: 32_768, ..processor() };
+    let one = link_share(false, fast);
+    assert!((0.97..1.0).contains(&one), "one way: {one}");
+    let both = link_share(true, fast);
+    assert!((0.97..1.0).contains(&both), "both ways: {both}");
+}
+
+/// A put of 56 B from store to sight, and a get of 64 B: each the sum of its terms.
+#[test]
+fn single_transfers_take_the_sum_of_their_terms() {
+    let mut stand = Stand::new(&[2]);
+    stand.bring_up();
+    let data = bytes(1, 56);
+    let credit = stand.ask(1, Ask::credit(1, 0, 0, DATA, 64));
+    stand.run();
+    let begin = stand.fabric.now();
+    stand.put(0, (0, 0, 0), 0, true, &data);
+    let (_, _, at) = stand.wait(&credit);
+    let put_ps = at.since(begin).0;
+    // Eight stores of 8 B, one every 10 ns; 28 B on the wire each, 0.25 ns a byte.
+    let parameters = processor();
+    let stores_ps = 7 * 10_000 + 28 * 250 + 1_000;
+    let host_out_ps = 60_000 + 60_000;
+    let wire_ps = 34_000 + 136_000 + parameters.receive_latency.0;
+    // The write of 56 B and the notification behind it, and when that can be seen.
+    let host_in_ps = 60_000 + (56 + 20 + 8 + 20) * 250 + 1_000 + 60_000 + 50_000;
+    let expected_ps = stores_ps + host_out_ps + wire_ps + host_in_ps;
+    assert_eq!(put_ps, expected_ps);
+
+    let credit = stand.ask(1, Ask::credit(1, 0, 0, DATA, 64));
+    stand.run();
+    let begin = stand.fabric.now();
+    stand.ask(0, Ask::get(0, 0, 0, DATA, 64));
+    let (_, _, at) = stand.wait(&credit);
+    let get_ps = at.since(begin).0;
+    let stores_ps = 3 * 10_000 + 28 * 250 + 1_000;
+    let read_ps = parameters.request_latency.0
+        + (60_000 + 20 * 250 + 1_000 + 60_000)
+        + 300_000
+        + (60_000 + (64 + 20) * 250 + 1_000 + 60_000)
+        + parameters.send_latency.0;
+    let host_in_ps = 60_000 + (64 + 20 + 8 + 20) * 250 + 1_000 + 60_000 + 50_000;
+    let expected_ps = stores_ps + host_out_ps + read_ps + wire_ps + host_in_ps;
+    assert_eq!(get_ps, expected_ps);
+    assert_eq!(stand.read(0, map::REFUSED), 0);
+    stand.run_for(ns(1));
+}
+
+/// What a node reads from its host and what it writes to it share the host's link by turns: with
+/// two links loaded both ways neither starves, and the link is full. What is not writes of 128 B
+/// are requests for 512 B.
+#[test]
+fn reads_and_writes_share_the_link_to_the_host() {
+    let parameters = NetworkProcessorParameters { max_write_bytes: 128, ..processor() };
+    let mut stand = Stand::of(&[2], &settings(), parameters, cable());
+    stand.bring_up();
+    let (size, mut credits) = (1 << 20, Vec::new());
+    for link in 0..2_u32 {
+        for end in 0..2 {
+            let at = DATA + u64::from(link) * 0x10_0000;
+            credits.push(stand.ask(end, Ask::credit(link, 0, link, at + 0x100_0000, size)));
+            stand.ask(end, Ask::get(link, 0, link ^ 1, at, size));
+        }
+    }
+    let begin = stand.fabric.now();
+    let last = credits.iter().map(|credit| stand.wait(credit).2).max().unwrap();
+    let per_second = 2.0 * f64::from(size) / (last.since(begin).0 as f64 / 1e12);
+    let of_requests = 1.0 - 20.0 / (20.0 + 4.0 * 148.0);
+    let share =
+        per_second / ceiling::write_ceiling_bytes_per_second(rate(2, 8), 3, 128) / of_requests;
+    assert!((0.97..1.0).contains(&share), "{share}");
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A torus of hosts, each with a network processor; programs by plain accesses.
+
+use crosslane_device::network_processor::{
+    CableParameters, NetworkProcessor, NetworkProcessorParameters, REQUEST_WINDOW_BYTES,
+};
+use crosslane_fabric::parameters::{LinkParameters, RootComplexParameters};
+use crosslane_fabric::*;
+use crosslane_pcie::config::{BarKind, BarRequest, Identity, registers};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_regs::network_notification::{self as notification, NetworkStatus};
+use crosslane_regs::{network_processor as map, network_request, put_control};
+use crosslane_torus_link::end::EndParameters;
+use crosslane_torus_link::routing::Torus;
+
+use crate::support::fabric_support::{Settings, ns, rate};
+
+/// Where notifications and data begin in each host's memory.
+const NOTIFICATIONS: u64 = 0x10_0000;
+pub const COUNTS: u64 = 0x20_0000;
+pub const DATA: u64 = 0x400_0000;
+const REGISTERS: u64 = MMIO_HOLE.start;
+pub const REQUESTS: u64 = MMIO_HOLE.start + 0x10_0000;
+pub const CREDITS: u64 = REQUESTS + 0x4000;
+pub const PUTS: u64 = MMIO_HOLE.start + 0x20_0000;
+pub const PUT_SLOTS: u64 = 8;
+
+/// A network processor that is in nothing's way.
+pub fn processor() -> NetworkProcessorParameters {
+    NetworkProcessorParameters {
+        tags: 64,
+        max_write_bytes: 256,
+        max_read_bytes: 512,
+        completion_timeout: ns(50_000),
+        links: 4,
+        get_slots: 64,
+        credit_slots: 64,
+        put_slots: PUT_SLOTS as u8,
+        staging_bytes: 16_384,
+        request_latency: ns(40),
+        request_interval: ns(4),
+        send_latency: ns(30),
+        receive_latency: ns(30),
+        register_latency: ns(40),
+    }
+}
+
+/// Eight lanes of 5 Gb/s, 136 ns long.
+pub fn cable() -> CableParameters {
+    CableParameters {
+        lanes: 8,
+        lane_bits_per_second: 5_000_000_000,
+        latency: ns(136),
+        bit_error_rate: 0.0,
+        bring_up: ns(2_000),
+        end: EndParameters {
+            channel_datagrams: 32,
+            retry_datagrams: 64,
+            queue_datagrams: 4,
+            acknowledge_datagrams: 8,
+            acknowledge_within_ps: 408_000,
+            retry_timeout_ps: 2_000_000,
+            refresh_ps: 1_200_000,
+        },
+    }
+}
+
+/// Gen2 x8, as the document has it.
+pub fn settings() -> Settings {
+    let mut settings = Settings::ideal(rate(2, 8), 256);
+    settings.completer.read_latency.base = ns(300);
+    settings.completer.write_latency = ns(50);
+    settings.port.receive_latency = ns(60);
+    settings.port.transmit_latency = ns(60);
+    settings.link.flight = ns(1);
+    settings.memory_bytes = 1 << 30;
+    settings
+}
+
+/// One host.
+pub struct End {
+    pub host: HostId,
+    pub root: NodeId,
+    pub node: NodeId,
+    next_notification: u64,
+}
+
+pub struct Stand {
+    pub fabric: Fabric,
+    pub ends: Vec<End>,
+    pub torus: Torus,
+    token: u16,
+}
+
+/// What is asked for in a window of requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    pub window: u64,
+    pub link: u32,
+    pub channel: u32,
+    pub tag: u32,
+    /// The node at the other end, of a routed message.
+    pub node: Option<u32>,
+    pub address: u64,
+    pub bytes: u32,
+}
+
+impl Ask {
+    pub fn get(link: u32, channel: u32, tag: u32, address: u64, bytes: u32) -> Self {
+        Self { window: REQUESTS, link, channel, tag, node: None, address, bytes }
+    }
+
+    pub fn credit(link: u32, channel: u32, tag: u32, address: u64, bytes: u32) -> Self {
+        Self { window: CREDITS, ..Self::get(link, channel, tag, address, bytes) }
+    }
+
+    pub fn to(self, node: u32) -> Self {
+        Self { node: Some(node), channel: 6, ..self }
+    }
+}
+
+/// A request that was made: where its notification comes, and its token.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    pub end: usize,
+    pub notify: u64,
+    pub token: u16,
+    ask: Ask,
+}
+
+impl Stand {
+    /// A torus of ideal hosts.
+    pub fn new(sizes: &[u16]) -> Self {
+        Self::of(sizes, &settings(), processor(), cable())
+    }
+
+    pub fn of(
+        sizes: &[u16],
+        settings: &Settings,
+        parameters: NetworkProcessorParameters,
+        cable: CableParameters,
+    ) -> Self {
+        let torus = Torus::new(sizes, true).unwrap();
+        let mut builder = FabricBuilder::new(settings.seed);
+        let id = Identity::default();
+        let kind = BarKind::Memory32 { prefetchable: true };
+        let bar = |size_bytes| Some(BarRequest { kind, size_bytes });
+        let puts = NetworkProcessor::put_window_bytes(&parameters).next_power_of_two();
+        let bars = [bar(4096), None, bar(REQUEST_WINDOW_BYTES), None, bar(puts), None];
+        let mut parts = Vec::new();
+        for at in 0..torus.nodes() {
+            let root_complex = RootComplexParameters {
+                memory_bytes: settings.memory_bytes,
+                completer: settings.completer,
+                peer_to_peer: settings.peer_to_peer,
+                iommu: None,
+                cpu: settings.cpu,
+            };
+            let host = HostId(at as u16);
+            let root = builder.root_complex(&format!("host{at}"), host, root_complex);
+            let top = builder.root_port(root, &format!("rp{at}"), id, settings.port.clone());
+            let device = Box::new(NetworkProcessor::new(parameters));
+            let (name, port) = (format!("fpga{at}"), settings.port.clone());
+            let (node, lower) = builder.endpoint_with_device(&name, id, bars, None, port, device);
+            let link = LinkParameters { rate: settings.rate, ..settings.link };
+            builder.link(&name, top, lower, link);
+            parts.push((host, root, node, top, lower));
+        }
+        let mut fabric = builder.build().unwrap();
+        let ends = parts.into_iter().map(|(host, root, node, top, lower)| {
+            for port in [top, lower] {
+                let id = fabric.routing_id(port);
+                let config = &fabric.port(port).config;
+                let express = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
+                let control = express + registers::DEVICE_CONTROL;
+                let mps = settings.max_payload.trailing_zeros() - 7;
+                let mrrs = settings.max_read_request.trailing_zeros() - 7;
+                let bits = mps << 5 | mrrs << 12 | 1 << 8 | 1 << 4;
+                fabric.config_write(host, id, control, bits, 0b0011);
+                fabric.config_write(host, id, registers::COMMAND, 0b110, 0b0011);
+                if port == top {
+                    let limit = (PUTS + 0x10_0000) as u32 & 0xfff0_0000;
+                    let window = (REGISTERS >> 16) as u32 & 0xfff0 | limit;
+                    fabric.config_write(host, id, registers::PRIMARY_BUS, 0x01_01_00, 0xf);
+                    fabric.config_write(host, id, registers::MEMORY_BASE_LIMIT, window, 0xf);
+                } else {
+                    for (bar, base) in [(0, REGISTERS), (2, REQUESTS), (4, PUTS)] {
+                        let register = registers::BAR0 + 4 * bar;
+                        fabric.config_write(host, id, register, base as u32, 0xf);
+                    }
+                }
+            }
+            End { host, root, node, next_notification: NOTIFICATIONS }
+        });
+        let ends: Vec<End> = ends.collect();
+        for (lower, upper) in torus.cables() {
+            let joined = [lower, upper].map(|(node, link)| (ends[usize::from(node)].node, link));
+            assert!(NetworkProcessor::join(&mut fabric, joined, cable));
+        }
+        Self { fabric, ends, torus, token: 0 }
+    }
+
+    /// Enables all links, waits until they are up, and tells all nodes their places.
+    pub fn bring_up(&mut self) {
+        for end in 0..self.ends.len() {
+            for dimension in 0..self.torus.dimensions().len() {
+                let size = self.torus.dimensions()[dimension].size;
+                let position = self.torus.position(end as u16)[dimension];
+                let extent = map::torus_dimension::extent::SIZE.put(size.into())
+                    | map::torus_dimension::extent::POSITION.put(position.into());
+                self.write(end, map::DIMENSIONS.at(dimension as u32), extent);
+            }
+            for link in 0..2 * self.torus.dimensions().len() as u32 {
+                self.control(end, link, map::torus_link::control::ENABLE.mask());
+            }
+        }
+        self.run();
+    }
+
+    pub fn control(&mut self, end: usize, link: u32, word: u32) {
+        self.write(end, map::LINKS.at(link) + map::torus_link::CONTROL, word);
+    }
+
+    pub fn processor(&mut self, end: usize) -> &mut NetworkProcessor {
+        self.fabric.device_as(self.ends[end].node).unwrap()
+    }
+
+    pub fn peek(&mut self, end: usize, address: u64, bytes: usize) -> Vec<u8> {
+        let mut out = vec![0; bytes];
+        assert!(self.fabric.peek(self.ends[end].host, BusAddress(address), &mut out));
+        out
+    }
+
+    pub fn poke(&mut self, end: usize, address: u64, bytes: &[u8]) {
+        assert!(self.fabric.poke(self.ends[end].host, BusAddress(address), bytes));
+    }
+
+    /// Stores into the device, 8 bytes at a time where it can.
+    pub fn store(&mut self, end: usize, address: u64, bytes: &[u8]) {
+        let root = self.ends[end].root;
+        self.fabric.host_store(root, 0, BusAddress(address), bytes, 8, 1).unwrap();
+        self.step();
+    }
+
+    /// Lets the core's store be done.
+    fn step(&mut self) {
+        assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
+        self.fabric.take_host_events(&mut Vec::new());
+    }
+
+    pub fn write(&mut self, end: usize, offset: u32, word: u32) {
+        self.store(end, REGISTERS + u64::from(offset), &word.to_le_bytes());
+    }
+
+    pub fn read(&mut self, end: usize, offset: u32) -> u32 {
+        let root = self.ends[end].root;
+        let address = BusAddress(REGISTERS + u64::from(offset));
+        self.fabric.host_load(root, 0, address, 4, 7).unwrap();
+        let mut events = Vec::new();
+        loop {
+            assert!(self.fabric.run_until_host_event(), "no answer");
+            self.fabric.take_host_events(&mut events);
+            for event in events.drain(..) {
+                if let HostEvent::Loaded { result, .. } = event {
+                    return result.expect("an answer") as u32;
+                }
+            }
+        }
+    }
+
+    pub fn link_register(&mut self, end: usize, link: u32, register: u32) -> u32 {
+        self.read(end, map::LINKS.at(link) + register)
+    }
+
+    /// The bytes of a request, of a run of a message.
+    pub fn request(ask: &Ask, run: (u32, bool), token: u16, notify: u64) -> Vec<u8> {
+        let (index, is_last) = run;
+        let what = network_request::what::LINK.put(ask.link)
+            | network_request::what::CHANNEL.put(ask.channel)
+            | network_request::what::TAG.put(ask.tag)
+            | network_request::what::LAST.put(is_last.into())
+            | network_request::what::ROUTED.put(ask.node.is_some().into())
+            | network_request::what::INDEX.put(index);
+        let party = network_request::party::TOKEN.put(token.into())
+            | network_request::party::NODE.put(ask.node.unwrap_or(0));
+        let halves = |long: u64| [long as u32, (long >> 32) as u32];
+        let [low, high] = halves(ask.address);
+        let [notify_low, notify_high] = halves(notify);
+        let words = [what, ask.bytes, low, high, notify_low, notify_high, party, 0];
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    /// A place for a notification, and a token.
+    pub fn notification(&mut self, end: usize, ask: Ask) -> Asked {
+        self.token += 1;
+        let notify = self.ends[end].next_notification;
+        self.ends[end].next_notification += 8;
+        self.poke(end, notify, &[0; 8]);
+        Asked { end, notify, token: self.token, ask }
+    }
+
+    /// Makes a request for a message of one run.
+    pub fn ask(&mut self, end: usize, ask: Ask) -> Asked {
+        let asked = self.notification(end, ask);
+        self.ask_run(&asked, ask, (0, true));
+        asked
+    }
+
+    /// Makes a request for one run of a message.
+    pub fn ask_run(&mut self, asked: &Asked, ask: Ask, run: (u32, bool)) {
+        let bytes = Self::request(&ask, run, asked.token, asked.notify);
+        let slot = u64::from(asked.token % 64) * 64;
+        self.store(asked.end, ask.window + slot, &bytes);
+    }
+
+    /// Takes a request back.
+    pub fn cancel(&mut self, asked: &Asked) {
+        let mut bytes = Self::request(&asked.ask, (0, false), asked.token, asked.notify);
+        let what = u32::from_le_bytes(*bytes.first_chunk().unwrap());
+        let what = what | network_request::what::CANCEL.mask();
+        bytes[..4].copy_from_slice(&what.to_le_bytes());
+        self.store(asked.end, asked.ask.window + 63 * 64, &bytes);
+    }
+
+    /// How a request has ended, if it has.
+    pub fn ended(&mut self, asked: &Asked) -> Option<(NetworkStatus, u32)> {
+        let bytes = self.peek(asked.end, asked.notify, 8);
+        let word = u32::from_le_bytes(*bytes.first_chunk().unwrap());
+        let status = NetworkStatus::from_bits(notification::word::STATUS.get(word)).unwrap();
+        if status == NetworkStatus::None {
+            return None;
+        }
+        assert_eq!(notification::word::TOKEN.get(word), asked.token.into());
+        Some((status, u32::from_le_bytes(*bytes.last_chunk().unwrap())))
+    }
+
+    /// Stores a datagram into the put window.
+    pub fn put(&mut self, end: usize, place: (u32, u32, u32), tag: u32, last: bool, data: &[u8]) {
+        let (link, channel, number) = place;
+        let what = put_control::what::TAG.put(tag)
+            | put_control::what::LAST.put(last.into())
+            | put_control::what::VALID.put(1)
+            | put_control::what::INDEX.put(number);
+        let mut bytes = what.to_le_bytes().to_vec();
+        bytes.extend((data.len() as u32).to_le_bytes());
+        bytes.extend(data);
+        let slot = u64::from(link * 8 + channel) * PUT_SLOTS + u64::from(number) % PUT_SLOTS;
+        self.store(end, PUTS + slot * 256, &bytes);
+    }
+
+    /// Runs until nothing is left to do, and what was written last can be seen.
+    pub fn run(&mut self) {
+        assert_eq!(self.fabric.run(None), RunEnd::Quiet);
+        let seen = self.fabric.now() + ns(1_000);
+        self.fabric.host_timer(seen, 8);
+        while self.fabric.now() < seen {
+            self.step();
+        }
+    }
+
+    pub fn run_for(&mut self, time: Picoseconds) {
+        let limit = self.fabric.now() + time;
+        self.fabric.run(Some(limit));
+    }
+
+    /// Runs until a request has ended: how, and when that could be seen.
+    pub fn wait(&mut self, asked: &Asked) -> (NetworkStatus, u32, Picoseconds) {
+        let root = self.ends[asked.end].root;
+        let limit = self.fabric.now() + ns(100_000_000);
+        // Time-outs come only while somebody waits.
+        self.fabric.host_timer(limit, 8);
+        loop {
+            if let Some((status, bytes)) = self.ended(asked) {
+                self.fabric.cancel_host_timer(8);
+                return (status, bytes, self.fabric.now());
+            }
+            assert!(self.fabric.now() < limit, "it does not end: {asked:?}");
+            self.fabric.host_watch(root, asked.notify..asked.notify + 4, 9);
+            self.step();
+        }
+    }
+
+    /// Nothing is left over anywhere, and nothing was wrong.
+    pub fn assert_quiet(&mut self) {
+        self.run();
+        assert_eq!(self.fabric.errors(), &[]);
+        assert_eq!(self.fabric.check_quiet(), Vec::<String>::new());
+        for end in 0..self.ends.len() {
+            assert_eq!(Device::unfinished(self.processor(end)), Vec::<String>::new());
+            assert_eq!(self.read(end, map::STATUS), 1, "quiet");
+        }
+    }
+}
+
+/// Bytes that tell one place from another.
+pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..count).map(|_| random.u8(..)).collect()
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Refusals, links that are cut, connections that are closed: every end is told, nothing is left.
+
+use crosslane_device::nic::layout::{Entry, EntryKind, Operation, Status};
+use crosslane_device::nic::{Access, Nic};
+use crosslane_fabric::{MemoryFault, RunEnd};
+use crosslane_pcie::units::HostId;
+
+use crate::nic::stand::*;
+use crate::support::fabric_support::ns;
+
+const READ: Access = Access { read: true, write: false };
+const WRITE: Access = Access { read: false, write: true };
+
+fn closed(status: Status) -> Entry {
+    Entry { kind: EntryKind::Closed, status }
+}
+
+fn ended(id: u32, status: Status) -> Entry {
+    Entry { kind: EntryKind::Request { id }, status }
+}
+
+#[test]
+fn what_the_other_end_refuses() {
+    for (operation, access, key_off, at, bytes, status) in [
+        (Operation::Write, WRITE, 1, 0, 1, Status::FarAccess),
+        (Operation::Write, READ, 0, 0, 1, Status::FarAccess),
+        (Operation::Read, WRITE, 0, 0, 1, Status::FarAccess),
+        (Operation::Write, WRITE, 0, 4096, 1, Status::FarBounds),
+        (Operation::Read, READ, 0, 1, 4096, Status::FarBounds),
+        (Operation::Read, READ, 0, u64::MAX - DATA, 2, Status::FarBounds),
+        (Operation::Write, WRITE, 0, 1, 20_000, Status::FarBounds),
+    ] {
+        let mut stand = Stand::new(nic());
+        let [mut pair, mut far] = stand.connect(4);
+        let near = stand.register(0, DATA, 65_536, READ);
+        let mut memory = stand.register(1, DATA, 4096, access);
+        let before = bytes_of(&mut stand);
+        memory.key += key_off;
+        let one = work(operation, 1, (&near, 0), (&memory, 0), bytes);
+        let one = crosslane_device::nic::layout::WorkRequest {
+            far_address: memory.address.wrapping_add(at),
+            ..one
+        };
+        stand.post(&mut pair, one);
+        // What comes behind it never ends by itself.
+        stand.post(&mut pair, message(2, (&near, 0), 10));
+        stand.run();
+        let entries = stand.entries(&mut pair);
+        assert_eq!(entries, [ended(1, status), closed(Status::ClosedThere)], "{operation:?} {at}");
+        assert_eq!(stand.entries(&mut far), [closed(Status::RefusedHere)]);
+        assert!(bytes_of(&mut stand) == before, "nothing was written");
+        assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
+        assert!(!stand.nic(0).destroy(pair.number));
+        assert_eq!((stand.nic(0).pairs(), stand.nic(1).pairs()), (0, 0));
+        stand.assert_quiet();
+    }
+}
+
+fn bytes_of(stand: &mut Stand) -> Vec<u8> {
+    stand.peek(1, DATA - 4096, 65_536)
+}
+
+/// The link is cut in the middle of a transfer: both ends are told after the time-out, to the
+/// picosecond.
+#[test]
+fn a_link_that_is_cut() {
+    let mut stand = Stand::new(nic());
+    let [mut pair, mut far] = stand.connect(4);
+    let near = stand.register(0, DATA, 1 << 20, READ);
+    let memory = stand.register(1, DATA, 1 << 20, WRITE);
+    stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), 1 << 20));
+    stand.run_for(ns(40_000));
+    let node = stand.ends[0].nic;
+    assert!(Nic::cut(&mut stand.fabric, node));
+    assert_eq!(stand.nic(1).is_link_up(), Some(false));
+    let cut = stand.fabric.now();
+    let mut other = far;
+    let (near_time, entries) = stand.run_to_entries(&mut pair);
+    assert_eq!(entries, [closed(Status::TimedOut)]);
+    let (far_time, entries) = stand.run_to_entries(&mut other);
+    assert_eq!(entries, [closed(Status::TimedOut)]);
+    // The entry's way to memory that can be seen.
+    let to_memory = ns(1_000_000)..ns(1_000_400);
+    assert!(to_memory.contains(&near_time.since(cut)), "{}", near_time.since(cut));
+    assert!(to_memory.contains(&far_time.since(cut)), "{}", far_time.since(cut));
+    assert_eq!(stand.fabric.run(None), RunEnd::Quiet);
+    // Mended: what was held back finds its connections gone.
+    assert!(Nic::mend(&mut stand.fabric, node));
+    assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
+    let [mut again, _] = stand.connect(4);
+    stand.post(&mut again, work(Operation::Write, 3, (&near, 0), (&memory, 0), 1 << 20));
+    stand.run();
+    assert_eq!(stand.entries(&mut again), [done(3)]);
+    assert_eq!(stand.entries(&mut far), [closed(Status::TimedOut)]);
+    stand.assert_quiet();
+}
+
+/// A link that is back in time loses nothing.
+#[test]
+fn a_link_that_is_mended_in_time() {
+    for shuffle in [false, true] {
+        let mut stand = Stand::new(nic());
+        stand.fabric.set_shuffle(shuffle);
+        let [mut pair, _] = stand.connect(4);
+        let near = stand.register(0, DATA, 1 << 20, READ);
+        let memory = stand.register(1, DATA, 1 << 20, Access { read: true, write: true });
+        let data = bytes(5, 1 << 20);
+        stand.fill(&near, &data);
+        let half = 1 << 19;
+        stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&memory, 0), half));
+        stand.post(&mut pair, work(Operation::Read, 2, (&near, half), (&memory, half), 10_000));
+        let node = stand.ends[1].nic;
+        for _ in 0..20 {
+            stand.run_for(ns(2_500));
+            assert!(Nic::cut(&mut stand.fabric, node));
+            stand.run_for(ns(90_000));
+            assert!(Nic::mend(&mut stand.fabric, node));
+        }
+        stand.run();
+        assert_eq!(stand.entries(&mut pair), [done(1), done(2)]);
+        let all = stand.bytes(&memory);
+        assert!(all[..half as usize] == data[..half as usize]);
+        assert!(stand.bytes(&near)[half as usize..][..10_000] == all[half as usize..][..10_000]);
+        stand.assert_quiet();
+    }
+}
+
+/// Closed at any moment: the last entry comes, and behind it nothing is written.
+#[test]
+fn closed_in_the_middle() {
+    for step in 0..60 {
+        let mut stand = Stand::new(nic());
+        let [mut pair, mut far] = stand.connect(4);
+        let near = stand.register(0, DATA, 1 << 20, READ);
+        let memory = stand.register(1, DATA, 1 << 20, Access { read: true, write: true });
+        let data = bytes(5, 1 << 20);
+        stand.fill(&near, &data);
+        stand.fill(&memory, &data);
+        for id in 0..4 {
+            let at = u64::from(id) * 100_000;
+            let way = if id % 2 == 0 { Operation::Write } else { Operation::Read };
+            stand.post(&mut pair, work(way, id, (&near, at), (&memory, at), 65_000));
+            stand.post(&mut far, message(id, (&memory, at), 100));
+        }
+        stand.run_for(ns(step * 400));
+        let closing = if step % 2 == 0 { &mut pair } else { &mut far };
+        let (node, number) = (stand.ends[closing.end].nic, closing.number);
+        stand.fabric.command(node, |nic: &mut Nic, port| nic.close(number, port));
+        let last = loop {
+            let (_, entries) = stand.run_to_entries(closing);
+            if let Some(last) = entries.last().filter(|last| last.kind == EntryKind::Closed) {
+                break *last;
+            }
+        };
+        // All may have been done before.
+        assert_eq!(last, closed(Status::ClosedHere), "step {step}");
+        let end = closing.end;
+        let clean = vec![0xee; 1 << 20];
+        stand.poke(end, DATA, &clean);
+        stand.run();
+        assert!(stand.peek(end, DATA, 1 << 20) == clean, "written after the end, step {step}");
+        let other = if end == 0 { &mut far } else { &mut pair };
+        assert_eq!(stand.entries(other).last(), Some(&closed(Status::ClosedThere)));
+        assert_eq!(stand.entries(if end == 0 { &mut pair } else { &mut far }), []);
+        assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
+        stand.assert_quiet();
+    }
+}
+
+/// Host memory that does not answer, at either end.
+#[test]
+fn memory_that_cannot_be_read() {
+    for (end, operation, expected) in [
+        (0, Operation::Write, ended(1, Status::HostMemory)),
+        (1, Operation::Read, ended(1, Status::FarMemory)),
+    ] {
+        let mut stand = Stand::new(nic());
+        let [mut pair, mut far] = stand.connect(4);
+        let near = stand.register(0, DATA, 65_536, READ);
+        let memory = stand.register(1, DATA, 65_536, Access { read: true, write: true });
+        let range = DATA + 20_000..DATA + 20_064;
+        let host = HostId(end);
+        assert!(stand.fabric.set_memory_fault(host, range, Some(MemoryFault::CompleterAbort)));
+        stand.post(&mut pair, work(operation, 1, (&near, 0), (&memory, 0), 60_000));
+        stand.run();
+        let entries = stand.entries(&mut pair);
+        assert_eq!(entries[0], expected);
+        assert_eq!((entries.len(), entries[1].kind), (2, EntryKind::Closed));
+        assert_eq!(stand.entries(&mut far).last().unwrap().kind, EntryKind::Closed);
+        stand.run();
+        for end in 0..2 {
+            assert_eq!(stand.nic(end).tags_in_use(), 0);
+        }
+    }
+}
+
+/// As many queue pairs as there are doorbells, a thousand times over.
+#[test]
+fn queue_pairs_are_used_again() {
+    let mut stand = Stand::new(nic());
+    let near = stand.register(0, DATA, 4096, READ);
+    for round in 0..300 {
+        let [mut pair, mut far] = stand.connect(1);
+        stand.post(&mut pair, message(round, (&near, 0), 7));
+        stand.run();
+        assert_eq!(stand.entries(&mut pair), [done(round)]);
+        let (node, number) = (stand.ends[0].nic, pair.number);
+        stand.fabric.command(node, |nic: &mut Nic, port| nic.close(number, port));
+        stand.run();
+        assert_eq!(stand.entries(&mut pair), [closed(Status::ClosedHere)]);
+        assert_eq!(stand.entries(&mut far).len(), 2);
+        assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
+        assert_eq!((stand.nic(0).pairs(), stand.nic(1).pairs()), (0, 0));
+    }
+    stand.assert_quiet();
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs that do anything: doorbells with any numbers, rings with any bytes, registrations that
+//! end too early, connections that end at any moment. No memory is written that no key stands for,
+//! nothing panics, and once all has ended nothing is left over.
+//!
+//! `cargo test` tries some hundred random inputs; `cargo bolero test NAME` fuzzes with coverage
+//! for as long as it is left to run.
+
+use bolero::TypeGenerator;
+use crosslane_device::nic::layout::{Operation, WorkRequest};
+use crosslane_device::nic::{Access, Nic};
+use crosslane_fabric::Device;
+
+use crate::nic::stand::*;
+use crate::support::fabric_support::ns;
+
+/// Random inputs of the target in a plain run of the tests.
+const ITERATIONS: usize = 400;
+/// Bytes of each registration; between them lies memory that nobody may touch.
+const REGION_BYTES: u64 = 20_000;
+
+#[derive(Clone, Copy, Debug, TypeGenerator)]
+enum Step {
+    /// A work request that means something, more or less.
+    Post { pair: u8, operation: u8, near: u16, far: u16, bytes: u16, bend: u8, id: u8 },
+    /// Any bytes as a work request.
+    Scribble { pair: u8, byte: u8, at: u8 },
+    /// Any number in a doorbell.
+    Ring { pair: u8, which: bool, count: u32 },
+    /// Time goes on.
+    Wait { ns: u16 },
+    /// A registration ends, and another begins.
+    Register { end: bool },
+    /// A connection ends.
+    Close { pair: u8 },
+    /// The network is cut, or mended.
+    Cut { mend: bool },
+}
+
+fn operation(number: u8) -> Operation {
+    [Operation::Write, Operation::Read, Operation::Send][usize::from(number) % 3]
+}
+
+fn run(seed: u8, steps: &[Step]) {
+    let mut parameters = nic();
+    parameters.tags = u16::from(seed % 7) + 1;
+    let mut stand = Stand::new(parameters);
+    stand.fabric.set_shuffle(seed % 2 == 1);
+    let access = Access { read: true, write: true };
+    let mut regions = [0, 1].map(|end: usize| stand.register(end, DATA, REGION_BYTES, access));
+    let mut pairs: Vec<Pair> = (0..2).flat_map(|_| stand.connect(2)).collect();
+    let before = [0, 1].map(|end| stand.peek(end, DATA + REGION_BYTES, 70_000));
+    for step in steps {
+        match *step {
+            Step::Post { pair, operation: number, near, far, bytes, bend, id } => {
+                let at = usize::from(pair) % pairs.len();
+                let mut pair = pairs[at];
+                let (own, other) = (&regions[pair.end], &regions[1 - pair.end]);
+                let (near, far) = (u64::from(near) / 4, u64::from(far) / 4);
+                let bytes = u64::from(bytes) / 8;
+                let one = work(operation(number), id.into(), (own, near), (other, far), bytes);
+                // Some of them are bent.
+                let one = match bend {
+                    0 => WorkRequest { far_key: one.far_key + 1, ..one },
+                    1 => WorkRequest { near_key: 0, ..one },
+                    2 => WorkRequest { bytes: u64::MAX - one.bytes, ..one },
+                    3 => WorkRequest { far_address: u64::MAX - far, ..one },
+                    4 => WorkRequest { near_address: u64::MAX - near, ..one },
+                    _ => one,
+                };
+                stand.post(&mut pair, one);
+                pairs[at] = pair;
+            }
+            Step::Scribble { pair, byte, at } => {
+                let index = usize::from(pair) % pairs.len();
+                let mut pair = pairs[index];
+                stand.scribble(&mut pair, at, byte);
+                stand.ring(&pair);
+                pairs[index] = pair;
+            }
+            Step::Ring { pair, which, count } => {
+                let pair = pairs[usize::from(pair) % pairs.len()];
+                stand.doorbell(&pair, if which { 4 } else { 0 }, count);
+            }
+            Step::Wait { ns: time } => stand.run_for(ns(time.into())),
+            Step::Register { end } => {
+                let end = usize::from(end);
+                let key = regions[end].key;
+                assert!(stand.nic(end).deregister(key));
+                regions[end] = stand.register(end, DATA, REGION_BYTES, access);
+            }
+            Step::Close { pair } => {
+                let pair = pairs[usize::from(pair) % pairs.len()];
+                let node = stand.ends[pair.end].nic;
+                stand.fabric.command(node, |nic: &mut Nic, port| nic.close(pair.number, port));
+            }
+            Step::Cut { mend } => {
+                let node = stand.ends[0].nic;
+                match mend {
+                    true => assert!(Nic::mend(&mut stand.fabric, node)),
+                    false => assert!(Nic::cut(&mut stand.fabric, node)),
+                }
+            }
+        }
+    }
+    let node = stand.ends[0].nic;
+    Nic::mend(&mut stand.fabric, node);
+    for pair in &pairs {
+        let (node, number) = (stand.ends[pair.end].nic, pair.number);
+        stand.fabric.command(node, |nic: &mut Nic, port| nic.close(number, port));
+    }
+    stand.run();
+    for pair in &pairs {
+        assert!(stand.nic(pair.end).destroy(pair.number), "{pair:?} has not ended");
+    }
+    for (end, before) in before.into_iter().enumerate() {
+        assert_eq!(stand.peek(end, DATA + REGION_BYTES, 70_000), before);
+        assert_eq!(stand.nic(end).tags_in_use(), 0);
+        assert_eq!(Device::unfinished(stand.nic(end)), Vec::<String>::new());
+    }
+    assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+}
+
+#[test]
+fn programs_that_do_anything() {
+    bolero::check!()
+        .with_iterations(ITERATIONS)
+        .with_type::<(u8, Vec<Step>)>()
+        .for_each(|(seed, steps)| run(*seed, steps));
+}
+
+/// The same with many steps: bolero's random inputs are short.
+#[test]
+fn programs_that_do_much() {
+    for seed in 0..60 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let steps: Vec<Step> = (0..200)
+            .map(|_| {
+                let (pair, end) = (random.u8(..4), random.bool());
+                match random.u8(..40) {
+                    0..=19 => Step::Post {
+                        pair,
+                        operation: random.u8(..),
+                        near: random.u16(..),
+                        far: random.u16(..),
+                        bytes: random.u16(..),
+                        // Few are bent: a connection that has ended does nothing.
+                        bend: if random.u8(..30) == 0 { random.u8(..5) } else { 9 },
+                        id: random.u8(..),
+                    },
+                    20 if random.u8(..10) == 0 => {
+                        Step::Scribble { pair, byte: random.u8(..), at: random.u8(..) }
+                    }
+                    21 if random.u8(..4) == 0 => {
+                        Step::Ring { pair, which: end, count: random.u32(..) }
+                    }
+                    22..=25 => Step::Ring { pair, which: true, count: random.u32(..9) },
+                    26 if random.u8(..8) == 0 => Step::Register { end },
+                    27 if random.u8(..8) == 0 => Step::Close { pair },
+                    28 | 29 => Step::Cut { mend: end },
+                    _ => Step::Wait { ns: random.u16(..) / 8 },
+                }
+            })
+            .collect();
+        run(seed as u8, &steps);
+    }
+}

@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Engines on a fabric, and a host that works them by plain register accesses.
+#![allow(dead_code)] // Each test file uses its own part of this.
+
+#[path = "../../../../fabric/tests/integration/support/mod.rs"]
+pub mod fabric_support;
+pub mod script;
+
+use crosslane_device::{Engine, EngineParameters};
+use crosslane_fabric::parameters::{LinkParameters, RootComplexParameters};
+use crosslane_fabric::*;
+use crosslane_pcie::config::{BarKind, BarRequest, Identity, PortType, registers};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use crosslane_regs::engine::{self, ChannelError, ChannelState, channel, lane};
+use crosslane_regs::{ring_descriptor, table_descriptor};
+pub use fabric_support::{Settings, ns, rate};
+
+pub const HOST: HostId = HostId(0);
+pub const BAR1_BYTES: u64 = 1 << 20;
+/// Where the tests put things in host memory.
+pub const RING: u64 = 0x10_0000;
+pub const STATUS: u64 = 0x20_0000;
+pub const DATA: u64 = 0x100_0000;
+pub const STEP: u32 = 0x9e37_79b1;
+
+/// Flags of a descriptor.
+pub const INTERRUPT: u32 = ring_descriptor::control::INTERRUPT.mask();
+pub const STATUS_WRITE: u32 = ring_descriptor::control::STATUS.mask();
+pub const AWAIT_CREDIT: u32 = ring_descriptor::control::AWAIT_CREDIT.mask();
+
+/// An engine as this project's own, with 8 bytes per 4 ns.
+pub fn own() -> EngineParameters {
+    EngineParameters {
+        clock: ns(4),
+        datapath_bytes: 8,
+        header_on_datapath: true,
+        idle_clocks_per_tlp: 0,
+        descriptor_gap: Picoseconds::ZERO,
+        tags: 64,
+        max_write_bytes: 256,
+        max_read_bytes: 1024,
+        reading_descriptors: 64,
+        completion_timeout: ns(50_000),
+        register_latency: ns(20),
+        request_latency_clocks: 0,
+        write_latency_clocks: 0,
+        fetch_latency_clocks: 0,
+        stream_latency_clocks: 0,
+        h2c_channels: 1,
+        c2h_channels: 1,
+        peer_channels: 1,
+        lanes: 8,
+        lane_fifo_bytes: 16384,
+        staging_bytes: 65536,
+        table_descriptors: 1024,
+        fetch_batch: 16,
+        card_memory: None,
+    }
+}
+
+pub fn settings() -> Settings {
+    let mut settings = Settings::ideal(rate(2, 4), 256);
+    settings.completer.read_latency.base = ns(400);
+    settings.switch.latency = ns(100);
+    settings.link.flight = ns(1);
+    settings
+}
+
+/// The engines and their host.
+pub struct Bench {
+    pub fabric: Fabric,
+    pub root: NodeId,
+    pub nodes: Vec<NodeId>,
+    pub bars: Vec<[u64; 2]>,
+    events: Vec<HostEvent>,
+    pub interrupts: Vec<u32>,
+}
+
+/// One engine on a root port, or several behind a switch.
+pub fn bench(settings: &Settings, engines: &[EngineParameters]) -> Bench {
+    let devices = engines.iter().map(|p| Box::new(Engine::new(*p)) as Box<dyn Device>);
+    bench_of(settings, devices.collect())
+}
+
+pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
+    let mut builder = FabricBuilder::new(settings.seed);
+    let parameters = RootComplexParameters {
+        memory_bytes: settings.memory_bytes,
+        completer: settings.completer,
+        peer_to_peer: settings.peer_to_peer,
+        iommu: None,
+        cpu: settings.cpu,
+    };
+    let (id, port) = (Identity::default(), settings.port.clone());
+    let root = builder.root_complex("host", HOST, parameters);
+    let top = builder.root_port(root, "rp0", id, port.clone());
+    let mut uppers = vec![top];
+    let mut switch_up = None;
+    if devices.len() > 1 {
+        let switch = builder.switch("switch", settings.switch);
+        let up = builder.switch_port(switch, "up", PortType::UpstreamPort, id, port.clone());
+        let link = LinkParameters { rate: settings.uplink, ..settings.link };
+        builder.link("uplink", top, up, link);
+        switch_up = Some(up);
+        uppers = (0..devices.len())
+            .map(|at| {
+                let kind = PortType::DownstreamPort;
+                builder.switch_port(switch, &format!("down{at}"), kind, id, port.clone())
+            })
+            .collect();
+    }
+    let bar = |size_bytes| {
+        Some(BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes })
+    };
+    let bars = [bar(u64::from(engine::BYTES)), bar(BAR1_BYTES), None, None, None, None];
+    let (mut nodes, mut ports) = (Vec::new(), Vec::new());
+    for (at, (device, upper)) in devices.into_iter().zip(&uppers).enumerate() {
+        let (name, msix) = (format!("ep{at}"), Some(Engine::msix_request()));
+        let (node, lower) =
+            builder.endpoint_with_device(&name, id, bars, msix, port.clone(), device);
+        let link = LinkParameters { rate: settings.rate, ..settings.link };
+        builder.link(&name, *upper, lower, link);
+        nodes.push(node);
+        ports.push(lower);
+    }
+    let mut fabric = builder.build().unwrap();
+    let bars = enumerate(&mut fabric, settings, top, switch_up, &uppers, &ports);
+    Bench { fabric, root, nodes, bars, events: Vec::new(), interrupts: Vec::new() }
+}
+
+/// Buses, windows, BARs and settings.
+fn enumerate(
+    fabric: &mut Fabric,
+    settings: &Settings,
+    top: PortId,
+    switch_up: Option<PortId>,
+    uppers: &[PortId],
+    ports: &[PortId],
+) -> Vec<[u64; 2]> {
+    let first = MMIO_HOLE.start;
+    // 2 MiB for each engine.
+    let end = first + (ports.len() as u64) * (2 << 20);
+    let window = |from: u64, to: u64| (from >> 16) as u32 & 0xfff0 | (to - 1) as u32 & 0xfff0_0000;
+    let bridge = |fabric: &mut Fabric, port, primary: u32, second: u32, last: u32, range| {
+        set_up(fabric, settings, port);
+        let id = fabric.routing_id(port);
+        let buses = last << 16 | second << 8 | primary;
+        fabric.config_write(HOST, id, registers::PRIMARY_BUS, buses, 0xf);
+        fabric.config_write(HOST, id, registers::MEMORY_BASE_LIMIT, range, 0xf);
+    };
+    let last = 2 + ports.len() as u32;
+    bridge(fabric, top, 0, 1, last, window(first, end));
+    if let Some(up) = switch_up {
+        bridge(fabric, up, 1, 2, last, window(first, end));
+        for (at, down) in uppers.iter().enumerate() {
+            let base = first + at as u64 * (2 << 20);
+            let bus = 3 + at as u32;
+            bridge(fabric, *down, 2, bus, bus, window(base, base + (2 << 20)));
+        }
+    }
+    let mut all = Vec::new();
+    for (at, port) in ports.iter().enumerate() {
+        set_up(fabric, settings, *port);
+        let base = first + at as u64 * (2 << 20);
+        let bars = [base, base + BAR1_BYTES];
+        let id = fabric.routing_id(*port);
+        for (number, bar) in bars.iter().enumerate() {
+            let offset = registers::BAR0 + 4 * number as u16;
+            fabric.config_write(HOST, id, offset, *bar as u32, 0xf);
+        }
+        all.push(bars);
+        let at = fabric.port(*port).config.find_capability(registers::CAPABILITY_MSIX).unwrap();
+        fabric.config_write(HOST, id, at, 1 << 31, 0xf);
+    }
+    all
+}
+
+fn express(fabric: &Fabric, port: PortId) -> u16 {
+    let config = &fabric.port(port).config;
+    config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap()
+}
+
+fn set_up(fabric: &mut Fabric, settings: &Settings, port: PortId) {
+    let id = fabric.routing_id(port);
+    let control = express(fabric, port) + registers::DEVICE_CONTROL;
+    let mps = settings.max_payload.trailing_zeros() - 7;
+    let mrrs = settings.max_read_request.trailing_zeros() - 7;
+    fabric.config_write(HOST, id, control, mps << 5 | mrrs << 12 | 1 << 8 | 1 << 4, 0b0011);
+    fabric.config_write(HOST, id, registers::COMMAND, 0b110, 0b0011);
+}
+
+/// A channel of an engine: number of the engine, offset of its registers.
+#[derive(Clone, Copy, Debug)]
+pub struct At(pub usize, pub u32);
+
+pub fn h2c(engine: usize) -> At {
+    At(engine, engine::H2C.at(0))
+}
+
+pub fn c2h(engine: usize) -> At {
+    At(engine, engine::C2H.at(0))
+}
+
+pub fn peer(engine: usize) -> At {
+    At(engine, engine::PEER.at(0))
+}
+
+pub fn lane_of(engine: usize, number: u32) -> At {
+    At(engine, engine::LANES.at(number))
+}
+
+pub fn user(engine: usize) -> At {
+    At(engine, engine::USER)
+}
+
+pub fn global(engine: usize) -> At {
+    At(engine, engine::GLOBAL)
+}
+
+/// Bits of a channel's control register.
+pub fn control(source: engine::DescriptorSource) -> u32 {
+    use channel::control::*;
+    RUN.put(1) | SOURCE.put(source.bits()) | INTERRUPT_ENABLE.put(1) | STATUS_ENABLE.put(1)
+}
+
+impl Bench {
+    fn collect(&mut self) {
+        self.fabric.take_host_events(&mut self.events);
+    }
+
+    /// Stores a word and waits until the core may go on.
+    pub fn write(&mut self, At(engine, base): At, offset: u32, value: u32) {
+        let address = self.bars[engine][0] + u64::from(base + offset);
+        self.store(address, &value.to_le_bytes());
+    }
+
+    pub fn store(&mut self, address: u64, bytes: &[u8]) {
+        self.fabric.host_store(self.root, 0, BusAddress(address), bytes, 4, 1).unwrap();
+        self.wait(|event| (*event == HostEvent::Stored { token: 1 }).then_some(()));
+    }
+
+    /// Loads a word.
+    pub fn read(&mut self, At(engine, base): At, offset: u32) -> u32 {
+        let address = self.bars[engine][0] + u64::from(base + offset);
+        self.load(address).unwrap()
+    }
+
+    pub fn load(&mut self, address: u64) -> Result<u32, LoadError> {
+        self.fabric.host_load(self.root, 0, BusAddress(address), 4, 2).unwrap();
+        self.wait(|event| match event {
+            HostEvent::Loaded { token: 2, result } => Some(result.clone().map(|v| v as u32)),
+            _ => None,
+        })
+    }
+
+    /// A 64-bit value: low word first.
+    pub fn read_wide(&mut self, at: At, offset: u32) -> u64 {
+        let low = u64::from(self.read(at, offset));
+        low | u64::from(self.read(at, offset + 4)) << 32
+    }
+
+    fn wait<T>(&mut self, mut is_it: impl FnMut(&HostEvent) -> Option<T>) -> T {
+        loop {
+            assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
+            self.collect();
+            let mut found = None;
+            for event in std::mem::take(&mut self.events) {
+                if let HostEvent::Interrupt { data, .. } = event {
+                    self.interrupts.push(data);
+                } else if found.is_none() {
+                    found = is_it(&event);
+                }
+            }
+            if let Some(found) = found {
+                return found;
+            }
+        }
+    }
+
+    /// Runs until nothing is left to do, or for so long.
+    pub fn run(&mut self, limit: Option<Picoseconds>) -> RunEnd {
+        let limit = limit.map(|limit| self.fabric.now() + limit);
+        let end = self.fabric.run(limit);
+        self.collect();
+        for event in std::mem::take(&mut self.events) {
+            if let HostEvent::Interrupt { data, .. } = event {
+                self.interrupts.push(data);
+            }
+        }
+        end
+    }
+
+    pub fn peek(&mut self, address: u64, bytes: usize) -> Vec<u8> {
+        let mut out = vec![0; bytes];
+        assert!(self.fabric.peek(HOST, BusAddress(address), &mut out));
+        out
+    }
+
+    pub fn peek_words(&mut self, address: u64, words: usize) -> Vec<u32> {
+        let bytes = self.peek(address, words * 4);
+        bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+    }
+
+    pub fn poke(&mut self, address: u64, bytes: &[u8]) {
+        assert!(self.fabric.poke(HOST, BusAddress(address), bytes));
+    }
+
+    /// Puts the pattern of a seed into host memory.
+    pub fn poke_pattern(&mut self, address: u64, seed: u32, first: u64, bytes: u64) {
+        self.poke(address, &pattern(seed, first, bytes));
+    }
+
+    /// Sets up a ring and a status block for a channel and lets it run.
+    pub fn start_ring(&mut self, at: At, entries: u32) {
+        let place = ring_of(at);
+        self.write(at, channel::RING_LOW, place as u32);
+        self.write(at, channel::RING_ENTRIES, entries);
+        self.start(at, engine::DescriptorSource::Ring);
+    }
+
+    pub fn start(&mut self, at: At, source: engine::DescriptorSource) {
+        self.write(at, channel::STATUS_LOW, status_of(at) as u32);
+        self.write(at, channel::CONTROL, control(source));
+    }
+
+    /// Writes a ring's entry, outside of time.
+    pub fn put_ring(&mut self, at: At, number: u32, address: u64, bytes: u32, bits: u32) {
+        let mut entry = [0; ring_descriptor::BYTES as usize];
+        for (offset, word) in [
+            (ring_descriptor::ADDRESS_LOW, address as u32),
+            (ring_descriptor::ADDRESS_HIGH, (address >> 32) as u32),
+            (ring_descriptor::LENGTH, bytes),
+            (ring_descriptor::CONTROL, bits),
+        ] {
+            entry[offset as usize..offset as usize + 4].copy_from_slice(&word.to_le_bytes());
+        }
+        let place = ring_of(at) + u64::from(number) * u64::from(ring_descriptor::BYTES);
+        self.poke(place, &entry);
+    }
+
+    /// Stores a table's entry.
+    pub fn put_table(&mut self, at: At, number: u32, address: u64, bytes: u32, bits: u32) {
+        let table = if at.1 == engine::H2C.at(0) { engine::H2C_TABLE } else { engine::C2H_TABLE };
+        let entry = At(at.0, table.base + number * table_descriptor::BYTES);
+        self.write(entry, table_descriptor::ADDRESS_LOW, address as u32);
+        self.write(entry, table_descriptor::ADDRESS_HIGH, (address >> 32) as u32);
+        self.write(entry, table_descriptor::LENGTH, bytes);
+        self.write(entry, table_descriptor::CONTROL, bits);
+    }
+
+    /// The words of a channel's status block.
+    pub fn status_block(&mut self, at: At) -> Vec<u32> {
+        self.peek_words(status_of(at), 8)
+    }
+
+    /// State and error of a channel.
+    pub fn state(&mut self, at: At) -> (ChannelState, ChannelError) {
+        let word = self.read(at, channel::STATUS);
+        (
+            ChannelState::from_bits(channel::status::STATE.get(word)).unwrap(),
+            ChannelError::from_bits(channel::status::ERROR.get(word)).unwrap(),
+        )
+    }
+
+    /// Switches a lane on, with these bits beside.
+    pub fn enable_lane(&mut self, at: At, bits: u32) {
+        let all = bits | lane::control::ENABLE.mask();
+        self.write(at, lane::CONTROL, all | lane::control::RESTART.mask());
+    }
+
+    /// The last write of a ring's worth of bytes is in, nothing is left over, nothing was wrong.
+    pub fn assert_quiet(&mut self) {
+        assert_eq!(self.run(None), RunEnd::Quiet);
+        assert_eq!(self.fabric.errors(), &[]);
+        assert_eq!(self.fabric.check_quiet(), Vec::<String>::new());
+    }
+
+    /// The direction from an engine, or to it.
+    pub fn direction(&self, engine: usize, way: Way) -> DirectionId {
+        let port = self.fabric.node(self.nodes[engine]).ports[0];
+        DirectionId { link: self.fabric.port(port).link.unwrap(), way }
+    }
+
+    pub fn port_of(&self, engine: usize) -> PortId {
+        self.fabric.node(self.nodes[engine]).ports[0]
+    }
+}
+
+/// Each channel of each engine has a ring and a status block of its own.
+pub fn ring_of(At(engine, base): At) -> u64 {
+    RING + engine as u64 * 0x1000_0000 + u64::from(base - engine::H2C.at(0)) * 0x400
+}
+
+pub fn status_of(At(engine, base): At) -> u64 {
+    STATUS + 0x20_0000 + engine as u64 * 0x1000 + u64::from(base - engine::H2C.at(0))
+}
+
+/// Bytes of the generator's pattern, worked out word by word.
+pub fn pattern(seed: u32, first: u64, bytes: u64) -> Vec<u8> {
+    let words =
+        (first..first + bytes / 4).map(|n| seed.wrapping_add((n as u32).wrapping_mul(STEP)));
+    words.flat_map(u32::to_le_bytes).collect()
+}
+
+/// Bytes of the generator's pattern from any byte on.
+pub fn pattern_from(seed: u32, byte: u64, bytes: u64) -> Vec<u8> {
+    let words = pattern(seed, byte / 4, (bytes + 8) & !3);
+    words[(byte % 4) as usize..][..bytes as usize].to_vec()
+}
+
+impl Bench {
+    /// Unmasks a vector; its message's data is its number.
+    pub fn unmask(&mut self, engine: usize, vector: u32) {
+        let entry = self.bars[engine][0] + u64::from(engine::MSIX_TABLE.base + vector * 16);
+        let address = INTERRUPT_ADDRESSES.start as u32;
+        for (at, word) in [address, 0, vector, 0].into_iter().enumerate() {
+            self.store(entry + at as u64 * 4, &word.to_le_bytes());
+        }
+    }
+
+    /// Runs until a watch with this token has seen something.
+    pub fn wait_change(&mut self, token: u64) {
+        self.wait(|event| (*event == HostEvent::Changed { token }).then_some(()));
+    }
+
+    /// Lets time go on until then.
+    pub fn wait_until(&mut self, time: Picoseconds) {
+        self.fabric.host_timer(time, 3);
+        self.wait(|event| (*event == HostEvent::Timer { token: 3 }).then_some(()));
+    }
+
+    /// Runs until an interrupt's handler begins.
+    pub fn wait_interrupt(&mut self) {
+        self.wait_interrupts(self.interrupts.len() + 1);
+    }
+
+    /// Runs until so many interrupts have come since the start, or nothing happens any more.
+    pub fn wait_interrupts(&mut self, count: usize) {
+        while self.interrupts.len() < count {
+            assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
+            self.collect();
+            for event in std::mem::take(&mut self.events) {
+                if let HostEvent::Interrupt { data, .. } = event {
+                    self.interrupts.push(data);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The driver against the engine's model, on whole labs: what is written here goes through the
+//! public interface, and every byte that is moved is looked at.
+
+mod card_memory;
+mod faults;
+mod iommu;
+mod lies;
+mod peers;
+mod plans;
+mod proxy;
+mod refusals;
+mod removal;
+pub mod setup;
+mod transfers;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The document's modes: each moves the same data, and costs what the lab's processor says.
+
+use std::sync::Arc;
+
+use crosslane_driver::network_processor::*;
+use crosslane_host::{Bus, Mapping, Waiting};
+use crosslane_pcie::units::Picoseconds;
+
+use crate::network_processor::stand::*;
+
+const BUFFERS: [Buffers; 3] = [Buffers::User, Buffers::Copied, Buffers::Mapped];
+const REQUESTS: [Requests; 3] = [
+    Requests::SystemCall,
+    Requests::Stores(Mapping::Uncached),
+    Requests::Stores(Mapping::WriteCombined),
+];
+const WAITINGS: [Waiting; 3] = [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor];
+
+#[test]
+fn every_mode_moves_every_length() {
+    for buffers in BUFFERS {
+        for requests in REQUESTS {
+            for waiting in WAITINGS {
+                let stand = Stand::new(&[2], Modes { buffers, requests, waiting });
+                for (tag, bytes) in
+                    [0, 1, 127, 128, 129, 4096, 4097, 20_000, 60_000].into_iter().enumerate()
+                {
+                    let data = pattern(bytes, bytes);
+                    stand.run(carry(&stand.nodes, (tag as u8 % 8, tag as u8), &data));
+                }
+                // Once more with keys that were used.
+                stand.run(carry(&stand.nodes, (0, 0), &pattern(1, 300)));
+                stand.run(async {
+                    let counters = stand.nodes[0].counters().await.unwrap();
+                    assert_eq!((counters.gets, counters.refused), (10, 0));
+                    assert_eq!(stand.nodes[1].counters().await.unwrap().credits, 10);
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
+    let requests = Requests::Stores(Mapping::WriteCombined);
+    for seed in 0..8 {
+        // A line is filled by eight stores, and may leave between them.
+        let lab = lab(&[2]).edited(|file| {
+            for host in &mut file.hosts {
+                Arc::make_mut(&mut host.part).parameters.cpu.widest_store_bytes = 8;
+            }
+        });
+        let lab = lab.unwrap();
+        let modes = Modes { requests, ..Modes::default() };
+        let stand = Stand::of_seed(&lab, &[2], modes, seed);
+        // Lines leave at any time, in any order and in pieces.
+        stand.simulation.with_fabric(|fabric| fabric.set_shuffle(true));
+        // Fifteen pages, a request each.
+        stand.run(carry(&stand.nodes, (0, 0), &pattern(seed, 15 * 4096)));
+        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+        stand.run(async {
+            let bytes = 3000;
+            let target = to.buffer(bytes).await.unwrap();
+            for round in 0..4 {
+                let credit = to.credit(message(to, key(1, 1, 1), &target, bytes)).await.unwrap();
+                let data = pattern(seed * 8 + round, bytes);
+                from.put(key(0, 1, 1), &data, late(from)).await.unwrap();
+                to.credit_wait(&credit, late(to)).await.unwrap();
+                assert!(contents(&target, bytes) == data);
+            }
+            assert_eq!(from.counters().await.unwrap().refused, 0);
+        });
+    }
+}
+
+#[test]
+fn the_longest_message_takes_a_request_for_each_run() {
+    let modes = Modes { buffers: Buffers::Mapped, ..Modes::default() };
+    let stand = Stand::new(&[2], modes);
+    stand.run(carry(&stand.nodes, (0, 0), &pattern(1, 1 << 20)));
+    stand.run(async {
+        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+        assert_eq!(from.counters().await.unwrap().gets, 1);
+        assert_eq!(to.counters().await.unwrap().credits, 1);
+    });
+}
+
+/// Duration of a get of 64 B at the sender in a mode, after one that has warmed up.
+fn duration(modes: Modes) -> Picoseconds {
+    let stand = Stand::new(&[2], modes);
+    let data = pattern(7, 64);
+    stand.run(carry(&stand.nodes, (0, 0), &data));
+    stand.run(carry(&stand.nodes, (0, 1), &data)).0
+}
+
+/// The same time, but for the fraction of a picosecond that a byte on the wire ends with.
+fn same(measured: Picoseconds, expected: Picoseconds) {
+    assert!(measured.0.abs_diff(expected.0) <= 2, "{measured}, not {expected}");
+}
+
+#[test]
+fn each_mode_costs_what_the_processor_takes_for_it() {
+    const SYSTEM_CALL: Picoseconds = ns(200);
+    const WAKE: Picoseconds = ns(1000);
+    const TICK: Picoseconds = ns(500);
+    let base = Modes::default();
+    let polled = duration(base);
+    assert_eq!(polled, duration(Modes { buffers: Buffers::Mapped, ..base }));
+    let called = duration(Modes { requests: Requests::SystemCall, ..base });
+    same(called, polled + SYSTEM_CALL);
+    // One core copies 9 GB/s.
+    let copied = duration(Modes { buffers: Buffers::Copied, ..base });
+    same(copied, polled + Picoseconds(64 * 1000 / 9));
+    let watched = duration(Modes { waiting: Waiting::Monitor, ..base });
+    same(watched, polled + WAKE + Picoseconds(SYSTEM_CALL.0 / 2));
+    let kernel = duration(Modes { waiting: Waiting::KernelPolling, ..base });
+    let ticked = kernel.0 - polled.0 - SYSTEM_CALL.0 / 2;
+    assert!(ticked < TICK.0, "{ticked} ps after the change");
+    // A whole line is combined: 32 B more on the wire than an uncached store of the request.
+    let requests = Requests::Stores(Mapping::WriteCombined);
+    let combined = duration(Modes { requests, ..base });
+    assert!(polled < combined && combined < polled + ns(10), "{combined} and {polled}");
+}
+
+/// How long the core is busy with eight requests.
+fn posting(requests: Requests) -> Picoseconds {
+    let stand = Stand::new(&[2], Modes { requests, ..Modes::default() });
+    let from = &stand.nodes[0];
+    stand.run(async {
+        let buffer = filled(from, &pattern(1, 64)).await;
+        let begun = from.bus().now();
+        let mut gets = Vec::new();
+        for tag in 0..8 {
+            gets.push(from.nget(message(from, key(0, 0, tag), &buffer, 64)).await.unwrap());
+        }
+        let posted = Picoseconds(from.bus().now().0 - begun.0);
+        for get in &gets {
+            from.nget_wait(get, late(from)).await.unwrap();
+        }
+        posted
+    })
+}
+
+#[test]
+fn requests_cost_their_stores_and_calls() {
+    const STORE: u64 = 144;
+    assert_eq!(posting(Requests::Stores(Mapping::Uncached)), ns(8 * STORE));
+    assert_eq!(posting(Requests::SystemCall), ns(8 * (STORE + 200)));
+    assert_eq!(posting(Requests::Stores(Mapping::WriteCombined)), ns(8));
+}
+
+#[test]
+fn a_mode_that_the_host_does_not_have_is_refused() {
+    let text_without = |key: &str| {
+        let lab = lab(&[2]);
+        lab.edited(|file| {
+            let cpu = &mut Arc::make_mut(&mut file.hosts[0].part).parameters.cpu;
+            match key {
+                "kernel_poll_ns" => cpu.kernel_poll = None,
+                "monitor_wake_ns" => cpu.monitor_wake = None,
+                _ => cpu.combining = None,
+            }
+        })
+        .unwrap()
+    };
+    for (key, modes, sentence) in [
+        (
+            "kernel_poll_ns",
+            Modes { waiting: Waiting::KernelPolling, ..Modes::default() },
+            "fpga1: waiting by polling in the kernel is not to be had: the processor of node1 \
+             has no kernel_poll_ns",
+        ),
+        (
+            "monitor_wake_ns",
+            Modes { waiting: Waiting::Monitor, ..Modes::default() },
+            "fpga1: waiting by monitor and wait is not to be had: the processor of node1 has no \
+             monitor_wake_ns",
+        ),
+        (
+            "combining",
+            Modes { requests: Requests::Stores(Mapping::WriteCombined), ..Modes::default() },
+            "fpga1: BAR2 of 01:00.0 cannot be write-combined: the processor has no \
+             write-combining buffers",
+        ),
+    ] {
+        let lab = text_without(key);
+        let simulation = crosslane_lab::Simulation::new(lab.build_engines(1).unwrap());
+        let bus = simulation.bus(crosslane_pcie::units::HostId(0));
+        let opened = NetworkProcessor::init(bus.clone(), "fpga1", modes);
+        let error = simulation.run("init", opened).unwrap().unwrap_err();
+        assert_eq!(error.to_string(), sentence);
+        // What it has is to be had.
+        let opened = NetworkProcessor::init(bus, "fpga1", Modes::default());
+        let opened = simulation.run("init", opened).unwrap().unwrap();
+        let is_combined = opened.put_mapping() == Mapping::WriteCombined;
+        assert_eq!(is_combined, key != "combining");
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Programs by seed: messages of all kinds both ways at once, with deadlines that pass, cancels
+//! and dropped futures, over a link with errors. What is received is a message that was sent
+//! with that key; and at the end everything is usable.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use crosslane_device::network_processor::NetworkProcessor as Model;
+use crosslane_driver::network_processor::*;
+use crosslane_host::{Bus, Mapping, Waiting};
+
+use crate::network_processor::stand::*;
+
+const SEEDS: u64 = 24;
+const STEPS: u32 = 40;
+/// Messages are of this many lengths, so that many have the same.
+const LENGTHS: [u64; 6] = [0, 8, 128, 1000, 4096, 12_345];
+
+fn modes(random: &mut fastrand::Rng) -> Modes {
+    let requests = [
+        Requests::SystemCall,
+        Requests::Stores(Mapping::Uncached),
+        Requests::Stores(Mapping::WriteCombined),
+    ];
+    let buffers = [Buffers::User, Buffers::Copied, Buffers::Mapped];
+    let waitings = [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor];
+    Modes {
+        buffers: buffers[random.usize(..3)],
+        requests: requests[random.usize(..3)],
+        waiting: waitings[random.usize(..3)],
+    }
+}
+
+/// The only data that a message of this key and length has, so a receiver can tell.
+fn data(from: u8, key: Key, bytes: u64) -> Vec<u8> {
+    let Key::Neighbour { link, channel, tag } = key else { panic!("neighbours only") };
+    let seed =
+        [from, link, channel, tag].into_iter().fold(bytes, |sum, it| sum * 67 + u64::from(it));
+    pattern(seed, bytes)
+}
+
+/// Runs a future until it ends or so much time has passed; then it is dropped.
+async fn at_most<F: Future>(node: &Processor, ns_: u64, future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(node.bus().sleep_until(node.bus().now() + ns(ns_)));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending => sleep.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+fn any_key(random: &mut fastrand::Rng, link: u8) -> Key {
+    key(link, random.u8(..3), random.u8(..4))
+}
+
+/// What is allowed to go wrong here.
+fn expected(error: &NetworkError) {
+    let is_expected = matches!(
+        error.fault,
+        NetworkFault::Deadline { .. }
+            | NetworkFault::Cancelled
+            | NetworkFault::FarEnd
+            | NetworkFault::TooLong
+            | NetworkFault::Refused(_)
+    );
+    assert!(is_expected, "{error}");
+}
+
+/// A node that sends.
+async fn sends(node: Processor, own: u8, seed: u64) {
+    let mut random = fastrand::Rng::with_seed(seed);
+    for _ in 0..STEPS {
+        let key = any_key(&mut random, 0);
+        let bytes = LENGTHS[random.usize(..LENGTHS.len())];
+        let data = data(own, key, bytes);
+        let short = node.bus().now() + ns(random.u64(100..40_000));
+        if random.u8(..4) == 0 && bytes > 0 {
+            // Gets and puts at the same time have keys of their own.
+            let Key::Neighbour { link, channel, .. } = key else { continue };
+            let key = self::key(link, channel, 9);
+            let put = self::data(own, key, bytes);
+            let put = node.put(key, &put, short);
+            if let Some(Err(error)) = at_most(&node, random.u64(100..20_000), put).await {
+                expected(&error);
+            }
+            continue;
+        }
+        let buffer = filled(&node, &data).await;
+        let message = message(&node, key, &buffer, bytes);
+        let work = async {
+            let get = match node.nget(message).await {
+                Ok(get) => get,
+                Err(error) => return expected(&error),
+            };
+            if random.u8(..5) == 0 {
+                node.cancel_get(&get).await.unwrap();
+            }
+            if random.u8(..5) > 0 {
+                match node.nget_wait(&get, short).await {
+                    Ok(ended) => assert_eq!(ended.bytes, bytes),
+                    Err(error) => expected(&error),
+                }
+            }
+        };
+        let patience =
+            if fastrand::Rng::with_seed(seed ^ bytes).u8(..3) == 0 { 300 } else { 90_000 };
+        at_most(&node, patience, work).await;
+    }
+}
+
+/// The one that receives from it.
+async fn receives(node: Processor, from: u8, seed: u64) -> u32 {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut whole = 0;
+    for step in 0..2 * STEPS {
+        let is_put = random.u8(..3) == 0;
+        let key = match any_key(&mut random, 1) {
+            Key::Neighbour { link, channel, .. } if is_put => key(link, channel, 9),
+            key => key,
+        };
+        let room = LENGTHS[random.usize(2..LENGTHS.len())];
+        let target = filled(&node, &vec![0xee; room as usize + 64]).await;
+        let deadline = node.bus().now() + ns(random.u64(100..20_000));
+        let message = message(&node, key, &target, room);
+        let work = async {
+            let credit = match node.credit(message).await {
+                Ok(credit) => credit,
+                Err(error) => {
+                    expected(&error);
+                    return None;
+                }
+            };
+            if random.u8(..8) == 0 {
+                node.cancel_credit(&credit).await.unwrap();
+            }
+            match node.credit_wait(&credit, deadline).await {
+                Ok(ended) => Some(ended.bytes),
+                Err(error) => {
+                    expected(&error);
+                    None
+                }
+            }
+        };
+        let patience = if step % 4 == 0 { 700 } else { 90_000 };
+        let ended = at_most(&node, patience, work).await;
+        let mut seen = vec![0; room as usize + 64];
+        if let Some(Some(bytes)) = ended {
+            target.read(0, &mut seen).unwrap();
+            let Key::Neighbour { channel, tag, .. } = key else { continue };
+            let want = data(from, self::key(0, channel, tag), bytes);
+            assert!(seen[..bytes as usize] == want, "{key}, {bytes} B");
+            assert!(seen[room as usize..].iter().all(|&byte| byte == 0xee), "beyond the room");
+            whole += 1;
+        }
+    }
+    whole
+}
+
+#[test]
+fn programs_end_and_receive_nothing_but_what_was_sent() {
+    let mut whole = 0;
+    for seed in 0..SEEDS {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let stand = Stand::new(&[2], modes(&mut random));
+        if seed % 2 == 1 {
+            let card = stand.simulation.find("fpga1").unwrap();
+            stand.simulation.with_fabric(|fabric| {
+                fabric.command(card, |model: &mut Model, port| {
+                    model.set_bit_error_rate(0, 2e-6, port);
+                });
+            });
+        }
+        let senders: Vec<_> = (0..2)
+            .map(|node| {
+                let work = sends(stand.nodes[node].clone(), node as u8, seed * 8 + node as u64);
+                stand.simulation.spawn("sender", work)
+            })
+            .collect();
+        let receivers: Vec<_> = (0..2)
+            .map(|node| {
+                let from = 1 - node as u8;
+                let work = receives(stand.nodes[node].clone(), from, seed * 8 + 2 + node as u64);
+                stand.simulation.spawn("receiver", work)
+            })
+            .collect();
+        let received = stand.run(async {
+            for sender in senders {
+                sender.await;
+            }
+            let mut received = 0;
+            for receiver in receivers {
+                received += receiver.await;
+            }
+            // Both begin anew, whatever is left.
+            for node in &stand.nodes {
+                node.reset().await.unwrap();
+            }
+            for node in &stand.nodes {
+                for link in 0..2 {
+                    node.enable_link(link).await.unwrap();
+                }
+            }
+            for node in &stand.nodes {
+                for link in 0..2 {
+                    node.wait_link_up(link, late(node)).await.unwrap();
+                }
+            }
+            received
+        });
+        whole += received;
+        stand.run(carry(&stand.nodes, (0, 0), &pattern(seed, 5000)));
+    }
+    assert!(whole > 10 * SEEDS as u32, "{whole} messages came through");
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Puts: what is stored into a link comes out of it.
+
+use crosslane_driver::network_processor::*;
+use crosslane_host::{Bus, Mapping};
+
+use crate::network_processor::stand::*;
+
+#[test]
+fn puts_of_every_length_arrive() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    assert_eq!(from.put_mapping(), Mapping::WriteCombined);
+    stand.run(async {
+        let target = to.buffer(2048).await.unwrap();
+        for bytes in (1..300).chain([1000, 1024, 2048]) {
+            let data = pattern(bytes, bytes);
+            let tag = (bytes % 64) as u8;
+            let channel = (bytes % 8) as u8;
+            let credit = message(to, key(1, channel, tag), &target, bytes);
+            let credit = to.credit(credit).await.unwrap();
+            from.put(key(0, channel, tag), &data, late(from)).await.unwrap();
+            let ended = to.credit_wait(&credit, late(to)).await.unwrap();
+            assert_eq!(ended.bytes, bytes);
+            assert!(contents(&target, bytes) == data, "{bytes} B have changed");
+        }
+        from.put_drained(0, 1, late(from)).await.unwrap();
+        assert_eq!(from.counters().await.unwrap().refused, 0);
+    });
+}
+
+#[test]
+fn puts_of_one_key_are_taken_in_their_order() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        // More than the window has slots for; the credits come later.
+        let messages: Vec<Vec<u8>> = (0..40).map(|number| pattern(number, 40)).collect();
+        for message in &messages {
+            from.put(key(0, 2, 5), message, late(from)).await.unwrap();
+        }
+        let target = to.buffer(40).await.unwrap();
+        for put in &messages {
+            let credit = to.credit(message(to, key(1, 2, 5), &target, 40)).await.unwrap();
+            to.credit_wait(&credit, late(to)).await.unwrap();
+            assert!(contents(&target, 40) == *put);
+        }
+    });
+}
+
+/// A message by get and one by put, from the sender's call to the receiver's data: how long each
+/// takes, in ps.
+fn latencies(bytes: u64) -> (u64, u64) {
+    let stand = Stand::new(&[2], Modes::default());
+    let (sent, got) = stand.run(carry(&stand.nodes, (0, 0), &pattern(1, bytes)));
+    assert!(sent < got);
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    let put = stand.run(async {
+        let target = to.buffer(bytes).await.unwrap();
+        let credit = to.credit(message(to, key(1, 0, 0), &target, bytes)).await.unwrap();
+        let begun = from.bus().now();
+        from.put(key(0, 0, 0), &pattern(2, bytes), late(from)).await.unwrap();
+        let ended = to.credit_wait(&credit, late(to)).await.unwrap();
+        assert!(contents(&target, bytes) == pattern(2, bytes));
+        ended.ended.0 - begun.0
+    });
+    (got.0, put)
+}
+
+#[test]
+fn a_put_is_faster_than_a_get_by_the_read_of_host_memory() {
+    for bytes in [8, 56, 64] {
+        let (got, put) = latencies(bytes);
+        assert!(got < 1_800_000, "a get of {bytes} B takes {got} ps");
+        assert!(put < 1_000_000, "a put of {bytes} B takes {put} ps");
+        // There and back through ports of 100 and 150 ns, and 132 ns of memory.
+        assert!(got > put + 2 * (100 + 150) * 1000 + 132_000, "{bytes} B: {got} and {put} ps");
+    }
+}
+
+#[test]
+fn a_window_that_is_full_is_waited_for_until_the_deadline() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        // The link is taken away at the other end: what is put stays.
+        to.disable_link(1).await.unwrap();
+        from.retrain_link(0).await.unwrap();
+        let deadline = from.bus().now() + ns(50_000);
+        let error = from.put(key(0, 0, 0), &pattern(1, 64 * 1024), deadline).await.unwrap_err();
+        assert_eq!(error.fault, NetworkFault::Deadline { deadline });
+        assert!(error.moved_bytes > 0 && error.moved_bytes < error.total_bytes, "{error}");
+        assert_eq!(from.bus().now(), deadline);
+        let error = from.put_drained(0, 0, deadline + ns(10_000)).await.unwrap_err();
+        assert!(matches!(error.fault, NetworkFault::Deadline { .. }), "{error}");
+        // Another link of the same window takes what comes.
+        let target = to.buffer(64).await.unwrap();
+        let credit = to.credit(message(to, key(0, 0, 0), &target, 64)).await.unwrap();
+        from.put(key(1, 0, 0), &pattern(3, 64), late(from)).await.unwrap();
+        to.credit_wait(&credit, late(to)).await.unwrap();
+        assert!(contents(&target, 64) == pattern(3, 64));
+        // A reset makes it usable again.
+        from.reset().await.unwrap();
+        from.put(key(0, 0, 0), &pattern(1, 200), late(from)).await.unwrap();
+    });
+}
+
+#[test]
+fn what_a_put_has_not_stored_in_time_the_next_one_stores() {
+    let stand = Stand::new(&[2], Modes::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        // More than the other end's buffer and the window hold.
+        let bytes = 32 * 1024;
+        let long = pattern(1, bytes);
+        let deadline = from.bus().now() + ns(50_000);
+        let error = from.put(key(0, 3, 1), &long, deadline).await.unwrap_err();
+        assert!((1..bytes).contains(&error.moved_bytes), "{error}");
+        let deadline = from.bus().now() + ns(5_000);
+        let error = from.put(key(0, 3, 1), &pattern(2, 300), deadline).await.unwrap_err();
+        assert_eq!((error.moved_bytes, error.total_bytes), (0, 300));
+        let target = to.buffer(bytes).await.unwrap();
+        let credit = to.credit(message(to, key(1, 3, 1), &target, bytes)).await.unwrap();
+        from.put(key(0, 3, 1), &pattern(3, 300), late(from)).await.unwrap();
+        assert_eq!(to.credit_wait(&credit, late(to)).await.unwrap().bytes, bytes);
+        assert!(contents(&target, bytes) == long);
+        let credit = to.credit(message(to, key(1, 3, 1), &target, 300)).await.unwrap();
+        to.credit_wait(&credit, late(to)).await.unwrap();
+        assert!(contents(&target, 300) == pattern(3, 300), "the one that was refused is not sent");
+    });
+}
+
+#[test]
+fn a_reset_ends_a_put_that_waits() {
+    let stand = Stand::new(&[2], Modes::default());
+    let from = stand.nodes[0].clone();
+    let waiting = stand.simulation.spawn("put", {
+        let from = from.clone();
+        async move { from.put(key(0, 0, 0), &[0; 60_000], late(&from)).await }
+    });
+    stand.run(async {
+        from.bus().sleep_until(from.bus().now() + ns(50_000)).await;
+        from.reset().await.unwrap();
+        let error = waiting.await.unwrap_err();
+        assert_eq!(error.fault, NetworkFault::Reset);
+    });
+}
+
+#[test]
+fn what_cannot_be_put_is_refused_before_it_is_stored() {
+    let stand = Stand::new(&[2], Modes::default());
+    let from = &stand.nodes[0];
+    stand.run(async {
+        for (key, bytes, sentence) in [
+            (key(4, 0, 0), 1, "fpga1 link 4 channel 0 tag 0: it has 4 links, from 0 on"),
+            (key(0, 8, 0), 1, "fpga1 link 0 channel 8 tag 0: channels are 0 to 7"),
+            (key(0, 0, 64), 1, "fpga1 link 0 channel 0 tag 64: tags are 0 to 63"),
+            (key(0, 0, 0), 0, "fpga1 link 0 channel 0 tag 0: a put of 0 B; it has 1 to 1048576 B"),
+            (
+                key(0, 0, 0),
+                (1 << 20) + 1,
+                "fpga1 link 0 channel 0 tag 0: a put of 1048577 B; it has 1 to 1048576 B",
+            ),
+            (
+                Key::Routed { node: 1, tag: 2 },
+                1,
+                "fpga1 node 1 tag 2: the node has no place in a torus, so nothing is routed",
+            ),
+        ] {
+            let error = from.put(key, &vec![0; bytes], late(from)).await.unwrap_err();
+            assert_eq!(error.to_string(), sentence);
+        }
+        let counters = from.counters().await.unwrap();
+        assert_eq!((counters.puts, counters.refused), (0, 0));
+    });
+}

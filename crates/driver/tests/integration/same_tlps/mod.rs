@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The gateware against the behavioural model, TLP by TLP: the same workload on both in the same
+//! lab. Only with `CROSSLANE_ENGINE=rtl`, where the gateware is built (`make check-rtl`).
+//!
+//! A TLP is known by what sent it (the data of a channel, its descriptors, its status block,
+//! credits, interrupts) and its number there. Both engines have to send the same TLPs with the same
+//! headers in the same order from each source.
+//!
+//! Where one channel works alone, TLP *n* of each source comes as long after what it waited for
+//! (the doorbell, or the first descriptors), but for 3 clocks and 1 % of the time since the first.
+//! Where several are at work it is a matter of single clocks which of them goes first: then the
+//! first TLP of each comes as soon, and its data take as long, but for 3 clocks, 1 %, and one turn
+//! of the others. Where they work for long they have the same rates, but for 1 %.
+//!
+//! `CROSSLANE_SEEDS=17..18` chooses the random workloads.
+
+mod rosta;
+mod seen;
+mod workload;
+
+use std::ops::Range;
+
+use crosslane_driver::{ChannelKind, ChannelOptions, DescriptorSource};
+use crosslane_lab::EngineKind;
+use rosta::Rosta;
+use seen::{Part, Seen, Step};
+use workload::{Route, Where, Workload};
+
+const CLOCK_PS: i64 = 4_000;
+const CLOCKS: i64 = 3;
+const REPLAY: &str = "CROSSLANE_ENGINE=rtl cargo test \
+    --workspace --features crosslane-cli/rtl,crosslane-cosim/stand-in --test same_tlps";
+
+fn is_wanted() -> bool {
+    let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");
+    if !is_rtl {
+        eprintln!("left out: CROSSLANE_ENGINE=rtl is not set");
+    }
+    is_rtl
+}
+
+/// The neighbourhood of a difference, on both sides.
+fn beside(model: &[Seen], rtl: &[Seen], at: usize) -> String {
+    let side = |name: &str, seen: &[Seen]| {
+        let lines = seen.iter().enumerate().skip(at.saturating_sub(2)).take(5).map(|(n, seen)| {
+            let mark = if n == at { '>' } else { ' ' };
+            format!("  {mark} {n:>4} {seen}\n")
+        });
+        format!(" {name}, of {}:\n{}", seen.len(), lines.collect::<String>())
+    };
+    side("model", model) + &side("gateware", rtl)
+}
+
+/// What of the times is held against each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Times {
+    Free,
+    /// When the data of each channel begin, and how long they take.
+    Rates,
+    /// Each TLP's.
+    Each,
+}
+
+/// The largest difference of times in clocks (gateware less model), and where.
+type Worst = Vec<(String, i64)>;
+
+fn compare_steps(model: &Step, rtl: &Step, times: Times, skp_ps: i64) -> Result<Worst, String> {
+    let is_timed = times == Times::Each;
+    let mut worst = Vec::new();
+    let empty = Vec::new();
+    let sources: std::collections::BTreeSet<_> =
+        model.tlps.keys().chain(rtl.tlps.keys()).copied().collect();
+    for source in &sources {
+        let ours = model.tlps.get(source).unwrap_or(&empty);
+        let theirs = rtl.tlps.get(source).unwrap_or(&empty);
+        // One status block, or interrupt, may stand for several descriptors: how many of them are
+        // complete when it is built is a matter of clocks. So is whether a stream that shares its
+        // link pauses for long enough for its credits to be returned. Of these the last one counts.
+        let (ours, theirs) = match source.part {
+            Part::Status(_) | Part::Interrupts => (last(ours), last(theirs)),
+            Part::Credits if !is_timed => (last(ours), last(theirs)),
+            _ => (&ours[..], &theirs[..]),
+        };
+        let fields = |seen: &Seen| seen.header;
+        if let Some(at) = (0..ours.len().max(theirs.len()))
+            .find(|&n| ours.get(n).map(fields) != theirs.get(n).map(fields))
+        {
+            let lines = beside(ours, theirs, at);
+            return Err(format!("{source}: TLP {at} is another\n{lines}"));
+        }
+        if source.part == Part::Answers {
+            continue;
+        }
+        let (Some(begin), Some(begin_rtl)) = (model.begin_ps(source), rtl.begin_ps(source)) else {
+            return Err(format!("{source}: no doorbell was rung"));
+        };
+        let mut largest = 0;
+        for (at, (a, b)) in ours.iter().zip(theirs).enumerate() {
+            let (since, since_rtl) = ((a.time_ps - begin) as i64, (b.time_ps - begin_rtl) as i64);
+            let difference = since_rtl - since;
+            // What follows data is as late as they are.
+            let moving = match source.part {
+                Part::Status(_) | Part::Interrupts | Part::Credits => since,
+                _ => (a.time_ps - ours[0].time_ps) as i64,
+            };
+            let bound = CLOCKS * CLOCK_PS + skp_ps + moving / 100;
+            // Which of two TLPs goes first is a matter of single clocks: one of the data may be
+            // before a status block here, and behind it there.
+            let told = rtl.told_ps(source.device, begin_rtl, b.time_ps) as i64
+                - model.told_ps(source.device, begin, a.time_ps) as i64;
+            // In whole clocks: the model's edges are anywhere.
+            let is_late = |late: i64| late.abs() >= bound + CLOCK_PS;
+            let is_late = is_late(difference) && is_late(difference - told);
+            if is_timed && is_late {
+                let clocks = difference / CLOCK_PS;
+                let lines = beside(ours, theirs, at);
+                return Err(format!(
+                    "{source}: TLP {at} comes {since_rtl} ps after the doorbell, not {since}: \
+                     {clocks} clocks\n{lines}"
+                ));
+            }
+            if difference.abs() > i64::abs(largest) {
+                largest = difference;
+            }
+        }
+        if let (Times::Rates, Part::Data(_), [first, .., last]) = (times, source.part, ours) {
+            let (first_rtl, last_rtl) = (theirs[0], theirs[theirs.len() - 1]);
+            let latency = (first.time_ps - begin) as i64;
+            let latency_rtl = (first_rtl.time_ps - begin_rtl) as i64;
+            let took = (model.end_ps(source, last) - first.time_ps) as i64;
+            let took_rtl = (rtl.end_ps(source, &last_rtl) - first_rtl.time_ps) as i64;
+            let turn = model.turn_ps(source.device) as i64;
+            if (latency_rtl - latency).abs() > latency / 100 + turn + CLOCKS * CLOCK_PS {
+                return Err(format!("{source}: begins after {latency_rtl} ps, not {latency}"));
+            }
+            if (took_rtl - took).abs() > took / 100 + turn + CLOCKS * CLOCK_PS {
+                return Err(format!("{source}: takes {took_rtl} ps, not {took}"));
+            }
+        }
+        worst.push((source.to_string(), largest / CLOCK_PS));
+    }
+    Ok(worst)
+}
+
+fn last(seen: &[Seen]) -> &[Seen] {
+    &seen[seen.len().saturating_sub(1)..]
+}
+
+/// Runs a workload on both.
+fn compare(workload: &Workload, times: Times) -> Result<Worst, String> {
+    let (model, contents) = workload.run(EngineKind::Model);
+    let (rtl, contents_rtl) = workload.run(EngineKind::Rtl);
+    let mut worst = Vec::new();
+    for (number, (model, rtl)) in model.iter().zip(&rtl).enumerate() {
+        let step = compare_steps(model, rtl, times, workload.place.skp_ps())
+            .map_err(|difference| format!("step {number}: {difference}"))?;
+        worst.extend(step);
+    }
+    if contents != contents_rtl {
+        return Err("what C2H wrote is not the same".to_owned());
+    }
+    Ok(worst)
+}
+
+/// One TLP, and a few, of each channel with nothing beside it.
+#[test]
+fn unloaded_latencies_are_the_same() {
+    if !is_wanted() {
+        return;
+    }
+    let table = ChannelOptions { descriptors: DescriptorSource::Table, ..Default::default() };
+    let ring = ChannelOptions::default();
+    let mut failures = String::new();
+    for kind in [ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer] {
+        for (name, options) in [("table", table), ("ring", ring)] {
+            if kind == ChannelKind::Peer && name == "table" {
+                continue;
+            }
+            for bytes in [64, 128, 1024, 16_384] {
+                let workload = Workload::single(kind, options, 0, bytes);
+                match compare(&workload, Times::Each) {
+                    Ok(worst) => println!("{kind} {name} {bytes} B: {worst:?}"),
+                    Err(error) => failures += &format!("{kind} {name} {bytes} B: {error}"),
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+/// Several channels of an engine at once: the rate of each, within 1 %.
+#[test]
+fn rates_side_by_side_are_the_same() {
+    if !is_wanted() {
+        return;
+    }
+    use ChannelKind::{C2h, H2c, Peer};
+    let mut failures = String::new();
+    for (kinds, route) in [
+        (&[C2h, H2c][..], Route::Nowhere),
+        (&[Peer, H2c], Route::Nowhere),
+        (&[C2h, Peer], Route::Nowhere),
+        (&[C2h, Peer, H2c], Route::Nowhere),
+        (&[C2h, H2c], Route::ToC2h),
+        (&[Peer, H2c], Route::ToPeer),
+        (&[C2h, Peer, H2c], Route::ToPeer),
+    ] {
+        for payload in [128, 256] {
+            let workload = Workload::together(kinds, route, payload);
+            let name = format!("{kinds:?} {route:?}, payload {payload}");
+            match compare(&workload, Times::Rates) {
+                Ok(worst) => println!("{name}: {worst:?}"),
+                Err(error) => failures += &format!("{name}: {error}\n"),
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+fn compare_rosta(case: Rosta) -> Result<String, String> {
+    let (mut model, mut rtl) = (case.run(EngineKind::Model), case.run(EngineKind::Rtl));
+    for shown in [&mut model, &mut rtl] {
+        // How often the host looks depends on when it has looked.
+        shown.step.tlps.retain(|source, _| source.part != Part::Answers);
+    }
+    let times = if case.is_timed() { Times::Each } else { Times::Free };
+    let worst = compare_steps(&model.step, &rtl.step, times, Where::Rosta.skp_ps())?;
+    for (flow, (a, b)) in model.rates.iter().zip(&rtl.rates).enumerate() {
+        if (a - b).abs() > a / 100.0 {
+            return Err(format!("flow {flow}: {:.1} MB/s, not {:.1}", b / 1e6, a / 1e6));
+        }
+    }
+    for (a, b) in model.round_trips_ps.iter().zip(&rtl.round_trips_ps) {
+        // There and back.
+        if a.abs_diff(*b) as i64 > 2 * CLOCKS * CLOCK_PS {
+            return Err(format!("a round trip takes {b} ps, not {a}"));
+        }
+    }
+    Ok(format!("{worst:?} {:?} {:?}", model.rates, rtl.rates))
+}
+
+/// What the reproduction `rosta` runs on this project's own engine.
+#[test]
+fn rosta_is_the_same() {
+    if !is_wanted() {
+        return;
+    }
+    let mut failures = String::new();
+    for case in rosta::ALL {
+        match compare_rosta(case) {
+            Ok(said) => println!("{case:?}: {said}"),
+            Err(error) => failures += &format!("{case:?}: {error}\n"),
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+fn seeds() -> Range<u64> {
+    let given = std::env::var("CROSSLANE_SEEDS").unwrap_or_else(|_| "0..100".to_owned());
+    let (first, end) = given.split_once("..").expect("CROSSLANE_SEEDS is a range");
+    first.parse().unwrap()..end.parse().unwrap()
+}
+
+/// A hundred workloads by seed.
+fn compare_random(test: &str, random: impl Fn(u64) -> Workload, times: Times) {
+    if !is_wanted() {
+        return;
+    }
+    let mut failed = 0;
+    for seed in seeds() {
+        let workload = random(seed);
+        match compare(&workload, times) {
+            Ok(worst) => println!("seed {seed}: {worst:?}"),
+            Err(error) => {
+                failed += 1;
+                let next = seed + 1;
+                println!(
+                    "seed {seed}: {error} again: CROSSLANE_SEEDS={seed}..{next} {REPLAY} {test}"
+                );
+                println!("{workload:?}\n");
+            }
+        }
+    }
+    assert_eq!(failed, 0, "workloads that are not the same on both; see above");
+}
+
+#[test]
+fn random_workloads_of_one_channel_are_the_same() {
+    compare_random("of_one", |seed| Workload::random_alone(Where::Rosta, seed), Times::Each);
+}
+
+/// Another width, another link.
+#[test]
+fn random_workloads_of_minimal_are_the_same() {
+    compare_random("minimal", |seed| Workload::random_alone(Where::Minimal, seed), Times::Each);
+}
+
+#[test]
+fn random_workloads_of_several_channels_are_the_same() {
+    compare_random("of_several", Workload::random, Times::Rates);
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traffic that is run on both engines.
+
+use crosslane_driver::{
+    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
+    PeerOptions, StreamSource,
+};
+use crosslane_fabric::{DirectionId, Way};
+use crosslane_host::{Bus, FunctionInfo, Topology};
+use crosslane_lab::{EngineKind, LabBus, Simulation, open};
+use crosslane_pcie::link::{Generation, LinkRate, TICKS_PER_PS, Width};
+use fastrand::Rng;
+
+use crate::lab::setup::*;
+use crate::same_tlps::seen::{Places, Recorder, Step};
+
+/// Bytes of the buffer of each direction.
+const BUFFER: u64 = 512 << 10;
+/// Bytes that each of several channels moves.
+const LONG: u64 = 128 << 10;
+
+/// Links of engines, upwards.
+pub fn links_of(simulation: &Simulation, names: &[&str]) -> Vec<DirectionId> {
+    let link_of = |name: &&str| {
+        let port = simulation.find_port(name).unwrap();
+        let link = simulation.with_fabric(|fabric| fabric.port(port).link.unwrap());
+        DirectionId { link, way: Way::Up }
+    };
+    names.iter().map(link_of).collect()
+}
+
+/// BAR0 and BAR1 of an engine: base and size.
+pub fn bars_of(functions: &[FunctionInfo], name: &str) -> [(u64, u64); 2] {
+    let function = functions.iter().find(|info| info.name == name).unwrap();
+    [0, 1].map(|at| (function.bars[at].base.0, function.bars[at].size_bytes))
+}
+
+/// What one channel is to do in a step: where in its buffer, and how much.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    pub kind: ChannelKind,
+    pub pieces: Vec<(u64, u64)>,
+}
+
+/// Where the stream of the H2C channel goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    Nowhere,
+    ToC2h,
+    ToPeer,
+}
+
+/// Where a workload runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// `rosta:crosslane`, from `fpga1`; peer writes go to `fpga2`.
+    Rosta,
+    /// `minimal`, as it is shipped; there is nobody else.
+    Minimal,
+}
+
+impl Where {
+    /// How long SKP symbols take the engine's link, which they do once in a while: before a TLP on
+    /// one side, behind it on the other.
+    pub fn skp_ps(self) -> i64 {
+        let (generation, width) = match self {
+            Self::Rosta => (Generation::Gen2, 4),
+            Self::Minimal => (Generation::Gen3, 4),
+        };
+        let rate = LinkRate { generation, width: Width::new(width).unwrap() };
+        (rate.skp_rule().length_ticks / TICKS_PER_PS) as i64
+    }
+}
+
+/// Steps, one after another; what is in a step happens at once.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    pub place: Where,
+    /// Max_Payload_Size of all links, and Max_Read_Request_Size: host memory takes the one, gives
+    /// the other.
+    pub payload_bytes: u32,
+    pub read_bytes: u32,
+    pub route: Route,
+    pub credits: bool,
+    pub h2c: ChannelOptions,
+    pub writes: ChannelOptions,
+    pub steps: Vec<Vec<Batch>>,
+}
+
+impl Workload {
+    /// One transfer of `bytes`.
+    pub fn single(kind: ChannelKind, options: ChannelOptions, offset: u64, bytes: u64) -> Self {
+        let step = vec![Batch { kind, pieces: vec![(offset, bytes)] }];
+        let (h2c, writes, route) = (options, options, Route::Nowhere);
+        let (payload_bytes, read_bytes) = (128, 4096);
+        let place = Where::Rosta;
+        Self {
+            place,
+            payload_bytes,
+            read_bytes,
+            route,
+            credits: false,
+            h2c,
+            writes,
+            steps: vec![step],
+        }
+    }
+
+    /// Several channels at once for long enough to have rates: those of a route, or any of none.
+    pub fn together(kinds: &[ChannelKind], route: Route, payload_bytes: u32) -> Self {
+        let pieces = vec![(0, LONG)];
+        let batch = |kind: &ChannelKind| Batch { kind: *kind, pieces: pieces.clone() };
+        let step = kinds.iter().map(batch).collect();
+        let options = ChannelOptions::default();
+        let (h2c, writes, read_bytes) = (options, options, 4096);
+        let place = Where::Rosta;
+        Self {
+            place,
+            payload_bytes,
+            read_bytes,
+            route,
+            credits: true,
+            h2c,
+            writes,
+            steps: vec![step],
+        }
+    }
+
+    pub fn random(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let route = [Route::Nowhere, Route::ToC2h, Route::ToPeer][rng.usize(..3)];
+        let options = |rng: &mut Rng, payloads: &[Option<u32>]| ChannelOptions {
+            descriptors: match rng.usize(..3) {
+                0 => DescriptorSource::Table,
+                1 => DescriptorSource::Ring { entries: 64 },
+                _ => DescriptorSource::Ring { entries: 1024 },
+            },
+            notification: [Notification::Poll, Notification::Interrupt][rng.usize(..2)],
+            payload_bytes: payloads[rng.usize(..payloads.len())],
+            oversize: false,
+            relaxed_ordering: rng.bool(),
+            card_memory: false,
+        };
+        let read_bytes = [128, 256, 512, 1024, 4096][rng.usize(..5)];
+        let mut reads = vec![None, Some(128), Some(256), Some(512), Some(1024)];
+        reads.retain(|bytes| bytes.is_none_or(|bytes| bytes <= read_bytes));
+        let h2c = options(&mut rng, &reads);
+        let writes = options(&mut rng, &[None, Some(64), Some(128)]);
+        let payload_bytes = [128, 256][rng.usize(..2)];
+        let (credits, steps) = (rng.bool(), Vec::new());
+        let place = Where::Rosta;
+        let mut workload =
+            Self { place, payload_bytes, read_bytes, route, credits, h2c, writes, steps };
+        for _ in 0..rng.usize(1..=2) {
+            let step = workload.random_step(&mut rng);
+            workload.steps.push(step);
+        }
+        workload
+    }
+
+    /// The same with one channel at work in each step.
+    pub fn random_alone(place: Where, seed: u64) -> Self {
+        let (route, steps) = (Route::Nowhere, Vec::new());
+        let mut workload = Self { place, route, steps, ..Self::random(seed) };
+        let mut rng = Rng::with_seed(seed ^ 0x5eed);
+        for _ in 0..rng.usize(1..=3) {
+            let mut step = workload.random_step(&mut rng);
+            if place == Where::Minimal {
+                step.retain(|batch| batch.kind != ChannelKind::Peer);
+            }
+            if step.is_empty() {
+                continue;
+            }
+            let kept = step.swap_remove(rng.usize(..step.len()));
+            workload.steps.push(vec![kept]);
+        }
+        workload
+    }
+
+    fn random_step(&self, rng: &mut Rng) -> Vec<Batch> {
+        let most = [64, 600, 5_000, 40_000][rng.usize(..4)];
+        let count = if most > 5_000 { rng.usize(1..=3) } else { rng.usize(1..=24) };
+        let batch = |rng: &mut Rng, kind| {
+            let piece = |_| {
+                let bytes = rng.u64(1..=most);
+                // What goes into a lane is whole double words.
+                let is_peer = kind == ChannelKind::Peer || self.route == Route::ToPeer;
+                let bytes = if is_peer { bytes.div_ceil(4) * 4 } else { bytes };
+                (rng.u64(..8192), bytes)
+            };
+            Batch { kind, pieces: (0..count).map(piece).collect() }
+        };
+        let h2c = batch(rng, ChannelKind::H2c);
+        let sum = h2c.pieces.iter().map(|(_, bytes)| bytes).sum();
+        let fed = |rng: &mut Rng, kind| Batch { kind, pieces: vec![(rng.u64(..4096), sum)] };
+        let (c2h, peer) = match self.route {
+            Route::Nowhere => (batch(rng, ChannelKind::C2h), batch(rng, ChannelKind::Peer)),
+            Route::ToC2h => (fed(rng, ChannelKind::C2h), batch(rng, ChannelKind::Peer)),
+            Route::ToPeer => (batch(rng, ChannelKind::C2h), fed(rng, ChannelKind::Peer)),
+        };
+        let mut step = vec![c2h, peer, h2c];
+        // Some of what does not depend on another is left out.
+        let must_stay = |kind: ChannelKind| match self.route {
+            Route::Nowhere => false,
+            Route::ToC2h => kind != ChannelKind::Peer,
+            Route::ToPeer => kind != ChannelKind::C2h,
+        };
+        step.retain(|batch| must_stay(batch.kind) || rng.bool());
+        if step.is_empty() {
+            let kind = [ChannelKind::H2c, ChannelKind::C2h][rng.usize(..2)];
+            step.push(batch(rng, kind));
+        }
+        step
+    }
+
+    /// Runs it: what was seen in each step, and what lies in the buffer that was written.
+    pub fn run(&self, kind: EngineKind) -> (Vec<Step>, Vec<u8>) {
+        let (lab, names) = match self.place {
+            Where::Rosta => ("rosta:crosslane", &["fpga1", "fpga2"][..]),
+            Where::Minimal => ("minimal", &["card0"][..]),
+        };
+        let mut lab = open(lab).unwrap().with_engines(kind);
+        if self.place == Where::Rosta {
+            for (constant, value) in [
+                ("part.i7.port.max_payload_bytes", self.payload_bytes),
+                ("host.host0.max_read_request_bytes", self.read_bytes),
+            ] {
+                lab = lab.with_constant(constant, value.into()).unwrap();
+            }
+        }
+        let simulation = Simulation::new(lab.build_engines(1).unwrap());
+        simulation.set_time_limit(Some(us(100_000)));
+        let recorder = Recorder::of(&simulation);
+        let links = links_of(&simulation, names);
+        let (begins_ps, buffers, bars, contents) = run(&simulation, async |bus| {
+            let functions = bus.functions().unwrap();
+            let bars: Vec<_> = names.iter().map(|name| bars_of(&functions, name)).collect();
+            let mut devices = Vec::new();
+            for name in names {
+                devices.push(Device::open_by_name(bus.clone(), name).await.unwrap());
+            }
+            let (begins_ps, buffers, contents) = self.drive(&devices).await;
+            (begins_ps, buffers, bars, contents)
+        });
+        let places = Places::of(links, &bars, buffers);
+        (recorder.steps(&places, &begins_ps), contents)
+    }
+
+    async fn drive(&self, devices: &[Device<LabBus>]) -> (Vec<u64>, Vec<(u64, u64)>, Vec<u8>) {
+        let card = &devices[0];
+        let (out, back) = (filled(card, BUFFER, 7).await, empty(card, BUFFER).await);
+        let segments = back.segments().iter();
+        let buffers = segments.map(|segment| (segment.address.0, segment.bytes)).collect();
+        let generator = StreamSource::Generator;
+        let (c2h, peer) = match self.route {
+            Route::Nowhere => (generator, generator),
+            Route::ToC2h => (StreamSource::H2c, generator),
+            Route::ToPeer => (generator, StreamSource::H2c),
+        };
+        card.user().route(c2h, peer).await.unwrap();
+        let options = PeerOptions { credits: self.credits, ..PeerOptions::default() };
+        let peer = match devices.get(1) {
+            Some(other) => Some(card.connect(other, options).await.unwrap()),
+            None => None,
+        };
+        let target = |bytes| peer.as_ref().expect("there is another card").target(bytes);
+        let ring = DescriptorSource::Ring { entries: 64 };
+        let of_peer = match self.writes.descriptors {
+            DescriptorSource::Table => ChannelOptions { descriptors: ring, ..self.writes },
+            _ => self.writes,
+        };
+        let mut channels = [
+            card.channel(ChannelKind::H2c, 0, self.h2c).await.unwrap(),
+            card.channel(ChannelKind::C2h, 0, self.writes).await.unwrap(),
+            card.channel(ChannelKind::Peer, 0, of_peer).await.unwrap(),
+        ];
+        let mut begins_ps = Vec::new();
+        for step in &self.steps {
+            sleep(card, us(20)).await;
+            begins_ps.push(card.bus().now().0);
+            let mut tickets = Vec::new();
+            for Batch { kind, pieces } in step {
+                let transfers: Vec<_> = pieces
+                    .iter()
+                    .map(|&(offset, bytes)| match kind {
+                        ChannelKind::H2c => part(&out, offset, offset + bytes, VISIBLE),
+                        ChannelKind::C2h => part(&back, offset, offset + bytes, VISIBLE),
+                        ChannelKind::Peer if self.credits => {
+                            to(target(bytes), CompletionLevel::Acknowledged)
+                        }
+                        ChannelKind::Peer => to(target(bytes), CompletionLevel::Sent),
+                    })
+                    .collect();
+                let at = *kind as usize;
+                // What is in flight must not lie in the same place.
+                let posted =
+                    if *kind == ChannelKind::C2h { apart(pieces, &back) } else { transfers };
+                tickets.push((at, channels[at].post(&posted).await.unwrap()));
+            }
+            for (at, tickets) in tickets {
+                for ticket in tickets {
+                    channels[at].wait(ticket).await.unwrap();
+                }
+            }
+            sleep(card, us(20)).await;
+        }
+        let written = contents(&back);
+        for channel in channels {
+            channel.close().await.unwrap();
+        }
+        if let Some(peer) = peer {
+            peer.close().await.unwrap();
+        }
+        (begins_ps, buffers, written)
+    }
+}
+
+const VISIBLE: CompletionLevel = CompletionLevel::Visible;
+
+/// Pieces of the same lengths and offsets within a page, one behind the other.
+fn apart(
+    pieces: &[(u64, u64)],
+    back: &crosslane_driver::Buffer<LabBus>,
+) -> Vec<crosslane_driver::Transfer<LabBus>> {
+    let mut next = 0;
+    let mut place = |&(offset, bytes): &(u64, u64)| {
+        let begin = next + offset % 128;
+        next = begin + bytes;
+        part(back, begin, begin + bytes, VISIBLE)
+    };
+    pieces.iter().map(&mut place).collect()
+}

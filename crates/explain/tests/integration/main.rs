@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-explain` from outside, in one program.
+
+mod accounts;
+mod document;
+mod planted;
+mod stores;

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bottlenecks in what passes TLPs on: switches, root complex, ordering.
+
+use crosslane_bench::LatencyOptions;
+use crosslane_explain::LimitKind::{
+    AcsRedirect, EndpointLatency, PeerToPeer, Processor, StrictOrdering, SwitchLatency,
+};
+use crosslane_explain::{Choices, Job, TrafficRun};
+use crosslane_fabric::FlowKind;
+use crosslane_fabric::parameters::PeerToPeer as Passing;
+use crosslane_pcie::units::Picoseconds;
+
+use crate::planted::runs::{
+    base, base_with, edited, generic, peers, switched_peers, through_driver, with_card, with_host,
+};
+use crate::planted::{PEERS, Planted, explained};
+
+/// Peer requests go up to a root complex that passes little on.
+#[test]
+fn redirected_peer_requests() {
+    let run = |acs| {
+        let lab = base_with(&[("part.host.peer_to_peer.gb_per_s", 1.0)]);
+        switched_peers(edited(&lab, |file| file.switches[0].acs = acs))
+    };
+    let base = explained(&switched_peers(base()));
+    let planted = Planted { case: run(true), without: run(false), base: &base };
+    planted.is_named(AcsRedirect, "sw", "the redirection of peer requests (ACS) by sw");
+}
+
+#[test]
+fn peers_at_two_root_ports() {
+    let run = |latency, bytes_per_second| {
+        let allowed = Passing::Allowed { latency, bytes_per_second };
+        peers(with_host(|part| part.parameters.peer_to_peer = allowed))
+    };
+    let (slow, none) = (Picoseconds::from_ns(200), Picoseconds::ZERO);
+    let planted = Planted { case: run(slow, 1e9), without: run(none, f64::INFINITY), base: &PEERS };
+    let words = "the 1 GB/s that host0 passes on between its root ports";
+    planted.is_named(PeerToPeer, "host0", words);
+}
+
+/// Writes into a slow memory of card1 hold up the answers to its reads.
+#[test]
+fn completions_behind_posted_writes() {
+    let run = |slow, relaxed_reads| {
+        let lab = match slow {
+            true => with_card(1, |part| part.parameters.completer.write_bytes_per_second = 4e8),
+            false => base(),
+        };
+        let read = ("card1", "host0", FlowKind::Read, 16 << 10);
+        let flows = [read, ("card5", "card1", FlowKind::Write, 1024)];
+        let run = generic(lab, 64, &flows);
+        TrafficRun { choices: Choices { relaxed_reads, ..run.choices }, ..run }
+    };
+    let base = explained(&run(false, false));
+    let planted = Planted { case: run(true, false), without: run(true, true), base: &base };
+    let words = "the completions for card1, which wait behind posted writes";
+    planted.is_named(StrictOrdering, "card1", words);
+}
+
+/// A core's stores, eight bytes each.
+#[test]
+fn stores_of_a_core() {
+    let run = |store, load| {
+        let lab = base_with(&[
+            ("part.host.cpu.uncached_store_ns", store),
+            ("part.host.cpu.uncached_load_ns", load),
+        ]);
+        generic(lab, 1024, &[("host0", "card5", FlowKind::Write, 64)])
+    };
+    let base = explained(&run(5.0, 20.0));
+    let planted = Planted { case: run(100.0, 20.0), without: run(0.0, 0.0), base: &base };
+    planted.is_named(Processor, "host0", "the 100 ns for each store of a core of host0");
+}
+
+#[test]
+fn latency_of_a_switch() {
+    let run = |ns| {
+        let lab = base_with(&[("part.sw.latency_ns", ns)]);
+        let options = LatencyOptions { rounds: 100, ..LatencyOptions::default() };
+        through_driver(lab, Job::Latency(options), &[&["card1", "card2"]])
+    };
+    let base = explained(&run(130.0));
+    // In the base lab the two cards take longer than the switch.
+    assert_eq!(base.steps[0].limits[0].kind, EndpointLatency);
+    let base = crosslane_explain::Explanation { trials: Vec::new(), ..base };
+    let planted = Planted { case: run(2000.0), without: run(0.0), base: &base };
+    let found = planted.is_named(SwitchLatency, "sw", "the 2 us in sw");
+    assert!(found.steps[0].gain > 0.85 && found.steps[0].gain < 1.0, "a share of the latency");
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bottlenecks in cards: what paces them, and what they have in flight.
+
+use crosslane_explain::LimitKind::{
+    Datapath, DescriptorFetch, DescriptorGap, IdleClocks, PeerWindow, ReadLength,
+    ReadingDescriptors, SlowReader, Staging, Tags,
+};
+use crosslane_explain::{Job, WorkloadRun};
+use crosslane_lab::Lab;
+
+use crate::planted::runs::{
+    base_with, chain, four_writes, peers, reads, small_reads, small_writes, through_driver,
+    transfers, with_card, writes,
+};
+use crate::planted::{CHAIN, PEERS, Planted, READS, SMALL_READS, SMALL_WRITES, WRITES, explained};
+
+#[test]
+fn tags() {
+    let run = |tags| reads(base_with(&[("part.card.requester.tags", tags)]));
+    let planted = Planted { case: run(4.0), without: run(256.0), base: &READS };
+    planted.is_named(Tags, "card5", "the 4 tags of card5");
+}
+
+/// With all tags that there are, only longer reads could help.
+#[test]
+fn reads_that_are_short_by_design() {
+    let run = |bytes, requested: u32| {
+        let lab = base_with(&[
+            ("part.card.requester.tags", 256.0),
+            ("part.card.requester.max_read_bytes", bytes),
+            ("part.host.memory.read_latency_ns", 12_000.0),
+            ("part.host.memory.read_slots", 512.0),
+        ]);
+        reads(lab.edited(|file| file.hosts[0].max_read_request_bytes = requested).unwrap())
+    };
+    let planted = Planted { case: run(128.0, 512), without: run(4096.0, 4096), base: &READS };
+    let words = "reads of 128 B, the longest that card5 can ask for";
+    planted.is_named(ReadLength, "card5", words);
+}
+
+/// Less memory than the tags could fill.
+#[test]
+fn staging() {
+    let run = |bytes| reads(base_with(&[("part.card.engine.staging_bytes", bytes)]));
+    let planted = Planted { case: run(2048.0), without: run(1_048_576.0), base: &READS };
+    planted.is_named(Staging, "card5", "the staging memory of 2 KiB of card5");
+}
+
+#[test]
+fn idle_clocks() {
+    let run = |clocks| writes(base_with(&[("part.card.requester.idle_clocks_per_tlp", clocks)]));
+    let planted = Planted { case: run(12.0), without: run(0.0), base: &WRITES };
+    planted.is_named(IdleClocks, "card5", "the 12 idle clocks after each TLP of card5");
+}
+
+/// An idle clock is there too, and is not the reason.
+#[test]
+fn datapath() {
+    let run = |bytes| {
+        writes(base_with(&[
+            ("part.card.requester.datapath_bytes", bytes),
+            ("part.card.requester.idle_clocks_per_tlp", 1.0),
+        ]))
+    };
+    let planted = Planted { case: run(8.0), without: run(16.0), base: &WRITES };
+    planted.is_named(Datapath, "card5", "the datapath of card5, 8 B each 4 ns");
+}
+
+#[test]
+fn gap_after_each_descriptor() {
+    let run = |ns| small_writes(base_with(&[("part.card.requester.operation_gap_ns", ns)]));
+    let planted = Planted { case: run(1500.0), without: run(0.0), base: &SMALL_WRITES };
+    planted.is_named(DescriptorGap, "card5", "the gap of 1.5 us after each descriptor of card5");
+}
+
+/// What four cards have alike is one limit.
+#[test]
+fn gaps_of_four_cards() {
+    let run = |ns| four_writes(base_with(&[("part.card.requester.operation_gap_ns", ns)]));
+    let base = explained(&run(0.0));
+    let planted = Planted { case: run(20_000.0), without: run(0.0), base: &base };
+    let words = "the gap of 20 us after each descriptor of card1 to card4";
+    planted.is_named(DescriptorGap, "card1 to card4", words);
+}
+
+#[test]
+fn fetches_of_single_descriptors() {
+    let run = |batch: f64| -> WorkloadRun {
+        let lab = base_with(&[("part.card.engine.fetch_batch", batch)]);
+        through_driver(lab, Job::Write(transfers(1 << 10, 64)), &[&["card5"]])
+    };
+    let base = explained(&run(32.0));
+    let planted = Planted { case: run(1.0), without: run(128.0), base: &base };
+    planted.is_named(DescriptorFetch, "card5", "the descriptor fetches of card5, one by one");
+}
+
+#[test]
+fn one_reading_descriptor() {
+    let run = |count| small_reads(base_with(&[("part.card.engine.reading_descriptors", count)]));
+    let planted = Planted { case: run(1.0), without: run(1000.0), base: &SMALL_READS };
+    let words = "the one descriptor at a time that is read for by card5";
+    planted.is_named(ReadingDescriptors, "card5", words);
+}
+
+#[test]
+fn window_of_a_peer() {
+    let run = |bytes| peers(base_with(&[("part.card.engine.lane_fifo_bytes", bytes)]));
+    let planted = Planted { case: run(1024.0), without: run(1_048_576.0), base: &PEERS };
+    planted.is_named(PeerWindow, "card6", "the lane of card6, a window of 1 KiB");
+}
+
+/// The second card of a chain takes data out of its lane more slowly than the first one sends.
+#[test]
+fn slow_reader_of_a_lane() {
+    let lab = |bytes: u32| -> Lab {
+        with_card(6, |part| {
+            part.parameters.requester.datapath_bytes = bytes;
+            part.engine.as_mut().unwrap().datapath_bytes = bytes;
+        })
+    };
+    let planted = Planted { case: chain(lab(4)), without: chain(lab(8)), base: &CHAIN };
+    planted.is_named(SlowReader, "card6", "the way out of the lane of card6, 4 B each 4 ns");
+}

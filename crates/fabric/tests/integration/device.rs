@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A device of one's own behind the [`Device`] trait: it sends, receives, holds buffers back, asks
+//! for timers and interrupts, has an MSI-X capability. And what occupies a core.
+
+use crate::support;
+
+use std::any::Any;
+
+use crosslane_fabric::parameters::RootComplexParameters;
+use crosslane_fabric::*;
+use crosslane_pcie::config::{BarKind, BarRequest, Identity, MsixRequest, registers};
+use crosslane_pcie::credits::Credits;
+use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use support::*;
+
+/// Answers each write into its BAR, a while later, with a write of the same bytes to host memory
+/// and an interrupt. Holds the receive buffer until then.
+#[derive(Default)]
+struct Echo {
+    held: Option<(Received, Header, u32, Vec<u8>)>,
+    echoed: u32,
+}
+
+const DELAY_PS: u64 = 5_000_000;
+const TARGET: u64 = 0x4000;
+
+impl Device for Echo {
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
+        let header = port.header(tlp);
+        assert_eq!(header.kind, TlpKind::MemoryWrite);
+        assert!(self.held.is_none(), "one credit: one write at a time");
+        let bytes = port.payload(tlp).to_vec();
+        self.held = Some((tlp, header, port.data_credits(tlp), bytes));
+        port.timer(port.now_ps() + DELAY_PS, 7);
+        Consumed::Held
+    }
+
+    fn transmit_ready(&mut self, _port: &mut DevicePort<'_>) {}
+
+    fn timer(&mut self, token: u32, port: &mut DevicePort<'_>) {
+        assert_eq!(token, 7);
+        let (tlp, header, data_credits, bytes) = self.held.take().unwrap();
+        let id = port.routing_id();
+        let target = TARGET + u64::from(self.echoed) * 64;
+        assert!(port.has_room());
+        port.send(Header::memory_write(id, BusAddress(target), bytes.len() as u32), |payload| {
+            payload.copy_from_slice(&bytes);
+        });
+        let message = BusAddress(INTERRUPT_ADDRESSES.start);
+        let vector = self.echoed;
+        port.send(Header::memory_write(id, message, 4), |payload| {
+            payload.copy_from_slice(&vector.to_le_bytes());
+        });
+        self.echoed += 1;
+        port.release(tlp, &header, data_credits);
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+fn stand(settings: &Settings) -> Stand {
+    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
+    let bars = [Some(bar), None, None, None, None, None];
+    direct_device(settings, Identity::default(), bars, Box::new(Echo::default()))
+}
+
+/// A core stores eight bytes three times; with one credit the second store waits until the
+/// device has let go of the first. The interrupts come behind the data that they announce.
+#[test]
+fn a_device_holds_sends_and_interrupts() {
+    let mut settings = Settings::ideal(rate(2, 4), 128);
+    settings.bar_bytes = 1 << 20;
+    settings.port.receive_credits[0] = Credits { header: 1, data: 8 };
+    settings.port.receive_latency = ns(50);
+    let mut stand = stand(&settings);
+    let mut flow = stand.flow(0, FlowKind::Write, stand.bar(0), 8);
+    flow.source = FlowSource::Core { root_complex: stand.root, core: 0 };
+    flow.operations = 3;
+    flow.outstanding = 3;
+    let id = stand.fabric.start_flow(flow).unwrap();
+    // The flow's writes end in a device that does not report them: the run ends stuck.
+    assert!(matches!(stand.fabric.run(None), RunEnd::Stuck(_)));
+    stand.fabric.abandon_flow(id);
+    assert_eq!(stand.fabric.errors(), &[]);
+    let (interrupts, count) = stand.fabric.interrupts(stand.root);
+    assert_eq!(count, 3);
+    for (at, pair) in interrupts.windows(2).enumerate() {
+        assert_eq!(pair[0].data, at as u32);
+        let apart = pair[1].arrived - pair[0].arrived;
+        assert!(apart.0 >= DELAY_PS, "{apart}");
+        assert_eq!(pair[0].handled - pair[0].arrived, settings.cpu.interrupt);
+    }
+    let mut words = [[0; 8]; 3];
+    for (at, word) in words.iter_mut().enumerate() {
+        assert!(stand.fabric.peek(
+            crosslane_pcie::HostId(0),
+            BusAddress(TARGET + at as u64 * 64),
+            word
+        ));
+        assert_ne!(*word, [0; 8]);
+    }
+    assert_ne!(words[0], words[1]);
+    assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+}
+
+/// Keeps the reads that it receives until it is told that its link takes something.
+#[derive(Default)]
+struct Keeper(Vec<(Received, Header)>);
+
+impl Device for Keeper {
+    fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
+        self.0.push((tlp, port.header(tlp)));
+        Consumed::Held
+    }
+
+    fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
+        while let Some((tlp, read)) = self.0.pop() {
+            assert!(port.has_room());
+            let id = port.routing_id();
+            let answer = Header::completion_data(&read, id, read.address, 4, 4);
+            port.send(answer, |payload| payload.fill(7));
+            port.release(tlp, &read, 0);
+        }
+    }
+
+    fn timer(&mut self, _token: u32, _port: &mut DevicePort<'_>) {}
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+}
+
+/// A read that a device has received and not answered holds its credit. Behind a link that is
+/// down that is as it must be: the answer has no way out. With the link up it is missing.
+#[test]
+fn behind_a_link_that_is_down_a_device_may_hold_what_it_has_received() {
+    let settings = Settings { bar_bytes: 1 << 20, ..Settings::ideal(rate(2, 4), 128) };
+    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 20 };
+    let bars = [Some(bar), None, None, None, None, None];
+    for goes_down in [false, true] {
+        let device = Box::new(Keeper::default());
+        let mut stand = direct_device(&settings, Identity::default(), bars, device);
+        let (root, bar) = (stand.root, stand.bar(0));
+        let fabric = &mut stand.fabric;
+        fabric.host_load(root, 0, bar, 4, 1).unwrap();
+        fabric.host_timer(ns(10_000), 2);
+        assert!(fabric.run_until_host_event());
+        let mut events = Vec::new();
+        fabric.take_host_events(&mut events);
+        if goes_down {
+            fabric.take_link_down(LinkId(0), None);
+        }
+        assert!(fabric.run_until_host_event());
+        fabric.take_host_events(&mut events);
+        let timeout = COMPLETION_TIMEOUT;
+        let timed_out = LoadError::TimedOut { address: bar, bytes: 4, timeout };
+        assert_eq!(events.last(), Some(&HostEvent::Loaded { token: 1, result: Err(timed_out) }));
+        if !goes_down {
+            assert_eq!(
+                fabric.check_quiet(),
+                ["rp0 to ep0: credits, Acks or TLPs are missing".to_owned()]
+            );
+            continue;
+        }
+        assert_eq!(fabric.check_quiet(), Vec::<String>::new());
+        fabric.bring_link_up(LinkId(0));
+        fabric.host_timer(fabric.now() + ns(10_000), 3);
+        assert!(fabric.run_until_host_event());
+        assert_eq!(fabric.check_quiet(), Vec::<String>::new());
+        let last = fabric.errors().last().map(ToString::to_string).unwrap();
+        assert!(last.contains("CplD"), "the load has given up: {last}");
+    }
+}
+
+/// Work on a core is done one piece after the other, at the costs of the lab, and stores wait
+/// behind it.
+#[test]
+fn work_occupies_a_core() {
+    let settings = Settings::ideal(rate(2, 4), 128);
+    let mut stand = direct(&settings);
+    let (root, cpu) = (stand.root, settings.cpu);
+    let call = stand.fabric.spend(root, 0, CoreWork::SystemCall).unwrap();
+    assert_eq!(call, cpu.system_call);
+    let pinned = stand.fabric.spend(root, 0, CoreWork::PinPages(1000)).unwrap();
+    assert_eq!(pinned, call + Picoseconds(1000 * cpu.pin_page.0));
+    let copied = stand.fabric.spend(root, 0, CoreWork::Copy(8_000)).unwrap();
+    assert_eq!(copied, pinned + ns(1000), "8,000 B at 8 GB/s");
+    let touched = stand.fabric.spend(root, 0, CoreWork::TouchPages(10)).unwrap();
+    assert_eq!(touched, copied + Picoseconds(10 * cpu.touch_page.0));
+    assert_eq!(stand.fabric.spend(root, 1, CoreWork::Time(ns(3))), Some(ns(3)), "another core");
+    assert_eq!(stand.fabric.spend(root, 2, CoreWork::SystemCall), None, "no such core");
+    let mut flow = stand.flow(0, FlowKind::Write, stand.bar(0), 8);
+    flow.source = FlowSource::Core { root_complex: root, core: 0 };
+    flow.operations = 1;
+    flow.outstanding = 1;
+    let report = &stand.run(vec![flow])[0];
+    // 28 B at 0.5 ns a byte behind the work.
+    assert_eq!(report.last_done, touched + ns(14));
+}
+
+/// An endpoint has the MSI-X capability that it asked for, and one that cannot be is named.
+#[test]
+fn an_endpoint_has_the_msix_that_it_asked_for() {
+    let settings = Settings::ideal(rate(2, 4), 128);
+    let bar = BarRequest { kind: BarKind::Memory32 { prefetchable: false }, size_bytes: 1 << 16 };
+    let bars = [Some(bar), None, None, None, None, None];
+    let build = |msix: MsixRequest| {
+        let mut builder = FabricBuilder::new(1);
+        let (port, device) = (settings.port.clone(), Box::new(Echo::default()));
+        let identity = Identity::default();
+        let root = RootComplexParameters {
+            memory_bytes: settings.memory_bytes,
+            completer: settings.completer,
+            peer_to_peer: settings.peer_to_peer,
+            iommu: None,
+            cpu: settings.cpu,
+        };
+        let root = builder.root_complex("host", HostId(0), root);
+        let upper = builder.root_port(root, "rp0", identity, port.clone());
+        let (_, id) =
+            builder.endpoint_with_device("board", identity, bars, Some(msix), port, device);
+        builder.link("board", upper, id, settings.link);
+        (builder, id)
+    };
+    let request = MsixRequest {
+        vectors: 8,
+        table_bar: 0,
+        table_offset_bytes: 0x1000,
+        pending_bar: 0,
+        pending_offset_bytes: 0x1800,
+    };
+    let (builder, id) = build(request);
+    let fabric = builder.build().unwrap();
+    let config = &fabric.port(id).config;
+    assert_eq!(config.msix().unwrap().request, request);
+    assert!(config.find_capability(registers::CAPABILITY_MSIX).is_some());
+    let (builder, _) = build(MsixRequest { table_bar: 1, ..request });
+    let error = builder.build().err().unwrap();
+    assert!(error.to_string().contains("board"), "{error}");
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! DLLPs of clean links are worked out late, those of links with bit errors at once. Both must
+//! give the same: here the late model is held against the eager one, packet for packet.
+
+use crate::support::{self, log};
+
+use crosslane_fabric::parameters::*;
+use crosslane_fabric::trace::{TraceEvent, TraceRecord};
+use crosslane_fabric::*;
+use crosslane_pcie::credits::Credits;
+use crosslane_pcie::units::BusAddress;
+use log::Log;
+use support::*;
+
+/// So small that no bit will ever be wrong, and not zero: the links are eager.
+const EAGER: f64 = 1e-300;
+
+/// Writes and reads of host memory by each endpoint, and writes that are read back from the next
+/// one.
+fn all_flows(stand: &Stand) -> Vec<Flow> {
+    let count = stand.endpoints.len();
+    let mut flows = Vec::new();
+    for from in 0..count {
+        let base = (from as u64) << 22;
+        flows.push(stand.flow(from, FlowKind::Write, BusAddress(base), 1000));
+        flows.push(stand.flow(from, FlowKind::Read, BusAddress((1 << 26) + base), 900));
+        if count > 1 {
+            let target = stand.bar((from + 1) % count);
+            flows.push(stand.flow(from, FlowKind::WriteRead, target, 700));
+        }
+    }
+    flows.iter_mut().for_each(|flow| flow.operations = 100);
+    flows
+}
+
+/// What was sent, when and where, in one order: late records come late.
+fn packets(log: &Log) -> Vec<TraceRecord> {
+    let mut records = log.records();
+    records.retain(|record| !matches!(record.event, TraceEvent::Idle { .. }));
+    records.sort_by_key(|record| (record.time, record.direction));
+    records
+}
+
+#[test]
+fn late_dllps_take_the_wire_when_eager_ones_do() {
+    let few = Credits { header: 6, data: 48 };
+    for shape in 0..5 {
+        for (tlps, credits, skp) in [
+            (1, [Credits::INFINITE; 3], false),
+            (4, [Credits { header: 16, data: 128 }, Credits { header: 8, data: 8 }, few], true),
+            (9, [few, Credits { header: 2, data: 2 }, Credits::INFINITE], true),
+        ] {
+            let [late, eager] = [0.0, EAGER].map(|bit_error_rate| {
+                let mut settings = Settings::ideal(rate(3, 8), 256);
+                settings.link.bit_error_rate = bit_error_rate;
+                settings.link.skp = skp;
+                settings.link.flight = ns(5);
+                settings.switch.latency = ns(100);
+                settings.port.transmit_latency = ns(30);
+                settings.completer.read_latency.base = ns(400);
+                settings.completer.write_bytes_per_second = 6e9;
+                settings.port.ack.tlps = tlps;
+                settings.port.ack.within = None;
+                settings.port.update_fc = Coalescing { tlps, within: None };
+                settings.port.receive_credits = credits;
+                let mut stand = tree(&settings, shape);
+                let log = Log::of(&mut stand.fabric);
+                let flows = all_flows(&stand);
+                stand.run(flows);
+                packets(&log)
+            });
+            assert!(late.len() > 1000);
+            let different = late.iter().zip(&eager).find(|(late, eager)| late != eager);
+            assert!(different.is_none(), "shape {shape}, {tlps} TLPs: {different:?}");
+            assert_eq!(late.len(), eager.len());
+        }
+    }
+}
+
+/// Reads that wait for credits take turns with writes that do not: the read rate is that of
+/// Little's law for its credits, however many writes could go instead.
+#[test]
+fn reads_without_credits_are_not_forgotten_behind_writes() {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.port.receive_credits[1] = Credits { header: 2, data: 2 };
+    settings.completer.read_slots = 2;
+    settings.completer.read_latency.base = ns(2000);
+    let mut stand = direct(&settings);
+    let mut read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64);
+    read.operations = 200;
+    let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 4096);
+    write.operations = 2000;
+    let reports = stand.run(vec![read, write]);
+    // Two reads are in service and two wait in the receive buffer, so a slot is never empty:
+    // 2 x 64 B every 2 us.
+    let expected = 2.0 * 64.0 / 2e-6;
+    let error = off(reports[0].steady_bytes_per_second().unwrap(), expected);
+    assert!(error < 0.02, "{error}");
+    assert!(reports[1].last_done > reports[0].last_done, "the writes went on all the time");
+}
+
+/// A write that becomes ready while reads wait for credits goes when it is ready.
+#[test]
+fn writes_that_are_not_ready_are_not_forgotten_behind_reads_without_credits() {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.port.transmit_latency = ns(100);
+    settings.port.receive_credits[1] = Credits { header: 1, data: 1 };
+    settings.completer.read_slots = 1;
+    settings.completer.read_latency.base = ns(20_000);
+    settings.requester.write_interval = ns(130);
+    let mut stand = direct(&settings);
+    let mut read = stand.flow(0, FlowKind::Read, BusAddress(1 << 26), 64);
+    read.operations = 10;
+    read.outstanding = 4;
+    let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
+    write.outstanding = 1;
+    let reports = stand.run(vec![read, write]);
+    // Alone on the link: 100 ns and 84 B at 126.95 ps. In its way: a read and an Ack, 28 B.
+    let alone_ps = 100_000 + 84 * 127;
+    let worst_ps = reports[1].latencies_ps.iter().max().unwrap();
+    assert!(*worst_ps <= alone_ps + 28 * 127, "{worst_ps}");
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links that go down under traffic and come up again: what is lost, who is told, that everything
+//! comes to an end, and that the link is as good as new afterwards.
+
+use crate::support;
+
+use crosslane_fabric::parameters::Coalescing;
+use crosslane_fabric::*;
+use crosslane_pcie::config::registers;
+use crosslane_pcie::credits::Credits;
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use proptest::prelude::*;
+use support::*;
+
+const HOST: HostId = HostId(0);
+
+fn settings() -> Settings {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.uplink = rate(3, 16);
+    settings.link.skp = true;
+    settings.link.flight = ns(2);
+    settings.switch.latency = ns(110);
+    settings.port.transmit_latency = ns(100);
+    settings.port.receive_latency = ns(100);
+    settings.port.receive_credits = [
+        Credits { header: 16, data: 256 },
+        Credits { header: 16, data: 16 },
+        Credits { header: 16, data: 256 },
+    ];
+    settings.port.replay_buffer_bytes = 4096;
+    settings.port.ack = Coalescing { tlps: 3, within: None };
+    settings.port.update_fc = Coalescing { tlps: 2, within: None };
+    settings.completer.read_latency.base = ns(400);
+    settings.completer.write_latency = ns(50);
+    settings.completer.write_bytes_per_second = 10e9;
+    settings.requester.completion_timeout = ns(50_000);
+    settings.bar_bytes = 1 << 20;
+    settings
+}
+
+fn link_of(stand: &Stand, port: &str) -> LinkId {
+    let port = stand.fabric.ports().iter().find(|other| other.name == port).unwrap();
+    port.link.unwrap()
+}
+
+/// Writes, reads and both, from both endpoints to host memory and to each other, and a core that
+/// stores and loads.
+fn heavy(stand: &Stand, operations: u64, base: u64) -> Vec<Flow> {
+    let mut flows = Vec::new();
+    for from in 0..2 {
+        let at = base + ((from as u64) << 26);
+        let peer = BusAddress(stand.bar(1 - from).0 + (from as u64) * 0x4_0000);
+        let kinds = [
+            (FlowKind::Write, BusAddress(at)),
+            (FlowKind::Read, BusAddress(at + (1 << 25))),
+            (FlowKind::WriteRead, peer),
+        ];
+        for (kind, target) in kinds {
+            let mut flow = stand.flow(from, kind, target, 1500);
+            flow.window_bytes = 1 << 16;
+            flows.push(Flow { operations, ..flow });
+        }
+    }
+    for (core, kind) in [FlowKind::Write, FlowKind::Read].into_iter().enumerate() {
+        let target = BusAddress(stand.bar(core).0 + 0x8_0000);
+        let mut flow = stand.flow(core, kind, target, 64);
+        flow.source = FlowSource::Core { root_complex: stand.root, core: core as u16 };
+        flow.window_bytes = 1 << 16;
+        flows.push(Flow { operations, ..flow });
+    }
+    flows
+}
+
+/// Runs to whatever end; every flow has then ended, by itself or given up, and nothing is left.
+fn run_to_the_end(stand: &mut Stand, ids: &[FlowId]) {
+    let fabric = &mut stand.fabric;
+    if let RunEnd::Stuck(_) = fabric.run(None) {
+        ids.iter().for_each(|id| fabric.abandon_flow(*id));
+        assert_eq!(fabric.run(None), RunEnd::Quiet);
+    }
+    assert_eq!(fabric.check_quiet(), Vec::<String>::new());
+}
+
+/// Traffic, the link down from `down_ps` for `for_ps`, traffic again: all of that must be right.
+fn down_and_up(settings: &Settings, link: &str, down_ps: u64, for_ps: u64, shuffle: bool) {
+    let mut stand = one_switch(settings, 2);
+    stand.fabric.set_shuffle(shuffle);
+    let link = link_of(&stand, link);
+    let ids: Vec<_> = heavy(&stand, 40, 0)
+        .into_iter()
+        .map(|flow| stand.fabric.start_flow(flow).unwrap())
+        .collect();
+    stand.fabric.run(Some(Picoseconds(down_ps)));
+    stand.fabric.take_link_down(link, Some(Picoseconds(down_ps + for_ps)));
+    assert!(!stand.fabric.is_link_up(link));
+    run_to_the_end(&mut stand, &ids);
+    // A fabric without traffic does not wait for the link, nor for reads of failed operations.
+    stand.fabric.bring_link_up(link);
+    let late = stand.fabric.now() + settings.requester.completion_timeout;
+    stand.fabric.host_timer(late, 0);
+    assert!(stand.fabric.run_until_host_event());
+    stand.fabric.take_host_events(&mut Vec::new());
+    // What is read back was perhaps never written; but nothing may overtake.
+    let errors = stand.fabric.errors();
+    assert!(!errors.iter().any(|error| matches!(error.kind, ErrorKind::Ordering { .. })));
+    assert!(errors.iter().any(|error| matches!(error.kind, ErrorKind::LinkDown { .. })));
+    let before = stand.fabric.error_count();
+    let ids: Vec<_> = heavy(&stand, 10, 1 << 28)
+        .into_iter()
+        .map(|flow| stand.fabric.start_flow(flow).unwrap())
+        .collect();
+    assert_eq!(stand.fabric.run(None), RunEnd::Quiet);
+    for id in ids {
+        let report = stand.fabric.flow_report(id);
+        assert_eq!((report.operations, report.failed), (10, 0), "{:?}", report.errors);
+    }
+    assert_eq!(stand.fabric.error_count(), before);
+    assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+}
+
+/// Many, but a failing one is named in full: nothing has to be kept on disk.
+fn cases() -> ProptestConfig {
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) }
+}
+
+proptest! {
+    #![proptest_config(cases())]
+    /// At any picosecond of heavy traffic both ways, on any link, for any time, with or without
+    /// bit errors and shuffling.
+    #[test]
+    fn traffic_ends_and_goes_on_after_any_link_down(
+        link in prop::sample::select(vec!["up0", "ep0", "ep1"]),
+        down_ps in 0u64..40_000_000,
+        for_ps in prop::sample::select(vec![0, 1, 999, 50_000, 3_000_000, 200_000_000]),
+        bit_errors in any::<bool>(),
+        shuffle in any::<bool>(),
+        store_and_forward in any::<bool>(),
+    ) {
+        let mut settings = settings();
+        settings.link.bit_error_rate = if bit_errors { 1e-5 } else { 0.0 };
+        if store_and_forward {
+            settings.switch.forwarding = crosslane_fabric::parameters::Forwarding::StoreAndForward;
+        }
+        down_and_up(&settings, link, down_ps, for_ps, shuffle);
+    }
+}
+
+/// One TLP after the other, picosecond by picosecond around a TLP's last byte.
+#[test]
+fn a_tlp_is_lost_until_its_last_byte_has_come() {
+    let mut settings = Settings::ideal(rate(2, 4), 128);
+    settings.link.flight = ns(3);
+    // 84 B at 0.5 ns, and the flight.
+    let there_ps = 84 * 500 + 3000;
+    for (down_ps, arrives) in [(1, false), (there_ps - 1, false), (there_ps, true)] {
+        let mut stand = direct(&settings);
+        let link = link_of(&stand, "ep0");
+        let flow = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
+        let id = stand.fabric.start_flow(Flow { operations: 1, ..flow }).unwrap();
+        assert_eq!(
+            stand.fabric.run(Some(Picoseconds(down_ps))),
+            if arrives { RunEnd::Quiet } else { RunEnd::Limit }
+        );
+        stand.fabric.take_link_down(link, None);
+        assert_eq!(stand.fabric.flow_report(id).operations, u64::from(arrives));
+        let lost_tlps = u64::from(!arrives);
+        let expected = ErrorKind::LinkDown { link: "ep0".into(), lost_tlps };
+        assert_eq!(stand.fabric.errors()[0].kind, expected);
+        assert_eq!(stand.fabric.errors()[0].port_name, "rp0");
+        assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
+    }
+}
+
+/// What the registers say: Data Link Layer Link Active and the fatal error at the upper port; the
+/// functions below do not answer, and have their settings when the link is up again.
+#[test]
+fn configuration_tells_and_is_kept() {
+    let mut stand = one_switch(&settings(), 2);
+    let (link, fabric) = (link_of(&stand, "ep1"), &mut stand.fabric);
+    let (upper, lower) = (fabric.link(link).upper, fabric.link(link).lower);
+    let (above, below) = (fabric.routing_id(upper), fabric.routing_id(lower));
+    let config = &fabric.port(upper).config;
+    let express = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
+    let register = |fabric: &Fabric, offset| fabric.config_read(HOST, above, express + offset);
+    let is_active =
+        |fabric: &Fabric| register(fabric, registers::LINK_CONTROL) & registers::LINK_STATUS_ACTIVE;
+    let before = fabric.config_read(HOST, below, registers::BAR0);
+    assert_ne!(is_active(fabric), 0);
+    fabric.take_link_down(link, None);
+    assert_eq!(is_active(fabric), 0);
+    assert_eq!(register(fabric, registers::DEVICE_CONTROL) >> 16, 0b0100);
+    assert_eq!(fabric.config_read(HOST, below, registers::VENDOR_DEVICE), NO_FUNCTION);
+    fabric.bring_link_up(link);
+    assert_ne!(is_active(fabric), 0);
+    assert_eq!(fabric.config_read(HOST, below, registers::BAR0), before);
+}
+
+/// Host code at a link that is down: loads are refused at once, stores are dropped and noted; a
+/// load whose completion was on the link times out.
+#[test]
+fn host_code_is_told() {
+    let mut stand = direct(&Settings { max_read_request: 512, ..settings() });
+    let (root, bar, link) = (stand.root, stand.bar(0), link_of(&stand, "ep0"));
+    let fabric = &mut stand.fabric;
+    let mut events = Vec::new();
+    let mut next = |fabric: &mut Fabric| {
+        assert!(fabric.run_until_host_event());
+        fabric.take_host_events(&mut events);
+        events.pop().unwrap()
+    };
+    fabric.host_load(root, 0, bar, 4, 1).unwrap();
+    fabric.host_timer(ns(300), 2);
+    assert_eq!(next(fabric), HostEvent::Timer { token: 2 });
+    fabric.take_link_down(link, None);
+    fabric.host_load(root, 1, bar, 4, 3).unwrap();
+    let refused = LoadError::Refused { address: bar, bytes: 4, status: "Unsupported Request" };
+    assert_eq!(next(fabric), HostEvent::Loaded { token: 3, result: Err(refused) });
+    assert_eq!(fabric.now(), ns(320));
+    fabric.host_store(root, 1, bar, &[1; 4], 4, 4).unwrap();
+    assert_eq!(next(fabric), HostEvent::Stored { token: 4 });
+    let last = fabric.errors().last().unwrap().to_string();
+    assert!(last.starts_with("rp0 at 320 ns: MWr "), "{last}");
+    assert!(last.ends_with("cannot leave by link ep0, which is down"), "{last}");
+    let timeout = COMPLETION_TIMEOUT;
+    let timed_out = LoadError::TimedOut { address: bar, bytes: 4, timeout };
+    assert_eq!(next(fabric), HostEvent::Loaded { token: 1, result: Err(timed_out) });
+    assert_eq!(fabric.now(), timeout);
+    assert!(!fabric.run_until_host_event());
+    assert_eq!(fabric.check_quiet(), Vec::<String>::new());
+    fabric.bring_link_up(link);
+    fabric.host_load(root, 0, bar, 4, 5).unwrap();
+    assert_eq!(next(fabric), HostEvent::Loaded { token: 5, result: Ok(0) });
+}
+
+/// A link comes up by itself at its time, and not before; a later wish replaces an earlier one.
+#[test]
+fn a_link_comes_up_at_its_time() {
+    let mut stand = direct(&settings());
+    let link = link_of(&stand, "ep0");
+    let fabric = &mut stand.fabric;
+    fabric.take_link_down(link, Some(ns(1000)));
+    fabric.take_link_down(link, Some(ns(2000)));
+    for (time, up) in [(ns(1000), false), (Picoseconds(1_999_999), false), (ns(2000), true)] {
+        fabric.host_timer(time, 1);
+        assert!(fabric.run_until_host_event());
+        fabric.take_host_events(&mut Vec::new());
+        assert_eq!(fabric.is_link_up(link), up);
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a root complex adds to the links, against closed forms: memory that drains and reads at
+//! a rate, partial lines, read slots, writes that later reads must see, transfers between root
+//! ports, and the stores and loads of its cores.
+
+use crate::support;
+
+use crosslane_fabric::parameters::PeerToPeer;
+use crosslane_fabric::*;
+use crosslane_pcie::credits::Credits;
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
+use support::*;
+
+/// Steady rate of one flow of 64 x 256 B operations, or of what `change` makes of it.
+fn steady(settings: &Settings, kind: FlowKind, change: impl Fn(&mut Flow)) -> f64 {
+    let mut stand = direct(settings);
+    let mut flow = stand.flow(0, kind, BusAddress(0), 4096);
+    flow.operations = 500;
+    change(&mut flow);
+    stand.run(vec![flow])[0].steady_bytes_per_second().unwrap()
+}
+
+fn limited_writes(bytes_per_second: f64) -> Settings {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.completer.write_bytes_per_second = bytes_per_second;
+    settings.port.receive_credits[0] = Credits { header: 32, data: 512 };
+    settings
+}
+
+#[test]
+fn writes_drain_at_the_rate_of_memory() {
+    for drain in [0.5e9, 2e9, 5e9] {
+        let error = off(steady(&limited_writes(drain), FlowKind::Write, |_| ()), drain);
+        assert!(error < 2e-3, "{drain}: {error}");
+    }
+    // Above the link's rate memory does not matter.
+    let link = rate(3, 8).bytes_per_second() * 256.0 / 276.0;
+    let error = off(steady(&limited_writes(20e9), FlowKind::Write, |_| ()), link);
+    assert!(error < 2e-3, "{error}");
+}
+
+/// Each write TLP costs its overhead, and each line that it covers in part a read.
+#[test]
+fn overhead_and_partial_lines_cost_what_they_say() {
+    // Offset in a line of 64 B, bytes of the operation, lines covered in part.
+    for (offset, bytes, partial) in
+        [(0, 64, 0), (0, 256, 0), (0, 100, 1), (32, 64, 2), (32, 32, 1), (16, 32, 1), (8, 248, 1)]
+    {
+        let mut settings = limited_writes(4e9);
+        settings.completer.write_overhead = ns(20);
+        settings.completer.partial_line = ns(70);
+        let got = steady(&settings, FlowKind::Write, |flow| {
+            flow.target = BusAddress(offset);
+            flow.operation_bytes = bytes;
+            flow.outstanding = 100;
+        });
+        let time_ns = bytes as f64 / 4.0 + 20.0 + 70.0 * f64::from(partial);
+        let error = off(got, bytes as f64 / (time_ns * 1e-9));
+        assert!(error < 3e-3, "{bytes} B at {offset}: {error}");
+    }
+}
+
+#[test]
+fn reads_come_at_the_rate_of_memory() {
+    for read_rate in [0.5e9, 2e9, 6e9] {
+        let mut settings = Settings::ideal(rate(3, 8), 256);
+        settings.completer.read_bytes_per_second = read_rate;
+        settings.completer.read_latency.base = ns(400);
+        let error = off(steady(&settings, FlowKind::Read, |_| ()), read_rate);
+        assert!(error < 2e-3, "{read_rate}: {error}");
+    }
+}
+
+/// N reads in service, each for the memory's latency: N requests in each latency, whatever more
+/// the requester has under way.
+#[test]
+fn read_slots_meet_littles_law() {
+    for slots in [1u32, 3, 8] {
+        let mut settings = Settings::ideal(rate(3, 8), 256);
+        settings.completer.read_slots = slots;
+        settings.completer.read_latency.base = ns(1000);
+        let got = steady(&settings, FlowKind::Read, |flow| {
+            flow.operation_bytes = 256;
+            flow.operations = 2000;
+            flow.outstanding = 64;
+        });
+        let error = off(got, f64::from(slots) * 256.0 / 1e-6);
+        assert!(error < 4e-3, "{slots}: {error}");
+    }
+}
+
+/// A read sees the writes before it, however long they take to be seen: its data come no sooner.
+#[test]
+fn a_read_waits_for_the_writes_before_it() {
+    for (write_ns, read_ns) in [(0, 300), (500, 300), (5000, 0)] {
+        let mut settings = Settings::ideal(rate(2, 4), 256);
+        settings.completer.write_latency = ns(write_ns);
+        settings.completer.read_latency.base = ns(read_ns);
+        // So that each finds the wire idle.
+        settings.requester.write_interval = ns(10_000);
+        let mut stand = direct(&settings);
+        let mut flow = stand.flow(0, FlowKind::WriteRead, BusAddress(64), 64);
+        (flow.operations, flow.outstanding) = (50, 1);
+        let report = &stand.run(vec![flow])[0];
+        // 84 B up, 20 B up, 84 B down, 0.5 ns each. The write is there after the first 42 ns.
+        let read_there = 42 + 10 + read_ns;
+        let data_there = read_there.max(42 + write_ns) + 42;
+        assert_eq!(report.latencies_ps, vec![data_there * 1000; 50]);
+    }
+}
+
+/// What is written from outside is seen when it should be: not before its time, and then.
+#[test]
+fn memory_shows_a_write_when_it_can_be_seen() {
+    let mut settings = Settings::ideal(rate(2, 4), 128);
+    settings.completer.write_latency = ns(1000);
+    let mut stand = direct(&settings);
+    let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0x4000), 64);
+    flow.operations = 1;
+    let id = stand.fabric.start_flow(flow).unwrap();
+    let mut seen = [0; 64];
+    // 84 B at 0.5 ns and 1000 ns.
+    let visible = ns(42 + 1000);
+    let before = Picoseconds(visible.0 - 1);
+    stand.fabric.run(Some(before));
+    assert!(stand.fabric.peek(HostId(0), BusAddress(0x4000), &mut seen));
+    assert_eq!(seen, [0; 64]);
+    stand.fabric.run(Some(visible));
+    assert_eq!(stand.fabric.now(), visible);
+    stand.fabric.peek(HostId(0), BusAddress(0x4000), &mut seen);
+    assert_ne!(seen, [0; 64]);
+    assert_eq!(stand.fabric.flow_report(id).last_done, visible);
+}
+
+/// From one root port to another: the rate limit is that of all of them together, and the latency
+/// is a term of the sum.
+#[test]
+fn peers_share_the_rate_between_root_ports() {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.peer_to_peer = PeerToPeer::Allowed { latency: ns(250), bytes_per_second: 3e9 };
+    settings.port.receive_credits[0] = Credits { header: 32, data: 512 };
+    let mut stand = root_ports(&settings, 4);
+    let flows = [(0, 1), (2, 3)].map(|(from, to)| {
+        let mut flow = stand.flow(from, FlowKind::Write, stand.bar(to), 4096);
+        flow.operations = 500;
+        flow
+    });
+    for report in stand.run(flows.to_vec()) {
+        let error = off(report.steady_bytes_per_second().unwrap(), 1.5e9);
+        assert!(error < 0.01, "{error}");
+    }
+    let mut settings = Settings::ideal(rate(2, 4), 128);
+    let bytes_per_second = f64::INFINITY;
+    settings.peer_to_peer = PeerToPeer::Allowed { latency: ns(250), bytes_per_second };
+    let mut stand = root_ports(&settings, 2);
+    let mut flow = stand.flow(0, FlowKind::Write, stand.bar(1), 128);
+    (flow.operations, flow.outstanding) = (3, 1);
+    // 148 B twice, 74 ns each: a root complex passes whole TLPs on.
+    let report = &stand.run(vec![flow])[0];
+    assert_eq!(report.latencies_ps, vec![(74 + 250 + 74) * 1000; 3]);
+}
+
+fn core(stand: &Stand, core: u16, kind: FlowKind, endpoint: usize, bytes: u64) -> Flow {
+    let flow = stand.flow(0, kind, stand.bar(endpoint), bytes);
+    let source = FlowSource::Core { root_complex: stand.root, core };
+    Flow { source, outstanding: 1000, operations: 2000, ..flow }
+}
+
+/// A core stores once in each `uncached_store`, 8 B at a time or as wide as it is told, and two
+/// cores do so twice as fast.
+#[test]
+fn stores_leave_at_the_cores_rate() {
+    let mut settings = Settings::ideal(rate(3, 8), 256);
+    settings.cpu.uncached_store = ns(60);
+    for (width, bytes) in [(None, 8), (Some(4), 4), (Some(64), 64)] {
+        let mut stand = direct(&settings);
+        let mut flow = core(&stand, 0, FlowKind::Write, 0, 64);
+        flow.tlp_bytes = width;
+        let report = &stand.run(vec![flow])[0];
+        assert_eq!(report.tlps, 2000 * 64 / bytes);
+        let error = off(report.steady_bytes_per_second().unwrap(), bytes as f64 / 60e-9);
+        assert!(error < 2e-3, "{bytes}: {error}");
+    }
+    let mut stand = root_ports(&settings, 2);
+    let flows =
+        vec![core(&stand, 0, FlowKind::Write, 0, 64), core(&stand, 1, FlowKind::Write, 1, 64)];
+    for report in stand.run(flows) {
+        let error = off(report.steady_bytes_per_second().unwrap(), 8.0 / 60e-9);
+        assert!(error < 2e-3, "{error}");
+    }
+}
+
+/// A load is a round trip: 20 B down, the endpoint, 28 B up, and the core's own time.
+#[test]
+fn loads_go_one_by_one() {
+    let mut settings = Settings::ideal(rate(2, 4), 128);
+    settings.link.flight = ns(5);
+    settings.port.receive_latency = ns(30);
+    settings.port.transmit_latency = ns(20);
+    settings.completer.read_latency.base = ns(100);
+    settings.cpu.uncached_load = ns(25);
+    let mut stand = direct(&settings);
+    let mut flow = core(&stand, 0, FlowKind::Read, 0, 8);
+    flow.operations = 100;
+    let report = &stand.run(vec![flow])[0];
+    let period = (20 + 10 + 5 + 30) + 100 + (20 + 14 + 5 + 30) + 25;
+    let rate = 8.0 / (f64::from(period) * 1e-9);
+    assert!(off(report.steady_bytes_per_second().unwrap(), rate) < 1e-9);
+}
+
+/// On a slow link the store queue fills and the core goes at the link's rate; a store waits for
+/// those in the queue before it. A core that stores elsewhere does not notice.
+#[test]
+fn a_full_store_queue_stalls_its_core_only() {
+    for queue in [1u32, 4, 16] {
+        let mut settings = Settings::ideal(rate(1, 1), 128);
+        settings.cpu.store_queue = queue;
+        settings.cpu.uncached_store = ns(10);
+        let mut stand = root_ports(&settings, 2);
+        let mut slow = core(&stand, 1, FlowKind::Write, 1, 8);
+        let full = core(&stand, 0, FlowKind::Write, 0, 8);
+        (slow.operations, slow.outstanding) = (200, 1);
+        let reports = stand.run(vec![full, slow]);
+        // 28 B at 4 ns.
+        let error = off(reports[0].steady_bytes_per_second().unwrap(), 8.0 / 112e-9);
+        assert!(error < 2e-3, "{queue}: {error}");
+        let longest = *reports[0].latencies_ps.iter().max().unwrap();
+        let limit = u64::from(queue) * 112_000;
+        assert!((limit..=limit + 2 * 112_000).contains(&longest), "{queue}: {longest}");
+        assert!(reports[1].latencies_ps.iter().all(|latency_ps| *latency_ps <= 2 * 112_000));
+    }
+}
+
+/// A doorbell does not wait for the completions that are queued: stores and completions of a root
+/// complex take turns on a link that is full of completions.
+#[test]
+fn a_store_takes_its_turn_beside_completions() {
+    let mut settings = Settings::ideal(rate(2, 4), 128);
+    settings.cpu.store_queue = 4;
+    settings.max_read_request = 4096;
+    let mut stand = direct(&settings);
+    let mut reads = stand.flow(0, FlowKind::Read, BusAddress(0), 64 << 10);
+    (reads.operations, reads.outstanding, reads.window_bytes) = (100, 4, 4 << 20);
+    let mut stores = core(&stand, 0, FlowKind::Write, 0, 8);
+    (stores.operations, stores.outstanding) = (500, 1);
+    let reports = stand.run(vec![reads, stores]);
+    // A store waits for at most two TLPs that are on their way or have the turn, 148 B at 0.5 ns.
+    let longest = *reports[1].latencies_ps.iter().max().unwrap();
+    assert!(longest <= 14_000 + 2 * 74_000 + 10_000, "{longest} ps");
+    // And the completions go on: beside 28 B of each store and the DLLPs the link is theirs.
+    assert!(reports[0].bytes_per_second() > 0.7 * 2e9 * 128.0 / 148.0);
+}

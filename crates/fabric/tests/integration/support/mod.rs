@@ -1,0 +1,411 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Small fabrics for the tests: ideal parts whose every constant can be changed, and the least
+//! enumeration that makes them work.
+#![allow(dead_code)] // Each program of tests uses its own part of this.
+
+pub mod log;
+
+use crosslane_fabric::parameters::*;
+use crosslane_fabric::*;
+use crosslane_pcie::config::{BarKind, BarRequest, Capability, Identity, PortType, registers};
+use crosslane_pcie::credits::Credits;
+use crosslane_pcie::link::{Generation, LinkRate, Width};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+
+pub const GIB: u64 = 1 << 30;
+
+pub fn ns(ns: u64) -> Picoseconds {
+    Picoseconds::from_ns(ns)
+}
+
+pub fn rate(generation: u8, lanes: u8) -> LinkRate {
+    LinkRate {
+        generation: Generation::from_number(generation).unwrap(),
+        width: Width::new(lanes).unwrap(),
+    }
+}
+
+/// Everything that a test may want to change. The default is ideal: no latency, no limit.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub seed: u64,
+    pub rate: LinkRate,
+    /// Rate of the links from the root complex (and between switches).
+    pub uplink: LinkRate,
+    pub max_payload: u16,
+    pub port: PortParameters,
+    pub link: LinkParameters,
+    pub switch: SwitchParameters,
+    pub completer: CompleterParameters,
+    pub memory_bytes: u64,
+    pub requester: RequesterParameters,
+    pub peer_to_peer: PeerToPeer,
+    pub iommu: Option<IommuParameters>,
+    pub cpu: CpuParameters,
+    pub max_read_request: u32,
+    pub bar_bytes: u64,
+}
+
+impl Settings {
+    pub fn ideal(rate: LinkRate, max_payload: u16) -> Self {
+        let completer = CompleterParameters {
+            read_completion_boundary_bytes: 64,
+            completion_bytes: u32::from(max_payload),
+            completion_cut: CompletionCut::Longest,
+            completion_single_share: 0.0,
+            read_slots: 4096,
+            read_latency: Latency::default(),
+            write_latency: Picoseconds::ZERO,
+            read_bytes_per_second: f64::INFINITY,
+            write_bytes_per_second: f64::INFINITY,
+            write_overhead: Picoseconds::ZERO,
+            partial_line: Picoseconds::ZERO,
+            line_bytes: 64,
+        };
+        let capability = Capability {
+            max_payload_bytes: max_payload,
+            max_rate: self::rate(5, 32),
+            extended_tags: true,
+            acs: true,
+        };
+        Self {
+            seed: 1,
+            rate,
+            uplink: rate,
+            max_payload,
+            port: PortParameters {
+                capability,
+                receive_credits: [Credits::INFINITE; 3],
+                replay_buffer_bytes: u32::MAX,
+                ack: Coalescing::EVERY_TLP,
+                update_fc: Coalescing::EVERY_TLP,
+                receive_latency: Picoseconds::ZERO,
+                transmit_latency: Picoseconds::ZERO,
+            },
+            link: LinkParameters {
+                rate,
+                flight: Picoseconds::ZERO,
+                bit_error_rate: 0.0,
+                retrain: ns(10_000),
+                skp: false,
+            },
+            switch: SwitchParameters {
+                latency: Picoseconds::ZERO,
+                forwarding: Forwarding::CutThrough,
+            },
+            completer,
+            memory_bytes: GIB,
+            requester: RequesterParameters {
+                tags: 1024,
+                max_write_bytes: 4096,
+                max_read_bytes: 4096,
+                datapath_bytes: 0,
+                clock: Picoseconds::ZERO,
+                idle_clocks_per_tlp: 0,
+                tlp_gap: Picoseconds::ZERO,
+                operation_gap: Picoseconds::ZERO,
+                write_interval: Picoseconds::ZERO,
+                read_interval: Picoseconds::ZERO,
+                write_start: Picoseconds::ZERO,
+                read_start: Picoseconds::ZERO,
+                read_finish: Picoseconds::ZERO,
+                copy_bytes_per_second: f64::INFINITY,
+                completion_timeout: ns(10_000_000),
+            },
+            peer_to_peer: PeerToPeer::Allowed {
+                latency: Picoseconds::ZERO,
+                bytes_per_second: f64::INFINITY,
+            },
+            iommu: None,
+            cpu: CpuParameters {
+                cores: 2,
+                uncached_store: ns(10),
+                store_queue: 16,
+                uncached_load: ns(20),
+                interrupt: ns(1000),
+                interrupts_in_turn: false,
+                system_call: ns(500),
+                pin_page: ns(100),
+                kernel_poll: None,
+                monitor_wake: None,
+                touch_page: ns(300),
+                copy_bytes_per_second: 8e9,
+                widest_store_bytes: 64,
+                combining: None,
+            },
+            max_read_request: 512,
+            bar_bytes: 16 << 20,
+        }
+    }
+}
+
+/// A fabric and the names of its parts.
+pub struct Stand {
+    pub fabric: Fabric,
+    pub root: NodeId,
+    pub endpoints: Vec<NodeId>,
+}
+
+enum Below {
+    Endpoint,
+    Switch(Vec<Below>),
+}
+
+/// One endpoint on a root port.
+pub fn direct(settings: &Settings) -> Stand {
+    build(settings, &[Below::Endpoint])
+}
+
+/// A device of one's own on a root port.
+pub fn direct_device(
+    settings: &Settings,
+    identity: Identity,
+    bars: [Option<BarRequest>; 6],
+    device: Box<dyn Device>,
+) -> Stand {
+    let mut builder = FabricBuilder::new(settings.seed);
+    let parameters = root_parameters(settings);
+    let root = builder.root_complex("host", HostId(0), parameters);
+    let upper = builder.root_port(root, "rp0", identity, settings.port.clone());
+    let port = settings.port.clone();
+    let (node, lower) = builder.endpoint_with_device("ep0", identity, bars, None, port, device);
+    builder.link("ep0", upper, lower, LinkParameters { rate: settings.rate, ..settings.link });
+    let mut fabric = builder.build().unwrap();
+    let (mut bus, mut address) = (0, MMIO_HOLE.start);
+    enumerate(&mut fabric, settings, upper, 0, &mut bus, &mut address);
+    Stand { fabric, root, endpoints: vec![node] }
+}
+
+fn root_parameters(settings: &Settings) -> RootComplexParameters {
+    RootComplexParameters {
+        memory_bytes: settings.memory_bytes,
+        completer: settings.completer,
+        peer_to_peer: settings.peer_to_peer,
+        iommu: settings.iommu,
+        cpu: settings.cpu,
+    }
+}
+
+/// `count` endpoints behind one switch.
+pub fn one_switch(settings: &Settings, count: usize) -> Stand {
+    build(settings, &[Below::Switch((0..count).map(|_| Below::Endpoint).collect())])
+}
+
+/// Two boards, each a switch with `count` endpoints, behind one switch.
+pub fn two_boards(settings: &Settings, count: usize) -> Stand {
+    let board = || Below::Switch((0..count).map(|_| Below::Endpoint).collect());
+    build(settings, &[Below::Switch(vec![board(), board()])])
+}
+
+/// `count` endpoints on root ports of their own.
+pub fn root_ports(settings: &Settings, count: usize) -> Stand {
+    build(settings, &(0..count).map(|_| Below::Endpoint).collect::<Vec<_>>())
+}
+
+/// `hosts` hosts, each with `count` endpoints behind one switch.
+pub fn many_hosts(settings: &Settings, hosts: u16, count: usize) -> Stand {
+    let board = || Below::Switch((0..count).map(|_| Below::Endpoint).collect());
+    build_hosts(settings, &(0..hosts).map(|_| vec![board()]).collect::<Vec<_>>())
+}
+
+/// Some tree of 1 to 4 endpoints and up to two levels of switches, by number.
+pub fn tree(settings: &Settings, shape: usize) -> Stand {
+    let e = || Below::Endpoint;
+    match shape % 5 {
+        0 => build(settings, &[e()]),
+        1 => build(settings, &[e(), Below::Switch(vec![e(), e()])]),
+        2 => build(settings, &[Below::Switch(vec![e(), e(), e()])]),
+        3 => build(settings, &[Below::Switch(vec![e(), Below::Switch(vec![e(), e(), e()])])]),
+        _ => {
+            let board = || Below::Switch(vec![e(), e()]);
+            build(settings, &[Below::Switch(vec![board(), board()])])
+        }
+    }
+}
+
+fn build(settings: &Settings, below: &[Below]) -> Stand {
+    build_hosts(settings, &[below])
+}
+
+fn build_hosts(settings: &Settings, hosts: &[impl AsRef<[Below]>]) -> Stand {
+    let mut builder = FabricBuilder::new(settings.seed);
+    let mut endpoints = Vec::new();
+    let mut roots = Vec::new();
+    for (number, below) in hosts.iter().enumerate() {
+        let root = builder.root_complex("host", HostId(number as u16), root_parameters(settings));
+        roots.push(root);
+        for (at, child) in below.as_ref().iter().enumerate() {
+            let (name, port) = (format!("rp{at}"), settings.port.clone());
+            let port = builder.root_port(root, &name, Identity::default(), port);
+            add(&mut builder, settings, port, child, &mut endpoints);
+        }
+    }
+    let mut fabric = builder.build().unwrap();
+    for root in &roots {
+        let (mut bus, mut address) = (0, MMIO_HOLE.start);
+        for port in fabric.node(*root).ports.clone() {
+            enumerate(&mut fabric, settings, port, 0, &mut bus, &mut address);
+        }
+    }
+    Stand { fabric, root: roots[0], endpoints }
+}
+
+fn add(
+    builder: &mut FabricBuilder,
+    settings: &Settings,
+    upper: PortId,
+    below: &Below,
+    endpoints: &mut Vec<NodeId>,
+) {
+    match below {
+        Below::Endpoint => {
+            let bar = BarRequest {
+                kind: BarKind::Memory32 { prefetchable: false },
+                size_bytes: settings.bar_bytes,
+            };
+            let name = format!("ep{}", endpoints.len());
+            let parameters = EndpointParameters {
+                identity: Identity::default(),
+                bars: [Some(bar), None, None, None, None, None],
+                completer: CompleterParameters {
+                    read_completion_boundary_bytes: 128,
+                    completion_bytes: settings.completer.completion_bytes.max(128),
+                    ..settings.completer
+                },
+                requester: settings.requester,
+            };
+            let (node, port) = builder.endpoint(&name, parameters, settings.port.clone());
+            let link = LinkParameters { rate: settings.rate, ..settings.link };
+            builder.link(&name, upper, port, link);
+            endpoints.push(node);
+        }
+        Below::Switch(children) => {
+            let switch = builder.switch("switch", settings.switch);
+            let port = |builder: &mut FabricBuilder, name: String, kind| {
+                let (id, port) = (Identity::default(), settings.port.clone());
+                builder.switch_port(switch, &name, kind, id, port)
+            };
+            let up = port(builder, format!("up{}", upper.0), PortType::UpstreamPort);
+            let link = LinkParameters { rate: settings.uplink, ..settings.link };
+            builder.link(&format!("uplink{}", upper.0), upper, up, link);
+            for (at, child) in children.iter().enumerate() {
+                let name = format!("down{}.{at}", upper.0);
+                let down = port(builder, name, PortType::DownstreamPort);
+                add(builder, settings, down, child, endpoints);
+            }
+        }
+    }
+}
+
+/// Buses, windows, BARs, MPS and MRRS, in the order of the ports.
+fn enumerate(
+    fabric: &mut Fabric,
+    settings: &Settings,
+    port: PortId,
+    primary: u8,
+    bus: &mut u8,
+    address: &mut u64,
+) {
+    let id = fabric.routing_id(port);
+    let host = fabric.node(fabric.port(port).node).host;
+    let control = express(fabric, port) + registers::DEVICE_CONTROL;
+    let mps = settings.max_payload.trailing_zeros() - 7;
+    let mrrs = settings.max_read_request.trailing_zeros() - 7;
+    let value = mps << 5 | mrrs << 12 | 1 << 8 | 1 << 4;
+    fabric.config_write(host, id, control, value, 0b0011);
+    fabric.config_write(host, id, registers::COMMAND, 0b110, 0b0011);
+    if !fabric.port(port).config.port_type().is_bridge() {
+        fabric.config_write(host, id, registers::BAR0, *address as u32, 0xf);
+        *address += settings.bar_bytes;
+        return;
+    }
+    *bus += 1;
+    let secondary = *bus;
+    let buses = |last: u8| u32::from(last) << 16 | u32::from(secondary) << 8 | u32::from(primary);
+    fabric.config_write(host, id, registers::PRIMARY_BUS, buses(0xff), 0xf);
+    let first = *address;
+    let children: Vec<PortId> = match fabric.port(port).config.port_type() {
+        PortType::UpstreamPort => {
+            let all = fabric.node(fabric.port(port).node).ports.clone();
+            all.into_iter().filter(|other| *other != port).collect()
+        }
+        _ => fabric.port(port).link.map(|link| fabric.link(link).lower).into_iter().collect(),
+    };
+    for child in children {
+        enumerate(fabric, settings, child, secondary, bus, address);
+    }
+    fabric.config_write(host, id, registers::PRIMARY_BUS, buses(*bus), 0xf);
+    let window = (first >> 16) as u32 & 0xfff0 | ((*address - 1) as u32 & 0xfff0_0000);
+    fabric.config_write(host, id, registers::MEMORY_BASE_LIMIT, window, 0xf);
+}
+
+fn express(fabric: &Fabric, port: PortId) -> u16 {
+    let config = &fabric.port(port).config;
+    config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap()
+}
+
+/// Writes the Max_Payload_Size of one port, as `setpci` would.
+pub fn set_max_payload(fabric: &mut Fabric, port: PortId, bytes: u32) {
+    let offset = express(fabric, port) + registers::DEVICE_CONTROL;
+    let id = fabric.routing_id(port);
+    let old = fabric.config_read(HostId(0), id, offset) & 0xffff;
+    let value = old & !(7 << 5) | (bytes.trailing_zeros() - 7) << 5;
+    fabric.config_write(HostId(0), id, offset, value, 0b0011);
+}
+
+impl Stand {
+    /// First address of an endpoint's BAR.
+    pub fn bar(&self, endpoint: usize) -> BusAddress {
+        let port = self.fabric.node(self.endpoints[endpoint]).ports[0];
+        self.fabric.port(port).config.bar(0).unwrap().base
+    }
+
+    /// A flow from an endpoint; change what matters.
+    pub fn flow(&self, from: usize, kind: FlowKind, target: BusAddress, bytes: u64) -> Flow {
+        Flow {
+            name: format!("{from}"),
+            source: FlowSource::Endpoint(self.endpoints[from]),
+            kind,
+            target,
+            window_bytes: 1 << 20,
+            operation_bytes: bytes,
+            tlp_bytes: None,
+            force: false,
+            operations: 1000,
+            outstanding: 16,
+            relaxed_ordering: false,
+            scattered: false,
+            start: Picoseconds::ZERO,
+        }
+    }
+
+    /// Runs these flows to their end; everything must be right and quiet.
+    pub fn run(&mut self, flows: Vec<Flow>) -> Vec<FlowReport> {
+        let ids: Vec<_> =
+            flows.into_iter().map(|flow| self.fabric.start_flow(flow).unwrap()).collect();
+        let end = self.fabric.run(None);
+        assert_eq!(self.fabric.errors(), &[], "{end:?}");
+        assert_eq!(end, RunEnd::Quiet);
+        let reports: Vec<_> = ids.into_iter().map(|id| self.fabric.flow_report(id)).collect();
+        for report in &reports {
+            assert_eq!((report.failed, &report.errors), (0, &Vec::new()));
+        }
+        assert_eq!(self.fabric.check_quiet(), Vec::<String>::new());
+        reports
+    }
+
+    /// The direction from an endpoint towards the root complex, or to it.
+    pub fn direction(&self, endpoint: usize, way: Way) -> DirectionId {
+        let port = self.fabric.node(self.endpoints[endpoint]).ports[0];
+        DirectionId { link: self.fabric.port(port).link.unwrap(), way }
+    }
+}
+
+/// Relative difference.
+pub fn off(got: f64, expected: f64) -> f64 {
+    (got - expected).abs() / expected
+}
+
+pub fn routing_id(bus: u8) -> RoutingId {
+    RoutingId::new(bus, 0, 0)
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-lab` from outside, in one program.
+
+mod errors;
+mod executor;
+mod fuzz_lab_file;
+mod iommu;
+mod lab_bus;
+mod network;
+mod random_trees;
+mod shipped_labs;
+mod topologies;
+mod tori;
+mod waiting;

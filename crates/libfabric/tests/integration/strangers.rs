@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whoever comes to a listener and is no program of this kind, and peers that stand still.
+
+use crate::support;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use crosslane_host::{Rdma, RdmaConnection, RdmaError, RdmaListener, RemoteAccess};
+use crosslane_libfabric::Provider;
+use futures_util::future::try_join;
+use support::{EVERYWHERE, Pair, far, far_of, near_end, open, pair, pattern, region, run};
+
+#[test]
+fn strangers_disturb_nobody() {
+    let (network, clock) = open(Provider::Tcp);
+    let (client, _) = open(Provider::Tcp);
+    let listener = run("listening", network.listen("127.0.0.1:0")).unwrap();
+    let address = listener.address();
+    // One who says nothing stays there all the time.
+    let _silent = TcpStream::connect(&address).unwrap();
+    let words: [&[u8]; 5] =
+        [b"GET / HTTP/1.1\r\n\r\n", b"", &[0; 4096], &[0xff; 4096], &pattern(1, 100_000)];
+    for words in words {
+        let mut stranger = TcpStream::connect(&address).unwrap();
+        // It may be cut off in the middle.
+        let _ = stranger.write_all(words);
+        let _ = stranger.shutdown(std::net::Shutdown::Write);
+        let _ = stranger.read(&mut [0; 64]);
+        let (near, here) = run("one who is welcome", async {
+            let deadline = far(&clock);
+            try_join(client.connect(&address, deadline), listener.accept()).await.unwrap()
+        });
+        run("a word", async {
+            near.send(b"a word").await.unwrap();
+            assert_eq!(here.receive().await.unwrap(), b"a word");
+        });
+    }
+}
+
+/// A peer that is stopped, not dead: only whoever waits for it can end that.
+#[test]
+fn a_peer_that_stands_still() {
+    for provider in EVERYWHERE {
+        let Pair { network, near, mut peer, .. } = pair(provider);
+        let (_memory, near_region) = region(&network, 1 << 20, RemoteAccess::NONE);
+        let there = peer.region(1 << 20, RemoteAccess::READ_WRITE);
+        let here = near_end(&near_region, 0);
+        run("a write", near.write(&here, far_of(there, 0), 1 << 20)).unwrap();
+        peer.stop();
+        run("closing", async {
+            let mut write = Box::pin(near.write(&here, far_of(there, 0), 1 << 20));
+            let mut read = Box::pin(near.read(&here, far_of(there, 0), 1 << 20));
+            assert!(futures_util::poll!(&mut write).is_pending());
+            assert!(futures_util::poll!(&mut read).is_pending());
+            near.close().await;
+            for result in [write.await, read.await] {
+                assert!(matches!(result, Err(RdmaError::Lost { .. })), "{provider}: {result:?}");
+            }
+        });
+    }
+}

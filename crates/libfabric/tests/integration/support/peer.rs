@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The other process of a test: this test program once more, told on its standard input what to
+//! do, one line each, and answering each line with one.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use crosslane_host::{
+    DmaMemory, Rdma, RdmaConnection, RdmaError, RdmaListener, RdmaRegion, RemoteAccess,
+    RemoteMemory,
+};
+use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Provider, Region};
+use futures_util::future::join_all;
+
+use super::{far_of, hash, near_end, open, pattern, region, run};
+
+/// The variable that makes a test program the other process: its provider.
+const VARIABLE: &str = "CROSSLANE_TEST_PEER";
+/// What its answers begin with; all else that a test program prints does not.
+const MARK: &str = "peer: ";
+
+/// The other process.
+pub struct Peer {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    /// Where it listens.
+    pub address: String,
+}
+
+impl Peer {
+    pub fn start(provider: Provider) -> Self {
+        let program = std::env::current_exe().unwrap();
+        let mut process = Command::new(program)
+            .args(["--exact", "support::peer::the_other_process", "--ignored", "--nocapture"])
+            .env(VARIABLE, provider.name())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = process.stdin.take().unwrap();
+        let output = BufReader::new(process.stdout.take().unwrap());
+        let mut peer = Self { process, input, output, address: String::new() };
+        peer.address = peer.answer();
+        peer
+    }
+
+    pub fn begin(&mut self, command: &str) {
+        writeln!(self.input, "{command}").unwrap();
+    }
+
+    pub fn answer(&mut self) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the other process has ended");
+            // What the test program itself prints may stand before it in the line.
+            if let Some((_, answer)) = line.trim_end().split_once(MARK) {
+                return answer.to_owned();
+            }
+        }
+    }
+
+    pub fn ask(&mut self, command: &str) -> String {
+        self.begin(command);
+        self.answer()
+    }
+
+    pub fn region(&mut self, bytes: u64, access: RemoteAccess) -> RemoteMemory {
+        let RemoteAccess { read, write } = access;
+        let answer = self.ask(&format!("region {bytes} {read} {write}"));
+        let (address, key) = answer.split_once(' ').unwrap();
+        RemoteMemory { address: address.parse().unwrap(), key: key.parse().unwrap(), bytes }
+    }
+
+    pub fn hash(&mut self, region: usize) -> u64 {
+        self.ask(&format!("hash {region}")).parse().unwrap()
+    }
+
+    pub fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// It stands still, as if its machine had.
+    pub fn stop(&self) {
+        let id = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // A test that fails leaves nothing behind.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// The other process, from its beginning to its end.
+#[test]
+#[ignore = "other tests start it as another process"]
+fn the_other_process() {
+    let provider = std::env::var(VARIABLE).expect("the other tests start this one");
+    let (network, _) = open(provider.parse().unwrap());
+    let listener = run("listening", network.listen("127.0.0.1:0")).unwrap();
+    println!("{MARK}{}", listener.address());
+    let mut other = Other { network, listener, connection: None, regions: Vec::new() };
+    for line in std::io::stdin().lines() {
+        let line = line.unwrap();
+        let words: Vec<&str> = line.split(' ').collect();
+        println!("{MARK}{}", other.obey(&words));
+    }
+}
+
+struct Other {
+    network: Network,
+    listener: Listener,
+    connection: Option<Connection>,
+    regions: Vec<(NetworkMemory, Region)>,
+}
+
+fn told(result: Result<(), RdmaError>) -> String {
+    result.map_or_else(|error| error.to_string(), |()| "done".into())
+}
+
+impl Other {
+    fn connection(&self) -> Connection {
+        self.connection.clone().expect("it has accepted")
+    }
+
+    fn obey(&mut self, words: &[&str]) -> String {
+        let number = |at: usize| words[at].parse::<u64>().unwrap();
+        let index = |at: usize| number(at) as usize;
+        match words[0] {
+            "accept" => {
+                let connection = run("accepting", self.listener.accept()).unwrap();
+                let peer = connection.peer();
+                self.connection = Some(connection);
+                peer
+            }
+            "region" => {
+                let access = RemoteAccess { read: words[2] == "true", write: words[3] == "true" };
+                let (memory, region) = region(&self.network, number(1), access);
+                let RemoteMemory { address, key, .. } = region.remote();
+                self.regions.push((memory, region));
+                format!("{address} {key}")
+            }
+            "forget" => {
+                self.regions.clear();
+                "done".into()
+            }
+            "fill" => {
+                let memory = &self.regions[index(1)].0;
+                let data = pattern(number(2), memory.size_bytes() as usize);
+                memory.write(0, &data).unwrap();
+                "done".into()
+            }
+            "hash" => hash(&super::contents(&self.regions[index(1)].0)).to_string(),
+            // Region, key, address and size there, how many pieces: region and memory in reverse.
+            "write" | "read" => {
+                let region = &self.regions[index(1)].1;
+                let memory = RemoteMemory { key: number(2), address: number(3), bytes: number(4) };
+                let (pieces, connection) = (number(5), &self.connection());
+                let piece = memory.bytes / pieces;
+                let transfers = (0..pieces).map(|at| async move {
+                    let near = near_end(region, memory.bytes - piece - at * piece);
+                    let far = far_of(memory, at * piece);
+                    match words[0] {
+                        "read" => connection.read(&near, far, piece).await,
+                        _ => connection.write(&near, far, piece).await,
+                    }
+                });
+                let results = run("transfers", join_all(transfers));
+                told(results.into_iter().collect())
+            }
+            // So many messages; each is answered with the next number.
+            "echo" => run("echo", async {
+                let connection = self.connection();
+                for _ in 0..number(1) {
+                    let message = connection.receive().await.unwrap();
+                    connection.send(&message).await.unwrap();
+                }
+                "done".into()
+            }),
+            "send" => told(run("sending", self.connection().send(words[1].as_bytes()))),
+            "receive" => match run("receiving", self.connection().receive()) {
+                Ok(message) => String::from_utf8(message).unwrap(),
+                Err(error) => error.to_string(),
+            },
+            // So many connections, one after the other; each says a word and goes.
+            "host" => run("hosting", async {
+                for _ in 0..number(1) {
+                    let connection = self.listener.accept().await.unwrap();
+                    let word = connection.receive().await.unwrap();
+                    connection.send(&word).await.unwrap();
+                    let error = connection.receive().await.unwrap_err();
+                    assert!(matches!(error, RdmaError::Lost { .. }), "{error}");
+                }
+                "done".into()
+            }),
+            "counts" => super::Counts::now().to_string(),
+            "close" => {
+                run("closing", self.connection().close());
+                "done".into()
+            }
+            word => panic!("no such command: {word}"),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Connections that come and go leave nothing behind. Alone in its program: it counts what the
+//! process has.
+
+#[path = "../integration/support/mod.rs"]
+mod support;
+
+use crosslane_host::{Rdma, RdmaConnection, RdmaError, RemoteAccess};
+use crosslane_libfabric::{MachineClock, Network, Provider};
+use support::{Counts, EVERYWHERE, Peer, far, far_of, near_end, open, region, run};
+
+/// So many connections, one after the other: every other one is dropped, the rest closed, at one
+/// end or the other.
+fn come_and_go((network, clock): (&Network, &MachineClock), peer: &mut Peer, times: u32) {
+    peer.begin(&format!("host {times}"));
+    run("connections that come and go", async {
+        for number in 0..times {
+            let deadline = far(clock);
+            let near = network.connect(&peer.address, deadline).await.unwrap();
+            let word = number.to_string();
+            near.send(word.as_bytes()).await.unwrap();
+            assert_eq!(near.receive().await.unwrap(), word.as_bytes());
+            if number % 2 == 0 {
+                near.close().await;
+                let error = near.send(b"").await.unwrap_err();
+                assert!(matches!(error, RdmaError::Lost { .. }), "{error}");
+            }
+        }
+    });
+    assert_eq!(peer.answer(), "done");
+}
+
+/// Mappings that the allocator may have more than before: the kernel joins and splits them. One
+/// that a connection leaves behind would be a thousand.
+const MAPPINGS_MORE: usize = 50;
+
+/// That no more is there than before. The kernel ends what was closed a little later than the
+/// call returns.
+fn nothing_more(what: &str, before: Counts, mut now: impl FnMut() -> Counts) {
+    let begin = std::time::Instant::now();
+    loop {
+        let counts = now();
+        let is_no_more = counts.files <= before.files
+            && counts.threads <= before.threads
+            && counts.mappings <= before.mappings + MAPPINGS_MORE;
+        if is_no_more {
+            return;
+        }
+        assert!(begin.elapsed().as_secs() < 5, "{what}: {before:?} before, {counts:?} after");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+fn leaves_nothing(provider: Provider) {
+    let (network, clock) = open(provider);
+    let mut peer = Peer::start(provider);
+    let transfer = |peer: &mut Peer| {
+        // Memory comes and goes too, and a connection is lost in the middle of a write.
+        peer.begin("accept");
+        let deadline = far(&clock);
+        let near = run("connecting", network.connect(&peer.address, deadline)).unwrap();
+        peer.answer();
+        let there = peer.region(1 << 20, RemoteAccess::READ_WRITE);
+        let (_memory, near_region) = region(&network, 1 << 20, RemoteAccess::READ_WRITE);
+        let here = near_end(&near_region, 0);
+        run("a write", near.write(&here, far_of(there, 0), 1 << 20)).unwrap();
+        peer.ask("forget");
+        peer.ask("close");
+    };
+    // What is taken once and kept: buffers of the allocator, threads' stacks.
+    come_and_go((&network, &clock), &mut peer, 200);
+    transfer(&mut peer);
+    let there = |peer: &mut Peer| peer.ask("counts").parse::<Counts>().unwrap();
+    let (before, before_there) = (Counts::now(), there(&mut peer));
+    come_and_go((&network, &clock), &mut peer, 1000);
+    for _ in 0..10 {
+        transfer(&mut peer);
+    }
+    nothing_more(&format!("{provider}, here"), before, Counts::now);
+    nothing_more(&format!("{provider}, there"), before_there, || there(&mut peer));
+}
+
+#[test]
+fn a_thousand_connections_leave_nothing() {
+    // What a provider opens once for the process stays.
+    for provider in EVERYWHERE {
+        drop(open(provider));
+    }
+    let before = Counts::now();
+    for provider in EVERYWHERE {
+        leaves_nothing(provider);
+    }
+    let files: Vec<_> = std::fs::read_dir("/dev/shm").unwrap().flatten().collect();
+    let own = format!("crosslane-{}-", std::process::id());
+    let left = files.iter().filter(|file| file.file_name().to_string_lossy().contains(&own));
+    assert_eq!(left.count(), 0, "shared memory that is left");
+    // A network's threads end with it, and so do its files.
+    nothing_more("all networks", before, Counts::now);
+}

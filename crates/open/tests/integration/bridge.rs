@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The bridge's server with a card on a real network, and clients in threads of their own.
+
+use crate::support;
+
+use std::thread;
+use std::time::Duration;
+
+use crosslane_bridge::{
+    CardPlace, Client, Identity, MemoryPart, Server, ServerOptions, TransferOptions,
+};
+use crosslane_driver::Device;
+use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaListener, RdmaRegion, RemoteAccess};
+use crosslane_lab::EngineKind;
+use crosslane_libfabric::{MachineClock, Network, Provider, Region};
+use crosslane_open::{CardBus, LabDevice, OpenLab};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::VfioBus;
+use futures_channel::oneshot;
+use futures_executor::block_on;
+use support::served::{ServedCard, pattern};
+
+/// Longer than anything here takes: a minute.
+const PATIENCE: Picoseconds = Picoseconds::from_ns(60_000_000_000);
+
+async fn memory(network: &Network, data: &[u8]) -> MemoryPart<Region> {
+    let bytes = data.len() as u64;
+    let memory = network.allocate(bytes, PageSize::Huge).unwrap();
+    memory.write(0, data).unwrap();
+    let region = network.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
+    MemoryPart { region, range: 0..bytes }
+}
+
+fn contents(part: &MemoryPart<Region>) -> Vec<u8> {
+    let mut all = vec![0; part.range.end as usize];
+    part.region.memory().read(0, &mut all).unwrap();
+    all
+}
+
+/// One client: puts, gets, and sends through the card's stream.
+async fn client(address: &str, card: &str, number: u64) {
+    let clock = MachineClock::new();
+    let network = Network::open(Provider::Tcp, &clock).unwrap();
+    let deadline = clock.after(Duration::from_secs(60));
+    let client =
+        Client::connect(network.clone(), clock, address, &Identity::default(), deadline).await;
+    let client = client.unwrap();
+    let options = TransferOptions { time: PATIENCE, checksum: true, ..TransferOptions::default() };
+    let mut place = number * (64 << 20);
+    for bytes in [1, 4095, 100_000, 8 << 20] {
+        let data = pattern(number ^ bytes, bytes);
+        let to = CardPlace { card: card.to_owned(), address: place };
+        client.put(&memory(&network, &data).await, &to, &options, |_| {}).await.unwrap();
+        let back = memory(&network, &vec![0; bytes as usize]).await;
+        client.get(&to, &back, &options, |_| {}).await.unwrap();
+        assert!(contents(&back) == data, "client {number}, {bytes} B");
+        place += bytes + 3;
+    }
+    let data = pattern(number, 1 << 20);
+    let (source, back) = (memory(&network, &data).await, memory(&network, &[0; 1 << 20]).await);
+    client.round_trip(card, &source, &back, &options, |_| {}).await.unwrap();
+    assert!(contents(&back) == data, "client {number}, round trip");
+    client.close().await;
+}
+
+/// Serves a card, and stops when so many clients have done all.
+async fn serve<B: CardBus>(bus: &B, card: &str, device: Device<B>, clients: u64) -> String {
+    let clock = MachineClock::new();
+    let rdma = bus.join(Network::open(Provider::Tcp, &clock).unwrap());
+    let name = rdma.name();
+    let options = ServerOptions { slot_bytes: 256 << 10, ..ServerOptions::default() };
+    let devices = vec![(card.to_owned(), device)];
+    let server = Server::new(devices, rdma, clock, options, |_| {}).await.unwrap();
+    let listener = server.listen("127.0.0.1:0").await.unwrap();
+    let (address, card) = (listener.address(), card.to_owned());
+    let (stop, stopped) = oneshot::channel();
+    let running = thread::spawn(move || {
+        let all: Vec<_> = (0..clients)
+            .map(|number| {
+                let (address, card) = (address.clone(), card.clone());
+                thread::spawn(move || block_on(client(&address, &card, number)))
+            })
+            .collect();
+        let results: Vec<_> = all.into_iter().map(thread::JoinHandle::join).collect();
+        let _ = stop.send(());
+        results.into_iter().for_each(|result| result.unwrap());
+    });
+    let end = async {
+        let _ = stopped.await;
+    };
+    server.serve(listener, end).await.unwrap();
+    running.join().unwrap();
+    name
+}
+
+#[test]
+fn clients_of_a_lab_s_card() {
+    let device = LabDevice { lab: "kc705:crosslane".into(), endpoint: None };
+    let OpenLab { simulation, host, cards } = device.open(EngineKind::Model, 1).unwrap();
+    let bus = simulation.bus(host);
+    let name = simulation.run_free("server", async {
+        let device = Device::open(bus.clone(), cards[0].function).await.unwrap();
+        serve(&bus, &cards[0].name, device, 3).await
+    });
+    assert!(name.ends_with(", copied: the lab's memory is simulated"), "{name}");
+}
+
+#[test]
+fn clients_of_a_card_whose_buffers_the_network_reaches() {
+    let card = ServedCard::start("bridge");
+    let bus: VfioBus = card.bus();
+    let name = crosslane_vfio::block_on(async {
+        let function = bus.own_functions().next().unwrap();
+        let device = Device::open(bus.clone(), function).await.unwrap();
+        serve(&bus, "card", device, 3).await
+    });
+    assert!(name.ends_with(", in the card's own buffers"), "{name}");
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Buffers of a served card that a real network reaches too: the same pages at both ends.
+
+use crate::support;
+
+use std::future::Future;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use crosslane_driver::{
+    ChannelKind, ChannelOptions, CompletionLevel, Device, StreamSource, Target, Transfer,
+};
+use crosslane_host::{
+    Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError, RdmaListener,
+    RdmaRegion, RemoteAccess,
+};
+use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
+use crosslane_open::{DirectConnection, DirectRdma};
+use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::{VfioBus, VfioMemory, block_on};
+use futures_util::future::{Either, select, try_join};
+use support::served::{ServedCard, pattern};
+
+/// What anything may take on a busy machine; far longer than it does.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Runs to the end; panics where it hangs.
+fn run<F: Future>(future: F) -> F::Output {
+    let clock = MachineClock::new();
+    let late = clock.sleep_until(clock.after(LONG));
+    match block_on(select(Box::pin(future), Box::pin(late))) {
+        Either::Left((output, _)) => output,
+        Either::Right(_) => panic!("it hangs"),
+    }
+}
+
+/// A node with a card, and a client of its network.
+struct Scene {
+    direct: DirectRdma,
+    client: Network,
+    here: DirectConnection,
+    there: Connection,
+    bus: VfioBus,
+    _card: ServedCard,
+}
+
+fn scene(test: &str) -> Scene {
+    let card = ServedCard::start(test);
+    let (bus, clock) = (card.bus(), MachineClock::new());
+    let open = || Network::open(Provider::Tcp, &clock).unwrap();
+    let (direct, client) = (DirectRdma::new(open(), &bus), open());
+    let (here, there) = run(async {
+        let listener = direct.listen("127.0.0.1:0").await.unwrap();
+        let (address, deadline) = (listener.address(), clock.after(LONG));
+        try_join(listener.accept(), client.connect(&address, deadline)).await.unwrap()
+    });
+    Scene { direct, client, here, there, bus, _card: card }
+}
+
+fn contents(memory: &impl DmaMemory) -> Vec<u8> {
+    let mut all = vec![0; memory.size_bytes() as usize];
+    memory.read(0, &mut all).unwrap();
+    all
+}
+
+fn near<R: RdmaRegion>(region: &R) -> NearEnd<R> {
+    NearEnd { region: region.clone(), offset_bytes: 0 }
+}
+
+fn far(region: &impl RdmaRegion) -> FarEnd {
+    FarEnd { memory: region.remote(), offset_bytes: 0 }
+}
+
+#[test]
+fn what_others_write_and_read_is_the_card_s_buffer_itself() {
+    const BYTES: u64 = 300_000;
+    let Scene { direct, client, here, there, bus, _card } = scene("direct");
+    run(async {
+        let device = Device::open(bus.clone(), bus.own_functions().next().unwrap()).await.unwrap();
+        // Copies have to refuse memory that others may write.
+        let all = RemoteAccess::READ_WRITE;
+        let out = direct.allocate(BYTES, PageSize::Small).unwrap();
+        let back = direct.allocate(BYTES, PageSize::Huge).unwrap();
+        let out_region = direct.register(&out, all).await.unwrap();
+        let back_region = direct.register(&back, all).await.unwrap();
+        let memory = client.allocate(BYTES, PageSize::Small).unwrap();
+        let own = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
+        // It is there when the write has ended: nothing was done at this end.
+        memory.write(0, &pattern(1, BYTES)).unwrap();
+        there.write(&near(&own), far(&out_region), BYTES).await.unwrap();
+        assert!(contents(&out) == pattern(1, BYTES));
+        // The card takes it from there and puts it into the other buffer, from which it is read:
+        // no program of this node has touched a byte.
+        let buffers = [device.register(out.clone()).await, device.register(back.clone()).await];
+        let [out_buffer, back_buffer] = buffers.map(Result::unwrap);
+        device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
+        let channel = async |kind| device.channel(kind, 0, ChannelOptions::default()).await;
+        let transfer = |buffer| Transfer {
+            target: Target::Buffer(buffer, 0..BYTES),
+            level: CompletionLevel::Visible,
+            deadline: Clock::now(&bus) + Picoseconds::from_ns(LONG.as_nanos() as u64),
+        };
+        let (mut h2c, mut c2h) =
+            (channel(ChannelKind::H2c).await.unwrap(), channel(ChannelKind::C2h).await.unwrap());
+        let written = c2h.post(&[transfer(back_buffer.clone())]).await.unwrap()[0];
+        h2c.transfer(transfer(out_buffer.clone())).await.unwrap();
+        assert_eq!(c2h.wait(written).await.unwrap().bytes, BYTES);
+        memory.write(0, &vec![0; BYTES as usize]).unwrap();
+        there.read(&near(&own), far(&back_region), BYTES).await.unwrap();
+        assert!(contents(&memory) == pattern(1, BYTES));
+        // What others read is what is there then, not what was there at some moment before.
+        back.write(0, &pattern(2, BYTES)).unwrap();
+        there.read(&near(&own), far(&back_region), BYTES).await.unwrap();
+        assert!(contents(&memory) == pattern(2, BYTES));
+        // And this node's own reads and writes.
+        memory.write(0, &pattern(3, BYTES)).unwrap();
+        here.read(&near(&out_region), far(&own), BYTES).await.unwrap();
+        assert!(contents(&out) == pattern(3, BYTES));
+        here.write(&near(&back_region), far(&own), BYTES).await.unwrap();
+        assert!(contents(&memory) == pattern(2, BYTES));
+        let error = here.write(&near(&back_region), far(&own), BYTES + 1).await.unwrap_err();
+        assert!(matches!(error, RdmaError::BeyondMemory { what: "the near", .. }), "{error}");
+    });
+    assert!(direct.name().ends_with(", in the card's own buffers"), "{}", direct.name());
+}
+
+/// How often the pages of a memory are mapped in this program, in which server and network are
+/// too.
+fn mapped(inode: u64) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let inode = inode.to_string();
+    maps.lines().filter(|line| line.split_whitespace().nth(4) == Some(&inode)).count()
+}
+
+#[track_caller]
+fn wait_until_mapped(inode: u64, times: usize) {
+    let begun = Instant::now();
+    while mapped(inode) != times {
+        assert!(begun.elapsed() < LONG, "it is mapped {} times, not {times}", mapped(inode));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn inode(memory: &VfioMemory) -> u64 {
+    rustix::fs::fstat(memory.pages().file().as_fd()).unwrap().st_ino
+}
+
+#[test]
+fn pages_are_there_as_long_as_anybody_has_them_and_no_longer() {
+    const BYTES: u64 = 8 << 20;
+    let Scene { direct, client, here, there, bus, _card } = scene("lifetimes");
+    run(async {
+        let device = Device::open(bus.clone(), bus.own_functions().next().unwrap()).await.unwrap();
+        let memory = client.allocate(BYTES, PageSize::Small).unwrap();
+        let own = client.register(&memory, RemoteAccess::READ_WRITE).await.unwrap();
+        memory.write(0, &pattern(1, BYTES)).unwrap();
+        // In program and server, where the card reaches it, and where the network does.
+        let buffer = direct.allocate(BYTES, PageSize::Small).unwrap();
+        let of_buffer = inode(&buffer);
+        assert_eq!(mapped(of_buffer), 1);
+        let pinned = device.register(buffer.clone()).await.unwrap();
+        wait_until_mapped(of_buffer, 2);
+        let region = direct.register(&buffer, RemoteAccess::NONE).await.unwrap();
+        assert_eq!(mapped(of_buffer), 3);
+        // A registration that has ended takes nothing from the card.
+        drop(region);
+        wait_until_mapped(of_buffer, 2);
+        let region = direct.register(&buffer, RemoteAccess::READ_WRITE).await.unwrap();
+        // Unpinned it stays mapped for the card, as ever, until the program gives it up.
+        pinned.unregister().await.unwrap();
+        assert_eq!(mapped(of_buffer), 3);
+        drop(buffer);
+        there.write(&near(&own), far(&region), BYTES).await.unwrap();
+        assert!(contents(region.memory()) == pattern(1, BYTES));
+        // Nobody has it any more but a read that nobody waits for.
+        let near_end = near(&region);
+        let mut read = Box::pin(here.read(&near_end, far(&own), BYTES));
+        let _ = futures_util::poll!(&mut read);
+        drop(read);
+        drop((near_end, region));
+        // What others might still write to stays in the network, and goes with the connection.
+        wait_until_mapped(of_buffer, 1);
+        let next = direct.allocate(BYTES, PageSize::Small).unwrap();
+        let next_region = direct.register(&next, RemoteAccess::NONE).await.unwrap();
+        here.read(&near(&next_region), far(&own), BYTES).await.unwrap();
+        here.close().await;
+        wait_until_mapped(of_buffer, 0);
+        assert!(contents(&next) == pattern(1, BYTES));
+    });
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-pcie` from outside, in one program.
+
+mod fuzz_tlp;

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any page at all: it is written without a panic, as well-formed HTML with well-formed drawings.
+//!
+//! `cargo test` tries some hundred random inputs; `cargo bolero test NAME` fuzzes with coverage
+//! for as long as it is left to run.
+
+use crate::support;
+
+use bolero::TypeGenerator;
+use crosslane_report::*;
+use support::assert_well_formed;
+
+/// Random inputs of the target in a plain run of the tests.
+const ITERATIONS: usize = 400;
+
+/// A number of any kind: an ordinary one, a small whole one, any bits, or an odd one.
+#[derive(Clone, Copy, Debug, TypeGenerator)]
+struct Number(u8, i16, u64);
+
+impl Number {
+    fn value(self) -> f64 {
+        let Self(kind, small, bits) = self;
+        match kind % 8 {
+            0..=2 => f64::from(small),
+            3 => f64::from(small).exp2(),
+            4 => f64::from_bits(bits),
+            5 => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0][bits as usize % 4],
+            6 => [f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324][bits as usize % 4],
+            _ => bits as f64 / u64::MAX as f64,
+        }
+    }
+}
+
+/// A text of any kind, now and then a very long one.
+#[derive(Clone, Debug, TypeGenerator)]
+struct Words(String, u8);
+
+impl Words {
+    fn text(&self) -> String {
+        match self.1 {
+            0..=3 => self.0.repeat(200),
+            4..=7 => "a very long name without an end ".repeat(20),
+            8..=20 => "<script>\"'&]]></style>".to_owned(),
+            _ => self.0.clone(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, TypeGenerator)]
+struct AnySeries(Words, u8, Vec<(Number, Number)>);
+
+#[derive(Clone, Debug, TypeGenerator)]
+struct AnyAxis(Words, Words, u8, Vec<Words>);
+
+impl AnyAxis {
+    fn axis(&self) -> Axis {
+        let scale = match self.2 % 4 {
+            0 | 1 => Scale::Linear,
+            2 => Scale::Logarithmic,
+            _ => Scale::Categories(self.3.iter().map(Words::text).collect()),
+        };
+        let unit = if self.2 & 16 == 0 { "B".to_owned() } else { self.1.text() };
+        Axis { label: self.0.text(), unit, scale }
+    }
+}
+
+#[derive(Clone, Debug, TypeGenerator)]
+struct AnyNode(Words, Words, u8, [Number; 4], Vec<Words>);
+
+#[derive(Clone, Debug, TypeGenerator)]
+enum AnyBlock {
+    Text(Words),
+    Verdict(Words),
+    Plot(Words, AnyAxis, AnyAxis, Vec<AnySeries>),
+    Table(Words, Vec<(Words, bool)>, Vec<Vec<(Words, bool)>>, bool),
+    Bars(Words, Vec<(Words, Vec<(Words, Number)>)>),
+    Topology(Words, Vec<AnyNode>),
+}
+
+fn parts(parts: &[(Words, Number)]) -> Vec<(String, f64)> {
+    parts.iter().map(|(name, share)| (name.text(), share.value())).collect()
+}
+
+/// A tree of the nodes: each hangs below one before it, or is a host.
+fn hosts(nodes: &[AnyNode]) -> Vec<TopologyNode> {
+    let mut hosts: Vec<TopologyNode> = Vec::new();
+    for AnyNode(name, detail, place, numbers, empty) in nodes {
+        let kind = [NodeKind::Host, NodeKind::Switch, NodeKind::Endpoint][usize::from(place % 3)];
+        let mut node = TopologyNode::new(kind, name.text(), detail.text());
+        node.empty_ports = empty.iter().map(Words::text).collect();
+        let Some(mut above) = hosts.last_mut() else {
+            hosts.push(node);
+            continue;
+        };
+        if *place < 30 {
+            hosts.push(node);
+            continue;
+        }
+        for _ in 0..place % 5 {
+            if above.links.is_empty() {
+                break;
+            }
+            above = &mut above.links.last_mut().unwrap().below;
+        }
+        let load = |at: usize| DirectionLoad {
+            busy: numbers[at].value(),
+            payload_bytes_per_second: numbers[at + 1].value(),
+            parts: vec![(name.text(), numbers[at].value())],
+        };
+        let mut link = TopologyLink::new(detail.text(), node);
+        link.raw_bytes_per_second = numbers[3].value();
+        link.name = name.text();
+        link.down = (place & 32 == 0).then(|| load(0));
+        link.up = (place & 64 == 0).then(|| load(2));
+        above.links.push(link);
+    }
+    hosts
+}
+
+fn block(block: &AnyBlock) -> Block {
+    match block {
+        AnyBlock::Text(words) => Block::Text(words.text()),
+        AnyBlock::Verdict(words) => Block::Verdict(words.text()),
+        AnyBlock::Plot(title, x, y, series) => {
+            let kinds =
+                [SeriesKind::Ours, SeriesKind::Published, SeriesKind::Ceiling, SeriesKind::Stacked];
+            let series = series.iter().map(|AnySeries(name, kind, points)| Series {
+                name: name.text(),
+                kind: kinds[usize::from(kind % 4)],
+                points: points.iter().map(|(x, y)| (x.value(), y.value())).collect(),
+            });
+            let (x, y) = (x.axis(), y.axis());
+            Block::Plot(Plot { title: title.text(), x, y, series: series.collect() })
+        }
+        AnyBlock::Table(title, columns, rows, is_searchable) => {
+            let align = |right| if right { Align::Right } else { Align::Left };
+            let column = |(heading, right): &(Words, bool)| Column {
+                heading: heading.text(),
+                align: align(*right),
+            };
+            let cell = |(words, bad): &(Words, bool)| Cell { text: words.text(), is_bad: *bad };
+            Block::Table(Table {
+                title: title.text(),
+                columns: columns.iter().map(column).collect(),
+                rows: rows.iter().map(|row| row.iter().map(cell).collect()).collect(),
+                is_searchable: *is_searchable,
+            })
+        }
+        AnyBlock::Bars(title, bars) => {
+            let bars = bars.iter().map(|(name, all)| Bar { name: name.text(), parts: parts(all) });
+            Block::Bars(Bars { title: title.text(), bars: bars.collect() })
+        }
+        AnyBlock::Topology(title, nodes) => {
+            Block::Topology(Topology { title: title.text(), hosts: hosts(nodes) })
+        }
+    }
+}
+
+#[test]
+fn fuzz_any_page() {
+    bolero::check!()
+        .with_iterations(ITERATIONS)
+        .with_type::<(Words, Vec<(Words, Words)>, Vec<(Words, Vec<AnyBlock>)>)>()
+        .for_each(|(title, facts, sections)| {
+            let page = Page {
+                title: title.text(),
+                summary: title.text(),
+                facts: facts.iter().map(|(name, value)| (name.text(), value.text())).collect(),
+                sections: sections
+                    .iter()
+                    .map(|(title, blocks)| Section {
+                        title: title.text(),
+                        blocks: blocks.iter().map(block).collect(),
+                    })
+                    .collect(),
+            };
+            assert_well_formed(&page.to_html());
+        });
+}
+
+/// Plots alone, and many of their values: bolero's random pages have few.
+#[test]
+fn fuzz_any_plot() {
+    bolero::check!()
+        .with_iterations(4 * ITERATIONS)
+        .with_type::<(AnyAxis, AnyAxis, Vec<AnySeries>)>()
+        .for_each(|(x, y, series)| {
+            let plot =
+                AnyBlock::Plot(Words("plot".into(), 255), x.clone(), y.clone(), series.clone());
+            let page = Page {
+                title: "page".into(),
+                summary: String::new(),
+                facts: Vec::new(),
+                sections: vec![Section { title: "plot".into(), blocks: vec![block(&plot)] }],
+            };
+            assert_well_formed(&page.to_html());
+        });
+}
+
+/// A drawing of a tree that stands alone.
+#[test]
+fn fuzz_any_tree() {
+    bolero::check!().with_iterations(ITERATIONS).with_type::<(Words, Vec<AnyNode>)>().for_each(
+        |(title, nodes)| {
+            let topology = Topology { title: title.text(), hosts: hosts(nodes) };
+            let svg = topology.to_svg(&title.text(), &[title.text()]);
+            roxmltree::Document::parse(&svg).unwrap();
+        },
+    );
+}

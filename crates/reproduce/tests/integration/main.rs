@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-reproduce` from outside, in one program.
+
+mod aws_f1;
+mod kc705;
+mod nget;
+mod pciebench;
+mod pciebench_iommu;
+mod rosta;
+mod sbdt;
+mod support;
+mod validation;

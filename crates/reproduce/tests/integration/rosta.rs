@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The reproduction `rosta`: every figure of the document within its tolerance, every byte as it
+//! was sent, our own engine at its ceilings.
+
+use crate::support;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use crosslane_lab::Provenance;
+use crosslane_reproduce::comparison::{Kind, Row};
+use crosslane_reproduce::document;
+use crosslane_reproduce::reproduction::{Reproduction, reproduce};
+use crosslane_reproduce::rosta::{self, Context, SCENARIOS};
+
+const SEED: u64 = 1;
+
+/// Run once for all tests, with the number of its scenarios.
+static RUN: LazyLock<(Reproduction, u64)> = LazyLock::new(|| support::counted("rosta", SEED));
+
+fn rows() -> Vec<&'static Row> {
+    RUN.0.rows().collect()
+}
+
+/// The simulated value of the row whose quantity and conditions these are.
+fn value(quantity: &str, conditions: &str) -> f64 {
+    let rows = rows();
+    let found = rows.iter().find(|row| row.quantity == quantity && row.conditions == conditions);
+    let found = found.unwrap_or_else(|| panic!("no row {quantity}, {conditions}"));
+    found.simulated.unwrap_or_else(|| panic!("{found:?}"))
+}
+
+#[test]
+fn every_figure_is_within_its_tolerance() {
+    let missed: Vec<String> = RUN.0.missed().map(|row| format!("{row:?}")).collect();
+    assert!(missed.is_empty(), "outside:\n  {}", missed.join("\n  "));
+    let compared = rows().iter().filter(|row| row.is_compared()).count();
+    assert_eq!(
+        compared, 20,
+        "2 limits, 3 rates and 2 latencies of peers, 9 writes, 3 reads, chain"
+    );
+}
+
+#[test]
+fn tolerances_are_those_of_the_issue() {
+    for row in rows().iter().filter(|row| row.is_compared()) {
+        let expected = match row.quantity.as_str() {
+            "limit" => 0.002,
+            "p2p_write_rate" | "p2p_write_rate_8_2" | "p2p_latency" => 0.02,
+            "ram_write_rate_application" | "chain_rate" => 0.05,
+            quantity if quantity.starts_with("ram_") => 0.03,
+            quantity => panic!("{quantity} is compared"),
+        };
+        assert_eq!(row.tolerance.unwrap().fraction, expected, "{row:?}");
+    }
+}
+
+#[test]
+fn every_byte_is_as_it_was_sent() {
+    for experiment in &RUN.0.experiments {
+        for table in &experiment.tables {
+            let Some(wrong) = table.columns.iter().position(|(name, _)| *name == "wrong words")
+            else {
+                continue;
+            };
+            assert!(table.rows.iter().all(|row| row[wrong] == "0"), "{}", experiment.title);
+        }
+    }
+    let wrong: Vec<f64> = rows()
+        .iter()
+        .filter(|row| row.quantity == "loopback_wrong_words")
+        .filter_map(|row| row.simulated)
+        .collect();
+    assert_eq!(wrong, [0.0; 4]);
+}
+
+#[test]
+fn fits_and_predictions() {
+    let labels = |kind: Kind| -> Vec<&str> {
+        let rows = rows();
+        let found = rows.iter().filter(|row| row.kind == kind && row.published.is_some());
+        found.map(|row| row.label.as_str()).collect()
+    };
+    assert_eq!(labels(Kind::Input), ["limit of x4 Gen2", "limit of x8 Gen2"]);
+    let fits = [
+        "write to RAM, timer",
+        "read from RAM, each",
+        "FPGA to FPGA, MPS 128",
+        "FPGA to FPGA, case 8.1",
+        "FPGA to FPGA, case 8.2",
+        "latency, 1 switch",
+    ];
+    assert_eq!(labels(Kind::Fit), fits);
+    let predicted = labels(Kind::Predicted);
+    for label in ["write to RAM", "read from RAM", "FPGA to FPGA", "latency", "chain"] {
+        assert!(predicted.iter().any(|row| row.starts_with(label)), "no {label} is predicted");
+    }
+    let lab = crosslane_lab::open("rosta").unwrap();
+    let fitted = lab.constants().filter(|one| one.provenance == Provenance::Fit).count();
+    // A figure of several numbers of devices is one.
+    let figure = |row: &&Row| (row.quantity.clone(), row.published.map(f64::to_bits));
+    let rows = rows();
+    let compared: BTreeSet<_> = rows.iter().filter(|row| row.is_compared()).map(figure).collect();
+    assert!(fitted < compared.len(), "{fitted} constants, {} figures", compared.len());
+}
+
+#[test]
+fn our_own_engine_reaches_its_ceilings() {
+    let rows: Vec<Row> = RUN.0.rows().cloned().collect();
+    let missed = rosta::missed_goals(&rows);
+    assert!(missed.is_empty(), "{}", missed.join("\n  "));
+}
+
+/// Wherever the document's engine and software limit, ours is faster; no rate is lower.
+#[test]
+fn our_own_engine_beside_the_documents() {
+    for payload in [8, 16, 32, 64] {
+        let under = format!("1 device; 4 MiB; MPS {payload}");
+        for quantity in ["ram_write_rate_hardware", "ram_write_rate_application"] {
+            let theirs = value(quantity, &format!("{under}; descriptor table"));
+            let ours = value(quantity, &format!("{under}; our engine"));
+            assert!(ours >= theirs, "{quantity}, {payload} B: {ours}, {theirs}");
+        }
+    }
+    let latency = |more: &str| value("p2p_latency", &format!("1 switch; one way{more}"));
+    // The latency of the ports is fitted to the document's cards and so holds their whole pipeline;
+    // that of our gateware (write_latency_clocks and a beat of the lane) stands on top of it.
+    let pipeline_ns = 20.0 * 4.0;
+    assert!(latency("; our engine") <= latency("") + pipeline_ns);
+    let chain = |more: &str| value("chain_rate", &format!("HOST to 8 FPGAs to HOST{more}"));
+    assert!(chain("; our engine") > 1.5 * chain(""));
+}
+
+#[test]
+fn shares_are_fair() {
+    for quantity in [
+        "write_spread_of_flows",
+        "write_spread_of_ports",
+        "read_spread_of_flows",
+        "read_spread_of_ports",
+    ] {
+        for under in ["8 devices; 4 MiB; MPS 128", "8 devices; 4 MiB; MPS 128; our engine"] {
+            let under = if quantity.starts_with("read") {
+                under.replace("; MPS 128", "")
+            } else {
+                under.to_owned()
+            };
+            let spread = value(&format!("ram_{quantity}"), &under);
+            assert!((0.0..=0.02).contains(&spread), "{quantity}, {under}: {spread}");
+        }
+    }
+}
+
+/// Case 8.1 is explained: without the DLLPs of the opposing traffic it runs as one transfer does.
+#[test]
+fn dllps_of_opposing_traffic_explain_case_8_1() {
+    let context = Context::new(SEED, &()).unwrap();
+    let with = rosta::ring_rate(&context, false).unwrap();
+    let without = rosta::ring_rate(&context, true).unwrap();
+    let alone = value("p2p_write_rate", "1 transfer; same board; MPS 128");
+    assert!(with < 0.97 * alone, "{with} is no less than {alone}");
+    assert!((without / alone - 1.0).abs() < 0.005, "{without} is not {alone}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_rows() {
+    let fresh = Context::new(SEED, &()).unwrap();
+    let again = rosta::compared(&fresh).unwrap();
+    assert!(again.len() > 10);
+    for row in again {
+        assert_eq!(row.simulated, Some(value(&row.quantity, &row.conditions)), "{row:?}");
+    }
+}
+
+#[test]
+fn progress_knows_how_many_scenarios_there_are() {
+    assert_eq!(RUN.1, SCENARIOS);
+}
+
+#[test]
+fn json_is_one_object() {
+    let json = RUN.0.to_json();
+    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["reproduction", "rows", "seed", "version", "why_not_faster"]);
+    assert_eq!(json["reproduction"], "rosta");
+    assert_eq!(json["rows"].as_array().unwrap().len(), rows().len());
+}
+
+/// The limits that hold the runs whose name that is, as kinds, the bottleneck's first.
+fn limits(run: &str) -> Vec<Vec<String>> {
+    let json = RUN.0.to_json();
+    let mut explained = json["why_not_faster"].as_array().unwrap().iter();
+    let found = explained.find(|explained| explained["run"] == run);
+    let found = found.unwrap_or_else(|| panic!("{run} is not explained"));
+    let steps = found["explanation"]["steps"].as_array().unwrap();
+    let kinds = |step: &serde_json::Value| {
+        let limits = step["limits"].as_array().unwrap().iter();
+        limits.map(|limit| limit["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    steps.iter().map(kinds).collect()
+}
+
+#[test]
+fn what_the_document_says_of_its_limits_is_found() {
+    // One page is read for at a time: what its 1000 MiB/s was fitted with.
+    assert_eq!(limits("1 FPGA reads, document")[0], ["reading_descriptors"]);
+    // Its time goes into writing about a thousand descriptors with the processor.
+    assert_eq!(limits("payloads of 128 B, document")[0], ["processor"]);
+    assert_eq!(limits("payloads of 8 B, document")[0], ["max_payload"]);
+    // "100 % of the common channel", once nothing of the host's is in the way.
+    assert_eq!(limits("8 FPGAs write, our engine")[0], ["shared_link"]);
+    assert_eq!(limits("8 FPGAs read, our engine")[0], ["shared_link"]);
+    // The gain that the document measured with packets of 256 B.
+    assert_eq!(limits("case 1, MPS 128, document")[0], ["max_payload"]);
+    assert_eq!(limits("1 switch, document")[0], ["endpoint_latency"]);
+    assert_eq!(limits("3 switches, document")[1], ["switch_latency"]);
+}
+
+#[test]
+fn every_experiment_that_runs_is_explained_and_drawn() {
+    for (number, experiment) in (1..).zip(&RUN.0.experiments) {
+        // The first is a check of the data, the second is arithmetic.
+        assert_eq!(experiment.why.is_empty(), number <= 2, "{}", experiment.title);
+        assert_eq!(experiment.plots.is_empty(), number == 1, "{}", experiment.title);
+        for explained in &experiment.why {
+            let shares: f64 = explained
+                .explanation
+                .account
+                .iter()
+                .flat_map(|account| &account.uses)
+                .map(|part| part.share)
+                .sum();
+            let has_account = explained.explanation.account.is_some();
+            assert!(!has_account || (shares - 1.0).abs() < 1e-6, "{}: {shares}", explained.name);
+        }
+    }
+}
+
+#[test]
+fn the_page_has_every_figure_of_the_document() {
+    let page = RUN.0.page("crosslane reproduce rosta --report here").unwrap().to_html();
+    for row in rows().iter().filter(|row| !row.label.is_empty()) {
+        let label = row.label.rsplit_once(" of ").map_or(row.label.as_str(), |(label, _)| label);
+        assert!(page.contains(label), "{}", row.label);
+    }
+    assert!(page.contains("crosslane reproduce rosta --report here"));
+    assert!(page.contains("part.v7.requester.idle_clocks_per_tlp"));
+}
+
+#[test]
+fn the_document_shows_the_tables_as_they_are() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reproductions/rosta.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let fresh = document::document(&document, &RUN.0).unwrap();
+    assert!(document == fresh, "docs/reproductions/rosta.md is old: `make rosta` writes it anew");
+}
+
+#[test]
+fn an_unknown_reproduction_is_answered_with_those_that_are_there() {
+    let error = reproduce("nowhere", SEED, &()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "there is no reproduction nowhere; there are aws-f1, kc705, nget, rosta, sbdt"
+    );
+}

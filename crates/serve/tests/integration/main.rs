@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tests of `crosslane-serve` from outside, in one program.
+
+mod endings;
+mod fuzz_server;
+mod memory;
+mod messages;
+mod served;
+mod support;

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory that a client has mapped without a file: the server asks the client for it.
+
+use crate::support;
+
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Command as Process;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crosslane_driver::{ChannelKind, ChannelOptions, Device, Notification, StreamSource, Transfer};
+use crosslane_host::Bus;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_vfio::user::protocol::Command;
+use crosslane_vfio::user::socket::{Message, receive, send};
+use crosslane_vfio::{Function, VfioBus, block_on, user};
+
+use support::*;
+
+const PAGE: u64 = 4096;
+const MIB: u64 = 1 << 20;
+/// Environment variable that says which socket a client is to use.
+const SOCKET: &str = "CROSSLANE_TEST_SOCKET";
+/// Exit code of a client that died as it should.
+const DIED: i32 = 77;
+
+/// A client of one device that keeps its files to itself.
+fn client(socket: &Path) -> VfioBus {
+    let function = user::open(&[socket], REQUEST).unwrap().remove(0);
+    function.keep_files();
+    VfioBus::new(vec![function as Arc<dyn Function>], None).unwrap()
+}
+
+async fn loop_back(device: &Device<VfioBus>, notification: Notification, bytes: u64) {
+    device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
+    let (out, back) = (buffer(device, bytes).await, buffer(device, bytes).await);
+    out.write(0, &pattern(7, bytes)).unwrap();
+    let options = ChannelOptions { notification, ..ChannelOptions::default() };
+    let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
+    let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
+    let written = c2h.post(&[whole(device, &back)]).await.unwrap();
+    let read = h2c.post(&[whole(device, &out)]).await.unwrap();
+    assert_eq!(h2c.wait(read[0]).await.unwrap().bytes, bytes);
+    assert_eq!(c2h.wait(written[0]).await.unwrap().bytes, bytes);
+    assert!(contents(&back) == pattern(7, bytes), "{bytes} B came back changed");
+    h2c.close().await.unwrap();
+    c2h.close().await.unwrap();
+}
+
+#[test]
+fn rings_data_and_status_go_by_messages() {
+    let served = Served::start("messages", "rosta:crosslane", &["fpga1"]);
+    let bus = client(&served.sockets[0]);
+    block_on(async {
+        let device = open_all(&bus).await.remove(0);
+        for notification in [Notification::Poll, Notification::Interrupt] {
+            loop_back(&device, notification, 40 * PAGE).await;
+        }
+    });
+    served.wait_for("were mapped without a file");
+    assert!(!served.told().iter().any(|line| line.contains("in the lab")), "{:?}", served.told());
+}
+
+/// Runs as a process of its own for the test below: ends in the middle of a transfer.
+#[test]
+fn client_that_dies() {
+    let Ok(socket) = std::env::var(SOCKET) else { return };
+    let bus = client(Path::new(&socket));
+    block_on(async {
+        let device = open_all(&bus).await.remove(0);
+        let memory = buffer(&device, 16 * MIB).await;
+        let mut c2h = channel(&device, ChannelKind::C2h).await;
+        c2h.post(&[whole(&device, &memory)]).await.unwrap();
+        while c2h.counters().await.unwrap().bytes == 0 {}
+        std::process::exit(DIED);
+    });
+}
+
+#[test]
+fn a_client_that_dies_while_it_is_asked_leaves_the_device_to_the_next() {
+    let served = Served::start("dies", "rosta:crosslane", &["fpga1"]);
+    let begun = Instant::now();
+    let mut child = Process::new(std::env::current_exe().unwrap());
+    child.args(["--exact", "messages::client_that_dies", "--test-threads", "1"]);
+    let ended = child.env(SOCKET, &served.sockets[0]).output().unwrap();
+    assert_eq!(ended.status.code(), Some(DIED), "{ended:?}");
+    let bus = client(&served.sockets[0]);
+    block_on(async {
+        let device = open_all(&bus).await.remove(0);
+        loop_back(&device, Notification::Poll, 4 * PAGE).await;
+    });
+    assert!(begun.elapsed() < REQUEST, "{:?}", begun.elapsed());
+}
+
+/// What somebody between a client and a server does with an answer to a command of the server's.
+type Change = fn(&mut Message) -> bool;
+
+/// Passes on all that goes between the two sides, with its files; answers of the client's to reads
+/// of its memory are changed, or not passed on.
+fn between(socket: PathBuf, folder: &Path, change: Change) -> PathBuf {
+    let path = folder.join("between");
+    let listener = UnixListener::bind(&path).unwrap();
+    std::thread::spawn(move || {
+        let (client, _) = listener.accept().unwrap();
+        let server = UnixStream::connect(socket).unwrap();
+        let pass_on = |from: UnixStream, to: UnixStream| {
+            std::thread::spawn(move || {
+                while let Ok(mut message) = receive(&from) {
+                    let header = message.header;
+                    let is_answer = header.is_reply() && header.command == Command::DmaRead as u16;
+                    if is_answer && !change(&mut message) {
+                        continue;
+                    }
+                    let Message { header, payload, descriptors } = message;
+                    let files: Vec<_> = descriptors.iter().map(AsFd::as_fd).collect();
+                    if send(&to, &header, &payload, &files).is_err() {
+                        break;
+                    }
+                }
+                let _ = to.shutdown(std::net::Shutdown::Both);
+            })
+        };
+        pass_on(client.try_clone().unwrap(), server.try_clone().unwrap());
+        pass_on(server, client);
+    });
+    path
+}
+
+/// An answer that is of no use is an error of the transfer and of nothing else.
+#[test]
+fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
+    let cases: [(&str, Change, &str); 2] = [
+        ("silent", |_| false, "did not answer within"),
+        (
+            "elsewhere",
+            |message| {
+                message.payload[0] ^= 4;
+                true
+            },
+            "it answered for another address",
+        ),
+    ];
+    for (name, change, why) in cases {
+        let served = Served::start(name, "rosta:crosslane", &["fpga1", "fpga2"]);
+        let folder = folder(&format!("{name}-between"));
+        let socket = between(served.sockets[0].clone(), &folder, change);
+        let bus = client(&socket);
+        block_on(async {
+            let device = open_all(&bus).await.remove(0);
+            device.user().check_h2c(5).await.unwrap();
+            let memory = buffer(&device, 16 * PAGE).await;
+            let mut h2c = channel(&device, ChannelKind::H2c).await;
+            let transfer = whole(&device, &memory);
+            let deadline = bus.now() + Picoseconds::from_ns(15_000_000_000);
+            let error = h2c.transfer(Transfer { deadline, ..transfer }).await.unwrap_err();
+            assert!(error.to_string().contains("Unsupported Request at 0x"), "{name}: {error}");
+        });
+        served.wait_for(why);
+        assert_eq!(served.told().iter().filter(|line| line.contains(why)).count(), 1);
+        // The device beside it is served as ever.
+        let other = client(&served.sockets[1]);
+        block_on(async {
+            let device = open_all(&other).await.remove(0);
+            loop_back(&device, Notification::Poll, 4 * PAGE).await;
+        });
+        drop((bus, other));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}

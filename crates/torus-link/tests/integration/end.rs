@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A link end against another, and against frames that are made up: one rule a test.
+
+use crate::support;
+
+use crosslane_torus_link::*;
+use std::sync::Arc;
+use support::{Fate, Pair};
+
+/// x8 at 5 Gb/s: a symbol each 0.25 ns.
+const SYMBOL_PS: u64 = 250;
+const LATENCY_PS: u64 = 136_000;
+const CHANNEL: Channel = Channel::ALL[2];
+
+fn parameters() -> EndParameters {
+    EndParameters::for_wire(136 * SYMBOL_PS, LATENCY_PS)
+}
+
+fn pair<F: FnMut(usize, &Frame, u64) -> Fate>(fate: F) -> Pair<F> {
+    Pair::new(parameters(), SYMBOL_PS, LATENCY_PS, fate)
+}
+
+fn up() -> LinkEnd {
+    let mut end = LinkEnd::new(parameters());
+    end.up(64, 0);
+    end
+}
+
+fn datagram(sequence: u8) -> Result<Frame, Damaged> {
+    let header = Header { sequence, channel: CHANNEL, kind: Kind::Middle, tag: 1, index: 2 };
+    Ok(Frame::Datagram(Datagram { header, payload: Arc::new([7; 128]) }))
+}
+
+fn command(operation: Operation, sequence: u8, freed: u16) -> Result<Frame, Damaged> {
+    Ok(Frame::Command(Command { operation, sequence, channel: CHANNEL, freed }))
+}
+
+fn operation(frame: Option<Frame>) -> Option<(Operation, u8)> {
+    match frame {
+        Some(Frame::Command(command)) => Some((command.operation, command.sequence)),
+        _ => None,
+    }
+}
+
+fn sequence(frame: Option<Frame>) -> Option<u8> {
+    match frame {
+        Some(Frame::Datagram(datagram)) => Some(datagram.header.sequence),
+        _ => None,
+    }
+}
+
+fn fill(end: &mut LinkEnd) {
+    while end.room(CHANNEL) > 0 {
+        end.submit(CHANNEL, Kind::Middle, 0, 0, Arc::new([0; 128]));
+    }
+}
+
+#[test]
+fn a_datagram_comes_and_then_nothing_happens_any_more() {
+    let mut pair = pair(|_, _, _| Fate::Comes);
+    assert!(pair.run(u64::MAX));
+    assert_eq!(pair.sides[0].symbols + pair.sides[1].symbols, 0, "up, and nothing is said");
+    pair.sides[0].to_send[2] = 1;
+    assert!(pair.run(u64::MAX));
+    pair.assert_done([1, 0]);
+    // It came with its last symbol.
+    assert_eq!(pair.sides[1].last_taken_at_ps, 136 * SYMBOL_PS + LATENCY_PS);
+    // One ACK with the count, COUNT when the channel has fallen silent, and its CONFIRM.
+    assert_eq!(pair.sides[0].end.counters().commands, 1);
+    assert_eq!(pair.sides[1].end.counters().commands, 2);
+}
+
+#[test]
+fn nothing_is_said_or_taken_while_down() {
+    let mut end = LinkEnd::new(parameters());
+    fill(&mut end);
+    assert_eq!(end.next_frame(0), None);
+    assert_eq!(end.receive(datagram(0), 0), None);
+    assert_eq!(end.wakes_at_ps(), None);
+    end.up(64, 5);
+    assert_eq!(sequence(end.next_frame(5)), Some(0));
+    end.down();
+    assert_eq!((end.next_frame(u64::MAX - 1), end.wakes_at_ps()), (None, None));
+    end.up(64, 5);
+    assert_eq!(operation(end.next_frame(6)), Some((Operation::Restart, 0)));
+    assert_eq!(sequence(end.next_frame(6)), Some(0));
+    assert_eq!(sequence(end.next_frame(6)), Some(1));
+}
+
+#[test]
+fn no_more_than_the_credits_are_sent() {
+    let mut end = LinkEnd::new(parameters());
+    end.up(3, 0);
+    fill(&mut end);
+    let sent = std::iter::from_fn(|| sequence(end.next_frame(0))).collect::<Vec<_>>();
+    assert_eq!(sent, [0, 1, 2]);
+    end.receive(command(Operation::Acknowledge, 3, 0), 0);
+    assert_eq!(end.next_frame(0), None);
+    assert_eq!(end.wakes_at_ps(), None, "the count comes by itself");
+    end.receive(command(Operation::Acknowledge, 3, 2), 0);
+    assert_eq!(end.credit(CHANNEL), 2);
+    // More than were sent, and fewer than were known: neither can be.
+    end.receive(command(Operation::Acknowledge, 3, 4), 0);
+    end.receive(command(Operation::Acknowledge, 3, 1), 0);
+    assert_eq!((end.credit(CHANNEL), end.counters().stale), (2, 2));
+    assert_eq!(sequence(end.next_frame(0)), Some(3));
+}
+
+#[test]
+fn no_more_than_the_retry_buffer_is_unacknowledged() {
+    let mut end =
+        LinkEnd::new(EndParameters { retry_datagrams: 5, queue_datagrams: 20, ..parameters() });
+    end.up(512, 0);
+    fill(&mut end);
+    let sent = std::iter::from_fn(|| sequence(end.next_frame(0))).count();
+    assert_eq!((sent, end.unacknowledged()), (5, 5));
+    end.receive(command(Operation::Acknowledge, 6, 0), 0);
+    end.receive(command(Operation::Acknowledge, 255, 0), 0);
+    assert_eq!((end.unacknowledged(), end.counters().stale), (5, 2), "out of the window");
+    end.receive(command(Operation::Acknowledge, 2, 0), 0);
+    let sent = std::iter::from_fn(|| sequence(end.next_frame(0))).collect::<Vec<_>>();
+    assert_eq!(sent, [5, 6]);
+}
+
+#[test]
+fn acknowledgements_are_put_together() {
+    let mut end = up();
+    let within_ps = parameters().acknowledge_within_ps;
+    for number in 0..7 {
+        assert!(end.receive(datagram(number), 1_000).is_some());
+        assert_eq!(end.next_frame(1_000), None);
+    }
+    assert_eq!(end.wakes_at_ps(), Some(1_000 + within_ps));
+    assert!(end.receive(datagram(7), 1_000).is_some());
+    assert_eq!(operation(end.next_frame(1_000)), Some((Operation::Acknowledge, 8)));
+    assert_eq!((end.next_frame(1_000), end.wakes_at_ps()), (None, None));
+    assert!(end.receive(datagram(8), 2_000).is_some());
+    assert_eq!(end.next_frame(2_000), None);
+    assert_eq!(end.next_frame(2_000 + within_ps - 1), None);
+    let acknowledge = end.next_frame(2_000 + within_ps);
+    assert_eq!(operation(acknowledge), Some((Operation::Acknowledge, 9)));
+}
+
+#[test]
+fn behind_damage_everything_waits_for_a_restart() {
+    let mut end = up();
+    assert!(end.receive(datagram(0), 0).is_some());
+    assert!(end.receive(Err(Damaged::Crc), 10).is_none());
+    assert!(end.receive(datagram(1), 20).is_none(), "RESTART is waited for");
+    assert_eq!(operation(end.next_frame(20)), Some((Operation::NotAcknowledge, 1)));
+    assert!(end.receive(Err(Damaged::Symbol), 30).is_none());
+    assert_eq!(end.next_frame(30), None, "once is enough");
+    let again_ps = 20 + parameters().refresh_ps;
+    assert_eq!(end.wakes_at_ps(), Some(again_ps));
+    assert_eq!(operation(end.next_frame(again_ps)), Some((Operation::NotAcknowledge, 1)));
+    end.receive(command(Operation::Restart, 2, 0), again_ps);
+    assert!(end.is_in_error(), "2 is ahead of 1");
+    end.receive(command(Operation::Restart, 0, 0), again_ps);
+    assert_eq!(operation(end.next_frame(again_ps)), Some((Operation::Acknowledge, 1)));
+    assert!(end.receive(datagram(0), again_ps).is_none(), "has been");
+    assert!(end.receive(datagram(1), again_ps).is_some());
+    let counters = end.counters();
+    assert_eq!((counters.damaged, counters.nacks, counters.doubles), (2, 2, 1));
+}
+
+#[test]
+fn behind_a_loss_of_the_lanes_nothing_is_waited_for() {
+    let mut end = up();
+    end.receive(Err(Damaged::Crc), 0);
+    end.down();
+    end.up(64, 10);
+    assert!(!end.is_in_error(), "what was lost is being sent again");
+    assert!(end.receive(datagram(0), 10).is_some());
+}
+
+#[test]
+fn a_gap_is_an_error() {
+    let mut end = up();
+    assert!(end.receive(datagram(1), 0).is_none());
+    assert_eq!(operation(end.next_frame(0)), Some((Operation::NotAcknowledge, 0)));
+    end.receive(command(Operation::Restart, 0, 0), 0);
+    assert!(end.receive(datagram(0), 0).is_some());
+}
+
+#[test]
+fn a_nack_sends_everything_again_even_nothing() {
+    let mut end = up();
+    fill(&mut end);
+    for number in 0..4 {
+        assert_eq!(sequence(end.next_frame(0)), Some(number));
+    }
+    end.receive(command(Operation::NotAcknowledge, 1, 0), 0);
+    assert_eq!(operation(end.next_frame(0)), Some((Operation::Restart, 1)));
+    for number in 1..16 {
+        assert_eq!(sequence(end.next_frame(0)), Some(number));
+    }
+    assert_eq!((end.counters().repeated, end.counters().sent), (3, 16));
+    // An acknowledgement in the middle of it: the rest only.
+    end.receive(command(Operation::NotAcknowledge, 1, 0), 0);
+    assert_eq!(operation(end.next_frame(0)), Some((Operation::Restart, 1)));
+    assert_eq!(sequence(end.next_frame(0)), Some(1));
+    end.receive(command(Operation::Acknowledge, 14, 0), 0);
+    assert_eq!(sequence(end.next_frame(0)), Some(14));
+    assert_eq!(sequence(end.next_frame(0)), Some(15));
+    end.receive(command(Operation::NotAcknowledge, 16, 16), 0);
+    assert_eq!(operation(end.next_frame(0)), Some((Operation::Restart, 16)));
+    assert_eq!((end.next_frame(0), end.is_settled()), (None, true));
+}
+
+#[test]
+fn what_is_not_acknowledged_in_time_is_sent_again() {
+    let mut end = up();
+    end.submit(CHANNEL, Kind::Last, 0, 0, Arc::new([0; 128]));
+    assert_eq!(sequence(end.next_frame(100)), Some(0));
+    for turn in 1..=3 {
+        let at_ps = 100 + turn * parameters().retry_timeout_ps;
+        assert_eq!((end.next_frame(at_ps - 1), end.wakes_at_ps()), (None, Some(at_ps)));
+        assert_eq!(operation(end.next_frame(at_ps)), Some((Operation::Restart, 0)));
+        assert_eq!(sequence(end.next_frame(at_ps)), Some(0));
+        assert_eq!(u64::from(end.timeouts_in_a_row()), turn);
+    }
+    end.receive(command(Operation::Acknowledge, 1, 0), 0);
+    assert_eq!((end.timeouts_in_a_row(), end.wakes_at_ps()), (0, None));
+}
+
+#[test]
+fn more_than_there_is_room_for_is_not_taken() {
+    let mut end = LinkEnd::new(EndParameters { channel_datagrams: 2, ..parameters() });
+    end.up(64, 0);
+    let taken = (0..3).filter(|number| end.receive(datagram(*number), 0).is_some()).count();
+    assert_eq!((taken, end.counters().overruns, end.is_in_error()), (2, 1, true));
+    end.free(CHANNEL);
+    end.receive(command(Operation::Restart, 2, 0), 0);
+    assert!(end.receive(datagram(2), 0).is_some());
+}
+
+#[test]
+fn a_lost_count_is_asked_for_and_then_it_ends() {
+    // All commands of side 1 are lost for a time: ACKs and counts.
+    for lost in 1..6 {
+        let mut left = lost;
+        let mut pair = pair(move |side, frame, _| {
+            if side == 1 && matches!(frame, Frame::Command(_)) && left > 0 {
+                left -= 1;
+                return Fate::Vanishes;
+            }
+            Fate::Comes
+        });
+        pair.sides[0].to_send[2] = 1_000;
+        assert!(pair.run(u64::MAX), "it ends");
+        pair.assert_done([1_000, 0]);
+    }
+}
+
+#[test]
+fn a_channel_that_is_full_stops_no_other() {
+    let mut pair = pair(|_, _, _| Fate::Comes);
+    pair.sides[0].to_send = [1_000; 8];
+    pair.sides[1].hold_ps = u64::MAX;
+    assert!(pair.run(u64::MAX), "nothing runs while the host takes nothing");
+    let room = u32::from(parameters().channel_datagrams);
+    assert_eq!(pair.sides[1].taken, [room; 8]);
+    assert_eq!(pair.sides[0].end.wakes_at_ps(), None);
+    pair.sides[1].hold_ps = 0;
+    let now_ps = pair.now_ps;
+    pair.sides[1].let_go(now_ps);
+    assert!(pair.run(u64::MAX));
+    pair.assert_done([8_000, 0]);
+}
+
+#[test]
+fn one_channel_waits_and_the_others_flow() {
+    let mut end = up();
+    let other = Channel::ALL[5];
+    for _ in 0..parameters().queue_datagrams {
+        end.submit(other, Kind::Last, 0, 0, Arc::new([0; 128]));
+    }
+    fill(&mut end);
+    // By turns.
+    let mut channels = Vec::new();
+    while let Some(Frame::Datagram(datagram)) = end.next_frame(0) {
+        channels.push(datagram.header.channel);
+    }
+    assert_eq!(channels[..4], [CHANNEL, other, CHANNEL, other]);
+}
+
+#[test]
+fn both_ends_forget() {
+    let mut pair = pair(|_, _, _| Fate::Comes);
+    pair.sides[0].to_send[2] = 300;
+    pair.run(2_000_000);
+    let taken = pair.sides[1].taken[2];
+    assert!(taken > 20);
+    for side in &mut pair.sides {
+        side.end.reset();
+        assert!(side.end.is_settled() && !side.end.is_up());
+        assert_eq!(side.end.expected(), 0);
+    }
+}
+
+#[test]
+fn parameters_that_cannot_be_say_why() {
+    let good = parameters();
+    assert_eq!(good.check(), Ok(()));
+    for (wrong, word) in [
+        (EndParameters { channel_datagrams: 0, ..good }, "channel_datagrams"),
+        (EndParameters { channel_datagrams: 513, ..good }, "channel_datagrams"),
+        (EndParameters { retry_datagrams: 0, ..good }, "retry_datagrams"),
+        (EndParameters { retry_datagrams: 128, ..good }, "retry_datagrams"),
+        (EndParameters { queue_datagrams: 0, ..good }, "queue_datagrams"),
+        (EndParameters { acknowledge_datagrams: 0, ..good }, "acknowledge_datagrams"),
+        (EndParameters { retry_timeout_ps: good.acknowledge_within_ps, ..good }, "retry_timeout"),
+        (EndParameters { refresh_ps: 0, ..good }, "refresh_ps"),
+    ] {
+        let error = wrong.check().expect_err(word).to_string();
+        assert!(error.contains(word), "{error}");
+    }
+}

@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Nodes of small tori that exchange data, in simulated time.
+
+use std::future::Future;
+
+use crosslane_driver::Buffer;
+use crosslane_driver::network_processor::{Key, Message as DriverMessage, NetworkProcessor};
+use crosslane_host::{Bus, Waiting};
+use crosslane_lab::{Lab, LabBus, Simulation};
+use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_torus::*;
+
+/// Parts without nodes.
+const PARTS: &str = include_str!("../../../driver/tests/integration/network_processor/parts.toml");
+
+const fn ns(ns: u64) -> Picoseconds {
+    Picoseconds::from_ns(ns)
+}
+
+fn lab(sizes: &[u16]) -> Simulation {
+    let nodes: u16 = sizes.iter().product();
+    let text = format!(
+        "{PARTS}
+[[host]]
+name = \"node{{1..{nodes}}}\"
+part = \"host\"
+buffers = {{ value = \"below-4-gib\", source = \"assumption: an IOMMU\" }}
+[[endpoint]]
+name = \"fpga{{1..{nodes}}}\"
+part = \"fpga\"
+[[link]]
+upper = \"node{{1..{nodes}}}\"
+lower = \"fpga{{1..{nodes}}}\"
+part = \"slot\"
+[[torus]]
+nodes = \"fpga{{1..{nodes}}}\"
+sizes = {sizes:?}
+part = \"cable\"
+"
+    );
+    let lab = Lab::from_text("small-torus.toml", &text).unwrap();
+    Simulation::new(lab.build_engines(1).unwrap())
+}
+
+type LabNode = Node<LabBus>;
+
+struct Stand {
+    simulation: Simulation,
+    nodes: Vec<LabNode>,
+}
+
+impl Stand {
+    fn new(sizes: &[u16], options: NodeOptions) -> Self {
+        let simulation = lab(sizes);
+        let open = async {
+            let mut nodes = Vec::new();
+            for node in 0..sizes.iter().product() {
+                let bus = simulation.bus(HostId(node));
+                let place = Place::of_node(node, sizes);
+                let name = format!("fpga{}", node + 1);
+                nodes.push(Node::open(bus, &name, place, options).await.unwrap());
+            }
+            for node in &nodes {
+                node.links_up(late(node)).await.unwrap();
+            }
+            nodes
+        };
+        let nodes = simulation.run("open", open).unwrap();
+        Self { simulation, nodes }
+    }
+
+    fn run<F: Future>(&self, future: F) -> F::Output {
+        self.simulation.run("test", future).unwrap()
+    }
+
+    /// Runs something on every node at once.
+    fn on_all<F, Fut>(&self, body: F)
+    where
+        F: Fn(LabNode) -> Fut,
+        Fut: Future<Output = ()> + 'static,
+    {
+        let tasks: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| self.simulation.spawn("node", body(node.clone())))
+            .collect();
+        self.run(async {
+            for task in tasks {
+                task.await;
+            }
+        });
+    }
+}
+
+fn mapped() -> NodeOptions {
+    let modes = Modes { buffers: Buffers::Mapped, ..Modes::default() };
+    NodeOptions { modes, ..NodeOptions::default() }
+}
+
+fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    (0..bytes).map(|_| random.u8(..)).collect()
+}
+
+fn late(node: &LabNode) -> Picoseconds {
+    node.processor().bus().now() + ns(50_000_000)
+}
+
+async fn filled(node: &LabNode, bytes: &[u8]) -> Buffer<LabBus> {
+    let buffer = node.buffer(bytes.len() as u64).await.unwrap();
+    buffer.write(0, bytes).unwrap();
+    buffer
+}
+
+fn contents(buffer: &Buffer<LabBus>) -> Vec<u8> {
+    let mut into = vec![0; buffer.size_bytes() as usize];
+    buffer.read(0, &mut into).unwrap();
+    into
+}
+
+fn message(node: &LabNode, peer: Peer, tag: u8, buffer: &Buffer<LabBus>) -> Message<LabBus> {
+    let part = 0..buffer.size_bytes();
+    Message { peer, tag, buffer: buffer.clone(), part, deadline: late(node) }
+}
+
+const fn up(dimension: u8) -> Peer {
+    Peer::Neighbour { direction: Direction::Up(dimension), channel: 0 }
+}
+
+const fn down(dimension: u8) -> Peer {
+    Peer::Neighbour { direction: Direction::Down(dimension), channel: 0 }
+}
+
+/// What a node sends in a direction.
+fn halo(node: u16, direction: Direction, bytes: u64) -> Vec<u8> {
+    pattern(u64::from(node) * 64 + u64::from(direction.link()), bytes)
+}
+
+#[test]
+fn all_nodes_exchange_with_all_neighbours_at_once() {
+    const BYTES: u64 = 4096;
+    for sizes in [&[2][..], &[3, 3], &[2, 4]] {
+        let stand = Stand::new(sizes, NodeOptions::default());
+        stand.on_all(|node| async move {
+            let directions: Vec<Direction> = node.place().directions().collect();
+            for round in 0..3 {
+                let mut receiving = Vec::new();
+                for &direction in &directions {
+                    let room = node.buffer(BYTES).await.unwrap();
+                    let peer = LabNode::neighbour(direction, round);
+                    let begun = node.rx_i(message(&node, peer, round, &room)).await.unwrap();
+                    receiving.push((begun, room));
+                }
+                let mut sending = Vec::new();
+                for &direction in &directions {
+                    let data = filled(&node, &halo(node.number(), direction, BYTES)).await;
+                    let peer = LabNode::neighbour(direction, round);
+                    let begun = node.tx_i(message(&node, peer, round, &data)).await.unwrap();
+                    sending.push(begun);
+                }
+                for begun in &sending {
+                    assert_eq!(node.tx_f(begun).await.unwrap().bytes, BYTES);
+                }
+                for (&direction, (begun, room)) in directions.iter().zip(&receiving) {
+                    assert_eq!(node.rx_f(begun).await.unwrap().bytes, BYTES);
+                    let from = node.place().neighbour(direction).unwrap();
+                    let want = halo(from, direction.opposite(), BYTES);
+                    assert!(contents(room) == want, "{} {direction}", node.number());
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn the_library_adds_nothing_to_the_time_of_the_driver() {
+    let stand = Stand::new(&[2], NodeOptions::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    let (driver, library) = stand.run(async {
+        let source = filled(from, &pattern(1, 64)).await;
+        let target = to.buffer(64).await.unwrap();
+        let mut took = Vec::new();
+        for with_library in [false, true] {
+            let bus = from.processor().bus().clone();
+            if with_library {
+                let room = to.rx_i(message(to, down(0), 0, &target)).await.unwrap();
+                let begun = bus.now();
+                from.tx(message(from, up(0), 0, &source)).await.unwrap();
+                to.rx_f(&room).await.unwrap();
+                took.push(bus.now().0 - begun.0);
+                continue;
+            }
+            let of = |node: &LabNode, link, buffer: &Buffer<LabBus>| DriverMessage {
+                key: Key::Neighbour { link, channel: 0, tag: 0 },
+                buffer: buffer.clone(),
+                part: 0..64,
+                deadline: late(node),
+            };
+            let processor: &NetworkProcessor<LabBus> = to.processor();
+            let room = processor.credit(of(to, 1, &target)).await.unwrap();
+            let begun = bus.now();
+            let get = from.processor().nget(of(from, 0, &source)).await.unwrap();
+            from.processor().nget_wait(&get, late(from)).await.unwrap();
+            processor.credit_wait(&room, late(to)).await.unwrap();
+            took.push(bus.now().0 - begun.0);
+        }
+        (took[0], took[1])
+    });
+    // A link keeps fractions of a picosecond.
+    assert!(driver.abs_diff(library) <= 2, "{driver} ps, with the library {library} ps");
+}
+
+#[test]
+fn many_messages_of_different_tags_are_matched() {
+    let stand = Stand::new(&[2], NodeOptions::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        // Room is made in another order than messages are sent.
+        let mut rooms = Vec::new();
+        for tag in (0..12_u8).rev() {
+            let room = to.buffer(700).await.unwrap();
+            let peer = LabNode::neighbour(Direction::Down(0), tag % 3);
+            rooms.push((tag, to.rx_i(message(to, peer, tag, &room)).await.unwrap(), room));
+        }
+        let mut sending = Vec::new();
+        for tag in 0..12_u8 {
+            let data = filled(from, &pattern(tag.into(), 700)).await;
+            let peer = LabNode::neighbour(Direction::Up(0), tag % 3);
+            sending.push(from.tx_i(message(from, peer, tag, &data)).await.unwrap());
+        }
+        for (tag, begun, room) in &rooms {
+            to.rx_f(begun).await.unwrap();
+            assert!(contents(room) == pattern((*tag).into(), 700), "tag {tag}");
+        }
+        for begun in &sending {
+            from.tx_f(begun).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn long_messages_go_in_pieces_both_ways_whatever_is_waited_for_first() {
+    let user = NodeOptions { piece_bytes: 50_000, ..NodeOptions::default() };
+    let copied = Modes { buffers: Buffers::Copied, ..Modes::default() };
+    let copied = NodeOptions { modes: copied, ..NodeOptions::default() };
+    for (options, bytes) in [(user, 333_333), (copied, 2_500_000), (mapped(), 3 << 20)] {
+        let stand = Stand::new(&[2], options);
+        stand.on_all(move |node| async move {
+            let other = node.place().neighbour(Direction::Up(0)).unwrap();
+            let room = node.buffer(bytes).await.unwrap();
+            let data = filled(&node, &pattern(node.number().into(), bytes)).await;
+            let receiving = node.rx_i(message(&node, down(0), 9, &room)).await.unwrap();
+            let sending = node.tx_i(message(&node, up(0), 9, &data)).await.unwrap();
+            assert_eq!(node.tx_f(&sending).await.unwrap().bytes, bytes);
+            assert_eq!(node.rx_f(&receiving).await.unwrap().bytes, bytes);
+            assert!(contents(&room) == pattern(other.into(), bytes), "{bytes} B have changed");
+        });
+    }
+}
+
+#[test]
+fn a_long_message_keeps_the_link_busy() {
+    let stand = Stand::new(&[2], mapped());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    let bytes = 4 << 20;
+    let took_ps = stand.run(async {
+        let room = to.buffer(bytes).await.unwrap();
+        let data = filled(from, &pattern(1, bytes)).await;
+        let receiving = to.rx_i(message(to, down(0), 0, &room)).await.unwrap();
+        let sending = from.tx_i(message(from, up(0), 0, &data)).await.unwrap();
+        let receiver = async { to.rx_f(&receiving).await.unwrap() };
+        let sender = async { from.tx_f(&sending).await.unwrap() };
+        let (mut receiver, mut sender) = (Box::pin(receiver), Box::pin(sender));
+        let (mut received, mut sent) = (None, None);
+        std::future::poll_fn(|context| {
+            use std::task::Poll;
+            if sent.is_none()
+                && let Poll::Ready(ended) = sender.as_mut().poll(context)
+            {
+                sent = Some(ended);
+            }
+            if received.is_none()
+                && let Poll::Ready(ended) = receiver.as_mut().poll(context)
+            {
+                received = Some(ended);
+            }
+            if sent.is_some() && received.is_some() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        let ended = received.unwrap();
+        assert!(contents(&room) == pattern(1, bytes));
+        ended.ended.0 - sent.unwrap().posted.0
+    });
+    // Eight lanes of 5 Gb/s with 8b/10b are 4 GB/s, of which 128 of 136 B are payload.
+    let least_ps = bytes * 250 * 136 / 128;
+    let share = least_ps as f64 / took_ps as f64;
+    assert!((0.96..1.0).contains(&share), "{share} of the link's rate");
+}
+
+#[test]
+fn any_node_reaches_any_other() {
+    let stand = Stand::new(&[3, 2], mapped());
+    stand.on_all(|node| async move {
+        let (own, nodes) = (node.number(), node.place().nodes() as u16);
+        let others: Vec<u16> = (0..nodes).filter(|&other| other != own).collect();
+        let mut receiving = Vec::new();
+        for &other in &others {
+            let room = node.buffer(5000).await.unwrap();
+            let begun = node.rx_i(message(&node, Peer::Node(other), 1, &room)).await.unwrap();
+            receiving.push((other, begun, room));
+        }
+        // All have room before any sends.
+        let bus = node.processor().bus().clone();
+        bus.sleep_until(Picoseconds(bus.now().0.next_multiple_of(1_000_000_000))).await;
+        for &other in &others {
+            let data = filled(&node, &pattern(u64::from(own * 16 + other), 5000)).await;
+            node.tx(message(&node, Peer::Node(other), 1, &data)).await.unwrap();
+        }
+        for (other, begun, room) in &receiving {
+            node.rx_f(begun).await.unwrap();
+            assert!(contents(room) == pattern(u64::from(other * 16 + own), 5000));
+        }
+    });
+    // A long one, in pieces of 8,192 datagrams.
+    let (from, to) = (&stand.nodes[0], &stand.nodes[4]);
+    stand.run(async {
+        let bytes = 1_500_000;
+        let room = to.buffer(bytes).await.unwrap();
+        let data = filled(from, &pattern(3, bytes)).await;
+        let receiving = to.rx_i(message(to, Peer::Node(0), 2, &room)).await.unwrap();
+        let sending = from.tx_i(message(from, Peer::Node(4), 2, &data)).await.unwrap();
+        while from.tx_test(&sending).await.unwrap().is_none() {
+            assert_eq!(to.rx_test(&receiving).await.unwrap(), None);
+            let bus = from.processor().bus();
+            bus.sleep_until(bus.now() + ns(20_000)).await;
+        }
+        to.rx_f(&receiving).await.unwrap();
+        assert!(contents(&room) == pattern(3, bytes));
+    });
+}
+
+#[test]
+fn a_put_is_received_like_any_message() {
+    let stand = Stand::new(&[2], NodeOptions::default());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        let room = to.buffer(64).await.unwrap();
+        let receiving = to.rx_i(message(to, down(0), 5, &room)).await.unwrap();
+        from.put(up(0), 5, &pattern(1, 64), late(from)).await.unwrap();
+        assert_eq!(to.rx_f(&receiving).await.unwrap().bytes, 64);
+        assert!(contents(&room) == pattern(1, 64));
+        let error = from.put(up(1), 5, &[1], late(from)).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "fpga1, the neighbour up in dimension 1, channel 0, tag 5: there is no node that way"
+        );
+    });
+}
+
+#[test]
+fn what_fails_says_why_and_leaves_everything_usable() {
+    let stand = Stand::new(&[2], mapped());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        let room = to.buffer(4096).await.unwrap();
+        let deadline = to.processor().bus().now() + ns(30_000);
+        let early = Message { deadline, ..message(to, down(0), 1, &room) };
+        let receiving = to.rx_i(early).await.unwrap();
+        let again = to.rx_i(message(to, down(0), 1, &room)).await.map(drop).unwrap_err();
+        assert_eq!(
+            again.to_string(),
+            "fpga2, the neighbour down in dimension 0, channel 0, tag 1: another message has \
+             this peer, channel and tag, and has not ended"
+        );
+        let error = to.rx_f(&receiving).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "fpga2 link 1 channel 0 tag 1: not ended at the deadline, {deadline}: 0 of 4096 B \
+                 were moved"
+            )
+        );
+        assert_eq!(to.rx_f(&receiving).await.unwrap_err(), error, "asked again");
+        // Room that is dropped is taken back, and the next one gets the message.
+        drop(to.rx_i(message(to, down(0), 1, &room)).await.unwrap());
+        let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
+        let data = filled(from, &pattern(1, 4096)).await;
+        from.tx(message(from, up(0), 1, &data)).await.unwrap();
+        to.rx_f(&receiving).await.unwrap();
+        assert!(contents(&room) == pattern(1, 4096));
+        // A refused message leaves its key.
+        let short = from.buffer(1).await.unwrap();
+        let beyond = Message { part: 0..2, ..message(from, up(0), 1, &short) };
+        let error = from.tx_i(beyond).await.map(drop).unwrap_err();
+        assert_eq!(error.to_string(), "a buffer of fpga1: bytes 0 to 2 are not in its 1 B");
+        from.tx(message(from, up(0), 1, &data)).await.unwrap();
+        // What is sent and dropped goes on, all of its pieces.
+        let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
+        to.rx_f(&receiving).await.unwrap();
+        let long = filled(from, &pattern(7, 3 << 20)).await;
+        let room = to.buffer(3 << 20).await.unwrap();
+        let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
+        drop(from.tx_i(message(from, up(0), 1, &long)).await.unwrap());
+        while to.rx_test(&receiving).await.unwrap().is_none() {
+            let bus = from.processor().bus();
+            bus.sleep_until(bus.now() + ns(20_000)).await;
+            from.put(up(0), 2, &[1], late(from)).await.unwrap();
+            let small = to.buffer(1).await.unwrap();
+            to.rx(message(to, down(0), 2, &small)).await.unwrap();
+            // Any call that begins or waits brings it forward.
+            drop(from.rx_i(message(from, down(0), 3, &short)).await.unwrap());
+        }
+        assert!(contents(&room) == pattern(7, 3 << 20));
+    });
+}
+
+#[test]
+fn a_long_message_that_is_given_up_fails_at_both_ends() {
+    let stand = Stand::new(&[2], mapped());
+    let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+    stand.run(async {
+        let bytes = 3 << 20;
+        let room = to.buffer(bytes).await.unwrap();
+        let data = filled(from, &pattern(1, bytes)).await;
+        let receiving = to.rx_i(message(to, down(0), 0, &room)).await.unwrap();
+        // In the middle of the first piece.
+        let deadline = from.processor().bus().now() + ns(100_000);
+        let early = Message { deadline, ..message(from, up(0), 0, &data) };
+        let error = from.tx(early).await.unwrap_err();
+        assert!(error.to_string().contains("not ended at the deadline"), "{error}");
+        let error = to.rx_f(&receiving).await.unwrap_err();
+        let TorusError::Message(error) = error else { panic!("{error}") };
+        assert_eq!(error.fault, NetworkFault::FarEnd);
+        data.write(0, &[1]).unwrap();
+        room.write(0, &[1]).unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
+    use std::task::Poll;
+    let (mut whole, mut interrupted) = (0, 0);
+    for polls in 1..12 {
+        let modes = Modes { requests: Requests::SystemCall, ..mapped().modes };
+        let stand = Stand::new(&[2], NodeOptions { modes, piece_bytes: 4096 });
+        let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
+        stand.run(async {
+            let room = to.buffer(10_000).await.unwrap();
+            let data = filled(from, &pattern(1, 10_000)).await;
+            let patient = Message {
+                deadline: to.processor().bus().now() + ns(200_000),
+                ..message(to, down(0), 0, &room)
+            };
+            let receiving = to.rx_i(patient).await.unwrap();
+            let sending = from.tx_i(message(from, up(0), 0, &data)).await.unwrap();
+            {
+                let mut finish = Box::pin(from.tx_f(&sending));
+                let mut left = polls;
+                std::future::poll_fn(|context| {
+                    left -= 1;
+                    let polled = finish.as_mut().poll(context);
+                    if left == 0 || polled.is_ready() { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
+            let sent = from.tx_f(&sending).await;
+            let received = to.rx_f(&receiving).await;
+            match sent {
+                Ok(ended) => {
+                    assert_eq!((ended.bytes, received.unwrap().bytes), (10_000, 10_000));
+                    assert!(contents(&room) == pattern(1, 10_000));
+                    whole += 1;
+                }
+                Err(error) => {
+                    assert_eq!(
+                        error.to_string(),
+                        "fpga1 link 0 channel 0 tag 0: the call that posted its next piece was \
+                         dropped"
+                    );
+                    // What the device had of the message goes on: it may have been all.
+                    if received.is_ok() {
+                        assert!(contents(&room) == pattern(1, 10_000));
+                    }
+                    interrupted += 1;
+                }
+            }
+            data.write(0, &[0]).unwrap();
+            room.write(0, &[0]).unwrap();
+        });
+    }
+    assert!(whole > 0 && interrupted > 0, "{whole} and {interrupted}");
+}
+
+#[test]
+fn options_that_cannot_be_are_refused() {
+    let simulation = lab(&[2]);
+    let open = |place: Place, options| {
+        let node = Node::open(simulation.bus(HostId(0)), "fpga1", place, options);
+        simulation.run("open", node).unwrap().map(drop).unwrap_err().to_string()
+    };
+    let place = Place::of_node(0, &[2]);
+    for piece_bytes in [127, (1 << 20) + 1] {
+        let options = NodeOptions { piece_bytes, ..NodeOptions::default() };
+        assert_eq!(
+            open(place.clone(), options),
+            format!("fpga1: pieces of {piece_bytes} B: they have 128 to 1048576")
+        );
+    }
+    assert_eq!(
+        open(Place::of_node(0, &[2, 2, 2]), NodeOptions::default()),
+        "fpga1: it has 4 links, and none up in dimension 2"
+    );
+    let outside = Place::new(&[TorusDimension { size: 2, position: 2, is_open: false }]);
+    assert_eq!(
+        open(outside, NodeOptions::default()),
+        "fpga1: position 2 of 2 in dimension 0: sizes are 1 to 32767"
+    );
+}
+
+/// Runs calls in simulated time.
+struct InLab<'a>(&'a Simulation);
+
+impl Run for InLab<'_> {
+    fn run<F: Future>(&self, future: F) -> F::Output {
+        self.0.run("call", future).unwrap()
+    }
+}
+
+#[test]
+fn the_same_calls_wait_for_a_program_that_does() {
+    for waiting in [Waiting::Polling, Waiting::KernelPolling, Waiting::Monitor] {
+        let modes = Modes { waiting, ..Modes::default() };
+        let stand = Stand::new(&[2], NodeOptions { modes, ..NodeOptions::default() });
+        let [from, to] =
+            [0, 1].map(|node| Blocking::new(stand.nodes[node].clone(), InLab(&stand.simulation)));
+        let room = stand.run(to.node().buffer(3000)).unwrap();
+        let data = stand.run(filled(from.node(), &pattern(1, 3000)));
+        let receiving = to.rx_i(message(to.node(), down(0), 0, &room)).unwrap();
+        let sending = from.tx_i(message(from.node(), up(0), 0, &data)).unwrap();
+        assert_eq!(from.tx_f(&sending).unwrap().bytes, 3000);
+        assert_eq!(to.rx_f(&receiving).unwrap().bytes, 3000);
+        assert!(contents(&room) == pattern(1, 3000));
+        from.tx(message(from.node(), up(0), 0, &data)).unwrap();
+        to.rx(message(to.node(), down(0), 0, &room)).unwrap();
+        let receiving = to.rx_i(message(to.node(), down(0), 0, &room)).unwrap();
+        from.put(up(0), 0, &pattern(2, 9), late(from.node())).unwrap();
+        assert_eq!(to.rx_f(&receiving).unwrap().bytes, 9);
+        for node in [from, to] {
+            stand.run(node.node().clone().close()).unwrap();
+        }
+    }
+}
