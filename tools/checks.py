@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Runs the checks of `make test`, two at a time, and prints how long each took.
+
+Each check is a make target and can be run alone. Cargo holds a lock while it builds, so the steps
+that build with it run one after the other; the rest run beside them. The gateware's simulations
+are nice to the others: they fill what is left of the cores. Every step's output goes to
+`target/checks/STEP.log`; that of a failed step is printed when it ends. A step that needs a failed
+one is not run, all others are, and the exit status is 1.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+LOGS = TARGET / "checks"
+# Longest part of a failed step's output that is printed, in bytes; the rest is in its log.
+SHOWN_BYTES = 60_000
+# Steps at a time: one that builds with cargo, one beside it.
+LANES = 2
+# By so much the priority of a step in the background is lower.
+NICE = 15
+
+
+@dataclass(eq=False)
+class Step:
+    """A make target, what has to have passed before it, and how it is run."""
+
+    target: str
+    after: tuple[str, ...] = ()
+    cargo: bool = False
+    background: bool = False
+    seconds: float = 0.0
+    # `None` until it has run; then whether it has passed.
+    passed: bool | None = None
+    process: subprocess.Popen | None = field(default=None, repr=False)
+
+    @property
+    def log(self) -> Path:
+        """The file with all that it has printed."""
+        return LOGS / f"{self.target}.log"
+
+
+# In the order in which they are begun where nothing else decides.
+STEPS = [
+    Step("check-format"),
+    Step("check-lint", cargo=True),
+    Step("check-gateware-lint"),
+    Step("check-tools"),
+    Step("check-registers"),
+    Step("build-tests", cargo=True),
+    Step("check-tests", after=("build-tests",), cargo=True),
+    Step("check-rtl", after=("build-tests",), cargo=True),
+    Step("check-vm", after=("build-tests",)),
+    Step("check-report", after=("check-tests",)),
+    Step("check-gateware", background=True),
+    Step("check-area", background=True),
+    Step("check-run", cargo=True),
+    Step("check-arm", cargo=True),
+    Step("check-msrv", cargo=True),
+    Step("check-doc", cargo=True),
+    Step("check-deny"),
+]
+
+# Closing lines of the test runners that are in use, whose counts are added up.
+COUNTS = (
+    re.compile(r"^test result: \w+\. (?P<passed>\d+) passed; (?P<failed>\d+) failed"),
+    re.compile(r"^(?:(?P<failed>\d+) failed, )?(?P<passed>\d+) passed\b.* in [\d.]+"),
+    re.compile(r"^(?P<failed>\d+) failed\b.* in [\d.]+"),
+    re.compile(r"^Ran (?P<passed>\d+) tests? in "),
+)
+
+
+def tests_in(log: Path) -> tuple[int, int]:
+    """Tests that have passed and failed, by the closing lines of their runners."""
+    passed = failed = 0
+    for line in log.read_text(errors="replace").splitlines():
+        for pattern in COUNTS:
+            if found := pattern.match(line.strip("= ")):
+                counts = found.groupdict()
+                passed += int(counts.get("passed") or 0)
+                failed += int(counts.get("failed") or 0)
+                break
+    return passed, failed
+
+
+class Run:
+    """All steps, the threads that run them, and what is known of each."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.steps = steps
+        self.changed = threading.Condition()
+        self.begun = time.monotonic()
+
+    def ready(self) -> Step | None:
+        """The next step that may begin."""
+        running = [step for step in self.steps if step.process and step.passed is None]
+        if len(running) >= LANES:
+            return None
+        cargo = any(step.cargo for step in running)
+        by_name = {step.target: step for step in self.steps}
+        for step in self.steps:
+            if step.process or step.passed is not None or (cargo and step.cargo):
+                continue
+            # One lane is kept for what builds with cargo while there is any of it.
+            if running and not cargo and not step.cargo and self.cargo_left():
+                continue
+            before = [by_name[name].passed for name in step.after if name in by_name]
+            if all(before):
+                return step
+            if any(passed is False for passed in before):
+                step.passed = False
+                print(f"---- {step.target} is not run: what it needs has failed", flush=True)
+        return None
+
+    def cargo_left(self) -> bool:
+        """Whether a step that builds with cargo could begin."""
+        return any(step.cargo and not step.process and step.passed is None for step in self.steps)
+
+    def begin(self, step: Step) -> None:
+        """Starts a step and the thread that waits for its end."""
+        command = ["make", "--no-print-directory", step.target]
+        if step.background:
+            command = ["nice", "-n", str(NICE), *command]
+        print(f"{self.clock()}  {step.target} ...", flush=True)
+        began = time.monotonic()
+        with step.log.open("wb") as log:
+            step.process = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+        def wait() -> None:
+            status = step.process.wait()
+            with self.changed:
+                step.seconds = time.monotonic() - began
+                step.passed = status == 0
+                self.ended(step)
+                self.changed.notify()
+
+        threading.Thread(target=wait, daemon=True).start()
+
+    def ended(self, step: Step) -> None:
+        """Says how a step has ended, with its output where it has failed."""
+        if step.passed:
+            print(f"{self.clock()}  {step.target}: passed in {step.seconds:.0f} s", flush=True)
+            return
+        output = step.log.read_bytes()
+        left_out = len(output) - SHOWN_BYTES
+        print(f"\n==== {step.target} FAILED after {step.seconds:.0f} s", flush=True)
+        if left_out > 0:
+            print(f"(the first {left_out} bytes are left out: {step.log})")
+        print(output[-SHOWN_BYTES:].decode(errors="replace"))
+        print(f"==== end of {step.target}\n", flush=True)
+
+    def clock(self) -> str:
+        """Minutes and seconds since the beginning."""
+        minutes, seconds = divmod(int(time.monotonic() - self.begun), 60)
+        return f"{minutes:3}:{seconds:02}"
+
+    def all(self) -> bool:
+        """Runs every step and prints the table; whether all have passed."""
+        with self.changed:
+            while any(step.passed is None for step in self.steps):
+                if step := self.ready():
+                    self.begin(step)
+                elif any(step.passed is None for step in self.steps):
+                    self.changed.wait()
+        self.table()
+        return all(step.passed for step in self.steps)
+
+    def table(self) -> None:
+        """Prints the seconds of every step and the number of tests."""
+        print(f"\n{'check':<22}{'seconds':>8}   tests")
+        totals = [0, 0]
+        for step in self.steps:
+            passed, failed = tests_in(step.log) if step.process else (0, 0)
+            totals[0] += passed
+            totals[1] += failed
+            tests = str(passed) if passed + failed else "-"
+            words = "" if step.passed else f"   FAILED ({failed} tests)" if failed else "   FAILED"
+            print(f"{step.target:<22}{step.seconds:>8.0f}   {tests}{words}")
+        minutes = (time.monotonic() - self.begun) / 60
+        usage = os.times()
+        cpu = (usage.children_user + usage.children_system) / 60
+        print(f"{minutes:.1f} minutes, {cpu:.1f} CPU minutes, {os.cpu_count()} cores")
+        print(f"\n{totals[0]} passed, {totals[1]} failed", flush=True)
+
+    def stop(self) -> None:
+        """Ends what runs: on Ctrl-C."""
+        for step in self.steps:
+            if step.process and step.passed is None:
+                os.killpg(step.process.pid, signal.SIGTERM)
+
+
+def main() -> int:
+    """Runs all steps, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("targets", nargs="*", help="these steps only")
+    named = parser.parse_args().targets
+    known = {step.target for step in STEPS}
+    if unknown := [name for name in named if name not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    LOGS.mkdir(parents=True, exist_ok=True)
+    run = Run([step for step in STEPS if not named or step.target in named])
+    # Cargo's builds at the upper level must not inherit a jobserver of `make`.
+    os.environ.pop("MAKEFLAGS", None)
+    os.environ.pop("MFLAGS", None)
+    try:
+        return 0 if run.all() else 1
+    except KeyboardInterrupt:
+        run.stop()
+        run.table()
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# Looks for the tools that a make target needs, and installs those that are missing.
+# Usage: tools/setup.sh run|test|soak [--yes]
+#
+# Debian's packages need root: it asks first on a terminal, and prints the one line to type where it
+# cannot ask. `--yes` (CI) installs without asking. Rust's own parts need no root.
+set -euo pipefail
+target=${1:?usage: tools/setup.sh run|test|soak [--yes]}
+yes=${2:-}
+
+# The oldest Rust that `check-msrv` compiles with: `rust-version` in Cargo.toml.
+MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
+
+packages=()
+lacks() { ! command -v "$1" >/dev/null; }
+
+if lacks cc; then packages+=(gcc libc6-dev); fi
+if [ "$target" != run ]; then
+  # Verilator is a Perl script and writes C++; ccache keeps what was compiled.
+  if lacks g++; then packages+=(g++); fi
+  if lacks perl; then packages+=(perl); fi
+  if lacks ccache; then packages+=(ccache); fi
+  # Debian's Python makes no virtual environment without the package that has pip in it.
+  if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then packages+=(python3 python3-venv); fi
+  # Networks are tested on libfabric, and between namespaces that `ip` makes.
+  if lacks pkg-config; then packages+=(pkg-config); fi
+  if ! [ -e /usr/include/rdma/fabric.h ]; then packages+=(libfabric-dev); fi
+  if lacks ip; then packages+=(iproute2); fi
+  # The virtual machine is unpacked from Debian's packages.
+  if lacks strip; then packages+=(binutils); fi
+  if ! [ -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
+    packages+=(debian-archive-keyring)
+  fi
+  # Reports are looked at in a browser, which needs a font.
+  if lacks chromium; then packages+=(chromium); fi
+  if [ -z "$(find /usr/share/fonts -name '*.ttf' -print -quit 2>/dev/null)" ]; then
+    packages+=(fonts-dejavu-core)
+  fi
+fi
+install_packages() {
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi
+  local line="${as_root[*]} apt-get install --no-install-recommends ${packages[*]}"
+  if [ "$yes" != --yes ]; then
+    if lacks apt-get; then
+      echo "missing: the packages that Debian calls ${packages[*]}" >&2
+      exit 1
+    fi
+    if ! [ -t 0 ] || ! [ -t 1 ]; then
+      printf 'missing packages; install them with:\n  %s\n' "$line" >&2
+      exit 1
+    fi
+    read -r -p "\`make $target\` needs ${packages[*]}. Run \"$line\"? [y/N] " answer
+    if [ "$answer" != y ] && [ "$answer" != Y ]; then exit 1; fi
+  fi
+  "${as_root[@]}" apt-get update -q
+  "${as_root[@]}" apt-get install -q -y --no-install-recommends "${packages[@]}"
+}
+if [ "${#packages[@]}" -gt 0 ]; then install_packages; fi
+
+if lacks cargo; then
+  echo "missing: Rust $MSRV or newer with cargo (https://rustup.rs)" >&2
+  exit 1
+fi
+if [ "$target" = run ]; then exit 0; fi
+
+rustup_needed() {
+  if lacks rustup; then
+    echo "missing: $1; this Rust did not come from rustup, which would install it" >&2
+    exit 1
+  fi
+  echo "installing $1"
+}
+components=()
+if ! cargo fmt --version >/dev/null 2>&1; then components+=(rustfmt); fi
+if ! cargo clippy --version >/dev/null 2>&1; then components+=(clippy); fi
+if [ "${#components[@]}" -gt 0 ]; then
+  rustup_needed "${components[*]}"
+  rustup component add "${components[@]}"
+fi
+if ! [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; then
+  rustup_needed "Rust's target aarch64-unknown-linux-gnu"
+  rustup target add aarch64-unknown-linux-gnu
+fi
+if ! cargo "+$MSRV.0" --version >/dev/null 2>&1; then
+  rustup_needed "Rust $MSRV.0"
+  rustup toolchain install "$MSRV.0" --profile minimal
+fi
+if [ "$target" = soak ] && ! cargo +nightly miri --version >/dev/null 2>&1; then
+  rustup_needed "miri"
+  rustup toolchain install nightly --profile minimal --component miri --component rust-src
+fi
