@@ -4,6 +4,7 @@
 use std::io::{BufRead, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::device::machine_that_binds;
 use crate::run::{command, folder, json_of, run, stdout_of};
@@ -126,21 +127,13 @@ fn on_machine(arguments: &str, root: &Path) -> String {
     }
 }
 
-/// The examples of the help are typed in, with a lab of one's own beside them.
-#[test]
-fn the_examples_work() {
-    let folder = folder("the_examples_work");
-    std::fs::write(folder.join("my-lab.toml"), stdout_of("lab show minimal --file")).unwrap();
-    std::fs::write(folder.join("measured.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
-    let mut examples = Vec::new();
-    for page in PAGES {
-        let help = stdout_of(&format!("{page} --help"));
-        let lines = help.lines().filter_map(|line| line.strip_prefix("  crosslane "));
-        // An example ends where a remark begins.
-        let end = |line: &str| line.split("    ").next().unwrap().len();
-        examples.extend(lines.map(|line| line[..end(line)].to_owned()));
-    }
-    assert!(examples.len() >= 12, "{examples:?}");
+/// Examples of a help page that can be typed in here.
+fn examples_of(page: &str) -> Vec<String> {
+    let help = stdout_of(&format!("{page} --help"));
+    let lines = help.lines().filter_map(|line| line.strip_prefix("  crosslane "));
+    // An example ends where a remark begins.
+    let end = |line: &str| line.split("    ").next().unwrap().len();
+    let mut examples: Vec<String> = lines.map(|line| line[..end(line)].to_owned()).collect();
     // The reproduction takes most of a minute; the crate `reproduce` runs it in its own tests.
     examples.retain(|example| !example.starts_with("reproduce rosta"));
     // Servers do not end, and no other nodes are there; those of this machine have a server.
@@ -150,23 +143,50 @@ fn the_examples_work() {
         ["bridge serve", "lab serve"].iter().any(|server| example.starts_with(server))
     };
     examples.retain(|example| !is_server(example) && !is_elsewhere(example));
-    std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
+    examples
+}
+
+/// The examples of the help are typed in, with a lab of one's own beside them, several pages at a
+/// time: each page in a folder of its own.
+#[test]
+fn the_examples_work() {
     let _server = Server::start();
-    // Machines differ: the examples that are about one have one in a folder.
-    let machine = machine_that_binds("the_examples_work");
-    for example in examples {
-        let (arguments, file) = example.split_once(" > ").unwrap_or((&example, ""));
-        let arguments = &on_machine(arguments, &machine.root);
-        let output = command(arguments).current_dir(&folder).output().unwrap();
-        assert!(output.status.success(), "crosslane {example}: {output:?}");
-        // Into the user's home the completions do not go.
-        if !file.is_empty() && !file.starts_with('~') {
-            std::fs::write(folder.join(file), output.stdout).unwrap();
+    let next = AtomicUsize::new(0);
+    let typed = AtomicUsize::new(0);
+    let run_pages = || {
+        while let Some(page) = PAGES.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let name = format!("the_examples_work/{}", page.replace(' ', "_"));
+            let folder = folder(&name);
+            let lab = stdout_of("lab show minimal --file");
+            std::fs::write(folder.join("my-lab.toml"), lab).unwrap();
+            std::fs::write(folder.join("measured.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
+            std::fs::write(folder.join("data.bin"), vec![7; 1 << 20]).unwrap();
+            // Machines differ: the examples that are about one have one in a folder.
+            let machine = machine_that_binds(&name);
+            for example in examples_of(page) {
+                let (arguments, file) = example.split_once(" > ").unwrap_or((&example, ""));
+                let arguments = &on_machine(arguments, &machine.root);
+                let output = command(arguments).current_dir(&folder).output().unwrap();
+                assert!(output.status.success(), "crosslane {example}: {output:?}");
+                // Into the user's home the completions do not go.
+                if !file.is_empty() && !file.starts_with('~') {
+                    std::fs::write(folder.join(file), output.stdout).unwrap();
+                }
+                for written in ["rosta.svg", "t.pftrace", "compared/index.html"] {
+                    let is_named = arguments.contains(written.split('/').next().unwrap());
+                    assert!(!is_named || folder.join(written).exists(), "{example}: {written}");
+                }
+                typed.fetch_add(1, Ordering::Relaxed);
+            }
         }
-    }
-    for file in ["rosta.svg", "t.pftrace", "compared/index.html"] {
-        assert!(folder.join(file).exists(), "an example writes {file}");
-    }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(run_pages);
+        }
+    });
+    let typed = typed.into_inner();
+    assert!(typed >= 40, "{typed} examples");
 }
 
 #[test]
