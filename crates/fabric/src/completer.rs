@@ -8,6 +8,7 @@ use crosslane_pcie::link::TICKS_PER_PS;
 use crosslane_pcie::split::{self, SingleUnits};
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::{BusAddress, RoutingId};
+use crosslane_random::Random;
 
 use crate::memory::Memory;
 use crate::parameters::{CompleterParameters, CompletionCut, Latency};
@@ -35,7 +36,7 @@ impl Pace {
 }
 
 /// Draws from a latency's distribution, in picoseconds.
-pub(crate) fn draw(latency: &Latency, random: &mut fastrand::Rng) -> u64 {
+pub(crate) fn draw(latency: &Latency, random: &mut Random) -> u64 {
     let mut ps = latency.base.0;
     if latency.jitter.0 > 0 {
         ps += random.u64(..=latency.jitter.0);
@@ -125,12 +126,7 @@ impl Completer {
 
     /// Takes a read that arrived at `now`: the slot and the time when its data begin to come, or
     /// `None` if it has to wait for a slot.
-    pub fn read(
-        &mut self,
-        now_ps: u64,
-        read: Read,
-        random: &mut fastrand::Rng,
-    ) -> Option<(u32, u64)> {
+    pub fn read(&mut self, now_ps: u64, read: Read, random: &mut Random) -> Option<(u32, u64)> {
         let slot = match self.free_slots.pop() {
             Some(slot) => slot,
             None if self.slots.len() < self.parameters.read_slots as usize => {
@@ -167,7 +163,7 @@ impl Completer {
         now_ps: u64,
         completer: RoutingId,
         max_payload_bytes: u32,
-        random: Option<&mut fastrand::Rng>,
+        random: Option<&mut Random>,
         pieces: &mut Vec<Piece>,
     ) {
         let Some(read) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
@@ -211,11 +207,7 @@ impl Completer {
 
     /// Starts the read that has waited longest, if a slot is free for it: as
     /// [`read`](Self::read), with the read itself.
-    pub fn start_waiting(
-        &mut self,
-        now_ps: u64,
-        random: &mut fastrand::Rng,
-    ) -> Option<(Read, u32, u64)> {
+    pub fn start_waiting(&mut self, now_ps: u64, random: &mut Random) -> Option<(Read, u32, u64)> {
         if self.free_slots.is_empty() {
             return None;
         }
@@ -236,7 +228,7 @@ fn random_cuts(
     bytes: u32,
     rcb: u32,
     max_payload_bytes: u32,
-    random: &mut fastrand::Rng,
+    random: &mut Random,
 ) -> Vec<(BusAddress, u32)> {
     let mut all: Vec<(BusAddress, u32)> = Vec::new();
     for (at, length) in split::completions_aligned(address, bytes, rcb, rcb) {

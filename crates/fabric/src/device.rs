@@ -8,6 +8,7 @@ use std::ops::Range;
 use crosslane_pcie::config::ConfigSpace;
 use crosslane_pcie::tlp::{Class, Header};
 use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_random::Random;
 
 use crate::counters::IdleReason;
 use crate::errors::ErrorKind;
@@ -322,7 +323,7 @@ impl DevicePort<'_> {
     }
 
     /// The random numbers of the fabric.
-    pub fn random(&mut self) -> &mut fastrand::Rng {
+    pub fn random(&mut self) -> &mut Random {
         &mut self.fabric.random
     }
 }

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use crosslane_pcie::credits::DATA_CREDIT_BYTES;
 use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::tlp::Class;
+use crosslane_random::Random;
 
 use crate::counters::{IdleReason, LinkCounters};
 use crate::device::Intake;
@@ -336,7 +337,7 @@ impl Direction {
 
     /// Whether a TLP or DLLP of so many bytes arrives corrupt.
     #[inline]
-    pub fn is_corrupted(&self, bytes: u32, random: &mut fastrand::Rng) -> bool {
+    pub fn is_corrupted(&self, bytes: u32, random: &mut Random) -> bool {
         self.eager && random.f64() >= (self.log_clean_bit * f64::from(bytes) * 8.0).exp()
     }
 

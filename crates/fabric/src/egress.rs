@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 
 use crosslane_pcie::ordering::{Passing, may_pass};
 use crosslane_pcie::tlp::Class;
+use crosslane_random::Random;
 
 use crate::packet::{NONE, PacketIndex, Packets};
 use crate::receiver::CreditCount;
@@ -244,7 +245,7 @@ impl Egress {
         packets: &Packets,
         now_ps: u64,
         room: &Room<'_>,
-        random: &mut fastrand::Rng,
+        random: &mut Random,
     ) -> Choice {
         let mut refusal = Refusal::NOTHING;
         let mut able: Vec<(u32, usize, usize)> = Vec::new();

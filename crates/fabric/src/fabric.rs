@@ -5,6 +5,7 @@
 use crosslane_pcie::config::DetectedError;
 use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
+use crosslane_random::Random;
 
 use crate::checks::OrderingChecker;
 use crate::counters::LinkCounters;
@@ -79,7 +80,7 @@ pub struct Fabric {
     pub(crate) empty_reasons: Vec<crate::counters::IdleReason>,
     pub(crate) packets: Packets,
     pub(crate) events: Events,
-    pub(crate) random: fastrand::Rng,
+    pub(crate) random: Random,
     pub(crate) trace: Option<Box<dyn TraceSink>>,
     pub(crate) shuffle: bool,
     pub(crate) sequences: Vec<u64>,
@@ -112,7 +113,7 @@ impl Fabric {
             empty_reasons: vec![crate::counters::IdleReason::NothingToSend; links.len() * 2],
             packets: Packets::new(largest.unwrap_or(128)),
             events: Events::new(),
-            random: fastrand::Rng::with_seed(seed),
+            random: Random::with_seed(seed),
             trace: None,
             shuffle: false,
             errors: Vec::new(),

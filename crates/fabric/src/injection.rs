@@ -7,6 +7,7 @@
 
 use crosslane_pcie::tlp::{Class, Header};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_random::Random;
 
 use crate::events::EventKind;
 use crate::fabric::Fabric;
@@ -80,7 +81,7 @@ pub(crate) struct Disturbance {
 
 impl Disturbance {
     /// Whether a fault happens to a TLP now.
-    fn happens(&mut self, fault: TlpFault, header: &Header, random: &mut fastrand::Rng) -> bool {
+    fn happens(&mut self, fault: TlpFault, header: &Header, random: &mut Random) -> bool {
         let can = fault != TlpFault::Poison || (header.has_data() && !header.poisoned);
         let is_it = |injection: &Injection| {
             injection.fault == fault && injection.class == header.class() && can

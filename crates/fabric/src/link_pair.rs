@@ -4,6 +4,7 @@
 use crosslane_pcie::credits::UPDATE_FC_LIMIT_PS;
 use crosslane_pcie::link::DLLP_BYTES;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_random::Random;
 
 use crate::direction::Direction;
 use crate::receiver::Dllp;
@@ -42,7 +43,7 @@ impl LinkPair<'_> {
     pub fn settle(
         &mut self,
         now_ps: u64,
-        random: &mut fastrand::Rng,
+        random: &mut Random,
         trace: &mut Option<Box<dyn TraceSink>>,
     ) -> bool {
         self.absorb(now_ps);
@@ -86,7 +87,7 @@ impl LinkPair<'_> {
         dllp: Dllp,
         start: WireTime,
         end: WireTime,
-        random: &mut fastrand::Rng,
+        random: &mut Random,
         trace: &mut Option<Box<dyn TraceSink>>,
     ) -> bool {
         let wire = &mut *self.wire;

@@ -4,7 +4,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::lab_text::{ENGINE_SIZES, pick};
 
@@ -21,7 +21,7 @@ const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
 
 /// The text, and what it is made from.
 struct Writer<'a> {
-    rng: &'a mut Rng,
+    rng: &'a mut Random,
     /// Lab and parts.
     text: String,
     instances: String,
@@ -278,7 +278,7 @@ impl Writer<'_> {
 }
 
 /// A lab.
-pub(crate) fn lab(rng: &mut Rng) -> String {
+pub(crate) fn lab(rng: &mut Random) -> String {
     let mut w = Writer { rng, text: String::new(), instances: String::new(), links: 0 };
     w.line("# SPDX-License-Identifier: Apache-2.0 OR MIT\n[lab]\nname = \"generated\"");
     w.line("summary = \"A tree that a seed has made up.\"");

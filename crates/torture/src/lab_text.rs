@@ -2,7 +2,7 @@
 //! The lab of a seed, as the text of a lab file: whoever has the text has the lab.
 
 use crosslane_lab::{Lab, LabError, shipped};
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::generated;
 
@@ -21,7 +21,7 @@ pub struct LabText {
 const SOURCE: &str = "source = \"assumption: chosen by the seed\"";
 
 /// One of some values.
-pub(crate) fn pick<T: Copy>(rng: &mut Rng, from: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(rng: &mut Random, from: &[T]) -> T {
     from[rng.usize(..from.len())]
 }
 
@@ -52,7 +52,7 @@ impl LabText {
     }
 
     /// The lab of a seed: a shipped one with other constants, or one that is made up.
-    pub(crate) fn random(rng: &mut Rng) -> Self {
+    pub(crate) fn random(rng: &mut Random) -> Self {
         match rng.u8(..8) {
             0 => Self::shipped("minimal", None, "card", rng),
             1 => Self::shipped("rosta", None, "v7", rng),
@@ -62,7 +62,7 @@ impl LabText {
     }
 
     /// Gives the lab's hosts an IOMMU.
-    pub(crate) fn add_iommu(&mut self, rng: &mut Rng) {
+    pub(crate) fn add_iommu(&mut self, rng: &mut Random) {
         let Some(part) = part_of_kind(&self.text, "root-complex") else { return };
         let mut table = format!("[part.{part}.iommu]\n");
         for (key, values) in IOMMU {
@@ -74,7 +74,7 @@ impl LabText {
     }
 
     /// A shipped lab with random sizes of everything that its engines have, and perhaps bit errors.
-    fn shipped(name: &str, variant: Option<&str>, part: &str, rng: &mut Rng) -> Self {
+    fn shipped(name: &str, variant: Option<&str>, part: &str, rng: &mut Random) -> Self {
         let lab = shipped().iter().find(|lab| lab.name == name).expect("it is shipped");
         let mut text = lab.text.to_owned();
         for link in ["slot", "cable", "board-x4"] {
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn an_iommu_is_added_to_whatever_lab() {
         for seed in 0..100 {
-            let plain = LabText::random(&mut Rng::with_seed(seed));
+            let plain = LabText::random(&mut Random::with_seed(seed));
             let mut text = plain.clone();
-            text.add_iommu(&mut Rng::with_seed(seed));
+            text.add_iommu(&mut Random::with_seed(seed));
             assert!(text.text.starts_with(&plain.text));
             let lab = text.lab().unwrap_or_else(|error| panic!("{seed}: {error}\n{}", text.text));
             assert!(lab.file().hosts.iter().all(|host| host.part.parameters.iommu.is_some()));
@@ -210,8 +210,8 @@ mod tests {
     #[test]
     fn the_lab_of_a_seed_can_be_built_and_is_the_same_again() {
         for seed in 0..300 {
-            let text = LabText::random(&mut Rng::with_seed(seed));
-            assert_eq!(text, LabText::random(&mut Rng::with_seed(seed)));
+            let text = LabText::random(&mut Random::with_seed(seed));
+            assert_eq!(text, LabText::random(&mut Random::with_seed(seed)));
             let lab = text.lab().unwrap_or_else(|error| panic!("{seed}: {error}\n{}", text.text));
             lab.build_engines(seed).unwrap_or_else(|error| panic!("{seed}: {error}"));
         }

@@ -13,7 +13,7 @@ use crosslane_driver::{
 use crosslane_fabric::MemoryFault;
 use crosslane_host::{Bus, PageSize};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::check::{Check, check};
 use crate::endings::Outcome;
@@ -73,7 +73,7 @@ pub(crate) struct Line {
     pub world: Rc<World>,
     pub device: Device<WatchedBus>,
     pub key: (ChannelKind, u8),
-    pub rng: Rng,
+    pub rng: Random,
     /// Seed of its stream.
     pub seed: u32,
     /// Its own engine.
@@ -118,7 +118,7 @@ impl Line {
         world: &Rc<World>,
         device: &Device<WatchedBus>,
         key: (ChannelKind, u8),
-        rng: &mut Rng,
+        rng: &mut Random,
         seed: u32,
     ) -> Self {
         let own = world.engine(&device.function().name);

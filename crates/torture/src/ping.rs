@@ -8,7 +8,7 @@ use crosslane_driver::{
 };
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::check::{Check, check};
 use crate::fault::{Engines, Fault};
@@ -27,7 +27,7 @@ pub(crate) struct Pingers {
     near: Device<WatchedBus>,
     far: Device<WatchedBus>,
     touches: Engines,
-    rng: Rng,
+    rng: Random,
     /// Words that came back and were compared.
     pub words: u64,
     /// Attempts.
@@ -39,7 +39,7 @@ impl Pingers {
         world: &Rc<World>,
         near: &Device<WatchedBus>,
         far: &Device<WatchedBus>,
-        rng: &mut Rng,
+        rng: &mut Random,
     ) -> Self {
         let touches = world.engine(&near.function().name) | world.engine(&far.function().name);
         Self {

@@ -12,7 +12,7 @@ use crosslane_fabric::{Fabric, LinkId, NodeId};
 use crosslane_host::{Bus, Topology};
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::check::Check;
 use crate::fault::{Diary, Engines, Fault};
@@ -211,9 +211,9 @@ pub(crate) enum Stream {
 }
 
 /// A stream of random numbers of a seed.
-pub(crate) fn stream(seed: u64, stream: Stream) -> Rng {
+pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
     // Seeds that follow each other begin far apart.
-    let mut rng = Rng::with_seed(seed.wrapping_mul(4).wrapping_add(stream as u64));
+    let mut rng = Random::with_seed(seed.wrapping_mul(4).wrapping_add(stream as u64));
     rng.fork()
 }
 

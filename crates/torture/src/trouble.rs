@@ -6,7 +6,7 @@ use crosslane_host::{Bus, Topology};
 use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::fault::{Engines, Fault};
 use crate::scene::{World, us};
@@ -15,7 +15,7 @@ use crate::scene::{World, us};
 const EVERY_ENGINE: Engines = Engines::MAX;
 
 /// Brings about faults, one after the other.
-pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Rng) {
+pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Random) {
     for _ in 0..[0, 0, 1, 3, 6][rng.usize(..5)] {
         world.sleep(us(rng.u64(..2_000))).await;
         let span = us(rng.u64(1..1_500));
@@ -50,7 +50,7 @@ fn link_below(world: &World, name: &str) -> LinkId {
 }
 
 /// Some TLPs on the link below a port are poisoned, lost or doubled.
-async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Rng) {
+async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Random) {
     let link = link_below(world, port);
     let (fault, way, class, what) = [
         (Fault::PoisonedTlp, Way::Down, Class::Completion, TlpFault::Poison),
@@ -74,7 +74,7 @@ async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Rng) {
 }
 
 /// The root complex or an engine takes nothing for a while.
-async fn stall(world: &World, span: Picoseconds, rng: &mut Rng) {
+async fn stall(world: &World, span: Picoseconds, rng: &mut Random) {
     let (name, engines) = if rng.bool() {
         ("host0", EVERY_ENGINE)
     } else {
@@ -139,7 +139,7 @@ fn set_bus_master(world: &World, name: &str, on: bool) {
 }
 
 /// A downstream port of a switch with more than one of them.
-fn port_with_a_neighbour(world: &World, rng: &mut Rng) -> Option<(PortId, String)> {
+fn port_with_a_neighbour(world: &World, rng: &mut Random) -> Option<(PortId, String)> {
     world.fabric(|fabric| {
         let switches = fabric.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
         // The first port of a switch is its upstream port or not; the one that is linked upwards
@@ -160,7 +160,7 @@ fn port_with_a_neighbour(world: &World, rng: &mut Rng) -> Option<(PortId, String
 }
 
 /// A switch believes for a while that host memory is behind one of its ports.
-async fn astray(world: &World, span: Picoseconds, rng: &mut Rng) {
+async fn astray(world: &World, span: Picoseconds, rng: &mut Random) {
     let Some((_, name)) = port_with_a_neighbour(world, rng) else { return };
     let id = world.function(&name);
     let offset = reg::MEMORY_BASE_LIMIT;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use crosslane_driver::{Device, DriverError};
 use crosslane_host::{Bus, HostWork, PageSize};
 use crosslane_pcie::units::Picoseconds;
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::check::{Check, check};
 use crate::fault::Fault;
@@ -15,7 +15,7 @@ use crate::scene::World;
 use crate::watched::WatchedBus;
 
 /// Comes, does a few things, and leaves.
-pub(crate) async fn visit(world: Rc<World>, devices: Vec<Device<WatchedBus>>, mut rng: Rng) {
+pub(crate) async fn visit(world: Rc<World>, devices: Vec<Device<WatchedBus>>, mut rng: Random) {
     for _ in 0..rng.u32(1..6) {
         let pause = Picoseconds(rng.u64(..400_000_000));
         world.sleep(pause).await;
@@ -33,7 +33,7 @@ async fn call(
     world: &World,
     one: &Device<WatchedBus>,
     other: &Device<WatchedBus>,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<(), DriverError> {
     let bytes = rng.u64(1..=100_000);
     let pages = if rng.bool() { PageSize::Small } else { PageSize::Huge };

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crosslane_driver::{
     ChannelKind, Device, DriverError, LanePolicy, Peer, PeerOptions, PlanError, StreamSource,
 };
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::line::{Far, FarRoute, Line};
 use crate::ping::Pingers;
@@ -54,7 +54,7 @@ pub(crate) struct AtWork {
 pub(crate) async fn set_up(
     world: &Rc<World>,
     names: &[String],
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<AtWork, DriverError> {
     use crosslane_host::Bus;
 
@@ -97,7 +97,7 @@ async fn ping(
     world: &Rc<World>,
     [near, far]: [&Device<WatchedBus>; 2],
     pingers: &mut Vec<Pingers>,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<Option<Vec<Chain>>, DriverError> {
     let options = PeerOptions::default();
     let Some(there) = first_connection(world, near, far, options).await? else {
@@ -144,7 +144,12 @@ async fn first_connection(
 }
 
 /// Further channels, each a stream of its own.
-fn further(world: &Rc<World>, device: &Device<WatchedBus>, seed: u32, rng: &mut Rng) -> Vec<Chain> {
+fn further(
+    world: &Rc<World>,
+    device: &Device<WatchedBus>,
+    seed: u32,
+    rng: &mut Random,
+) -> Vec<Chain> {
     let mut chains = Vec::new();
     let description = device.description();
     for (kind, have) in
@@ -161,7 +166,7 @@ fn further(world: &Rc<World>, device: &Device<WatchedBus>, seed: u32, rng: &mut 
 async fn alone(
     world: &Rc<World>,
     device: &Device<WatchedBus>,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<Vec<Chain>, DriverError> {
     let seed = rng.u32(..);
     device.user().seed(seed).await?;
@@ -181,7 +186,7 @@ async fn alone(
 async fn loop_back(
     world: &Rc<World>,
     device: &Device<WatchedBus>,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<Vec<Chain>, DriverError> {
     let seed = rng.u32(..);
     device.user().seed(seed).await?;
@@ -198,7 +203,7 @@ async fn pair(
     world: &Rc<World>,
     sender: &Device<WatchedBus>,
     receiver: &Device<WatchedBus>,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<Option<Vec<Chain>>, DriverError> {
     let seed = rng.u32(..);
     let credits = rng.u8(..4) != 0;
@@ -246,7 +251,7 @@ async fn pair(
 async fn relay(
     world: &Rc<World>,
     [first, middle, last]: [&Device<WatchedBus>; 3],
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<Option<Vec<Chain>>, DriverError> {
     let seed = rng.u32(..);
     let policy = if rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };

@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn whatever_is_taken_and_given_back_is_disjoint_and_whole_in_the_end() {
-        let mut rng = fastrand::Rng::with_seed(7);
+        let mut rng = crosslane_random::Random::with_seed(7);
         let usable = [MIB..=40 * MIB - 1, 64 * MIB..=90 * MIB - 1];
         let mut addresses = Addresses::new(&usable, []);
         let whole = addresses.clone();

@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn every_byte_is_stored_and_no_other() {
-        let mut rng = fastrand::Rng::with_seed(1);
+        let mut rng = crosslane_random::Random::with_seed(1);
         for width in StoreWidth::ALL.into_iter().filter(|width| width.is_there()) {
             for round in 0..2000 {
                 let length = rng.usize(..if round % 10 == 0 { 5000 } else { 200 });

@@ -108,7 +108,7 @@ fn settings() -> Settings {
 #[test]
 fn what_is_written_comes_back_whole_and_in_order() {
     let mut bench = bench(&settings());
-    let mut random = fastrand::Rng::with_seed(1);
+    let mut random = crosslane_random::Random::with_seed(1);
     for round in 0..200_u64 {
         let bytes: Vec<u8> = (0..4 * random.usize(1..64)).map(|_| random.u8(..)).collect();
         let offset = random.u64(0..(BAR0_BYTES - 256) / 4) * 4;

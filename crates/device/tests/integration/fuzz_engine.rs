@@ -140,7 +140,7 @@ fn fuzz_any_tlps_at_an_engine() {
 #[test]
 fn fuzz_many_tlps_at_an_engine() {
     for seed in 0..300 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let thrown: Vec<Thrown> = (0..MAX_TLPS)
             .map(|_| {
                 let word = match random.u8(..4) {

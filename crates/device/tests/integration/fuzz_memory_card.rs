@@ -157,7 +157,7 @@ fn fuzz_any_stores_at_a_memory_card() {
 #[test]
 fn many_stores_at_a_memory_card() {
     for seed in 0..20 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let accesses: Vec<Access> = (0..400)
             .map(|_| (random.u8(..), random.u16(..), random.u8(..), random.u8(..)))
             .collect();

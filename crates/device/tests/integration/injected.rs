@@ -213,7 +213,7 @@ fn a_poisoned_write_into_an_engine_has_no_effect() {
 fn stalls_cost_time_and_nothing_else() {
     for seed in 0..20 {
         let mut bench = reader();
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let at = h2c(0);
         read(&mut bench, 16);
         while bench.fabric.now() < ns(60_000) {

@@ -70,7 +70,7 @@ fn h2c_goes_round_into_c2h() {
     for seed in 0..100 {
         let mut settings = settings();
         settings.seed = seed;
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let mut parameters = own();
         parameters.tags = [1, 2, 7, 64][random.usize(..4)];
         parameters.reading_descriptors = [1, 3, 64][random.usize(..3)];
@@ -123,7 +123,7 @@ fn h2c_goes_round_into_c2h() {
 fn status_is_never_ahead_of_data() {
     const COUNT: u32 = 64;
     for seed in 0..100 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let mut settings = settings();
         settings.seed = seed;
         settings.completer.write_latency = ns(random.u64(0..500));

@@ -82,7 +82,7 @@ fn a_window_of_credits_holds_the_sender() {
 #[test]
 fn credits_never_overrun_a_lane() {
     for seed in 0..100 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let mut settings = finite_credits();
         settings.seed = seed;
         let (mut sender, mut taker) = (own(), own());

@@ -21,7 +21,7 @@ fn data_of_all_sizes_and_offsets() {
         let (memory, near_region) = region(&network, MEMORY_BYTES, RemoteAccess::NONE);
         let there = peer.region(MEMORY_BYTES, RemoteAccess::READ_WRITE);
         let mut expected = vec![0; MEMORY_BYTES as usize];
-        let mut rng = fastrand::Rng::with_seed(7);
+        let mut rng = crosslane_random::Random::with_seed(7);
         let sizes = [0, 1, 3, 7, 8, 63, 64, 192, 193, 4095, 4096, 4097, 65_536, 1 << 20, 4 << 20];
         let random: Vec<u64> = (0..50).map(|_| rng.u64(..20_000)).collect();
         for bytes in sizes.into_iter().chain(random) {

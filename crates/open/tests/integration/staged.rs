@@ -58,7 +58,7 @@ fn scene() -> Scene {
 }
 
 fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut rng = crosslane_random::Random::with_seed(seed);
     let mut all = vec![0; bytes as usize];
     rng.fill(&mut all);
     all

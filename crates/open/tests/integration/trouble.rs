@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const VARIABLE: &str = "CROSSLANE_TEST_NODE";
 
 fn pattern(seed: u64) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut rng = crosslane_random::Random::with_seed(seed);
     let mut all = vec![0; BYTES as usize];
     rng.fill(&mut all);
     all

@@ -7,7 +7,7 @@ use crosslane_device::network_processor::CableParameters;
 use crosslane_lab::Lab;
 use crosslane_lab::file::LabFile;
 use crosslane_pcie::units::Picoseconds;
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::check::Check;
 use crate::lab_text::pick;
@@ -30,14 +30,14 @@ const SIZES: [&[u16]; 12] = [
 ];
 
 /// The lab of a seed.
-pub(super) fn lab(rng: &mut Rng) -> Lab {
+pub(super) fn lab(rng: &mut Random) -> Lab {
     let sizes = pick(rng, &SIZES);
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(sizes));
     let lab = lab.and_then(|lab| lab.edited(|file| change(rng, file)));
     lab.unwrap_or_else(|error| Check::Setup.fail(error.to_string()))
 }
 
-fn change(rng: &mut Rng, file: &mut LabFile) {
+fn change(rng: &mut Random, file: &mut LabFile) {
     let cable = cable(rng);
     for torus in &mut file.tori {
         torus.parameters = cable;
@@ -64,7 +64,7 @@ fn change(rng: &mut Rng, file: &mut LabFile) {
 }
 
 /// A cable whose times are in the proportions that `docs/torus-link.md` asks for, *Budget*.
-fn cable(rng: &mut Rng) -> CableParameters {
+fn cable(rng: &mut Random) -> CableParameters {
     let lanes = pick(rng, &[1, 4, 8]);
     let lane_bits_per_second = pick(rng, &[2_500_000_000, 5_000_000_000]);
     let latency = ns(rng.u64(10..500));

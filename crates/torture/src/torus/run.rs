@@ -13,8 +13,8 @@ use crosslane_fabric::NodeId;
 use crosslane_host::{Bus, Mapping, Waiting};
 use crosslane_lab::{LabBus, Simulation, Task};
 use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_random::Random;
 use crosslane_torus_link::routing::Torus;
-use fastrand::Rng;
 
 use super::TorusStory;
 use super::lab::lab;
@@ -98,7 +98,7 @@ async fn open(
     simulation: &Simulation,
     torus: Torus,
     names: &[String],
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> Result<World, DriverError> {
     let (mut nodes, mut models) = (Vec::new(), Vec::new());
     for (number, name) in (0_u16..).zip(names) {
@@ -150,7 +150,7 @@ fn links(torus: &Torus, node: u16) -> Vec<u8> {
 fn begin(
     simulation: &Simulation,
     world: &World,
-    rng: &mut Rng,
+    rng: &mut Random,
 ) -> (Vec<Talk>, Vec<(Manner, Task<Heard>)>) {
     let (mut talks, mut tasks) = (Vec::new(), Vec::new());
     let mut taken = BTreeSet::new();
@@ -197,7 +197,7 @@ fn begin(
 async fn trouble(
     simulation: &Simulation,
     world: &World,
-    rng: &mut Rng,
+    rng: &mut Random,
     tell: &impl Fn(String),
 ) -> u64 {
     let bus = simulation.bus(HostId(0));

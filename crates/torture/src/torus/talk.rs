@@ -10,7 +10,7 @@ use crosslane_driver::network_processor::{
 use crosslane_host::Bus;
 use crosslane_lab::LabBus;
 use crosslane_pcie::units::Picoseconds;
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::check::{Check, check};
 
@@ -101,7 +101,7 @@ fn byte(talk: u64, letter: u64, at: u64) -> u8 {
 }
 
 impl Talk {
-    pub fn new(number: u64, manner: Manner, rng: &mut Rng) -> Self {
+    pub fn new(number: u64, manner: Manner, rng: &mut Random) -> Self {
         let count = rng.u32(1..6);
         let most = match manner {
             Manner::Get => MAX_BYTES,
@@ -119,7 +119,7 @@ impl Talk {
                 _ => bytes.max(1),
             };
             let late =
-                |rng: &mut Rng| ns([0, 0, rng.u64(..3_000), rng.u64(..30_000)][rng.usize(..4)]);
+                |rng: &mut Random| ns([0, 0, rng.u64(..3_000), rng.u64(..30_000)][rng.usize(..4)]);
             Letter {
                 bytes,
                 room,

@@ -116,7 +116,7 @@ fn fuzz_any_frames_at_an_end() {
 #[test]
 fn fuzz_many_frames_at_an_end() {
     for seed in 0..300 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let steps: Vec<Step> =
             (0..2_000).map(|_| (random.u8(..), random.u8(..), random.u32(..))).collect();
         throw(random.u16(..), random.u8(..), &steps);
@@ -176,7 +176,7 @@ fn fuzz_any_bits_at_a_port() {
 #[test]
 fn fuzz_many_bits_at_a_port() {
     for seed in 0..60 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let steps: Vec<(u8, u8, u16)> =
             (0..200).map(|_| (random.u8(..), random.u8(..), random.u16(..))).collect();
         spoil([1, 4, 8][seed as usize % 3], &steps);
@@ -187,7 +187,7 @@ fn fuzz_many_bits_at_a_port() {
 #[test]
 fn fuzz_noise_at_a_port() {
     for seed in 0..30 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let lanes = [1, 4, 8][seed as usize % 3];
         let mut port = Port::new(lanes, EndParameters::for_wire(34_000, 136_000), 1);
         port.enable();

@@ -89,7 +89,7 @@ fn totals(setup: &Setup) -> [u32; 2] {
 /// Damage as line bits do it: each of a frame's bits is wrong with probability `rate`; with 8b/10b
 /// any wrong bit is a damaged frame, or, in a first symbol, now and then no frame at all.
 fn bit_errors(seed: u64, rate: [f64; 2]) -> impl FnMut(usize, &Frame, u64) -> Fate {
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = crosslane_random::Random::with_seed(seed);
     move |side, frame, _| {
         let bits = frame.symbols() as i32 * 10;
         if random.f64() < (1.0 - rate[side]).powi(bits) {
@@ -130,7 +130,7 @@ proptest! {
     /// Up to six of ten commands never come, datagrams do: lost ACK, NACK, RESTART, COUNT, CONFIRM.
     #[test]
     fn errors_in_commands(setup in setup(false), seed: u64, damaged: bool, share in 0.0..0.6_f64) {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let mut pair = pair(&setup, |_, frame, _| match frame {
             Frame::Command(_) if random.f64() < share => {
                 if damaged {
@@ -161,7 +161,7 @@ proptest! {
             Operation::Count,
             Operation::Confirm,
         ][lost];
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let mut since = 0;
         let mut pair = pair(&setup, |_, frame, _| match frame {
             Frame::Command(command) if command.operation == operation => {

@@ -98,7 +98,7 @@ fn mapped() -> NodeOptions {
 }
 
 fn pattern(seed: u64, bytes: u64) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = crosslane_random::Random::with_seed(seed);
     (0..bytes).map(|_| random.u8(..)).collect()
 }
 

@@ -42,7 +42,7 @@ fn pin(bus: &VfioBus, fake: &Fake, memory: &VfioMemory) -> u64 {
 }
 
 fn bytes(count: usize, seed: u64) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut rng = crosslane_random::Random::with_seed(seed);
     (0..count).map(|_| rng.u8(..)).collect()
 }
 

@@ -92,7 +92,7 @@ fn messages_of_several_runs() {
 #[test]
 fn many_at_once_in_any_order() {
     for seed in 0..20 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let mut parameters = processor();
         parameters.tags = random.u16(1..65);
         parameters.staging_bytes = random.u32(768..8192);

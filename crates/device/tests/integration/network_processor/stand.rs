@@ -394,6 +394,6 @@ impl Stand {
 
 /// Bytes that tell one place from another.
 pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = crosslane_random::Random::with_seed(seed);
     (0..count).map(|_| random.u8(..)).collect()
 }

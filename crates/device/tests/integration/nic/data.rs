@@ -66,7 +66,7 @@ fn every_size_and_offset() {
 #[test]
 fn many_at_once_in_any_order() {
     for seed in 0..12 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let mut parameters = nic();
         parameters.tags = random.u16(1..20);
         parameters.receive_buffer_bytes = random.u32(8192..40_000);

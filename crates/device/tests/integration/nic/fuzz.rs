@@ -133,7 +133,7 @@ fn programs_that_do_anything() {
 #[test]
 fn programs_that_do_much() {
     for seed in 0..60 {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let steps: Vec<Step> = (0..200)
             .map(|_| {
                 let (pair, end) = (random.u8(..4), random.bool());

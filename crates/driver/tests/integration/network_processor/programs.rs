@@ -18,7 +18,7 @@ const STEPS: u32 = 40;
 /// Messages are of this many lengths, so that many have the same.
 const LENGTHS: [u64; 6] = [0, 8, 128, 1000, 4096, 12_345];
 
-fn modes(random: &mut fastrand::Rng) -> Modes {
+fn modes(random: &mut crosslane_random::Random) -> Modes {
     let requests = [
         Requests::SystemCall,
         Requests::Stores(Mapping::Uncached),
@@ -52,7 +52,7 @@ async fn at_most<F: Future>(node: &Processor, ns_: u64, future: F) -> Option<F::
     .await
 }
 
-fn any_key(random: &mut fastrand::Rng, link: u8) -> Key {
+fn any_key(random: &mut crosslane_random::Random, link: u8) -> Key {
     key(link, random.u8(..3), random.u8(..4))
 }
 
@@ -71,7 +71,7 @@ fn expected(error: &NetworkError) {
 
 /// A node that sends.
 async fn sends(node: Processor, own: u8, seed: u64) {
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = crosslane_random::Random::with_seed(seed);
     for _ in 0..STEPS {
         let key = any_key(&mut random, 0);
         let bytes = LENGTHS[random.usize(..LENGTHS.len())];
@@ -105,15 +105,18 @@ async fn sends(node: Processor, own: u8, seed: u64) {
                 }
             }
         };
-        let patience =
-            if fastrand::Rng::with_seed(seed ^ bytes).u8(..3) == 0 { 300 } else { 90_000 };
+        let patience = if crosslane_random::Random::with_seed(seed ^ bytes).u8(..3) == 0 {
+            300
+        } else {
+            90_000
+        };
         at_most(&node, patience, work).await;
     }
 }
 
 /// The one that receives from it.
 async fn receives(node: Processor, from: u8, seed: u64) -> u32 {
-    let mut random = fastrand::Rng::with_seed(seed);
+    let mut random = crosslane_random::Random::with_seed(seed);
     let mut whole = 0;
     for step in 0..2 * STEPS {
         let is_put = random.u8(..3) == 0;
@@ -163,7 +166,7 @@ async fn receives(node: Processor, from: u8, seed: u64) -> u32 {
 fn programs_end_and_receive_nothing_but_what_was_sent() {
     let mut whole = 0;
     for seed in 0..SEEDS {
-        let mut random = fastrand::Rng::with_seed(seed);
+        let mut random = crosslane_random::Random::with_seed(seed);
         let stand = Stand::new(&[2], modes(&mut random));
         if seed % 2 == 1 {
             let card = stand.simulation.find("fpga1").unwrap();

@@ -9,7 +9,7 @@ use crosslane_fabric::{DirectionId, Way};
 use crosslane_host::{Bus, FunctionInfo, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::link::{Generation, LinkRate, TICKS_PER_PS, Width};
-use fastrand::Rng;
+use crosslane_random::Random;
 
 use crate::lab::setup::*;
 use crate::same_tlps::seen::{Places, Recorder, Step};
@@ -127,9 +127,9 @@ impl Workload {
     }
 
     pub fn random(seed: u64) -> Self {
-        let mut rng = Rng::with_seed(seed);
+        let mut rng = Random::with_seed(seed);
         let route = [Route::Nowhere, Route::ToC2h, Route::ToPeer][rng.usize(..3)];
-        let options = |rng: &mut Rng, payloads: &[Option<u32>]| ChannelOptions {
+        let options = |rng: &mut Random, payloads: &[Option<u32>]| ChannelOptions {
             descriptors: match rng.usize(..3) {
                 0 => DescriptorSource::Table,
                 1 => DescriptorSource::Ring { entries: 64 },
@@ -162,7 +162,7 @@ impl Workload {
     pub fn random_alone(place: Where, seed: u64) -> Self {
         let (route, steps) = (Route::Nowhere, Vec::new());
         let mut workload = Self { place, route, steps, ..Self::random(seed) };
-        let mut rng = Rng::with_seed(seed ^ 0x5eed);
+        let mut rng = Random::with_seed(seed ^ 0x5eed);
         for _ in 0..rng.usize(1..=3) {
             let mut step = workload.random_step(&mut rng);
             if place == Where::Minimal {
@@ -177,10 +177,10 @@ impl Workload {
         workload
     }
 
-    fn random_step(&self, rng: &mut Rng) -> Vec<Batch> {
+    fn random_step(&self, rng: &mut Random) -> Vec<Batch> {
         let most = [64, 600, 5_000, 40_000][rng.usize(..4)];
         let count = if most > 5_000 { rng.usize(1..=3) } else { rng.usize(1..=24) };
-        let batch = |rng: &mut Rng, kind| {
+        let batch = |rng: &mut Random, kind| {
             let piece = |_| {
                 let bytes = rng.u64(1..=most);
                 // What goes into a lane is whole double words.
@@ -192,7 +192,7 @@ impl Workload {
         };
         let h2c = batch(rng, ChannelKind::H2c);
         let sum = h2c.pieces.iter().map(|(_, bytes)| bytes).sum();
-        let fed = |rng: &mut Rng, kind| Batch { kind, pieces: vec![(rng.u64(..4096), sum)] };
+        let fed = |rng: &mut Random, kind| Batch { kind, pieces: vec![(rng.u64(..4096), sum)] };
         let (c2h, peer) = match self.route {
             Route::Nowhere => (batch(rng, ChannelKind::C2h), batch(rng, ChannelKind::Peer)),
             Route::ToC2h => (fed(rng, ChannelKind::C2h), batch(rng, ChannelKind::Peer)),

@@ -102,7 +102,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
 
 /// Bytes that tell where they stand.
 pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut rng = crosslane_random::Random::with_seed(seed);
     let mut all = vec![0; bytes];
     rng.fill(&mut all);
     all

@@ -34,15 +34,18 @@ impl Line {
 pub struct Faults {
     /// Probability that a bit is wrong.
     pub bit_error_rate: f64,
-    random: fastrand::Rng,
+    random: crosslane_random::Random,
     /// Bits until the next wrong one.
     good_bits: u64,
 }
 
 impl Faults {
     pub fn new(bit_error_rate: f64, seed: u64) -> Self {
-        let mut faults =
-            Self { bit_error_rate, random: fastrand::Rng::with_seed(seed), good_bits: 0 };
+        let mut faults = Self {
+            bit_error_rate,
+            random: crosslane_random::Random::with_seed(seed),
+            good_bits: 0,
+        };
         faults.good_bits = faults.draw();
         faults
     }
@@ -100,7 +103,7 @@ fn channel(number: u32) -> Channel {
 
 fn payload(side: usize, number: u32) -> Payload {
     // Any bytes, but known ones.
-    let mut random = fastrand::Rng::with_seed(u64::from(number) * 2 + side as u64);
+    let mut random = crosslane_random::Random::with_seed(u64::from(number) * 2 + side as u64);
     Arc::new(std::array::from_fn(|_| random.u8(..)))
 }
 
