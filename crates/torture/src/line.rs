@@ -237,25 +237,29 @@ impl Line {
         Check::NoHang.fail(format!("{}: it cannot be opened any more", self.name()));
     }
 
-    /// Allocates and registers a buffer where there is none.
+    /// Allocates and registers a buffer where there is none. For an engine that is gone nothing can
+    /// be registered.
     async fn take_buffer(&mut self) {
-        if self.key.0 == ChannelKind::Peer {
+        if self.key.0 == ChannelKind::Peer || self.buffer.is_some() {
             return;
         }
-        while self.buffer.is_none() {
+        for _ in 0..TRIES {
             let pages = if self.rng.bool() { PageSize::Small } else { PageSize::Huge };
             match self.device.buffer(self.buffer_bytes, pages).await {
                 Ok(buffer) => {
                     let guard = stream::guard(self.seed, self.buffer_bytes);
                     buffer.write(0, &guard).expect("nothing is in flight");
                     self.buffer = Some(buffer);
+                    return;
                 }
-                Err(error) => {
-                    self.expect(&error);
-                    self.world.sleep(us(300)).await;
-                }
+                Err(error) => self.expect(&error),
             }
+            if self.is_over() {
+                return;
+            }
+            self.world.sleep(us(300)).await;
         }
+        Check::NoHang.fail(format!("{}: nothing can be registered any more", self.name()));
     }
 
     /// Ends the registration of the buffer; the next opening or round takes another.
@@ -435,9 +439,10 @@ impl Line {
         self.take_buffer().await;
         if self.channel.is_none() {
             self.open().await;
-            if self.channel.is_none() {
-                return;
-            }
+        }
+        let has_buffer = self.key.0 == ChannelKind::Peer || self.buffer.is_some();
+        if self.channel.is_none() || !has_buffer {
+            return;
         }
         if self.pause > Picoseconds::ZERO {
             let span = Picoseconds(self.rng.u64(..self.pause.0));
