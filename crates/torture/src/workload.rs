@@ -16,19 +16,17 @@ use crate::watched::WatchedBus;
 /// Lines along which one stream goes, from its source to host memory; one alone is its own.
 pub(crate) struct Chain {
     pub lines: Vec<Line>,
-    /// Whether its last line is a C2H channel that others feed.
-    pub is_fed: bool,
     /// Whether data may be dropped on the way by what was asked for.
     pub drops: bool,
 }
 
 impl Chain {
     fn single(line: Line) -> Self {
-        Self { lines: vec![line], is_fed: false, drops: false }
+        Self { lines: vec![line], drops: false }
     }
 
     /// Of lines that pass a stream on to each other.
-    fn of(mut lines: Vec<Line>, is_fed: bool, drops: bool) -> Self {
+    fn of(mut lines: Vec<Line>, drops: bool) -> Self {
         let mut touches = 0;
         for line in &lines {
             touches |= line.own;
@@ -39,7 +37,7 @@ impl Chain {
         for line in &mut lines {
             (line.touches, line.depends) = (touches, true);
         }
-        Self { lines, is_fed, drops }
+        Self { lines, drops }
     }
 }
 
@@ -194,7 +192,7 @@ async fn loop_back(
     let mut chains = further(world, device, seed, rng);
     let read = Line::new(world, device, (ChannelKind::H2c, 0), rng, seed);
     let write = Line::new(world, device, (ChannelKind::C2h, 0), rng, seed);
-    chains.push(Chain::of(vec![read, write], true, false));
+    chains.push(Chain::of(vec![read, write], false));
     Ok(chains)
 }
 
@@ -239,7 +237,7 @@ async fn pair(
         }
         lines.push(memory);
     }
-    chains.push(Chain::of(lines, route == FarRoute::C2h, !credits));
+    chains.push(Chain::of(lines, !credits));
     receiver.user().check_h2c(seed).await?;
     let mut read = Line::new(world, receiver, (ChannelKind::H2c, 0), rng, seed);
     read.checked = true;
@@ -277,5 +275,5 @@ async fn relay(
     let route = FarRoute::C2h;
     pass_on.far = Some(Far { receiver: last.clone(), options, route, peer: Some(on) });
     let write = Line::new(world, last, (ChannelKind::C2h, 0), rng, seed);
-    Ok(Some(vec![Chain::of(vec![read, send, pass_on, write], true, false)]))
+    Ok(Some(vec![Chain::of(vec![read, send, pass_on, write], false)]))
 }
