@@ -172,6 +172,7 @@ pub type Engines = u64;
 struct Entry {
     fault: Fault,
     engines: Engines,
+    begin: Picoseconds,
     /// None: it goes on.
     end: Option<Picoseconds>,
 }
@@ -185,9 +186,9 @@ pub(crate) struct Diary {
 
 impl Diary {
     /// A fault begins. Returns its number, for [`end`](Self::end).
-    pub fn begin(&mut self, fault: Fault, engines: Engines) -> usize {
+    pub fn begin(&mut self, fault: Fault, engines: Engines, now: Picoseconds) -> usize {
         self.counts.count(fault);
-        self.entries.push(Entry { fault, engines, end: None });
+        self.entries.push(Entry { fault, engines, begin: now, end: None });
         self.entries.len() - 1
     }
 
@@ -201,6 +202,14 @@ impl Diary {
         self.entries.iter().any(|entry| {
             let is_over = entry.end.is_some_and(|end| end < since);
             entry.engines & engines != 0 && !is_over && such(entry.fault)
+        })
+    }
+
+    /// Whether one of these engines had such a fault at that time.
+    pub fn had(&self, engines: Engines, at: Picoseconds, such: impl Fn(Fault) -> bool) -> bool {
+        self.entries.iter().any(|entry| {
+            let is_in_it = entry.begin <= at && entry.end.is_none_or(|end| at <= end);
+            entry.engines & engines != 0 && is_in_it && such(entry.fault)
         })
     }
 }
@@ -219,7 +228,7 @@ mod tests {
     #[test]
     fn the_diary_knows_whom_a_fault_has_touched_and_until_when() {
         let mut diary = Diary::default();
-        let number = diary.begin(Fault::LinkDown, 0b0110);
+        let number = diary.begin(Fault::LinkDown, 0b0110, Picoseconds(50));
         let is = |fault| move |other| other == fault;
         assert!(diary.has(0b0100, Picoseconds(90), is(Fault::LinkDown)));
         assert!(!diary.has(0b1001, Picoseconds(0), is(Fault::LinkDown)));
@@ -227,6 +236,9 @@ mod tests {
         assert!(diary.has(0b0010, Picoseconds(80), Fault::loses_writes));
         assert!(!diary.has(0b0010, Picoseconds(81), Fault::loses_writes));
         assert!(!diary.has(0b0010, Picoseconds(0), is(Fault::Poisoned)));
+        let had = |at| diary.had(0b0110, Picoseconds(at), is(Fault::LinkDown));
+        assert_eq!([49, 50, 80, 81].map(had), [false, true, true, false]);
+        assert!(!diary.had(0b1001, Picoseconds(60), is(Fault::LinkDown)));
         assert_eq!((diary.counts.of(Fault::LinkDown), diary.counts.sum()), (1, 1));
     }
 }

@@ -11,7 +11,7 @@ use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::{Fabric, LinkId, NodeId};
 use crosslane_host::{Bus, Topology};
 use crosslane_lab::{Lab, Simulation};
-use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
+use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use crosslane_random::Random;
 
 use crate::check::Check;
@@ -68,7 +68,7 @@ impl World {
 
     /// A fault begins, at these engines. Returns its number for [`end`](Self::end).
     pub fn begin(&self, fault: Fault, engines: Engines) -> usize {
-        self.diary.borrow_mut().begin(fault, engines)
+        self.diary.borrow_mut().begin(fault, engines, self.bus.now())
     }
 
     /// A fault has ended.
@@ -92,7 +92,15 @@ impl World {
         self.diary.borrow().has(engines, since, such)
     }
 
-    /// The same for what can still be felt now.
+    /// Whether a write to this address reached the IOMMU at that time because it went astray: the
+    /// switch that has its peer below it did not know so.
+    pub fn was_astray(&self, address: BusAddress, at: Picoseconds) -> bool {
+        let functions = self.bus.functions().expect("a lab has its functions");
+        let is_peer = functions.iter().any(|info| info.bars.iter().any(|b| b.contains(address)));
+        is_peer && self.diary.borrow().had(Engines::MAX, at, |fault| fault == Fault::Astray)
+    }
+
+    /// The same as [`has`](Self::has) for what can still be felt now.
     pub fn has_lately(&self, engines: Engines, such: impl Fn(Fault) -> bool) -> bool {
         let since = Picoseconds(self.bus.now().0.saturating_sub(AFTERMATH.0));
         self.has(engines, since, such)
