@@ -12,7 +12,7 @@ import yaml
 
 GATEWARE = Path(__file__).resolve().parent
 sys.path.insert(0, str(GATEWARE / "tb"))
-from simulate import RTL, VERILATOR_ROOT, sources  # noqa: E402
+from model import RTL, VERILATOR_ROOT, sources  # noqa: E402
 
 CORE = yaml.safe_load((GATEWARE / "crosslane.core").read_text().removeprefix("CAPI=2:"))
 TARGETS = [name for name in CORE["targets"] if name != "lint"]

