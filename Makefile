@@ -75,7 +75,7 @@ check-gateware-lint: $(TOOLS) ## Verilator and verible on the gateware, with war
 	$(VENV)/bin/python -B gateware/lint.py
 
 check-tools: $(TOOLS) ## the tests of tools/
-	cd tools && ../$(VENV)/bin/python -B -m unittest --quiet
+	$(VENV)/bin/python -B -m pytest -q -p no:cacheprovider tools
 
 check-registers: $(TOOLS) ## whether what is generated is what the register maps say
 	$(VENV)/bin/python -B registers/generate.py --check

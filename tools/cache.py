@@ -88,7 +88,7 @@ def made(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     `name` ends in the key. Of several processes that ask for the same, one makes it.
     """
     place = folder(kind) / name
-    with _alone(place.with_name(f"{name}.lock")):
+    with alone(place.with_name(f"{name}.lock")):
         if _is_whole(place):
             os.utime(place)
             return place
@@ -126,7 +126,7 @@ def trim(kept: Path, most_bytes: int, newest: Path | None = None) -> None:
 
 
 @contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def alone(lock: Path) -> Iterator[None]:
     """Waits until no other process holds this lock."""
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -38,6 +38,9 @@ if [ "$target" != run ]; then
     packages+=(fonts-dejavu-core)
   fi
 fi
+# The kernel with iommufd is built from Debian's source.
+if [ "$target" = soak ] && lacks bc; then packages+=(bc); fi
+
 install_packages() {
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then as_root=(sudo); fi

@@ -16,7 +16,7 @@ from machine import Image, Machine
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-# `make test-vm` builds them first, as the tests of the workspace do.
+# `make check-vm` builds them first, as the tests of the workspace do.
 PROGRAMS = {
     "crosslane": TARGET / "debug" / "crosslane",
     "edu": TARGET / "debug" / "examples" / "edu",

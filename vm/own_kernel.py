@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """A kernel with iommufd, which none of Debian's has: built of Debian's source by `iommufd.config`.
 
-It lies in `.cache/vm/`, with its configuration and what the build has said. What the build needs
-beside a compiler comes from Debian's packages too, unpacked.
+It lies in the cache (`tools/cache.py`), with its configuration and what the build has said. What
+the build needs beside a compiler comes from Debian's packages too, unpacked.
 """
 
 import hashlib

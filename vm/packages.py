@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """What a virtual machine is made of, from Debian's packages: an emulator, a kernel, a shell.
 
-All of it lies unpacked in `.cache/vm/` and nothing is installed, so no rights are needed. The
-kernel, its modules and the shell are those of Debian 12; the emulator is that of a newer release
-(vfio-user needs QEMU 10.1), which brings all of its libraries and its own loader.
+All of it lies unpacked in the cache (`tools/cache.py`) and nothing is installed, so no rights are
+needed. The kernel, its modules and the shell are those of Debian 12; the emulator is that of a
+newer release (vfio-user needs QEMU 10.1), which brings all of its libraries and its own loader.
 """
 
-import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parent.parent / ".cache" / "vm"
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import cache
+
+CACHE = cache.folder("vm")
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 MIRROR = "http://deb.debian.org/debian"
 # Raised when what is unpacked has to be fetched anew.
@@ -135,21 +138,22 @@ def check_tools(*tools: str) -> None:
 def made_once(name: str, make: Callable[[Path], None]) -> Path:
     """A folder of the cache, made if it is not there."""
     folder = CACHE / name
-    if not folder.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        # Under another name until it is whole; a process may have been cut off before.
-        partial = CACHE / f"{name}.{os.getpid()}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        print(f"making the virtual machine's {name}", flush=True)
-        make(partial)
-        partial.rename(folder)
+    with cache.alone(CACHE / f"{name}.lock"):
+        if not folder.exists():
+            # Under another name until it is whole; a process may have been cut off before.
+            partial = CACHE / f"{name}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            print(f"making the virtual machine's {name}", flush=True)
+            make(partial)
+            partial.rename(folder)
     return folder
 
 
 def prepare() -> tuple[Path, Path]:
     """Folders of the emulator and of the guest, fetched if they are not there."""
     check_tools("apt-get", "dpkg-deb")
+    packages = cache.key(str(VERSION), *EMULATOR_SUITES, *GUEST_SUITES, *GUEST_PACKAGES)[:10]
     return (
-        made_once(f"emulator-{VERSION}", fetch_emulator),
-        made_once(f"guest-{VERSION}", fetch_guest),
+        made_once(f"emulator-{packages}", fetch_emulator),
+        made_once(f"guest-{packages}", fetch_guest),
     )
