@@ -80,7 +80,7 @@ COUNTS = (
 )
 
 
-def tests_in(log: Path) -> tuple[int, int]:
+def counts_in(log: Path) -> tuple[int, int]:
     """Tests that have passed and failed, by the closing lines of their runners."""
     passed = failed = 0
     for line in log.read_text(errors="replace").splitlines():
@@ -187,7 +187,7 @@ class Run:
         print(f"\n{'check':<22}{'seconds':>8}   tests")
         totals = [0, 0]
         for step in self.steps:
-            passed, failed = tests_in(step.log) if step.process else (0, 0)
+            passed, failed = counts_in(step.log) if step.process else (0, 0)
             totals[0] += passed
             totals[1] += failed
             tests = str(passed) if passed + failed else "-"

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-from checks import LOGS, ROOT, Run, Step, tests_in
+from checks import LOGS, ROOT, Run, Step, counts_in
 
 DOCUMENT = ROOT / "docs" / "soak.md"
 SEEDS_A_DAY = 1_000_000
@@ -49,7 +49,7 @@ TORTURE_SEEDS, TORI_SEEDS, RTL_SEEDS = 100_000, 50_000, 5_000
 
 def row(step: Step, words: str) -> str:
     """A step's line of the page."""
-    passed, failed = tests_in(step.log) if step.process else (0, 0)
+    passed, failed = counts_in(step.log) if step.process else (0, 0)
     result = "passed" if step.passed else "**failed**"
     tests = f"{passed} passed" + (f", {failed} failed" if failed else "") if passed + failed else ""
     return f"| `make {step.target}` | {words} | {result} | {tests} | {step.seconds / 60:.0f} |"

@@ -9,7 +9,7 @@ from pathlib import Path
 from unittest import mock
 
 import checks
-from checks import STEPS, Run, Step, tests_in
+from checks import STEPS, Run, Step, counts_in
 
 MAKEFILE = """
 one: ; @echo 'test result: ok. 7 passed; 0 failed; 2 ignored; 0 measured'
@@ -67,7 +67,7 @@ class RunnerTest(unittest.TestCase):
         )
         folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
         (folder / "log").write_text(text)
-        self.assertEqual(tests_in(folder / "log"), (28, 3))
+        self.assertEqual(counts_in(folder / "log"), (28, 3))
 
 
 class StepsTest(unittest.TestCase):
