@@ -192,8 +192,8 @@ impl<B: Bus> Connection<B> {
         let control = self.sender.read(control_at).await?;
         self.sender.write(control_at, control & !channel::control::RUN.mask()).await?;
         restart(&self.sender, key, Some(self)).await?;
-        self.sender.write(channel_registers(key) + channel::PAYLOAD, payload_bytes).await?;
-        self.sender.write(control_at, control).await
+        let payload = (channel_registers(key) + channel::PAYLOAD, payload_bytes);
+        self.sender.set(&[payload, (control_at, control)]).await
     }
 
     /// Closes the lane, once what is on its way has arrived.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crosslane_host::{Bus, DmaMemory, FunctionInfo, PageSize, RegisterAddress, TopologyError};
 use crosslane_pcie::config::{PortType, registers as reg};
-use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
+use crosslane_pcie::units::{Picoseconds, RoutingId};
 use crosslane_regs::engine::{self, global};
 
 use crate::buffer::{Buffer, lock};
@@ -308,16 +308,6 @@ impl<B: Bus> Device<B> {
     pub(crate) async fn read_pair(&self, low: u32, high: u32) -> Result<u64, DriverError> {
         let low = self.read(low).await?;
         Ok(u64::from(low) | u64::from(self.read(high).await?) << 32)
-    }
-
-    /// Writes a bus address to two registers.
-    pub(crate) async fn write_address(
-        &self,
-        [low, high]: [u32; 2],
-        address: BusAddress,
-    ) -> Result<(), DriverError> {
-        self.write(low, address.0 as u32).await?;
-        self.write(high, (address.0 >> 32) as u32).await
     }
 
     /// Unpins the memory of buffers and channels that were dropped.

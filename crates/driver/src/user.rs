@@ -198,9 +198,10 @@ impl<B: Bus> User<B> {
         if user::command_status::BUSY.get(self.read(user::COMMAND_STATUS).await?) != 0 {
             return Err(self.refused("a command is still being worked off".to_owned()));
         }
-        let [low, high] = [user::COMMAND_LOW, user::COMMAND_HIGH].map(|r| engine::USER + r);
-        self.device.write_address([low, high], address).await?;
-        self.write(user::COMMAND_BYTES, bytes).await
+        // Read back: with half an address the card would write somewhere else.
+        let [low, high, length] = [user::COMMAND_LOW, user::COMMAND_HIGH, user::COMMAND_BYTES];
+        let values = [(low, address.0 as u32), (high, (address.0 >> 32) as u32), (length, bytes)];
+        self.device.set(&values.map(|(register, value)| (engine::USER + register, value))).await
     }
 
     /// Waits until the command has been worked off (polls the register, so only a deadline ends

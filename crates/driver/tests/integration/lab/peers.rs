@@ -5,6 +5,8 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, LanePolicy, PeerOptions,
     Place, StreamSource, set_max_payload_on_path,
 };
+use crosslane_fabric::{DirectionId, Moment, TlpFault, Way};
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::lab::setup::*;
@@ -293,4 +295,38 @@ fn each_sender_gets_a_lane_and_all_eight_come_back() {
 
 fn n_of(peer: &crosslane_driver::Peer<crosslane_lab::LabBus>) -> u32 {
     u32::from(peer.lane()) + 100
+}
+
+/// With half an address the card would write somewhere else in memory.
+#[test]
+fn command_with_a_lost_register_write_is_refused() {
+    let simulation = simulation("rosta");
+    run(&simulation, async |bus| {
+        let [a, b] = open_all(&bus, ["fpga1", "fpga2"]).await;
+        let options = ChannelOptions {
+            descriptors: DescriptorSource::CommandPort,
+            ..ChannelOptions::default()
+        };
+        let channel = a.channel(ChannelKind::Peer, 0, options).await.unwrap();
+        let there = a.connect(&b, PeerOptions::default()).await.unwrap();
+        let port = simulation.find_port("fpga1").unwrap();
+        let lose = |count| {
+            simulation.with_fabric(|fabric| {
+                let link = fabric.port(port).link.unwrap();
+                let direction = DirectionId { link, way: Way::Down };
+                let moment = Moment::Next(count);
+                fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, moment);
+            });
+        };
+        lose(3);
+        let lost = a.user().command(there.address(), 128).await.unwrap_err();
+        assert!(lost.to_string().contains("was set to"), "{lost}");
+        lose(2);
+        let lost = a.user().ping_pong(there.address(), 128, 1, us(1_000)).await.unwrap_err();
+        assert!(lost.to_string().contains("was set to"), "{lost}");
+        assert_eq!(channel.counters().await.unwrap().tlps, 0);
+        a.user().command(there.address(), 128).await.unwrap();
+        a.user().command_done(us(10_000)).await.unwrap();
+        assert_eq!(channel.counters().await.unwrap().tlps, 1);
+    });
 }

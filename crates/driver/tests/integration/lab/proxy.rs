@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use crosslane_host::{
     Bus, BusError, DmaMemory, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
-    RegisterAddress, Segment, Stores, Topology, TopologyError,
+    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_lab::{LabBus, LabMemory};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -177,6 +177,21 @@ impl Bus for Proxy {
         deadline: Picoseconds,
     ) -> Result<u32, BusError> {
         self.inner.wait_memory(memory, offset_bytes, seen, deadline).await
+    }
+
+    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
+        self.inner.check_waiting(waiting)
+    }
+
+    async fn wait_memory_by(
+        &self,
+        waiting: Waiting,
+        memory: &LabMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        self.inner.wait_memory_by(waiting, memory, offset_bytes, seen, deadline).await
     }
 
     async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
