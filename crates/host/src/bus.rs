@@ -6,7 +6,7 @@ use std::future::Future;
 
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
-use crate::error::{BusError, TopologyError};
+use crate::error::BusError;
 use crate::topology::Topology;
 
 /// A place behind a BAR.
@@ -247,8 +247,7 @@ pub trait Bus: Topology + Clone {
 
     /// Makes a BAR of another function reachable for those requests of a function that go through
     /// the root complex, and says at which address the BAR begins for them. Where no IOMMU
-    /// translates, that is its bus address, and there is nothing to do: what a bus does that says
-    /// nothing else. A BAR may be pinned more than once for a function, and stays pinned until each
+    /// translates, that is its bus address, and there is nothing to do. A BAR may be pinned more than once for a function, and stays pinned until each
     /// of them has ended.
     ///
     /// # Errors
@@ -258,20 +257,7 @@ pub trait Bus: Topology + Clone {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> impl Future<Output = Result<BusAddress, BusError>> {
-        let _ = function;
-        async move {
-            let functions = self.functions()?;
-            let info = functions.iter().find(|info| info.id == peer);
-            let info = info.ok_or(TopologyError::NoSuchFunction(peer))?;
-            let placed = info.bars.iter().find(|placed| placed.index == usize::from(bar));
-            placed.map(|placed| placed.base).ok_or_else(|| {
-                let at = RegisterAddress { function: peer, bar, offset_bytes: 0 };
-                let why = format!("the function has no BAR{bar}");
-                BusError::NoSuchRegister { at, bytes: 0, why }
-            })
-        }
-    }
+    ) -> impl Future<Output = Result<BusAddress, BusError>>;
 
     /// Ends one of these.
     ///
@@ -282,10 +268,7 @@ pub trait Bus: Topology + Clone {
         function: RoutingId,
         peer: RoutingId,
         bar: u8,
-    ) -> impl Future<Output = Result<(), BusError>> {
-        let _ = (function, peer, bar);
-        async { Ok(()) }
-    }
+    ) -> impl Future<Output = Result<(), BusError>>;
 
     /// Waits until the 32-bit little-endian word at `offset_bytes` (a multiple of 4) is no longer
     /// `seen`, as a core does that polls it; returns what it is then.
@@ -300,19 +283,12 @@ pub trait Bus: Topology + Clone {
         deadline: Picoseconds,
     ) -> impl Future<Output = Result<u32, BusError>>;
 
-    /// Whether a core can wait for memory in that way. A bus that says nothing else can only poll.
+    /// Whether a core can wait for memory in that way. Every bus says it itself: one that forwards
+    /// to another bus forwards this as well.
     ///
     /// # Errors
     /// [`BusError::CannotWait`].
-    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
-        match waiting {
-            Waiting::Polling => Ok(()),
-            Waiting::KernelPolling | Waiting::Monitor => {
-                let why = "this bus can only poll".to_owned();
-                Err(BusError::CannotWait { waiting, why })
-            }
-        }
-    }
+    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError>;
 
     /// As [`wait_memory`](Self::wait_memory), which polls, in any way that
     /// [`check_waiting`](Self::check_waiting) allows.
@@ -326,12 +302,7 @@ pub trait Bus: Topology + Clone {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> impl Future<Output = Result<u32, BusError>> {
-        async move {
-            self.check_waiting(waiting)?;
-            self.wait_memory(memory, offset_bytes, seen, deadline).await
-        }
-    }
+    ) -> impl Future<Output = Result<u32, BusError>>;
 
     /// Lets a function send `vectors` interrupts, numbered from 0; to be called once for each
     /// function.

@@ -76,6 +76,8 @@ pub struct Summary {
     pub translated: u64,
     /// Walks of its table for them.
     pub walks: u64,
+    /// TLPs that were poisoned, lost or doubled.
+    pub spoilt: u64,
     /// Words that were looked at.
     pub words: u64,
     /// Transfers that were posted.
@@ -100,6 +102,7 @@ impl Summary {
                 self.tlps += story.tlps;
                 self.translated += story.translated;
                 self.walks += story.walks;
+                self.spoilt += story.spoilt;
                 self.words += story.words;
                 self.transfers += story.transfers;
                 self.restarts += story.restarts;

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aimed;
 mod calm;
 mod campaign;
 mod check;

@@ -11,6 +11,7 @@ use crosslane_host::{Bus, PageSize};
 use crosslane_lab::Task;
 use crosslane_pcie::units::{HostId, Picoseconds};
 
+use crate::aimed::{AIMED_SEED, AIMED_SEEDS, aimed};
 use crate::calm::calm;
 use crate::check::{Check, Violation, caught, check};
 use crate::fault::FaultCounts;
@@ -33,6 +34,8 @@ pub struct Story {
     pub translated: u64,
     /// Walks of its table for them.
     pub walks: u64,
+    /// TLPs that were poisoned, lost or doubled.
+    pub spoilt: u64,
     /// Words that were looked at.
     pub words: u64,
     /// Transfers that were posted.
@@ -87,9 +90,18 @@ fn run(seed: u64, setup: &Setup) -> Story {
             let visit = visit(Rc::clone(&world), devices.clone(), rng.fork());
             visits.push(simulation.spawn("a visitor", visit));
         }
+        let aimed = (seed % AIMED_SEEDS == AIMED_SEED).then(|| {
+            let (world, ports) = (Rc::clone(&world), ports.clone());
+            let rng = stream(seed, Stream::Aimed);
+            simulation.spawn("aimed faults", async move { aimed(&world, &ports, rng).await })
+        });
         trouble(&world, &ports, &mut rng).await;
         for (number, task) in tasks {
             chains[number].lines.push(task.await);
+        }
+        world.rest();
+        if let Some(aimed) = aimed {
+            aimed.await;
         }
         for chain in &mut chains {
             calm(&world, chain).await;
@@ -124,7 +136,8 @@ fn run(seed: u64, setup: &Setup) -> Story {
     let iommu = simulation.with_fabric(|fabric| fabric.iommu_counters(HostId(0)));
     let iommu = iommu.unwrap_or_default();
     let (translated, walks) = (iommu.requests(), iommu.misses);
-    Story { hash, tlps, translated, walks, words, transfers, restarts, faults, end }
+    let spoilt = simulation.with_fabric(|fabric| fabric.injected_count());
+    Story { hash, tlps, translated, walks, spoilt, words, transfers, restarts, faults, end }
 }
 
 /// A channel's rounds. It runs at their end, with nothing on its way.

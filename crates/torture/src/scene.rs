@@ -55,10 +55,22 @@ pub(crate) struct World {
     pub engines: Vec<EngineOfLab>,
     /// Whether the root complex forbids writes from one root port to another.
     pub forbids_peers: bool,
+    /// Whether lines, games and visitors have yet to end.
+    at_work: Cell<bool>,
     note: Option<Note>,
 }
 
 impl World {
+    /// Whether something is still at work that faults may meet.
+    pub fn is_at_work(&self) -> bool {
+        self.at_work.get()
+    }
+
+    /// All work has ended: the faults have to, too.
+    pub fn rest(&self) {
+        self.at_work.set(false);
+    }
+
     /// Says what has happened, where one seed is replayed.
     pub fn note(&self, line: impl FnOnce() -> String) {
         if let Some(note) = &self.note {
@@ -216,13 +228,18 @@ pub(crate) enum Stream {
     Fabric,
     Work,
     Iommu,
+    Aimed,
 }
 
 /// A stream of random numbers of a seed.
 pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
     // Seeds that follow each other begin far apart.
-    let mut rng = Random::with_seed(seed.wrapping_mul(4).wrapping_add(stream as u64));
-    rng.fork()
+    let number = match stream {
+        // The four numbers from four times the seed on are those of the streams before it.
+        Stream::Aimed => !seed,
+        _ => seed.wrapping_mul(4).wrapping_add(stream as u64),
+    };
+    Random::with_seed(number).fork()
 }
 
 fn engines_of(lab: &Lab) -> Vec<EngineOfLab> {
@@ -276,6 +293,7 @@ impl Scene {
             gone: Cell::new(0),
             engines,
             forbids_peers: forbids_peers(&lab),
+            at_work: Cell::new(true),
             note: setup.note.clone(),
         };
         world.note(|| format!("seed {seed} in {}, {} ports", text.name, functions.len()));

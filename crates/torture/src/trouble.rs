@@ -13,6 +13,8 @@ use crate::scene::{World, us};
 
 /// All engines that there are.
 const EVERY_ENGINE: Engines = Engines::MAX;
+/// A single TLP that is spoilt or lost is felt for no longer.
+pub(crate) const AFTER_TLP: Picoseconds = us(50);
 
 /// Brings about faults, one after the other.
 pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Random) {
@@ -42,26 +44,44 @@ pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Random) {
     }
 }
 
-fn link_below(world: &World, name: &str) -> LinkId {
+pub(crate) fn link_below(world: &World, name: &str) -> LinkId {
     world.fabric(|fabric| {
         let port = fabric.ports().iter().find(|port| port.name == name);
         port.and_then(|port| port.link).expect("ports without a link are not chosen")
     })
 }
 
-/// Some TLPs on the link below a port are poisoned, lost or doubled.
+/// What can happen to single TLPs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TlpTrouble {
+    pub fault: Fault,
+    pub way: Way,
+    pub class: Class,
+    pub what: TlpFault,
+}
+
+impl TlpTrouble {
+    const fn new(fault: Fault, way: Way, class: Class, what: TlpFault) -> Self {
+        Self { fault, way, class, what }
+    }
+
+    /// Poisoned, lost and doubled TLPs, to engines and from them.
+    pub const ALL: [Self; 8] = [
+        Self::new(Fault::PoisonedTlp, Way::Down, Class::Completion, TlpFault::Poison),
+        Self::new(Fault::PoisonedWrite, Way::Down, Class::Posted, TlpFault::Poison),
+        Self::new(Fault::PoisonedWrite, Way::Up, Class::Posted, TlpFault::Poison),
+        Self::new(Fault::LostRead, Way::Down, Class::Completion, TlpFault::Drop),
+        Self::new(Fault::LostRead, Way::Up, Class::NonPosted, TlpFault::Drop),
+        Self::new(Fault::LostWrite, Way::Down, Class::Posted, TlpFault::Drop),
+        Self::new(Fault::LostWrite, Way::Up, Class::Posted, TlpFault::Drop),
+        Self::new(Fault::Doubled, Way::Down, Class::Completion, TlpFault::Duplicate),
+    ];
+}
+
+/// Some TLPs on the link below a port are poisoned, lost or doubled, if it carries any.
 async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Random) {
     let link = link_below(world, port);
-    let (fault, way, class, what) = [
-        (Fault::PoisonedTlp, Way::Down, Class::Completion, TlpFault::Poison),
-        (Fault::PoisonedWrite, Way::Down, Class::Posted, TlpFault::Poison),
-        (Fault::PoisonedWrite, Way::Up, Class::Posted, TlpFault::Poison),
-        (Fault::LostRead, Way::Down, Class::Completion, TlpFault::Drop),
-        (Fault::LostRead, Way::Up, Class::NonPosted, TlpFault::Drop),
-        (Fault::LostWrite, Way::Down, Class::Posted, TlpFault::Drop),
-        (Fault::LostWrite, Way::Up, Class::Posted, TlpFault::Drop),
-        (Fault::Doubled, Way::Down, Class::Completion, TlpFault::Duplicate),
-    ][rng.usize(..8)];
+    let TlpTrouble { fault, way, class, what } = TlpTrouble::ALL[rng.usize(..8)];
     let count = rng.u32(1..5);
     world.note(|| format!("{fault}: {count} {way:?} by the link below {port}"));
     let number = world.begin(fault, world.engines_below(link));
@@ -69,7 +89,7 @@ async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Random
     world.fabric(|fabric| fabric.inject_fault(direction, class, what, Moment::Next(count)));
     world.sleep(span).await;
     world.fabric(|fabric| fabric.clear_injections(direction));
-    world.sleep(us(50)).await;
+    world.sleep(AFTER_TLP).await;
     world.end(number);
 }
 

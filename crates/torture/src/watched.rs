@@ -10,10 +10,10 @@ use crosslane_fabric::trace::{TraceEvent, TraceRecord};
 use crosslane_fabric::{DirectionId, NodeKind, Way};
 use crosslane_host::{
     Bus, BusError, DmaMemory, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
-    RegisterAddress, Segment, Stores, Topology, TopologyError,
+    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
 };
 use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
-use crosslane_pcie::tlp::{Header, TlpKind};
+use crosslane_pcie::tlp::{Class, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
 /// Interrupt messages go here (x86).
@@ -35,6 +35,8 @@ pub struct Witness {
     pub hash: u64,
     /// TLPs on the wire.
     pub tlps: u64,
+    /// TLPs on each direction of a link, by class.
+    carried: BTreeMap<(u32, bool, u8), u64>,
     /// Links between a root complex and what is below it.
     host_links: Vec<DirectionId>,
     /// Links of endpoints, in the direction in which they send.
@@ -100,12 +102,22 @@ impl Witness {
         ] {
             self.hash = (self.hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(17);
         }
+        *self.carried.entry(Self::place(record.direction, header.class())).or_default() += 1;
         if !replay && self.own_links.contains(&record.direction) {
             self.note_read(header, record.time);
         }
         if !replay && self.host_links.contains(&record.direction) {
             self.check(header, record.time);
         }
+    }
+
+    const fn place(direction: DirectionId, class: Class) -> (u32, bool, u8) {
+        (direction.link.0, matches!(direction.way, Way::Up), class as u8)
+    }
+
+    /// TLPs of a class that one direction of a link has carried until now.
+    pub fn carried(&self, direction: DirectionId, class: Class) -> u64 {
+        self.carried.get(&Self::place(direction, class)).copied().unwrap_or_default()
     }
 
     /// What is still unpinned of a request's bytes: the first of them.
@@ -344,6 +356,21 @@ impl Bus for WatchedBus {
         deadline: Picoseconds,
     ) -> Result<u32, BusError> {
         self.bus.wait_memory(&memory.memory, offset_bytes, seen, deadline).await
+    }
+
+    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
+        self.bus.check_waiting(waiting)
+    }
+
+    async fn wait_memory_by(
+        &self,
+        waiting: Waiting,
+        memory: &WatchedMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        self.bus.wait_memory_by(waiting, &memory.memory, offset_bytes, seen, deadline).await
     }
 
     async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Faults of single TLPs that wait for traffic: a link and a class are chosen that carry TLPs at
+//! that moment, and the fault stays set until TLPs have met it.
+
+use crosslane_fabric::{DirectionId, Moment};
+use crosslane_host::Bus;
+use crosslane_pcie::units::Picoseconds;
+use crosslane_random::Random;
+
+use crate::scene::{World, us};
+use crate::trouble::{AFTER_TLP, TlpTrouble, link_below};
+
+/// One seed in so many has aimed faults: those that leave [`AIMED_SEED`]. What is random in them
+/// has a stream of its own, so that the other seeds are what they were without.
+pub(crate) const AIMED_SEEDS: u64 = 4;
+/// See [`AIMED_SEEDS`].
+pub(crate) const AIMED_SEED: u64 = 3;
+
+/// Most faults of a seed.
+const MOST_FAULTS: u32 = 16;
+/// How long a link is watched to see whether it carries TLPs of a class.
+const LOOK: Picoseconds = us(4);
+/// A fault that nothing meets is taken back after this time.
+const PATIENCE: Picoseconds = us(400);
+
+/// Brings about faults of single TLPs, one after the other, until all work has ended.
+pub(crate) async fn aimed(world: &World, ports: &[String], mut rng: Random) {
+    for _ in 0..rng.u32(1..=MOST_FAULTS) {
+        world.sleep(us(rng.u64(1..200))).await;
+        let trouble = TlpTrouble::ALL[rng.usize(..TlpTrouble::ALL.len())];
+        let count = rng.u32(1..4);
+        let Some(port) = busy(world, ports, trouble, &mut rng).await else { return };
+        let link = link_below(world, port);
+        let TlpTrouble { fault, way, class, what } = trouble;
+        world.note(|| format!("{fault}: {count} {way:?} by the busy link below {port}"));
+        let number = world.begin(fault, world.engines_below(link));
+        let direction = DirectionId { link, way };
+        let goal = world.fabric(|fabric| {
+            fabric.inject_fault(direction, class, what, Moment::Next(count));
+            fabric.injected_count() + u64::from(count)
+        });
+        let patience = world.bus.now() + PATIENCE;
+        while world.fabric(|fabric| fabric.injected_count()) < goal
+            && world.bus.now() < patience
+            && world.is_at_work()
+        {
+            world.sleep(us(1)).await;
+        }
+        world.fabric(|fabric| fabric.clear_injections(direction));
+        world.sleep(AFTER_TLP).await;
+        world.end(number);
+    }
+}
+
+/// A port whose link carries TLPs that the fault can meet; nothing where all work ends before any
+/// does.
+async fn busy<'p>(
+    world: &World,
+    ports: &'p [String],
+    trouble: TlpTrouble,
+    rng: &mut Random,
+) -> Option<&'p String> {
+    let TlpTrouble { way, class, .. } = trouble;
+    let links: Vec<_> = ports.iter().map(|port| link_below(world, port)).collect();
+    let carried = || -> Vec<u64> {
+        let witness = world.bus.witness.lock().expect("nobody panics with it");
+        let directions = links.iter().map(|&link| DirectionId { link, way });
+        directions.map(|direction| witness.carried(direction, class)).collect()
+    };
+    while world.is_at_work() {
+        let before = carried();
+        world.sleep(LOOK).await;
+        let now = carried();
+        let busy: Vec<usize> = (0..ports.len()).filter(|&port| now[port] > before[port]).collect();
+        if !busy.is_empty() {
+            return Some(&ports[busy[rng.usize(..busy.len())]]);
+        }
+    }
+    None
+}
