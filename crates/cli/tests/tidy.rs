@@ -18,9 +18,12 @@ const IGNORED_FOLDERS: [&str; 8] =
 const GENERATED_FOLDERS: [&str; 3] =
     ["crates/regs/src/", "registers/generated/", "gateware/rtl/generated/"];
 /// Endings of files that are read as text.
-const TEXT_ENDINGS: [&str; 15] = [
-    "rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "cpp", "h", "md", "csv", "snap", "css", "js",
+const TEXT_ENDINGS: [&str; 17] = [
+    "rs", "toml", "sh", "py", "sv", "svh", "rdl", "c", "cpp", "h", "md", "csv", "snap", "css",
+    "js", "yml", "cff",
 ];
+/// The page that lists all pages of documentation.
+const INDEX: &str = "docs/README.md";
 /// Crates that have unsafe code, and so their own copy of the workspace's lints.
 const UNSAFE_CRATES: [&str; 3] =
     ["crates/cosim/Cargo.toml", "crates/libfabric/Cargo.toml", "crates/vfio/Cargo.toml"];
@@ -41,10 +44,9 @@ impl TextFile {
     }
 
     fn is_source(&self) -> bool {
-        matches!(
-            self.ending(),
-            "rs" | "toml" | "sh" | "py" | "sv" | "svh" | "rdl" | "c" | "cpp" | "h" | "css" | "js"
-        ) || self.path.ends_with("Makefile")
+        let is_text = TEXT_ENDINGS.contains(&self.ending());
+        (is_text && !matches!(self.ending(), "md" | "csv" | "snap"))
+            || self.path.ends_with("Makefile")
             || self.path == ".ci/run"
     }
 }
@@ -228,21 +230,97 @@ fn documented_commands_exist() {
     }
 }
 
-/// Every relative link of a document leads to a file of the tree.
+/// Targets of the links of a document that lead to files of the tree or into the document itself:
+/// a path, empty for the document, and the anchor behind `#`, empty for none.
+fn links(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let targets = text.split("](").skip(1).filter_map(|part| part.split(')').next());
+    targets
+        .filter(|target| !target.is_empty() && !target.contains("://") && !target.contains(' '))
+        .map(|target| target.split_once('#').unwrap_or((target, "")))
+}
+
+/// Anchors of a document's headings, as the sites that show Markdown make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut is_code = false;
+    let mut anchors = BTreeSet::new();
+    for line in text.lines() {
+        is_code ^= line.trim_start().starts_with("```");
+        let heading = line.trim_start_matches('#');
+        if is_code || heading.len() == line.len() || !heading.starts_with(' ') {
+            continue;
+        }
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let words: String = heading.trim().to_lowercase().chars().filter(kept).collect();
+        anchors.insert(words.replace(' ', "-"));
+    }
+    anchors
+}
+
+/// Every relative link of a document leads to a file of the tree, and to a heading of it where it
+/// names one.
 #[test]
 fn links_lead_somewhere() {
     let root = root();
     let mut places = Vec::new();
     for file in tree().iter().filter(|file| file.ending() == "md") {
         let folder = root.join(&file.path).parent().expect("a file has a folder").to_owned();
-        for part in file.text.split("](").skip(1) {
-            let target = part.split(')').next().unwrap_or("");
-            let path = target.split('#').next().unwrap_or("");
-            let is_elsewhere = path.is_empty() || path.contains("://") || path.contains(' ');
-            if !is_elsewhere && !folder.join(path).exists() {
-                places.push(format!("{}: {target}", file.path));
+        for (path, anchor) in links(&file.text) {
+            let target = if path.is_empty() { root.join(&file.path) } else { folder.join(path) };
+            if !target.exists() {
+                places.push(format!("{}: {path}", file.path));
+            } else if !anchor.is_empty() {
+                let text = fs::read_to_string(&target).expect("a page with headings is text");
+                if !anchors(&text).contains(anchor) {
+                    places.push(format!("{}: {path}#{anchor}", file.path));
+                }
             }
         }
     }
     assert_none("a link to nowhere", &places);
+}
+
+#[test]
+fn anchors_are_those_of_headings() {
+    let text = "# The *card's* memory\n```\n# no heading\n```\n#none\n## Gen3 x8, `MPS` 256\n";
+    let expected = ["gen3-x8-mps-256", "the-cards-memory"].map(str::to_owned);
+    assert_eq!(anchors(text), BTreeSet::from(expected));
+}
+
+/// A page that nobody links to is a page that nobody finds.
+#[test]
+fn the_index_lists_every_page_of_docs() {
+    let root = root();
+    let files = tree();
+    let index = files.iter().find(|file| file.path == INDEX).expect("docs has an index");
+    let listed: BTreeSet<PathBuf> = links(&index.text)
+        .filter_map(|(path, _)| root.join("docs").join(path).canonicalize().ok())
+        .collect();
+    let places: Vec<String> = files
+        .iter()
+        .filter(|file| file.path.starts_with("docs/") && file.ending() == "md")
+        .filter(|file| file.path != INDEX && !listed.contains(&root.join(&file.path)))
+        .map(|file| file.path.clone())
+        .collect();
+    assert_none("a page that docs/README.md does not list", &places);
+}
+
+/// The pages that an outsider looks for first are where the sites of repositories look for them.
+#[test]
+fn pages_for_newcomers_exist() {
+    let files = tree();
+    let wanted = [
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "CITATION.cff",
+        "docs/glossary.md",
+        "docs/decisions/README.md",
+        ".github/workflows/ci.yml",
+        ".github/pull_request_template.md",
+    ];
+    let missing: Vec<String> = wanted
+        .iter()
+        .filter(|path| !files.iter().any(|file| file.path == **path))
+        .map(|path| (*path).to_owned())
+        .collect();
+    assert_none("a page that is not there", &missing);
 }
