@@ -27,7 +27,8 @@ pub const MAX_OPERATIONS: u64 = 100_000_000;
 /// Most operations in flight of one flow.
 pub const MAX_OUTSTANDING: i64 = 1 << 16;
 
-/// PCI Express systems in simulated time: their trees, their ceilings, and traffic in them.
+/// Simulates PCI Express systems, finds their bottlenecks, drives their cards, and bridges them to
+/// RDMA networks.
 #[derive(Debug, Parser)]
 #[command(
     name = "crosslane",
@@ -46,15 +47,15 @@ Exit codes: 0 all is well, 1 something failed, 2 the command line is wrong.
 Set NO_COLOR to have no colours."
 )]
 pub struct Cli {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What the program can do.
+/// Commands of the program.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Lab files: those that are shipped, and one's own
+    /// List, show and check lab files, and serve their devices
     #[command(after_help = "\
 Examples:
   crosslane lab list
@@ -62,13 +63,13 @@ Examples:
   crosslane lab check my-lab.toml
   crosslane lab serve kc705:crosslane --device kc705 --socket kc705.sock")]
     Lab {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: LabCommand,
     },
-    /// The tree of a lab, with every link's ceiling
+    /// Show the PCI tree of a lab, with every link's ceiling
     Topo(TopoArguments),
-    /// Measurements
+    /// Measure rates and latencies, in a lab or on cards
     #[command(after_help = "\
 Examples:
   crosslane bench write --lab rosta:crosslane
@@ -77,23 +78,25 @@ Examples:
   crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
   crosslane bench p2p --help
 
-All but `traffic` go through the driver, on labs whose endpoints have a DMA engine.")]
+`mmio` needs a memory card, `nget` and `halo` need network processors, `traffic` runs between any
+endpoints of a lab; all others need a DMA engine. All but `traffic` go through the driver, and
+all but `traffic` and `sweep` also run on cards outside a lab (--device).")]
     Bench {
-        /// What to measure.
+        /// The benchmark.
         #[command(subcommand)]
         command: BenchCommand,
     },
-    /// Published experiments, run in their lab through the driver
+    /// Run published experiments in their lab, beside the published figures
     Reproduce(ReproduceArguments),
-    /// How good labs are beside their measurements, and which constants matter
+    /// Compare labs with published measurements, and rank their constants
     Validate(ValidateArguments),
-    /// Random labs, workloads and faults by seed, through the driver
+    /// Run random labs, workloads and faults by seed
     Torture(TortureArguments),
-    /// Two runs that were printed with `--json`, side by side
+    /// Compare two `--json` results
     Compare(CompareArguments),
-    /// Link time and fixed time of measured transfers, by least squares
+    /// Split measured times into link time and fixed time, by least squares
     Fit(FitArguments),
-    /// Cards served to other nodes over RDMA, and transfers with them
+    /// Move data between other nodes and cards, over RDMA
     #[command(after_help = "\
 Examples:
   crosslane bridge providers
@@ -102,11 +105,11 @@ Examples:
   crosslane bridge get 127.0.0.1:7471/fpga0:0x0 back.bin --bytes 64M
   crosslane bridge bench --lab sbdt:crosslane --size 4M")]
     Bridge {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: BridgeCommand,
     },
-    /// PCI functions of this machine: what they are, and their driver
+    /// List and manage PCI devices of this machine
     #[command(after_help = "\
 Examples:
   crosslane device list
@@ -115,11 +118,11 @@ Examples:
   crosslane device bind 03:00.0
   crosslane device set-mps --path 03:00.0 host 256")]
     Device {
-        /// What to do.
+        /// The command.
         #[command(subcommand)]
         command: DeviceCommand,
     },
-    /// Completions for a shell
+    /// Print completions for a shell
     #[command(after_help = "\
 Examples:
   crosslane completions bash > ~/.local/share/bash-completion/completions/crosslane
@@ -130,10 +133,10 @@ Examples:
     },
 }
 
-/// What can be done with lab files.
+/// Commands for lab files.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// The labs that come with the program
+    /// List the shipped labs
     #[command(after_help = "\
 Examples:
   crosslane lab list
@@ -143,7 +146,7 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// Whether a lab file can be built and enumerated; an error names line and key
+    /// Check a lab file
     #[command(after_help = "\
 Examples:
   crosslane lab check my-lab.toml
@@ -153,7 +156,7 @@ Examples:
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
     },
-    /// The constants of a lab, and where each comes from
+    /// Show the constants of a lab, with their sources
     #[command(after_help = "\
 Examples:
   crosslane lab show rosta
@@ -170,7 +173,7 @@ Examples:
         #[arg(long)]
         file: bool,
     },
-    /// Devices of a lab as PCI functions behind sockets (vfio-user)
+    /// Serve devices of a lab as PCI functions on sockets (vfio-user)
     Serve(ServeArguments),
 }
 
@@ -182,7 +185,7 @@ Examples:
   crosslane topo rosta --svg rosta.svg
   crosslane topo my-lab.toml --json
 
-The tree is drawn as `lspci -tv` draws it. A link's ceiling is its rate less encoding and SKP
+The tree is in the style of `lspci -tv`. A link's ceiling is its rate less encoding and SKP
 ordered sets, times payload over payload, framing, header and LCRC, for TLPs of Max_Payload_Size
 with 3 DW headers (addresses below 4 GiB) and 4 DW headers. DLLPs depend on the traffic and are
 not taken off here. MB/s is 1000000 bytes a second, MiB/s is 1048576.")]
@@ -198,7 +201,7 @@ pub struct TopoArguments {
     pub json: bool,
 }
 
-/// What can be measured.
+/// Benchmarks.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// An engine writes to host memory, through the driver
@@ -209,7 +212,7 @@ pub enum BenchCommand {
     P2p(PeerArguments),
     /// One-way latency between two engines, by ping-pong
     Latency(LatencyArguments),
-    /// Host memory through a row of engines and back to host memory
+    /// Chain of engines: host -> FPGA 1 -> ... -> FPGA n -> host
     Chain(ChainArguments),
     /// Stores of the host into a card's memory, uncached or write-combined
     Mmio(MmioArguments),
@@ -219,7 +222,7 @@ pub enum BenchCommand {
     Halo(Box<HaloArguments>),
     /// Transfers over any parameters of a lab: links, payloads, tags, sizes, constants
     Sweep(Box<SweepArguments>),
-    /// What single register accesses and transfers cost on a card, wherever it is
+    /// Time of single register accesses and transfers on a card
     Overhead(OverheadArguments),
     /// Flows between generic requesters and memories: rate, latency, ceiling, use of each link
     Traffic(TrafficArguments),
@@ -243,7 +246,7 @@ is this project's copy, with the widest stores that the processor has. The time 
 may go on behind the last store; a fence follows, and then every word in the card's memory is
 compared (of more than 64 KiB, one of each line).")]
 pub struct MmioArguments {
-    /// Where.
+    /// The lab, or the cards.
     #[command(flatten)]
     pub place: PlaceArguments,
     /// The card [default: the lab's first memory card].
@@ -263,7 +266,7 @@ pub struct MmioArguments {
     /// Store with the copy routine instead of a loop of 32-bit stores.
     #[arg(short, long, conflicts_with = "all")]
     pub custom: bool,
-    /// For the copy routine take this project's own.
+    /// Use this project's own copy routine.
     #[arg(long)]
     pub own_copy: bool,
     /// 64 B to 4 MiB in all four modes.
@@ -272,22 +275,23 @@ pub struct MmioArguments {
     /// Show what the card has counted, as its metrics command does.
     #[arg(short, long)]
     pub verbose: bool,
-    /// Do not look for what holds each run at its rate.
+    /// Skip the bottleneck search.
     #[arg(long)]
     pub no_why: bool,
-    /// Everything random comes from this number, and the data.
+    /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
 }
 
 /// Arguments of `bench traffic`.
 #[derive(Args, Debug)]
+#[command(mut_arg("device", |device| device.help("A lab, as lab:NAME, in place of --lab")))]
 #[command(after_help = "\
 Flows: FROM:TO:KIND:SIZE[:PAYLOAD]
   FROM     an endpoint, or a host: its core 0 with uncached stores and loads
@@ -314,7 +318,7 @@ median. MB/s is 1000000 bytes a second, MiB/s is 1048576. The ceiling is that of
 on the way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs that this
 run sent in that direction. A trace is opened with https://ui.perfetto.dev.")]
 pub struct TrafficArguments {
-    /// Where.
+    /// The lab, or the cards.
     #[command(flatten)]
     pub place: PlaceArguments,
     /// A flow; may be given many times, all run at once.
@@ -328,7 +332,7 @@ pub struct TrafficArguments {
     /// 2 to 64 operations; 1 for writeread].
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_OUTSTANDING))]
     pub outstanding: Option<u32>,
-    /// Everything random comes from this number.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Set the relaxed ordering attribute in all requests.
@@ -341,13 +345,13 @@ pub struct TrafficArguments {
     /// would.
     #[arg(long, value_name = "N", value_parser = parse_register_size)]
     pub mps: Option<u32>,
-    /// Do not look for what holds the run: a sweep is then many times faster.
+    /// Skip the bottleneck search: a sweep is then many times faster.
     #[arg(long)]
     pub no_why: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
     /// Write a Perfetto trace of the run; not with a sweep.
@@ -362,31 +366,31 @@ pub struct TrafficArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  crosslane reproduce                        the reproductions that there are
+  crosslane reproduce                        a list of the reproductions
   crosslane reproduce rosta
   crosslane reproduce rosta --json > rosta.json
   crosslane reproduce rosta --report rosta     then open rosta/index.html
 
-Each figure of the document stands beside the same measurement in the lab. A row is an input (a
-constant was taken from it), a fit (constants were fitted to it), predicted, or context (never a
-pass mark). Rows outside their tolerance are marked; the exit code is 1 only where something
-did not run. Every byte that is moved is compared. Same seed, same output.")]
+Each published figure stands beside the same measurement in the lab. A row is an input (a constant
+was taken from it), a fit (constants were fitted to it), predicted, or context (never a pass
+mark). Rows out of tolerance are marked; the exit code is 1 only if something did not run.
+Every byte that is moved is compared. Same seed, same output.")]
 pub struct ReproduceArguments {
-    /// The reproduction; left out: those that there are.
+    /// The reproduction [default: list them].
     pub name: Option<String>,
     /// List the reproductions.
     #[arg(long, conflicts_with_all = ["name", "json"])]
     pub list: bool,
-    /// What this project's own engines are.
+    /// The engine that stands for this project's own.
     #[command(flatten)]
     pub engines: EngineArguments,
     /// Print JSON.
     #[arg(long, requires = "name")]
     pub json: bool,
-    /// Everything random comes from this number.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, requires = "name")]
     pub report: Option<PathBuf>,
 }
@@ -419,10 +423,11 @@ Examples:
   crosslane compare document.json ours.json
   crosslane compare document.json ours.json --report compared
 
-Figures that both runs have stand side by side, with what limits each run. A change is that of the
-second run against the first; what is worse by more than 1 % is marked.")]
+Figures that both results have stand side by side, with what limits each run. A change is that of
+the second result against the first; a value that is worse by more than 1 % is marked. Results of
+`bench sweep`, `bench overhead` and `bridge bench` cannot be compared.")]
 pub struct CompareArguments {
-    /// A run: what `bench` or `reproduce` has printed with `--json`.
+    /// A result that `bench` or `reproduce` printed with `--json`.
     #[arg(value_name = "A.json", value_hint = ValueHint::FilePath)]
     pub first: PathBuf,
     /// Another one.
@@ -431,7 +436,7 @@ pub struct CompareArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
 }

@@ -19,7 +19,7 @@ pub enum EngineWord {
     Rtl,
 }
 
-/// Which engines.
+/// The model, or the gateware.
 #[derive(Args, Clone, Debug)]
 pub struct EngineArguments {
     /// What this project's engines are: the behavioural model, or the gateware.

@@ -48,7 +48,7 @@ pub struct FitArguments {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
 }

@@ -40,7 +40,7 @@ pub struct OverheadArguments {
     /// Bytes of a large transfer, a multiple of 4.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_words)]
     pub large: u64,
-    /// Everything random comes from this number.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.

@@ -24,22 +24,22 @@ Each device is a PCI function behind its socket: QEMU 10.1 and later shows it to
 where the guest's memory is shared: -object memory-backend-memfd,id=mem,size=1G,share=on
 -machine q35,memory-backend=mem. Devices that are to reach each other need windows of their own:
 each behind a root port of its own in the guest.
-The program serves until it is ended. The lab's time goes on as fast as it can be simulated and has
-nothing to do with that of the clients.")]
+The program serves until you end it. Simulated time runs as fast as it can and has nothing to do
+with the clients' time.")]
 pub struct ServeArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
     #[arg(value_hint = ValueHint::AnyPath)]
     pub lab: String,
-    /// Name of an endpoint that is served; once for each.
+    /// An endpoint to serve; repeat it for each.
     #[arg(long = "device", value_name = "NAME", required = true)]
     pub devices: Vec<String>,
-    /// The socket of the device before it; once for each.
+    /// The socket of the device before it; repeat it for each.
     #[arg(long = "socket", value_name = "PATH", required = true, value_hint = ValueHint::FilePath)]
     pub sockets: Vec<PathBuf>,
-    /// Which engines.
+    /// The model, or the gateware.
     #[command(flatten)]
     pub engine: EngineArguments,
-    /// Where all that is random in the lab comes from.
+    /// Random seed of the lab.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 }

@@ -103,6 +103,9 @@ impl FromStr for SetWord {
 
 /// Arguments of `bench sweep`.
 #[derive(Args, Debug)]
+#[command(mut_arg("device", |device| {
+    device.help("A lab, or an endpoint of one, in place of --lab: lab:NAME or lab:NAME/ENDPOINT")
+}))]
 #[command(after_help = "\
 Every combination of what is given is a point; points share the machine's cores. What is left out
 is as the lab has it. --set changes any number of the lab file by its path, as
@@ -120,7 +123,7 @@ Examples:
   crosslane bench sweep --lab rosta:crosslane --way read --tags 4,8,16,32,64 --size 64K
   crosslane bench sweep --lab kc705 --set part.kc705.card_memory.axi_bytes=8,32 --report sweep")]
 pub struct SweepArguments {
-    /// Where.
+    /// The lab.
     #[command(flatten)]
     pub place: PlaceArguments,
     /// The endpoint with the engine [default: the lab's first].
@@ -158,7 +161,7 @@ pub struct SweepArguments {
     /// Transfers of each point [default: by size, about 4 MiB, 4 or twice --outstanding at least].
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
     pub iterations: Option<u64>,
-    /// Everything random comes from this number, and the data.
+    /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
@@ -167,7 +170,7 @@ pub struct SweepArguments {
     /// Write the points into this file as comma-separated values.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub csv: Option<PathBuf>,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
 }

@@ -51,7 +51,7 @@ pub struct TortureArguments {
     /// Run every seed in this lab, as it is [default: each seed makes its own].
     #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath)]
     pub lab: Option<String>,
-    /// What the engines are; the gateware has a lab of its own where `--lab` names none.
+    /// The model, or the gateware, whose lab is `rosta:crosslane` unless `--lab` names another.
     #[command(flatten)]
     pub engines: EngineArguments,
     /// Tori of network processors instead of trees of engines.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The search for what holds a run.
+//! The search for what limits a run.
 //!
 //! The run is made once as it is, and once more for each limit with that limit lifted and nothing
 //! else changed. What gains most is the bottleneck. It stays lifted, and the search begins again,
 //! for what would hold the run then.
 //!
-//! Three rules make of the largest gain a cause, and not just any cure:
+//! Three rules keep the search from naming a remedy that is not the cause:
 //!
 //! 1. A gain below [`THRESHOLD`] is none.
 //! 2. A link of twice the rate speeds up whatever uses much of it, so a faster link is named only

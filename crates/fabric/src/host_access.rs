@@ -3,8 +3,8 @@
 //! interrupts. Host code asks for something with a token of its own and lets the fabric run until
 //! something has happened for it.
 //!
-//! What happens for host code at a time comes behind everything that the fabric does at that
-//! time, in the order in which it became certain.
+//! At equal times fabric events run before host code, which takes its own in the order in which
+//! they became certain.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

@@ -126,7 +126,7 @@ pub enum Problem {
     /// A constant that does not say where it comes from.
     #[error(
         "{key}: {problem}; a constant is written {{ value = ..., source = \"...\" }}, and the \
-         source begins with clause:, data sheet:, document:, fit: or assumption:"
+         source begins with clause:, data sheet:, document:, sysfs:, fit: or assumption:"
     )]
     Provenance {
         /// The key.

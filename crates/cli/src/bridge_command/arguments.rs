@@ -8,10 +8,10 @@ use crosslane_bridge::CardAddress;
 
 use crate::size::{SizeRange, parse_size};
 
-/// What a bridge can do.
+/// Commands of the bridge.
 #[derive(Debug, Subcommand)]
 pub enum BridgeCommand {
-    /// The networks that there are on this machine, and why one cannot be used
+    /// List the networks of this machine, and why one cannot be used
     #[command(after_help = "\
 Examples:
   crosslane bridge providers
@@ -21,22 +21,22 @@ Examples:
         #[arg(long)]
         json: bool,
     },
-    /// A new random key for a policy file and its client
+    /// Print a new random key for a policy file and its client
     #[command(after_help = "\
 Examples:
   crosslane bridge key > rnode.key        to be read by its owner only: chmod 600")]
     Key,
-    /// Serves cards of this node to other nodes
+    /// Serve a card of this node to other nodes
     Serve(ServeArguments),
-    /// A file into a card's memory
+    /// Copy a file into a card's memory
     Put(PutArguments),
-    /// A card's memory into a file
+    /// Copy a card's memory into a file
     Get(GetArguments),
-    /// A file through a card's stream, compared or written when it comes back
+    /// Send a file through a card's stream, and compare or save what comes back
     Roundtrip(RoundtripArguments),
-    /// A card's memory into that of another node's card
+    /// Copy a card's memory into the memory of another node's card
     Copy(CopyArguments),
-    /// Rates of bridged transfers: pipelined and naive, in a lab or on a real network
+    /// Measure bridged transfers, pipelined or naive, in a lab or on a real network
     Bench(BenchArguments),
 }
 
@@ -48,7 +48,7 @@ pub enum NetworkChoice {
     Auto,
     /// RDMA adapters.
     Verbs,
-    /// Amazon's adapter; nobody has tested it.
+    /// Amazon's adapter; untested.
     Efa,
     /// Memory that programs of this machine share.
     Shm,
@@ -72,7 +72,7 @@ pub struct ClientArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 600,
         value_parser = value_parser!(u64).range(1..=86_400))]
     pub timeout: u64,
-    /// How often a transfer that was interrupted goes on from where it was.
+    /// How often an interrupted transfer is resumed.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub retries: u32,
     /// Print JSON.
@@ -88,13 +88,13 @@ Examples:
   crosslane bridge serve --device card=lab:kc705:crosslane --listen 0.0.0.0:7471 \\
       --network tcp --policy policy.toml
 
-A device is lab:NAME, a lab whose model runs free beside the real network, with real bytes. Without
-a policy file a server listens to this machine only. A policy names clients, their keys and the
-ranges of each card that they may read and write; `crosslane bridge key` makes a key. What the
-network moves is not encrypted; requests are.")]
+DEVICE is vfio:ADDRESS of this machine (see `crosslane device bind`), vfio-user:SOCKET of a server
+(`crosslane lab serve`), or lab:LAB/ENDPOINT, a lab that runs freely beside the real network, with
+real bytes; one card is served. Without a policy file a server listens on this machine only. A
+policy names clients, their keys and the ranges of each card that they may read and write;
+`crosslane bridge key` makes a key. Data on the network are not encrypted; requests are.")]
 pub struct ServeArguments {
-    /// The card to serve: NAME=lab:LAB:VARIANT/ENDPOINT; name, variant and endpoint may be left
-    /// out, and the name is then fpga0.
+    /// The card to serve: DEVICE, or NAME=DEVICE to call it otherwise than fpga0.
     #[arg(long, value_name = "DEVICE")]
     pub device: String,
     /// Address to listen at; port 0 takes any.
@@ -103,7 +103,7 @@ pub struct ServeArguments {
     /// The network.
     #[arg(long, value_enum, value_name = "NETWORK", default_value_t)]
     pub network: NetworkChoice,
-    /// Who may do what.
+    /// Policy: which clients may do what.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub policy: Option<PathBuf>,
     /// Who this server is at other servers (FPGA to FPGA).
@@ -232,7 +232,7 @@ pub enum PathChoice {
 pub enum ModeChoice {
     /// Stages at once.
     Pipelined,
-    /// The document's seven steps.
+    /// The seven steps of the sbdt paper, one after the other.
     Naive,
     /// Both, compared with what overlap can bring.
     Both,
@@ -288,7 +288,7 @@ pub struct BenchArguments {
     pub ring: RingArguments,
     #[command(flatten)]
     pub client: ClientArguments,
-    /// Everything random comes from this number, and the data.
+    /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }

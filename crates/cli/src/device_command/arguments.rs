@@ -8,10 +8,10 @@ use crosslane_vfio::sysfs::{Address, VFIO_PCI};
 
 use crate::arguments::parse_register_size;
 
-/// What can be done with the PCI functions of this machine.
+/// Commands for the PCI functions of this machine.
 #[derive(Debug, Subcommand)]
 pub enum DeviceCommand {
-    /// The PCI functions of this machine: driver, IOMMU group, link
+    /// List PCI functions: driver, IOMMU group, link
     #[command(after_help = "\
 Examples:
   crosslane device list
@@ -24,14 +24,14 @@ Examples:
         #[command(flatten)]
         output: Output,
     },
-    /// What a function is, and how every port above it is set
+    /// Show a function, and how every port above it is set
     #[command(after_help = "\
 Examples:
   crosslane device info 03:00.0
   crosslane device info 0000:03:00.0 --json
 
-Without root the kernel shows 64 bytes of configuration space: what stands behind them is then
-left out, and what a port is is told from its place.")]
+Without root the kernel shows 64 bytes of configuration space: values behind them are left out, and
+the kind of a port is guessed from its position.")]
     Info {
         /// The function, as `lspci -D` writes it; domain 0 may be left out.
         address: Address,
@@ -39,7 +39,7 @@ left out, and what a port is is told from its place.")]
         #[command(flatten)]
         output: Output,
     },
-    /// Gives a function to programs: binds it to vfio-pci
+    /// Bind a function to vfio-pci, for programs
     #[command(after_help = "\
 Examples:
   crosslane device bind 03:00.0
@@ -47,7 +47,7 @@ Examples:
 Needs root. The function's own driver gives it up, and gets it back where vfio-pci does not take
 it. Controllers of storage, network and display are taken with --force only.")]
     Bind(BindArguments),
-    /// Gives a function back to the kernel's own driver
+    /// Give a function back to the kernel's own driver
     #[command(after_help = "\
 Examples:
   crosslane device unbind 03:00.0
@@ -64,13 +64,13 @@ asks the program for it and waits.")]
         #[command(flatten)]
         output: Output,
     },
-    /// What is well with a card and its way to memory, what costs speed, and what would help
+    /// Check a card and its path to memory, with fixes
     Doctor(DoctorArguments),
-    /// Sets Max_Payload_Size of every port on the way between two functions
+    /// Set Max_Payload_Size of every port on the path between two functions
     SetMps(SetMpsArguments),
-    /// Whether cards do what they have to: registers, transfers, interrupts, peers, a reset
+    /// Test cards: registers, transfers, interrupts, peers, a reset
     Test(TestArguments),
-    /// Takes a card out, waits until it is reconfigured, and puts it back as it was
+    /// Remove a card, wait until it is reconfigured, and restore it
     Reload(ReloadArguments),
 }
 
@@ -98,7 +98,7 @@ pub struct TestArguments {
     /// A transfer that takes more seconds has failed.
     #[arg(long, value_name = "S", default_value_t = 30)]
     pub timeout: u32,
-    /// Everything random comes from this number.
+    /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
@@ -143,14 +143,15 @@ Examples:
   crosslane device doctor 03:00.0 --to-lab my-machine.toml
   crosslane topo my-machine.toml
 
-Nothing is written and the card is not opened. The rates are those of the fabric model on a lab that
-is made of what was read: links as they were trained, payload and read sizes as they are set, tags
-as they are allowed. Values that no register says, such as the memory's latency, are assumptions; in
-the lab file each says where it comes from.")]
+No setting is changed. The predicted rates are those of the fabric model in a lab that is made of
+what was read: links as they were trained, payload and read sizes as they are set, tags as they are
+allowed. Values that no register shows, such as the memory's latency, are assumptions; in the lab
+file each names its source. An unused card on vfio-pci with this project's engine is opened and
+measured as well, unless --no-measure is given.")]
 pub struct DoctorArguments {
     /// The card.
     pub address: Address,
-    /// Another one: the way between them is looked at too.
+    /// Another card: check the path between them too.
     #[arg(long, value_name = "ADDRESS")]
     pub peer: Option<Address>,
     /// Write the card, its peer and the ports above them into this file, as a lab.
@@ -162,8 +163,8 @@ pub struct DoctorArguments {
     /// Predict no rates.
     #[arg(long)]
     pub no_model: bool,
-    /// Measure none: without this a card that is with vfio-pci, is used by nobody and has this
-    /// project's engine moves 16 MiB each way.
+    /// Measure no rates: without this an unused card on vfio-pci that has this project's engine
+    /// moves 16 MiB each way.
     #[arg(long)]
     pub no_measure: bool,
     /// How it is printed.

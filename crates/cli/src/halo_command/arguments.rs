@@ -132,13 +132,13 @@ pub struct HaloArguments {
     #[arg(long, value_name = "N", default_value_t = 2,
         value_parser = value_parser!(u32).range(1..=10_000))]
     pub exchanges: u32,
-    /// Everything random comes from this number, and the data.
+    /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
 }

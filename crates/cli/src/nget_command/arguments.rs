@@ -82,7 +82,7 @@ Examples:
   crosslane bench nget --node fpga1 --size 4K --all-modes
   crosslane bench nget --lab nget:crosslane --size 64..16K -n 1,64 --report nget
 
-The micro-benchmark of the document: N - M gets are started, then in each of K loops M more are
+The micro-benchmark of the nget paper: N - M gets are started, then in each of K loops M more are
 started and M awaited, then the rest is awaited. Links, channels and tags differ among those in
 flight. The engine reads the data from host memory and its links, in mode sink, drop them: what
 is measured is the way there. A get's time is from before its request until its notification has
@@ -128,13 +128,13 @@ pub struct NgetArguments {
     /// Every combination of buffers, requests and waiting.
     #[arg(long, conflicts_with_all = ["buffers", "requests", "waiting"])]
     pub all_modes: bool,
-    /// Everything random comes from this number, and the data.
+    /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
 }

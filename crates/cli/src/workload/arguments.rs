@@ -17,13 +17,13 @@ pub const MAX_ROUNDS: u64 = 1_000_000;
 /// Most flows at once: as many endpoints as a lab can have on one host.
 pub const MAX_FLOWS: i64 = 256;
 
-/// What every workload has.
+/// Arguments that every workload has.
 #[derive(Args, Clone, Debug)]
 pub struct WorkloadArguments {
-    /// Where; with several cards in the order in which they are used.
+    /// The lab, or the cards in the order in which they are used.
     #[command(flatten)]
     pub place: PlaceArguments,
-    /// Which engines.
+    /// The model, or the gateware.
     #[command(flatten)]
     pub engines: EngineArguments,
     /// Write what happens in the gateware into FST files: FILE, with the name of the endpoint
@@ -36,16 +36,16 @@ pub struct WorkloadArguments {
     /// First set Max_Payload_Size to N bytes in every port on the way, and in no other.
     #[arg(long, value_name = "N", value_parser = parse_register_size)]
     pub mps: Option<u32>,
-    /// Everything random comes from this number, and the data.
+    /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Do not look for what holds the run: a sweep is then many times faster.
+    /// Skip the bottleneck search: a sweep is then many times faster.
     #[arg(long)]
     pub no_why: bool,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Write a page to look at into this folder: FOLDER/index.html.
+    /// Write an HTML page to FOLDER/index.html.
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub report: Option<PathBuf>,
     /// Write a Perfetto trace of the run; not with a sweep.
@@ -69,7 +69,7 @@ pub struct TransferArguments {
     /// Where the engine finds descriptors.
     #[arg(long, value_name = "WHERE", default_value = "ring")]
     pub descriptors: DescriptorWord,
-    /// How the host learns of completions.
+    /// How the host is told of completions.
     #[arg(long, value_name = "HOW", default_value = "poll")]
     pub notify: NotifyWord,
 }
@@ -82,7 +82,7 @@ pub struct HostMemoryArguments {
     pub pages: PagesWord,
 }
 
-/// What is kept on its way.
+/// How much is in flight.
 #[derive(Args, Clone, Debug)]
 pub struct ManyArguments {
     /// Transfers of a flow that are kept posted [default: by size, about 256 KiB of data, but 2
@@ -115,7 +115,7 @@ pub enum PagesWord {
     Huge,
 }
 
-/// How completions are learnt.
+/// How the host is told of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum NotifyWord {
     /// A status block in memory is polled.
@@ -159,10 +159,10 @@ pub struct WriteArguments {
     /// Where the data are in host memory.
     #[command(flatten)]
     pub memory: HostMemoryArguments,
-    /// What is kept on its way.
+    /// How much is in flight.
     #[command(flatten)]
     pub many: ManyArguments,
-    /// What every workload has.
+    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -196,10 +196,10 @@ pub struct ReadArguments {
     /// Where the data are in host memory.
     #[command(flatten)]
     pub memory: HostMemoryArguments,
-    /// What is kept on its way.
+    /// How much is in flight.
     #[command(flatten)]
     pub many: ManyArguments,
-    /// What every workload has.
+    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -236,10 +236,10 @@ pub struct PeerArguments {
     /// How transfers are made.
     #[command(flatten)]
     pub transfer: TransferArguments,
-    /// What is kept on its way.
+    /// How much is in flight.
     #[command(flatten)]
     pub many: ManyArguments,
-    /// What every workload has.
+    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -275,7 +275,7 @@ pub struct LatencyArguments {
     /// Without credit windows between the engines.
     #[arg(long)]
     pub no_credits: bool,
-    /// What every workload has.
+    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }
@@ -310,7 +310,7 @@ pub struct ChainArguments {
     /// Where the data are in host memory.
     #[command(flatten)]
     pub memory: HostMemoryArguments,
-    /// What every workload has.
+    /// Arguments that every workload has.
     #[command(flatten)]
     pub common: WorkloadArguments,
 }

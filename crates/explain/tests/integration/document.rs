@@ -20,7 +20,7 @@ fn snake_case(kind: LimitKind) -> String {
 fn the_table_of_limits_is_that_of_the_search() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/why-not-faster.md");
     let page = std::fs::read_to_string(path).unwrap();
-    let section = page.split("## What can hold a run").nth(1).expect("the section is there");
+    let section = page.split("## What can limit a run").nth(1).expect("the section is there");
     let section = section.split("\n## ").next().unwrap_or_default();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     let names: Vec<&str> = rows.filter_map(|row| row.split('`').next()).collect();

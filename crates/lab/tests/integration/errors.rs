@@ -252,7 +252,7 @@ fn a_constant_without_a_source() {
         seen(&error).2,
         "part.card.requester.tags: the number 64 has no source; a constant is written { value = \
          ..., source = \"...\" }, and the source begins with clause:, data sheet:, document:, \
-         fit: or assumption:"
+         sysfs:, fit: or assumption:"
     );
     let error = changed("\ntags = {", "\ntags = { source = \"fit: x\" } #");
     assert_eq!(seen(&error).0, "missing-key");

@@ -98,7 +98,8 @@ pub(super) fn by_buffers(measured: &Measured) -> Experiment {
         "The document has rates fall at 256 KB and below, and finds 8 MB the best for most sizes \
          of transfers. Here they fall from 128 KB on, and 8 MB are never the best, though at 1 GB \
          within 1 % of it: the model copies a buffer whole before it is moved, which a short \
-         transfer waits for. Of the plot nothing is left to compare it with."
+         transfer waits for. The paper's plot could not be recovered, so these points have no \
+         reference."
             .to_owned(),
         "Columns are sizes of buffers. Transfers are of up to 32 MB (8 MB buffers: 192 MB); what \
          1 GB takes follows from the two longest."
@@ -197,9 +198,9 @@ pub(super) fn within(
         "The stream carries 64 B each 5 ns, 12800 MB/s. Each channel of DDR4-2133 does 17067 MB/s \
          and is refreshed each 7.8 us for 350 ns (JESD79-4, chips of 8 Gbit), in which nothing \
          moves but what was read ahead: 4.9 % of the time with the opening of a row, which is what \
-         the document lacks. That is so where data go from one channel to the other; within one \
-         channel reads and writes take turns, a row is opened each time, and {:.0} MB/s are left. \
-         The document does not say where its data were.",
+         the document lacks. This holds where source and destination are different channels; \
+         within one channel reads and writes take turns, a row is opened each time, and {:.0} MB/s \
+         are left. The document does not say where its data were.",
         whole[1]
     )];
     Ok(Experiment {
