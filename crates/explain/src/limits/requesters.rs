@@ -106,6 +106,7 @@ pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
             spots.extend(operation_gaps(file, index, reads));
         }
     }
+    spots.extend(receivers(file, ways));
     spots.extend(staging(file, ways));
     spots
 }
@@ -129,23 +130,52 @@ fn between_tlps(index: usize, name: &str, pace: &Pace) -> Option<Spot> {
 /// The datapath; of an engine that sends on what is in its lane: what drains the lane.
 fn datapath(ways: &Ways, requester: Requester, name: &str, pace: &Pace) -> Option<Spot> {
     let index = requester.endpoint()?;
-    let (bytes, clock) = (pace.datapath_bytes, pace.clock);
-    if bytes == 0 || bytes > MOST_DATAPATH_BYTES / 2 {
-        return None;
-    }
     let own: Vec<_> = ways.transfers.iter().filter(|it| it.requester == requester).collect();
     // Ping-pong has one message on its way, and no lane fills.
     let drains = own.into_iter().all(|it| it.feed == Feed::Lane) && !is_ping_pong(ways);
-    let per_clock = format!("{bytes} B each {clock}");
-    let (kind, words) = match drains {
-        true => {
-            (LimitKind::SlowReader, format!("the way out of the lane{{s}} of {{}}, {per_clock}"))
+    let kind = if drains { LimitKind::SlowReader } else { LimitKind::Datapath };
+    width(kind, index, name, (pace.datapath_bytes, pace.clock))
+}
+
+/// The width of an endpoint, as bytes and a clock: what it sends by, or drains a lane by.
+fn width(
+    kind: LimitKind,
+    index: usize,
+    name: &str,
+    (bytes, clock): (u32, Picoseconds),
+) -> Option<Spot> {
+    if bytes == 0 || bytes > MOST_DATAPATH_BYTES / 2 {
+        return None;
+    }
+    let words = match kind {
+        LimitKind::SlowReader => {
+            format!("the way out of the lane{{s}} of {{}}, {bytes} B each {clock}")
         }
-        false => (LimitKind::Datapath, format!("the datapath{{s}} of {{}}, {per_clock}")),
+        _ => format!("the datapath{{s}} of {{}}, {bytes} B each {clock}"),
     };
     Some(Spot::new(kind, name, words, "twice as wide", move |file| {
         edit_both(file, index, |p| p.datapath_bytes = bytes * 2, |p| p.datapath_bytes = bytes * 2);
     }))
+}
+
+/// Engines that only receive: what drains the lanes that others write to. An engine that sends as
+/// well has one datapath for both, which is a limit of it as a requester.
+fn receivers(file: &LabFile, ways: &Ways) -> Vec<Spot> {
+    let requesters = ways.requesters();
+    let mut seen: Vec<usize> = Vec::new();
+    let mut spots = Vec::new();
+    for transfer in &ways.transfers {
+        let Target::Lane(index) = transfer.target else { continue };
+        if requesters.contains(&Requester::Engine(index)) || seen.contains(&index) {
+            continue;
+        }
+        seen.push(index);
+        let endpoint = &file.endpoints[index];
+        let Some(engine) = endpoint.part.engine else { continue };
+        let pace = (engine.datapath_bytes, engine.clock);
+        spots.extend(width(LimitKind::SlowReader, index, &endpoint.name, pace));
+    }
+    spots
 }
 
 /// Whether each of two engines sends what the other has sent.

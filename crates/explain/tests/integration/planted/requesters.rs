@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in cards: what paces them, and what they have in flight.
 
+use std::sync::Arc;
+
 use crosslane_explain::LimitKind::{
     Datapath, DescriptorFetch, DescriptorGap, IdleClocks, PeerWindow, ReadLength,
     ReadingDescriptors, SlowReader, Staging, Tags,
 };
-use crosslane_explain::{Job, WorkloadRun};
+use crosslane_explain::{Case, Job, THRESHOLD, WorkloadRun};
 use crosslane_lab::Lab;
 
 use crate::planted::runs::{
-    base_with, chain, four_writes, peers, reads, small_reads, small_writes, through_driver,
-    transfers, with_card, writes,
+    base, base_with, chain, edited, four_writes, peers, reads, small_reads, small_writes,
+    through_driver, transfers, with_card, writes,
 };
-use crate::planted::{CHAIN, PEERS, Planted, READS, SMALL_READS, SMALL_WRITES, WRITES, explained};
+use crate::planted::{
+    CHAIN, PEERS, Planted, READS, SAME_FIGURE, SMALL_READS, SMALL_WRITES, WRITES, explained,
+};
 
 #[test]
 fn tags() {
@@ -120,4 +124,40 @@ fn slow_reader_of_a_lane() {
     };
     let planted = Planted { case: chain(lab(4)), without: chain(lab(8)), base: &CHAIN };
     planted.is_named(SlowReader, "card6", "the way out of the lane of card6, 4 B each 4 ns");
+}
+
+/// A card that only receives takes data out of its lane more slowly than they come.
+#[test]
+fn slow_receiver_of_peer_writes() {
+    for bytes in [4_u32, 8] {
+        let lab =
+            |bytes: u32| with_card(6, |part| part.engine.as_mut().unwrap().datapath_bytes = bytes);
+        let (case, without) = (peers(lab(bytes)), peers(lab(bytes * 2)));
+        let words = format!("the way out of the lane of card6, {bytes} B each 4 ns");
+        Planted { case, without, base: &PEERS }.is_named(SlowReader, "card6", &words);
+    }
+}
+
+/// Sender and receiver are as slow as each other: neither gains alone.
+#[test]
+fn peers_as_slow_as_each_other() {
+    let run = |bytes: u32| {
+        peers(edited(&base(), |file| {
+            for card in [5, 6] {
+                let engine = &mut Arc::make_mut(&mut file.endpoints[card - 1].part).engine;
+                let engine = engine.as_mut().unwrap();
+                // A header would make the sender alone a little slower.
+                (engine.datapath_bytes, engine.header_on_datapath) = (bytes, false);
+            }
+        }))
+    };
+    let found = explained(&run(8));
+    let named: Vec<_> = found.steps[0].limits.iter().map(|limit| limit.words.as_str()).collect();
+    let sender = "the datapath of card5, 8 B each 4 ns";
+    let receiver = "the way out of the lane of card6, 8 B each 4 ns";
+    assert_eq!(named, [sender, receiver], "{:#?}", found.trials);
+    let off = found.steps[0].value / run(16).figure().unwrap().value - 1.0;
+    assert!(off.abs() < SAME_FIGURE, "{off}");
+    let alone = found.trials.iter().filter(|trial| named.contains(&trial.limit.words.as_str()));
+    assert!(alone.clone().count() == 2 && alone.clone().all(|trial| trial.gain < THRESHOLD));
 }
