@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane fit`: link time and fixed time of anybody's measurements.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
-use crosslane_bench::fit::{Fit, MAX_FIT_BYTES, Measurements, Over, Residual, fits};
+use crosslane_bench::fit::{
+    BAD_RESIDUAL, Fit, MAX_FIT_BYTES, Measurements, Over, Residual, Sample, fits,
+};
 use crosslane_report::{
     Axis, Block, Cell, Column, Page, Plot, Scale, Section, Series, SeriesKind, Table as PlainTable,
 };
@@ -67,6 +70,9 @@ pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
         let residuals = fits.iter().flat_map(residual_rows);
         let mut page = printed(&HEADINGS, fits.iter().map(row)).to_string();
         page.push_str(&format!("\n{}", printed(&RESIDUALS, residuals)));
+        fits.iter().filter(|fit| fit.is_bad()).for_each(|fit| {
+            let _ = write!(page, "\n{}\n", bad_words(fit));
+        });
         print(&page)?;
     }
     match &arguments.report {
@@ -89,6 +95,16 @@ fn over_words(fit: &Fit) -> String {
         Over::Links { bytes } => format!("links, {bytes} B"),
         Over::All => "sizes".to_owned(),
     }
+}
+
+/// That a fit is bad, and by how much.
+fn bad_words(fit: &Fit) -> String {
+    format!(
+        "bad fit, {}: one time is {:.1} % off the line; what the line says of rate and fixed time \
+         does not hold",
+        named(fit, &over_words(fit)),
+        100.0 * fit.worst().abs()
+    )
 }
 
 const HEADINGS: [(&str, Align); 9] = [
@@ -121,10 +137,11 @@ fn row(fit: &Fit) -> Vec<String> {
     ]
 }
 
-const RESIDUALS: [(&str, Align); 7] = [
+const RESIDUALS: [(&str, Align); 8] = [
     ("series", Align::Left),
     ("over", Align::Left),
     ("bytes", Align::Right),
+    ("link", Align::Left),
     ("k", Align::Right),
     ("measured us", Align::Right),
     ("fitted us", Align::Right),
@@ -137,6 +154,7 @@ fn residual_rows(fit: &Fit) -> impl Iterator<Item = Vec<String>> {
             fit.series.clone(),
             over_words(fit),
             residual.sample.bytes.to_string(),
+            residual.sample.link.map_or("-".to_owned(), |link| link.to_string()),
             format!("{:.4}", residual.sample.k),
             format!("{:.3}", residual.sample.seconds * 1e6),
             format!("{:.3}", residual.fitted_s * 1e6),
@@ -157,6 +175,7 @@ fn to_json(fits: &[Fit]) -> Value {
         let residual = |residual: &Residual| {
             json!({
                 "bytes": residual.sample.bytes,
+                "link": residual.sample.link.map(|link| link.to_string()),
                 "k": residual.sample.k,
                 "line": residual.sample.line,
                 "measured_ns": residual.sample.seconds * 1e9,
@@ -177,6 +196,8 @@ fn to_json(fits: &[Fit]) -> Value {
             "link_ns_per_byte": fit.link_s_per_byte * 1e9,
             "fixed_ns": fit.fixed_s * 1e9,
             "fastest_k": fit.fastest_k(),
+            "worst_residual": fit.worst(),
+            "is_bad": fit.is_bad(),
             "half_rate_bytes": fit.half_rate_bytes(fit.fastest_k()),
             "residuals": fit.residuals.iter().map(residual).collect::<Vec<Value>>(),
         })
@@ -187,13 +208,18 @@ fn to_json(fits: &[Fit]) -> Value {
     })
 }
 
+/// A table; of rows that are bad the last cell is marked.
 fn shown(
     title: &str,
     headings: &[(&str, Align)],
-    rows: impl Iterator<Item = Vec<String>>,
+    rows: impl Iterator<Item = (Vec<String>, bool)>,
 ) -> Block {
     let column = |&(heading, align): &(&str, Align)| Column { heading: heading.to_owned(), align };
-    let cells = |row: Vec<String>| row.into_iter().map(|text| Cell { text, is_bad: false });
+    let last = headings.len() - 1;
+    let cells = |(row, is_bad): (Vec<String>, bool)| {
+        let cells = row.into_iter().enumerate();
+        cells.map(move |(at, text)| Cell { text, is_bad: is_bad && at == last })
+    };
     Block::Table(PlainTable {
         title: title.to_owned(),
         columns: headings.iter().map(column).collect(),
@@ -212,8 +238,7 @@ fn named(fit: &Fit, what: &str) -> String {
 
 /// Of each link the time over it and beside it, one upon the other, with what was measured.
 fn bars(fit: &Fit, bytes: u64) -> Plot {
-    let name = |residual: &Residual| format!("k = {}", residual.sample.k);
-    let names = fit.residuals.iter().map(name).collect();
+    let names = fit.residuals.iter().map(|residual| residual.sample.link_words()).collect();
     let series = |name: &str, kind, value: &dyn Fn(&Residual) -> f64| Series {
         name: name.to_owned(),
         kind,
@@ -235,22 +260,26 @@ fn bars(fit: &Fit, bytes: u64) -> Plot {
 /// Rates by size, measured and fitted.
 fn rates(fit: &Fit) -> Plot {
     let mut series = Vec::new();
-    let mut links: Vec<f64> = fit.residuals.iter().map(|one| one.sample.k).collect();
-    links.sort_by(f64::total_cmp);
-    links.dedup();
-    for k in links {
+    let mut links: Vec<&Sample> = Vec::new();
+    for one in &fit.residuals {
+        if !links.iter().any(|link| link.link_words() == one.sample.link_words()) {
+            links.push(&one.sample);
+        }
+    }
+    links.sort_by(|a, b| a.k.total_cmp(&b.k));
+    for link in links {
+        let name = link.link_words();
         let of_link: Vec<&Residual> =
-            fit.residuals.iter().filter(|one| one.sample.k.total_cmp(&k).is_eq()).collect();
+            fit.residuals.iter().filter(|one| one.sample.link_words() == name).collect();
         let points = |seconds: &dyn Fn(&Residual) -> f64| {
             let rate = |one: &&Residual| {
                 (one.sample.bytes as f64, one.sample.bytes as f64 / seconds(one) / 1e6)
             };
             of_link.iter().map(rate).collect::<Vec<_>>()
         };
-        let name = format!("k = {k}");
         let (fitted, measured) = (points(&|one| one.fitted_s), points(&|one| one.sample.seconds));
         series.push(Series { name: name.clone(), kind: SeriesKind::Ours, points: fitted });
-        series.push(Series { name, kind: SeriesKind::Published, points: measured });
+        series.push(Series { name, kind: SeriesKind::Measured, points: measured });
     }
     Plot {
         title: named(fit, "Rate by size: fitted lines, measured rings"),
@@ -258,6 +287,12 @@ fn rates(fit: &Fit) -> Plot {
         y: axis("rate", "MB/s", Scale::Linear),
         series,
     }
+}
+
+/// A sentence with its first letter as a capital.
+fn capital(text: &str) -> String {
+    let (first, rest) = text.split_at(1);
+    first.to_uppercase() + rest
 }
 
 fn report(fits: &[Fit]) -> Page {
@@ -269,9 +304,16 @@ fn report(fits: &[Fit]) -> Page {
         }
         Over::All => Some(rates(fit)),
     });
-    let mut blocks = vec![shown("", &HEADINGS, fits.iter().map(row))];
+    let mut blocks: Vec<Block> = Vec::new();
+    let bad = fits.iter().filter(|fit| fit.is_bad());
+    blocks.extend(bad.map(|fit| Block::Text(format!("{}.", capital(&bad_words(fit))))));
+    blocks.push(shown("", &HEADINGS, fits.iter().map(|fit| (row(fit), fit.is_bad()))));
     blocks.extend(plots.map(Block::Plot));
-    blocks.push(shown("Residuals", &RESIDUALS, fits.iter().flat_map(residual_rows)));
+    let residuals = fits.iter().flat_map(|fit| {
+        let is_bad = fit.residuals.iter().map(|one| one.fraction().abs() > BAD_RESIDUAL);
+        residual_rows(fit).zip(is_bad)
+    });
+    blocks.push(shown("Residuals", &RESIDUALS, residuals));
     Page {
         title: "Fit of y = x/(k a) + b".to_owned(),
         summary: "What measured transfers take over their links, and beside them.".to_owned(),

@@ -30,11 +30,21 @@ pub enum SeriesKind {
     Ours,
     /// A document's values: marks without a line.
     Published,
+    /// What somebody else has measured: marks without a line.
+    Measured,
     /// What the wires allow: a dashed line.
     Ceiling,
     /// A part of a whole: bars over the names of an axis, each upon those of the series before it.
     /// Where there are some, ours are joined by a line between names too.
     Stacked,
+}
+
+impl SeriesKind {
+    /// Whether it is a ring at each value, around the mark of ours.
+    #[must_use]
+    pub const fn is_ring(self) -> bool {
+        matches!(self, Self::Published | Self::Measured)
+    }
 }
 
 /// Values of one kind.

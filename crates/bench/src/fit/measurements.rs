@@ -50,10 +50,20 @@ pub struct Sample {
     pub series: String,
     /// Bytes of the transfer.
     pub bytes: u64,
+    /// The link, where the file says it.
+    pub link: Option<LinkRate>,
     /// Rate of the link as a multiple of that of k = 1.
     pub k: f64,
     /// What it took.
     pub seconds: f64,
+}
+
+impl Sample {
+    /// The link as the file calls it: `Gen2 x4`, or `k = 8`.
+    #[must_use]
+    pub fn link_words(&self) -> String {
+        self.link.map_or_else(|| format!("k = {}", self.k), |link| link.to_string())
+    }
 }
 
 /// The measurements of a file.
@@ -127,7 +137,8 @@ impl Measurements {
             let fields = fields(line).ok_or_else(|| error(number, "a quote is open".into()))?;
             if fields.len() != columns.len() {
                 let (have, want) = (fields.len(), columns.len());
-                let problem = format!("{have} fields; the heading has {want}");
+                let noun = if have == 1 { "field" } else { "fields" };
+                let problem = format!("{have} {noun}; the heading has {want}");
                 return Err(error(number, problem));
             }
             let sample = sample(number, &columns, &headings, &fields);
@@ -242,8 +253,9 @@ fn sample(
             Column::Series => names.push(field.as_str()),
         }
     }
-    if let (Some(generation), Some(width)) = (generation, width) {
-        k = LinkRate { generation, width }.bytes_per_second() / one_lane_bytes_per_second();
+    let link = generation.zip(width).map(|(generation, width)| LinkRate { generation, width });
+    if let Some(link) = link {
+        k = link.bytes_per_second() / one_lane_bytes_per_second();
     }
     let seconds = match measure {
         (rate, true) => bytes as f64 / rate,
@@ -252,7 +264,7 @@ fn sample(
     if !(LEAST..=MOST).contains(&seconds) {
         return Err(format!("a transfer of {seconds:e} s is none"));
     }
-    Ok(Sample { line, series: names.join(", "), bytes, k, seconds })
+    Ok(Sample { line, series: names.join(", "), bytes, link, k, seconds })
 }
 
 fn whole(heading: &str, field: &str, most: u64) -> Result<u64, String> {
@@ -318,6 +330,9 @@ mod tests {
         let links = parse("generation,width,bytes,us,note\n2,4,1,1,\"a, b\"\n").unwrap();
         assert_eq!((links.samples()[0].k, links.samples()[0].series.as_str()), (8.0, "a, b"));
         assert_eq!(links.theory_bytes_per_second(), Some(250e6));
+        assert_eq!(links.samples()[0].link_words(), "Gen2 x4");
+        let multiples = parse("k,bytes,us\n8,1,1\n").unwrap();
+        assert_eq!(multiples.samples()[0].link_words(), "k = 8");
     }
 
     #[test]
@@ -325,7 +340,7 @@ mod tests {
         for (text, problem) in [
             ("", "1: it is empty; a heading and records are needed"),
             ("\n\nbytes,us\n", "3: no records follow the heading"),
-            ("bytes,us\n1,2\n\n3\n", "4: 1 fields; the heading has 2"),
+            ("bytes,us\n1,2\n\n3\n", "4: 1 field; the heading has 2"),
             ("bytes,us\n1,\"2\n", "2: a quote is open"),
             ("size,us\n1,2\n", "1: one column bytes or size_bytes is needed"),
             ("bytes,bytes,us\n1,1,2\n", "1: two columns are called \"bytes\""),

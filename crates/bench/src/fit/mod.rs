@@ -11,6 +11,9 @@ use std::collections::BTreeMap;
 
 pub use measurements::{FitError, MAX_FIT_BYTES, Measurements, Sample, csv_fields};
 
+/// A fit with a residual beyond this part of what was measured is bad: the times lie on no line.
+pub const BAD_RESIDUAL: f64 = 0.1;
+
 /// A straight line y = slope u + fixed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
@@ -152,6 +155,13 @@ impl Fit {
         let fractions = self.residuals.iter().map(Residual::fraction);
         fractions.max_by(|a, b| a.abs().total_cmp(&b.abs())).unwrap_or(0.0)
     }
+
+    /// Whether some time is farther from the line than [`BAD_RESIDUAL`]: what the line says of
+    /// rate and fixed time is then worth little.
+    #[must_use]
+    pub fn is_bad(&self) -> bool {
+        self.worst().abs() > BAD_RESIDUAL
+    }
 }
 
 /// All fits of some measurements: for each series one over the links for each size that was
@@ -233,6 +243,14 @@ mod tests {
             assert!((fit.half_rate_bytes(k).unwrap() - 29_240.0).abs() < 1e-3, "{fit:?}");
             assert!(fit.worst().abs() < 1e-9);
         }
+    }
+
+    #[test]
+    fn times_that_lie_on_no_line_make_a_bad_fit() {
+        let fit = |text| fits(&Measurements::parse("x.csv", text).unwrap()).unwrap().remove(0);
+        let bent = fit("bytes,us\n1000,10\n2000,10\n3000,10\n4000,30\n");
+        assert!(bent.is_bad() && bent.worst() < -0.3, "{}", bent.worst());
+        assert!(!fit("bytes,us\n1000,10\n2000,11\n3000,11.9\n4000,13\n").is_bad());
     }
 
     #[test]

@@ -44,6 +44,24 @@ fn a_sweep_is_written_and_fitted() {
     assert!(run.stdout.contains("links, 1048576 B") && run.stdout.contains("residual %"));
     let page = fs::read_to_string(folder.join("fit/index.html")).unwrap();
     assert!(page.contains("the link, fitted") && page.contains("Time of 1048576 B"));
+    // Links are called what the file calls them, and its own times are nobody's publication.
+    assert!(page.contains("Gen2 x4, measured") && !page.contains("k = 8"), "{page}");
+    assert!(!page.contains(", published"), "{page}");
+}
+
+#[test]
+fn a_bad_fit_is_called_bad() {
+    let folder = folder("a_bad_fit_is_called_bad");
+    let (file, pages) = (folder.join("bent.csv"), folder.join("page"));
+    fs::write(&file, "bytes,us\n1000,10\n2000,10\n3000,10\n4000,30\n").unwrap();
+    let fit = format!("fit {}", file.display());
+    let run = run_as_written(&format!("{fit} --report {}", pages.display()));
+    let sentence = "ad fit, sizes: one time is 52.9 % off the line; what the line says of rate \
+                    and fixed time does not hold";
+    assert!(run.stdout.contains(sentence), "{}", run.stdout);
+    assert!(fs::read_to_string(pages.join("index.html")).unwrap().contains(sentence));
+    let json = json_of(&format!("{fit} --json"));
+    assert_eq!(json["fits"][0]["is_bad"], true, "{json}");
 }
 
 /// Other parameters: any number of the lab, tags, payloads, what is in the ring.

@@ -32,7 +32,8 @@ pub fn looks(plot: &Plot) -> Vec<Look> {
             (format!("ceiling d{}", (ceilings - 1) % DASHES), 0)
         } else {
             let word = match series.kind {
-                SeriesKind::Published => "published",
+                // The class of rings.
+                SeriesKind::Published | SeriesKind::Measured => "published",
                 SeriesKind::Stacked => "stacked",
                 SeriesKind::Ours | SeriesKind::Ceiling => "ours",
             };
@@ -42,6 +43,7 @@ pub fn looks(plot: &Plot) -> Vec<Look> {
         let said = match series.kind {
             SeriesKind::Ours | SeriesKind::Stacked => "",
             SeriesKind::Published => "published",
+            SeriesKind::Measured => "measured",
             SeriesKind::Ceiling => "ceiling",
         };
         let label = if series.name.to_lowercase().contains(said) {
@@ -96,15 +98,16 @@ mod tests {
                 series("read", SeriesKind::Ours),
                 series("write", SeriesKind::Published),
                 series("ceiling of reads", SeriesKind::Ceiling),
+                series("read", SeriesKind::Measured),
             ],
         };
         let looks = looks(&plot);
         let classes: Vec<&str> = looks.iter().map(|look| look.class.as_str()).collect();
-        assert_eq!(classes, ["ceiling d0", "ours c0", "ours c1", "published c0", "ceiling d1"]);
+        let rings = ["published c0", "ceiling d1", "published c1"];
+        assert_eq!(classes, [&["ceiling d0", "ours c0", "ours c1"][..], &rings].concat());
         assert_eq!((looks[1].shape, looks[2].shape, looks[3].shape), (0, 1, 0));
         let labels: Vec<&str> = looks.iter().map(|look| look.label.as_str()).collect();
-        let expected =
-            ["Gen2 x4, ceiling", "write", "read", "write, published", "ceiling of reads"];
-        assert_eq!(labels, expected);
+        assert_eq!(labels[..3], ["Gen2 x4, ceiling", "write", "read"]);
+        assert_eq!(labels[3..], ["write, published", "ceiling of reads", "read, measured"]);
     }
 }

@@ -100,7 +100,7 @@ impl<'a> Chart<'a> {
         let mut order: Vec<usize> = (0..series.len()).collect();
         order.sort_by_key(|&index| {
             let kind = series[index].kind;
-            (kind == SeriesKind::Ceiling, first(index), kind == SeriesKind::Published)
+            (kind == SeriesKind::Ceiling, first(index), kind.is_ring())
         });
         order
     }
@@ -319,7 +319,7 @@ impl Frame {
             SeriesKind::Stacked => 0,
             SeriesKind::Ceiling => 1,
             SeriesKind::Ours => 2,
-            SeriesKind::Published => 3,
+            SeriesKind::Published | SeriesKind::Measured => 3,
         });
         let mut series = Vec::new();
         for index in order {
@@ -353,7 +353,9 @@ impl Frame {
     fn lines(&self, chart: &Chart, index: usize, points: &[(f64, f64)]) -> Vec<Vec<(f64, f64)>> {
         let is_category = is_category(&chart.plot.x);
         match (chart.plot.series[index].kind, points) {
-            (SeriesKind::Published | SeriesKind::Stacked, _) | (_, []) => Vec::new(),
+            (SeriesKind::Published | SeriesKind::Measured | SeriesKind::Stacked, _) | (_, []) => {
+                Vec::new()
+            }
             (SeriesKind::Ceiling, _) if is_category => points
                 .iter()
                 .map(|&(x, y)| vec![(x - CATEGORY_HALF, y), (x + CATEGORY_HALF, y)])
@@ -404,7 +406,7 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
     let kind = chart.plot.series[index].kind;
     let is_quiet =
         kind == SeriesKind::Ceiling || (kind == SeriesKind::Ours && places.len() > MOST_MARKS);
-    let radius = if kind == SeriesKind::Published { 5.2 } else { own_radius(chart, index) };
+    let radius = if kind.is_ring() { 5.2 } else { own_radius(chart, index) };
     html! {
         @for (point, place) in places {
             @let (x, y) = chart.words(point);
@@ -421,7 +423,7 @@ fn draw_marks(chart: &Chart, index: usize, places: Vec<((f64, f64), (f64, f64))>
 /// where a document's rings lie around ours, all stay within them.
 fn own_radius(chart: &Chart, index: usize) -> f64 {
     let series = &chart.plot.series;
-    if series.iter().any(|series| series.kind == SeriesKind::Published) {
+    if series.iter().any(|series| series.kind.is_ring()) {
         return 3.6;
     }
     let ours = |series: &&Series| series.kind == SeriesKind::Ours;
