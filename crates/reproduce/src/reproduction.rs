@@ -201,8 +201,9 @@ impl Reproduction {
             1 => "1 OUTSIDE its tolerance".to_owned(),
             count => format!("{count} OUTSIDE their tolerance"),
         };
+        let figures = if compared.len() == 1 { "figure" } else { "figures" };
         format!(
-            "{} figures compared, {outside}; {} predicted, worst error {:+.1} %, median {:.1} %.",
+            "{} {figures} compared, {outside}; {} predicted, worst error {:+.1} %, median {:.1} %.",
             compared.len(),
             predicted.count(),
             100.0 * worst,
@@ -325,11 +326,7 @@ mod tests {
         };
         let model = of(&row, EngineKind::Model);
         assert_eq!(model.missed().count(), 1);
-        assert!(
-            model.summary().starts_with("1 figures compared, 1 OUTSIDE"),
-            "{}",
-            model.summary()
-        );
+        assert!(model.summary().starts_with("1 figure compared, 1 OUTSIDE"), "{}", model.summary());
         assert!(model.to_json()["engine"].is_null());
         as_context(&mut row);
         let gateware = of(&row, EngineKind::Rtl);

@@ -195,7 +195,7 @@ fn rate_plot(title: String, series: Vec<Series>) -> Plot {
 /// An experiment that does not run as it should.
 pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
     let measured = sweep::measure(context)?;
-    let document = sweep::run(context, &measured);
+    let document = sweep::run(context, &measured)?;
     let fits = fitted::run(context, &measured)?;
     let [narrow, grades] = next::run(context, &measured)?;
     Ok(vec![document, fits, narrow, grades, queued::run(context, &measured)?])

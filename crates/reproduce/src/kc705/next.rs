@@ -29,7 +29,7 @@ pub(super) fn run(
 ) -> Result<[Experiment; 2], ReproduceError> {
     let narrow = narrow(document, &sweep(context, Some("narrow"), &[FASTEST], &SIZES)?);
     let next = sweep(context, Some(FASTER), &NEXT, &SIZES)?;
-    Ok([narrow, grades(document, &next)])
+    Ok([narrow, grades(document, &next)?])
 }
 
 /// A figure that the document does not give.
@@ -87,7 +87,7 @@ fn narrow(document: &[Point], narrow: &[Point]) -> Experiment {
     }
 }
 
-fn grades(document: &[Point], next: &[Point]) -> Experiment {
+fn grades(document: &[Point], next: &[Point]) -> Result<Experiment, ReproduceError> {
     let mut gains = Table::new(&[
         ("4 MB", Align::Left),
         ("to card MB/s", Align::Right),
@@ -108,7 +108,7 @@ fn grades(document: &[Point], next: &[Point]) -> Experiment {
         }
         gains.row(cells);
     }
-    let tables = CardDirection::ALL.map(|way| table(next, &NEXT, way));
+    let [to, from] = CardDirection::ALL.map(|way| table(next, &NEXT, way));
     let plots = CardDirection::ALL.map(|way| {
         let series = |points: &[Point], link: Link| Series {
             name: link.words(),
@@ -129,12 +129,12 @@ fn grades(document: &[Point], next: &[Point]) -> Experiment {
          no faster than Gen2 x4."
             .to_owned(),
     ];
-    Experiment {
+    Ok(Experiment {
         title: "One more grade of link: Gen2 x8 and Gen3 x4 (the document's conjecture)",
         text,
-        tables: std::iter::once(gains).chain(tables).collect(),
+        tables: vec![gains, to?, from?],
         plots: plots.to_vec(),
         why: Vec::new(),
         rows: next.iter().map(|point| row("one more grade", point)).collect(),
-    }
+    })
 }

@@ -66,19 +66,39 @@ pub(super) fn rate(points: &[Point], link: Link, direction: CardDirection, size_
     points.iter().find(is_it).expect("the sweep has this point").bytes_per_second
 }
 
-/// Rates in MB/s, a row for each size, a column for each link.
-pub(super) fn table(points: &[Point], links: &[Link], direction: CardDirection) -> Table {
+/// The heading of a link's column.
+///
+/// # Errors
+/// A link that has none.
+fn heading(link: Link) -> Result<&'static str, ReproduceError> {
     const NAMES: [&str; 6] = ["Gen1 x1", "Gen2 x1", "Gen1 x4", "Gen2 x4", "Gen2 x8", "Gen3 x4"];
-    let name = |link: &Link| NAMES.into_iter().find(|name| *name == link.words()).unwrap_or("");
+    let words = link.words();
+    NAMES.into_iter().find(|name| *name == words).ok_or_else(|| {
+        let known = NAMES.join(", ");
+        ReproduceError::experiment("table of rates", format!("no column for {words}; {known} have"))
+    })
+}
+
+/// Rates in MB/s, a row for each size, a column for each link.
+///
+/// # Errors
+/// A link that has no heading.
+pub(super) fn table(
+    points: &[Point],
+    links: &[Link],
+    direction: CardDirection,
+) -> Result<Table, ReproduceError> {
     let mut columns = vec![(direction.words(), Align::Left)];
-    columns.extend(links.iter().map(|link| (name(link), Align::Right)));
+    for link in links {
+        columns.push((heading(*link)?, Align::Right));
+    }
     let mut table = Table::new(&columns);
     for size in SIZES {
         let rates =
             links.iter().map(|link| format!("{:.1}", rate(points, *link, direction, size) / 1e6));
         table.row(std::iter::once(size_words(size)).chain(rates).collect::<Vec<_>>());
     }
-    table
+    Ok(table)
 }
 
 /// One row for each point: the document's figure where it gives one.
@@ -119,7 +139,11 @@ fn plot(context: &Context<'_>, points: &[Point], direction: CardDirection) -> Pl
     rate_plot(title, ours.into_iter().chain([published]).collect())
 }
 
-pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Experiment {
+/// The experiment.
+///
+/// # Errors
+/// As [`table`].
+pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Result<Experiment, ReproduceError> {
     let text = vec![
         "The host sets the parameters of a transfer by registers, starts it, and sleeps until the \
          interrupt; the clock runs from the start until the program runs again. Memory is kept \
@@ -128,12 +152,27 @@ pub(super) fn run(context: &Context<'_>, points: &[Point]) -> Experiment {
         "MB/s is 10^6 bytes a second, as in the document; its sizes are taken as binary."
             .to_owned(),
     ];
-    Experiment {
+    let [to, from] = CardDirection::ALL.map(|way| table(points, &LINKS, way));
+    Ok(Experiment {
         title: "Four links, seven sizes, both directions (result 1)",
         text,
-        tables: CardDirection::ALL.map(|way| table(points, &LINKS, way)).to_vec(),
+        tables: vec![to?, from?],
         plots: CardDirection::ALL.map(|way| plot(context, points, way)).to_vec(),
         why: Vec::new(),
         rows: rows(context, points),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::link;
+    use super::*;
+    use crosslane_pcie::link::Generation;
+
+    #[test]
+    fn a_link_without_a_heading_is_an_error() {
+        let links = [link(Generation::Gen5, 2)];
+        let error = table(&[], &links, CardDirection::ALL[0]).unwrap_err().to_string();
+        assert!(error.contains("no column for Gen5 x2"), "{error}");
     }
 }

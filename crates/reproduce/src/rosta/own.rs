@@ -202,7 +202,8 @@ pub(super) fn run(context: &Context<'_>) -> Result<Experiment, ReproduceError> {
         text: vec![
             "Ceiling: the slowest link for packets of 128 B, less the DLLPs of the run. A write's \
              timer stops when the last packet is handed to the port, a few packets before it has \
-             left. First TLP: from the first post. Pinning (registration) is apart from all else."
+             left, so that a share may be a few hundredths above 100 %. First TLP: from the first \
+             post. Pinning (registration) is apart from all else."
                 .to_owned(),
         ],
         tables: vec![table],
