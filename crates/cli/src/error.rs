@@ -22,6 +22,9 @@ pub enum CommandError {
     /// A reproduction or a validation cannot be run.
     #[error(transparent)]
     Reproduce(#[from] ReproduceError),
+    /// A lab forbids what is asked of it; the sentence says where.
+    #[error("{0}")]
+    Forbidden(String),
     /// Two runs cannot be compared; the sentence says why.
     #[error("{0}")]
     Compare(String),
@@ -84,6 +87,7 @@ impl From<ExplainError> for CommandError {
             ExplainError::Flow { .. } | ExplainError::Refused(_) | ExplainError::Failed(_) => {
                 Self::Usage(error.to_string())
             }
+            ExplainError::Forbidden { .. } => Self::Forbidden(error.to_string()),
             ExplainError::Without { .. } | ExplainError::TooManyLimits { .. } => {
                 Self::Unexplained(error.to_string())
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_driver::MemoryCard;
-use crosslane_explain::StoreRun;
+use crosslane_explain::{Better, Figure, StoreRun};
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::Lab;
 use crosslane_open::DeviceName;
@@ -207,6 +207,7 @@ fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<Job> {
 fn made<'a>(cases: &'a [StoreRun], measured: &[MmioMeasured]) -> Vec<Made<'a, StoreRun>> {
     let made = |(case, run): (&'a StoreRun, &MmioMeasured)| Made {
         case,
+        measured: Some(Figure { value: run.bytes_per_second(), better: Better::Higher }),
         account: None,
         has_errors: run.data_errors.words > 0,
     };

@@ -4,7 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crosslane_explain::{Account, Better, Explanation, Figure, Liftable, LimitKind, Step, explain};
+use crosslane_explain::{
+    Account, Better, Consequence, Explanation, Figure, Liftable, LimitKind, Step, explain,
+};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
@@ -29,6 +31,8 @@ pub enum Why {
 pub struct Made<'a, C> {
     /// The run.
     pub case: &'a C,
+    /// Its figure, as it was measured.
+    pub measured: Option<Figure>,
     /// Where its time went.
     pub account: Option<&'a Account>,
     /// Whether anything went wrong in it.
@@ -58,7 +62,7 @@ fn why<C: Liftable>(made: &Made<'_, C>, progress: &Explaining) -> Why {
     if made.has_errors {
         return Why::Unknown("the run had errors".to_owned());
     }
-    match explain(made.case, &|_| progress.run()) {
+    match explain(made.case, made.measured, &|_| progress.run()) {
         Ok(explanation) => {
             Why::Found(Box::new(Explanation { account: made.account.cloned(), ..explanation }))
         }
@@ -127,8 +131,12 @@ fn lines(explanation: &Explanation) -> String {
         }
     }
     let mut before = explanation.figure;
+    let mut consequence = explanation.consequence.as_ref();
     for (step, name) in explanation.steps.iter().zip(["bottleneck", "then"]) {
         let _ = writeln!(text, "{name}: {}", step_words(step, before));
+        if let Some(consequence) = consequence.take() {
+            let _ = writeln!(text, "{}", consequence_words(consequence));
+        }
         before.value = step.value;
     }
     text.push_str(match explanation.steps.len() {
@@ -144,7 +152,36 @@ fn lines(explanation: &Explanation) -> String {
         Some(how) => writeln!(text, "({what}, of shorter runs: {how})"),
         None => writeln!(text, "({what})"),
     };
+    if let (Some(off), Some(measured)) = (explanation.unlike(), explanation.measured) {
+        let _ = writeln!(text, "{}", unlike_words(off, explanation.figure, measured));
+    }
     text
+}
+
+/// `no tag, 44.2 % of the time, comes of the bottleneck: 2.1 % without it`.
+fn consequence_words(consequence: &Consequence) -> String {
+    format!(
+        "{}, {} % of the time, comes of the bottleneck: {} % without it",
+        consequence.what,
+        percent(consequence.share),
+        percent(consequence.share_without)
+    )
+}
+
+/// That the run that was explained is not like the one that was measured.
+fn unlike_words(off: f64, explained: Figure, measured: Figure) -> String {
+    let words = |figure: Figure| match figure.better {
+        Better::Higher => format!("{} MB/s", megabytes(figure.value)),
+        Better::Lower => format!("{} us", microseconds(figure.value as u64)),
+    };
+    let side = if off < 0.0 { "less" } else { "more" };
+    format!(
+        "warning: the run that was explained reached {}, {} % {side} than the {} that were \
+         measured: what limits it may not limit the whole run",
+        words(explained),
+        percent(off.abs()),
+        words(measured)
+    )
 }
 
 /// `fpga1 -> rc47a.down0 (Gen2 x4): 80.3 % payload, 12.6 % headers`, and what else there was.
@@ -196,9 +233,11 @@ mod tests {
     fn found(better: Better, steps: Vec<Step>, account: Option<Account>) -> Why {
         Why::Found(Box::new(Explanation {
             figure: Figure { value: 1_598_300_000.0, better },
+            measured: None,
             shortened: None,
             account,
             steps,
+            consequence: None,
             trials: Vec::new(),
         }))
     }
@@ -243,6 +282,21 @@ mod tests {
         let line = "bottleneck: 100 ns in fpga1; none: 1400.000 us instead of 1598.300 (-12.4 %)\n";
         assert!(block.contains(line), "{block}");
         assert!(block.contains("then: nothing else"), "{block}");
+    }
+
+    #[test]
+    fn a_run_unlike_the_measured_one_is_warned_of() {
+        let why = found(Better::Higher, Vec::new(), None);
+        let block = |value| {
+            let Why::Found(explanation) = &why else { unreachable!() };
+            let measured = Some(Figure { value, better: Better::Higher });
+            Why::Found(Box::new(Explanation { measured, ..(**explanation).clone() })).block()
+        };
+        assert!(!block(1_600_000_000.0).contains("warning"));
+        let block = block(2_283_285_714.0);
+        let line = "warning: the run that was explained reached 1598.3 MB/s, 30.0 % less than the \
+                    2283.3 MB/s that were measured: what limits it may not limit the whole run\n";
+        assert!(block.contains(line), "{block}");
     }
 
     #[test]

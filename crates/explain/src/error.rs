@@ -18,6 +18,14 @@ pub enum ExplainError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The lab forbids the way of a flow.
+    #[error("{flow}: {problem}")]
+    Forbidden {
+        /// The flow, as it was asked for.
+        flow: String,
+        /// What forbids it.
+        problem: String,
+    },
     /// The fabric refuses a flow; its sentence names the flow.
     #[error("{0}")]
     Refused(String),

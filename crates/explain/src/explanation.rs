@@ -4,7 +4,9 @@
 use serde::Serialize;
 
 use crate::account::Account;
+use crate::consequence::Consequence;
 use crate::limit::Limit;
+use crate::search::CLOSE;
 
 /// Which way a figure gets better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -23,6 +25,14 @@ pub struct Figure {
     pub value: f64,
     /// Which way is better.
     pub better: Better,
+}
+
+impl Figure {
+    /// By how much it differs from another, as a fraction of that one.
+    #[must_use]
+    pub fn off(self, other: Self) -> f64 {
+        if other.value > 0.0 { self.value / other.value - 1.0 } else { 0.0 }
+    }
 }
 
 /// What the run gives with something lifted.
@@ -53,6 +63,8 @@ pub struct Trial {
 pub struct Explanation {
     /// The figure of the run that was explained.
     pub figure: Figure,
+    /// The figure of the whole run, as it was measured; none where that was not told.
+    pub measured: Option<Figure>,
     /// If that was a shortened run: how, in words. The figures of steps and trials are then those
     /// of runs as short, which are compared with each other only.
     pub shortened: Option<String>,
@@ -61,6 +73,19 @@ pub struct Explanation {
     /// The bottleneck, then what the next one would be without it; empty where nothing that
     /// can be lifted holds the run.
     pub steps: Vec<Step>,
+    /// The longest wait on that direction, where it is none that the bottleneck is known by and yet
+    /// goes with it.
+    pub consequence: Option<Consequence>,
     /// Everything that was lifted alone, the best first.
     pub trials: Vec<Trial>,
+}
+
+impl Explanation {
+    /// By how much the figure of the run that was explained differs from that of the run that was
+    /// measured, as a fraction of that, where it is more than [`CLOSE`]: what limits the one may
+    /// not limit the other.
+    #[must_use]
+    pub fn unlike(&self) -> Option<f64> {
+        self.measured.map(|measured| self.figure.off(measured)).filter(|off| off.abs() > CLOSE)
+    }
 }

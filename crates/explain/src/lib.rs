@@ -13,6 +13,7 @@
 
 mod account;
 mod case;
+mod consequence;
 mod error;
 mod explanation;
 mod iommu;
@@ -29,7 +30,8 @@ mod words;
 mod workload;
 
 pub use account::{Account, TimeUse, Use};
-pub use case::Case;
+pub use case::{Case, Short};
+pub use consequence::Consequence;
 pub use error::ExplainError;
 pub use explanation::{Better, Explanation, Figure, Step, Trial};
 pub use iommu::IommuUse;
@@ -37,7 +39,7 @@ pub use limit::{Limit, LimitKind};
 pub use links::{DirectionLoad, DirectionOutcome, busiest_shared, direction_name, wire_share};
 pub use progress::{NoProgress, Progress};
 pub use route::{Cargo, route};
-pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, THRESHOLD, explain};
+pub use search::{CLEAR, CLOSE, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, THRESHOLD, explain};
 pub use stores::StoreRun;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,

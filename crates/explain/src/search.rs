@@ -30,7 +30,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rayon::prelude::*;
 
-use crate::case::Case;
+use crate::case::{Case, Short};
+use crate::consequence::{Consequence, to_explain};
 use crate::error::ExplainError;
 use crate::explanation::{Better, Explanation, Figure, Step, Trial};
 use crate::limit::{Limit, LimitKind};
@@ -40,6 +41,9 @@ use crate::limit::{Limit, LimitKind};
 pub const THRESHOLD: f64 = 0.01;
 /// Gain from which on a limit is named before a faster link.
 pub const CLEAR: f64 = 0.03;
+/// A shortened run stands for the whole one where their figures differ by no more than this
+/// fraction: what holds one holds the other then.
+pub const CLOSE: f64 = 0.03;
 /// Gains are the same where they differ by no more than this share of the larger one: cures that
 /// bring a run to the same next limit leave it a little sooner or later.
 pub const SAME_SHARE: f64 = 0.1;
@@ -71,7 +75,9 @@ pub trait Liftable: Case {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
 }
 
-/// Finds what holds a run, and what would hold it next. `watch` is told the number of runs that
+/// Finds what holds a run, and what would hold it next. `measured` is the figure of the run itself,
+/// where it was made: a run that is explained in its place is lengthened until its figure is
+/// [`CLOSE`] to that, as far as [`Case::shortened`] has longer ones. `watch` is told the number of runs that
 /// have been made, after each. [`Explanation::account`] is left to the caller, who has it from
 /// the run itself.
 ///
@@ -79,15 +85,12 @@ pub trait Liftable: Case {
 /// The first run that cannot be made or goes wrong, and more limits than can be tried.
 pub fn explain<C: Liftable>(
     case: &C,
+    measured: Option<Figure>,
     watch: &(dyn Fn(usize) + Sync),
 ) -> Result<Explanation, ExplainError> {
-    let (case, shortened) = match case.shortened() {
-        Some((short, words)) => (short, Some(words)),
-        None => (case.clone(), None),
-    };
     let search = Search { runs: AtomicUsize::new(0), watch };
-    let figure = search.run(&case)?;
-    let (mut steps, mut trials) = (Vec::new(), Vec::new());
+    let ((case, shortened), figure) = search.in_place_of(case, measured)?;
+    let (mut steps, mut trials, mut consequence) = (Vec::new(), Vec::new(), None);
     let (mut current, mut before) = (case.clone(), figure);
     for number in 0..STEPS {
         let levers = current.levers(&case)?;
@@ -97,7 +100,8 @@ pub fn explain<C: Liftable>(
         }
         let found = search.bottleneck(&current, before, &levers, &tried)?;
         let Some(found) = found else { break };
-        current = without(&current, &levers, &found)?;
+        let held = current;
+        current = without(&held, &levers, &found)?;
         let after = match found[..] {
             [only] => tried[only].figure,
             _ => search.run(&current)?,
@@ -108,8 +112,24 @@ pub fn explain<C: Liftable>(
             gain: gain(before, after),
         });
         before = after;
+        if number == 0 {
+            consequence = consequence_of(&held, &current, &steps[0])?;
+        }
     }
-    Ok(Explanation { figure, shortened, account: None, steps, trials })
+    Ok(Explanation { figure, measured, shortened, account: None, steps, consequence, trials })
+}
+
+/// The wait that the first step takes away, of a name that is not its own.
+fn consequence_of<C: Case>(
+    held: &C,
+    lifted: &C,
+    step: &Step,
+) -> Result<Option<Consequence>, ExplainError> {
+    let kinds: Vec<LimitKind> = step.limits.iter().map(|limit| limit.kind).collect();
+    let Some(account) = held.account()? else { return Ok(None) };
+    let Some(what) = to_explain(&account, &kinds) else { return Ok(None) };
+    let without = lifted.account()?;
+    Ok(without.and_then(|without| Consequence::of(what, &account, &without)))
 }
 
 /// By how much a figure is better, as a fraction of the one before.
@@ -183,6 +203,30 @@ impl Search<'_> {
         let figure = case.figure()?;
         (self.watch)(self.runs.fetch_add(1, Ordering::Relaxed) + 1);
         Ok(figure)
+    }
+
+    /// The run to be explained in place of another, with its figure: the first that is [`CLOSE`] to
+    /// what was measured, or else the closest.
+    fn in_place_of<C: Case>(
+        &self,
+        case: &C,
+        measured: Option<Figure>,
+    ) -> Result<(Short<C>, Figure), ExplainError> {
+        let mut closest: Option<(f64, Short<C>, Figure)> = None;
+        for short in case.shortened() {
+            let figure = self.run(&short.0)?;
+            let off = measured.map_or(0.0, |measured| figure.off(measured).abs());
+            if off <= CLOSE {
+                return Ok((short, figure));
+            }
+            if closest.as_ref().is_none_or(|(least, ..)| off < *least) {
+                closest = Some((off, short, figure));
+            }
+        }
+        match closest {
+            Some((_, short, figure)) => Ok((short, figure)),
+            None => Ok(((case.clone(), None), self.run(case)?)),
+        }
     }
 
     /// Makes the runs without some limits each, `sets` of levers' numbers; at once, but what

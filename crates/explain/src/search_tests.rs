@@ -26,6 +26,8 @@ struct Pipe {
     better: Better,
     /// The second stage is a way around the first.
     detour: bool,
+    /// Shorter runs, by what their only stage lets pass, and their words.
+    shorter: Vec<(f64, &'static str)>,
 }
 
 impl Pipe {
@@ -36,11 +38,12 @@ impl Pipe {
             lifted: *lifted,
         });
         let lab = Arc::new(Lab::load("minimal").unwrap());
-        Self { lab, stages: stages.collect(), better: Better::Higher, detour: false }
+        let stages = stages.collect();
+        Self { lab, stages, better: Better::Higher, detour: false, shorter: Vec::new() }
     }
 
     fn explained(&self) -> Explanation {
-        explain(self, &|_| ()).unwrap()
+        explain(self, None, &|_| ()).unwrap()
     }
 }
 
@@ -71,8 +74,15 @@ impl Case for Pipe {
         Ok(Figure { value, better: self.better })
     }
 
-    fn shortened(&self) -> Option<(Self, String)> {
-        None
+    fn shortened(&self) -> Vec<Short<Self>> {
+        let short = |(value, words): &(f64, &str)| {
+            let stages = vec![Stage { now: *value, ..self.stages[0] }];
+            (Self { stages, shorter: Vec::new(), ..self.clone() }, Some((*words).to_owned()))
+        };
+        match self.shorter.is_empty() {
+            true => vec![(self.clone(), None)],
+            false => self.shorter.iter().map(short).collect(),
+        }
     }
 }
 
@@ -211,7 +221,7 @@ fn of_a_latency_each_part_is_as_good_as_its_time() {
 /// Runs that are made to explain one; each is told of.
 fn runs_of(pipe: &Pipe) -> usize {
     let told = Mutex::new(Vec::new());
-    explain(pipe, &|runs| told.lock().unwrap().push(runs)).unwrap();
+    explain(pipe, None, &|runs| told.lock().unwrap().push(runs)).unwrap();
     let mut told = told.into_inner().unwrap();
     told.sort_unstable();
     assert!(told.iter().copied().eq(1..=told.len()), "{told:?}");
@@ -228,13 +238,32 @@ fn each_run_is_counted() {
 fn a_run_without_a_limit_that_fails_names_the_limit() {
     let mut pipe = Pipe::new(&[(Tags, 2.0, f64::NAN)]);
     pipe.better = Better::Lower;
-    let error = explain(&pipe, &|_| ()).map(drop);
+    let error = explain(&pipe, None, &|_| ()).map(drop);
     assert_eq!(error.unwrap_err().to_string(), "without Tags: the run failed: no number");
 }
 
 #[test]
 fn more_limits_than_can_be_tried_are_an_error() {
     let stages = vec![(Tags, 2.0, 3.0); MAX_RUNS + 1];
-    let error = explain(&Pipe::new(&stages), &|_| ()).map(drop).unwrap_err();
+    let error = explain(&Pipe::new(&stages), None, &|_| ()).map(drop).unwrap_err();
     assert!(matches!(error, ExplainError::TooManyLimits { limits, .. } if limits == MAX_RUNS + 1));
+}
+
+/// The shortest run is explained that is as fast as the measured one; of those that are not, the
+/// closest, and that is told.
+#[test]
+fn a_run_is_lengthened_until_it_is_as_fast() {
+    let mut pipe = Pipe::new(&[(Tags, 100.0, 200.0)]);
+    pipe.shorter = vec![(70.0, "shortest"), (98.0, "longer"), (100.0, "longest")];
+    let higher = |value| Some(Figure { value, better: Better::Higher });
+    let explained = |measured| explain(&pipe, measured, &|_| ()).unwrap();
+    let found = explained(higher(100.0));
+    assert_eq!((found.shortened.as_deref(), found.figure.value), (Some("longer"), 98.0));
+    assert_eq!((found.unlike(), found.measured), (None, higher(100.0)));
+    // Nothing was measured: the shortest will do.
+    let found = explained(None);
+    assert_eq!((found.shortened.as_deref(), found.unlike()), (Some("shortest"), None));
+    let found = explained(higher(125.0));
+    assert_eq!(found.shortened.as_deref(), Some("longest"));
+    assert!((found.unlike().unwrap() + 0.2).abs() < 1e-9, "{:?}", found.unlike());
 }

@@ -8,11 +8,11 @@ use crosslane_driver::MemoryCard;
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::HostId;
 
-use crate::case::Case;
+use crate::case::{Case, LENGTHS, Short};
 use crate::error::ExplainError;
 use crate::explanation::{Better, Figure};
 
-/// Most bytes of a shortened run: what goes ahead of the rate into queues counts for little then.
+/// Most bytes of a shortened run, before it is lengthened: what goes ahead of the rate into queues counts for little then.
 const SHORT_BYTES: u64 = 256 << 10;
 
 /// Stores of the first host's core into a memory card.
@@ -63,15 +63,21 @@ impl Case for StoreRun {
         Ok(Figure { value: measured.bytes_per_second(), better: Better::Higher })
     }
 
-    fn shortened(&self) -> Option<(Self, String)> {
+    fn shortened(&self) -> Vec<Short<Self>> {
         let MmioOptions { size_bytes, passes, .. } = self.options;
-        let mut short = self.clone();
-        short.options.size_bytes = size_bytes.min(SHORT_BYTES);
-        short.options.passes = (SHORT_BYTES / size_bytes).clamp(1, passes);
-        let MmioOptions { size_bytes: bytes, passes: fewer, .. } = short.options;
-        if (bytes, fewer) == (size_bytes, passes) {
-            return None;
+        let mut shortened = Vec::new();
+        for bytes in LENGTHS.map(|times| SHORT_BYTES * times) {
+            let mut short = self.clone();
+            short.options.size_bytes = size_bytes.min(bytes);
+            short.options.passes = (bytes / size_bytes).clamp(1, passes);
+            let MmioOptions { size_bytes: bytes, passes: fewer, .. } = short.options;
+            if (bytes, fewer) == (size_bytes, passes) {
+                shortened.push((short, None));
+                break;
+            }
+            let words = format!("{fewer} x {bytes} B instead of {passes} x {size_bytes} B");
+            shortened.push((short, Some(words)));
         }
-        Some((short, format!("{fewer} x {bytes} B instead of {passes} x {size_bytes} B")))
+        shortened
     }
 }

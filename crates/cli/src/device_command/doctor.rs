@@ -181,6 +181,7 @@ fn predict(
         .zip(&outcomes)
         .map(|(case, outcome)| Made {
             case,
+            measured: Some(outcome.figure),
             account: outcome.account.as_ref(),
             has_errors: outcome.error_count > 0,
         })

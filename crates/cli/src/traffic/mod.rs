@@ -90,6 +90,7 @@ fn whys(
     }
     let made = runs.iter().zip(outcomes).map(|(case, outcome)| Made {
         case,
+        measured: Some(outcome.figure),
         account: outcome.account.as_ref(),
         has_errors: outcome.error_count > 0,
     });
@@ -123,7 +124,7 @@ fn print_outcome_errors(outcomes: &[TrafficOutcome]) -> Result<(), CommandError>
 }
 
 /// Prints all of `deadlocks` and the first of `errors`, `count` together, and is an error if there
-/// are any.
+/// are any. Errors that differ in their numbers only are one line.
 ///
 /// # Errors
 /// [`CommandError::Run`].
@@ -132,13 +133,69 @@ pub fn print_errors<'a>(
     deadlocks: impl Iterator<Item = &'a String>,
     errors: impl Iterator<Item = &'a String>,
 ) -> Result<(), CommandError> {
-    let mut printed = 0;
-    for error in deadlocks.chain(errors.take(PRINTED_ERRORS)) {
-        print_error(error);
-        printed += 1;
+    let mut shown = 0;
+    for deadlock in deadlocks {
+        print_error(deadlock);
+        shown += 1;
     }
-    if count > printed {
-        print_hint(&format!("{printed} of {count} errors are shown"));
+    for (error, times) in alike(errors).into_iter().take(PRINTED_ERRORS) {
+        match times {
+            1 => print_error(error),
+            times => print_error(&format!("{error} (and {} more like it)", times - 1)),
+        }
+        shown += times;
+    }
+    if count > shown {
+        print_hint(&format!("{shown} of {count} errors are shown"));
     }
     if count > 0 { Err(CommandError::Run) } else { Ok(()) }
+}
+
+/// The first of all errors that say the same but for their numbers, and how many they are.
+fn alike<'a>(errors: impl Iterator<Item = &'a String>) -> Vec<(&'a str, u64)> {
+    let mut groups: Vec<(String, &str, u64)> = Vec::new();
+    for error in errors {
+        let words = without_numbers(error);
+        match groups.iter_mut().find(|(known, ..)| *known == words) {
+            Some((.., times)) => *times += 1,
+            None => groups.push((words, error, 1)),
+        }
+    }
+    groups.into_iter().map(|(_, error, times)| (error, times)).collect()
+}
+
+/// A sentence without times, addresses and counts. The numbers of names, as in `fpga1`, stay.
+fn without_numbers(sentence: &str) -> String {
+    let mut text = String::new();
+    let (mut before, mut is_number) = (' ', false);
+    for letter in sentence.chars() {
+        if !is_number && letter.is_ascii_digit() && !before.is_alphanumeric() {
+            text.push('#');
+            is_number = true;
+        } else if is_number && !letter.is_alphanumeric() && letter != '.' {
+            is_number = false;
+        }
+        if !is_number {
+            text.push(letter);
+        }
+        before = letter;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_differ_in_numbers_only_are_one() {
+        let errors = [
+            "fpga1 at 35.089 us: no answer from 0x1f00, tag 3",
+            "fpga1 at 36 us: no answer from 0x2f00, tag 15",
+            "fpga2 at 36 us: no answer from 0x2f00, tag 15",
+            "fpga1 at 37 us: no answer from 0x3f00, tag 4",
+        ]
+        .map(str::to_owned);
+        assert_eq!(alike(errors.iter()), [(errors[0].as_str(), 3), (errors[2].as_str(), 1)]);
+    }
 }

@@ -340,6 +340,7 @@ impl Bench<'_> {
         }
         let made = runs.iter().zip(outcomes).map(|(case, outcome)| Made {
             case,
+            measured: outcome.figure(),
             account: outcome.account.as_ref(),
             has_errors: outcome.error_count > 0,
         });

@@ -7,10 +7,12 @@ use crosslane_fabric::{FlowId, FlowReport};
 use crosslane_lab::Lab;
 
 use super::plan::PlannedFlow;
-use super::run::{TrafficRun, errors_of};
-use crate::case::{Case, SHORT_BYTES, SHORT_SHARED_BYTES, Transfers};
+use super::run::{TrafficRun, errors_of, figure_of};
+use crate::account::Account;
+use crate::case::{Case, LENGTHS, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers};
 use crate::error::ExplainError;
-use crate::explanation::{Better, Figure};
+use crate::explanation::Figure;
+use crate::progress::NoProgress;
 
 impl Case for TrafficRun {
     fn lab(&self) -> &Lab {
@@ -35,39 +37,60 @@ impl Case for TrafficRun {
         if let Some(error) = errors.deadlock.or(errors.sentences.into_iter().next()) {
             return Err(ExplainError::Failed(error));
         }
-        let bytes: u64 = reports.iter().map(|report| report.bytes).sum();
-        let started = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
-        let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
-        let seconds = ended.since(started).as_seconds();
-        let value = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
-        Ok(Figure { value, better: Better::Higher })
+        Ok(figure_of(&reports))
+    }
+
+    fn account(&self) -> Result<Option<Account>, ExplainError> {
+        Ok(self.run(&NoProgress, None)?.account)
     }
 
     /// Only the number of operations changes where flows differ in the size of theirs: it is the
     /// same for all of them.
-    fn shortened(&self) -> Option<(Self, String)> {
-        let (_, planned) = self.prepare().ok()?;
+    fn shortened(&self) -> Vec<Short<Self>> {
+        let Ok((_, planned)) = self.prepare() else { return vec![(self.clone(), None)] };
         let of = |planned: &PlannedFlow| Transfers {
             count: planned.flow.operations,
             size_bytes: planned.flow.operation_bytes,
             outstanding: planned.flow.outstanding.into(),
         };
         let flows: Vec<Transfers> = planned.iter().map(of).collect();
-        let (first, others) = flows.split_first()?;
-        let mut short = self.clone();
+        let Some((first, others)) = flows.split_first() else { return Vec::new() };
         let bytes = if others.is_empty() { SHORT_BYTES } else { SHORT_SHARED_BYTES };
         if others.iter().all(|flow| flow == first) {
-            let (transfers, words) = first.shortened(bytes)?;
-            short.choices.operations = Some(transfers.count);
-            short.choices.outstanding = Some(first.outstanding as u32);
-            short.flows.iter_mut().for_each(|flow| flow.operation_bytes = transfers.size_bytes);
-            return Some((short, words));
+            let with = |(transfers, words): Short<Transfers>| {
+                if words.is_none() {
+                    return (self.clone(), None);
+                }
+                let mut short = self.clone();
+                short.choices.operations = Some(transfers.count);
+                short.choices.outstanding = Some(first.outstanding as u32);
+                let flows = short.flows.iter_mut();
+                flows.for_each(|flow| flow.operation_bytes = transfers.size_bytes);
+                (short, words)
+            };
+            return first.shortened(bytes, 0).into_iter().map(with).collect();
         }
-        let counts =
-            flows.iter().map(|flow| flow.shortened(bytes).map_or(*flow, |(short, _)| short));
-        let count = counts.map(|flow| flow.count).max()?;
-        short.choices.operations = Some(count);
-        let most = flows.iter().map(|flow| flow.count).max()?;
-        (count < most).then(|| (short, format!("{count} operations of each flow")))
+        self.with_fewer_operations(&flows)
+    }
+}
+
+impl TrafficRun {
+    /// Runs with the same, smaller number of operations for each of some flows that differ.
+    fn with_fewer_operations(&self, flows: &[Transfers]) -> Vec<Short<Self>> {
+        let most = flows.iter().map(|flow| flow.count).max().unwrap_or_default();
+        let mut shortened = Vec::new();
+        for times in LENGTHS {
+            let bytes = SHORT_SHARED_BYTES * times;
+            let counts = flows.iter().map(|flow| flow.shortened(bytes, 0).swap_remove(0).0.count);
+            let count = counts.max().unwrap_or_default();
+            if count >= most {
+                shortened.push((self.clone(), None));
+                break;
+            }
+            let mut short = self.clone();
+            short.choices.operations = Some(count);
+            shortened.push((short, Some(format!("{count} operations of each flow"))));
+        }
+        shortened
     }
 }

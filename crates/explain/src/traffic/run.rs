@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crosslane_bench::{Carrier, DataTlps, Latencies};
 use crosslane_fabric::DirectionId;
+use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::trace::TraceSink;
-use crosslane_fabric::{Fabric, FlowId, FlowReport, LinkCounters, RunEnd};
+use crosslane_fabric::{Fabric, FlowId, FlowReport, LinkCounters, NodeKind, RunEnd};
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
@@ -19,6 +20,7 @@ use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
 use crate::account::Account;
 use crate::error::ExplainError;
+use crate::explanation::{Better, Figure};
 use crate::links::{DirectionLoad, DirectionOutcome, direction_name};
 use crate::progress::Progress;
 use crate::samples::Samples;
@@ -91,6 +93,8 @@ pub struct TrafficOutcome {
     pub loads: Vec<DirectionLoad>,
     /// Where the time of the busiest direction with data went, in the same time.
     pub account: Option<Account>,
+    /// The figure of the run, as [`Case::figure`](crate::Case::figure) has it.
+    pub figure: Figure,
     /// Simulated time at the end.
     pub simulated: Picoseconds,
     /// That nothing could happen any more before the flows had ended, as a sentence.
@@ -121,9 +125,41 @@ impl TrafficRun {
     /// Makes the flows ready in a lab that was built.
     ///
     /// # Errors
-    /// [`ExplainError::Flow`] for the first that cannot be, with the flow and the name.
+    /// [`ExplainError::Flow`] for the first that cannot be, with the flow and the name, and
+    /// [`ExplainError::Forbidden`] for the first whose way the lab forbids.
     pub fn plan(&self, lab: &RunningLab) -> Result<Vec<PlannedFlow>, ExplainError> {
-        plan(lab, &self.flows, self.choices)
+        let planned = plan(lab, &self.flows, self.choices)?;
+        for (request, flow) in self.flows.iter().zip(&planned) {
+            self.check_way(&lab.fabric, request, flow)?;
+        }
+        Ok(planned)
+    }
+
+    /// Refuses a way from endpoint to endpoint by a root complex that passes nothing on between its
+    /// ports: every packet would come to an Unsupported Request there.
+    fn check_way(
+        &self,
+        fabric: &Fabric,
+        request: &FlowRequest,
+        planned: &PlannedFlow,
+    ) -> Result<(), ExplainError> {
+        let is_root = |node| fabric.node(node).kind == NodeKind::RootComplex;
+        let ends = planned.requests.iter().map(|direction| fabric.direction_ends(*direction).1);
+        let passed = ends.map(|port| fabric.port(port).node).find(|node| is_root(*node));
+        let Some(root) = passed.filter(|_| !is_root(planned.target_node)) else { return Ok(()) };
+        let (name, host) = (&fabric.node(root).name, usize::from(fabric.node(root).host.0));
+        let part = &self.lab.file().hosts[host].part;
+        match part.parameters.peer_to_peer {
+            PeerToPeer::Allowed { .. } => Ok(()),
+            PeerToPeer::Forbidden => Err(ExplainError::Forbidden {
+                flow: request.label.clone(),
+                problem: format!(
+                    "the way from {} to {} is by {name}, which forbids peer-to-peer between its \
+                     root ports: `allowed` in the table `peer_to_peer` of its part is false",
+                    planned.from, planned.to
+                ),
+            }),
+        }
     }
 
     /// What the flows are to move in a lab that was built, bytes; no more than fit.
@@ -200,6 +236,7 @@ impl TrafficRun {
         let Errors { deadlock, sentences, count } = errors_of(&lab.fabric, &planned, &reports, end);
         let directions = directions_of(&lab.fabric, &planned, &used, &counters);
         let users = users_of(&planned);
+        let figure = figure_of(&reports);
         let begun = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
         let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
         let (loads, account) = samples.between(begun, ended).map_or_else(
@@ -245,6 +282,7 @@ impl TrafficRun {
             directions,
             loads,
             account,
+            figure,
             simulated,
             deadlock,
             errors: sentences,
@@ -388,6 +426,16 @@ fn directions_of(
             data_of: data_of.remove(&id).unwrap_or_default(),
         })
         .collect()
+}
+
+/// All data of all flows, from the first post to the last end.
+pub(super) fn figure_of(reports: &[FlowReport]) -> Figure {
+    let bytes: u64 = reports.iter().map(|report| report.bytes).sum();
+    let started = reports.iter().map(|report| report.first_post).min().unwrap_or_default();
+    let ended = reports.iter().map(|report| report.last_done).max().unwrap_or_default();
+    let seconds = ended.since(started).as_seconds();
+    let value = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
+    Figure { value, better: Better::Higher }
 }
 
 /// All that went wrong.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crosslane_bench::{NoObserver, RoundTrips, Together};
+use crosslane_bench::{LatencyOptions, Measured, NoObserver, RoundTrips, Together};
 use crosslane_fabric::IO_PAGE_BYTES;
 use crosslane_host::PageSize;
 use crosslane_lab::{Lab, Simulation};
@@ -11,9 +11,11 @@ use crosslane_lab::{Lab, Simulation};
 use super::gather::{first_errors, wrong_words};
 use super::job::{Brought, Job};
 use super::run::WorkloadRun;
-use crate::case::{Case, SHORT_BYTES, SHORT_SHARED_BYTES, Transfers};
+use crate::account::Account;
+use crate::case::{Case, LENGTHS, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers};
 use crate::error::ExplainError;
 use crate::explanation::{Better, Figure};
+use crate::progress::NoProgress;
 
 /// Fewest and most round trips of a shortened ping-pong. In a lab every one is like every other,
 /// except for what SKP ordered sets and DLLPs add to some.
@@ -47,19 +49,13 @@ impl Case for WorkloadRun {
         }
     }
 
-    fn shortened(&self) -> Option<(Self, String)> {
-        let mut short = self.clone();
-        let words = match &mut short.job {
-            Job::Latency(options) => {
-                let most = SHORT_BYTES / u64::from(options.message_bytes).max(1);
-                let rounds = most.clamp(SHORT_ROUND_TRIPS.0, SHORT_ROUND_TRIPS.1);
-                if options.rounds <= rounds {
-                    return None;
-                }
-                let words = format!("{rounds} round trips instead of {}", options.rounds);
-                options.rounds = rounds;
-                words
-            }
+    fn account(&self) -> Result<Option<Account>, ExplainError> {
+        Ok(self.run(&NoProgress, None)?.account)
+    }
+
+    fn shortened(&self) -> Vec<Short<Self>> {
+        match self.job {
+            Job::Latency(options) => self.with_fewer_rounds(options),
             Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options) => {
                 let transfers = Transfers {
                     count: options.iterations,
@@ -69,13 +65,12 @@ impl Case for WorkloadRun {
                 let is_shared = self.flows.len() > 1 || matches!(self.job, Job::Chain(_));
                 let bytes = if is_shared { SHORT_SHARED_BYTES } else { SHORT_BYTES };
                 let held = self.iotlb_bytes(options.pages);
-                let (transfers, words) = transfers.shortened_beyond(bytes, held)?;
-                options.iterations = transfers.count;
-                options.size_bytes = transfers.size_bytes;
-                words
+                let with = |(transfers, words): Short<Transfers>| {
+                    (self.with_transfers(transfers.count, transfers.size_bytes), words)
+                };
+                transfers.shortened(bytes, held).into_iter().map(with).collect()
             }
-        };
-        Some((short, words))
+        }
     }
 }
 
@@ -84,6 +79,34 @@ impl Case for WorkloadRun {
 const MOST_HELD_BYTES: u64 = 16 << 20;
 
 impl WorkloadRun {
+    fn with_transfers(&self, iterations: u64, size_bytes: u64) -> Self {
+        let mut run = self.clone();
+        match &mut run.job {
+            Job::Latency(_) => {}
+            Job::Write(options) | Job::Read(options) | Job::Peer(options) | Job::Chain(options) => {
+                (options.iterations, options.size_bytes) = (iterations, size_bytes);
+            }
+        }
+        run
+    }
+
+    fn with_fewer_rounds(&self, options: LatencyOptions) -> Vec<Short<Self>> {
+        let most = SHORT_BYTES / u64::from(options.message_bytes).max(1);
+        let short = most.clamp(SHORT_ROUND_TRIPS.0, SHORT_ROUND_TRIPS.1);
+        let mut shortened = Vec::new();
+        for rounds in LENGTHS.map(|times| (short * times).min(options.rounds)) {
+            let run =
+                Self { job: Job::Latency(LatencyOptions { rounds, ..options }), ..self.clone() };
+            if rounds == options.rounds {
+                shortened.push((run, None));
+                break;
+            }
+            let words = format!("{rounds} round trips instead of {}", options.rounds);
+            shortened.push((run, Some(words)));
+        }
+        shortened
+    }
+
     /// What the IOTLBs of the flows' hosts hold of their memory, bytes; nothing where there is
     /// none, or it is so much that no walk matters.
     fn iotlb_bytes(&self, pages: PageSize) -> u64 {
@@ -100,28 +123,33 @@ impl WorkloadRun {
     }
 }
 
-/// All bytes of all flows, from the first beginning to the last end.
 fn rate(together: &Together) -> Result<Figure, ExplainError> {
-    let flows = &together.flows;
-    for flow in flows {
+    for flow in &together.flows {
         if let Some(error) = wrong_words(&flow.name, flow.data_errors.words) {
             return Err(ExplainError::Failed(error));
         }
     }
+    Ok(rate_of(&together.flows.iter().collect::<Vec<_>>()))
+}
+
+/// All bytes of all flows, from the first beginning to the last end.
+pub(super) fn rate_of(flows: &[&Measured]) -> Figure {
     let bytes: u64 = flows.iter().map(|flow| flow.bytes).sum();
     let started = flows.iter().map(|flow| flow.started).min().unwrap_or_default();
     let ended = flows.iter().map(|flow| flow.ended).max().unwrap_or_default();
     let seconds = ended.since(started).as_seconds();
     let value = if seconds > 0.0 { bytes as f64 / seconds } else { 0.0 };
-    Ok(Figure { value, better: Better::Higher })
+    Figure { value, better: Better::Higher }
 }
 
 fn one_way(round_trips: &RoundTrips) -> Result<Figure, ExplainError> {
     match wrong_words(&round_trips.name, round_trips.data_errors.words) {
         Some(error) => Err(ExplainError::Failed(error)),
-        None => {
-            let value = round_trips.one_way().typical_ps as f64;
-            Ok(Figure { value, better: Better::Lower })
-        }
+        None => Ok(one_way_of(round_trips)),
     }
+}
+
+/// The typical time one way.
+pub(super) fn one_way_of(round_trips: &RoundTrips) -> Figure {
+    Figure { value: round_trips.one_way().typical_ps as f64, better: Better::Lower }
 }

@@ -35,6 +35,17 @@ impl Job {
         }
     }
 
+    /// Transfers of a flow that are on their way at once, at the most.
+    pub const fn in_flight(&self) -> u64 {
+        match self {
+            Self::Write(options)
+            | Self::Read(options)
+            | Self::Peer(options)
+            | Self::Chain(options) => options.outstanding as u64,
+            Self::Latency(_) => 1,
+        }
+    }
+
     /// Bytes that one flow moves.
     pub const fn total_bytes(&self) -> u64 {
         match self {

@@ -5,9 +5,11 @@ use crosslane_bench::{Carrier, Common, Measured, RoundTrips, Workload};
 use crosslane_driver::Plan;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
 
+use super::case::{one_way_of, rate_of};
 use super::ceiling::FlowCeiling;
 use super::job::Job;
 use crate::account::Account;
+use crate::explanation::Figure;
 use crate::links::{DirectionLoad, DirectionOutcome};
 
 /// What came of one flow.
@@ -87,4 +89,16 @@ pub struct WorkloadOutcome {
     pub errors: Vec<String>,
     /// How many errors there were.
     pub error_count: u64,
+}
+
+impl WorkloadOutcome {
+    /// The figure of the run, as [`Case::figure`](crate::Case::figure) has it; none where it failed.
+    #[must_use]
+    pub fn figure(&self) -> Option<Figure> {
+        let flows: Vec<&Measured> = self.flows.iter().map(|flow| &flow.measured).collect();
+        match &self.round_trips {
+            Some(round_trips) => Some(one_way_of(round_trips)),
+            None => (!flows.is_empty()).then(|| rate_of(&flows)),
+        }
+    }
 }

@@ -7,7 +7,7 @@ use crosslane_explain::LimitKind::{
     Datapath, DescriptorFetch, DescriptorGap, IdleClocks, PeerWindow, ReadLength,
     ReadingDescriptors, SlowReader, Staging, Tags,
 };
-use crosslane_explain::{Case, Job, THRESHOLD, WorkloadRun};
+use crosslane_explain::{Case, Job, THRESHOLD, Use, WorkloadRun};
 use crosslane_lab::Lab;
 
 use crate::planted::runs::{
@@ -160,4 +160,19 @@ fn peers_as_slow_as_each_other() {
     assert!(off.abs() < SAME_FIGURE, "{off}");
     let alone = found.trials.iter().filter(|trial| named.contains(&trial.limit.words.as_str()));
     assert!(alone.clone().count() == 2 && alone.clone().all(|trial| trial.gain < THRESHOLD));
+}
+
+/// Tags are used up since the datapath takes the answers slowly: that wait goes with the datapath,
+/// and the one for few tags is no consequence of anything else.
+#[test]
+fn tags_that_wait_for_the_datapath() {
+    // No more memory for answers than the tags ask for: the run does not fit into it.
+    let staging = ("part.card.engine.staging_bytes", 32_768.0);
+    let run = |constant, value| explained(&reads(base_with(&[staging, (constant, value)])));
+    let found = run("part.card.requester.datapath_bytes", 8.0);
+    assert_eq!(found.steps[0].limits[0].kind, Datapath, "{:#?}", found.trials);
+    let wait = found.consequence.unwrap();
+    assert_eq!(wait.what, Use::NoTag);
+    assert!(wait.share > 0.2 && wait.share_without < wait.share / 2.0, "{wait:?}");
+    assert_eq!(run("part.card.requester.tags", 4.0).consequence, None);
 }

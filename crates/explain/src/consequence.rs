@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Waits that come of a bottleneck of another name.
+//!
+//! The account of a link says what its sender waited for, and the search what holds the run. Reads
+//! that wait for tags may do so since a slow datapath takes their answers slowly: the account then
+//! says `no tag`, and the bottleneck is the datapath. Whether the one comes of the other is not
+//! guessed: the wait has to go with the limit.
+
+use serde::Serialize;
+
+use crate::account::{Account, Use};
+use crate::limit::LimitKind;
+
+/// Least share of the time of a wait that is worth a sentence.
+const LEAST_SHARE: f64 = 0.1;
+/// A wait comes of a limit if no more than this part of its share is left without the limit.
+const LEFT: f64 = 0.5;
+
+/// A wait that goes with the bottleneck, though it is called otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Consequence {
+    /// What the sender of the busiest direction waited for.
+    #[serde(rename = "use")]
+    pub what: Use,
+    /// Share of the time that it took in the run that was explained, 0 to 1.
+    pub share: f64,
+    /// The same in the run without the bottleneck.
+    pub share_without: f64,
+}
+
+/// The longest wait in an account, unless the limits are known by just that wait.
+pub(crate) fn to_explain(account: &Account, limits: &[LimitKind]) -> Option<Use> {
+    let idle = account.uses.iter().filter(|entry| entry.what.is_idle());
+    let longest = idle.max_by(|a, b| a.share.total_cmp(&b.share))?;
+    let is_named = limits.iter().any(|kind| wait_of(*kind).contains(&longest.what));
+    let is_known = longest.what != Use::NothingToSend;
+    (longest.share >= LEAST_SHARE && is_known && !is_named).then_some(longest.what)
+}
+
+impl Consequence {
+    /// What comes of a bottleneck by the accounts of a run and of the same run without it: none
+    /// where they are of different directions, or the wait has not gone.
+    pub(crate) fn of(what: Use, account: &Account, without: &Account) -> Option<Self> {
+        let (share, share_without) = (account.share(what), without.share(what));
+        let has_gone = account.direction == without.direction && share_without <= LEFT * share;
+        has_gone.then_some(Self { what, share, share_without })
+    }
+}
+
+/// What a sender waits for because of a limit and of nothing between the two.
+const fn wait_of(kind: LimitKind) -> &'static [Use] {
+    match kind {
+        LimitKind::DescriptorGap | LimitKind::DescriptorFetch => &[Use::Descriptor],
+        LimitKind::ReadingDescriptors => &[Use::Descriptor, Use::NoTag],
+        LimitKind::Outstanding
+        | LimitKind::Processor
+        | LimitKind::SystemCall
+        | LimitKind::Registration
+        | LimitKind::Notification => &[Use::Host, Use::Descriptor],
+        LimitKind::IdleClocks | LimitKind::Datapath => &[Use::SenderPace],
+        LimitKind::Tags => &[Use::NoTag],
+        LimitKind::PeerWindow => &[Use::PeerCredit],
+        LimitKind::SlowReader => &[Use::PeerCredit, Use::NoCredit, Use::ReceiverBusy],
+        LimitKind::MemoryWrite | LimitKind::PeerToPeer | LimitKind::PartialLines => {
+            &[Use::NoCredit, Use::ReceiverBusy]
+        }
+        LimitKind::PostedCredits
+        | LimitKind::NonPostedCredits
+        | LimitKind::CompletionCredits
+        | LimitKind::CreditReturn => &[Use::NoCredit],
+        LimitKind::Iotlb => &[Use::Translation],
+        LimitKind::ReplayBuffer => &[Use::ReplayBuffer],
+        LimitKind::BitErrors => &[Use::Retraining],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::TimeUse;
+
+    fn account(direction: &str, uses: &[(Use, f64)]) -> Account {
+        let uses = uses.iter().map(|(what, share)| TimeUse { what: *what, share: *share });
+        Account {
+            direction: direction.to_owned(),
+            link: "Gen4 x8".to_owned(),
+            span_ps: 1000,
+            uses: uses.collect(),
+            iommus: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_the_longest_wait_of_another_name_is_taken() {
+        let uses = [(Use::Payload, 0.5), (Use::NoTag, 0.4), (Use::SenderPace, 0.1)];
+        let reads = account("host -> card", &uses);
+        assert_eq!(to_explain(&reads, &[LimitKind::Datapath]), Some(Use::NoTag));
+        assert_eq!(to_explain(&reads, &[LimitKind::Datapath, LimitKind::Tags]), None);
+        let busy = account("host -> card", &[(Use::Payload, 0.95), (Use::NoTag, 0.05)]);
+        assert_eq!(to_explain(&busy, &[LimitKind::Datapath]), None);
+        let silent = account("host -> card", &[(Use::Payload, 0.1), (Use::NothingToSend, 0.9)]);
+        assert_eq!(to_explain(&silent, &[LimitKind::Flight]), None);
+    }
+
+    #[test]
+    fn a_wait_that_stays_is_no_consequence() {
+        let reads = account("host -> card", &[(Use::Payload, 0.5), (Use::NoTag, 0.4)]);
+        let of = |direction, left| {
+            Consequence::of(Use::NoTag, &reads, &account(direction, &[(Use::NoTag, left)]))
+        };
+        let gone = Consequence { what: Use::NoTag, share: 0.4, share_without: 0.1 };
+        assert_eq!(of("host -> card", 0.1), Some(gone));
+        assert_eq!(of("host -> card", 0.3), None);
+        assert_eq!(of("card -> host", 0.1), None);
+    }
+}
