@@ -16,7 +16,9 @@ pub fn mebibytes(bytes_per_second: f64) -> String {
 /// A share of one in percent with one decimal.
 #[must_use]
 pub fn percent(share: f64) -> String {
-    format!("{:.1}", share * 100.0)
+    let text = format!("{:.1}", share * 100.0);
+    // What is rounded to nothing has no sign.
+    if text == "-0.0" { "0.0".to_owned() } else { text }
 }
 
 /// A time in microseconds with three decimals: to the nanosecond.
@@ -40,6 +42,7 @@ mod tests {
         assert_eq!(megabytes(1_725_184_000.0), "1725.2");
         assert_eq!(mebibytes(1_048_576.0 * 1603.0), "1603.0");
         assert_eq!(percent(0.9996), "100.0");
+        assert_eq!([percent(-0.0), percent(-0.0004)], ["0.0"; 2]);
         assert_eq!(microseconds(706_000), "0.706");
     }
 }

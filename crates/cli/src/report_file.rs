@@ -82,9 +82,12 @@ pub fn write_bench_page(
     loads: Option<&[DirectionLoad]>,
     folder: &Path,
 ) -> Result<(), CommandError> {
-    let run = Run::of(document.clone())
-        .unwrap_or_else(|error| panic!("the program reads what it prints: {error}"));
-    let mut page = run.page(&command_line()).expect("a benchmark has a page");
+    let failed = |problem: String| {
+        CommandError::Input(format!("cannot make a page of the JSON of this run: {problem}"))
+    };
+    let run = Run::of(document.clone()).map_err(|error| failed(error.to_string()))?;
+    let page = run.page(&command_line());
+    let mut page = page.ok_or_else(|| failed(format!("{} has none", run.name())))?;
     let Some(lab) = lab else { return write_page(&page, folder) };
     if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
         let tree = topology(lab, "", loads);
@@ -93,4 +96,19 @@ pub fn write_bench_page(
     }
     page.sections.push(constants_of(lab));
     write_page(&page, folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn json_without_a_page_is_an_error() {
+        let run = json!({ "bench": "write", "lab": "minimal", "seed": 1, "version": "0" });
+        let folder = std::env::temp_dir();
+        let error = write_bench_page(&run, None, None, &folder).unwrap_err().to_string();
+        assert!(error.starts_with("cannot make a page of the JSON of this run: "), "{error}");
+    }
 }

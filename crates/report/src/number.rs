@@ -25,6 +25,15 @@ fn trimmed(value: f64, decimals: usize) -> String {
     if text == "-0" { "0".to_owned() } else { text }
 }
 
+/// A number with so many decimals; what is rounded to nothing has no sign.
+fn rounded(value: f64, decimals: usize) -> String {
+    let text = format!("{value:.decimals$}");
+    match text.strip_prefix('-') {
+        Some(size) if size.bytes().all(|byte| matches!(byte, b'0' | b'.')) => size.to_owned(),
+        _ => text,
+    }
+}
+
 /// A plain number: about five digits that count, `1672.8`, `0.125`, `3e12`.
 pub fn plain(value: f64) -> String {
     let size = value.abs();
@@ -67,17 +76,24 @@ pub fn with_unit(value: f64, unit: &str) -> String {
 /// A share of one in percent.
 pub fn percent(share: f64) -> String {
     if share.abs() < LARGE {
-        format!("{:.1} %", share * 100.0)
+        format!("{} %", rounded(share * 100.0, 1))
     } else {
         // Neither a share nor worth its digits.
         "–".to_owned()
     }
 }
 
+/// A change as a fraction, in percent with its sign and no unit; what is rounded to nothing is
+/// `0.0`.
+pub fn change(fraction: f64) -> String {
+    let text = rounded(fraction * 100.0, 1);
+    if fraction > 0.0 && text != "0.0" { format!("+{text}") } else { text }
+}
+
 /// Bytes per second as MB/s.
 pub fn megabytes(bytes_per_second: f64) -> String {
     if bytes_per_second.abs() < LARGE * 1e6 {
-        format!("{:.1} MB/s", bytes_per_second / 1e6)
+        format!("{} MB/s", rounded(bytes_per_second / 1e6, 1))
     } else {
         "–".to_owned()
     }
@@ -118,6 +134,12 @@ mod tests {
         assert_eq!(size(4_194_304.0), "4 MiB");
         assert_eq!(with_unit(3.5, "µs"), "3.5 µs");
         assert_eq!(percent(0.8421), "84.2 %");
+        // What is next to nothing, on either side of it, is nothing.
+        assert_eq!([percent(-0.0), percent(-0.0004), percent(0.0004)], ["0.0 %"; 3]);
+        assert_eq!(percent(-0.0006), "-0.1 %");
+        assert_eq!(megabytes(-1.0), "0.0 MB/s");
+        assert_eq!([change(0.0523), change(-0.0523)], ["+5.2", "-5.2"]);
+        assert_eq!([change(0.0004), change(-0.0004), change(-0.0)], ["0.0"; 3]);
         assert_eq!(megabytes(1_672_800_000.0), "1672.8 MB/s");
         assert_eq!(pixels(-0.01), "0");
         assert_eq!(share(f64::NAN), 0.0);

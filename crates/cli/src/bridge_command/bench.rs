@@ -314,7 +314,14 @@ fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), 
                 })
             })
             .collect();
-        let value = json!({ "where": place, "transfers": list, "overlap": overlaps });
+        let value = json!({
+            "bench": "bridge",
+            "where": place,
+            "seed": arguments.seed,
+            "version": env!("CARGO_PKG_VERSION"),
+            "transfers": list,
+            "overlap": overlaps,
+        });
         return output::print_json(&value);
     }
     let mut table = Table::new(&[

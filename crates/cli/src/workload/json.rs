@@ -4,7 +4,7 @@
 
 use crosslane_bench::{ChannelReport, LaneReport, RoundTrips};
 use crosslane_driver::{ChannelKind, Plan};
-use crosslane_explain::{Expected, WorkloadFlow, WorkloadOutcome};
+use crosslane_explain::{Expected, Job, WorkloadFlow, WorkloadOutcome};
 use serde_json::{Value, json};
 
 use crate::link_use::link_json;
@@ -31,7 +31,8 @@ pub fn document(
 }
 
 fn scenario(outcome: &WorkloadOutcome, why: &Why) -> Value {
-    let flows: Vec<Value> = outcome.flows.iter().map(flow_json).collect();
+    let flows: Vec<Value> =
+        outcome.flows.iter().map(|flow| flow_json(flow, &outcome.job)).collect();
     let links: Vec<Value> =
         outcome.directions.iter().map(|link| link_json(link, outcome.span)).collect();
     let common = outcome.common.map(|common| {
@@ -59,8 +60,8 @@ fn scenario(outcome: &WorkloadOutcome, why: &Why) -> Value {
     })
 }
 
-/// One flow.
-pub fn flow_json(flow: &WorkloadFlow) -> Value {
+/// One flow of a job.
+pub fn flow_json(flow: &WorkloadFlow, job: &Job) -> Value {
     let measured = &flow.measured;
     let ceiling = flow.ceiling.as_ref().map(|ceiling| {
         json!({
@@ -78,6 +79,7 @@ pub fn flow_json(flow: &WorkloadFlow) -> Value {
         "name": measured.name,
         "bytes": measured.size_bytes,
         "iterations": measured.iterations,
+        "in_flight": job.in_flight(),
         "moved_bytes": measured.bytes,
         "latency": measured.statistics(),
         "started_ps": measured.started.0,

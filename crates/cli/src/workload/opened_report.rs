@@ -6,12 +6,14 @@ use std::fmt::Write as _;
 
 use crosslane_bench::ChannelReport;
 use crosslane_explain::Expected;
-use crosslane_report::runs::SERVED;
+use crosslane_report::runs::{SERVED, SERVED_LATENCY};
 use serde_json::{Value, json};
 
 use super::json::{flow_json, latency_json};
 use super::opened::OpenedRun;
-use super::report::{TIMES, job_words, latency_cells, plan_words};
+use super::report::{
+    TIMES, job_words, latency_cells, plan_words, transfer_cells, transfer_columns,
+};
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
 
@@ -21,16 +23,22 @@ pub fn page(runs: &[OpenedRun], is_served: bool, no_why: bool) -> String {
     let mut page = String::new();
     if runs.iter().any(|run| run.round_trips.is_some()) {
         page.push_str(&latency_page(runs));
+        if is_served {
+            let _ = writeln!(page, "({SERVED_LATENCY})");
+        }
     } else if let Some(last) = runs.last() {
-        page.push_str(&flows_page(runs, last, no_why));
-    }
-    if is_served && !page.is_empty() {
-        let _ = writeln!(page, "({SERVED})");
+        page.push_str(&flows_page(runs, last, is_served));
+        if is_served {
+            let _ = writeln!(page, "({SERVED})\n");
+        }
+        if !no_why {
+            page.push_str(&why(last, is_served));
+        }
     }
     page
 }
 
-fn flows_page(runs: &[OpenedRun], last: &OpenedRun, no_why: bool) -> String {
+fn flows_page(runs: &[OpenedRun], last: &OpenedRun, is_served: bool) -> String {
     let mut page = String::new();
     if let [flow] = &last.flows[..] {
         let words = job_words(&last.job);
@@ -43,35 +51,36 @@ fn flows_page(runs: &[OpenedRun], last: &OpenedRun, no_why: bool) -> String {
     if !several {
         columns.clear();
     }
-    columns.extend(TIMES);
-    columns.extend([
-        ("app MB/s", Align::Right),
-        ("MB/s", Align::Right),
-        ("MiB/s", Align::Right),
-        ("plan MB/s", Align::Right),
-        ("of it %", Align::Right),
-    ]);
+    columns.extend(transfer_columns());
+    columns.push(("app MB/s", Align::Right));
+    // What the engines' timers say of served cards is in another time than all else.
+    if !is_served {
+        columns.extend([
+            ("MB/s", Align::Right),
+            ("MiB/s", Align::Right),
+            ("plan MB/s", Align::Right),
+            ("of it %", Align::Right),
+        ]);
+    }
     let mut table = Table::new(&columns);
-    for flow in runs.iter().flat_map(|run| &run.flows) {
+    for (run, flow) in runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))) {
         let measured = &flow.measured;
         let rate = measured.hardware_bytes_per_second();
         let plan = flow.expected().bytes_per_second;
         let mut cells: Vec<String> = several.then(|| measured.name.clone()).into_iter().collect();
-        cells.extend([measured.size_bytes.to_string(), measured.iterations.to_string()]);
-        cells.extend(latency_cells(&measured.statistics()));
-        cells.extend([
-            megabytes(measured.application_bytes_per_second()),
-            megabytes(rate),
-            mebibytes(rate),
-            megabytes(plan),
-            if plan > 0.0 { percent(rate / plan) } else { "-".to_owned() },
-        ]);
+        cells.extend(transfer_cells(flow, &run.job));
+        cells.push(megabytes(measured.application_bytes_per_second()));
+        if !is_served {
+            cells.extend([
+                megabytes(rate),
+                mebibytes(rate),
+                megabytes(plan),
+                if plan > 0.0 { percent(rate / plan) } else { "-".to_owned() },
+            ]);
+        }
         table.row(cells);
     }
     let _ = writeln!(page, "{table}");
-    if !no_why {
-        page.push_str(&why(last));
-    }
     page
 }
 
@@ -88,9 +97,10 @@ fn idle(channel: &ChannelReport) -> [(&'static str, u64); 6] {
     ]
 }
 
-fn why(run: &OpenedRun) -> String {
+fn why(run: &OpenedRun, is_served: bool) -> String {
+    let clock = if is_served { ", in clocks of their own time" } else { "" };
     let mut text =
-        String::from("Why not faster: what the engines have counted while data moved\n\n");
+        format!("Why not faster: what the engines have counted while data moved{clock}\n\n");
     for flow in &run.flows {
         for channel in &flow.measured.channels {
             let counters = &channel.counters;
@@ -154,7 +164,7 @@ pub fn document(
         .map(|run| {
             json!({
                 "bytes": run.job.size_bytes(),
-                "flows": run.flows.iter().map(flow_json).collect::<Vec<_>>(),
+                "flows": run.flows.iter().map(|flow| flow_json(flow, &run.job)).collect::<Vec<_>>(),
                 "latency": run.round_trips.as_ref().map(latency_json),
                 "errors": errors(run),
             })

@@ -24,6 +24,12 @@ pub const TIMES: [(&str, Align); 7] = [
     ("max", Align::Right),
 ];
 
+/// The same of transfers, with how many are on their way at once.
+pub fn transfer_columns() -> Vec<(&'static str, Align)> {
+    let [bytes, iterations, times @ ..] = TIMES;
+    [bytes, iterations, ("in flight", Align::Right)].into_iter().chain(times).collect()
+}
+
 /// The whole page: rows, then what belongs to the last scenario.
 #[must_use]
 pub fn page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
@@ -119,7 +125,7 @@ fn flow_rows(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
     if !several {
         columns.clear();
     }
-    columns.extend(TIMES);
+    columns.extend(transfer_columns());
     columns.extend([
         ("TLP B", Align::Right),
         ("app MB/s", Align::Right),
@@ -137,19 +143,18 @@ fn flow_rows(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
         for flow in &outcome.flows {
             let name = several.then(|| flow.measured.name.clone());
             let bottleneck = has_column(whys).then(|| why.cell());
-            table.row(name.into_iter().chain(flow_cells(flow)).chain(bottleneck));
+            table.row(name.into_iter().chain(flow_cells(flow, &outcome.job)).chain(bottleneck));
         }
     }
     table.to_string()
 }
 
-fn flow_cells(flow: &WorkloadFlow) -> Vec<String> {
+fn flow_cells(flow: &WorkloadFlow, job: &Job) -> Vec<String> {
     let none = || "-".to_owned();
     let measured = &flow.measured;
     let ceiling = flow.ceiling.as_ref();
     let rate = measured.hardware_bytes_per_second();
-    let mut cells = vec![measured.size_bytes.to_string(), measured.iterations.to_string()];
-    cells.extend(latency_cells(&measured.statistics()));
+    let mut cells = transfer_cells(flow, job);
     cells.extend([
         ceiling.map_or_else(none, |c| length_words(c.tlps.payload_bytes())),
         megabytes(measured.application_bytes_per_second()),
@@ -160,6 +165,14 @@ fn flow_cells(flow: &WorkloadFlow) -> Vec<String> {
         flow.share().map_or_else(none, percent),
     ]);
     cells
+}
+
+/// The cells of [`transfer_columns`].
+pub fn transfer_cells(flow: &WorkloadFlow, job: &Job) -> Vec<String> {
+    let measured = &flow.measured;
+    let counts = [measured.size_bytes, measured.iterations, job.in_flight()];
+    let counts = counts.map(|count| count.to_string()).into_iter();
+    counts.chain(latency_cells(&measured.statistics())).collect()
 }
 
 /// Five numbers, in microseconds.

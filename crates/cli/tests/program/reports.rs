@@ -80,6 +80,26 @@ fn two_runs_are_laid_side_by_side() {
     assert!(fs::read_to_string(page.join("index.html")).unwrap().contains("Side by side"));
 }
 
+/// Benchmarks that print rows instead of scenarios.
+#[test]
+fn rows_are_compared_too() {
+    let folder = folder("rows_are_compared_too");
+    for (name, arguments, figure) in [
+        ("overhead", "bench overhead --device lab:kc705:crosslane --rounds 2", "register read"),
+        ("sweep", "bench sweep --lab minimal --way write --iterations 2", "generation 3"),
+        ("bridge", "bridge bench --lab sbdt:crosslane --size 64K --iterations 1", "pipelined"),
+    ] {
+        let printed = run_as_written(&format!("{arguments} --json"));
+        assert_eq!(printed.code, 0, "{}", printed.stderr);
+        let file = folder.join(format!("{name}.json"));
+        fs::write(&file, printed.stdout).unwrap();
+        let compared = run(&format!("compare {0} {0}", file.display()));
+        assert_eq!(compared.code, 0, "{name}: {}", compared.stderr);
+        let stdout = &compared.stdout;
+        assert!(stdout.contains(figure) && stdout.contains(", 0 worse"), "{name}: {stdout}");
+    }
+}
+
 #[test]
 fn what_cannot_be_compared_is_refused() {
     let folder = folder("what_cannot_be_compared_is_refused");
@@ -91,11 +111,13 @@ fn what_cannot_be_compared_is_refused() {
     let traffic =
         run("bench traffic --lab minimal --flow card0:host:write:4K --operations 4 --json").stdout;
     let [latency, traffic] = [write("latency.json", &latency), write("traffic.json", &traffic)];
+    let dance = write("dance.json", "{\"bench\": \"dance\", \"lab\": \"minimal\"}");
     let broken = write("broken.json", "{\"bench\": ");
     for (files, complaint) in [
         (format!("{latency} {traffic}"), "no figure in common"),
         (format!("{latency} {broken}"), "broken.json: line 1, column 10: this is no JSON"),
         (format!("{latency} {latency}.not"), "latency.json.not: No such file"),
+        (format!("{latency} {dance}"), "dance.json: cannot compare `bench dance`"),
     ] {
         let run = run(&format!("compare {files}"));
         assert_eq!((run.code, run.stdout.as_str()), (1, ""), "{files}");

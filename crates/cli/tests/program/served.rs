@@ -97,6 +97,10 @@ fn every_benchmark_of_the_driver_runs_on_served_cards() {
     let [first, second] = &served.cards;
     let page = run_as_written(&format!("bench write --device {first} --size 64K"));
     assert!(page.stdout.contains("Why not faster: what the engines have counted"), "{page:?}");
+    // One table has one clock: this machine's.
+    let heading = page.stdout.lines().find(|line| line.contains("app MB/s")).unwrap();
+    assert!(heading.trim_end().ends_with("app MB/s"), "{page:?}");
+    assert!(page.stdout.contains("all times and rates are in this machine's time"), "{page:?}");
     let tested = run(&format!("device test {first} {second} --largest 64K"));
     assert!(tested.code == 0 && tested.stdout.contains("0 failed"), "{tested:?}");
     let overhead = run(&format!("bench overhead --device {first} --rounds 5 --large 64K"));

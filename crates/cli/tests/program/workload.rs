@@ -386,3 +386,22 @@ fn a_ring_holds_all_that_is_outstanding() {
         "fpga1 -> host: 10000 transfers of 4194304 B at once need more than 4294967296 B";
     assert!(run.stderr.contains(sentence), "{}", run.stderr);
 }
+
+/// Times of many in flight include waits: every row says how many there were.
+#[test]
+fn each_row_says_how_many_are_in_flight() {
+    let arguments = "bench write --lab rosta:crosslane --size 4K..64K --iterations 100";
+    let page = stdout_of(arguments);
+    let heading = page.lines().find(|line| line.contains("in flight")).unwrap_or(&page);
+    assert!(heading.contains("iterations  in flight  min us"), "{page}");
+    let json = json_of(&format!("{arguments} --json"));
+    let depths: Vec<u64> = list(&json["scenarios"])
+        .iter()
+        .map(|scenario| scenario["flows"][0]["in_flight"].as_u64().unwrap())
+        .collect();
+    assert_eq!(depths, [64, 32, 16, 8, 4]);
+    for (size, depth) in [("4096", "64"), ("65536", "4")] {
+        let row = page.lines().find(|line| line.split_whitespace().next() == Some(size)).unwrap();
+        assert_eq!(row.split_whitespace().nth(2), Some(depth), "{page}");
+    }
+}

@@ -5,6 +5,7 @@ use super::comparison::Comparison;
 use super::document::{BenchDocument, FlowDocument};
 use super::run::{Run, RunKind, Value};
 use super::run_page::{by_size, cell, flow_names, rate_axis, sizes, table, time_axis};
+use crate::number::count as count_words;
 use crate::page::{Block, Page, Section};
 use crate::plot::{Plot, Series, SeriesKind};
 use crate::table::{Cell, Table};
@@ -46,9 +47,9 @@ impl Comparison {
             swapped.is_worse(WORSE)
         });
         format!(
-            "{} figures in both: {same} equal, {better} better by more than 1 %, {worse} worse by \
+            "{} in both: {same} equal, {better} better by more than 1 %, {worse} worse by \
              more than 1 %; {} only in the first, {} only in the second.",
-            self.pairs.len(),
+            count_words(self.pairs.len(), "figure", "figures"),
             self.only_first.len(),
             self.only_second.len(),
         )

@@ -31,6 +31,14 @@ impl BenchDocument {
     pub fn place(&self) -> String {
         self.lab.clone().unwrap_or_else(|| self.devices.join(", "))
     }
+
+    /// The rate of one of its flows that is in the time of all else, bytes per second: of served
+    /// cards the application's, elsewhere that of the engine's timers, where there are any.
+    #[must_use]
+    pub fn rate(&self, flow: &FlowDocument) -> Option<f64> {
+        let application = flow.application_bytes_per_second.filter(|_| self.served);
+        application.or(flow.rate())
+    }
 }
 
 /// One size.
@@ -68,6 +76,8 @@ pub struct FlowDocument {
     pub bytes: u64,
     /// Transfers.
     pub iterations: u64,
+    /// Transfers on their way at once, at the most.
+    pub in_flight: Option<u64>,
     /// Times of the transfers, where each has one.
     pub latency: Option<StatisticsDocument>,
     /// As the application sees it.
@@ -146,14 +156,53 @@ pub struct ExplanationDocument {
     pub figure: FigureDocument,
     /// Where the time of the busiest direction went.
     pub account: Option<AccountDocument>,
+    /// The figure of the whole run, as it was measured.
+    pub measured: Option<FigureDocument>,
     /// How the run was shortened to be explained, if it was.
     pub shortened: Option<String>,
     /// The bottleneck, then the next.
     #[serde(default)]
     pub steps: Vec<StepDocument>,
+    /// A wait that goes with the bottleneck, though it is called otherwise.
+    pub consequence: Option<ConsequenceDocument>,
     /// What was lifted alone.
     #[serde(default)]
     pub trials: Vec<TrialDocument>,
+}
+
+/// A wait of another name than the bottleneck, which goes with it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ConsequenceDocument {
+    /// What was waited for, such as `no_tag`.
+    #[serde(rename = "use")]
+    pub what: String,
+    /// Share of the time, 0 to 1.
+    pub share: f64,
+    /// The same without the bottleneck.
+    pub share_without: f64,
+}
+
+/// The run that is explained stands for the measured one where their figures differ by no more
+/// than this fraction.
+const CLOSE: f64 = 0.03;
+
+impl ExplanationDocument {
+    /// That the run that was explained is not like the one that was measured, as a sentence.
+    #[must_use]
+    pub fn unlike(&self) -> Option<String> {
+        let measured = self.measured.as_ref().filter(|measured| measured.value > 0.0)?;
+        let off = self.figure.value / measured.value - 1.0;
+        (off.abs() > CLOSE).then(|| {
+            format!(
+                "Warning: the run that was explained reached {}, {:.1} % {} than the {} that were \
+                 measured: what limits it may not limit the whole run.",
+                self.figure.words(self.figure.value),
+                100.0 * off.abs(),
+                if off < 0.0 { "less" } else { "more" },
+                measured.words(measured.value),
+            )
+        })
+    }
 }
 
 /// A figure that is to get better.

@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::document::{
     BenchDocument, FlowDocument, ReproductionDocument, ScenarioDocument, StatisticsDocument,
 };
+use super::rows::{self, RowsRun};
 
 /// Longest file that is read, bytes.
 pub const MAX_RUN_BYTES: usize = 256 << 20;
@@ -26,12 +27,18 @@ pub enum RunError {
     },
     /// JSON that this program does not print.
     #[error(
-        "neither a benchmark nor a reproduction: {problem}; runs are made by `crosslane bench … \
-         --json` and `crosslane reproduce … --json`"
+        "neither a benchmark nor a reproduction: {problem}; compared is what `crosslane bench`, \
+         `crosslane bridge bench` and `crosslane reproduce` print with `--json`"
     )]
     Unknown {
         /// What is missing or other than expected.
         problem: String,
+    },
+    /// A benchmark whose JSON has no figures that two runs could have in common.
+    #[error("cannot compare `bench {bench}`: its JSON has neither scenarios nor known rows")]
+    Kind {
+        /// What it calls itself.
+        bench: String,
     },
     /// A number that cannot be.
     #[error("{place}: {value} is no {what}")]
@@ -56,6 +63,8 @@ pub enum RunError {
 pub enum RunKind {
     /// A benchmark.
     Bench(BenchDocument),
+    /// A benchmark that prints rows.
+    Rows(RowsRun),
     /// A reproduction.
     Reproduction(ReproductionDocument),
 }
@@ -123,7 +132,13 @@ impl Run {
         let unknown = |error: serde_json::Error| RunError::Unknown { problem: error.to_string() };
         let kind = if document.get("reproduction").is_some() {
             RunKind::Reproduction(serde_json::from_value(document).map_err(unknown)?)
-        } else if document.get("bench").is_some() {
+        } else if let Some(rows) = rows::read(&document) {
+            RunKind::Rows(rows.map_err(unknown)?)
+        } else if let Some(bench) = document.get("bench") {
+            if document.get("scenarios").is_none() {
+                let bench = bench.as_str().unwrap_or_default().to_owned();
+                return Err(RunError::Kind { bench });
+            }
             let bench: BenchDocument = serde_json::from_value(document).map_err(unknown)?;
             if bench.lab.is_none() && bench.devices.is_empty() {
                 let problem = "it has neither `lab` nor `devices`".to_owned();
@@ -169,6 +184,7 @@ impl Run {
                 Some(lab) => format!("bench {}, lab {lab}", bench.bench),
                 None => format!("bench {}, {}", bench.bench, bench.place()),
             },
+            RunKind::Rows(run) => run.name.clone(),
             RunKind::Reproduction(run) => format!("reproduction {}", run.reproduction),
         }
     }
@@ -178,6 +194,7 @@ impl Run {
     pub fn origin(&self) -> (&str, u64) {
         match &self.kind {
             RunKind::Bench(bench) => (&bench.version, bench.seed),
+            RunKind::Rows(run) => (&run.version, run.seed),
             RunKind::Reproduction(run) => (&run.version, run.seed),
         }
     }
@@ -186,7 +203,11 @@ impl Run {
     #[must_use]
     pub fn values(&self) -> Vec<Value> {
         match &self.kind {
-            RunKind::Bench(bench) => bench.scenarios.iter().flat_map(scenario_values).collect(),
+            RunKind::Bench(bench) => {
+                let scenarios = bench.scenarios.iter();
+                scenarios.flat_map(|scenario| scenario_values(scenario, bench.served)).collect()
+            }
+            RunKind::Rows(run) => run.values.clone(),
             RunKind::Reproduction(run) => reproduction_values(run),
         }
     }
@@ -214,12 +235,14 @@ impl FlowDocument {
     }
 }
 
-fn scenario_values(scenario: &ScenarioDocument) -> Vec<Value> {
+/// Of `served` cards the engines' timers are in another time than all else, and left out.
+fn scenario_values(scenario: &ScenarioDocument, served: bool) -> Vec<Value> {
     let mut values = Vec::new();
     for flow in &scenario.flows {
+        let timer = flow.hardware.as_ref().filter(|_| !served);
         let rates = [
             ("rate at the application", flow.application_bytes_per_second),
-            ("rate by timers", flow.hardware.as_ref().map(|timer| timer.bytes_per_second)),
+            ("rate by timers", timer.map(|timer| timer.bytes_per_second)),
             ("rate", flow.bytes_per_second),
         ];
         let conditions = format!("{} B", flow.bytes);

@@ -6,13 +6,17 @@ use super::document::{
     StatisticsDocument, StepDocument,
 };
 use super::run::{Run, RunKind};
+use crate::number::change;
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Align, Cell, Column, Table};
 
-/// Said of cards whose clock is not the machine's.
-pub const SERVED: &str = "the cards are served by a program: if that simulates them, rates by the \
-                          engines' timers are in its own time, and all else is in this machine's";
+/// Said of transfers of cards whose clock is not the machine's.
+pub const SERVED: &str = "all times and rates are in this machine's time: a program serves the \
+                          cards and may simulate them, so that the engines' timers are left out";
+/// Said of round trips of such cards.
+pub const SERVED_LATENCY: &str = "times are by the engine's timer: a program serves the cards, and \
+                                  if it simulates them, they are in its simulated time";
 /// Picoseconds of a microsecond.
 const PS_PER_US: f64 = 1e6;
 
@@ -68,7 +72,7 @@ pub(super) fn facts(command: &str, run: &Run) -> Vec<(String, String)> {
 fn summary(bench: &BenchDocument) -> String {
     let Some(last) = bench.scenarios.last() else { return "Nothing was run.".to_owned() };
     let mut sentences = Vec::new();
-    let best = |flow: &FlowDocument| flow.rate().map(|rate| (flow.words(), rate));
+    let best = |flow: &FlowDocument| bench.rate(flow).map(|rate| (flow.words(), rate));
     if let [flow] = &last.flows[..] {
         if let Some((name, rate)) = best(flow) {
             let share = flow.share_of_ceiling.map_or(String::new(), |share| {
@@ -78,7 +82,7 @@ fn summary(bench: &BenchDocument) -> String {
             sentences.push(format!("{name}: {:.1} MB/s at {bytes} B{share}.", rate / 1e6));
         }
     } else if !last.flows.is_empty() {
-        let sum: f64 = last.flows.iter().filter_map(FlowDocument::rate).sum();
+        let sum: f64 = last.flows.iter().filter_map(|flow| bench.rate(flow)).sum();
         let count = last.flows.len();
         sentences.push(format!("{count} flows at once, {:.1} MB/s together.", sum / 1e6));
     }
@@ -137,6 +141,14 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
                 .to_owned(),
         )),
     }
+    if let Some(wait) = &why.consequence {
+        blocks.push(Block::Text(format!(
+            "{}, {:.1} % of the time, comes of that: {:.1} % without it.",
+            capital(&wait.what.replace('_', " ")),
+            100.0 * wait.share,
+            100.0 * wait.share_without,
+        )));
+    }
     for step in why.steps.iter().skip(1) {
         blocks.push(Block::Text(format!(
             "Without that, the next one is {}; {}: {}.",
@@ -164,7 +176,7 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
                 cell(&trial.limit.place),
                 cell(&trial.limit.lifted),
                 cell(figure(trial.value)),
-                cell(format!("{:+.1}", 100.0 * trial.gain)),
+                cell(change(trial.gain)),
             ]);
         }
         blocks.push(Block::Table(tried));
@@ -172,6 +184,7 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
     if let Some(how) = &why.shortened {
         blocks.push(Block::Text(format!("Compared in shortened runs: {how}.")));
     }
+    blocks.extend(why.unlike().map(Block::Text));
     blocks
 }
 
@@ -239,7 +252,7 @@ fn why_section(bench: &BenchDocument) -> Option<Section> {
                 text(lifted_words),
                 cell(why.figure.words(why.figure.value)),
                 cell(step.map(|step| why.figure.words(step.value)).unwrap_or_default()),
-                cell(step.map(|step| format!("{:+.1}", 100.0 * step.gain)).unwrap_or_default()),
+                cell(step.map(|step| change(step.gain)).unwrap_or_default()),
             ]);
         }
         blocks.push(Block::Table(sizes));
@@ -293,13 +306,16 @@ pub(super) fn time_axis() -> Axis {
 fn result_section(bench: &BenchDocument) -> Section {
     let mut blocks = Vec::new();
     if bench.served {
-        blocks.push(Block::Text(format!("{}.", capital(SERVED))));
+        let is_latency = bench.scenarios.iter().any(|one| one.latency.is_some());
+        let words = if is_latency { SERVED_LATENCY } else { SERVED };
+        blocks.push(Block::Text(format!("{}.", capital(words))));
     }
     let is_sweep = bench.scenarios.len() > 1;
     let names = flow_names(bench);
     if is_sweep && !names.is_empty() {
         blocks.push(Block::Plot(rate_plot(bench, &names)));
         blocks.push(Block::Plot(time_plot(bench, &names)));
+        blocks.extend(depth_words(bench).map(Block::Text));
     }
     if !names.is_empty() {
         blocks.push(Block::Table(flow_table(bench)));
@@ -329,6 +345,10 @@ fn rate_plot(bench: &BenchDocument, names: &[String]) -> Plot {
             let kind = SeriesKind::Ceiling;
             series.push(Series { name: "less DLLPs".into(), kind, points: ceiling });
         }
+        if bench.served {
+            series.push(line(format!("{prefix}at the application"), application));
+            continue;
+        }
         let timer = by_size(bench, name, |flow| megabytes(flow.rate()));
         series.push(line(format!("{prefix}rate"), timer));
         if !application.is_empty() && names.len() == 1 {
@@ -350,7 +370,34 @@ fn time_plot(bench: &BenchDocument, names: &[String]) -> Plot {
             series.push(line(format!("{prefix}{words}"), by_size(bench, name, us)));
         }
     }
-    Plot { title: "Time of a transfer by size".into(), x: sizes(), y: time_axis(), series }
+    let depth = depths(bench).map_or(String::new(), |depth| format!(", {depth}"));
+    let title = format!("Time of a transfer by size{depth}");
+    Plot { title, x: sizes(), y: time_axis(), series }
+}
+
+/// How many transfers were on their way at once: `4 in flight`, or `64 to 2 in flight`, that of the
+/// shortest transfers first; none where nobody says.
+fn depths(bench: &BenchDocument) -> Option<String> {
+    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let mut depths: Vec<(u64, u64)> =
+        flows.map(|flow| Some((flow.bytes, flow.in_flight?))).collect::<Option<_>>()?;
+    depths.sort_unstable();
+    let (first, last) = (depths.first()?.1, depths.last()?.1);
+    let is_one = depths.iter().all(|(_, depth)| *depth == first);
+    Some(if is_one { format!("{first} in flight") } else { format!("{first} to {last} in flight") })
+}
+
+/// What the times of a plot include, where more than one transfer is on its way.
+fn depth_words(bench: &BenchDocument) -> Option<String> {
+    let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
+    let most = flows.filter_map(|flow| flow.in_flight).max()?;
+    (most > 1).then(|| {
+        format!(
+            "The time of a transfer is from its post to its end, with the wait for those that were \
+             posted before it: {}. With `--outstanding 1` each is alone.",
+            depths(bench).unwrap_or_default()
+        )
+    })
 }
 
 fn latency_plot(bench: &BenchDocument) -> Plot {
@@ -376,40 +423,36 @@ fn time_cells(times: &StatisticsDocument) -> [Cell; 5] {
 }
 
 fn flow_table(bench: &BenchDocument) -> Table {
-    let headings = [
-        "flow",
-        "bytes",
-        "iterations",
-        "min us",
-        "typical",
-        "average",
-        "p99",
-        "max",
-        "MB/s",
-        "ceiling MB/s",
-        "less DLLPs",
-        "of it %",
-    ];
+    let mut headings =
+        vec!["flow", "bytes", "iterations", "in flight", "min us", "typical", "average", "p99"];
+    // The engine's timers and ceilings have another time than served cards' transfers.
+    headings.extend(match bench.served {
+        true => &["max", "app MB/s"][..],
+        false => &["max", "MB/s", "ceiling MB/s", "less DLLPs", "of it %"],
+    });
     let mut rows = table("Transfers", &headings, 1);
     for flow in bench.scenarios.iter().flat_map(|scenario| &scenario.flows) {
         let megabytes = |rate: Option<f64>| {
             cell(rate.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6)))
         };
-        let ceiling = flow.ceiling.as_ref();
         let mut row = vec![
             cell(flow.words()),
             cell(flow.bytes.to_string()),
             cell(flow.iterations.to_string()),
+            cell(flow.in_flight.map_or("-".to_owned(), |depth| depth.to_string())),
         ];
         match &flow.latency {
             Some(times) => row.extend(time_cells(times)),
             None => row.extend([(); 5].map(|()| cell("-"))),
         }
-        row.push(megabytes(flow.rate()));
-        row.push(megabytes(ceiling.map(|ceiling| ceiling.bytes_per_second)));
-        row.push(megabytes(ceiling.map(|ceiling| ceiling.less_dllps_bytes_per_second)));
-        let share = flow.share_of_ceiling;
-        row.push(cell(share.map_or("-".to_owned(), |share| format!("{:.1}", share * 100.0))));
+        row.push(megabytes(bench.rate(flow)));
+        if !bench.served {
+            let ceiling = flow.ceiling.as_ref();
+            row.push(megabytes(ceiling.map(|ceiling| ceiling.bytes_per_second)));
+            row.push(megabytes(ceiling.map(|ceiling| ceiling.less_dllps_bytes_per_second)));
+            let share = flow.share_of_ceiling;
+            row.push(cell(share.map_or("-".to_owned(), |share| format!("{:.1}", share * 100.0))));
+        }
         rows.rows.push(row);
     }
     rows

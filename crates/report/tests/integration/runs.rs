@@ -88,7 +88,7 @@ fn a_run_on_cards_says_which() {
     let is_said = |run: &Run| {
         let page = run.page("crosslane bench").unwrap();
         let results = page.sections.into_iter().find(|section| section.title == "Results").unwrap();
-        matches!(&results.blocks[0], Block::Text(text) if text.contains("in its own time"))
+        matches!(&results.blocks[0], Block::Text(text) if text.contains("in this machine's time"))
     };
     let served = bench([500.0, 1000.0], "2 tags")
         .replace(r#""lab": "minimal""#, &format!(r#"{devices}, "served": true"#));
@@ -144,4 +144,83 @@ fn a_reproduction_is_compared_row_by_row() {
     assert_eq!(comparison.pairs.len(), 1);
     assert!(comparison.pairs[0].is_worse(0.05));
     assert!(run(700.0).page("x").is_none());
+}
+
+/// Blocks of the results of a page: titles of plots, headings of tables, and texts.
+fn results(text: &str) -> Vec<String> {
+    let page = parsed(text).page("crosslane bench").unwrap();
+    let results = page.sections.into_iter().find(|section| section.title == "Results").unwrap();
+    let words = |block| match block {
+        Block::Plot(plot) => plot.title,
+        Block::Table(table) => {
+            table.columns.into_iter().map(|it| it.heading).collect::<Vec<_>>().join(" | ")
+        }
+        Block::Text(text) => text,
+        _ => String::new(),
+    };
+    results.blocks.into_iter().map(words).collect()
+}
+
+/// A time means little without the number of transfers that share it, which changes with the size.
+#[test]
+fn times_by_size_say_how_many_are_in_flight() {
+    let text = bench([500.0, 1000.0], "2 tags");
+    // Runs of before did not say it.
+    assert_eq!(results(&text)[1], "Time of a transfer by size");
+    let at = |size: u64, depth: u64| format!("\"bytes\": {size}, \"in_flight\": {depth},\n");
+    let with = |depths: [u64; 2]| {
+        let text = text.replace("\"bytes\": 64,\n", &at(64, depths[0]));
+        results(&text.replace("\"bytes\": 128,\n", &at(128, depths[1])))
+    };
+    let found = with([8, 4]);
+    assert_eq!(found[1], "Time of a transfer by size, 8 to 4 in flight");
+    assert!(found[2].contains("posted before it: 8 to 4 in flight"), "{found:?}");
+    assert!(found[3].contains("| iterations | in flight |"), "{found:?}");
+    let found = with([1, 1]);
+    assert_eq!(found[1], "Time of a transfer by size, 1 in flight");
+    assert!(found[2].starts_with("flow | "), "{found:?}");
+}
+
+/// The time of a program that simulates cards is not the machine's: no rate or share by it stands
+/// beside the others.
+#[test]
+fn results_of_served_cards_are_on_one_clock() {
+    let lab = r#""lab": "minimal""#;
+    let text = bench([500.0, 1000.0], "2 tags").replace(
+        "\"application_bytes",
+        "\"hardware\": {\"bytes_per_second\": 7e9},\n\"application_bytes",
+    );
+    let text = text.replace(lab, r#""devices": ["vfio-user:a.sock"]"#);
+    let served = text.replace("\"devices\"", "\"served\": true, \"devices\"");
+    let heading = |text: &str| results(text).pop().unwrap();
+    assert!(heading(&text).ends_with("| MB/s | ceiling MB/s | less DLLPs | of it %"));
+    assert!(heading(&served).ends_with("| max | app MB/s"), "{}", heading(&served));
+    let summary = |text: &str| parsed(text).page("crosslane bench").unwrap().summary;
+    assert!(summary(&text).contains("7000.0 MB/s") && summary(&served).contains("1000.0 MB/s"));
+    let figures = |text: &str| {
+        let values = parsed(text).values().into_iter();
+        values.filter(|value| value.quantity == "rate by timers").count()
+    };
+    assert_eq!([figures(&text), figures(&served)], [2, 0]);
+}
+
+#[test]
+fn a_page_says_what_comes_of_the_bottleneck_and_of_short_runs() {
+    let text = bench([500.0, 1000.0], "2 tags");
+    let texts = |text: &str| {
+        let blocks = parsed(text).page("crosslane bench").unwrap().sections.remove(0).blocks;
+        let texts = blocks.into_iter().filter_map(|block| match block {
+            Block::Text(text) => Some(text),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>()
+    };
+    assert!(texts(&text).is_empty(), "{:?}", texts(&text));
+    let more = r#""measured": {"value": 2e9, "better": "higher"}, "consequence": {
+        "use": "no_tag", "share": 0.442, "share_without": 0.021}, "steps""#;
+    let found = texts(&text.replace("\"steps\"", more));
+    assert_eq!(found[0], "No tag, 44.2 % of the time, comes of that: 2.1 % without it.");
+    let warning = "Warning: the run that was explained reached 1000.0 MB/s, 50.0 % less than the \
+                   2000.0 MB/s that were measured: ";
+    assert!(found[1].starts_with(warning), "{found:?}");
 }
