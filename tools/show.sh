@@ -12,6 +12,8 @@ END
 reports=$(dirname "$crosslane")/../reports
 mkdir -p "$reports"
 reports=$(cd "$reports" && pwd)
+# A page of an older build does not say that it is crosslane's, and would be kept.
+rm -f "$reports/rosta/index.html"
 "$crosslane" reproduce rosta --report "$reports/rosta"
 
 cat <<END

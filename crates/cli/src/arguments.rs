@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
 use crate::bridge_command::arguments::BridgeCommand;
@@ -18,6 +18,7 @@ use crate::place_argument::PlaceArguments;
 use crate::serve_command::ServeArguments;
 use crate::sweep_command::SweepArguments;
 use crate::torture_command::TortureArguments;
+use crate::whole_number::whole;
 use crate::workload::arguments::{
     ChainArguments, LatencyArguments, PeerArguments, ReadArguments, WriteArguments,
 };
@@ -25,7 +26,7 @@ use crate::workload::arguments::{
 /// Most operations of one flow: a bound on the memory that their latencies take.
 pub const MAX_OPERATIONS: u64 = 100_000_000;
 /// Most operations in flight of one flow.
-pub const MAX_OUTSTANDING: i64 = 1 << 16;
+pub const MAX_OUTSTANDING: u32 = 1 << 16;
 
 /// Simulates PCI Express systems, finds their bottlenecks, drives their cards, and bridges them to
 /// RDMA networks.
@@ -43,7 +44,10 @@ Examples:
   crosslane reproduce rosta
 
 Results go to standard output, errors and progress to standard error.
-Exit codes: 0 all is well, 1 something failed, 2 the command line is wrong.
+Files are tried before the work begins, appear when they are complete, and never replace a file
+that is something else. Ctrl-C in long work prints what there is so far, as a part of the whole (in
+JSON: `interrupted`), and writes no files; a second one ends it at once.
+Exit codes: 0 all is well, 1 something failed, 2 the command line is wrong, 130 after Ctrl-C.
 Set NO_COLOR to have no colours."
 )]
 pub struct Cli {
@@ -254,11 +258,11 @@ pub struct MmioArguments {
     pub card: Option<String>,
     /// Integers of 32 bits that a pass stores.
     #[arg(short, long, value_name = "N", default_value_t = 16,
-        value_parser = value_parser!(u64).range(1..=1 << 24), conflicts_with = "all")]
+        value_parser = whole::<u64>(1..=1 << 24), conflicts_with = "all")]
     pub integers: u64,
     /// Passes [default: 1; with --all 100, but fewer of large blocks].
     #[arg(short, long, value_name = "N",
-        value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
+        value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub passes: Option<u64>,
     /// Store through the write-combined mapping.
     #[arg(short, long, conflicts_with = "all")]
@@ -326,11 +330,11 @@ pub struct TrafficArguments {
     pub flows: Vec<FlowArgument>,
     /// Operations of each flow [default: by size, about 8 MiB of data, but 16 to
     /// 10000 operations; of more than 4 MiB, as many as are 64 MiB, but at least 2].
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub operations: Option<u64>,
     /// Operations of a flow in flight at once [default: by size, about 256 KiB of data, but
     /// 2 to 64 operations; 1 for writeread].
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_OUTSTANDING))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MAX_OUTSTANDING))]
     pub outstanding: Option<u32>,
     /// Random seed.
     #[arg(long, value_name = "N", default_value_t = 1)]

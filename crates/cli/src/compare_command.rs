@@ -11,9 +11,9 @@ use crosslane_report::runs::{Comparison, MAX_RUN_BYTES, Run};
 use serde_json::json;
 
 use crate::arguments::CompareArguments;
-use crate::error::CommandError;
+use crate::error::{CommandError, NOT_TEXT};
 use crate::output::{print, print_json};
-use crate::report_file::{command_line, write_page};
+use crate::report_file::{command_line, report_of, write_page};
 use crate::table::{Align, Table};
 
 /// Lays two runs side by side.
@@ -22,6 +22,7 @@ use crate::table::{Align, Table};
 /// A file that cannot be read or is no run, two runs without a figure in common, and an output
 /// that cannot be written.
 pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
+    let report = report_of(arguments.report.as_ref())?;
     let comparison = Comparison::of(read(&arguments.first)?, read(&arguments.second)?);
     let names = names(&arguments.first, &arguments.second);
     let names = [names[0].as_str(), names[1].as_str()];
@@ -40,8 +41,8 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
     } else {
         print(&page(&comparison, names))?;
     }
-    match &arguments.report {
-        Some(folder) => write_page(&comparison.page(&command_line(), names), folder),
+    match report {
+        Some(file) => write_page(&comparison.page(&command_line(), names), &file),
         None => Ok(()),
     }
 }
@@ -52,7 +53,7 @@ fn read(path: &Path) -> Result<Run, CommandError> {
     let mut bytes = Vec::new();
     let most = MAX_RUN_BYTES as u64 + 1;
     file.take(most).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|error| failed(error.to_string()))?;
+    let text = String::from_utf8(bytes).map_err(|_| failed(NOT_TEXT.to_owned()))?;
     Run::parse(&text).map_err(|error| failed(error.to_string()))
 }
 

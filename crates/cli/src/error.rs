@@ -10,6 +10,9 @@ use crosslane_lab::LabError;
 use crosslane_reproduce::ReproduceError;
 use thiserror::Error;
 
+/// What is wrong with a file that has to be text.
+pub const NOT_TEXT: &str = "it is not a text file (UTF-8)";
+
 /// Why a command ends without success.
 #[derive(Debug, Error)]
 pub enum CommandError {
@@ -49,9 +52,17 @@ pub enum CommandError {
     /// A card cannot be opened, or fails; the sentence names it.
     #[error("{0}")]
     Card(String),
-    /// A page cannot be written.
-    #[error(transparent)]
-    Report(#[from] crosslane_report::ReportError),
+    /// A file that somebody else has made is where an output is to be; the sentence names it.
+    #[error("{0}")]
+    Foreign(String),
+    /// Work was ended by a signal before its time. What it had has been printed.
+    #[error("{sentence}")]
+    Interrupted {
+        /// How far it came.
+        sentence: String,
+        /// Exit code.
+        code: u8,
+    },
     /// The run had errors. They have been printed behind the results.
     #[error("the run had errors")]
     Run,
@@ -59,6 +70,14 @@ pub enum CommandError {
     #[error("{path} cannot be written: {source}", path = .path.display())]
     File {
         /// The file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// A folder cannot be made.
+    #[error("the folder {path} cannot be made: {source}", path = .path.display())]
+    Folder {
+        /// The folder.
         path: PathBuf,
         /// Why not.
         source: io::Error,
@@ -88,9 +107,9 @@ impl From<ExplainError> for CommandError {
                 Self::Usage(error.to_string())
             }
             ExplainError::Forbidden { .. } => Self::Forbidden(error.to_string()),
-            ExplainError::Without { .. } | ExplainError::TooManyLimits { .. } => {
-                Self::Unexplained(error.to_string())
-            }
+            ExplainError::Without { .. }
+            | ExplainError::TooManyLimits { .. }
+            | ExplainError::Interrupted => Self::Unexplained(error.to_string()),
         }
     }
 }
@@ -102,11 +121,13 @@ impl CommandError {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// 2 for a wrong command line, 1 for all else.
+    /// 2 for a wrong command line, 128 and the signal's number after an interruption, 1 for all
+    /// else.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) => ExitCode::from(2),
+            Self::Interrupted { code, .. } => ExitCode::from(*code),
             _ => ExitCode::from(1),
         }
     }

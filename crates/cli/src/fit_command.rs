@@ -15,9 +15,9 @@ use crosslane_report::{
 };
 use serde_json::{Value, json};
 
-use crate::error::CommandError;
+use crate::error::{CommandError, NOT_TEXT};
 use crate::output::{print, print_json};
-use crate::report_file::{command_line, write_page};
+use crate::report_file::{command_line, report_of, write_page};
 use crate::table::{Align, Table};
 
 /// Most fits over links that a page draws.
@@ -61,6 +61,7 @@ pub struct FitArguments {
 /// # Errors
 /// A file that cannot be read, a problem at one of its lines, an output that cannot be written.
 pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
+    let file = report_of(arguments.report.as_ref())?;
     let text = read(&arguments.file)?;
     let measurements = Measurements::parse(&arguments.file.display().to_string(), &text)?;
     let fits = fits(&measurements)?;
@@ -75,8 +76,8 @@ pub fn run(arguments: &FitArguments) -> Result<(), CommandError> {
         });
         print(&page)?;
     }
-    match &arguments.report {
-        Some(folder) => write_page(&report(&fits), folder),
+    match file {
+        Some(file) => write_page(&report(&fits), &file),
         None => Ok(()),
     }
 }
@@ -87,7 +88,7 @@ fn read(path: &Path) -> Result<String, CommandError> {
     let mut bytes = Vec::new();
     let most = MAX_FIT_BYTES as u64 + 1;
     file.take(most).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| failed(error.to_string()))
+    String::from_utf8(bytes).map_err(|_| failed(NOT_TEXT.to_owned()))
 }
 
 fn over_words(fit: &Fit) -> String {

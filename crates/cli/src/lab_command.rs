@@ -97,7 +97,7 @@ fn constants_page(lab: &Lab) -> String {
     for constant in lab.constants() {
         table.row([
             constant.path(),
-            constant.value.clone(),
+            constant.shown_value(),
             constant.unit.to_owned(),
             constant.provenance.to_string(),
             constant.source.clone(),

@@ -14,11 +14,13 @@ mod error;
 mod fit_command;
 mod flow_argument;
 mod halo_command;
+mod interrupt;
 mod lab_command;
 mod link_use;
 mod mmio_command;
 mod nget_command;
 mod output;
+mod output_file;
 mod overhead_command;
 mod perfetto;
 mod place_argument;
@@ -33,6 +35,7 @@ mod table;
 mod torture_command;
 mod traffic;
 mod tree;
+mod whole_number;
 mod why;
 mod workload;
 
@@ -43,6 +46,7 @@ use clap::{CommandFactory, Parser};
 use crosslane_lab::Lab;
 use crosslane_reproduce::ReproduceError;
 use error::CommandError;
+use output_file::{Kind, OutputFile};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -94,11 +98,12 @@ fn bench(command: &BenchCommand) -> Result<(), CommandError> {
 
 fn topo(arguments: &TopoArguments) -> Result<(), CommandError> {
     let lab = Lab::load(&arguments.lab)?;
+    let svg = arguments.svg.as_deref().map(|path| OutputFile::file(path, Kind::Drawing));
+    let svg = svg.transpose()?;
     let running = lab.build(1)?;
     let tree = tree::collect::collect(&lab, &running);
-    if let Some(path) = &arguments.svg {
-        std::fs::write(path, tree::topology::draw(&tree))
-            .map_err(|source| CommandError::File { path: path.clone(), source })?;
+    if let Some(svg) = svg {
+        svg.write(tree::topology::draw(&tree).as_bytes())?;
     }
     if arguments.json {
         output::print_json(&tree.to_json())
@@ -116,6 +121,7 @@ fn report(error: &CommandError) {
             output::print_diagnostic(&**problem);
         }
         CommandError::Run => {}
+        CommandError::Interrupted { sentence, .. } => output::print_hint(sentence),
         CommandError::Usage(_) => {
             output::print_error(&error.to_string());
             output::print_hint("`--help` behind the command explains what can be asked for");

@@ -12,15 +12,16 @@ use crosslane_lab::Lab;
 use crosslane_open::DeviceName;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
 use crosslane_vfio::block_on;
-use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arguments::MmioArguments;
 use crate::error::CommandError;
+use crate::interrupt::kept;
 use crate::output::{print, print_json};
+use crate::output_file::not_written;
 use crate::place_argument::{Named, NamedCard, NamedCards, one_endpoint, open_named};
 use crate::progress::Steps;
-use crate::report_file::{Where, bench_page, write_page};
+use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::table::{Align, Table};
 use crate::why::{Made, Why, explain_all, has_column};
 
@@ -77,22 +78,22 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     let card = card_of(&lab, wanted)?;
     let routines = lab.file().hosts.first().and_then(|host| host.part.routines);
     let jobs = jobs(arguments, routines);
+    let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(jobs.len() as u64, "runs");
     let case = |job: &Job| {
         let (lab, card) = (lab.clone(), card.clone());
         StoreRun { lab, card, options: job.options, seed: arguments.seed }
     };
-    let cases: Vec<StoreRun> = jobs.iter().map(case).collect();
-    let measured: Result<Vec<MmioMeasured>, CommandError> = (jobs.par_iter().zip(&cases))
-        .map(|(job, case)| {
-            let failed = |why| CommandError::Usage(format!("bench mmio, {}: {why}", job.name()));
-            let measured = case.run().map_err(failed)?;
-            steps.done(job.name(), measured.elapsed);
-            Ok(measured)
-        })
-        .collect();
+    let cases = jobs.into_iter().map(|job| (case(&job), job)).collect::<Vec<_>>();
+    let measured = steps.watch.each(&cases, |(case, job)| {
+        let failed = |why| CommandError::Usage(format!("bench mmio, {}: {why}", job.name()));
+        let measured = case.run().map_err(failed)?;
+        steps.shown(job.name(), measured.elapsed);
+        Ok::<_, CommandError>(Some(measured))
+    });
     steps.finish();
-    let measured = measured?;
+    let (cases, measured) = kept(cases, measured?);
+    let (cases, jobs): (Vec<StoreRun>, Vec<Job>) = cases.into_iter().unzip();
     let whys = match arguments.no_why {
         true => vec![Why::LeftOut; cases.len()],
         false => explain_all(&made(&cases, &measured)),
@@ -100,12 +101,15 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     let runs = jobs.into_iter().zip(measured).zip(whys);
     let runs: Vec<Stored> = runs.map(|((job, run), why)| Stored { job, run, why }).collect();
     if arguments.json {
-        print_json(&to_json(("lab", json!(lab.name())), &runs, arguments.seed))?;
+        let mut document = to_json(("lab", json!(lab.name())), &runs, arguments.seed);
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
     } else {
         print(&page(&runs, arguments.verbose))?;
     }
-    if let Some(folder) = &arguments.report {
-        write_page(&report(Where::Lab(&lab), &runs), folder)?;
+    steps.watch.end(&not_written([&file]))?;
+    if let Some(file) = &file {
+        write_page(&report(Where::Lab(&lab), &runs), file)?;
     }
     end(&runs)
 }
@@ -120,6 +124,7 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
     if arguments.card.is_some() {
         return usage("--card names an endpoint of a lab; --device names the card here");
     }
+    let file = report_of(arguments.report.as_ref())?;
     let NamedCards { bus, cards } = open_named(names)?;
     let NamedCard { name, function, .. } = &cards[0];
     // Errors name the card.
@@ -139,8 +144,8 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
     } else {
         print(&page(&runs, arguments.verbose))?;
     }
-    if let Some(folder) = &arguments.report {
-        write_page(&report(Where::Cards(names), &runs), folder)?;
+    if let Some(file) = &file {
+        write_page(&report(Where::Cards(names), &runs), file)?;
     }
     end(&runs)
 }

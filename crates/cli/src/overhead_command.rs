@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench overhead`: what single accesses and transfers cost on a card, wherever it is.
 
-use clap::{Args, value_parser};
+use clap::Args;
 use crosslane_bench::{BenchError, OverheadOptions, OverheadRow, overhead};
 use crosslane_driver::Device;
 use crosslane_host::Bus;
@@ -16,6 +16,7 @@ use crate::output::{print, print_json};
 use crate::quantity::megabytes;
 use crate::size::parse_size;
 use crate::table::{Align, Table};
+use crate::whole_number::whole;
 use crate::workload::{card_failed, refused};
 
 /// Arguments of `bench overhead`.
@@ -35,7 +36,7 @@ pub struct OverheadArguments {
     pub device: String,
     /// Register accesses, and small transfers.
     #[arg(long, value_name = "N", default_value_t = 200,
-        value_parser = value_parser!(u64).range(1..=1_000_000))]
+        value_parser = whole::<u64>(1..=1_000_000))]
     pub rounds: u64,
     /// Bytes of a large transfer, a multiple of 4.
     #[arg(long, value_name = "SIZE", default_value = "4M", value_parser = parse_words)]

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use crosslane_pcie::units::Picoseconds;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::interrupt::{Watch, is_asked};
+
 /// Work is shown if it takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -62,6 +64,10 @@ impl crosslane_explain::Progress for Progress {
         self.bar.set_message(format!("simulated {simulated}, {rate:.1} MB/s of wall time"));
         self.bar.inc(bytes);
     }
+
+    fn is_over(&self) -> bool {
+        is_asked()
+    }
 }
 
 /// Progress of steps that differ too much for a rate: how many are done, and what was the last.
@@ -72,6 +78,8 @@ pub struct Steps {
     /// Simulated time of all steps together, microseconds.
     simulated_us: AtomicU64,
     what: &'static str,
+    /// What ends them early.
+    pub watch: Watch,
 }
 
 const STEPS_TEMPLATE: &str = "{bar:30} {pos} of {len} {msg}, {eta} left";
@@ -86,11 +94,17 @@ impl Steps {
             bar.set_style(style.progress_chars("=> "));
         }
         let (begin, simulated_us) = (Instant::now(), AtomicU64::new(0));
-        Self { bar, watched, begin, simulated_us, what }
+        Self { bar, watched, begin, simulated_us, what, watch: Watch::begin(total, what) }
     }
 
     /// One more has been done, in so much simulated time.
     pub fn done(&self, step: &str, simulated: Picoseconds) {
+        self.watch.done();
+        self.shown(step, simulated);
+    }
+
+    /// Shows one more, which the watch has counted.
+    pub fn shown(&self, step: &str, simulated: Picoseconds) {
         if !self.watched {
             return;
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `--report FOLDER` of every command that has one.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use crosslane_explain::DirectionLoad;
 use crosslane_lab::Lab;
@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::error::CommandError;
 use crate::output::print_hint;
+use crate::output_file::OutputFile;
 
 /// The command line as it was given, without the path of the program: what makes the page again.
 pub fn command_line() -> String {
@@ -29,13 +30,21 @@ pub fn command_line() -> String {
     std::iter::once("crosslane".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// Writes a page into a folder, and says where it is.
+/// The file of a report, if one is asked for: tried before the work begins.
 ///
 /// # Errors
-/// A folder that cannot be written.
-pub fn write_page(page: &Page, folder: &Path) -> Result<(), CommandError> {
-    let file = page.write(folder)?;
-    print_hint(&format!("report: {}", file.display()));
+/// A folder that cannot be made or written, or has somebody else's page.
+pub fn report_of(folder: Option<&PathBuf>) -> Result<Option<OutputFile>, CommandError> {
+    folder.map(|folder| OutputFile::report(folder)).transpose()
+}
+
+/// Writes a page, and says where it is.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_page(page: &Page, file: &OutputFile) -> Result<(), CommandError> {
+    file.write(page.to_html().as_bytes())?;
+    print_hint(&format!("report: {}", file.path().display()));
     Ok(())
 }
 
@@ -71,7 +80,7 @@ pub fn bench_page(bench: &str, place: Where<'_>, mut sections: Vec<Section>) -> 
     Page { title: format!("bench {bench} on {name}"), summary, facts, sections }
 }
 
-/// Writes the page of a benchmark into a folder: what its JSON says, and of a run in a lab the
+/// Writes the page of a benchmark: what its JSON says, and of a run in a lab the
 /// lab's tree with the load of every link in the last run, and the lab's constants.
 ///
 /// # Errors
@@ -80,7 +89,7 @@ pub fn write_bench_page(
     document: &Value,
     lab: Option<&Lab>,
     loads: Option<&[DirectionLoad]>,
-    folder: &Path,
+    file: &OutputFile,
 ) -> Result<(), CommandError> {
     let failed = |problem: String| {
         CommandError::Input(format!("cannot make a page of the JSON of this run: {problem}"))
@@ -88,14 +97,14 @@ pub fn write_bench_page(
     let run = Run::of(document.clone()).map_err(|error| failed(error.to_string()))?;
     let page = run.page(&command_line());
     let mut page = page.ok_or_else(|| failed(format!("{} has none", run.name())))?;
-    let Some(lab) = lab else { return write_page(&page, folder) };
+    let Some(lab) = lab else { return write_page(&page, file) };
     if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
         let tree = topology(lab, "", loads);
         let title = "Load of every link, in the last run".to_owned();
         page.sections.push(Section { title, blocks: vec![Block::Topology(tree)] });
     }
     page.sections.push(constants_of(lab));
-    write_page(&page, folder)
+    write_page(&page, file)
 }
 
 #[cfg(test)]
@@ -107,8 +116,8 @@ mod tests {
     #[test]
     fn json_without_a_page_is_an_error() {
         let run = json!({ "bench": "write", "lab": "minimal", "seed": 1, "version": "0" });
-        let folder = std::env::temp_dir();
-        let error = write_bench_page(&run, None, None, &folder).unwrap_err().to_string();
+        let file = OutputFile::page_in(&std::env::temp_dir().join("crosslane-no-page"), false);
+        let error = write_bench_page(&run, None, None, &file.unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("cannot make a page of the JSON of this run: "), "{error}");
     }
 }

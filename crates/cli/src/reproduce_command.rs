@@ -13,9 +13,11 @@ use crosslane_reproduce::watch::Watch;
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;
+use crate::interrupt::is_asked;
 use crate::output::{print, print_json};
+use crate::output_file::not_written;
 use crate::progress::Steps;
-use crate::report_file::{command_line, write_page};
+use crate::report_file::{command_line, report_of, write_page};
 use crate::table::{Align, Table};
 
 /// Most columns of a paragraph.
@@ -25,6 +27,10 @@ impl Watch for Steps {
     fn done(&self, scenario: &str, simulated: Picoseconds) {
         Self::done(self, scenario, simulated);
     }
+
+    fn is_over(&self) -> bool {
+        is_asked()
+    }
 }
 
 /// Runs a reproduction, or lists those that there are.
@@ -33,6 +39,7 @@ impl Watch for Steps {
 /// A name that there is not, an experiment that does not run, or an output that cannot be written.
 pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     let Some(name) = &arguments.name else { return list() };
+    let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(find(name)?.scenarios, "scenarios");
     let begun = Instant::now();
     let engines = arguments.engines.kind()?;
@@ -41,12 +48,15 @@ pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     let reproduction = reproduction?;
     arguments.engines.print_speed(begun);
     if arguments.json {
-        print_json(&reproduction.to_json())?;
+        let mut document = reproduction.to_json();
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
     } else {
         print(&page(&reproduction))?;
     }
-    match &arguments.report {
-        Some(folder) => write_page(&reproduction.page(&command_line())?, folder),
+    steps.watch.end(&not_written([&file]))?;
+    match &file {
+        Some(file) => write_page(&reproduction.page(&command_line())?, file),
         None => Ok(()),
     }
 }
@@ -130,19 +140,27 @@ pub fn run_validation(arguments: &ValidateArguments) -> Result<(), CommandError>
         counts.push(numbers(name)? as u64);
     }
     let steps = Steps::new(counts.iter().sum(), "constants");
-    let validations: Result<Vec<Validation>, _> =
-        names.iter().map(|name| validate(name, &steps)).collect();
+    let mut validations: Vec<Validation> = Vec::new();
+    for name in names {
+        if is_asked() {
+            break;
+        }
+        validations.push(validate(name, &steps)?);
+    }
     steps.finish();
-    let validations = validations?;
     if arguments.json {
-        return print_json(&serde_json::json!({
+        let mut document = serde_json::json!({
             "change": CHANGE,
             "sets": validations,
             "version": env!("CARGO_PKG_VERSION"),
-        }));
+        });
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
+    } else {
+        let pages: Vec<String> = validations.iter().map(validation_page).collect();
+        print(&pages.join("\n"))?;
     }
-    let pages: Vec<String> = validations.iter().map(validation_page).collect();
-    print(&pages.join("\n"))
+    steps.watch.end("")
 }
 
 fn validation_page(validation: &Validation) -> String {
@@ -173,6 +191,9 @@ fn validation_page(validation: &Validation) -> String {
         validation.changed,
         validation.fixed,
     );
+    if validation.not_raised > 0 {
+        let _ = writeln!(page, "  interrupted: {} more were not raised\n", validation.not_raised);
+    }
     let mut table = Table::new(&[
         ("constant", Align::Left),
         ("value", Align::Right),

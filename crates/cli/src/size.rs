@@ -9,7 +9,7 @@ pub const MAX_SIZE_BYTES: u64 = 1 << 40;
 
 /// What a unit is worth. Those of binary kind may leave out `iB`; decimal ones may not leave
 /// out `B`.
-const UNITS: [(&str, u64); 11] = [
+const UNITS: [(&str, u64); 14] = [
     ("", 1),
     ("B", 1),
     ("K", 1 << 10),
@@ -18,9 +18,12 @@ const UNITS: [(&str, u64); 11] = [
     ("MIB", 1 << 20),
     ("G", 1 << 30),
     ("GIB", 1 << 30),
+    ("T", 1 << 40),
+    ("TIB", 1 << 40),
     ("KB", 1_000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
 ];
 
 /// Reads one size in bytes, 1 to [`MAX_SIZE_BYTES`].
@@ -47,7 +50,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 /// A size written as shortly as it can be without loss: `64`, `4K`, `1M`.
 #[must_use]
 pub fn short_size(bytes: u64) -> String {
-    for (unit, scale) in [("G", 1_u64 << 30), ("M", 1 << 20), ("K", 1 << 10)] {
+    for (unit, scale) in [("T", 1_u64 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)] {
         if bytes >= scale && bytes.is_multiple_of(scale) {
             return format!("{}{unit}", bytes / scale);
         }
@@ -122,6 +125,9 @@ mod tests {
             ("1MB", 1_000_000),
             ("2GiB", 2 << 30),
             ("1024G", 1 << 40),
+            ("1T", 1 << 40),
+            ("1TiB", 1 << 40),
+            ("1TB", 1_000_000_000_000),
         ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
@@ -133,7 +139,7 @@ mod tests {
             let error = parse_size(text).unwrap_err();
             assert!(error.starts_with(&format!("{text} is not a size")), "{error}");
         }
-        for text in ["0", "0M", "2048G", "99999999999G"] {
+        for text in ["0", "0M", "2048G", "2T", "99999999999G"] {
             assert_eq!(parse_size(text), Err(format!("{text} is not a size from 1 byte to 1 TiB")));
         }
     }
@@ -158,7 +164,8 @@ mod tests {
 
     #[test]
     fn short_sizes_can_be_read_again() {
-        for bytes in [1, 64, 1000, 1024, 1536, 4096, 1 << 20, 3 << 20, 1 << 30, 1_000_000] {
+        for bytes in [1, 64, 1000, 1024, 1536, 4096, 1 << 20, 3 << 20, 1 << 30, 1 << 40, 1_000_000]
+        {
             assert_eq!(parse_size(&short_size(bytes)), Ok(bytes));
         }
     }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use clap::{Args, ValueEnum, ValueHint, value_parser};
+use clap::{Args, ValueEnum, ValueHint};
 use crosslane_bench::{
     BenchError, CardDirection, CardOptions, Options, card_transfer, read, write,
 };
@@ -15,17 +15,19 @@ use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
-use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
 use crate::error::CommandError;
+use crate::interrupt::until_asked;
 use crate::output::{print, print_json};
+use crate::output_file::{Kind, OutputFile, not_written};
 use crate::place_argument::{PlaceArguments, one_endpoint};
 use crate::progress::Steps;
-use crate::report_file::{Where, bench_page, write_page};
+use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::size::SizeRange;
 use crate::table::{Align, Table};
+use crate::whole_number::whole;
 use crate::workload::arguments::{DescriptorWord, MAX_POSTED, NotifyWord};
 
 /// Most points of a sweep.
@@ -140,14 +142,14 @@ pub struct SweepArguments {
     pub mps: Vec<u32>,
     /// Reads of data that the engine keeps in flight.
     #[arg(long, value_name = "N", value_delimiter = ',',
-        value_parser = value_parser!(u16).range(1..=1024))]
+        value_parser = whole::<u16>(1..=1024))]
     pub tags: Vec<u16>,
     /// Where the engine finds descriptors [default: ring].
     #[arg(long, value_name = "WHERE", value_delimiter = ',')]
     pub descriptors: Vec<DescriptorWord>,
     /// Transfers that are kept posted [default: 1].
     #[arg(long, value_name = "N", value_delimiter = ',',
-        value_parser = value_parser!(u32).range(1..=MAX_POSTED))]
+        value_parser = whole::<u32>(1..=MAX_POSTED))]
     pub outstanding: Vec<u32>,
     /// Any number of the lab file.
     #[arg(long, value_name = "PATH=N,N,...")]
@@ -159,7 +161,7 @@ pub struct SweepArguments {
     #[arg(long, value_name = "HOW", default_value = "poll")]
     pub notify: NotifyWord,
     /// Transfers of each point [default: by size, about 4 MiB, 4 or twice --outstanding at least].
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub iterations: Option<u64>,
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -213,28 +215,32 @@ pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
     let lab = Lab::load(&lab)?;
     let card = card_of(&lab, wanted)?;
     let points = points(arguments, &lab, &card)?;
+    let rows = arguments.csv.as_deref().map(|path| OutputFile::file(path, Kind::Rows));
+    let files = [rows.transpose()?, report_of(arguments.report.as_ref())?];
     let steps = Steps::new(points.len() as u64, "points");
-    let measured: Result<Vec<Measured>, CommandError> = points
-        .into_par_iter()
-        .map(|point| {
-            let (measured, simulated) = measure(arguments, &lab, &card, point)?;
-            steps.done(measured.point.way.word(), simulated);
-            Ok(measured)
-        })
-        .collect();
+    let measured = steps.watch.each(&points, |point| {
+        let made = measure(arguments, &lab, &card, point.clone())?;
+        Ok::<_, CommandError>(made.map(|(measured, simulated)| {
+            steps.shown(measured.point.way.word(), simulated);
+            measured
+        }))
+    });
     steps.finish();
-    let measured = measured?;
+    let measured: Vec<Measured> = measured?.into_iter().flatten().collect();
     if arguments.json {
-        print_json(&to_json(&lab, &card, arguments, &measured))?;
+        let mut document = to_json(&lab, &card, arguments, &measured);
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
     } else {
         print(&table(arguments, &measured).to_string())?;
     }
-    if let Some(path) = &arguments.csv {
-        std::fs::write(path, csv(arguments, &measured))
-            .map_err(|source| CommandError::File { path: path.clone(), source })?;
+    steps.watch.end(&not_written(&files))?;
+    let [rows, file] = files;
+    if let Some(rows) = rows {
+        rows.write(csv(arguments, &measured).as_bytes())?;
     }
-    if let Some(folder) = &arguments.report {
-        write_page(&report(&lab, arguments, &measured), folder)?;
+    if let Some(file) = file {
+        write_page(&report(&lab, arguments, &measured), &file)?;
     }
     match measured.iter().all(|one| one.wrong_words == 0) {
         true => Ok(()),
@@ -389,13 +395,13 @@ fn iterations(arguments: &SweepArguments, point: &Point) -> u64 {
     arguments.iterations.unwrap_or(by_size)
 }
 
-/// Runs a point; the simulated time that it took.
+/// Runs a point; the simulated time that it took. Nothing where it was interrupted.
 fn measure(
     arguments: &SweepArguments,
     lab: &Lab,
     card: &str,
     point: Point,
-) -> Result<(Measured, Picoseconds), CommandError> {
+) -> Result<Option<(Measured, Picoseconds)>, CommandError> {
     let (lab, link) = lab_of(lab, card, &point)?;
     let words = format!("bench sweep, {}", describe(&point));
     let failed = |why: String| usage(format!("{words}: {why}"));
@@ -421,48 +427,50 @@ fn measure(
         NotifyWord::Poll => Notification::Poll,
         NotifyWord::Interrupt => Notification::Interrupt,
     };
-    let run = simulation.run("bench sweep", async {
-        let device = Device::open_by_name(bus, card).await?;
-        // Total time, time of one, wrong words.
-        Ok::<_, BenchError>(match point.way {
-            Way::Write | Way::Read => {
-                let options = Options {
-                    size_bytes: point.size_bytes,
-                    iterations,
-                    outstanding: point.outstanding,
-                    descriptors,
-                    notification,
-                    seed,
-                    ..Options::default()
-                };
-                let measured = match point.way {
-                    Way::Write => write(&device, &options).await?,
-                    _ => read(&device, &options).await?,
-                };
-                let typical = Picoseconds(measured.statistics().typical_ps);
-                let elapsed = measured.ended.since(measured.started);
-                (elapsed, typical, measured.data_errors.words)
-            }
-            Way::ToCard | Way::FromCard => {
-                let direction = match point.way {
-                    Way::ToCard => CardDirection::ToCard,
-                    _ => CardDirection::FromCard,
-                };
-                let options = CardOptions {
-                    iterations,
-                    outstanding: point.outstanding,
-                    descriptors,
-                    notification,
-                    ..CardOptions::by_registers(direction, point.size_bytes, seed)
-                };
-                let measured = card_transfer(&device, &options).await?;
-                (measured.elapsed, measured.median(), measured.data_errors.words)
-            }
-        })
-    });
-    let (elapsed, typical, wrong_words) = run
-        .map_err(|stuck| failed(stuck.to_string()))?
-        .map_err(|error| failed(error.to_string()))?;
+    let run = simulation.run(
+        "bench sweep",
+        until_asked(async {
+            let device = Device::open_by_name(bus, card).await?;
+            // Total time, time of one, wrong words.
+            Ok::<_, BenchError>(match point.way {
+                Way::Write | Way::Read => {
+                    let options = Options {
+                        size_bytes: point.size_bytes,
+                        iterations,
+                        outstanding: point.outstanding,
+                        descriptors,
+                        notification,
+                        seed,
+                        ..Options::default()
+                    };
+                    let measured = match point.way {
+                        Way::Write => write(&device, &options).await?,
+                        _ => read(&device, &options).await?,
+                    };
+                    let typical = Picoseconds(measured.statistics().typical_ps);
+                    let elapsed = measured.ended.since(measured.started);
+                    (elapsed, typical, measured.data_errors.words)
+                }
+                Way::ToCard | Way::FromCard => {
+                    let direction = match point.way {
+                        Way::ToCard => CardDirection::ToCard,
+                        _ => CardDirection::FromCard,
+                    };
+                    let options = CardOptions {
+                        iterations,
+                        outstanding: point.outstanding,
+                        descriptors,
+                        notification,
+                        ..CardOptions::by_registers(direction, point.size_bytes, seed)
+                    };
+                    let measured = card_transfer(&device, &options).await?;
+                    (measured.elapsed, measured.median(), measured.data_errors.words)
+                }
+            })
+        }),
+    );
+    let Some(run) = run.map_err(|stuck| failed(stuck.to_string()))? else { return Ok(None) };
+    let (elapsed, typical, wrong_words) = run.map_err(|error| failed(error.to_string()))?;
     let transfer_s = match point.outstanding {
         1 => typical.as_seconds(),
         _ => elapsed.as_seconds() / iterations as f64,
@@ -470,7 +478,8 @@ fn measure(
     let bytes_per_second =
         if transfer_s > 0.0 { point.size_bytes as f64 / transfer_s } else { 0.0 };
     let simulated = simulation.with_fabric(|fabric| fabric.now());
-    Ok((Measured { point, link, transfer_s, bytes_per_second, wrong_words }, simulated))
+    let measured = Measured { point, link, transfer_s, bytes_per_second, wrong_words };
+    Ok(Some((measured, simulated)))
 }
 
 fn describe(point: &Point) -> String {

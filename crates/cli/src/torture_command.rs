@@ -2,6 +2,7 @@
 //! `crosslane torture`: random labs, workloads and faults by seed.
 
 use std::fmt::Write as _;
+use std::num::IntErrorKind;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +18,9 @@ use crosslane_torture::{
 
 use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
+use crate::interrupt::is_asked;
 use crate::output::{print, print_error, print_hint, print_json};
+use crate::output_file::{Kind, OutputFile};
 use crate::progress::Steps;
 use crate::table::{Align, Table};
 
@@ -72,8 +75,12 @@ pub struct TortureArguments {
 /// Seeds from A on and before B, or one alone.
 fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| {
-        text.replace('_', "").parse::<u64>().map_err(|_| {
-            format!("\"{text}\" is not a seed: seeds are whole numbers, as in 0..1000 or 17")
+        let digits = text.replace('_', "");
+        digits.parse::<u64>().map_err(|error| match error.kind() {
+            IntErrorKind::PosOverflow => {
+                format!("seed {text} is too large: the largest is {}", u64::MAX)
+            }
+            _ => format!("\"{text}\" is not a seed: seeds are whole numbers, as in 0..1000 or 17"),
         })
     };
     let (first, end) = match text.split_once("..") {
@@ -93,6 +100,10 @@ fn parse_seeds(text: &str) -> Result<Range<u64>, String> {
 impl Watch for Steps {
     fn done(&self, seed: u64, simulated: Picoseconds) {
         Self::done(self, &seed.to_string(), simulated);
+    }
+
+    fn is_over(&self) -> bool {
+        is_asked()
     }
 }
 
@@ -138,15 +149,17 @@ pub fn run(arguments: &TortureArguments) -> Result<(), CommandError> {
     steps.finish();
     arguments.engines.print_speed(begun);
     if arguments.json {
-        print_json(&to_json(&seeds, &summary))?;
+        let mut document = to_json(&seeds, &summary);
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
     } else {
         print(&page(&seeds, &summary, begun.elapsed().as_secs_f64()))?;
     }
-    end(summary.failed, &summary.failures)
+    end(&steps, summary.failed, &summary.failures)
 }
 
-/// Says which seeds have failed.
-fn end(failed: u64, failures: &[Failure]) -> Result<(), CommandError> {
+/// Says which seeds have failed, and whether not all were run.
+fn end(steps: &Steps, failed: u64, failures: &[Failure]) -> Result<(), CommandError> {
     for failure in failures {
         print_error(&failure.to_string());
     }
@@ -154,6 +167,7 @@ fn end(failed: u64, failures: &[Failure]) -> Result<(), CommandError> {
     if unsaid > 0 {
         print_hint(&format!("and {unsaid} more"));
     }
+    steps.watch.end(&format!("; {failed} failed"))?;
     if failed > 0 { Err(CommandError::Run) } else { Ok(()) }
 }
 
@@ -169,7 +183,7 @@ fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
     if arguments.json {
         let counts: serde_json::Map<String, serde_json::Value> =
             counts.iter().map(|(key, _, count)| ((*key).to_owned(), (*count).into())).collect();
-        print_json(&serde_json::json!({
+        let mut document = serde_json::json!({
             "first_seed": seeds.start,
             "end_seed": seeds.end,
             "seeds": summary.seeds,
@@ -177,7 +191,9 @@ fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
             "failures": failures_to_json(&summary.failures),
             "tori": counts,
             "version": env!("CARGO_PKG_VERSION"),
-        }))?;
+        });
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
     } else {
         let rate = summary.seeds as f64 / begun.elapsed().as_secs_f64().max(1e-3);
         let Range { start, end } = seeds;
@@ -192,7 +208,7 @@ fn run_tori(arguments: &TortureArguments) -> Result<(), CommandError> {
         page.push_str(&table.to_string());
         print(&page)?;
     }
-    end(summary.failed, &summary.failures)
+    end(&steps, summary.failed, &summary.failures)
 }
 
 /// What was counted: for programs, for people.
@@ -214,8 +230,8 @@ fn torus_counts(all: &TorusStory) -> [(&'static str, &'static str, u64); 11] {
 
 fn write_lab(path: &PathBuf, seed: u64, setup: &Setup) -> Result<(), CommandError> {
     let lab = lab_of(seed, setup);
-    std::fs::write(path, &lab.text)
-        .map_err(|source| CommandError::File { path: path.clone(), source })?;
+    let text = format!("# Written by `crosslane torture --seeds {seed}`.\n{}", lab.text);
+    OutputFile::file(path, Kind::Lab)?.write(text.as_bytes())?;
     if let Some(variant) = lab.variant {
         let path = path.display();
         print_hint(&format!("the seed runs variant {variant} of it: --lab {path}:{variant}"));

@@ -10,6 +10,7 @@ use crosslane_explain::{
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
+use crate::interrupt::is_asked;
 use crate::progress::Explaining;
 use crate::quantity::{megabytes, microseconds, percent};
 
@@ -43,6 +44,9 @@ pub struct Made<'a, C> {
 pub fn explain_all<C: Liftable>(made: &[Made<'_, C>]) -> Vec<Why> {
     let progress = Explaining::new(made.len() as u64);
     let whys = made.par_iter().map(|made| {
+        if is_asked() {
+            return Why::LeftOut;
+        }
         let why = why(made, &progress);
         progress.done();
         why

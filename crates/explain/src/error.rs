@@ -55,6 +55,9 @@ pub enum ExplainError {
         /// Runs of one search, at most.
         runs: usize,
     },
+    /// Whoever watches wants the run to end before its time.
+    #[error("interrupted")]
+    Interrupted,
     /// Something went wrong in a run, so that its figure says nothing.
     #[error("the run failed: {0}")]
     Failed(String),

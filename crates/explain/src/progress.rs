@@ -10,6 +10,13 @@ pub trait Progress: Sync {
 
     /// So many bytes more have been moved, in so much more simulated time.
     fn done(&self, bytes: u64, simulated: Picoseconds);
+
+    /// Whether runs have to end before their time, with [`ExplainError::Interrupted`].
+    ///
+    /// [`ExplainError::Interrupted`]: crate::ExplainError::Interrupted
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody.

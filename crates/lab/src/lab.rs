@@ -307,7 +307,7 @@ fn read_file(path: &str) -> Result<String, LabError> {
     let mut bytes = Vec::new();
     let most = MAX_FILE_BYTES as u64 + 1;
     file.take(most).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| unreadable(error.to_string()))
+    String::from_utf8(bytes).map_err(|_| unreadable("it is not a text file (UTF-8)".to_owned()))
 }
 
 /// A lab that was built: its fabric, with every host enumerated.

@@ -2,7 +2,7 @@
 //! Reports: pages that open from disk with nothing fetched. What is on a page is data
 //! ([`Page`]); how it looks is decided here and nowhere else.
 //!
-//! Read first: [`Page`] and [`Page::write`], then [`Block`].
+//! Read first: [`Page`] and [`Page::to_html`], then [`Block`].
 //!
 //! ```
 //! use crosslane_report::*;
@@ -48,10 +48,9 @@ pub mod runs;
 mod table;
 mod topology;
 mod tree;
-mod write;
 
+pub use html::GENERATOR;
 pub use page::{Bar, Bars, Block, Page, Section};
 pub use plot::{Axis, Plot, Scale, Series, SeriesKind};
 pub use table::{Align, Cell, Column, Table};
 pub use topology::{DirectionLoad, NodeKind, Topology, TopologyLink, TopologyNode};
-pub use write::ReportError;

@@ -33,6 +33,9 @@ pub enum ReproduceError {
         /// What is wrong there.
         problem: String,
     },
+    /// Whoever watches wants no more to begin.
+    #[error("interrupted")]
+    Interrupted,
     /// An experiment did not run as it should, or moved wrong data.
     #[error("{experiment}: {problem}")]
     Experiment {

@@ -25,6 +25,18 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// One that was interrupted: nothing of it is known.
+    pub(crate) const fn interrupted() -> Self {
+        Self {
+            title: "Interrupted before its end",
+            text: Vec::new(),
+            tables: Vec::new(),
+            plots: Vec::new(),
+            why: Vec::new(),
+            rows: Vec::new(),
+        }
+    }
+
     /// What limits each of its runs that were explained.
     #[must_use]
     pub fn why_table(&self) -> Table {

@@ -94,7 +94,7 @@ pub fn constants(labs: &[&Lab]) -> report::Table {
     let row = |constant: &Constant| {
         let kind = constant.provenance.to_string();
         let unit = constant.unit.to_owned();
-        [constant.path(), constant.value.clone(), unit, kind, constant.source.clone()]
+        [constant.path(), constant.shown_value(), unit, kind, constant.source.clone()]
             .map(|text| Cell { text, is_bad: false })
             .into()
     };

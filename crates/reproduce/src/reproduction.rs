@@ -96,7 +96,8 @@ pub fn reproduce(name: &str, seed: u64, watch: &dyn Watch) -> Result<Reproductio
 }
 
 /// The same, where this project's own engines are of some kind. Those of documents are models, and
-/// so are those that are looked at for what limits a run.
+/// so are those that are looked at for what limits a run. Where `watch` wants no more to begin, it
+/// has the experiments that were run to their end.
 ///
 /// # Errors
 /// As [`reproduce`], and where there is no such engine.
@@ -111,13 +112,20 @@ pub fn reproduce_with(
         let problem = "no engine takes part, so that none can be the gateware";
         return Err(ReproduceError::experiment(format!("reproduction {name}"), problem));
     }
-    let mut experiments = match found.name {
-        "aws-f1" => aws_f1::experiments(&aws_f1::Context::new(seed, watch)?)?,
-        "kc705" => kc705::experiments(&kc705::Context::new(seed, watch)?)?,
-        "nget" => nget::experiments(&nget::Context::new(seed, watch)?)?,
-        "sbdt" => sbdt::experiments(&sbdt::Context::new(seed, watch)?)?,
-        _ => rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own))?,
+    let mut experiments = Vec::new();
+    let done = &mut experiments;
+    let result = match found.name {
+        "aws-f1" => aws_f1::experiments(&aws_f1::Context::new(seed, watch)?, done),
+        "kc705" => kc705::experiments(&kc705::Context::new(seed, watch)?, done),
+        "nget" => nget::experiments(&nget::Context::new(seed, watch)?, done),
+        "sbdt" => sbdt::experiments(&sbdt::Context::new(seed, watch)?, done),
+        _ => rosta::experiments(&rosta::Context::new(seed, watch)?.with_own(own), done),
     };
+    match result {
+        // Experiments that were run to their end are worth seeing.
+        Ok(()) | Err(ReproduceError::Interrupted) => {}
+        Err(error) => return Err(error),
+    }
     if own == EngineKind::Rtl {
         experiments.iter_mut().flat_map(|experiment| &mut experiment.rows).for_each(as_context);
     }

@@ -86,6 +86,8 @@ pub struct Validation {
     /// Numbers that can only have other values (powers of two, generations), or with which the
     /// experiments do not run.
     pub fixed: usize,
+    /// Numbers that were not changed, because the validation was interrupted before.
+    pub not_raised: usize,
 }
 
 /// A lab with measurements.
@@ -285,7 +287,8 @@ pub fn numbers(name: &str) -> Result<usize, ReproduceError> {
     Ok(set_of(name)?.1.constants().iter().filter(|constant| constant.is_number).count())
 }
 
-/// Validates one set. `watch` hears of each constant.
+/// Validates one set. `watch` hears of each constant; where it wants no more to begin, the others
+/// are not raised.
 ///
 /// # Errors
 /// No set of that name, or an experiment that does not run with the constants as they are.
@@ -298,14 +301,19 @@ pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceEr
     let outside = compared.iter().filter(|row| row.is_met() == Some(false));
     let base = set.quick(None)?;
     let numbers: Vec<&Constant> = constants.iter().filter(|one| one.is_number).collect();
-    let tried: Vec<Option<Influence>> = numbers
+    let tried: Vec<Option<Option<Influence>>> = numbers
         .par_iter()
         .map(|constant| {
+            if watch.is_over() {
+                return None;
+            }
             let influence = influence(&*set, constant, &base);
             watch.done(&constant.path(), crosslane_pcie::units::Picoseconds::ZERO);
-            influence
+            Some(influence)
         })
         .collect();
+    let not_raised = tried.iter().filter(|one| one.is_none()).count();
+    let tried: Vec<Option<Influence>> = tried.into_iter().flatten().collect();
     let changed = tried.iter().flatten().count();
     let mut influences: Vec<Influence> = tried.into_iter().flatten().collect();
     influences.sort_by(|a, b| b.average.total_cmp(&a.average));
@@ -320,7 +328,8 @@ pub fn validate(name: &str, watch: &dyn Watch) -> Result<Validation, ReproduceEr
         outside: outside.map(|row| row.label.clone()).collect(),
         influences,
         changed,
-        fixed: numbers.len() - changed,
+        fixed: numbers.len() - not_raised - changed,
+        not_raised,
     })
 }
 

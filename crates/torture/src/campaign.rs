@@ -58,6 +58,11 @@ impl fmt::Display for Failure {
 pub trait Watch: Sync {
     /// A seed is over that took so much simulated time.
     fn done(&self, seed: u64, simulated: Picoseconds);
+
+    /// Whether no further seed is to begin.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// Nobody watches.
@@ -139,6 +144,27 @@ pub fn campaign_twice(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Su
     })
 }
 
+/// Does something with each seed, on all cores or with one after the other, until it is over.
+pub(crate) fn for_each_seed(
+    mut seeds: Range<u64>,
+    in_order: bool,
+    watch: &dyn Watch,
+    one: impl Fn(u64) + Sync,
+) {
+    let begin = |seed| {
+        if watch.is_over() {
+            return None;
+        }
+        one(seed);
+        Some(())
+    };
+    // Whoever listens wants to hear of one after the other.
+    let _all_or_not = match in_order {
+        true => seeds.try_for_each(begin),
+        false => seeds.into_par_iter().try_for_each(begin),
+    };
+}
+
 fn run_all(
     seeds: Range<u64>,
     setup: &Setup,
@@ -146,18 +172,12 @@ fn run_all(
     run: impl Fn(u64, &Setup) -> Result<Story, Violation> + Sync,
 ) -> Summary {
     let summary = Mutex::new(Summary::default());
-    let one = |seed| {
+    for_each_seed(seeds, setup.note.is_some(), watch, |seed| {
         let result = run(seed, setup);
         let simulated = result.as_ref().map_or(Picoseconds::ZERO, |story| story.end);
         summary.lock().unwrap_or_else(PoisonError::into_inner).take(seed, result, setup);
         watch.done(seed, simulated);
-    };
-    if setup.note.is_some() {
-        // Whoever listens wants to hear of one after the other.
-        seeds.for_each(one);
-    } else {
-        seeds.into_par_iter().for_each(one);
-    }
+    });
     summary.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum, ValueHint, value_parser};
+use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use crosslane_bridge::CardAddress;
 
 use crate::size::{SizeRange, parse_size};
+use crate::whole_number::whole;
 
 /// Commands of the bridge.
 #[derive(Debug, Subcommand)]
@@ -70,7 +71,7 @@ pub struct ClientArguments {
     pub key: Option<PathBuf>,
     /// Seconds until a transfer has failed.
     #[arg(long, value_name = "SECONDS", default_value_t = 600,
-        value_parser = value_parser!(u64).range(1..=86_400))]
+        value_parser = whole::<u64>(1..=86_400))]
     pub timeout: u64,
     /// How often an interrupted transfer is resumed.
     #[arg(long, value_name = "N", default_value_t = 3)]
@@ -121,7 +122,7 @@ pub struct ServeArguments {
 pub struct RingArguments {
     /// Slots of each ring.
     #[arg(long, value_name = "N", default_value_t = 8,
-        value_parser = value_parser!(u16).range(1..=4096))]
+        value_parser = whole::<u16>(1..=4096))]
     pub buffers: u16,
     /// Bytes of a slot.
     #[arg(long, value_name = "SIZE", default_value = "1M", value_parser = parse_size)]
@@ -274,11 +275,11 @@ pub struct BenchArguments {
     pub size: SizeRange,
     /// Transfers of each kind.
     #[arg(long, value_name = "N", default_value_t = 3,
-        value_parser = value_parser!(u32).range(1..=10_000))]
+        value_parser = whole::<u32>(1..=10_000))]
     pub iterations: u32,
     /// Clients at once, each with a share of the size.
     #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = value_parser!(u16).range(1..=64))]
+        value_parser = whole::<u16>(1..=64))]
     pub clients: u16,
     /// Delay each stage to at least so many nanoseconds for each KiB: stages of the same length
     /// show what overlap brings even where processors are few.

@@ -22,6 +22,7 @@ use super::arguments::{
 use super::network;
 use crate::error::CommandError;
 use crate::output;
+use crate::output_file::{Kind, OutputFile};
 use crate::progress::Transferred;
 
 /// Most bytes of a file that are in memory at once: a longer one goes in pieces.
@@ -321,11 +322,12 @@ pub fn put(arguments: &PutArguments) -> Result<(), CommandError> {
 /// `bridge get`.
 pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
     let path = &arguments.file;
-    let mut file = File::create(path).map_err(cannot_write(path))?;
+    let output = OutputFile::file(path, Kind::Data)?;
     let bytes = arguments.bytes;
     let mut remote = Remote::open(&arguments.source.server, &arguments.client)?;
     let region = remote.memory(PIECE_BYTES.min(bytes))?;
     let bar = Transferred::new(bytes);
+    let (mut file, unfinished) = output.begin()?;
     let mut all = crc32fast::Hasher::new();
     for (start, length) in pieces(0, bytes) {
         let (from, to) = (place(&arguments.source, start)?, part(&region, length));
@@ -340,7 +342,7 @@ pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
         check(hasher.clone().finalize(), &theirs, start)?;
         all.combine(&hasher);
     }
-    file.sync_all().map_err(cannot_write(path))?;
+    unfinished.finish(&file)?;
     bar.finish();
     let what = format!("{} -> {}", arguments.source, path.display());
     remote.finish(&what, bytes, Some(all.finalize()))
@@ -350,14 +352,13 @@ pub fn get(arguments: &GetArguments) -> Result<(), CommandError> {
 pub fn roundtrip(arguments: &RoundtripArguments) -> Result<(), CommandError> {
     let path = &arguments.file;
     let (mut file, bytes) = open_file(path)?;
-    let mut output = match &arguments.output {
-        Some(path) => Some((File::create(path).map_err(cannot_write(path))?, path)),
-        None => None,
-    };
+    let output = arguments.output.as_deref().map(|path| OutputFile::file(path, Kind::Data));
+    let output = output.transpose()?;
     let mut remote = Remote::open(&arguments.target.server, &arguments.client)?;
     let (out, back) =
         (remote.memory(PIECE_BYTES.min(bytes))?, remote.memory(PIECE_BYTES.min(bytes))?);
     let bar = Transferred::new(bytes);
+    let mut output = output.map(|output| output.begin()).transpose()?;
     let mut all = crc32fast::Hasher::new();
     for (start, length) in pieces(0, bytes) {
         let sent = read_piece(&mut file, path, &out, length)?;
@@ -371,7 +372,9 @@ pub fn roundtrip(arguments: &RoundtripArguments) -> Result<(), CommandError> {
         each_of(&back, length, |piece| {
             returned.update(piece);
             match &mut output {
-                Some((file, path)) => file.write_all(piece).map_err(cannot_write(path)),
+                Some((file, unfinished)) => {
+                    file.write_all(piece).map_err(cannot_write(unfinished.path()))
+                }
                 None => Ok(()),
             }
         })?;
@@ -381,9 +384,13 @@ pub fn roundtrip(arguments: &RoundtripArguments) -> Result<(), CommandError> {
         }
         all.combine(&returned);
     }
+    let is_compared = output.is_none();
+    if let Some((file, unfinished)) = output {
+        unfinished.finish(&file)?;
+    }
     bar.finish();
     let what = format!("{} -> {} and back", path.display(), arguments.target);
-    remote.finish(&what, bytes, output.is_none().then(|| all.finalize()))
+    remote.finish(&what, bytes, is_compared.then(|| all.finalize()))
 }
 
 /// `bridge copy`.

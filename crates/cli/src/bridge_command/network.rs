@@ -7,7 +7,7 @@ use crosslane_bridge::{Identity, Key};
 use crosslane_libfabric::{MachineClock, Network, Provider};
 
 use super::arguments::{ClientArguments, NetworkChoice};
-use crate::error::CommandError;
+use crate::error::{CommandError, NOT_TEXT};
 
 /// Opens the network for an address, and says why it is that one.
 ///
@@ -38,6 +38,14 @@ pub fn identity(arguments: &ClientArguments) -> Result<Identity, CommandError> {
     Ok(Identity { name: arguments.name.clone(), key })
 }
 
+/// Why a text file cannot be read.
+fn why(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::InvalidData => NOT_TEXT.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// Reads the file of a key.
 ///
 /// # Errors
@@ -45,7 +53,7 @@ pub fn identity(arguments: &ClientArguments) -> Result<Identity, CommandError> {
 pub fn read_key(path: &Path) -> Result<Key, CommandError> {
     let place = path.display();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| CommandError::Input(format!("{place} cannot be read: {error}")))?;
+        .map_err(|error| CommandError::Input(format!("{place} cannot be read: {}", why(&error))))?;
     text.parse().map_err(|error: crosslane_bridge::BridgeError| {
         CommandError::Input(format!("{place}: {}", error.why))
     })

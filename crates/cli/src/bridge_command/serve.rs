@@ -9,7 +9,7 @@ use crosslane_libfabric::{MachineClock, Network};
 use crosslane_open::{CardBus, CardProgram, DeviceName, OpenOptions, run_free_on_card};
 use crosslane_vfio::BusOptions;
 
-use super::arguments::{RingArguments, ServeArguments};
+use super::arguments::{NetworkChoice, RingArguments, ServeArguments};
 use super::{network, random_key};
 use crate::error::CommandError;
 use crate::output;
@@ -87,18 +87,13 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         identity: (arguments.name.clone(), key),
         ..server_options(&arguments.ring)
     };
-    let clock = MachineClock::new();
-    let (network, why) = network::open(arguments.network, &arguments.listen, &clock)?;
-    let listen = &arguments.listen;
-    on_card(device_name, Serving { network, clock, why, card, device_name, listen, options })
+    let (listen, choice) = (&arguments.listen, arguments.network);
+    on_card(device_name, Serving { choice, card, device_name, listen, options })
 }
 
 /// A server of one card.
 struct Serving<'a> {
-    network: Network,
-    clock: MachineClock,
-    /// Why it is that network.
-    why: String,
+    choice: NetworkChoice,
     card: &'a str,
     device_name: &'a str,
     listen: &'a str,
@@ -109,7 +104,10 @@ impl CardProgram for Serving<'_> {
     type Output = Result<(), CommandError>;
 
     async fn run<B: CardBus>(self, cards: Vec<Device<B>>) -> Self::Output {
-        let Self { network, clock, why, card, device_name, listen, options } = self;
+        let Self { choice, card, device_name, listen, options } = self;
+        // Behind the card: a wrong name is said first.
+        let clock = MachineClock::new();
+        let (network, why) = network::open(choice, listen, &clock)?;
         let named = (card, cards[0].clone());
         let (server, name) = server((&network, &clock), named, options, tell).await?;
         let listener = server.listen(listen).await?;

@@ -4,10 +4,11 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueHint, value_parser};
+use clap::{Args, ValueHint};
 use crosslane_bench::Lattice;
 
 use crate::size::parse_size;
+use crate::whole_number::whole;
 
 /// Most nodes of a torus.
 const MAX_NODES: u32 = 4096;
@@ -130,7 +131,7 @@ pub struct HaloArguments {
     pub site_bytes: u64,
     /// Exchanges, one after the other.
     #[arg(long, value_name = "N", default_value_t = 2,
-        value_parser = value_parser!(u32).range(1..=10_000))]
+        value_parser = whole::<u32>(1..=10_000))]
     pub exchanges: u32,
     /// Random seed; it also makes the data.
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -18,7 +18,7 @@ use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::place_argument::{NamedCard, NamedCards, open_named};
 use crate::quantity::{megabytes, microseconds};
-use crate::report_file::{Where, bench_page, write_page};
+use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::table::{Align, Table};
 
 /// An exchange that takes longer has failed: simulated cards take their time.
@@ -31,6 +31,7 @@ const TIMEOUT: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 /// links that do not come up, and wrong data.
 pub fn run(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), CommandError> {
     let sizes = sizes(arguments, names.len())?;
+    let file = report_of(arguments.report.as_ref())?;
     let NamedCards { bus, cards } = open_named(names)?;
     let failed = |error: BenchError| CommandError::Card(error.to_string());
     let measured = block_on(exchange(arguments, &bus, &cards, &sizes)).map_err(failed)?;
@@ -39,11 +40,11 @@ pub fn run(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), Comman
         true => print_json(&faces.json(arguments, names))?,
         false => print(&format!("times are this machine's\n\n{}", faces.table()))?,
     }
-    if let Some(folder) = &arguments.report {
+    if let Some(file) = &file {
         let title = EXCHANGE.to_owned();
         let blocks = vec![Block::Table(faces.table().on_page(""))];
         let sections = vec![Section { title, blocks }];
-        write_page(&bench_page("halo", Where::Cards(names), sections), folder)?;
+        write_page(&bench_page("halo", Where::Cards(names), sections), file)?;
     }
     if faces.wrong > 0 { Err(CommandError::Run) } else { Ok(()) }
 }

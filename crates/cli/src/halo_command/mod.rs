@@ -12,11 +12,13 @@ use crosslane_reproduce::nget::{HaloOutcome, HaloRun};
 use serde_json::{Value, json};
 
 use crate::error::CommandError;
+use crate::interrupt::is_asked;
 use crate::output::{print, print_json};
+use crate::output_file::not_written;
 use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{megabytes, microseconds, percent};
-use crate::report_file::{Where, bench_page, write_page};
+use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::table::{Align, Table};
 use arguments::HaloArguments;
 
@@ -49,6 +51,7 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
             tori.collect::<Result<_, _>>()?
         }
     };
+    let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(labs.len() as u64, "tori");
     let mut outcomes = Vec::new();
     for lab in &labs {
@@ -56,15 +59,21 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
         let outcome = HaloRun { lab, options, seed }.run()?;
         steps.done(&sizes_words(&outcome.sizes), outcome.now);
         outcomes.push(outcome);
+        if is_asked() {
+            break;
+        }
     }
     steps.finish();
     if arguments.json {
-        print_json(&to_json(&lab, &outcomes, arguments))?;
+        let mut document = to_json(&lab, &outcomes, arguments);
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
     } else {
         print(&page(&lab, &outcomes))?;
     }
-    if let Some(folder) = &arguments.report {
-        write_page(&report(&lab, &outcomes), folder)?;
+    steps.watch.end(&not_written([&file]))?;
+    if let Some(file) = &file {
+        write_page(&report(&lab, &outcomes), file)?;
     }
     match outcomes.iter().all(|outcome| outcome.checked().1 == 0) {
         true => Ok(()),

@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint, value_parser};
+use clap::{Args, ValueEnum, ValueHint};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
 use crosslane_host::{Mapping, Waiting};
 
 use crate::size::SizeRange;
+use crate::whole_number::whole;
 
 /// Whose memory the data are in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -105,15 +106,15 @@ pub struct NgetArguments {
     pub size: SizeRange,
     /// N: gets in flight.
     #[arg(short = 'n', long, value_name = "N", value_delimiter = ',', default_value = "1",
-        value_parser = value_parser!(u32).range(1..=64))]
+        value_parser = whole::<u32>(1..=64))]
     pub in_flight: Vec<u32>,
     /// M: gets that are started and awaited in each loop, at most N.
     #[arg(short = 'm', long, value_name = "M", default_value_t = 1,
-        value_parser = value_parser!(u32).range(1..=64))]
+        value_parser = whole::<u32>(1..=64))]
     pub per_loop: u32,
     /// K: loops [default: by size, about 4 MiB of data, but 16 to 1000, and four times N].
     #[arg(short = 'k', long, value_name = "K",
-        value_parser = value_parser!(u64).range(1..=1 << 20))]
+        value_parser = whole::<u64>(1..=1 << 20))]
     pub loops: Option<u64>,
     /// Whose memory the data are in.
     #[arg(long, value_name = "WORD", default_value = "user")]

@@ -12,7 +12,7 @@ use super::{Job, MEASURED, SINK, jobs, measured_cells, measured_json, options, r
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::place_argument::{NamedCard, open_named};
-use crate::report_file::{Where, write_page};
+use crate::report_file::{Where, report_of, write_page};
 use crate::table::Table;
 
 struct Done {
@@ -31,6 +31,7 @@ pub fn run(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comman
         let sentence = "--node names endpoints of a lab; --device names the cards here";
         return Err(CommandError::Usage(sentence.to_owned()));
     }
+    let file = report_of(arguments.report.as_ref())?;
     let cards = open_named(names)?;
     let bus = &cards.bus;
     let who = cards.cards.iter().map(|card| (card, Requests::fastest(bus, card.id)));
@@ -43,9 +44,9 @@ pub fn run(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comman
         let measured = measured.map_err(|error| CommandError::Card(error.to_string()))?;
         done.push(Done { card: name.to_string(), modes, measured });
     }
-    if let Some(folder) = &arguments.report {
+    if let Some(file) = &file {
         let measured = done.iter().map(|one| (&one.card[..], one.modes, &one.measured));
-        write_page(&report(Where::Cards(names), &measured.collect::<Vec<_>>()), folder)?;
+        write_page(&report(Where::Cards(names), &measured.collect::<Vec<_>>()), file)?;
     }
     if arguments.json {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();

@@ -13,15 +13,15 @@ use crosslane_lab::Lab;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
 use crosslane_reproduce::ReproduceError;
 use crosslane_reproduce::nget::{NgetOutcome, NgetRun, nget_options};
-use rayon::prelude::*;
 use serde_json::{Map, Value, json};
 
 use crate::error::CommandError;
 use crate::output::{print, print_json};
+use crate::output_file::not_written;
 use crate::place_argument::Named;
 use crate::progress::Steps;
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
-use crate::report_file::{Where, bench_page, write_page};
+use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::table::{Align, Table};
 use arguments::NgetArguments;
 
@@ -134,29 +134,31 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
     let wanted = if named.is_empty() { arguments.node.clone() } else { named };
     let nodes = nodes(&lab, &wanted)?.into_iter();
     let jobs = jobs(arguments, nodes.map(|node| (node, COMBINED)))?;
+    let file = report_of(arguments.report.as_ref())?;
     let steps = Steps::new(jobs.len() as u64, "runs");
-    let done: Result<Vec<Done>, ReproduceError> = jobs
-        .into_par_iter()
-        .map(|(node, modes, in_flight, size)| {
-            let options = options(arguments, size, in_flight);
-            let (lab, seed) = (&lab, arguments.seed);
-            let run = NgetRun { lab, processor: &node, modes, options, seed };
-            let outcome = run.run()?;
-            steps.done(&run.name(), outcome.now);
-            Ok(Done { node, modes, outcome })
-        })
-        .collect();
+    let one = |(node, modes, in_flight, size): &Job<String>| {
+        let options = options(arguments, *size, *in_flight);
+        let (lab, seed) = (&lab, arguments.seed);
+        let run = NgetRun { lab, processor: node, modes: *modes, options, seed };
+        let outcome = run.run()?;
+        steps.shown(&run.name(), outcome.now);
+        Ok::<_, ReproduceError>(Some(Done { node: node.clone(), modes: *modes, outcome }))
+    };
+    let done = steps.watch.each(&jobs, one);
     steps.finish();
-    let done = done?;
+    let done: Vec<Done> = done?.into_iter().flatten().collect();
     if arguments.json {
-        print_json(&to_json(&lab, &done, arguments.seed))?;
+        let mut document = to_json(&lab, &done, arguments.seed);
+        steps.watch.mark(&mut document);
+        print_json(&document)?;
     } else {
         print(&page(&lab, &done))?;
     }
-    match &arguments.report {
-        Some(folder) => {
+    steps.watch.end(&not_written([&file]))?;
+    match file {
+        Some(file) => {
             let measured = done.iter().map(|one| (&one.node[..], one.modes, &one.outcome.measured));
-            write_page(&report(Where::Lab(&lab), &measured.collect::<Vec<_>>()), folder)
+            write_page(&report(Where::Lab(&lab), &measured.collect::<Vec<_>>()), &file)
         }
         None => Ok(()),
     }

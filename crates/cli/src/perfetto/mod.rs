@@ -16,6 +16,7 @@ use crosslane_lab::RunningLab;
 
 use crate::arguments::TraceUnit;
 use crate::error::CommandError;
+use crate::output_file::{Kind, OutputFile};
 use writer::TraceWriter;
 
 /// Does `run` with a trace of it; `running` is a lab like the one that runs, to name its links.
@@ -30,11 +31,14 @@ pub fn traced<T>(
     run: impl FnOnce(&SharedTrace) -> T,
 ) -> Result<T, CommandError> {
     let file_error = |source| CommandError::File { path: path.to_owned(), source };
+    let (file, unfinished) = OutputFile::file(path, Kind::Trace)?.begin()?;
+    let whole = file.try_clone().map_err(file_error)?;
     let label = Box::new(move |id| direction_name(&running.fabric, id));
     let lab = format!("lab {lab}");
-    let trace = SharedTrace::create(path, &lab, unit.picoseconds(), label).map_err(file_error)?;
+    let trace = SharedTrace::new(file, &lab, unit.picoseconds(), label);
     let result = run(&trace);
     trace.finish().map_err(file_error)?;
+    unfinished.finish(&whole)?;
     Ok(result)
 }
 
@@ -44,18 +48,14 @@ pub struct SharedTrace(Arc<Mutex<TraceWriter<BufWriter<File>>>>);
 
 impl SharedTrace {
     /// Begins the file; see [`TraceWriter::new`].
-    ///
-    /// # Errors
-    /// Where the file cannot be made.
-    pub fn create(
-        path: &Path,
+    fn new(
+        file: File,
         lab: &str,
         unit_ps: u64,
         label: Box<dyn Fn(DirectionId) -> String + Send>,
-    ) -> io::Result<Self> {
-        let output = BufWriter::new(File::create(path)?);
-        let writer = TraceWriter::new(output, lab, unit_ps, label);
-        Ok(Self(Arc::new(Mutex::new(writer))))
+    ) -> Self {
+        let writer = TraceWriter::new(BufWriter::new(file), lab, unit_ps, label);
+        Self(Arc::new(Mutex::new(writer)))
     }
 
     /// What a fabric writes to.

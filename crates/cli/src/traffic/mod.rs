@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use crosslane_explain::{Choices, ExplainError, TrafficOutcome, TrafficRun};
 use crosslane_lab::Lab;
-use rayon::prelude::*;
 
 use crate::arguments::TrafficArguments;
 use crate::error::CommandError;
+use crate::interrupt::{Watch, kept, unless_interrupted};
 use crate::output::{print, print_error, print_hint, print_json};
+use crate::output_file::not_written;
 use crate::perfetto::traced;
 use crate::progress::Progress;
-use crate::report_file::write_bench_page;
+use crate::report_file::{report_of, write_bench_page};
 use crate::why::{Made, Why, explain_all};
 
 /// Errors that are printed beside deadlocks, which all are; further ones are counted.
@@ -56,26 +57,30 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     for run in &runs {
         bytes = bytes.saturating_add(run.total_bytes(&running)?);
     }
+    let file = report_of(arguments.report.as_ref())?;
     let progress = Progress::new(bytes);
-    let outcomes: Result<Vec<TrafficOutcome>, ExplainError> = match &arguments.trace {
+    let watch = Watch::begin(runs.len() as u64, "sizes");
+    let made: Result<Vec<Option<TrafficOutcome>>, ExplainError> = match &arguments.trace {
         Some(path) => traced(path, lab.name(), arguments.trace_unit, running, |trace| {
-            runs.iter().map(|run| run.run(&progress, Some(trace.sink()))).collect()
+            watch.each(&runs, |run| unless_interrupted(run.run(&progress, Some(trace.sink()))))
         })?,
         // Each run is a simulation of its own; no simulation is ever split.
-        None => runs.par_iter().map(|run| run.run(&progress, None)).collect(),
+        None => watch.each(&runs, |run| unless_interrupted(run.run(&progress, None))),
     };
     progress.finish();
-    let outcomes = outcomes?;
+    let (runs, outcomes) = kept(runs, made?);
     let whys = whys(arguments, &runs, &outcomes);
-    let document = json::document(lab.name(), arguments.seed, &outcomes, &whys);
+    let mut document = json::document(lab.name(), arguments.seed, &outcomes, &whys);
+    watch.mark(&mut document);
     if arguments.json {
         print_json(&document)?;
     } else {
         print(&report::page(&outcomes, &whys))?;
     }
-    if let Some(folder) = &arguments.report {
+    watch.end(&not_written([&file]))?;
+    if let Some(file) = &file {
         let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
-        write_bench_page(&document, Some(&lab), loads, folder)?;
+        write_bench_page(&document, Some(&lab), loads, file)?;
     }
     print_outcome_errors(&outcomes)
 }

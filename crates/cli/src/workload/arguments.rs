@@ -3,19 +3,20 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint, value_parser};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::arguments::{MAX_OPERATIONS, TraceUnit, parse_register_size};
 use crate::engine_argument::EngineArguments;
 use crate::place_argument::PlaceArguments;
 use crate::size::{SizeRange, parse_size};
+use crate::whole_number::whole;
 
 /// Most transfers that are posted at once: a quarter of the largest ring.
-pub const MAX_POSTED: i64 = 1 << 14;
+pub const MAX_POSTED: u32 = 1 << 14;
 /// Most round trips of a ping-pong: one command covers them all.
 pub const MAX_ROUNDS: u64 = 1_000_000;
 /// Most flows at once: as many endpoints as a lab can have on one host.
-pub const MAX_FLOWS: i64 = 256;
+pub const MAX_FLOWS: u16 = 256;
 
 /// Arguments that every workload has.
 #[derive(Args, Clone, Debug)]
@@ -64,7 +65,7 @@ pub struct TransferArguments {
     pub size: SizeRange,
     /// Transfers [default: by size, about 8 MiB of data, but 16 to 10000 transfers; of more than
     /// 4 MiB, as many as are 64 MiB, but at least 2].
-    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=MAX_OPERATIONS))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub iterations: Option<u64>,
     /// Where the engine finds descriptors.
     #[arg(long, value_name = "WHERE", default_value = "ring")]
@@ -87,11 +88,11 @@ pub struct HostMemoryArguments {
 pub struct ManyArguments {
     /// Transfers of a flow that are kept posted [default: by size, about 256 KiB of data, but 2
     /// to 64 transfers; 1 by the table and by the command port].
-    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=MAX_POSTED))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=MAX_POSTED))]
     pub outstanding: Option<u32>,
     /// Flows at once, each with a thread of its own, released together.
     #[arg(long, value_name = "N", default_value_t = 1,
-        value_parser = value_parser!(u16).range(1..=MAX_FLOWS))]
+        value_parser = whole::<u16>(1..=MAX_FLOWS))]
     pub flows: u16,
 }
 
@@ -270,7 +271,7 @@ pub struct LatencyArguments {
     pub size: SizeRange,
     /// Round trips.
     #[arg(long, value_name = "N", default_value_t = 1000,
-        value_parser = value_parser!(u64).range(1..=MAX_ROUNDS))]
+        value_parser = whole::<u64>(1..=MAX_ROUNDS))]
     pub iterations: u64,
     /// Without credit windows between the engines.
     #[arg(long)]

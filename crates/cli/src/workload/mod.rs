@@ -21,14 +21,15 @@ use crosslane_explain::{
 use crosslane_host::PageSize;
 use crosslane_lab::{EngineKind, Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
-use rayon::prelude::*;
 
 use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
+use crate::interrupt::{Watch, kept, unless_interrupted};
 use crate::output::{print, print_json};
+use crate::output_file::{Kind, OutputFile, not_written};
 use crate::perfetto::traced;
 use crate::progress::Progress;
-use crate::report_file::write_bench_page;
+use crate::report_file::{report_of, write_bench_page};
 use crate::size::SizeRange;
 use crate::traffic::print_errors;
 use crate::why::{Made, Why, explain_all};
@@ -190,6 +191,8 @@ fn load(name: &str, common: &WorkloadArguments) -> Result<(Arc<Lab>, RunningLab)
         if kind != EngineKind::Rtl {
             return Err(usage("--trace-fst is of the gateware: --engine rtl".into()));
         }
+        // The simulator writes it itself: it is only seen that it can be.
+        OutputFile::file(file, Kind::Data)?;
         lab = lab.with_rtl_trace(file);
     }
     Ok((Arc::new(lab), running))
@@ -287,7 +290,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// Runs each size and prints; `running` is a lab like those that run, to name its links.
     fn run(&self, running: RunningLab, jobs: &[Job]) -> Result<(), CommandError> {
-        let runs: Vec<WorkloadRun> = jobs
+        let mut runs: Vec<WorkloadRun> = jobs
             .iter()
             .map(|job| WorkloadRun {
                 lab: Arc::clone(self.lab),
@@ -302,32 +305,39 @@ impl Bench<'_> {
             let sentence = "--trace writes one run; give --size one size instead of a range";
             return Err(usage(sentence.into()));
         }
+        let file = report_of(self.common.report.as_ref())?;
         let bytes = runs.iter().map(WorkloadRun::total_bytes);
         let progress = Progress::new(bytes.fold(0, u64::saturating_add));
         let begun = Instant::now();
-        let outcomes: Result<Vec<WorkloadOutcome>, ExplainError> = match &self.common.trace {
+        let watch = Watch::begin(runs.len() as u64, "sizes");
+        let made: Result<Vec<Option<WorkloadOutcome>>, ExplainError> = match &self.common.trace {
             Some(path) => {
                 traced(path, self.lab.name(), self.common.trace_unit, running, |trace| {
-                    runs.iter().map(|run| run.run(&progress, Some(trace.sink()))).collect()
+                    watch.each(&runs, |run| {
+                        unless_interrupted(run.run(&progress, Some(trace.sink())))
+                    })
                 })?
             }
             // Each size is a simulation of its own; no simulation is ever split.
-            None => runs.par_iter().map(|run| run.run(&progress, None)).collect(),
+            None => watch.each(&runs, |run| unless_interrupted(run.run(&progress, None))),
         };
         progress.finish();
-        let outcomes = outcomes?;
+        let outcomes: Vec<WorkloadOutcome>;
+        (runs, outcomes) = kept(runs, made?);
         self.common.engines.print_speed(begun);
         let whys = self.whys(&runs, &outcomes);
-        let document =
+        let mut document =
             json::document(self.bench, self.lab.name(), self.common.seed, &outcomes, &whys);
+        watch.mark(&mut document);
         if self.common.json {
             print_json(&document)?;
         } else {
             print(&report::page(&outcomes, &whys))?;
         }
-        if let Some(folder) = &self.common.report {
+        watch.end(&not_written([&file]))?;
+        if let Some(file) = &file {
             let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
-            write_bench_page(&document, Some(self.lab), loads, folder)?;
+            write_bench_page(&document, Some(self.lab), loads, file)?;
         }
         let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
         print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))

@@ -14,7 +14,7 @@ use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::output::{print, print_error, print_json};
 use crate::place_argument::Named;
-use crate::report_file::write_bench_page;
+use crate::report_file::{report_of, write_bench_page};
 
 /// Where a workload is run.
 pub enum Place<'a> {
@@ -183,6 +183,7 @@ impl Opened<'_> {
 
     /// Opens the cards, runs each job and prints.
     fn run(self, flows: Vec<Vec<usize>>, jobs: &[Job]) -> Result<(), CommandError> {
+        let file = report_of(self.common.report.as_ref())?;
         let OpenCards { bus, functions } =
             open_cards(&self.names, BusOptions::default()).map_err(refused)?;
         let (brought, failed) = block_on(async {
@@ -216,8 +217,8 @@ impl Opened<'_> {
             true => print_json(&document)?,
             false => print(&page(&runs, is_served, self.common.no_why))?,
         }
-        if let Some(folder) = &self.common.report {
-            write_bench_page(&document, None, None, folder)?;
+        if let Some(file) = &file {
+            write_bench_page(&document, None, None, file)?;
         }
         let wrong: u64 = runs.iter().map(OpenedRun::wrong_words).sum();
         if wrong > 0 {

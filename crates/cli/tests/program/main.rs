@@ -6,6 +6,7 @@ mod commands;
 mod device;
 mod fits;
 mod gateware;
+mod interrupts;
 #[path = "../../../vfio/tests/integration/sysfs/machine.rs"]
 #[allow(dead_code, reason = "another crate's tests need more of it")]
 mod machine;
@@ -13,6 +14,7 @@ mod mmio;
 #[path = "../../../open/tests/integration/support/namespaces.rs"]
 #[allow(dead_code, reason = "another crate's tests need more of it")]
 mod namespaces;
+mod outputs;
 #[path = "../../../open/tests/integration/support/proxy.rs"]
 #[allow(dead_code, reason = "another crate's tests need more of it")]
 mod proxy;

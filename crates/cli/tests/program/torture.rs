@@ -35,6 +35,7 @@ fn what_cannot_be_run_is_refused() {
     for (arguments, code, why) in [
         ("--seeds 5..5", 2, "there is no seed in 5..5"),
         ("--seeds many", 2, "is not a seed"),
+        ("--seeds 0..99999999999999999999", 2, "seed 99999999999999999999 is too large: the "),
         ("--seeds 0..3 --write-lab x.toml", 2, "takes a single seed"),
         ("--lab nowhere", 1, "nowhere"),
     ] {

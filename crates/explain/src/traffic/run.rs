@@ -214,7 +214,7 @@ impl TrafficRun {
             ids.push(id);
         }
         let mut samples = Samples::new(fabric, used_directions(&planned));
-        let end = run_to_the_end(fabric, &planned, &mut samples, progress);
+        let end = run_to_the_end(fabric, &planned, &mut samples, progress)?;
         // The trace ends where the fabric rests: the sink must not outlive the run.
         drop(fabric.take_trace());
         Ok(self.gather(&mut lab, planned, &ids, end, &samples))
@@ -342,12 +342,15 @@ fn flow_ceiling(
 
 /// Runs until the flows have ended, in slices of simulated time; the result is the same whatever
 /// their length.
+///
+/// # Errors
+/// [`ExplainError::Interrupted`].
 fn run_to_the_end(
     fabric: &mut Fabric,
     planned: &[PlannedFlow],
     samples: &mut Samples,
     progress: &dyn Progress,
-) -> RunEnd {
+) -> Result<RunEnd, ExplainError> {
     let mut slice = FIRST_SLICE;
     let mut reported = (0, Picoseconds::ZERO);
     let mut shown = Instant::now();
@@ -358,6 +361,9 @@ fn run_to_the_end(
             slice = Picoseconds(slice.0 * 2);
         }
         let is_over = end != RunEnd::Limit;
+        if !is_over && progress.is_over() {
+            return Err(ExplainError::Interrupted);
+        }
         if !is_over && (!progress.is_watched() || shown.elapsed() < SHOWN_INTERVAL) {
             continue;
         }
@@ -368,7 +374,7 @@ fn run_to_the_end(
         reported = (bytes.max(reported.0), now);
         shown = Instant::now();
         if is_over {
-            return end;
+            return Ok(end);
         }
     }
 }

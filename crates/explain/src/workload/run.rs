@@ -52,8 +52,8 @@ impl WorkloadRun {
     /// Makes the run; `trace` gets what happens in it.
     ///
     /// # Errors
-    /// A lab that cannot be built, and a Max_Payload_Size that cannot be set. What goes wrong in
-    /// the run is part of the outcome.
+    /// A lab that cannot be built, a Max_Payload_Size that cannot be set, and an interruption. What
+    /// goes wrong in the run is part of the outcome.
     pub fn run(
         &self,
         progress: &dyn Progress,
@@ -81,17 +81,18 @@ impl WorkloadRun {
             }
         }
         let watch = Watch::new(&simulation, directions, arriving, self.total_bytes(), progress);
-        let ran = simulation.run("bench", self.drive(&simulation, &watch));
+        let ran = simulation.run("bench", watch.unless_over(self.drive(&simulation, &watch)));
         let mut errors = Vec::new();
         let brought = match ran {
-            Ok(Ok(brought)) => {
+            Ok(None) => return Err(ExplainError::Interrupted),
+            Ok(Some(Ok(brought))) => {
                 // What is still on its way, such as credits, comes to its end.
                 if let Err(stuck) = simulation.finish() {
                     errors.push(stuck.to_string());
                 }
                 Some(brought)
             }
-            Ok(Err(error)) => {
+            Ok(Some(Err(error))) => {
                 errors.push(error.to_string());
                 None
             }

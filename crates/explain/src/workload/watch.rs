@@ -3,6 +3,9 @@
 //! which data moved can be cut out afterwards.
 
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use crosslane_bench::Observer;
 use crosslane_fabric::{DirectionId, LinkCounters};
@@ -34,6 +37,7 @@ pub struct Watch<'a> {
     asked: Cell<u64>,
     progress: &'a dyn Progress,
     reported: Cell<(u64, Picoseconds)>,
+    is_over: Cell<bool>,
 }
 
 impl<'a> Watch<'a> {
@@ -60,7 +64,20 @@ impl<'a> Watch<'a> {
             asked: Cell::new(0),
             progress,
             reported: Cell::new((0, simulation.now())),
+            is_over: Cell::new(false),
         }
+    }
+
+    /// A run, unless it has to end before its time.
+    pub async fn unless_over<T>(&self, run: impl Future<Output = T>) -> Option<T> {
+        let mut run = pin!(run);
+        poll_fn(|context| match run.as_mut().poll(context) {
+            Poll::Ready(done) => Poll::Ready(Some(done)),
+            // The run itself asks for the counters, so that it is awake when that is found.
+            Poll::Pending if self.is_over.get() => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
     }
 
     /// Ends the samples with what is counted now.
@@ -98,6 +115,7 @@ impl Observer for Watch<'_> {
         });
         let (before, then) = self.reported.replace((bytes, at));
         self.progress.done(bytes.saturating_sub(before), at.since(then));
+        self.is_over.set(self.progress.is_over());
         Some(bytes)
     }
 

@@ -89,6 +89,20 @@ impl Constant {
     pub fn path(&self) -> String {
         format!("{}.{}", self.place, self.key)
     }
+
+    /// Its value for people: numbers that stand for something, such as class codes, in hexadecimal.
+    #[must_use]
+    pub fn shown_value(&self) -> String {
+        let digits = match self.key.as_str() {
+            "class_code" => 6,
+            "vendor" | "device" => 4,
+            _ => return self.value.clone(),
+        };
+        match self.value.parse::<u32>() {
+            Ok(number) => format!("0x{number:0digits$x}"),
+            Err(_) => self.value.clone(),
+        }
+    }
 }
 
 /// The unit that the end of a key names.

@@ -17,6 +17,9 @@ use crate::page::{Block, Page, Section};
 use crate::palette::{self, Palette};
 use crate::tree;
 
+/// What a page says that it was made with: its element `meta` of the name `generator`.
+pub const GENERATOR: &str = "Crosslane";
+
 /// The page's script: theme, legends, read-outs, sorting, search. Without it all can be read.
 const SCRIPT: &str = include_str!("../assets/page.js");
 /// The page's style sheet.
@@ -75,8 +78,17 @@ fn policy_source(text: &str) -> String {
     format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text.as_bytes())))
 }
 
+impl Page {
+    /// The page as one HTML document with everything in it: nothing is fetched. The same page
+    /// gives the same bytes.
+    #[must_use]
+    pub fn to_html(&self) -> String {
+        document(&crate::clean::page(self))
+    }
+}
+
 /// The document. `page` has clean text.
-pub fn document(page: &Page) -> String {
+fn document(page: &Page) -> String {
     let mut writer = Writer::default();
     let mut anchors = Anchors::default();
     let anchors: Vec<String> =
@@ -110,6 +122,7 @@ pub fn document(page: &Page) -> String {
         html lang="en" {
             head {
                 meta charset="utf-8";
+                meta name="generator" content=(GENERATOR);
                 meta http-equiv="Content-Security-Policy" content=(policy);
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages as files: what is in them, and that nothing of the data is taken for markup.
+//! Pages as documents: what is in them, and that nothing of the data is taken for markup.
 
 use crate::support;
 
@@ -7,29 +7,13 @@ use crosslane_report::*;
 use support::{assert_well_formed, page_of_everything};
 
 #[test]
-fn a_page_is_one_file_and_is_replaced() {
-    let folder = tempfile::tempdir().unwrap();
-    let inner = folder.path().join("not/there");
-    let path = page_of_everything("first").write(&inner).unwrap();
-    assert_eq!(path, inner.join("index.html"));
-    let first = std::fs::read(&path).unwrap();
-    page_of_everything("other").write(&inner).unwrap();
-    assert_ne!(std::fs::read(&path).unwrap(), first);
-    page_of_everything("first").write(&inner).unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), first, "the same page gives the same bytes");
-    assert_eq!(std::fs::read_dir(&inner).unwrap().count(), 1);
-}
-
-#[test]
-fn what_cannot_be_written_is_said() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
-    std::fs::write(&file, "").unwrap();
-    let error = page_of_everything("p").write(&file.join("below")).unwrap_err();
-    assert!(matches!(error, ReportError::Folder { .. }), "{error}");
-    std::fs::create_dir_all(folder.path().join("taken/index.html")).unwrap();
-    let error = page_of_everything("p").write(&folder.path().join("taken")).unwrap_err();
-    assert!(error.to_string().contains("index.html cannot be written"), "{error}");
+fn page_is_the_same_bytes_again_and_says_its_maker() {
+    let page = page_of_everything("first").to_html();
+    assert_eq!(page, page_of_everything("first").to_html());
+    assert_ne!(page, page_of_everything("other").to_html());
+    let maker = format!("<meta name=\"generator\" content=\"{GENERATOR}\">");
+    // Programs look for it at the head of the file.
+    assert!(page.find(&maker).is_some_and(|at| at < 200), "{}", &page[..400]);
 }
 
 #[test]

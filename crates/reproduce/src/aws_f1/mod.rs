@@ -18,7 +18,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::watch::Watch;
+use crate::watch::{Watch, may_begin};
 use published::{Figures, Mode};
 
 /// The card.
@@ -82,6 +82,7 @@ impl<'a> Context<'a> {
         code: impl AsyncFnOnce(LabBus, MemoryCard<LabBus>) -> Result<T, BenchError>,
     ) -> Result<T, ReproduceError> {
         let failed = |problem: String| ReproduceError::experiment(name, problem);
+        may_begin(self.watch)?;
         let simulation = Simulation::new(self.lab.build_engines(self.seed)?);
         simulation.set_time_limit(Some(TIME_LIMIT));
         let bus = simulation.bus(HostId(0));
@@ -124,13 +125,17 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Every experiment, in order, each scenario in a lab of its own.
+/// Every experiment, in order, each scenario in a lab of its own; `done` gets them as they end.
 ///
 /// # Errors
-/// An experiment that does not run as it should.
-pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
-    let [table, lost] = rates::run(context)?;
-    Ok(vec![table, lost, side_effects::run(context)?])
+/// An experiment that does not run as it should, or was interrupted.
+pub fn experiments(
+    context: &Context<'_>,
+    done: &mut Vec<Experiment>,
+) -> Result<(), ReproduceError> {
+    done.extend(rates::run(context)?);
+    done.push(side_effects::run(context)?);
+    Ok(())
 }
 
 /// The rows that are compared, and no others.

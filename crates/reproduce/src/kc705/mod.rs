@@ -20,7 +20,7 @@ use crosslane_report::{Axis, Plot, Scale, Series};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::watch::Watch;
+use crate::watch::{Watch, may_begin};
 use published::Figures;
 
 /// The board.
@@ -133,6 +133,7 @@ impl<'a> Context<'a> {
         let (size, way) = (size_words(options.size_bytes), options.direction.words());
         let name = format!("{}, {size}, {way}", link.words());
         let failed = |problem: String| ReproduceError::experiment(name.as_str(), problem);
+        may_begin(self.watch)?;
         let lab = lab.edited(|file| {
             file.links.iter_mut().for_each(|one| one.parameters.rate = link.rate());
         })?;
@@ -189,16 +190,20 @@ fn rate_plot(title: String, series: Vec<Series>) -> Plot {
     }
 }
 
-/// Every experiment, in order, each scenario in a lab of its own.
+/// Every experiment, in order, each scenario in a lab of its own; `done` gets them as they end.
 ///
 /// # Errors
-/// An experiment that does not run as it should.
-pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
+/// An experiment that does not run as it should, or was interrupted.
+pub fn experiments(
+    context: &Context<'_>,
+    done: &mut Vec<Experiment>,
+) -> Result<(), ReproduceError> {
     let measured = sweep::measure(context)?;
-    let document = sweep::run(context, &measured)?;
-    let fits = fitted::run(context, &measured)?;
-    let [narrow, grades] = next::run(context, &measured)?;
-    Ok(vec![document, fits, narrow, grades, queued::run(context, &measured)?])
+    done.push(sweep::run(context, &measured)?);
+    done.push(fitted::run(context, &measured)?);
+    done.extend(next::run(context, &measured)?);
+    done.push(queued::run(context, &measured)?);
+    Ok(())
 }
 
 /// The rows that are compared, and no others.

@@ -24,7 +24,7 @@ use crosslane_report::{Axis, Plot, Scale, Series};
 use crate::comparison::Row;
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::watch::Watch;
+use crate::watch::{Watch, may_begin};
 pub use halo::{HaloOutcome, HaloRun};
 use published::Figures;
 pub use run::{NgetOutcome, NgetRun, nget_options};
@@ -139,6 +139,7 @@ impl<'a> Context<'a> {
         modes: Modes,
         (size_bytes, in_flight): (u64, u32),
     ) -> Result<NgetOutcome, ReproduceError> {
+        may_begin(self.watch)?;
         let options = nget_options(size_bytes, in_flight, 1, self.seed);
         let processor = machine.processor();
         let run = NgetRun { lab, processor, modes, options, seed: self.seed };
@@ -159,18 +160,18 @@ fn plot(title: String, label: &str, unit: &str, scale: Scale, series: Vec<Series
     Plot { title, x, y: axis(label, unit, scale), series }
 }
 
-/// Every experiment, in order, each scenario in a lab of its own.
+/// Every experiment, in order, each scenario in a lab of its own; `done` gets them as they end.
 ///
 /// # Errors
-/// An experiment that does not run as it should.
-pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
-    Ok(vec![
-        peak::run(context)?,
-        completions::run(context)?,
-        modes::run(context)?,
-        link::run(context)?,
-        own::run(context)?,
-    ])
+/// An experiment that does not run as it should, or was interrupted.
+pub fn experiments(
+    context: &Context<'_>,
+    done: &mut Vec<Experiment>,
+) -> Result<(), ReproduceError> {
+    for run in [peak::run, completions::run, modes::run, link::run, own::run] {
+        done.push(run(context)?);
+    }
+    Ok(())
 }
 
 /// The rows that are compared, and no others.

@@ -13,6 +13,7 @@ use crosslane_torus::{Direction, Node, NodeOptions, Place};
 use super::run::host_of;
 use super::{Context, MODES};
 use crate::error::ReproduceError;
+use crate::watch::may_begin;
 
 /// Messages of a run.
 const ROUNDS: u32 = 16;
@@ -34,6 +35,7 @@ pub(super) fn one_way_ns(
 ) -> Result<f64, ReproduceError> {
     let name = format!("{} of {bytes} B to a neighbour", way.word());
     let failed = |problem: String| ReproduceError::experiment(name.as_str(), problem);
+    may_begin(context.watch)?;
     let simulation = Simulation::new(lab.build_engines(context.seed)?);
     simulation.set_time_limit(Some(TIME_LIMIT));
     let hosts = [host_of(&simulation, "fpga1")?, host_of(&simulation, "fpga2")?];

@@ -28,11 +28,14 @@ pub use scene::Context;
 /// Scenarios that [`experiments`] runs, those that are explained among them.
 pub const SCENARIOS: u64 = 114;
 
-/// Every experiment, in order, each scenario in a lab of its own.
+/// Every experiment, in order, each scenario in a lab of its own; `done` gets them as they end.
 ///
 /// # Errors
-/// An experiment that does not run as it should.
-pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
+/// An experiment that does not run as it should, or was interrupted.
+pub fn experiments(
+    context: &Context<'_>,
+    done: &mut Vec<Experiment>,
+) -> Result<(), ReproduceError> {
     type Run = fn(&Context<'_>) -> Result<Experiment, ReproduceError>;
     let runs: [Run; 9] = [
         host_transfers::run,
@@ -45,12 +48,18 @@ pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceEr
         latency::run,
         own::run,
     ];
-    let experiments: Result<Vec<Experiment>, _> = runs.par_iter().map(|run| run(context)).collect();
-    let mut experiments = experiments?;
-    for (number, explained) in why::explained(context)? {
-        experiments[number - 1].why.push(explained);
+    let results: Vec<Result<Experiment, _>> = runs.par_iter().map(|run| run(context)).collect();
+    for result in results {
+        done.push(match result {
+            // The others keep their numbers.
+            Err(ReproduceError::Interrupted) => Experiment::interrupted(),
+            other => other?,
+        });
     }
-    Ok(experiments)
+    for (number, explained) in why::explained(context)? {
+        done[number - 1].why.push(explained);
+    }
+    Ok(())
 }
 
 /// The rows that are compared, and no others: for sweeps over the lab's constants.

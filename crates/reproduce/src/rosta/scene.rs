@@ -19,7 +19,7 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 use super::devices::Direction;
 use super::published::Figures;
 use crate::error::ReproduceError;
-use crate::watch::Watch;
+use crate::watch::{Watch, may_begin};
 
 /// What every experiment of the document moves.
 pub(super) const TRANSFER_BYTES: u64 = 4 << 20;
@@ -146,6 +146,11 @@ impl<'a> Context<'a> {
         self.seed
     }
 
+    /// Whether a scenario may begin.
+    pub(super) fn may_begin(&self) -> Result<(), ReproduceError> {
+        may_begin(self.watch)
+    }
+
     /// One more scenario has been run.
     pub(super) fn watched(&self, scenario: &str, simulated: Picoseconds) {
         self.watch.done(scenario, simulated);
@@ -213,6 +218,7 @@ impl<'a> Context<'a> {
     ) -> Result<(Run<T>, Vec<ErrorRecord>), ReproduceError> {
         let scenario = format!("{scenario}{}", engine.condition());
         let failed = |problem: String| ReproduceError::experiment(&scenario, problem);
+        may_begin(self.watch)?;
         let lab = match engine {
             Engine::Document => &self.document,
             Engine::Own => &self.own_in_runs,

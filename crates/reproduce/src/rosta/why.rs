@@ -102,6 +102,7 @@ fn runs(context: &Context<'_>) -> Result<Vec<Run>, ReproduceError> {
 /// A run that cannot be made, or goes wrong.
 pub(super) fn explained(context: &Context<'_>) -> Result<Vec<(usize, Explained)>, ReproduceError> {
     let explain = |run: &Run| {
+        context.may_begin()?;
         let outcome = run.run.run(&NoProgress, None)?;
         // The shortest run: the page says of its figures that they are those of such.
         let mut explanation = explain(&run.run, None, &|_| ())?;

@@ -22,6 +22,7 @@ use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
 use crate::two_nodes::TwoNodes;
+use crate::watch::may_begin;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -99,6 +100,7 @@ fn run(
     sizes: &[u64],
 ) -> Result<Vec<Point>, ReproduceError> {
     let failed = |problem: String| ReproduceError::experiment(name, problem);
+    may_begin(context.watch)?;
     let lab = context.lab(None)?;
     let nodes = TwoNodes::find(&lab)?;
     let options = of_document(buffer_bytes);

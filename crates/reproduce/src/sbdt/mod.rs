@@ -18,7 +18,7 @@ use crosslane_report::{Series, SeriesKind};
 use crate::comparison::{Row, Tolerance};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::watch::Watch;
+use crate::watch::{Watch, may_begin};
 use published::Figures;
 
 /// The card, and the host that has it.
@@ -84,6 +84,7 @@ impl<'a> Context<'a> {
 
     /// A simulation of a lab for a scenario.
     fn simulation(&self, lab: &Lab) -> Result<Simulation, ReproduceError> {
+        may_begin(self.watch)?;
         let simulation = Simulation::new(lab.build_engines(self.seed)?);
         simulation.set_time_limit(Some(TIME_LIMIT));
         Ok(simulation)
@@ -109,22 +110,25 @@ fn host<'a>(simulation: &'a Simulation, name: &str) -> Result<&'a RunningHost, R
         .ok_or_else(|| ReproduceError::experiment("lab sbdt", format!("it has no host {name}")))
 }
 
-/// Every experiment, in order, each scenario in a lab of its own.
+/// Every experiment, in order, each scenario in a lab of its own; `done` gets them as they end.
 ///
 /// # Errors
-/// An experiment that does not run as it should.
-pub fn experiments(context: &Context<'_>) -> Result<Vec<Experiment>, ReproduceError> {
-    let mut experiments = local::experiments(context)?;
+/// An experiment that does not run as it should, or was interrupted.
+pub fn experiments(
+    context: &Context<'_>,
+    done: &mut Vec<Experiment>,
+) -> Result<(), ReproduceError> {
+    done.extend(local::experiments(context)?);
     // The curves of figure 5 are in figure 12 too.
-    let plots = experiments.iter().flat_map(|experiment| &experiment.plots);
+    let plots = done.iter().flat_map(|experiment| &experiment.plots);
     let figure_5 = plots.filter(|plot| plot.title.starts_with("Figure 5"));
     let curves = figure_5.flat_map(|plot| &plot.series);
     let local: Vec<Series> =
         curves.filter(|curve| curve.kind == SeriesKind::Ours).cloned().collect();
-    experiments.extend(rdma::experiments(context)?);
-    experiments.extend(bridged::experiments(context, &local)?);
-    experiments.extend(own::experiments(context)?);
-    Ok(experiments)
+    done.extend(rdma::experiments(context)?);
+    done.extend(bridged::experiments(context, &local)?);
+    done.extend(own::experiments(context)?);
+    Ok(())
 }
 
 /// The rows that are compared, and no others.

@@ -18,6 +18,7 @@ use crate::error::ReproduceError;
 use crate::experiment::Experiment;
 use crate::table::{Align, Table};
 use crate::two_nodes::{LabClient, TwoNodes};
+use crate::watch::may_begin;
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -146,6 +147,7 @@ async fn measure(
 }
 
 fn run(context: &Context<'_>, direction: Direction) -> Result<Vec<Point>, ReproduceError> {
+    may_begin(context.watch)?;
     let name = format!("bridged, our pipeline, {}", direction.words());
     let lab = context.lab(Some("crosslane"))?;
     let nodes = TwoNodes::find(&lab)?;

@@ -2,6 +2,7 @@
 //! Tests of `crosslane-reproduce` from outside, in one program.
 
 mod aws_f1;
+mod interrupted;
 mod kc705;
 mod nget;
 mod pciebench;

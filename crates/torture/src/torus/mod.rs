@@ -15,9 +15,8 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use crosslane_pcie::units::Picoseconds;
-use rayon::iter::{IntoParallelIterator, ParallelIterator};
 
-use crate::campaign::{Failure, MOST_FAILURES, Watch};
+use crate::campaign::{Failure, MOST_FAILURES, Watch, for_each_seed};
 use crate::check::{Check, Violation, caught};
 use crate::setup::{Note, Setup};
 
@@ -96,7 +95,7 @@ pub fn torus_campaign(
     watch: &dyn Watch,
 ) -> TorusSummary {
     let summary = Mutex::new(TorusSummary::default());
-    let one = |seed| {
+    for_each_seed(seeds, note.is_some(), watch, |seed| {
         let mut result = run_torus(seed, note);
         if twice {
             let again = run_torus(seed, note);
@@ -121,10 +120,6 @@ pub fn torus_campaign(
         }
         drop(summary);
         watch.done(seed, Picoseconds(end_ps));
-    };
-    match note {
-        Some(_) => seeds.for_each(one),
-        None => seeds.into_par_iter().for_each(one),
-    }
+    });
     summary.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

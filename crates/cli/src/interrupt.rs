@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ctrl-C: long work ends early and shows what it has, and no half-written file stays behind.
+//!
+//! The first signal asks work that has something to show to end; it leaves or finishes what it is
+//! at. Any other signal ends the program at once.
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::path::{Path, PathBuf};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, Once, PoisonError};
+use std::task::Poll;
+
+use crosslane_explain::ExplainError;
+use rayon::prelude::*;
+use serde_json::{Value, json};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::error::CommandError;
+use crate::output::print_hint;
+
+/// Exit codes of programs that signals end are above this, as shells count.
+const BY_SIGNAL: i32 = 128;
+
+/// The signal that has asked work to end; 0: none has.
+static ASKED: AtomicI32 = AtomicI32::new(0);
+/// Whether some work would show what it has, and how many of its steps are done.
+static IS_WATCHED: AtomicBool = AtomicBool::new(false);
+static DONE: AtomicU64 = AtomicU64::new(0);
+/// Files and folders that are removed where the program ends before its time.
+static TEMPORARY: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+
+/// Notices signals from now on. Without a thread for that they do what they always do.
+fn listen() {
+    static LISTENING: Once = Once::new();
+    LISTENING.call_once(|| {
+        let Ok(mut signals) = Signals::new([SIGINT, SIGTERM]) else { return };
+        let thread = std::thread::Builder::new().name("signals".to_owned());
+        let handle = signals.handle();
+        let spawned = thread.spawn(move || signals.forever().for_each(noticed));
+        if spawned.is_err() {
+            handle.close();
+        }
+    });
+}
+
+fn noticed(signal: i32) {
+    let has_something = IS_WATCHED.load(Ordering::SeqCst) && DONE.load(Ordering::SeqCst) > 0;
+    let is_first = ASKED.swap(signal, Ordering::SeqCst) == 0;
+    if is_first && has_something {
+        print_hint("interrupted; Ctrl-C again ends it without what there is so far");
+        return;
+    }
+    let temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
+    // The deepest first; a folder goes only if it is empty, and what is gone is gone.
+    for path in temporary.iter().rev() {
+        let _ = std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path));
+    }
+    signal_hook::low_level::exit(BY_SIGNAL + signal);
+}
+
+/// Has a file or an empty folder removed where a signal ends the program.
+pub fn remember(path: &Path) {
+    listen();
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned());
+}
+
+/// Leaves a path alone again.
+pub fn forget(path: &Path) {
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+}
+
+/// Whether work that is watched has to end.
+pub fn is_asked() -> bool {
+    ASKED.load(Ordering::SeqCst) != 0
+}
+
+/// Work, until it is asked to end; it is looked at whenever the work has got on.
+pub async fn until_asked<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if is_asked() => Poll::Ready(None),
+        Poll::Pending => Poll::Pending,
+    })
+    .await
+}
+
+/// What a run has given; nothing where it was interrupted.
+///
+/// # Errors
+/// All others.
+pub fn unless_interrupted<T>(result: Result<T, ExplainError>) -> Result<Option<T>, ExplainError> {
+    match result {
+        Err(ExplainError::Interrupted) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// Steps of a command that shows what it has where it is interrupted. One at a time.
+pub struct Watch {
+    total: u64,
+    what: &'static str,
+}
+
+impl Watch {
+    /// Of so many steps, each one of `what` (a plural).
+    pub fn begin(total: u64, what: &'static str) -> Self {
+        listen();
+        DONE.store(0, Ordering::SeqCst);
+        IS_WATCHED.store(true, Ordering::SeqCst);
+        Self { total, what }
+    }
+
+    /// One more is done.
+    pub fn done(&self) {
+        DONE.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Runs cases on the machine's cores; what each has given that was run to its end before an
+    /// interruption. `run` gives nothing where it was interrupted.
+    ///
+    /// # Errors
+    /// That of a case.
+    pub fn each<C: Sync, T: Send, E: Send>(
+        &self,
+        cases: &[C],
+        run: impl Fn(&C) -> Result<Option<T>, E> + Sync,
+    ) -> Result<Vec<Option<T>>, E> {
+        let one = |case| {
+            if is_asked() {
+                return Ok(None);
+            }
+            let made = run(case)?;
+            if made.is_some() {
+                self.done();
+            }
+            Ok(made)
+        };
+        cases.par_iter().map(one).collect()
+    }
+
+    /// Writes into a document that it is only a part of what was asked for, if it is.
+    pub fn mark(&self, document: &mut Value) {
+        if is_asked() {
+            let done = DONE.load(Ordering::SeqCst);
+            document["interrupted"] = json!({ "done": done, "of": self.total });
+        }
+    }
+
+    /// The end of a command whose work was interrupted; `more` is said behind how far it came.
+    ///
+    /// # Errors
+    /// [`CommandError::Interrupted`], if it was.
+    pub fn end(&self, more: &str) -> Result<(), CommandError> {
+        let signal = ASKED.load(Ordering::SeqCst);
+        if signal == 0 {
+            return Ok(());
+        }
+        let (done, total, what) = (DONE.load(Ordering::SeqCst), self.total, self.what);
+        let sentence = format!("interrupted after {done} of {total} {what}{more}");
+        let code = u8::try_from(BY_SIGNAL + signal).unwrap_or(1);
+        Err(CommandError::Interrupted { sentence, code })
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        IS_WATCHED.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The cases that were run, with what they have given.
+pub fn kept<C, T>(cases: Vec<C>, made: Vec<Option<T>>) -> (Vec<C>, Vec<T>) {
+    cases.into_iter().zip(made).filter_map(|(case, made)| Some((case, made?))).unzip()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_stay_beside_what_they_gave() {
+        let made = vec![Some(10), None, Some(30)];
+        assert_eq!(kept(vec!['a', 'b', 'c'], made), (vec!['a', 'c'], vec![10, 30]));
+    }
+}

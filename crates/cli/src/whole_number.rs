@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whole numbers of the command line that have a least and a largest value.
+
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+/// Reads a whole number in a range, for `value_parser`.
+pub fn whole<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone
+where
+    T: FromStr + PartialOrd + Display + Clone,
+{
+    move |text| {
+        let (least, most) = (range.start(), range.end());
+        if text.is_empty() || !text.chars().all(|c| c.is_ascii_digit()) {
+            return Err(format!("{text} is not a whole number: {least} to {most} are possible"));
+        }
+        match text.parse::<T>() {
+            Ok(number) if range.contains(&number) => Ok(number),
+            // Of digits alone only those are none that are too many.
+            _ => Err(format!("{text} is out of range: {least} to {most}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_are_refused_in_words() {
+        let read = whole::<u16>(1..=64);
+        assert_eq!((read("1"), read("64"), read("007")), (Ok(1), Ok(64), Ok(7)));
+        for text in ["0", "65", "65536", "99999999999999999999999"] {
+            assert_eq!(read(text), Err(format!("{text} is out of range: 1 to 64")));
+        }
+        for text in ["", "x", "-1", "1.5", "+1", " 1"] {
+            let error = format!("{text} is not a whole number: 1 to 64 are possible");
+            assert_eq!(read(text), Err(error));
+        }
+    }
+}
