@@ -45,10 +45,10 @@ def test_a_doctor_sees_what_a_card_could_do_and_does(
 ) -> None:
     machine = start(*serve("rosta:crosslane", "fpga1").devices())
     command = f"crosslane device doctor {CARD} --engine --to-lab /tmp/card.toml --json"
-    before = json.loads(machine.run(command, LONG))
+    before = json.loads(machine.attempt(command, LONG)[1])
     assert "device bind" in before["not_measured"] and not before["measured"]
     bind(machine, CARD)
-    found = json.loads(machine.run(command, LONG))
+    found = json.loads(machine.attempt(command, LONG)[1])
     predicted = {way["what"]: way for way in found["predicted"]}
     measured = {way["what"]: way for way in found["measured"]}
     assert set(predicted) == set(measured) and found["not_measured"] is None, found

@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn json_without_a_page_is_an_error() {
         let run = json!({ "bench": "write", "lab": "minimal", "seed": 1, "version": "0" });
-        let file = OutputFile::page_in(&std::env::temp_dir().join("crosslane-no-page"), false);
+        let file = OutputFile::report(&std::env::temp_dir().join("crosslane-no-page"));
         let error = write_bench_page(&run, None, None, &file.unwrap()).unwrap_err().to_string();
         assert!(error.starts_with("cannot make a page of the JSON of this run: "), "{error}");
     }

@@ -3,10 +3,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueHint, value_parser};
+use clap::{Args, Subcommand, ValueHint};
 use crosslane_vfio::sysfs::{Address, VFIO_PCI};
 
 use crate::arguments::parse_register_size;
+use crate::whole_number::whole;
 
 /// Commands for the PCI functions of this machine.
 #[derive(Debug, Subcommand)]
@@ -45,7 +46,8 @@ Examples:
   crosslane device bind 03:00.0
 
 Needs root. The function's own driver gives it up, and gets it back where vfio-pci does not take
-it. Controllers of storage, network and display are taken with --force only.")]
+it. Controllers of storage, network, display and USB, and virtio devices, are taken with --force
+only.")]
     Bind(BindArguments),
     /// Give a function back to the kernel's own driver
     #[command(after_help = "\
@@ -138,6 +140,7 @@ pub struct BindArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
+  crosslane device doctor                      whether the machine is ready, and its cards
   crosslane device doctor 03:00.0
   crosslane device doctor 03:00.0 --peer 04:00.0
   crosslane device doctor 03:00.0 --to-lab my-machine.toml
@@ -147,25 +150,26 @@ No setting is changed. The predicted rates are those of the fabric model in a la
 what was read: links as they were trained, payload and read sizes as they are set, tags as they are
 allowed. Values that no register shows, such as the memory's latency, are assumptions; in the lab
 file each names its source. An unused card on vfio-pci with this project's engine is opened and
-measured as well, unless --no-measure is given.")]
+measured as well, unless --no-measure is given. The exit code is 1 where there is a problem, also
+where a lab was written; notes do not count. What the system uses is never proposed for a program.")]
 pub struct DoctorArguments {
-    /// The card.
-    pub address: Address,
+    /// The card; left out: the machine, and the functions that programs may have.
+    pub address: Option<Address>,
     /// Another card: check the path between them too.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", requires = "address")]
     pub peer: Option<Address>,
     /// Write the card, its peer and the ports above them into this file, as a lab.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "address")]
     pub to_lab: Option<PathBuf>,
     /// The cards have this project's DMA engine: the lab can be driven then.
-    #[arg(long)]
+    #[arg(long, requires = "address")]
     pub engine: bool,
     /// Predict no rates.
-    #[arg(long)]
+    #[arg(long, requires = "address")]
     pub no_model: bool,
     /// Measure no rates: without this an unused card on vfio-pci that has this project's engine
     /// moves 16 MiB each way.
-    #[arg(long)]
+    #[arg(long, requires = "address")]
     pub no_measure: bool,
     /// How it is printed.
     #[command(flatten)]
@@ -193,7 +197,7 @@ pub struct ReloadArguments {
     pub address: Address,
     /// How long it may take until the card is back, seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
-        value_parser = value_parser!(u64).range(1..=MOST_SECONDS))]
+        value_parser = whole::<u64>(1..=MOST_SECONDS))]
     pub deadline: u64,
     /// The card is reconfigured already, or needs no more than the removal.
     #[arg(long)]

@@ -9,17 +9,19 @@ use std::sync::Arc;
 use crosslane_explain::{Choices, FlowRequest, TrafficOutcome, TrafficRun};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::Lab;
-use crosslane_vfio::sysfs::PciFunction;
+use crosslane_vfio::sysfs::{Machine, PciFunction, Tree, why_kept};
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
 use super::arguments::DoctorArguments;
-use super::findings::{Finding, State, look};
+use super::findings::{Finding, State, look, look_at_machine};
 use super::lab_file::{Exported, HOST, export};
+use super::list::BRIDGES;
 use super::machine;
 use super::measure::{Rate, measure};
 use crate::error::CommandError;
 use crate::output;
+use crate::output_file::{Kind, OutputFile};
 use crate::progress::Progress;
 use crate::quantity::{count_words, mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
@@ -44,35 +46,112 @@ struct Prediction {
 /// `device doctor`.
 ///
 /// # Errors
-/// A function that is not there, or a file that cannot be written. What is found is no error.
+/// A function that is not there, a file that cannot be written, and [`CommandError::Run`] where
+/// there is a problem, behind all that was found.
 pub fn run(arguments: &DoctorArguments) -> Result<(), CommandError> {
     let machine = machine(&arguments.output.root);
     let tree = machine.tree()?;
-    let card = tree.function(arguments.address)?;
+    let findings = match arguments.address {
+        Some(address) => of_card(arguments, &machine, &tree, tree.function(address)?)?,
+        None => of_machine(arguments, &machine, &tree)?,
+    };
+    match findings.iter().any(|finding| finding.state == State::Problem) {
+        true => Err(CommandError::Run),
+        false => Ok(()),
+    }
+}
+
+/// Whether the machine is ready for cards, and the functions that programs may have.
+fn of_machine(
+    arguments: &DoctorArguments,
+    machine: &Machine,
+    tree: &Tree,
+) -> Result<Vec<Finding>, CommandError> {
+    let findings = look_at_machine(machine);
+    let (kept, candidates): (Vec<&PciFunction>, Vec<&PciFunction>) = tree
+        .functions()
+        .filter(|function| !function.kind.is_bridge() && function.class >> 16 != BRIDGES)
+        .partition(|function| why_kept(function).is_some());
+    if arguments.output.json {
+        let candidate = |function: &&PciFunction| {
+            json!({
+                "address": function.address.to_string(),
+                "class_words": function.class_words(),
+                "driver": function.driver,
+            })
+        };
+        output::print_json(&json!({
+            "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+            "problems": problems(&findings),
+            "candidates": candidates.iter().map(candidate).collect::<Vec<_>>(),
+            "kept": kept.iter().map(|it| it.address.to_string()).collect::<Vec<_>>(),
+        }))?;
+        return Ok(findings);
+    }
+    let mut page = format!("this machine\n{}", findings_page(&findings));
+    let mut table = Table::new(&[
+        ("address", Align::Left),
+        ("IDs", Align::Left),
+        ("class", Align::Left),
+        ("driver", Align::Left),
+        ("more", Align::Left),
+    ]);
+    for function in &candidates {
+        table.row([
+            function.address.to_string(),
+            format!("{:04x}:{:04x}", function.vendor, function.device),
+            function.class_words().to_owned(),
+            function.driver.clone().unwrap_or_else(|| "-".to_owned()),
+            format!("crosslane device doctor {}", function.address),
+        ]);
+    }
+    match candidates.len() {
+        0 => page.push_str("\nNo function is there that a program may have\n"),
+        _ => {
+            let _ = write!(page, "\nFunctions that a program may have\n\n{table}");
+        }
+    }
+    if !kept.is_empty() {
+        let count = count_words(kept.len(), "function is", "functions are");
+        let _ = writeln!(page, "\n{count} the system's: `crosslane device list` has all");
+    }
+    page.push_str(&last_line(&findings));
+    output::print(&page)?;
+    Ok(findings)
+}
+
+/// One card and its way.
+fn of_card(
+    arguments: &DoctorArguments,
+    machine: &Machine,
+    tree: &Tree,
+    card: &PciFunction,
+) -> Result<Vec<Finding>, CommandError> {
     let peer = arguments.peer.map(|peer| tree.function(peer)).transpose()?;
     if peer.is_some_and(|peer| peer.address == card.address) {
         let sentence = format!("--peer {}: that is the card itself", card.address);
         return Err(CommandError::Usage(sentence));
     }
-    let findings = look(&machine, &tree, card, peer);
+    let file = arguments.to_lab.as_deref().map(|path| OutputFile::file(path, Kind::Lab));
+    let file = file.transpose()?;
+    let findings = look(machine, tree, card, peer);
     let cards: Vec<&PciFunction> = std::iter::once(card).chain(peer).collect();
     let name = match &arguments.to_lab {
         Some(path) => lab_name(path),
         None => "this-machine".to_owned(),
     };
-    let exported = export(&tree, &name, &cards, arguments.engine);
-    if let Some(path) = &arguments.to_lab {
+    let exported = export(tree, &name, &cards, arguments.engine);
+    if let Some(file) = file {
         let exported = exported.as_ref().map_err(|why| {
             CommandError::Input(format!("{} cannot be a lab: {why}", card.address))
         })?;
-        std::fs::write(path, &exported.text)
-            .map_err(|source| CommandError::File { path: path.clone(), source })?;
+        file.write(exported.text.as_bytes())?;
     }
     let predictions = match &exported {
         Ok(both) if !arguments.no_model => {
             // A lab has one payload in force, and the peer's may be less than the card's own.
             let alone =
-                export(&tree, &name, &[card], arguments.engine).map_err(CommandError::Input)?;
+                export(tree, &name, &[card], arguments.engine).map_err(CommandError::Input)?;
             predict(&alone, both, card, peer)?
         }
         _ => Vec::new(),
@@ -82,15 +161,18 @@ pub fn run(arguments: &DoctorArguments) -> Result<(), CommandError> {
     let may_measure = !arguments.no_measure && arguments.output.root == Path::new("/");
     let measured = may_measure.then(|| measure(card));
     if arguments.output.json {
-        let mut json = to_json(arguments, &findings, &predictions, refused);
+        let mut json = to_json((card, arguments), &findings, &predictions, refused);
         json["measured"] = measured.as_ref().map_or(Value::Null, measured_json);
         json["not_measured"] = json!(measured.and_then(Result::err));
-        return output::print_json(&json);
+        output::print_json(&json)?;
+        return Ok(findings);
     }
-    let mut page = page(arguments, &findings, &predictions, refused.as_deref());
+    let mut page = format!("{}\n{}", card.address, findings_page(&findings));
+    page.push_str(&prediction_page(arguments, &predictions, refused.as_deref()));
     page.push_str(&measured.map(|measured| measured_page(&measured)).unwrap_or_default());
     page.push_str(&last_line(&findings));
-    output::print(&page)
+    output::print(&page)?;
+    Ok(findings)
 }
 
 fn measured_json(measured: &Result<Vec<Rate>, String>) -> Value {
@@ -191,18 +273,13 @@ fn predict(
     Ok(ways.map(|(((what, ..), outcome), why)| Prediction { what, outcome, why }).collect())
 }
 
-fn page(
-    arguments: &DoctorArguments,
-    findings: &[Finding],
-    predictions: &[Prediction],
-    refused: Option<&str>,
-) -> String {
+fn findings_page(findings: &[Finding]) -> String {
     let mut table = Table::new(&[("", Align::Left), ("what", Align::Left), ("found", Align::Left)]);
     for finding in findings {
         let state = finding.state.word().to_owned();
         table.row([state, finding.what.clone(), finding.found.clone()]);
     }
-    let mut page = format!("{}\n{table}", arguments.address);
+    let mut page = table.to_string();
     let help: Vec<&Finding> = findings.iter().filter(|finding| !finding.help.is_empty()).collect();
     if !help.is_empty() {
         page.push_str("\nWhat would help\n\n");
@@ -210,13 +287,15 @@ fn page(
             let _ = writeln!(page, "{}: {}", finding.what, finding.help);
         }
     }
-    page.push_str(&prediction_page(arguments, predictions, refused));
     page
 }
 
+fn problems(findings: &[Finding]) -> usize {
+    findings.iter().filter(|finding| finding.state == State::Problem).count()
+}
+
 fn last_line(findings: &[Finding]) -> String {
-    let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
-    let words = match problems {
+    let words = match problems(findings) {
         0 => "no problems".to_owned(),
         count => count_words(count, "problem", "problems"),
     };
@@ -276,7 +355,7 @@ fn bottleneck(why: &Why) -> String {
 }
 
 fn to_json(
-    arguments: &DoctorArguments,
+    (card, arguments): (&PciFunction, &DoctorArguments),
     findings: &[Finding],
     predictions: &[Prediction],
     refused: Option<String>,
@@ -297,9 +376,9 @@ fn to_json(
         })
         .collect();
     json!({
-        "address": arguments.address.to_string(),
+        "address": card.address.to_string(),
         "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
-        "problems": findings.iter().filter(|it| it.state == State::Problem).count(),
+        "problems": problems(findings),
         "predicted": predicted,
         "not_predicted": refused,
         "lab": arguments.to_lab,

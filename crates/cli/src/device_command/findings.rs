@@ -4,12 +4,14 @@
 use crosslane_driver::{Place, Plan, Refusal};
 use crosslane_explain::size_words;
 use crosslane_vfio::sysfs::{
-    ConfigurationWrites, Express, Machine, PciFunction, Tree, huge_pages, in_the_way, rights,
+    Address, ConfigurationWrites, Express, Machine, PciFunction, Right, Tree, huge_pages,
+    in_the_way, iommu_groups, iommu_help, locking_right, rights, vfio_right, why_kept,
 };
 use serde_json::{Value, json};
 
 use super::info::{errors_words, way_down};
 use super::list::link_words;
+use crate::quantity::count_words;
 
 /// How something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +77,7 @@ pub fn look(
         findings.extend(requests(card, &express));
     }
     findings.extend(commands(tree, card));
-    findings.push(group(tree, card));
+    findings.push(group(machine, tree, card));
     findings.extend(ways(tree, card, peer));
     findings.push(match card.numa_node {
         Some(node) => {
@@ -86,11 +88,28 @@ pub fn look(
     });
     findings.extend(errors(tree, card));
     findings.push(hugepages(machine));
-    findings.extend(rights(machine, card).into_iter().map(|right| {
-        let state = if right.granted { State::Well } else { State::Note };
-        Finding::new(state, &format!("right to {}", right.what), right.found, right.command)
-    }));
+    findings.extend(rights(machine, card).into_iter().map(|right| of_right(right, State::Note)));
     findings
+}
+
+/// A right, and how it is where it is missing.
+fn of_right(right: Right, missing: State) -> Finding {
+    let state = if right.granted { State::Well } else { missing };
+    Finding::new(state, &format!("right to {}", right.what), right.found, right.command)
+}
+
+/// What every card of the machine needs.
+pub fn look_at_machine(machine: &Machine) -> Vec<Finding> {
+    let groups = iommu_groups(machine);
+    let iommu = match groups {
+        0 => {
+            let help = format!("turn the IOMMU on: {}", iommu_help(machine));
+            Finding::new(State::Problem, "IOMMU", "none: VFIO needs one".to_owned(), help)
+        }
+        _ => Finding::new(State::Well, "IOMMU", count_words(groups, "group", "groups"), ""),
+    };
+    let vfio = of_right(vfio_right(machine), State::Problem);
+    vec![iommu, vfio, hugepages(machine), of_right(locking_right(machine), State::Note)]
 }
 
 /// Every link from the root port to the card: trained to what both ends are able to do?
@@ -216,11 +235,10 @@ fn commands(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
     findings
 }
 
-fn group(tree: &Tree, card: &PciFunction) -> Finding {
+fn group(machine: &Machine, tree: &Tree, card: &PciFunction) -> Finding {
     let what = "IOMMU group";
     let Some(group) = &card.iommu_group else {
-        let help = "turn the IOMMU on in the firmware's setup (VT-d, AMD-Vi), and for Intel with \
-                    intel_iommu=on on the kernel's command line";
+        let help = format!("turn the IOMMU on: {}", iommu_help(machine));
         return Finding::new(State::Problem, what, "none: VFIO needs one".to_owned(), help);
     };
     let others = in_the_way(tree, card);
@@ -232,7 +250,16 @@ fn group(tree: &Tree, card: &PciFunction) -> Finding {
     let words: Vec<String> =
         others.iter().map(|(address, driver)| format!("{address} ({driver})")).collect();
     let found = format!("{}, with others that drivers have: {}", group.number, words.join(", "));
-    let help = format!("sudo crosslane device bind {}", others[0].0);
+    let is_kept = |address| tree.function(address).is_ok_and(|it| why_kept(it).is_some());
+    let (kept, free): (Vec<Address>, Vec<Address>) =
+        others.into_iter().map(|(address, _)| address).partition(|address| is_kept(*address));
+    let help = if kept.is_empty() {
+        let commands = free.iter().map(|address| format!("sudo crosslane device bind {address}"));
+        commands.collect::<Vec<_>>().join("; ")
+    } else {
+        let kept: Vec<String> = kept.iter().map(Address::to_string).collect();
+        format!("another slot for the card: the system uses {}", kept.join(", "))
+    };
     Finding::new(State::Problem, what, found, help)
 }
 

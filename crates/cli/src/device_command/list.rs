@@ -11,7 +11,7 @@ use crate::output;
 use crate::table::{Align, Table};
 
 /// Base class of bridges (PCI code and ID assignment).
-const BRIDGES: u32 = 0x06;
+pub const BRIDGES: u32 = 0x06;
 
 /// `device list`.
 ///

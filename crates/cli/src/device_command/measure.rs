@@ -6,7 +6,7 @@ use crosslane_bench::{Options, read, write};
 use crosslane_driver::Device;
 use crosslane_open::{DeviceName, open_cards};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_vfio::sysfs::PciFunction;
+use crosslane_vfio::sysfs::{PciFunction, why_kept};
 use crosslane_vfio::{BusOptions, block_on};
 
 /// Transfers each way, kept in flight, and how long one may take.
@@ -44,9 +44,12 @@ pub struct Rate {
 pub fn measure(card: &PciFunction) -> Result<Vec<Rate>, String> {
     if !card.is_bound_to_vfio() {
         let address = card.address;
-        return Err(format!(
-            "programs do not have it: `sudo crosslane device bind {address}` gives it to them"
-        ));
+        return Err(match why_kept(card) {
+            Some(why) => format!("programs do not have it: {why}"),
+            None => format!(
+                "programs do not have it: `sudo crosslane device bind {address}` gives it to them"
+            ),
+        });
     }
     let name = DeviceName::Vfio(card.address);
     let opened = open_cards(&[name], BusOptions::default()).map_err(|error| error.to_string())?;

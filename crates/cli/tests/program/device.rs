@@ -16,7 +16,10 @@ fn on(fake: &Fake, arguments: &str) -> Run {
 #[track_caller]
 fn page(fake: &Fake, arguments: &str) -> String {
     let run = on(fake, arguments);
-    assert_eq!((run.code, run.stderr.as_str()), (0, ""), "device {arguments}");
+    let is_doctor = arguments.starts_with("doctor");
+    let is_well = run.stdout.ends_with("\nno problems\n") || run.stdout.contains("\"problems\": 0");
+    let code = i32::from(is_doctor && !is_well);
+    assert_eq!((run.code, run.stderr.as_str()), (code, ""), "device {arguments}: {}", run.stdout);
     run.stdout
 }
 
@@ -215,6 +218,83 @@ fn the_doctor_finds_what_costs_speed() {
     page(&fake, "set-mps --path 03:00.0 host 512");
     let doctor = json(&fake, "doctor 03:00.0 --no-model");
     assert_eq!(finding(&doctor, "Max_Payload_Size")["state"], "ok");
+}
+
+/// A function that is the system's, outside of every port.
+fn system_device(
+    address: &'static str,
+    vendor: u16,
+    class: u32,
+    driver: &'static str,
+) -> Card<'static> {
+    let mut space = Space(vec![0; 256]);
+    space.half(0, vendor).half(2, 0x1001);
+    Card { address, above: &[], class, driver: Some(driver), group: Some(7), space }
+}
+
+#[test]
+fn doctor_never_proposes_what_the_system_uses() {
+    let fake = Fake::switch_with_two_cards("doctor_never_proposes_what_the_system_uses");
+    for (address, vendor, class, driver) in [
+        ("0000:00:02.0", 0x1af4, 0x01_0000, "virtio-pci"),
+        ("0000:00:03.0", 0x8086, 0x02_0000, "e1000e"),
+        ("0000:00:04.0", 0x8086, 0x0c_0330, "xhci_hcd"),
+        ("0000:00:05.0", 0x1af4, 0x00_ff00, "virtio-pci"),
+    ] {
+        fake.add(&system_device(address, vendor, class, driver));
+        let text = page(&fake, &format!("doctor {address}"));
+        assert!(!text.contains(&format!("device bind {address}")), "{text}");
+        let words = format!("that {driver} drives: taken away, the system has it no longer");
+        assert!(text.contains(&words), "{text}");
+        let refused = on(&fake, &format!("bind {address}"));
+        assert!(refused.code == 1 && refused.stderr.contains(&words), "{refused:?}");
+    }
+    // Beside a card in its group such a function is no advice either.
+    fake.add(&Card { group: Some(1), ..system_device("0000:00:06.0", 0x8086, 0x01_0802, "nvme") });
+    let text = page(&fake, "doctor 03:00.0 --no-model");
+    assert!(!text.contains("device bind 0000:00:06.0"), "{text}");
+    assert!(text.contains("another slot for the card: the system uses 0000:00:06.0"), "{text}");
+    assert!(!text.contains("..."), "commands are whole: {text}");
+}
+
+#[test]
+fn doctor_of_the_machine_says_whether_it_is_ready() {
+    let fake = Fake::switch_with_two_cards("doctor_of_the_machine_says_whether_it_is_ready");
+    fake.add(&system_device("0000:00:02.0", 0x1af4, 0x01_0000, "virtio-pci"));
+    let text = page(&fake, "doctor");
+    for words in [
+        "ok    IOMMU                         2 groups",
+        "the kernel has vfio-pci",
+        "huge pages",
+        "right to lock memory for DMA",
+        "  processing accelerator  -       crosslane device doctor 0000:03:00.0\n",
+        "\n1 function is the system's: `crosslane device list` has all\n",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(text.ends_with("\nno problems\n"), "{text}");
+    let report = json(&fake, "doctor");
+    let addresses: Vec<_> =
+        report["candidates"].as_array().unwrap().iter().map(|it| &it["address"]).collect();
+    assert_eq!(addresses, ["0000:03:00.0", "0000:04:00.0"]);
+    assert_eq!(report["kept"], serde_json::json!(["0000:00:02.0"]));
+    // Without what it takes there are problems, with what helps where the machine is a virtual one.
+    let bare = Fake::new("doctor_of_a_machine_without_an_iommu");
+    fs::remove_dir(bare.sys("bus/pci/drivers/vfio-pci")).unwrap();
+    for (flags, words) in [
+        ("fpu vme", "turn the IOMMU on: in the firmware's setup (VT-d, AMD-Vi)"),
+        ("fpu hypervisor", "turn the IOMMU on: this is a virtual machine, whose hypervisor has to"),
+    ] {
+        fs::write(bare.root.join("proc/cpuinfo"), format!("processor: 0\nflags\t: {flags}\n"))
+            .unwrap();
+        let text = page(&bare, "doctor");
+        assert!(text.contains(words) && text.contains("sudo modprobe vfio-pci"), "{text}");
+        assert!(text.contains("No function is there that a program may have"), "{text}");
+        assert!(text.ends_with("\n2 problems\n"), "{text}");
+    }
+    for arguments in ["doctor --peer 03:00.0", "doctor --to-lab x.toml", "doctor --engine"] {
+        assert_eq!(on(&fake, arguments).code, 2, "device {arguments}");
+    }
 }
 
 /// What the model predicts is what the links, payloads and tags that were read allow.

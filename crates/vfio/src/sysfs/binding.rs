@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::attribute::{link_name, write};
 use super::function::is_vfio_driver;
+use super::rights::iommu_help;
 use super::{Address, Machine, PciFunction, SysfsError, Tree};
 
 /// The kernel's driver that gives functions to programs.
@@ -88,6 +89,28 @@ pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)>
     bound.collect()
 }
 
+/// Why a function stays with its driver unless it is taken by force: `bind` refuses it for this
+/// reason, and nothing proposes to bind it. None: a program may have it.
+#[must_use]
+pub fn why_kept(function: &PciFunction) -> Option<String> {
+    if function.kind.is_bridge() {
+        return Some(format!("it is a {}; ports stay with their driver", function.kind));
+    }
+    why_not_given_up(function)
+}
+
+/// The same of one that is no port.
+fn why_not_given_up(function: &PciFunction) -> Option<String> {
+    let driver = function.driver.as_ref().filter(|driver| !is_vfio_driver(driver))?;
+    let words = function.class_words();
+    function.is_of_the_system().then(|| {
+        format!(
+            "it is {} {words} that {driver} drives: taken away, the system has it no longer",
+            if words.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" },
+        )
+    })
+}
+
 /// Refuses what a binding must not take away.
 pub(super) fn check_giving_up(
     machine: &Machine,
@@ -111,15 +134,9 @@ pub(super) fn check_giving_up(
                     .to_owned(),
             });
         }
-    } else if function.is_of_the_system() {
-        return Err(SysfsError::Cannot {
-            address,
-            why: format!(
-                "it is a {} that {driver} drives: taken away, the system has it no longer",
-                function.class_words()
-            ),
-            remedy: "If that is what you want: --force".to_owned(),
-        });
+    } else if let Some(why) = why_not_given_up(function) {
+        let remedy = "If that is what you want: --force".to_owned();
+        return Err(SysfsError::Cannot { address, why, remedy });
     }
     Ok(())
 }
@@ -208,9 +225,7 @@ pub fn bind(
         if is_vfio_driver(wanted) && function.iommu_group.is_none() {
             return refuse(
                 "it is in no IOMMU group, so VFIO cannot keep it to its memory".to_owned(),
-                "Turn the IOMMU on: in the firmware's setup (VT-d, AMD-Vi), and for Intel with \
-                 intel_iommu=on on the kernel's command line"
-                    .to_owned(),
+                format!("Turn the IOMMU on: {}", iommu_help(machine)),
             );
         }
         rebind(&tree, function, wanted)?;

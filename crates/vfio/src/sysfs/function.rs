@@ -179,11 +179,13 @@ impl PciFunction {
         class_words(self.class)
     }
 
-    /// Whether a base class is one that a running system needs its driver for: storage, network,
-    /// display.
+    /// Whether it is one that a running system needs its driver for: storage, network, display,
+    /// USB, and all that a hypervisor gives its guest (virtio).
     #[must_use]
     pub const fn is_of_the_system(&self) -> bool {
-        matches!(self.class >> 16, 1..=3)
+        /// Vendor of virtio devices (Virtual I/O Device 1.x, 4.1.2).
+        const VIRTIO: u16 = 0x1af4;
+        matches!(self.class >> 16, 1..=3) || self.class >> 8 == 0x0c03 || self.vendor == VIRTIO
     }
 
     /// The PCI Express capability, where it can be seen.

@@ -23,13 +23,16 @@ use std::path::{Path, PathBuf};
 
 pub use address::Address;
 use attribute::shown;
-pub use binding::{BindOptions, Bound, VFIO_PCI, bind, in_the_way, unbind};
+pub use binding::{BindOptions, Bound, VFIO_PCI, bind, in_the_way, unbind, why_kept};
 pub use configuration::{Acs, Configuration, Express, Kind, LinkCode};
 pub use error::SysfsError;
 pub use function::{ErrorCounters, IommuGroup, PciFunction, class_words};
 pub use machine::{Machine, User};
 pub use reload::{CardReady, ReloadOptions, Reloaded, reload};
-pub use rights::{ENOUGH_LOCKED_BYTES, HugePages, Right, huge_pages, rights};
+pub use rights::{
+    ENOUGH_LOCKED_BYTES, HugePages, Right, huge_pages, iommu_groups, iommu_help, locking_right,
+    rights, vfio_right,
+};
 pub use segment::{ConfigurationWrites, Segment};
 
 /// Most functions that are read: all that one domain has room for.

@@ -6,11 +6,15 @@ use std::path::Path;
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::attribute::{number, text};
+use super::binding::{VFIO_PCI, why_kept};
 use super::{Machine, PciFunction};
 
 /// Memory of one program that has to be locked for a transfer of this size, bytes: what the limit
 /// is compared with.
 pub const ENOUGH_LOCKED_BYTES: u64 = 64 << 20;
+
+/// What is found of a function that VFIO cannot have.
+const NO_GROUP: &str = "it is in no IOMMU group";
 
 /// Where kernels with iommufd show functions, below `/dev`.
 const DEVICES: &str = "vfio/devices";
@@ -89,18 +93,30 @@ pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
             "write configuration space",
             may(&function.folder.join("config"), Access::WRITE_OK)
                 .map(|()| "payload sizes can be set".to_owned())
-                .map_err(|why| (why, sudo("crosslane device set-mps ...".to_owned()))),
+                .map_err(|why| (why, sudo(format!("crosslane device doctor {address}")))),
         ),
         right(
             "bind it to vfio-pci",
-            may(&function.folder.join("driver_override"), Access::WRITE_OK)
-                .map(|()| "its driver can be changed".to_owned())
-                .map_err(|why| (why, sudo(format!("crosslane device bind {address}")))),
+            match (why_kept(function), function.iommu_group.is_some()) {
+                (Some(why), _) => Err((why, String::new())),
+                // There is nothing to bind it to; the right to open it says what would help.
+                (None, false) => Err((NO_GROUP.to_owned(), String::new())),
+                (None, true) => may(&function.folder.join("driver_override"), Access::WRITE_OK)
+                    .map(|()| "its driver can be changed".to_owned())
+                    .map_err(|why| (why, sudo(format!("crosslane device bind {address}")))),
+            },
         ),
     ];
     rights.push(open_right(machine, function, both));
+    rights.push(locking_right(machine));
+    rights
+}
+
+/// The right to lock the memory that devices reach.
+#[must_use]
+pub fn locking_right(machine: &Machine) -> Right {
     let limit = locked_limit(machine);
-    rights.push(right(
+    right(
         "lock memory for DMA",
         match limit {
             _ if locks_freely(machine) => Ok("without limit (CAP_IPC_LOCK)".to_owned()),
@@ -112,8 +128,57 @@ pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
                     .to_owned(),
             )),
         },
-    ));
-    rights
+    )
+}
+
+/// Whether the machine is a virtual one, as far as it says.
+fn is_virtual(machine: &Machine) -> bool {
+    let flags = text(&machine.proc.join("cpuinfo")).unwrap_or_default();
+    let mut flags = flags.lines().filter(|line| line.starts_with("flags"));
+    let vendor = text(&machine.sys.join("class/dmi/id/sys_vendor")).unwrap_or_default();
+    flags.any(|line| line.split_whitespace().any(|flag| flag == "hypervisor"))
+        || machine.sys.join("hypervisor/type").exists()
+        || vendor == "QEMU"
+}
+
+/// How this machine gets an IOMMU.
+#[must_use]
+pub fn iommu_help(machine: &Machine) -> String {
+    match is_virtual(machine) {
+        true => {
+            "this is a virtual machine, whose hypervisor has to give it one: QEMU with -machine \
+                 q35,kernel-irqchip=split -device intel-iommu,intremap=on, and intel_iommu=on on \
+                 the guest kernel's command line"
+                .to_owned()
+        }
+        false => {
+            "in the firmware's setup (VT-d, AMD-Vi), and for Intel with intel_iommu=on on the \
+                  kernel's command line"
+                .to_owned()
+        }
+    }
+}
+
+/// Whether the kernel has the driver that gives functions to programs.
+#[must_use]
+pub fn vfio_right(machine: &Machine) -> Right {
+    let driver = machine.sys.join("bus/pci/drivers").join(VFIO_PCI);
+    right(
+        "use VFIO",
+        match driver.is_dir() {
+            true => Ok(format!("the kernel has {VFIO_PCI}")),
+            false => Err((
+                format!("the kernel has not loaded {VFIO_PCI}"),
+                format!("sudo modprobe {VFIO_PCI}"),
+            )),
+        },
+    )
+}
+
+/// IOMMU groups of the machine; 0: no IOMMU is in use.
+#[must_use]
+pub fn iommu_groups(machine: &Machine) -> usize {
+    std::fs::read_dir(machine.sys.join("kernel/iommu_groups")).map_or(0, Iterator::count)
 }
 
 /// The right to open the function through VFIO.
@@ -121,17 +186,16 @@ fn open_right(machine: &Machine, function: &PciFunction, both: Access) -> Right 
     let address = function.address;
     let open = || {
         if function.iommu_group.is_none() {
-            return Err((
-                "it is in no IOMMU group".to_owned(),
-                "turn the IOMMU on in the firmware's setup, and for Intel with intel_iommu=on on \
-                 the kernel's command line"
-                    .to_owned(),
-            ));
+            return Err((NO_GROUP.to_owned(), iommu_help(machine)));
         }
         if !function.is_bound_to_vfio() {
             let driver = function.driver.as_deref().unwrap_or("no driver");
-            let command = format!("sudo crosslane device bind {address}");
-            return Err((format!("it has {driver}, not vfio-pci"), command));
+            let found = format!("it has {driver}, not vfio-pci");
+            let command = match why_kept(function) {
+                Some(_) => String::new(),
+                None => format!("sudo crosslane device bind {address}"),
+            };
+            return Err((found, command));
         }
         let nodes = machine.vfio_nodes(function);
         let (own, group): (Vec<_>, Vec<_>) =

@@ -164,7 +164,10 @@ impl Client {
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(plain)?;
         // Also how long `connect` waits.
         set_socket_timeout(&socket, Timeout::Send, Some(deadline)).map_err(plain)?;
-        let address = SocketAddrUnix::new(path).map_err(plain)?;
+        let bytes = path.as_os_str().len();
+        let too_long = format!("the path is {bytes} bytes long, at most 107 are possible");
+        let naming = |errno| failed("naming the socket", errno, &too_long);
+        let address = SocketAddrUnix::new(path).map_err(naming)?;
         connect(&socket, &address).map_err(|errno| {
             let remedy = match errno {
                 Errno::NOENT | Errno::CONNREFUSED => {
