@@ -4,6 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
+use crosslane_fabric::ErrorRecord;
 use crosslane_host::{FunctionInfo, Topology};
 use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::config::{CONFIG_SPACE_BYTES, PortType, registers as reg};
@@ -33,13 +34,20 @@ impl<'a> Reporter<'a> {
 
     /// Tells what the lab's buses have found wrong since the last time.
     fn tell_errors(&self, simulation: &Simulation) {
-        let errors: Vec<String> = simulation.with_fabric(|fabric| {
+        let events: Vec<ServeEvent> = simulation.with_fabric(|fabric| {
             let new = fabric.errors().iter().skip(self.told.get());
-            new.map(ToString::to_string).collect()
+            let event = |record: &ErrorRecord| {
+                // The specification's name of it stands before the colon.
+                let words = record.kind.to_string();
+                let kind = words.split(':').next().unwrap_or_default().to_owned();
+                let (port, error) = (record.port_name.clone(), record.to_string());
+                ServeEvent::Fabric { port, kind, error }
+            };
+            new.map(event).collect()
         });
-        self.told.set(self.told.get() + errors.len());
-        for error in errors {
-            (self.tell)(&ServeEvent::Fabric(error));
+        self.told.set(self.told.get() + events.len());
+        for event in &events {
+            (self.tell)(event);
         }
     }
 

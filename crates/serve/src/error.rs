@@ -104,7 +104,14 @@ pub enum ServeEvent {
         why: String,
     },
     /// The lab's own buses have found an error.
-    Fabric(String),
+    Fabric {
+        /// Who has found it: a port, or a node.
+        port: String,
+        /// What kind of error it is, such as Unsupported Request.
+        kind: String,
+        /// All of it.
+        error: String,
+    },
 }
 
 impl fmt::Display for ServeEvent {
@@ -140,7 +147,7 @@ impl fmt::Display for ServeEvent {
             Self::NoFile { device, bar, why } => {
                 write!(f, "{device}: BAR{bar} cannot be mapped by clients, and traps: {why}")
             }
-            Self::Fabric(error) => write!(f, "in the lab: {error}"),
+            Self::Fabric { error, .. } => write!(f, "in the lab: {error}"),
         }
     }
 }

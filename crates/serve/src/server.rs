@@ -29,6 +29,9 @@ use crate::function::ServedFunction;
 use crate::mappings::{ClientMemory, SharedMappings};
 use crate::plain::{self, PlainBar};
 
+/// Longest path of a socket: `sockaddr_un` has room for 108 bytes, a zero at the end among them.
+const MAX_PATH_BYTES: usize = 107;
+
 /// A device of a lab, and where clients find it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedDevice {
@@ -150,6 +153,12 @@ impl Socket {
         if is_socket(path) && UnixStream::connect(path).is_err() {
             // Nobody listens there any more.
             fs::remove_file(path).map_err(|error| refused(error.to_string()))?;
+        }
+        let bytes = path.as_os_str().len();
+        if bytes > MAX_PATH_BYTES {
+            return Err(refused(format!(
+                "the socket path is {bytes} bytes long, at most {MAX_PATH_BYTES} are possible"
+            )));
         }
         let listener = UnixListener::bind(path).map_err(|error| refused(error.to_string()))?;
         let listener = Arc::new(listener);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Benchmarks and checks of cards that a server shows on sockets.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
@@ -213,4 +214,42 @@ fn what_cards_cannot_be_asked_for_is_said() {
         assert_eq!(run.code, code, "{arguments}: {}", run.stderr);
         assert!(run.stderr.contains(what), "{arguments}: {}", run.stderr);
     }
+}
+
+/// The test of a card asks for what it has not, dozens of times, and a server says so in few lines.
+#[test]
+fn server_counts_errors_that_repeat() {
+    let socket = folder("server_counts_errors_that_repeat").join("card.sock");
+    let path = socket.display();
+    let mut server = command(&format!("lab serve kc705:crosslane --device kc705 --socket {path}"));
+    let mut server = server.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while !socket.exists() {
+        assert!(begun.elapsed() < PATIENCE, "the server makes its socket");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let tested = run(&format!("device test vfio-user:{path} --largest 4K"));
+    let mut lines = Vec::new();
+    for line in BufReader::new(server.stderr.take().unwrap()).lines() {
+        lines.push(line.unwrap());
+        if lines.last().is_some_and(|line| line.contains("the client has gone")) {
+            break;
+        }
+    }
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(tested.code, 0, "{tested:?}");
+    let errors = lines.iter().filter(|line| line.starts_with("in the lab: ")).count();
+    assert!(lines.iter().any(|line| line.contains(" more of Unsupported Request")), "{lines:?}");
+    assert!(errors <= 16, "{errors} lines: {lines:?}");
+}
+
+#[test]
+fn socket_paths_that_are_too_long_are_measured() {
+    let socket = folder("long_socket").join("x".repeat(200));
+    let path = socket.display();
+    let served = run(&format!("lab serve kc705:crosslane --device kc705 --socket {path}"));
+    let bytes = path.to_string().len();
+    let words = format!("the socket path is {bytes} bytes long, at most 107 are possible");
+    assert!(served.code == 1 && served.stderr.contains(&words), "{served:?}");
 }
