@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT
  *
- * libfabric's calls are functions in its headers, and its structures differ from version to
- * version: this file is what the binding calls instead. Every function returns 0 or more, or a
+ * libfabric's calls are functions of its objects, and its structures are many: this file, with the
+ * declarations of abi.h, is what the binding calls instead. Every function returns 0 or more, or a
  * negative errno. Nothing here is safe to call from two threads at once for one network.
  *
  * Read first: crosslane_fi_open, crosslane_fi_endpoint_new.
  */
+#define _GNU_SOURCE /* dlvsym */
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
@@ -14,45 +16,35 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
-#include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
+#include "abi.h"
 
-#if FI_VERSION_LT(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), FI_VERSION(1, 17))
-#error "libfabric 1.17 or newer is needed"
-#endif
-
-#define API_VERSION FI_VERSION(1, 17)
+#define API_VERSION LF_VERSION(1, 17)
 /* What goes with a request for a connection, bytes. */
 #define MAX_GREETING_BYTES 32
 #define TEXT_BYTES 128
 
 struct crosslane_fi_network {
-    struct fi_info *info;
-    struct fid_fabric *fabric;
-    struct fid_domain *domain;
-    struct fid_eq *eq; /* only where endpoints have connections */
+    struct lf_info *info;
+    struct lf_fid_fabric *fabric;
+    struct lf_fid_domain *domain;
+    struct lf_fid_eq *eq; /* only where endpoints have connections */
     int eq_fd;
     int hardware;
 };
 
 struct crosslane_fi_endpoint {
     struct crosslane_fi_network *network;
-    struct fid_ep *ep;
-    struct fid_cq *cq;
-    struct fid_av *av; /* of the one peer, only where endpoints have no connections */
-    struct fi_context2 *contexts;
+    struct lf_fid_ep *ep;
+    struct lf_fid_cq *cq;
+    struct lf_fid_av *av; /* of the one peer, only where endpoints have no connections */
+    struct lf_context2 *contexts;
     uint32_t slots;
-    fi_addr_t peer;
+    lf_addr_t peer;
     int wait_fd; /* -1 where the provider has none */
 };
 
 struct crosslane_fi_listener {
-    struct fid_pep *pep;
+    struct lf_fid_pep *pep;
 };
 
 struct crosslane_fi_facts {
@@ -67,7 +59,7 @@ struct crosslane_fi_facts {
 };
 
 struct crosslane_fi_registration {
-    struct fid_mr *mr;
+    struct lf_fid_mr *mr;
     void *descriptor;
     uint64_t key;
 };
@@ -78,7 +70,7 @@ struct crosslane_fi_event {
     uint32_t kind;
     int32_t error;
     const void *fid;
-    struct fi_info *request; /* of EVENT_REQUEST: to be accepted or rejected */
+    struct lf_info *request; /* of EVENT_REQUEST: to be accepted or rejected */
     uint8_t greeting[MAX_GREETING_BYTES];
     uint64_t greeting_bytes;
     char text[TEXT_BYTES];
@@ -99,15 +91,14 @@ static void copy_text(char *into, const char *from) {
 /* --- The library -------------------------------------------------------------------------- */
 
 /* It is loaded when a network is asked for, so that a program that has none of it starts without
- * it, and without the libraries of all its providers. What the headers declare and the library
- * exports is called by these; all else are functions of its objects. */
+ * it, and without the libraries of all its providers. */
 static struct {
-    __typeof__(&fi_getinfo) getinfo;
-    __typeof__(&fi_freeinfo) freeinfo;
-    __typeof__(&fi_dupinfo) dupinfo;
-    __typeof__(&fi_fabric) fabric;
-    __typeof__(&fi_strerror) strerror;
-    __typeof__(&fi_version) version;
+    lf_getinfo_t *getinfo;
+    lf_freeinfo_t *freeinfo;
+    lf_dupinfo_t *dupinfo;
+    lf_fabric_t *fabric;
+    lf_strerror_t *strerror;
+    lf_version_t *version;
 } library;
 
 /* Providers take signals for themselves, to print what nobody asked for or to clean up: the
@@ -125,30 +116,41 @@ static void restore_signals(const struct sigaction *kept) {
             sigaction(signal, &kept[signal], NULL);
 }
 
+/* A function as it was in one version of the library's interface: later ones keep it. */
+static void *symbol(void *loaded, const char *name, const char *version) {
+#ifdef __GLIBC__
+    return dlvsym(loaded, name, version);
+#else
+    (void)version;
+    return dlsym(loaded, name);
+#endif
+}
+
 /* Loads the library; NULL, or why it could not be. To be called once, before all else. */
 const char *crosslane_fi_load(void) {
     struct sigaction kept[SIGNALS];
     keep_signals(kept);
     void *loaded = dlopen("libfabric.so.1", RTLD_NOW | RTLD_LOCAL);
     if (loaded) {
-        library.getinfo = (__typeof__(library.getinfo))dlsym(loaded, "fi_getinfo");
-        library.freeinfo = (__typeof__(library.freeinfo))dlsym(loaded, "fi_freeinfo");
-        library.dupinfo = (__typeof__(library.dupinfo))dlsym(loaded, "fi_dupinfo");
-        library.fabric = (__typeof__(library.fabric))dlsym(loaded, "fi_fabric");
-        library.strerror = (__typeof__(library.strerror))dlsym(loaded, "fi_strerror");
-        library.version = (__typeof__(library.version))dlsym(loaded, "fi_version");
+        library.getinfo = (lf_getinfo_t *)symbol(loaded, "fi_getinfo", "FABRIC_1.3");
+        library.freeinfo = (lf_freeinfo_t *)symbol(loaded, "fi_freeinfo", "FABRIC_1.3");
+        library.dupinfo = (lf_dupinfo_t *)symbol(loaded, "fi_dupinfo", "FABRIC_1.3");
+        library.fabric = (lf_fabric_t *)symbol(loaded, "fi_fabric", "FABRIC_1.1");
+        library.strerror = (lf_strerror_t *)symbol(loaded, "fi_strerror", "FABRIC_1.0");
+        library.version = (lf_version_t *)symbol(loaded, "fi_version", "FABRIC_1.0");
         int has_all = library.getinfo && library.freeinfo && library.dupinfo && library.fabric &&
                       library.strerror && library.version;
-        if (has_all && FI_VERSION_GE(library.version(), API_VERSION)) {
+        if (has_all && library.version() >= API_VERSION) {
             /* The first question loads the providers. */
-            struct fi_info *info = NULL;
-            if (library.getinfo(API_VERSION, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &info) == 0)
+            struct lf_info *info = NULL;
+            if (library.getinfo(API_VERSION, NULL, NULL, LF_PROV_ATTR_ONLY, NULL, &info) == 0)
                 library.freeinfo(info);
             restore_signals(kept);
             return NULL;
         }
         restore_signals(kept);
-        return "the libfabric that is installed is older than 1.17";
+        return has_all ? "the libfabric that is installed is older than 1.17"
+                       : "the libfabric that is installed lacks the interface of FABRIC_1.3";
     }
     const char *why = dlerror();
     restore_signals(kept);
@@ -161,19 +163,19 @@ const char *crosslane_fi_error_text(int error) { return library.strerror(error);
 
 /* What is asked of a provider. `with_connections`: connected endpoints, else reliable datagrams.
  * `hardware`: an adapter that reads and writes memory itself. */
-static struct fi_info *wishes(const char *provider, int with_connections, int hardware) {
-    struct fi_info *hints = library.dupinfo(NULL);
+static struct lf_info *wishes(const char *provider, int with_connections, int hardware) {
+    struct lf_info *hints = library.dupinfo(NULL);
     if (!hints)
         return NULL;
-    hints->caps = FI_MSG | FI_RMA;
-    hints->mode = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type = with_connections ? FI_EP_MSG : FI_EP_RDM;
+    hints->caps = LF_MSG | LF_RMA;
+    hints->mode = LF_CONTEXT | LF_CONTEXT2;
+    hints->ep_attr->type = with_connections ? LF_EP_MSG : LF_EP_RDM;
     hints->domain_attr->mr_mode =
-        hardware ? FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY : 0;
-    hints->domain_attr->threading = FI_THREAD_DOMAIN;
-    hints->domain_attr->av_type = with_connections ? FI_AV_UNSPEC : FI_AV_TABLE;
-    hints->tx_attr->msg_order = FI_ORDER_SAS;
-    hints->rx_attr->msg_order = FI_ORDER_SAS;
+        hardware ? LF_MR_LOCAL | LF_MR_VIRT_ADDR | LF_MR_ALLOCATED | LF_MR_PROV_KEY : 0;
+    hints->domain_attr->threading = LF_THREAD_DOMAIN;
+    hints->domain_attr->av_type = with_connections ? LF_AV_UNSPEC : LF_AV_TABLE;
+    hints->tx_attr->msg_order = LF_ORDER_SAS;
+    hints->rx_attr->msg_order = LF_ORDER_SAS;
     hints->fabric_attr->prov_name = strdup(provider);
     if (!hints->fabric_attr->prov_name) {
         library.freeinfo(hints);
@@ -184,7 +186,7 @@ static struct fi_info *wishes(const char *provider, int with_connections, int ha
 
 /* Whether the provider has something to offer. */
 int crosslane_fi_probe(const char *provider, int with_connections, int hardware) {
-    struct fi_info *info = NULL, *hints = wishes(provider, with_connections, hardware);
+    struct lf_info *info = NULL, *hints = wishes(provider, with_connections, hardware);
     if (!hints)
         return -ENOMEM;
     int result = library.getinfo(API_VERSION, NULL, NULL, 0, hints, &info);
@@ -196,11 +198,11 @@ int crosslane_fi_probe(const char *provider, int with_connections, int hardware)
 
 void crosslane_fi_close(struct crosslane_fi_network *network) {
     if (network->domain)
-        fi_close(&network->domain->fid);
+        lf_close(&network->domain->fid);
     if (network->eq)
-        fi_close(&network->eq->fid);
+        lf_close(&network->eq->fid);
     if (network->fabric)
-        fi_close(&network->fabric->fid);
+        lf_close(&network->fabric->fid);
     if (network->info)
         library.freeinfo(network->info);
     free(network);
@@ -209,7 +211,7 @@ void crosslane_fi_close(struct crosslane_fi_network *network) {
 /* Opens a provider. */
 int crosslane_fi_open(const char *provider, int with_connections, int hardware,
                       struct crosslane_fi_network **out, struct crosslane_fi_facts *facts) {
-    struct fi_info *hints = wishes(provider, with_connections, hardware);
+    struct lf_info *hints = wishes(provider, with_connections, hardware);
     struct crosslane_fi_network *network = calloc(1, sizeof *network);
     int result = -ENOMEM;
     if (!hints || !network)
@@ -223,24 +225,24 @@ int crosslane_fi_open(const char *provider, int with_connections, int hardware,
     if (result)
         goto failed;
     if (with_connections) {
-        struct fi_eq_attr attributes = {.wait_obj = FI_WAIT_FD};
-        result = fi_eq_open(network->fabric, &attributes, &network->eq, NULL);
+        struct lf_eq_attr attributes = {.wait_obj = LF_WAIT_FD};
+        result = network->fabric->ops->eq_open(network->fabric, &attributes, &network->eq, NULL);
         if (result)
             goto failed;
-        result = fi_control(&network->eq->fid, FI_GETWAIT, &network->eq_fd);
+        result = lf_control(&network->eq->fid, LF_GETWAIT, &network->eq_fd);
         if (result)
             goto failed;
     }
-    result = fi_domain(network->fabric, network->info, &network->domain, NULL);
+    result = network->fabric->ops->domain(network->fabric, network->info, &network->domain, NULL);
     if (result)
         goto failed;
     uint64_t mode = network->info->domain_attr->mr_mode;
     facts->max_message_bytes = network->info->ep_attr->max_msg_size;
     facts->transmit_slots = network->info->tx_attr->size;
     facts->receive_slots = network->info->rx_attr->size;
-    facts->registers_local = (mode & FI_MR_LOCAL) != 0;
-    facts->addresses_are_virtual = (mode & FI_MR_VIRT_ADDR) != 0;
-    facts->provider_gives_keys = (mode & FI_MR_PROV_KEY) != 0;
+    facts->registers_local = (mode & LF_MR_LOCAL) != 0;
+    facts->addresses_are_virtual = (mode & LF_MR_VIRT_ADDR) != 0;
+    facts->provider_gives_keys = (mode & LF_MR_PROV_KEY) != 0;
     facts->version = library.version();
     copy_text(facts->domain, network->info->domain_attr->name);
     library.freeinfo(hints);
@@ -261,34 +263,36 @@ int crosslane_fi_event_fd(struct crosslane_fi_network *network) { return network
 int crosslane_fi_register(struct crosslane_fi_network *network, void *memory, uint64_t bytes,
                           int remote_read, int remote_write, uint64_t key,
                           struct crosslane_fi_registration *out) {
-    uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
-    access |= remote_read ? FI_REMOTE_READ : 0;
-    access |= remote_write ? FI_REMOTE_WRITE : 0;
-    int result = fi_mr_reg(network->domain, memory, bytes, access, 0, key, 0, &out->mr, NULL);
+    uint64_t access = LF_SEND | LF_RECV | LF_READ | LF_WRITE;
+    access |= remote_read ? LF_REMOTE_READ : 0;
+    access |= remote_write ? LF_REMOTE_WRITE : 0;
+    struct lf_fid_domain *domain = network->domain;
+    int result =
+        domain->mr->reg(&domain->fid, memory, bytes, access, 0, key, 0, &out->mr, NULL);
     if (result)
         return result;
-    out->descriptor = fi_mr_desc(out->mr);
-    out->key = fi_mr_key(out->mr);
+    out->descriptor = out->mr->mem_desc;
+    out->key = out->mr->key;
     return 0;
 }
 
-int crosslane_fi_unregister(struct fid_mr *mr) { return fi_close(&mr->fid); }
+int crosslane_fi_unregister(struct lf_fid_mr *mr) { return lf_close(&mr->fid); }
 
 /* --- Endpoints --------------------------------------------------------------------------- */
 
 void crosslane_fi_endpoint_free(struct crosslane_fi_endpoint *endpoint) {
     if (endpoint->ep)
-        fi_close(&endpoint->ep->fid);
+        lf_close(&endpoint->ep->fid);
     if (endpoint->cq)
-        fi_close(&endpoint->cq->fid);
+        lf_close(&endpoint->cq->fid);
     if (endpoint->av)
-        fi_close(&endpoint->av->fid);
+        lf_close(&endpoint->av->fid);
     free(endpoint->contexts);
     free(endpoint);
 }
 
 /* An endpoint with a queue for `slots` operations at once. `info` is what it is made from. */
-static int endpoint_from(struct crosslane_fi_network *network, struct fi_info *info,
+static int endpoint_from(struct crosslane_fi_network *network, struct lf_info *info,
                          uint32_t slots, struct crosslane_fi_endpoint **out) {
     struct crosslane_fi_endpoint *endpoint = calloc(1, sizeof *endpoint);
     int result = -ENOMEM;
@@ -296,40 +300,40 @@ static int endpoint_from(struct crosslane_fi_network *network, struct fi_info *i
         return result;
     endpoint->network = network;
     endpoint->slots = slots;
-    endpoint->peer = FI_ADDR_UNSPEC;
+    endpoint->peer = LF_ADDR_UNSPEC;
     endpoint->wait_fd = -1;
     endpoint->contexts = calloc(slots, sizeof *endpoint->contexts);
     if (!endpoint->contexts)
         goto failed;
-    struct fi_cq_attr attributes = {
-        .size = slots, .format = FI_CQ_FORMAT_MSG, .wait_obj = FI_WAIT_FD};
-    result = fi_cq_open(network->domain, &attributes, &endpoint->cq, NULL);
+    struct lf_cq_attr attributes = {
+        .size = slots, .format = LF_CQ_FORMAT_MSG, .wait_obj = LF_WAIT_FD};
+    result = network->domain->ops->cq_open(network->domain, &attributes, &endpoint->cq, NULL);
     if (result) {
         /* The provider has no descriptor to wait on: its peer rings. */
-        attributes.wait_obj = FI_WAIT_NONE;
-        result = fi_cq_open(network->domain, &attributes, &endpoint->cq, NULL);
+        attributes.wait_obj = LF_WAIT_NONE;
+        result = network->domain->ops->cq_open(network->domain, &attributes, &endpoint->cq, NULL);
     } else {
-        result = fi_control(&endpoint->cq->fid, FI_GETWAIT, &endpoint->wait_fd);
+        result = lf_control(&endpoint->cq->fid, LF_GETWAIT, &endpoint->wait_fd);
     }
     if (result)
         goto failed;
-    result = fi_endpoint(network->domain, info, &endpoint->ep, NULL);
+    result = network->domain->ops->endpoint(network->domain, info, &endpoint->ep, NULL);
     if (result)
         goto failed;
     if (!network->eq) {
-        struct fi_av_attr addresses = {.type = FI_AV_TABLE, .count = 1};
-        result = fi_av_open(network->domain, &addresses, &endpoint->av, NULL);
+        struct lf_av_attr addresses = {.type = LF_AV_TABLE, .count = 1};
+        result = network->domain->ops->av_open(network->domain, &addresses, &endpoint->av, NULL);
         if (result)
             goto failed;
     }
-    struct fid *other = network->eq ? &network->eq->fid : &endpoint->av->fid;
-    result = fi_ep_bind(endpoint->ep, other, 0);
+    struct lf_fid *other = network->eq ? &network->eq->fid : &endpoint->av->fid;
+    result = lf_ep_bind(endpoint->ep, other, 0);
     if (result)
         goto failed;
-    result = fi_ep_bind(endpoint->ep, &endpoint->cq->fid, FI_TRANSMIT | FI_RECV);
+    result = lf_ep_bind(endpoint->ep, &endpoint->cq->fid, LF_TRANSMIT | LF_RECV);
     if (result)
         goto failed;
-    result = fi_enable(endpoint->ep);
+    result = lf_enable(endpoint->ep);
     if (result)
         goto failed;
     *out = endpoint;
@@ -343,7 +347,7 @@ failed:
 int crosslane_fi_endpoint_new(struct crosslane_fi_network *network, uint32_t slots,
                               const char *service, uint8_t *name, uint64_t *name_bytes,
                               struct crosslane_fi_endpoint **out) {
-    struct fi_info *info = library.dupinfo(network->info);
+    struct lf_info *info = library.dupinfo(network->info);
     if (!info)
         return -ENOMEM;
     if (service) {
@@ -362,7 +366,7 @@ int crosslane_fi_endpoint_new(struct crosslane_fi_network *network, uint32_t slo
     if (result)
         return result;
     size_t bytes = *name_bytes;
-    result = fi_getname(&(*out)->ep->fid, name, &bytes);
+    result = (*out)->ep->cm->getname(&(*out)->ep->fid, name, &bytes);
     *name_bytes = bytes;
     if (result)
         crosslane_fi_endpoint_free(*out);
@@ -371,10 +375,10 @@ int crosslane_fi_endpoint_new(struct crosslane_fi_network *network, uint32_t slo
 
 /* Tells such an endpoint who its only peer is. */
 int crosslane_fi_endpoint_peer(struct crosslane_fi_endpoint *endpoint, const uint8_t *name) {
-    int inserted = fi_av_insert(endpoint->av, name, 1, &endpoint->peer, 0, NULL);
+    int inserted = endpoint->av->ops->insert(endpoint->av, name, 1, &endpoint->peer, 0, NULL);
     if (inserted == 1)
         return 0;
-    endpoint->peer = FI_ADDR_UNSPEC;
+    endpoint->peer = LF_ADDR_UNSPEC;
     return inserted < 0 ? inserted : -EADDRNOTAVAIL;
 }
 
@@ -383,14 +387,14 @@ int crosslane_fi_connect(struct crosslane_fi_network *network, const char *node,
                          const char *service, int by_device, uint32_t slots,
                          const uint8_t *greeting, uint64_t greeting_bytes,
                          struct crosslane_fi_endpoint **out) {
-    struct fi_info *info = NULL, *hints = library.dupinfo(network->info);
+    struct lf_info *info = NULL, *hints = library.dupinfo(network->info);
     if (!hints)
         return -ENOMEM;
     free(hints->src_addr);
     free(hints->dest_addr);
     hints->src_addr = hints->dest_addr = NULL;
     hints->src_addrlen = hints->dest_addrlen = 0;
-    hints->addr_format = FI_FORMAT_UNSPEC;
+    hints->addr_format = LF_FORMAT_UNSPEC;
     hints->handle = NULL;
     if (!by_device) {
         /* Any interface will do: the kernel finds the way. */
@@ -411,7 +415,7 @@ int crosslane_fi_connect(struct crosslane_fi_network *network, const char *node,
     }
     result = endpoint_from(network, info, slots, out);
     if (!result) {
-        result = fi_connect((*out)->ep, info->dest_addr, greeting, greeting_bytes);
+        result = (*out)->ep->cm->connect((*out)->ep, info->dest_addr, greeting, greeting_bytes);
         if (result)
             crosslane_fi_endpoint_free(*out);
     }
@@ -419,12 +423,12 @@ int crosslane_fi_connect(struct crosslane_fi_network *network, const char *node,
     return result;
 }
 
-int crosslane_fi_accept(struct crosslane_fi_network *network, struct fi_info *request,
+int crosslane_fi_accept(struct crosslane_fi_network *network, struct lf_info *request,
                         uint32_t slots, const uint8_t *greeting, uint64_t greeting_bytes,
                         struct crosslane_fi_endpoint **out) {
     int result = endpoint_from(network, request, slots, out);
     if (!result) {
-        result = fi_accept((*out)->ep, greeting, greeting_bytes);
+        result = (*out)->ep->cm->accept((*out)->ep, greeting, greeting_bytes);
         if (result)
             crosslane_fi_endpoint_free(*out);
     }
@@ -432,19 +436,19 @@ int crosslane_fi_accept(struct crosslane_fi_network *network, struct fi_info *re
     return result;
 }
 
-void crosslane_fi_reject(struct crosslane_fi_listener *listener, struct fi_info *request) {
-    fi_reject(listener->pep, request->handle, NULL, 0);
+void crosslane_fi_reject(struct crosslane_fi_listener *listener, struct lf_info *request) {
+    listener->pep->cm->reject(listener->pep, request->handle, NULL, 0);
     library.freeinfo(request);
 }
 
 /* A request whose listener is no more. */
-void crosslane_fi_forget(struct fi_info *request) {
+void crosslane_fi_forget(struct lf_info *request) {
     if (request)
         library.freeinfo(request);
 }
 
 void crosslane_fi_shutdown(struct crosslane_fi_endpoint *endpoint) {
-    fi_shutdown(endpoint->ep, 0);
+    endpoint->ep->cm->shutdown(endpoint->ep, 0);
 }
 
 const void *crosslane_fi_endpoint_fid(struct crosslane_fi_endpoint *endpoint) {
@@ -457,7 +461,7 @@ int crosslane_fi_wait_fd(struct crosslane_fi_endpoint *endpoint) { return endpoi
 int crosslane_fi_peer_address(struct crosslane_fi_endpoint *endpoint, uint8_t *address,
                               uint64_t *bytes) {
     size_t length = *bytes;
-    int result = fi_getpeer(endpoint->ep, address, &length);
+    int result = endpoint->ep->cm->getpeer(endpoint->ep, address, &length);
     *bytes = length;
     return result;
 }
@@ -467,7 +471,7 @@ int crosslane_fi_peer_address(struct crosslane_fi_endpoint *endpoint, uint8_t *a
 int crosslane_fi_listen(struct crosslane_fi_network *network, const char *node,
                         const char *service, int by_device, uint8_t *address,
                         uint64_t *address_bytes, struct crosslane_fi_listener **out) {
-    struct fi_info *info = NULL, *hints = library.dupinfo(network->info);
+    struct lf_info *info = NULL, *hints = library.dupinfo(network->info);
     struct crosslane_fi_listener *listener = calloc(1, sizeof *listener);
     int result = -ENOMEM;
     if (!hints || !listener)
@@ -475,7 +479,7 @@ int crosslane_fi_listen(struct crosslane_fi_network *network, const char *node,
     free(hints->src_addr);
     hints->src_addr = NULL;
     hints->src_addrlen = 0;
-    hints->addr_format = FI_FORMAT_UNSPEC;
+    hints->addr_format = LF_FORMAT_UNSPEC;
     if (!by_device) {
         free(hints->domain_attr->name);
         free(hints->fabric_attr->name);
@@ -483,20 +487,20 @@ int crosslane_fi_listen(struct crosslane_fi_network *network, const char *node,
     }
     hints->domain_attr->domain = NULL;
     hints->fabric_attr->fabric = NULL;
-    result = library.getinfo(API_VERSION, node, service, FI_SOURCE, hints, &info);
+    result = library.getinfo(API_VERSION, node, service, LF_SOURCE, hints, &info);
     if (result)
         goto failed;
-    result = fi_passive_ep(network->fabric, info, &listener->pep, NULL);
+    result = network->fabric->ops->passive_ep(network->fabric, info, &listener->pep, NULL);
     if (result)
         goto failed;
-    result = fi_pep_bind(listener->pep, &network->eq->fid, 0);
+    result = lf_pep_bind(listener->pep, &network->eq->fid, 0);
     if (result)
         goto failed;
-    result = fi_listen(listener->pep);
+    result = listener->pep->cm->listen(listener->pep);
     if (result)
         goto failed;
     size_t bytes = *address_bytes;
-    result = fi_getname(&listener->pep->fid, address, &bytes);
+    result = listener->pep->cm->getname(&listener->pep->fid, address, &bytes);
     *address_bytes = bytes;
     if (result)
         goto failed;
@@ -510,7 +514,7 @@ failed:
     if (info)
         library.freeinfo(info);
     if (listener && listener->pep)
-        fi_close(&listener->pep->fid);
+        lf_close(&listener->pep->fid);
     free(listener);
     return result;
 }
@@ -520,7 +524,7 @@ const void *crosslane_fi_listener_fid(struct crosslane_fi_listener *listener) {
 }
 
 void crosslane_fi_listener_free(struct crosslane_fi_listener *listener) {
-    fi_close(&listener->pep->fid);
+    lf_close(&listener->pep->fid);
     free(listener);
 }
 
@@ -530,19 +534,19 @@ void crosslane_fi_listener_free(struct crosslane_fi_listener *listener) {
 int crosslane_fi_next_event(struct crosslane_fi_network *network,
                             struct crosslane_fi_event *event) {
     union {
-        struct fi_eq_cm_entry entry;
-        uint8_t room[sizeof(struct fi_eq_cm_entry) + 512];
+        struct lf_eq_cm_entry entry;
+        uint8_t room[sizeof(struct lf_eq_cm_entry) + 512];
     } read;
     uint32_t kind = 0;
     memset(event, 0, sizeof *event);
-    ssize_t got = fi_eq_read(network->eq, &kind, &read, sizeof read, 0);
-    if (got == -FI_EAGAIN)
+    ssize_t got = network->eq->ops->read(network->eq, &kind, &read, sizeof read, 0);
+    if (got == -LF_EAGAIN)
         return 0;
-    if (got == -FI_EAVAIL) {
-        struct fi_eq_err_entry error;
+    if (got == -LF_EAVAIL) {
+        struct lf_eq_err_entry error;
         memset(&error, 0, sizeof error);
-        got = fi_eq_readerr(network->eq, &error, 0);
-        if (got == -FI_EAGAIN)
+        got = network->eq->ops->readerr(network->eq, &error, 0);
+        if (got == -LF_EAGAIN)
             return 0;
         if (got < 0)
             return (int)got;
@@ -552,7 +556,8 @@ int crosslane_fi_next_event(struct crosslane_fi_network *network,
         const char *why = NULL;
         /* Of a connection that was refused it is an event's number, and negative. */
         if (network->hardware && error.prov_errno > 0)
-            why = fi_eq_strerror(network->eq, error.prov_errno, error.err_data, NULL, 0);
+            why = network->eq->ops->strerror(network->eq, error.prov_errno, error.err_data, NULL,
+                                             0);
         copy_text(event->text, why && *why ? why : library.strerror(error.err));
         return 1;
     }
@@ -560,9 +565,9 @@ int crosslane_fi_next_event(struct crosslane_fi_network *network,
         return (int)got;
     event->fid = read.entry.fid;
     switch (kind) {
-    case FI_CONNREQ: event->kind = EVENT_REQUEST; event->request = read.entry.info; break;
-    case FI_CONNECTED: event->kind = EVENT_CONNECTED; break;
-    case FI_SHUTDOWN: event->kind = EVENT_SHUTDOWN; break;
+    case LF_CONNREQ: event->kind = EVENT_REQUEST; event->request = read.entry.info; break;
+    case LF_CONNECTED: event->kind = EVENT_CONNECTED; break;
+    case LF_SHUTDOWN: event->kind = EVENT_SHUTDOWN; break;
     default: event->kind = EVENT_OTHER; break;
     }
     if ((size_t)got > sizeof read.entry) {
@@ -577,36 +582,38 @@ int crosslane_fi_next_event(struct crosslane_fi_network *network,
 int crosslane_fi_completions(struct crosslane_fi_endpoint *endpoint,
                              struct crosslane_fi_completion *into, uint32_t most) {
     enum { BATCH = 32 };
-    struct fi_cq_msg_entry entries[BATCH];
-    ssize_t got = fi_cq_read(endpoint->cq, entries, most < BATCH ? most : BATCH);
-    if (got == -FI_EAGAIN)
+    struct lf_cq_msg_entry entries[BATCH];
+    ssize_t got = endpoint->cq->ops->read(endpoint->cq, entries, most < BATCH ? most : BATCH);
+    if (got == -LF_EAGAIN)
         return 0;
-    if (got == -FI_EAVAIL) {
-        struct fi_cq_err_entry error;
+    if (got == -LF_EAVAIL) {
+        struct lf_cq_err_entry error;
         memset(&error, 0, sizeof error);
-        got = fi_cq_readerr(endpoint->cq, &error, 0);
-        if (got == -FI_EAGAIN)
+        got = endpoint->cq->ops->readerr(endpoint->cq, &error, 0);
+        if (got == -LF_EAGAIN)
             return 0;
         if (got < 0)
             return (int)got;
-        struct fi_context2 *context = error.op_context;
+        struct lf_context2 *context = error.op_context;
         into->slot = context >= endpoint->contexts && context < endpoint->contexts + endpoint->slots
                          ? (uint32_t)(context - endpoint->contexts)
                          : UINT32_MAX;
-        into->error = error.err ? error.err : FI_EOTHER;
+        into->error = error.err ? error.err : LF_EOTHER;
         into->bytes = 0;
         /* The providers in software leave in their own number whatever errno was. */
         const char *why = NULL;
         if (endpoint->network->hardware && error.prov_errno)
-            why = fi_cq_strerror(endpoint->cq, error.prov_errno, error.err_data, NULL, 0);
+            why = endpoint->cq->ops->strerror(endpoint->cq, error.prov_errno, error.err_data, NULL,
+                                              0);
         copy_text(into->text, why && *why ? why : library.strerror(into->error));
         return 1;
     }
     if (got < 0)
         return (int)got;
     for (ssize_t i = 0; i < got; i++) {
-        struct fi_context2 *context = entries[i].op_context;
-        into[i].slot = context >= endpoint->contexts && context < endpoint->contexts + endpoint->slots
+        struct lf_context2 *context = entries[i].op_context;
+        into[i].slot = context >= endpoint->contexts &&
+                               context < endpoint->contexts + endpoint->slots
                            ? (uint32_t)(context - endpoint->contexts)
                            : UINT32_MAX;
         into[i].error = 0;
@@ -620,43 +627,46 @@ int crosslane_fi_completions(struct crosslane_fi_endpoint *endpoint,
 int crosslane_fi_may_wait(struct crosslane_fi_endpoint *endpoint) {
     if (endpoint->wait_fd < 0)
         return 0;
-    struct fid *fid = &endpoint->cq->fid;
-    return fi_trywait(endpoint->network->fabric, &fid, 1);
+    struct lf_fid *fid = &endpoint->cq->fid;
+    return endpoint->network->fabric->ops->trywait(endpoint->network->fabric, &fid, 1);
 }
 
 /* 0 where it is safe to wait for the descriptor of the events. */
 int crosslane_fi_may_wait_events(struct crosslane_fi_network *network) {
     if (!network->eq)
         return 0;
-    struct fid *fid = &network->eq->fid;
-    return fi_trywait(network->fabric, &fid, 1);
+    struct lf_fid *fid = &network->eq->fid;
+    return network->fabric->ops->trywait(network->fabric, &fid, 1);
 }
 
 /* --- Operations -------------------------------------------------------------------------- */
 
 int crosslane_fi_send(struct crosslane_fi_endpoint *endpoint, uint32_t slot, const void *from,
                       uint64_t bytes, void *descriptor) {
-    return (int)fi_send(endpoint->ep, from, bytes, descriptor, endpoint->peer,
-                        &endpoint->contexts[slot]);
+    struct lf_fid_ep *ep = endpoint->ep;
+    return (int)ep->msg->send(ep, from, bytes, descriptor, endpoint->peer,
+                              &endpoint->contexts[slot]);
 }
 
 int crosslane_fi_receive(struct crosslane_fi_endpoint *endpoint, uint32_t slot, void *into,
                          uint64_t bytes, void *descriptor) {
-    return (int)fi_recv(endpoint->ep, into, bytes, descriptor, FI_ADDR_UNSPEC,
-                        &endpoint->contexts[slot]);
+    struct lf_fid_ep *ep = endpoint->ep;
+    return (int)ep->msg->recv(ep, into, bytes, descriptor, LF_ADDR_UNSPEC,
+                              &endpoint->contexts[slot]);
 }
 
 int crosslane_fi_read(struct crosslane_fi_endpoint *endpoint, uint32_t slot, void *into,
                       uint64_t bytes, void *descriptor, uint64_t address, uint64_t key) {
-    return (int)fi_read(endpoint->ep, into, bytes, descriptor, endpoint->peer, address, key,
-                        &endpoint->contexts[slot]);
+    struct lf_fid_ep *ep = endpoint->ep;
+    return (int)ep->rma->read(ep, into, bytes, descriptor, endpoint->peer, address, key,
+                              &endpoint->contexts[slot]);
 }
 
 int crosslane_fi_write(struct crosslane_fi_endpoint *endpoint, uint32_t slot, void *from,
                        uint64_t bytes, void *descriptor, uint64_t address, uint64_t key) {
     struct iovec near = {.iov_base = from, .iov_len = bytes};
-    struct fi_rma_iov far = {.addr = address, .len = bytes, .key = key};
-    struct fi_msg_rma message = {
+    struct lf_rma_iov far = {.addr = address, .len = bytes, .key = key};
+    struct lf_msg_rma message = {
         .msg_iov = &near,
         .desc = &descriptor,
         .iov_count = 1,
@@ -665,5 +675,6 @@ int crosslane_fi_write(struct crosslane_fi_endpoint *endpoint, uint32_t slot, vo
         .rma_iov_count = 1,
         .context = &endpoint->contexts[slot],
     };
-    return (int)fi_writemsg(endpoint->ep, &message, FI_COMPLETION | FI_DELIVERY_COMPLETE);
+    struct lf_fid_ep *ep = endpoint->ep;
+    return (int)ep->rma->writemsg(ep, &message, LF_COMPLETION | LF_DELIVERY_COMPLETE);
 }
