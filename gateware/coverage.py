@@ -92,7 +92,7 @@ def run(test: str) -> bool:
     if not passed:
         print("\n".join(done.stdout.splitlines()[-3:]), flush=True)
         return False
-    # The program of a build writes this as it ends, into the build's folder.
+    # A simulation writes this as it ends, into the folder in which it runs.
     DATA.mkdir(parents=True, exist_ok=True)
     (written,) = BUILD.glob("*/coverage.dat")
     written.rename(data_file(test))
@@ -140,14 +140,16 @@ def read(files: list[Path]) -> dict[Path, Counts]:
                 continue
             text, count = record[3:].rsplit("' ", 1)
             fields = dict(part.split("\x02", 1) for part in text.split("\x01") if "\x02" in part)
-            if not Path(fields["f"]).is_relative_to(RTL):
+            # Models are built in this folder, from paths that are relative to it.
+            path = GATEWARE / fields["f"]
+            if not path.is_relative_to(RTL):
                 continue
             lines = fields.get("S") or fields["l"]
-            key = (fields["f"], fields["t"], fields["l"], fields["n"], fields["o"], lines)
+            key = (path, fields["t"], fields["l"], fields["n"], fields["o"], lines)
             points[key] += int(count)
     counts: dict[Path, Counts] = defaultdict(Counts)
-    for (name, kind, _, _, what, lines), count in points.items():
-        of_file = counts[Path(name)]
+    for (path, kind, _, _, what, lines), count in points.items():
+        of_file = counts[path]
         if kind == "toggle":
             of_file.toggles[what] = of_file.toggles.get(what, False) or count > 0
         else:

@@ -55,10 +55,15 @@ def key(*parts: str | bytes | Path) -> str:
     return joined.hexdigest()
 
 
+def ignores_passes() -> bool:
+    """Whether everything is to be run, though it has passed before."""
+    return os.environ.get("CROSSLANE_IGNORE_PASSES") == "1"
+
+
 # --- Tests that have passed ----------------------------------------------------------------------
 def remembered(passed: str) -> bool:
     """Whether what has this key passed before; never with `CROSSLANE_IGNORE_PASSES=1`."""
-    if os.environ.get("CROSSLANE_IGNORE_PASSES") == "1":
+    if ignores_passes():
         return False
     entry = folder("passes") / passed
     try:
@@ -82,15 +87,24 @@ def remember(passed: str, name: str) -> None:
 
 
 # --- Things that were made -----------------------------------------------------------------------
-def made(kind: str, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder that `make` has filled, now or before: it is called with an empty folder.
+def found(kind: str, name: str) -> Path | None:
+    """The folder that was made under this name, if it is there and whole."""
+    place = folder(kind) / name
+    if not _is_whole(place):
+        return None
+    os.utime(place)
+    return place
+
+
+def made(kind: str, name: str, make: Callable[[Path], None], *, again: bool = False) -> Path:
+    """The folder that `make` has filled, now or before (`again`: now). It is called with an empty
+    folder.
 
     `name` ends in the key. Of several processes that ask for the same, one makes it.
     """
     place = folder(kind) / name
     with alone(place.with_name(f"{name}.lock")):
-        if _is_whole(place):
-            os.utime(place)
+        if not again and found(kind, name):
             return place
         part = Path(tempfile.mkdtemp(dir=place.parent, prefix=f"{name}.", suffix=".part"))
         try:

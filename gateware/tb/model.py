@@ -58,8 +58,14 @@ def sources(top: Path) -> list[Path]:
 
     visit(top)
     found.pop(top.stem, None)
-    used = "".join(path.read_text() for path in [*found.values(), top, *packages])
-    return [p for p in packages if p.stem in used] + sorted(found.values()) + [top]
+    used: set[Path] = set()
+    to_read = [*found.values(), top]
+    while to_read:
+        text = re.sub(r"//.*", "", to_read.pop().read_text())
+        named = {path for path in packages if path.stem in text} - used
+        used |= named
+        to_read += named
+    return sorted(used) + sorted(found.values()) + [top]
 
 
 @functools.cache
@@ -89,7 +95,7 @@ class Model:
         if self.trace:
             arguments += ["--trace-fst", "--trace-structs"]
         if self.coverage:
-            # What is counted keeps Verilator from splitting signals, so it sees loops that are none.
+            # What is counted keeps Verilator from splitting signals: it sees loops that are none.
             arguments += ["--coverage-line", "--coverage-toggle", "-Wno-UNOPTFLAT"]
         return arguments + [f"-G{name}={value}" for name, value in self.parameters.items()]
 
@@ -152,9 +158,7 @@ class Model:
             # cocotb sees what is in the top module. Signals below it may be optimised away: with
             # all of them public a card is four times as much to compile, and half as fast.
             visible = folder / "visible.vlt"
-            visible.write_text(
-                f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n'
-            )
+            visible.write_text(f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n')
             command.append(str(visible))
         command += [str(path.relative_to(GATEWARE)) for path in sources(self.top_file)]
         run(command, GATEWARE, {"VERILATOR_ROOT": str(VERILATOR_ROOT)})
