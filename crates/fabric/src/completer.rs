@@ -166,8 +166,11 @@ impl Completer {
         random: Option<&mut Random>,
         pieces: &mut Vec<Piece>,
     ) {
-        let Some(read) = self.slots.get_mut(slot as usize).and_then(Option::take) else { return };
+        let read = self.slots.get_mut(slot as usize).and_then(Option::take);
+        let read = read.unwrap_or_else(|| panic!("no read is in slot {slot}"));
         self.free_slots.push(slot);
+        let (free, all) = (self.free_slots.len(), self.slots.len());
+        assert!(free <= all, "{free} slots are free, of {all}");
         let total = read.header.request_bytes();
         let mut done = 0;
         let begin = self.read_free.max(WireTime::at(now_ps));
@@ -176,8 +179,11 @@ impl Completer {
         let mut add = |(address, bytes): (BusAddress, u32)| {
             let ready = begin.plus_ticks(pace.ticks(u64::from(done + bytes)));
             *read_free = ready;
-            let header =
-                Header::completion_data(&read.header, completer, address, bytes, total - done);
+            let left = total - done;
+            assert!(bytes <= left, "a completion of {bytes} B, and {left} of {total} B are left");
+            let header = Header::completion_data(&read.header, completer, address, bytes, left);
+            let payload = header.payload_bytes();
+            assert!(payload <= max_payload_bytes, "{payload} B of {max_payload_bytes} B");
             pieces.push(Piece {
                 header,
                 memory_address: read.memory_address + u64::from(done),
@@ -189,20 +195,21 @@ impl Completer {
         let p = &self.parameters;
         let (address, rcb) = (read.header.address, p.read_completion_boundary_bytes);
         let most = p.completion_bytes.min(max_payload_bytes);
-        if let Some(random) = random {
-            let cuts = random_cuts(address, total, rcb, max_payload_bytes, random);
-            return cuts.into_iter().for_each(add);
-        }
         let cuts = match p.completion_cut {
             CompletionCut::Longest => split::completions(address, total, rcb, most),
             CompletionCut::Aligned => split::completions_aligned(address, total, rcb, most),
         };
-        if self.single_units.is_off() {
-            return cuts.for_each(&mut add);
+        if let Some(random) = random {
+            let cuts = random_cuts(address, total, rcb, max_payload_bytes, random);
+            cuts.into_iter().for_each(&mut add);
+        } else if self.single_units.is_off() {
+            cuts.for_each(&mut add);
+        } else {
+            for whole in cuts {
+                self.single_units.cut(whole, rcb).for_each(&mut add);
+            }
         }
-        for whole in cuts {
-            self.single_units.cut(whole, rcb).for_each(&mut add);
-        }
+        assert!(done == total, "a read of {total} B is answered with {done} B");
     }
 
     /// Starts the read that has waited longest, if a slot is free for it: as

@@ -231,7 +231,9 @@ impl DevicePort<'_> {
         let direction = &self.fabric.directions[self.direction as usize];
         let mut bytes = direction.egress.bytes;
         if direction.lacks_nonposted_credits() {
-            bytes -= direction.egress.nonposted_bytes;
+            let nonposted = direction.egress.nonposted_bytes;
+            assert!(nonposted <= bytes, "{nonposted} B of requests wait, of {bytes} B in all");
+            bytes -= nonposted;
         }
         bytes < state.queue_limit_bytes && !direction.is_down
     }

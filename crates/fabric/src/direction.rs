@@ -183,7 +183,8 @@ impl Direction {
     /// not taken in.
     #[inline]
     pub fn egress_and_room(&mut self, stale: bool) -> (&mut Egress, Room<'_>) {
-        let replay_bytes = self.replay_capacity.saturating_sub(self.sent_bytes - self.acked_bytes);
+        let unacked_bytes = self.sent_bytes - self.acked_bytes;
+        let replay_bytes = self.replay_capacity.saturating_sub(unacked_bytes);
         (&mut self.egress, Room { credits: &self.available, replay_bytes, stale })
     }
 
@@ -204,6 +205,11 @@ impl Direction {
     #[inline]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {
         let available = &mut self.available[class.index()];
+        assert!(
+            available.header >= 1 && available.data >= u64::from(data),
+            "{:?} sends a TLP of {class:?} with {data} data credits, and has {available:?}",
+            self.id
+        );
         available.header -= 1;
         available.data -= u64::from(data);
         let outstanding = &mut self.receiver.pools[class.index()].outstanding;
@@ -211,6 +217,19 @@ impl Direction {
         outstanding.data += u64::from(data);
         self.sent += 1;
         self.sent_bytes += u64::from(wire_bytes);
+        let (limit, available) = (self.limit[class.index()], self.available[class.index()]);
+        self.receiver.pools[class.index()].assert_agrees(class, limit, available);
+        let (sent, acked, room) = (self.sent_bytes, self.acked_bytes, self.replay_capacity);
+        assert!(sent - acked <= room, "{sent} B sent, {acked} B acknowledged, {room} B to replay");
+    }
+
+    /// Keeps a copy of the TLP that was sent last until it is acknowledged.
+    pub fn keep(&mut self, unacked: Unacked) {
+        let sequence = unacked.sequence;
+        self.replay.push_back(unacked);
+        let (sent, acked, kept) = (self.sent, self.acked, self.replay.len() as u64);
+        assert!(sequence + 1 == sent, "TLP {sequence} is kept, and {sent} were sent");
+        assert!(kept == sent - acked, "{kept} TLPs are kept: {sent} sent, {acked} acknowledged");
     }
 
     /// Whether the receiver's buffer itself, not the way of the credits, keeps a TLP of this
@@ -256,7 +275,9 @@ impl Direction {
     /// Takes the wire for `bytes` that are ready at `ready`, and gives start and end.
     #[inline]
     pub fn occupy(&mut self, ready: WireTime, bytes: u32) -> (WireTime, WireTime) {
+        assert!(!self.is_down, "{:?} is down, and sends {bytes} B", self.id);
         let start = self.wire.begin(ready);
+        assert!(start >= self.wire.free, "{bytes} B begin at {start:?}, the wire is not free yet");
         self.note_idle(start);
         let end = start.plus_ticks(u64::from(bytes) * self.wire.byte_ticks);
         self.wire.free = end;
@@ -304,6 +325,11 @@ impl Direction {
         self.outbound.clear();
         self.receiver.begin_anew(self.sent, self.sent_bytes);
         for (class, pool) in self.receiver.pools.iter().enumerate() {
+            let (capacity, used) = (pool.capacity, pool.outstanding);
+            assert!(
+                used.header <= capacity.header && used.data <= capacity.data,
+                "a buffer of {capacity:?} has {used:?} in use as its link comes up"
+            );
             self.limit[class] = pool.granted;
             self.available[class] = CreditCount {
                 header: pool.capacity.header - pool.outstanding.header,
@@ -316,6 +342,12 @@ impl Direction {
     pub fn read_counters(&mut self, now_ps: u64) -> LinkCounters {
         self.note_idle_up_to(now_ps);
         let mut counters = self.counters;
+        let (tlps, sent) = (counters.tlps, self.sent);
+        assert!(tlps == sent, "{tlps} TLPs are counted, and {sent} were sent");
+        let (bytes, sent) = (counters.payload_bytes + counters.header_bytes, self.sent_bytes);
+        assert!(bytes == sent, "{bytes} B of TLPs are counted, and {sent} B were sent");
+        let idle = WireTime::default().plus_ticks(self.idle_ticks.iter().sum()).ps;
+        assert!(idle <= now_ps, "the wire was idle for {idle} ps by {now_ps} ps");
         counters.skp_bytes = self.wire.skp_bytes;
         let per_ps = crosslane_pcie::link::TICKS_PER_PS;
         for (idle, ticks) in counters.idle_ps.iter_mut().zip(self.idle_ticks) {
@@ -420,6 +452,8 @@ impl Direction {
                     available.header += header - limit.header;
                     available.data += data - limit.data;
                     *limit = CreditCount { header, data };
+                    let pool = &self.receiver.pools[class.index()];
+                    pool.assert_agrees(class, *limit, *available);
                 }
                 DllpKind::Ack | DllpKind::Nak => {
                     news.nak |= dllp.kind == DllpKind::Nak;
@@ -434,6 +468,10 @@ impl Direction {
         if dllp.received <= self.acked {
             return;
         }
+        let (received, sent) = (dllp.received, self.sent);
+        assert!(received <= sent, "{received} TLPs are acknowledged, and {sent} were sent");
+        let (received, sent) = (dllp.received_bytes, self.sent_bytes);
+        assert!(received <= sent, "{received} B are acknowledged, and {sent} B were sent");
         self.acked = dllp.received;
         self.acked_bytes = dllp.received_bytes;
         self.replay_number = 0;
@@ -443,6 +481,10 @@ impl Direction {
             acknowledged.push(first.packet);
             self.replay.pop_front();
             self.replay_at = self.replay_at.map(|at| at.saturating_sub(1));
+        }
+        if let Some(first) = self.replay.front() {
+            let (sequence, acked) = (first.sequence, self.acked);
+            assert!(sequence == acked, "TLP {sequence} is kept first, {acked} are acknowledged");
         }
         if self.replay_at.is_some_and(|at| at >= self.replay.len()) {
             self.replay_at = None;

@@ -12,7 +12,7 @@ use crosslane_pcie::ordering::{Passing, may_pass};
 use crosslane_pcie::tlp::Class;
 use crosslane_random::Random;
 
-use crate::packet::{NONE, PacketIndex, Packets};
+use crate::packet::{PacketIndex, Packets};
 use crate::receiver::CreditCount;
 
 /// How far into a queue the shuffle mode looks for something that may pass.
@@ -38,6 +38,15 @@ struct SourceQueue {
     classes: u8,
     /// The last TLP of this source was posted.
     posted_last: bool,
+}
+
+impl SourceQueue {
+    /// The oldest of a class that is not empty.
+    #[inline]
+    fn first(&self, class: usize) -> &Queued {
+        let first = self.queues[class].front();
+        first.unwrap_or_else(|| panic!("class {class} of {:#b} is empty", self.classes))
+    }
 }
 
 /// What may be sent now: header and data credits left, by class.
@@ -104,6 +113,7 @@ pub(crate) struct Egress {
 
 impl Egress {
     pub fn new(sources: usize, first_is_mixed: bool) -> Self {
+        assert!(sources <= u64::BITS as usize, "{sources} sources, and a bit for each of 64");
         Self {
             sources: vec![SourceQueue::default(); sources],
             first_is_mixed,
@@ -182,7 +192,7 @@ impl Egress {
         let (number, source) = (source, &self.sources[source as usize]);
         if source.classes.is_power_of_two() {
             let class = source.classes.trailing_zeros() as usize;
-            let first = source.queues[class].front()?;
+            let first = source.first(class);
             return is_ready(first, class, now_ps, room, refusal).then_some(class);
         }
         if self.first_is_mixed && number == 0 && !source.posted_last {
@@ -199,10 +209,9 @@ impl Egress {
         while left != 0 {
             // The oldest that has not been looked at.
             let classes = (0..3).filter(|class| left & (1 << class) != 0);
-            let class =
-                classes.min_by_key(|class| source.queues[*class].front().map(|q| q.order))?;
+            let class = classes.min_by_key(|class| source.first(*class).order)?;
             left &= !(1 << class);
-            let first = source.queues[class].front()?;
+            let first = source.first(class);
             if is_ready(first, class, now_ps, room, refusal) {
                 let older = stuck.iter().flatten();
                 let mut older = older.map(|older: &Queued| older.index);
@@ -228,14 +237,20 @@ impl Egress {
                 self.waiting &= !(1 << source);
             }
         }
-        taken.map_or(NONE, |taken| {
-            self.bytes -= u64::from(taken.wire_bytes);
-            if class == Class::NonPosted.index() {
-                self.nonposted_bytes -= u64::from(taken.wire_bytes);
-            }
-            self.length -= 1;
-            taken.index
-        })
+        let taken = taken.unwrap_or_else(|| panic!("no TLP {at} of class {class} of {source}"));
+        let (bytes, taken_bytes, length) = (self.bytes, u64::from(taken.wire_bytes), self.length);
+        assert!(
+            bytes >= taken_bytes && length > 0,
+            "{taken_bytes} B leave a queue of {bytes} B in {length} TLPs"
+        );
+        self.bytes -= taken_bytes;
+        self.length -= 1;
+        if class == Class::NonPosted.index() {
+            let bytes = self.nonposted_bytes;
+            assert!(bytes >= taken_bytes, "{taken_bytes} B of a request leave {bytes} B of them");
+            self.nonposted_bytes -= taken_bytes;
+        }
+        taken.index
     }
 
     /// As [`choose`](Self::choose), but at random among everything that the ordering table
@@ -276,6 +291,9 @@ impl Egress {
             source.classes = 0;
         }
         all.sort_unstable_by_key(|queued| queued.order);
+        let bytes: u64 = all.iter().map(|queued| u64::from(queued.wire_bytes)).sum();
+        let (length, counted) = (all.len(), (self.length as usize, self.bytes));
+        assert!((length, bytes) == counted, "{length} TLPs of {bytes} B were counted {counted:?}");
         (self.waiting, self.bytes, self.nonposted_bytes, self.length) = (0, 0, 0, 0);
         all.into_iter().map(|queued| queued.index).collect()
     }

@@ -153,7 +153,7 @@ impl Events {
     /// Schedules an event; a time in the past counts as now.
     #[inline]
     pub fn schedule(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
-        debug_assert!(target < 1 << TARGET_BITS);
+        assert!(target < 1 << TARGET_BITS, "an event for number {target} of {kind:?}");
         let time_ps = time_ps.max(self.now_ps);
         let entry = Entry { time_ps, kind_and_target: (kind as u32) << TARGET_BITS | target, data };
         self.work += u64::from(kind.is_work());
@@ -247,11 +247,13 @@ impl Events {
     pub fn pop(&mut self) -> Option<Event> {
         let (entry, is_late) = self.first()?;
         self.drop_first(is_late);
-        debug_assert!(entry.time_ps >= self.now_ps);
+        let (now_ps, event) = (self.now_ps, entry.event());
+        assert!(entry.time_ps >= now_ps, "{event:?} of {} ps comes at {now_ps} ps", entry.time_ps);
         self.now_ps = entry.time_ps;
         self.processed += 1;
-        let event = entry.event();
-        self.work -= u64::from(event.kind.is_work());
+        let is_work = u64::from(event.kind.is_work());
+        assert!(self.work >= is_work, "{event:?} comes, and no work is left");
+        self.work -= is_work;
         Some(event)
     }
 
@@ -291,7 +293,9 @@ impl Events {
         self.overflow.retain(|Reverse((time_ps, _, kind_and_target, data))| {
             keep(*time_ps, *kind_and_target, *data)
         });
-        self.work -= lost.len() as u64;
+        let (work, all) = (self.work, lost.len() as u64);
+        assert!(work >= all, "{all} arrivals are lost, of {work} events that are work");
+        self.work -= all;
         // A wire carries one after the other: the times differ.
         lost.sort_unstable();
         lost.into_iter().map(|(_, packet)| packet).collect()
@@ -306,6 +310,7 @@ impl Events {
         let Some(next) = in_wheel.into_iter().chain(in_heap).min() else {
             return false;
         };
+        assert!(next >= self.slot, "slot {next} comes behind slot {}", self.slot);
         self.slot = next;
         let index = next as usize % SLOTS;
         if in_wheel == Some(next) {
@@ -315,6 +320,10 @@ impl Events {
         self.migrate();
         // Stable: equal times keep the order of scheduling.
         self.current.sort_by_key(|entry| entry.time_ps);
+        let ends = [self.current.first(), self.current.last()];
+        for time_ps in ends.into_iter().flatten().map(|entry| entry.time_ps) {
+            assert!(time_ps >> SLOT_BITS == next, "an event of {time_ps} ps lies in slot {next}");
+        }
         true
     }
 

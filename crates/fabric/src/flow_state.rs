@@ -156,6 +156,7 @@ impl FlowState {
             && *end <= now_ps
         {
             self.ends.pop();
+            assert!(self.in_flight > 0, "an operation ends, and none is in flight");
             self.in_flight -= 1;
         }
         if self.posted >= self.flow.operations {
@@ -181,6 +182,10 @@ impl FlowState {
     /// Posts the next operation.
     pub fn post(&mut self, now_ps: u64) -> u64 {
         let number = self.posted;
+        let (in_flight, outstanding) = (self.in_flight, self.flow.outstanding);
+        assert!(in_flight < outstanding, "{in_flight} operations in flight, of {outstanding}");
+        let operations = self.flow.operations;
+        assert!(number < operations, "operation {number} is posted, of {operations}");
         if number == 0 {
             self.report.first_post = Picoseconds(now_ps);
         }
@@ -207,7 +212,12 @@ impl FlowState {
         if op.closed {
             return false;
         }
-        op.remaining = op.remaining.saturating_sub(bytes);
+        let remaining = op.remaining;
+        assert!(
+            bytes <= remaining,
+            "{bytes} B of operation {operation} come, it lacks {remaining}"
+        );
+        op.remaining -= bytes;
         op.last_ps = op.last_ps.max(time_ps);
         if op.remaining > 0 {
             return false;
@@ -215,6 +225,7 @@ impl FlowState {
         let (posted_ps, end_ps) = (op.posted_ps, op.last_ps);
         let report = &mut self.report;
         let end = Picoseconds(end_ps);
+        assert!(end_ps >= posted_ps, "posted at {posted_ps} ps and done at {end_ps} ps");
         report.first_done = if report.operations == 0 { end } else { report.first_done.min(end) };
         report.last_done = report.last_done.max(end);
         report.operations += 1;
@@ -224,8 +235,11 @@ impl FlowState {
     }
 
     fn close(&mut self, at: usize, end_ps: u64) -> bool {
-        self.operations[at].closed = true;
+        let was_closed = std::mem::replace(&mut self.operations[at].closed, true);
+        assert!(!was_closed, "operation {} ends twice", self.first + at as u64);
         self.closed += 1;
+        let (closed, posted) = (self.closed, self.posted);
+        assert!(closed <= posted, "{closed} operations have ended, {posted} were posted");
         self.ends.push(Reverse(end_ps));
         while self.operations.front().is_some_and(|op| op.closed) {
             self.operations.pop_front();

@@ -266,6 +266,12 @@ impl GenericEndpoint {
             None => own.min(engine),
         };
         let bytes = tlp_length(address, left, most);
+        let in_page = address % PAGE_BYTES + u64::from(bytes);
+        assert!(
+            bytes > 0 && u64::from(bytes) <= left && in_page <= PAGE_BYTES,
+            "a TLP of {bytes} B at {address:#x}, of {left} B that are left"
+        );
+        assert!(flow.force || bytes <= own, "a TLP of {bytes} B where {own} B are allowed");
         let (total, kind) = (flow.operation_bytes, flow.kind);
         let relaxed = flow.relaxed_ordering && self.relaxed_ordering;
         let offset = current.offset;
@@ -291,6 +297,13 @@ impl GenericEndpoint {
         let reads_back = kind == FlowKind::WriteRead && !current.writing;
         let queue = if reads_back { &mut work.read_backs } else { &mut work.queue };
         let Some(front) = queue.front_mut() else { return };
+        let (operation, offset) = (front.operation, front.offset);
+        assert!(
+            operation == current.operation && offset == current.offset,
+            "{bytes} B at {} of operation {} were built, and {offset} of {operation} was next",
+            current.offset,
+            current.operation
+        );
         front.offset += u64::from(bytes);
         if front.offset >= total {
             self.engine_free_ps += p.operation_gap.0;
@@ -317,9 +330,11 @@ impl GenericEndpoint {
     ) -> Tag {
         let deadline_ps = port.now_ps() + self.requester.completion_timeout.0;
         // `next` has seen that there is one.
-        let tag = self.free_tags.pop().unwrap_or_default();
-        self.tags[usize::from(tag)] =
-            Some(Outstanding { flow, operation, address, bytes, received: 0, deadline_ps });
+        let tag = self.free_tags.pop();
+        let tag = tag.unwrap_or_else(|| panic!("no tag for {bytes} B of operation {operation}"));
+        let read = Outstanding { flow, operation, address, bytes, received: 0, deadline_ps };
+        let before = self.tags[usize::from(tag)].replace(read);
+        assert!(before.is_none(), "tag {tag} is taken twice: {before:?}");
         self.deadlines.push_back((deadline_ps, tag));
         if self.deadline_ps == u64::MAX {
             self.deadline_ps = deadline_ps;
@@ -409,8 +424,11 @@ impl GenericEndpoint {
     }
 
     fn give_tag_back(&mut self, tag: Tag) {
-        self.tags[usize::from(tag.0)] = None;
+        let read = self.tags[usize::from(tag.0)].take();
+        assert!(read.is_some(), "tag {} is given back twice", tag.0);
         self.free_tags.push(tag.0);
+        let (free, all) = (self.free_tags.len(), self.tags.len());
+        assert!(free <= all, "{free} tags are free, of {all}");
     }
 
     // --- Completer -----------------------------------------------------------------------

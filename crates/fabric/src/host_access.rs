@@ -220,16 +220,26 @@ impl HostQueue {
     }
 
     pub fn finish_first(&mut self) {
-        self.accesses.pop_front();
+        let done = self.accesses.pop_front();
+        let is_whole = match done {
+            Some(HostAccess::Store { left, .. }) => left == 0,
+            other => other.is_some(),
+        };
+        assert!(is_whole, "{done:?} is called finished");
+        let (accesses, bytes) = (self.accesses.len(), self.bytes.len());
+        assert!(accesses > 0 || bytes == 0, "{bytes} B of stores wait without a store");
     }
 
     /// Takes the next bytes of the first access, a store.
     pub fn take_bytes(&mut self, into: &mut [u8]) {
         let length = into.len();
+        let waiting = self.bytes.len();
+        assert!(length <= waiting, "{length} B are stored, of {waiting} B that wait");
         for (place, byte) in into.iter_mut().zip(self.bytes.drain(..length)) {
             *place = byte;
         }
         if let Some(HostAccess::Store { address, left, .. }) = self.accesses.front_mut() {
+            assert!(length as u64 <= *left, "{length} B are stored at {address:#x}, of {left} B");
             *address += length as u64;
             *left -= length as u64;
         }
@@ -570,6 +580,8 @@ impl Fabric {
                 Some(next_ps) if next_ps <= due_ps => self.take_event(),
                 _ if due_ps != NEVER_PS => {
                     self.events.advance_to(due_ps);
+                    let now_ps = self.events.now_ps();
+                    assert!(now_ps >= due_ps, "it is {now_ps} ps, and {due_ps} ps were due");
                     self.host.ripen(due_ps);
                 }
                 _ => return HostRun::NothingLeft,
@@ -592,7 +604,10 @@ impl Fabric {
     /// Moves what has happened for host code, oldest first, to the end of `into`.
     pub fn take_host_events(&mut self, into: &mut Vec<HostEvent>) {
         let is_interrupt = |event: &&HostEvent| matches!(event, HostEvent::Interrupt { .. });
-        self.host.interrupts -= self.host.ready.iter().filter(is_interrupt).count();
+        let taken = self.host.ready.iter().filter(is_interrupt).count();
+        let interrupts = self.host.interrupts;
+        assert!(taken <= interrupts, "{taken} interrupts are taken, of {interrupts}");
+        self.host.interrupts -= taken;
         into.append(&mut self.host.ready);
     }
 }

@@ -192,8 +192,9 @@ impl Fabric {
     /// Sets the quick way free where nothing is left that disturbs.
     fn end_disturbance(&mut self, direction: u32) {
         let place = &mut self.directions[direction as usize].disturbance;
-        if place.as_ref().is_some_and(|disturbance| disturbance.is_over()) {
-            *place = None;
+        if let Some(over) = place.take_if(|disturbance| disturbance.is_over()) {
+            let held = over.held.len();
+            assert!(held == 0, "the disturbance of direction {direction} ends with {held} TLPs");
         }
     }
 

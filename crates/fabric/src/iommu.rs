@@ -174,6 +174,8 @@ impl Iotlb {
         self.uses += 1;
         self.used.insert(page, self.uses);
         self.order.insert(self.uses, page);
+        let (pages, uses) = (self.used.len(), self.order.len());
+        assert!(pages == uses && pages <= entries, "{pages} pages, {uses} uses, {entries} entries");
     }
 
     fn invalidate(&mut self, function: u16, range: Range<u64>) {
@@ -283,6 +285,7 @@ impl Iommu {
     /// Takes a request that has come at `now`; returns when it is translated.
     pub fn look_up(&mut self, now_ps: u64, function: RoutingId, address: BusAddress) -> u64 {
         let done_ps = self.found(now_ps, function, address);
+        assert!(done_ps >= now_ps, "asked at {now_ps} ps, translated at {done_ps} ps");
         self.counters.waited.0 += done_ps - now_ps;
         done_ps
     }
@@ -310,6 +313,8 @@ impl Iommu {
         }
         self.counters.queued.0 += begin_ps - now_ps;
         self.counters.walking.0 += done_ps - begin_ps;
+        let last_ps = self.walking.back().map_or(0, |(done_ps, _)| *done_ps);
+        assert!(done_ps >= last_ps, "a walk ends at {done_ps} ps, the one before at {last_ps} ps");
         self.walking.push_back((done_ps, page));
         done_ps + hit_ps
     }

@@ -118,6 +118,8 @@ impl LinkPair<'_> {
             }
         } else {
             let time_ps = end.ceil_ps() + wire.flight_ps;
+            let last_ps = self.other.inbound.back().map_or(0, |last| last.time_ps);
+            assert!(time_ps >= last_ps, "a DLLP of {time_ps} ps overtakes that of {last_ps} ps");
             self.other.inbound.push_back(Dllp { time_ps, ..dllp });
         }
         corrupt
@@ -141,8 +143,13 @@ impl LinkPair<'_> {
         corrupt: bool,
         tail_ps: u64,
     ) -> Reception {
+        let (eager, sent) = (self.wire.eager, self.wire.sent);
         let receiver = &mut self.wire.receiver;
         let due = receiver.ack_timer_ps();
+        assert!(sequence < sent, "TLP {sequence} arrives, and {sent} were sent");
+        // Nothing is lost, and so nothing comes twice, on a link without bit errors.
+        let accepted = receiver.accepted;
+        assert!(eager || sequence == accepted, "TLP {sequence} arrives, {accepted} are here");
         if due <= tail_ps {
             let dllp = receiver.acknowledge(DllpKind::Ack, due);
             self.other.put(dllp);
@@ -166,6 +173,8 @@ impl LinkPair<'_> {
         receiver.nak_scheduled = false;
         receiver.accepted += 1;
         receiver.accepted_bytes += u64::from(wire_bytes);
+        let (accepted, sent) = (receiver.accepted_bytes, self.wire.sent_bytes);
+        assert!(accepted <= sent, "{accepted} B have arrived in order, and {sent} B were sent");
         let pending = &mut receiver.unacknowledged;
         if pending.tlps == 0 {
             pending.since_ps = tail_ps;

@@ -146,6 +146,7 @@ impl Fabric {
     pub(crate) fn lose_queued(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
+        assert!(state.is_down, "{:?} loses what waits for it, and is up", state.id);
         let (node, link) = (state.transmitting_node, state.id.link);
         let port = self.directions[(direction ^ 1) as usize].receiving_port;
         let queued = self.directions[direction as usize].egress.drain();

@@ -29,7 +29,7 @@ pub(crate) struct Packet {
     pub flow: u32,
     /// The operation of that flow.
     pub operation: u32,
-    /// Bytes on the wire.
+    /// Bytes on the wire; 0 in a slot that is free.
     pub wire_bytes: u32,
     /// Cost in data credits.
     pub data_credits: u32,
@@ -84,8 +84,13 @@ impl Packets {
 
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> PacketIndex {
+        let payload_bytes = packet.header.payload_bytes() as usize;
+        assert!(payload_bytes <= self.stride, "{payload_bytes} B in a slot of {} B", self.stride);
+        assert!(packet.wire_bytes > 0, "a TLP without length: {:?}", packet.header);
         if let Some(index) = self.free.pop() {
-            self.records[index as usize] = packet;
+            let there = &mut self.records[index as usize];
+            assert!(there.wire_bytes == 0, "slot {index} is given away twice: {:?}", there.header);
+            *there = packet;
             return index;
         }
         let index = self.records.len() as PacketIndex;
@@ -96,7 +101,7 @@ impl Packets {
 
     /// A copy of a packet and of its payload.
     pub fn duplicate(&mut self, index: PacketIndex) -> PacketIndex {
-        let packet = self.records[index as usize];
+        let packet = *self.get(index);
         let copy = self.insert(packet);
         let from = index as usize * self.stride;
         let length = packet.header.payload_bytes() as usize;
@@ -106,31 +111,36 @@ impl Packets {
 
     #[inline]
     pub fn remove(&mut self, index: PacketIndex) {
+        self.get_mut(index).wire_bytes = 0;
         self.free.push(index);
     }
 
     #[inline]
     pub fn get(&self, index: PacketIndex) -> &Packet {
-        &self.records[index as usize]
+        let packet = &self.records[index as usize];
+        assert!(packet.wire_bytes > 0, "slot {index} has no TLP; the last was {:?}", packet.header);
+        packet
     }
 
     #[inline]
     pub fn get_mut(&mut self, index: PacketIndex) -> &mut Packet {
-        &mut self.records[index as usize]
+        let packet = &mut self.records[index as usize];
+        assert!(packet.wire_bytes > 0, "slot {index} has no TLP; the last was {:?}", packet.header);
+        packet
     }
 
     /// The payload, whole DW.
     #[inline]
     pub fn payload(&self, index: PacketIndex) -> &[u8] {
         let from = index as usize * self.stride;
-        let length = self.records[index as usize].header.payload_bytes() as usize;
+        let length = self.get(index).header.payload_bytes() as usize;
         &self.bytes[from..from + length]
     }
 
     #[inline]
     pub fn payload_mut(&mut self, index: PacketIndex) -> &mut [u8] {
         let from = index as usize * self.stride;
-        let length = self.records[index as usize].header.payload_bytes() as usize;
+        let length = self.get(index).header.payload_bytes() as usize;
         &mut self.bytes[from..from + length]
     }
 }

@@ -126,7 +126,8 @@ impl Core {
 
     /// Waits for the completion of a load.
     fn wait_for(&mut self, load: Load, fabric: &mut Fabric, node: u32, number: u32) {
-        self.load = Some(load);
+        let before = self.load.replace(load);
+        assert!(before.is_none(), "core {number} makes a load, and waits for {before:?}");
         if self.timeout_event_ps == u64::MAX {
             self.timeout_event_ps = load.deadline_ps;
             fabric.events.schedule(load.deadline_ps, EventKind::LoadTimeout, node, number);
@@ -176,6 +177,8 @@ struct CorePlace {
 pub(crate) struct Processor {
     cpu: CpuParameters,
     cores: Vec<Core>,
+    /// How many tags there are.
+    tags: usize,
     /// Tags that no load has, the next one last.
     free_tags: Vec<u16>,
     /// Tags of loads that timed out: out of use until their completion comes after all.
@@ -188,9 +191,27 @@ impl Processor {
         Self {
             cpu,
             cores: (0..cpu.cores).map(|number| Core::new(number, &cpu)).collect(),
+            tags: usize::from(tags),
             free_tags: (cpu.cores..tags).rev().collect(),
             late_tags: Vec::new(),
         }
+    }
+
+    /// Takes a tag back from a load of host code that has ended.
+    fn give_tag_back(&mut self, tag: Tag) {
+        self.free_tags.push(tag.0);
+        let has_tag = |core: &&Core| core.flow_tag.0 != NO_TAG;
+        let is_host = |core: &&Core| {
+            core.load.is_some_and(|load| matches!(load.owner, LoadOwner::Host { .. }))
+        };
+        let of_cores = self.cores.iter().filter(has_tag).count();
+        let of_loads = self.cores.iter().filter(is_host).count();
+        let (free, late) = (self.free_tags.len(), self.late_tags.len());
+        assert!(
+            free + late + of_cores + of_loads == self.tags,
+            "of {} tags {free} are free, {late} late, {of_cores} the cores', {of_loads} in use",
+            self.tags
+        );
     }
 
     pub fn cores(&self) -> u16 {
@@ -278,7 +299,7 @@ impl Processor {
                 finish_flow_load(fabric, at, header, &load, (flow, operation), free_ps);
             }
             LoadOwner::Host { token } => {
-                self.free_tags.push(load.tag.0);
+                self.give_tag_back(load.tag);
                 let result = host::loaded(fabric.packets.payload(at.index), header, &load);
                 fabric.host.put(free_ps, HostEvent::Loaded { token, result });
             }
@@ -292,12 +313,11 @@ impl Processor {
         let now_ps = fabric.events.now_ps();
         let core = &mut self.cores[number as usize];
         core.timeout_event_ps = u64::MAX;
-        let Some(load) = core.load else { return };
+        let Some(load) = core.load.take() else { return };
         if load.deadline_ps > now_ps {
             core.wait_for(load, fabric, node, number);
             return;
         }
-        core.load = None;
         core.occupy(load.begun_ps(), now_ps);
         self.late_tags.push(load.tag.0);
         let (timeout, tag) = (COMPLETION_TIMEOUT, load.tag.0);
@@ -334,11 +354,12 @@ impl Processor {
                 fabric.fail_operation(flow, operation, error.to_string());
             }
             LoadOwner::Host { token } => {
-                self.free_tags.push(tag.0);
                 let result = Err(LoadError::Refused { address, bytes, status });
                 fabric.host.put(core.free_ps, HostEvent::Loaded { token, result });
+                self.give_tag_back(tag);
             }
         }
+        let core = &mut self.cores[number];
         core.go_on_at(core.free_ps, fabric, node, number as u32);
     }
 
@@ -538,7 +559,9 @@ fn finish_flow_load(
     match data_of(fabric.packets.payload(at.index), header, load) {
         Ok(data) => {
             let state = &fabric.flows[flow as usize];
-            let offset = load.address - state.address(operation);
+            let (begin, bytes) = (state.address(operation), u64::from(load.bytes));
+            let (offset, total) = (load.address - begin, state.flow.operation_bytes);
+            assert!(offset + bytes <= total, "{bytes} B at {offset} of {total} B were loaded");
             if !pattern::matches(state.key(operation), offset, data) {
                 let what = format!("flow {}, operation {operation}", state.flow.name);
                 fabric.report(at.port, ErrorKind::WrongData { what: what.clone() });

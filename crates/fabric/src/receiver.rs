@@ -72,6 +72,39 @@ pub(crate) struct Pool {
     pub unreturned: Unreturned,
 }
 
+impl Pool {
+    /// A TLP can leave the buffer only if it is in it, or on its way there.
+    #[inline]
+    fn assert_used(&self, class: Class, data: u32) {
+        let used = self.outstanding;
+        assert!(
+            used.header >= 1 && used.data >= u64::from(data),
+            "a TLP of {class:?} with {data} data credits leaves a buffer that has {used:?} in use"
+        );
+    }
+
+    /// What the transmitter has used and has left is what it was granted, and what the receiver
+    /// has not got back is no more than its buffer.
+    #[inline]
+    pub fn assert_agrees(&self, class: Class, limit: CreditCount, available: CreditCount) {
+        let Self { capacity, outstanding, granted, .. } = *self;
+        let agrees = |limit: u64, available: u64, granted: u64, capacity: u64, used: u64| {
+            used <= capacity && limit <= granted && limit - available == granted - capacity + used
+        };
+        assert!(
+            agrees(
+                limit.header,
+                available.header,
+                granted.header,
+                capacity.header,
+                outstanding.header
+            ) && agrees(limit.data, available.data, granted.data, capacity.data, outstanding.data),
+            "credits of {class:?} do not agree: the transmitter has {available:?} left of {limit:?}, \
+             the receiver has granted {granted:?} for {capacity:?}, of which {outstanding:?} are used"
+        );
+    }
+}
+
 /// The receiving end.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -124,6 +157,7 @@ impl Receiver {
 
     /// A TLP that was to come is lost.
     pub fn forget(&mut self, class: Class, data: u32) {
+        self.pools[class.index()].assert_used(class, data);
         let outstanding = &mut self.pools[class.index()].outstanding;
         outstanding.header -= 1;
         outstanding.data -= u64::from(data);
@@ -132,17 +166,26 @@ impl Receiver {
     /// A device is given a TLP, and lets go of its buffer when it likes.
     #[inline]
     pub fn hold(&mut self, class: Class, data: u32) {
-        let held = &mut self.pools[class.index()].held;
+        let Pool { held, outstanding, .. } = &mut self.pools[class.index()];
         held.header += 1;
         held.data += u64::from(data);
+        assert!(
+            held.header <= outstanding.header && held.data <= outstanding.data,
+            "a device holds {held:?} of {class:?}, and {outstanding:?} is used"
+        );
     }
 
     /// A device is done with a TLP that it was given.
     #[inline]
     pub fn let_go(&mut self, class: Class, data: u32) {
         let held = &mut self.pools[class.index()].held;
+        let data = u64::from(data);
+        assert!(
+            held.header >= 1 && held.data >= data,
+            "a device lets go of a TLP of {class:?} with {data} data credits, and holds {held:?}"
+        );
         held.header -= 1;
-        held.data -= u64::from(data);
+        held.data -= data;
     }
 
     /// Nothing is left to acknowledge or to return: the link went down, or has come up and tells
@@ -175,7 +218,10 @@ impl Receiver {
         } else {
             releases.insert(at, release);
         }
-        releases.len() > LATE_LIMIT
+        let leaving = releases.len();
+        let used: u64 = self.pools.iter().map(|pool| pool.outstanding.header).sum();
+        assert!(leaving as u64 <= used, "{leaving} TLPs leave a buffer that holds {used}");
+        leaving > LATE_LIMIT
     }
 
     /// Turns what is due by `now` into DLLPs, through `put`.
@@ -206,6 +252,8 @@ impl Receiver {
     fn return_overdue(&mut self, now_ps: u64, put: &mut impl FnMut(Dllp)) {
         while self.update_due_ps <= now_ps {
             let (class, due_ps) = self.first_update_timer();
+            let update_due_ps = self.update_due_ps;
+            assert!(due_ps <= now_ps, "credits due at {update_due_ps} ps are due at {due_ps} ps");
             put(self.update(class, due_ps));
         }
     }
@@ -254,6 +302,7 @@ impl Receiver {
     /// if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
     fn note_release(&mut self, release: Release) -> Option<Dllp> {
         let class = release.class.index();
+        self.pools[class].assert_used(release.class, release.data);
         let Pool { capacity, outstanding, granted, unreturned, .. } = &mut self.pools[class];
         // What the transmitter cannot use: the buffer in use, and what it has not been told of.
         let header_taken = outstanding.header + u64::from(unreturned.tlps);

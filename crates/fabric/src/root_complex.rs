@@ -175,7 +175,10 @@ impl RootComplex {
         self.settle_memory(fabric, now_ps);
         let bytes = header.request_bytes();
         let times = self.completer.write(now_ps, header.address.0, bytes);
-        self.unseen.push_back((times.visible_ps, at.index));
+        let last_ps = self.unseen.back().map_or(0, |(visible_ps, _)| *visible_ps);
+        let visible_ps = times.visible_ps;
+        assert!(visible_ps >= last_ps, "a write is seen at {visible_ps} ps, before {last_ps} ps");
+        self.unseen.push_back((visible_ps, at.index));
         if fabric.host.is_watching() {
             fabric.host.note_write(at.node, header.address.0, bytes, times.visible_ps);
         }
@@ -244,13 +247,15 @@ impl RootComplex {
         self.settle_memory(fabric, now_ps);
         if slot >= LATE {
             let place = self.late.get_mut((slot - LATE) as usize);
-            if let Some((direction, pieces)) = place.and_then(Option::take) {
-                self.answer(fabric, node, direction, pieces.into_iter(), true);
-            }
+            let late = place.and_then(Option::take);
+            let (direction, pieces) =
+                late.unwrap_or_else(|| panic!("no read is late as {slot:#x}"));
+            self.answer(fabric, node, direction, pieces.into_iter(), true);
             return;
         }
         // The completions may be no longer than the root port that sends them allows.
-        let Some(direction) = self.completer.origin(slot) else { return };
+        let direction = self.completer.origin(slot);
+        let direction = direction.unwrap_or_else(|| panic!("no read is in slot {slot}"));
         let port = fabric.directions[direction as usize].receiving_port;
         let state = fabric.port_states[port as usize];
         let random = fabric.shuffle.then_some(&mut fabric.random);
@@ -298,7 +303,10 @@ impl RootComplex {
             let (memory, outside) = (&self.completer.memory, &self.outside);
             let skip = (header.address.0 & 3) as usize;
             let index = fabric.inject(packet, |payload| {
-                if let Some(place) = payload.get_mut(skip..skip + piece.bytes as usize) {
+                let room = payload.len();
+                let place = payload.get_mut(skip..skip + piece.bytes as usize);
+                assert!(place.is_some() || is_end, "{} B from {skip} on in {room} B", piece.bytes);
+                if let Some(place) = place {
                     match outside {
                         Some(outside) => place.copy_from_slice(&outside.data),
                         None => memory.read(piece.memory_address, place),
@@ -317,6 +325,7 @@ impl RootComplex {
 
     /// Keeps what is left of a read until its time comes.
     fn put_off(&mut self, fabric: &mut Fabric, node: u32, rest: (u32, Vec<Piece>), by_ps: u64) {
+        assert!(!rest.1.is_empty(), "a read is put off by {by_ps} ps with nothing left of it");
         let free = self.late.iter().position(Option::is_none).unwrap_or(self.late.len());
         if free == self.late.len() {
             self.late.push(None);

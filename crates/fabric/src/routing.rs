@@ -33,6 +33,8 @@ pub(crate) struct Routes {
 
 impl Routes {
     pub fn new(node: &Node, ports: &[Port]) -> Self {
+        let ports_here = node.ports.len();
+        assert!(ports_here <= u64::BITS as usize, "{ports_here} ports, and a bit for each of 64");
         let mut routes = Self { buses: vec![NOWHERE; 256], ..Self::default() };
         for (at, id) in node.ports.iter().enumerate() {
             let config = &ports[id.0 as usize].config;

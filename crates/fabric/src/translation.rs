@@ -77,14 +77,18 @@ impl Translation {
         if place as usize == self.waiting.len() {
             self.waiting.push(None);
         }
-        self.waiting[place as usize] = Some(at);
+        let there = self.waiting[place as usize].replace(at);
+        assert!(there.is_none(), "place {place} is given away twice");
         place
     }
 
-    fn take(&mut self, place: u32) -> Option<Arrival> {
-        let at = self.waiting.get_mut(place as usize)?.take()?;
+    fn take(&mut self, place: u32) -> Arrival {
+        let at = self.waiting.get_mut(place as usize).and_then(Option::take);
+        let at = at.unwrap_or_else(|| panic!("nothing waits for its translation at {place}"));
         self.free.push(place);
-        Some(at)
+        let (free, all) = (self.free.len(), self.waiting.len());
+        assert!(free <= all, "{free} places are free, of {all}");
+        at
     }
 }
 
@@ -110,12 +114,14 @@ impl RootComplex {
     /// Lets a TLP go on whose time has come.
     fn translated(&mut self, fabric: &mut Fabric, place: u32) {
         let Some(translation) = &mut self.translation else { return };
-        let Some(at) = translation.take(place) else { return };
+        let at = translation.take(place);
         let class = fabric.packets.get(at.index).class();
         fabric.count_translating(at.port, class, -1);
         if class == Class::Posted {
             let local = fabric.port_states[at.port as usize].local;
-            translation.at_port(local).posted -= 1;
+            let posted = &mut translation.at_port(local).posted;
+            assert!(*posted > 0, "a posted request is translated, and none waits at port {local}");
+            *posted -= 1;
         }
         self.go_on(fabric, at);
     }
@@ -149,7 +155,8 @@ impl Fabric {
     fn count_translating(&mut self, port: u32, class: Class, more: i32) {
         let state = &mut self.port_states[port as usize];
         let waiting = &mut state.translating[class.index()];
-        *waiting = waiting.saturating_add_signed(more);
+        let after = waiting.checked_add_signed(more);
+        *waiting = after.unwrap_or_else(|| panic!("{waiting} of {class:?} wait, {more} more"));
         if class == Class::NonPosted && state.transmit != NONE {
             let waits = *waiting > 0;
             let transmit = state.transmit;

@@ -254,6 +254,9 @@ impl Fabric {
         let now_ps = self.events.now_ps();
         let packet = self.packets.get(index);
         let (class, data_credits, ingress) = (packet.class(), packet.data_credits, packet.ingress);
+        let (ready_ps, wire_bytes) = (packet.ready_ps, packet.header.wire_bytes());
+        assert!(ready_ps <= now_ps, "a TLP that is ready at {ready_ps} ps leaves at {now_ps} ps");
+        assert!(wire_bytes == packet.wire_bytes, "{wire_bytes} B leave as {} B", packet.wire_bytes);
         pair(&mut self.directions, direction ^ 1).absorb(now_ps);
         let state = &mut self.directions[direction as usize];
         state.blocked = None;
@@ -268,7 +271,7 @@ impl Fabric {
         if state.eager {
             let copy = self.packets.duplicate(index);
             let state = &mut self.directions[direction as usize];
-            state.replay.push_back(Unacked { sequence, packet: copy });
+            state.keep(Unacked { sequence, packet: copy });
             self.start_replay_timer(direction, end.ceil_ps());
         }
         self.fly(direction, index, sequence, start, end, false);
@@ -287,6 +290,8 @@ impl Fabric {
             self.schedule_pick(direction, now_ps);
             return;
         };
+        let (sequence, sent) = (unacked.sequence, state.sent);
+        assert!(sequence < sent, "TLP {sequence} is sent again, and {sent} were sent");
         state.replay_at = (at + 1 < state.replay.len()).then_some(at + 1);
         let wire_bytes = self.packets.get(unacked.packet).wire_bytes;
         let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), wire_bytes);
@@ -362,6 +367,8 @@ impl Fabric {
             state.last_arrival_ps = arrive_ps.max(state.last_arrival_ps);
             state.last_arrival_ps
         };
+        let now_ps = self.events.now_ps();
+        assert!(arrive_ps >= now_ps, "a TLP sent at {now_ps} ps arrives at {arrive_ps} ps");
         let mut link = pair(&mut self.directions, direction);
         let reception = link.receive(sequence, wire_bytes, corrupt, tail_ps);
         let late = link.other.has_late_work();
@@ -439,6 +446,8 @@ impl Fabric {
         }
         state.replay_at = Some(0);
         state.replay_number += 1;
+        let number = state.replay_number;
+        assert!(number <= REPLAYS_BEFORE_RETRAINING, "replay {number} without a retraining");
         let mut ready_ps = state.wire.free.ceil_ps().max(now_ps);
         if state.replay_number >= REPLAYS_BEFORE_RETRAINING {
             state.replay_number = 0;

@@ -113,6 +113,11 @@ impl CombiningBuffers {
             self.open.push(Line::new(address - offset as u64));
             self.open.len() - 1
         });
+        let (open, leaving, buffers) = (self.open.len(), self.leaving.len(), self.buffers);
+        assert!(
+            open + leaving <= buffers,
+            "{open} lines collect and {leaving} leave, in {buffers} buffers"
+        );
         self.open[at].put(offset, bytes);
         if self.open[at].is_full() {
             self.close(at);
@@ -139,8 +144,11 @@ impl CombiningBuffers {
 
     /// It has left: its line's buffer is free behind the last of its writes.
     pub fn has_left(&mut self, write: &BufferWrite) {
-        let Some(line) = self.leaving.front_mut() else { return };
-        line.filled &= !run_mask((write.address - line.address) as u32, write.bytes);
+        let line = self.leaving.front_mut();
+        let line = line.unwrap_or_else(|| panic!("{write:x?} has left, and no line is leaving"));
+        let mask = run_mask((write.address - line.address) as u32, write.bytes);
+        assert!(line.filled & mask == mask, "{write:x?} has left a line of {:#x}", line.filled);
+        line.filled &= !mask;
         if line.filled == 0 {
             self.leaving.pop_front();
         }
