@@ -107,6 +107,16 @@ fn a_restart_of_a_source_tears_no_write() {
     }
 }
 
+/// The link of the host goes for good when a channel has just given its buffer back.
+#[test]
+fn a_channel_whose_engine_is_gone_comes_to_an_end() {
+    if !IS_BUILT {
+        return;
+    }
+    let run = run("torture --engine rtl --seeds 6000286 --json");
+    assert_eq!(run.code, 0, "{}{}", run.stdout, run.stderr);
+}
+
 #[test]
 fn what_the_program_does_not_have_is_said() {
     let file = folder("gateware").join("t.fst");
