@@ -9,6 +9,7 @@ mod tables;
 #[path = "sample/trees.rs"]
 mod trees;
 
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -88,13 +89,15 @@ fn main() -> ExitCode {
         eprintln!("usage: sample FOLDER");
         return ExitCode::FAILURE;
     };
-    match page().write(Path::new(&folder)) {
-        Ok(path) => {
+    let path = Path::new(&folder).join("index.html");
+    let written = fs::create_dir_all(&folder).and_then(|()| fs::write(&path, page().to_html()));
+    match written {
+        Ok(()) => {
             println!("{}", path.display());
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: cannot write {}: {error}", path.display());
             ExitCode::FAILURE
         }
     }
