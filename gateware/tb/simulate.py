@@ -136,17 +136,21 @@ def simulate(
     program = model.program()
     SPENT.build_s += processor_s() - begun_s
     begun_s = processor_s()
-    run(model, program, path, tests, chosen)
+    run(model, program, BUILD / f"{path.stem}-{top}-{key[:12]}", path, tests, chosen)
     SPENT.run_s += processor_s() - begun_s
     if keeps:
         cache.remember(key, f"{path.stem} {top} {model.parameters} {chosen}")
 
 
 def run(
-    model: Model, program: Path, test_file: Path, tests: str | None, environment: dict[str, str]
+    model: Model,
+    program: Path,
+    folder: Path,
+    test_file: Path,
+    tests: str | None,
+    environment: dict[str, str],
 ) -> None:
-    """Runs the cocotb tests of a file; fails where one fails, or none has run."""
-    folder = BUILD / f"{test_file.stem}-{model.name}"
+    """Runs the cocotb tests of a file in a folder; fails where one fails, or none has run."""
     results = folder / "results.xml"
     for place in (TB, test_file.parent):
         if str(place) not in sys.path:
