@@ -64,6 +64,15 @@ impl fmt::Display for Hint<'_> {
     }
 }
 
+/// `its variants are A, B`.
+fn variants(known: &[String]) -> String {
+    match known {
+        [] => "it has no variants".to_owned(),
+        [only] => format!("its only variant is {only}"),
+        several => format!("its variants are {}", several.join(", ")),
+    }
+}
+
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
@@ -143,6 +152,18 @@ pub enum Problem {
         name: String,
         /// The nearest name that exists.
         suggestion: Option<String>,
+    },
+    /// A variant that the lab does not have.
+    #[error("lab {lab} has no variant {name} ({}){}", variants(.known), Hint(.suggestion))]
+    NoSuchVariant {
+        /// The lab.
+        lab: String,
+        /// The variant.
+        name: String,
+        /// The nearest variant that it has.
+        suggestion: Option<String>,
+        /// Every variant that it has.
+        known: Vec<String>,
     },
     /// Two things of one name.
     #[error("the name {name} is taken: line {first_line} has it already")]
@@ -235,6 +256,7 @@ impl Problem {
             Self::BadValue { .. } => "bad-value",
             Self::Provenance { .. } => "provenance",
             Self::UnknownName { .. } => "unknown-name",
+            Self::NoSuchVariant { .. } => "no-such-variant",
             Self::DuplicateName { .. } => "duplicate-name",
             Self::WrongKind { .. } => "wrong-kind",
             Self::NotLinked { .. } => "not-linked",

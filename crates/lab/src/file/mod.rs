@@ -190,10 +190,11 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
             Some(index) => layers[index].clone(),
             None => {
                 let known = variants.iter().map(|variant| variant.name.as_str());
-                return Err(LabError::nowhere(Problem::UnknownName {
-                    what: "variant of this lab",
+                return Err(LabError::nowhere(Problem::NoSuchVariant {
+                    lab: head.needed_word("name")?.text,
                     name: name.to_owned(),
-                    suggestion: nearest(name, known),
+                    suggestion: nearest(name, known.clone()),
+                    known: known.map(str::to_owned).collect(),
                 }));
             }
         },
