@@ -64,6 +64,15 @@ pub fn size(bytes: f64) -> String {
     format!("{} B", plain(bytes))
 }
 
+/// A size in the largest binary unit of which it is a whole number: `64 B`, `1536 B`, `4 MiB`.
+pub fn whole_size(bytes: u64) -> String {
+    let whole = BINARY.into_iter().map(|(unit, scale)| (unit, scale as u64));
+    let found =
+        whole.into_iter().find(|(_, scale)| bytes >= *scale && bytes.is_multiple_of(*scale));
+    let (unit, scale) = found.unwrap_or(("B", 1));
+    format!("{} {unit}", bytes / scale)
+}
+
 /// A value with its unit.
 pub fn with_unit(value: f64, unit: &str) -> String {
     match unit {
@@ -132,6 +141,7 @@ mod tests {
         assert_eq!(size(64.0), "64 B");
         assert_eq!(size(1536.0), "1.5 KiB");
         assert_eq!(size(4_194_304.0), "4 MiB");
+        assert_eq!([64, 1536, 4 << 20].map(whole_size), ["64 B", "1536 B", "4 MiB"]);
         assert_eq!(with_unit(3.5, "µs"), "3.5 µs");
         assert_eq!(percent(0.8421), "84.2 %");
         // What is next to nothing, on either side of it, is nothing.

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::run::{Better, Run, RunKind, Value};
+use crate::number::whole_size;
 
 /// Changes smaller than this are none: what printing with a few digits loses.
 const LEAST_CHANGE: f64 = 1e-9;
@@ -107,9 +108,9 @@ impl Comparison {
             Some(limits.join(" and "))
         };
         let sizes = |scenario: &super::document::ScenarioDocument| match scenario.bytes {
-            Some(bytes) => format!("{bytes} B"),
+            Some(bytes) => whole_size(bytes),
             None => {
-                let sizes = scenario.flows.iter().map(|flow| format!("{} B", flow.bytes));
+                let sizes = scenario.flows.iter().map(|flow| whole_size(flow.bytes));
                 sizes.collect::<Vec<_>>().join(", ")
             }
         };

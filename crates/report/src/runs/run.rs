@@ -8,6 +8,7 @@ use super::document::{
     BenchDocument, FlowDocument, ReproductionDocument, ScenarioDocument, StatisticsDocument,
 };
 use super::rows::{self, RowsRun};
+use crate::number::whole_size;
 
 /// Longest file that is read, bytes.
 pub const MAX_RUN_BYTES: usize = 256 << 20;
@@ -245,7 +246,7 @@ fn scenario_values(scenario: &ScenarioDocument, served: bool) -> Vec<Value> {
             ("rate by timers", timer.map(|timer| timer.bytes_per_second)),
             ("rate", flow.bytes_per_second),
         ];
-        let conditions = format!("{} B", flow.bytes);
+        let conditions = whole_size(flow.bytes);
         let value = |quantity: &str, unit: &str, value: f64, better: Better| Value {
             subject: flow.words(),
             conditions: conditions.clone(),

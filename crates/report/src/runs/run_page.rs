@@ -3,10 +3,10 @@
 
 use super::document::{
     BenchDocument, ExplanationDocument, FlowDocument, IommuDocument, ScenarioDocument,
-    StatisticsDocument, StepDocument,
+    StatisticsDocument, StepDocument, TrialDocument,
 };
 use super::run::{Run, RunKind};
-use crate::number::change;
+use crate::number::{change, count, whole_size};
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
 use crate::table::{Align, Cell, Column, Table};
@@ -19,6 +19,8 @@ pub const SERVED_LATENCY: &str = "times are by the engine's timer: a program ser
                                   if it simulates them, they are in its simulated time";
 /// Picoseconds of a microsecond.
 const PS_PER_US: f64 = 1e6;
+/// A smaller gain, a fraction of one, is printed as 0.0 %.
+const LEAST_GAIN: f64 = 0.0005;
 
 /// A table whose first `words` columns are words and whose others are numbers.
 pub(super) fn table(title: &str, headings: &[&str], words: usize) -> Table {
@@ -37,14 +39,14 @@ pub(super) fn cell(text: impl Into<String>) -> Cell {
 
 /// The page of a run: `command` is what made it.
 impl Run {
-    /// What there is to see of a benchmark: why it was not faster, rates and times as plots and
-    /// tables, the use of links. None of a reproduction, whose page its experiments make.
+    /// What there is to see of a benchmark: rates and times as plots and tables, why it was not
+    /// faster, the use of links. None of a reproduction, whose page its experiments make.
     #[must_use]
     pub fn page(&self, command: &str) -> Option<Page> {
         let RunKind::Bench(bench) = &self.kind else { return None };
         let mut sections = Vec::new();
-        sections.extend(why_section(bench));
         sections.push(result_section(bench));
+        sections.extend(why_section(bench));
         sections.extend(link_section(bench));
         sections.extend(error_section(bench));
         Some(Page {
@@ -78,8 +80,8 @@ fn summary(bench: &BenchDocument) -> String {
             let share = flow.share_of_ceiling.map_or(String::new(), |share| {
                 format!(", {:.1} % of what the links allow", share * 100.0)
             });
-            let bytes = flow.bytes;
-            sentences.push(format!("{name}: {:.1} MB/s at {bytes} B{share}.", rate / 1e6));
+            let size = whole_size(flow.bytes);
+            sentences.push(format!("{name}: {:.1} MB/s at {size}{share}.", rate / 1e6));
         }
     } else if !last.flows.is_empty() {
         let sum: f64 = last.flows.iter().filter_map(|flow| bench.rate(flow)).sum();
@@ -107,13 +109,13 @@ fn lifted_words(step: &StepDocument) -> String {
     words.join(", ")
 }
 
-/// `4096 B`, or those of several flows.
+/// `4 KiB`, or those of several flows.
 pub(super) fn size_words(scenario: &ScenarioDocument) -> String {
     match scenario.bytes {
-        Some(bytes) => format!("{bytes} B"),
+        Some(bytes) => whole_size(bytes),
         None => {
             let mut sizes: Vec<String> =
-                scenario.flows.iter().map(|flow| format!("{} B", flow.bytes)).collect();
+                scenario.flows.iter().map(|flow| whole_size(flow.bytes)).collect();
             sizes.dedup();
             sizes.join(", ")
         }
@@ -167,10 +169,12 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
             blocks.push(Block::Table(iommu_table(&account.iommus)));
         }
     }
-    if !why.trials.is_empty() {
+    let (idle, gaining): (Vec<&TrialDocument>, Vec<&TrialDocument>) =
+        why.trials.iter().partition(|trial| trial.gain.abs() < LEAST_GAIN);
+    if !gaining.is_empty() {
         let headings = ["what was lifted", "where", "to", "figure", "gain %"];
         let mut tried = table("Each limit lifted alone", &headings, 3);
-        for trial in &why.trials {
+        for trial in gaining {
             tried.rows.push(vec![
                 cell(&trial.limit.words),
                 cell(&trial.limit.place),
@@ -181,11 +185,20 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
         }
         blocks.push(Block::Table(tried));
     }
+    blocks.extend(idle_block(&idle));
     if let Some(how) = &why.shortened {
         blocks.push(Block::Text(format!("Compared in shortened runs: {how}.")));
     }
     blocks.extend(why.unlike().map(Block::Text));
     blocks
+}
+
+/// `2 limits gain nothing when lifted alone: 16 tags of card0, the switch.`
+fn idle_block(idle: &[&TrialDocument]) -> Option<Block> {
+    let words: Vec<&str> = idle.iter().map(|trial| trial.limit.words.as_str()).collect();
+    let count = count(words.len(), "limit gains", "limits gain");
+    let text = format!("{count} nothing when lifted alone: {}.", words.join("; "));
+    (!words.is_empty()).then_some(Block::Text(text))
 }
 
 fn iommu_table(iommus: &[IommuDocument]) -> Table {
@@ -240,7 +253,7 @@ fn why_section(bench: &BenchDocument) -> Option<Section> {
     let (last_size, last) = explained.last()?;
     let mut blocks = explanation_blocks(last_size, last);
     if explained.len() > 1 {
-        let headings = ["bytes", "what limits", "to", "figure", "without it", "gain %"];
+        let headings = ["size", "what limits", "to", "figure", "without it", "gain %"];
         let mut sizes = table("What limits each size", &headings, 3);
         for (size, why) in &explained {
             let step = why.steps.first();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs that are read back and compared.
 
-use crosslane_report::Block;
 use crosslane_report::runs::{Better, Comparison, Run, RunError};
+use crosslane_report::{Block, Page, Section};
 
 /// A run of two sizes with these rates in MB/s and this bottleneck.
 fn bench(rates: [f64; 2], bottleneck: &str) -> String {
@@ -69,12 +69,66 @@ fn figures_of_one_run_only_are_not_lost() {
 }
 
 #[test]
-fn a_page_has_the_verdict_first() {
+fn why_begins_with_the_verdict() {
     let page = parsed(&bench([500.0, 1000.0], "2 tags of card0")).page("crosslane bench").unwrap();
-    assert_eq!(page.sections[0].title, "Why not faster");
-    let Block::Verdict(verdict) = &page.sections[0].blocks[0] else { panic!("no verdict") };
+    let Block::Verdict(verdict) = &why_of(&page).blocks[0] else { panic!("no verdict") };
     assert_eq!(verdict, "2 tags of card0. With 256: 2000.0 MB/s instead of 1000.0 MB/s (+50.0 %).");
     assert!(page.facts.contains(&("seed".to_owned(), "7".to_owned())));
+}
+
+/// The section of a page that says why the run was not faster.
+fn why_of(page: &Page) -> &Section {
+    let mut sections = page.sections.iter();
+    sections.find(|section| section.title == "Why not faster").expect("the run is explained")
+}
+
+/// A run whose limits were lifted with these gains.
+fn with_trials(gains: &[f64]) -> String {
+    let trial = |gain: &f64| {
+        format!(
+            r#"{{"limit": {{"kind": "tags", "place": "card0", "words": "limit of {gain}",
+            "lifted": "none"}}, "value": 1e9, "gain": {gain}}}"#
+        )
+    };
+    let trials: Vec<String> = gains.iter().map(trial).collect();
+    let trials = format!(r#""gain": 0.5}}], "trials": [{}]"#, trials.join(", "));
+    bench([500.0, 1000.0], "2 tags").replace(r#""gain": 0.5}]"#, &trials)
+}
+
+#[test]
+fn limits_without_gain_are_one_sentence() {
+    let page = |gains: &[f64]| parsed(&with_trials(gains)).page("crosslane bench").unwrap();
+    let lifted = |page: &Page| {
+        let blocks = why_of(page).blocks.clone().into_iter();
+        let rows = blocks.filter_map(|block| match block {
+            Block::Table(table) if table.title == "Each limit lifted alone" => Some(table.rows),
+            _ => None,
+        });
+        rows.flatten().map(|row| row[4].text.clone()).collect::<Vec<_>>()
+    };
+    let idle = |page: &Page| {
+        why_of(page).blocks.iter().find_map(|block| match block {
+            Block::Text(text) if text.contains("nothing when lifted") => Some(text.clone()),
+            _ => None,
+        })
+    };
+    let some = page(&[0.2, 0.0004, -0.0002, -0.01]);
+    assert_eq!(lifted(&some), ["+20.0", "-1.0"]);
+    let sentence = "2 limits gain nothing when lifted alone: limit of 0.0004; limit of -0.0002.";
+    assert_eq!(idle(&some).as_deref(), Some(sentence));
+    let none = page(&[0.0]);
+    assert!(lifted(&none).is_empty());
+    let sentence = "1 limit gains nothing when lifted alone: limit of 0.";
+    assert_eq!(idle(&none).as_deref(), Some(sentence));
+    assert_eq!(idle(&page(&[0.2])), None);
+}
+
+#[test]
+fn rate_plot_comes_before_lifted_limits() {
+    let page = parsed(&with_trials(&[0.2])).page("crosslane bench").unwrap();
+    let Block::Plot(plot) = &page.sections[0].blocks[0] else { panic!("no plot") };
+    assert_eq!(plot.title, "Rate by size");
+    assert_eq!(page.sections[1].title, "Why not faster");
 }
 
 #[test]
@@ -99,7 +153,7 @@ fn a_run_on_cards_says_which() {
 fn a_page_has_what_iommus_did() {
     let text = bench([500.0, 1000.0], "2 tags of card0");
     let tables = |text: &str| {
-        let blocks = parsed(text).page("crosslane bench").unwrap().sections.remove(0).blocks;
+        let blocks = why_of(&parsed(text).page("crosslane bench").unwrap()).blocks.clone();
         let tables = blocks.into_iter().filter_map(|block| match block {
             Block::Table(table) if table.title == "Translations meanwhile" => Some(table.rows),
             _ => None,
