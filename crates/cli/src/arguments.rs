@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
 
 use crate::bridge_command::arguments::BridgeCommand;
+use crate::completions::{self, Known};
 use crate::device_command::arguments::DeviceCommand;
 use crate::engine_argument::EngineArguments;
 use crate::fit_command::FitArguments;
@@ -25,6 +26,8 @@ use crate::workload::arguments::{
 
 /// Most operations of one flow: a bound on the memory that their latencies take.
 pub const MAX_OPERATIONS: u64 = 100_000_000;
+/// Most integers of a pass of `bench mmio`: 64 MiB.
+const MAX_INTEGERS: u64 = 1 << 24;
 /// Most operations in flight of one flow.
 pub const MAX_OUTSTANDING: u32 = 1 << 16;
 
@@ -48,9 +51,13 @@ Files are tried before the work begins, appear when they are complete, and never
 that is something else. Ctrl-C in long work prints what there is so far, as a part of the whole (in
 JSON: `interrupted`), and writes no files; a second one ends it at once.
 Exit codes: 0 all is well, 1 something failed, 2 the command line is wrong, 130 after Ctrl-C.
-Set NO_COLOR to have no colours."
+Set NO_COLOR to have no colours. Tables and sentences fit the terminal, or as many columns as
+COLUMNS says; with --wide tables have all their columns."
 )]
 pub struct Cli {
+    /// Show all columns of tables, however narrow the terminal is.
+    #[arg(long, global = true)]
+    pub wide: bool,
     /// The command.
     #[command(subcommand)]
     pub command: Command,
@@ -154,11 +161,19 @@ Examples:
     #[command(after_help = "\
 Examples:
   crosslane lab check my-lab.toml
-  crosslane lab show minimal --file > my-lab.toml    a lab to begin with")]
+  crosslane lab check my-lab.toml --json
+  crosslane lab show minimal --file > my-lab.toml    a lab to begin with
+
+A warning is a card whose datapath is slower than its link. Notes say which switches have more
+bandwidth below than above, and which cards cannot reach each other. The exit code is 0 with
+both.")]
     Check {
         /// The lab file.
         #[arg(value_hint = ValueHint::FilePath)]
         file: PathBuf,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Show the constants of a lab, with their sources
     #[command(after_help = "\
@@ -168,7 +183,8 @@ Examples:
   crosslane lab show minimal --file > my-lab.toml    the lab file itself, to copy")]
     Show {
         /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-        #[arg(value_hint = ValueHint::AnyPath)]
+        #[arg(value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
+            hide_possible_values = true)]
         lab: String,
         /// Print JSON.
         #[arg(long, conflicts_with = "file")]
@@ -195,7 +211,8 @@ with 3 DW headers (addresses below 4 GiB) and 4 DW headers. DLLPs depend on the 
 not taken off here. MB/s is 1000000 bytes a second, MiB/s is 1048576.")]
 pub struct TopoArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(value_hint = ValueHint::AnyPath)]
+    #[arg(value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
+        hide_possible_values = true)]
     pub lab: String,
     /// Draw the tree into this file.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -239,6 +256,7 @@ Examples:
   crosslane bench mmio --lab aws-f1                   16 integers, uncached: 16 writes
   crosslane bench mmio --lab aws-f1 -w -v             the same, write-combined: one
   crosslane bench mmio --lab aws-f1 -i 1024 -p 100 -w -c
+  crosslane bench mmio --lab aws-f1 --size 64K --custom
   crosslane bench mmio --lab aws-f1 --all --report mmio
   crosslane bench mmio --device lab:aws-f1/f1 -i 1024
 
@@ -254,14 +272,19 @@ pub struct MmioArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
     /// The card [default: the lab's first memory card].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub card: Option<String>,
     /// Integers of 32 bits that a pass stores.
     #[arg(short, long, value_name = "N", default_value_t = 16,
-        value_parser = whole::<u64>(1..=1 << 24), conflicts_with = "all")]
+        value_parser = whole::<u64>(1..=MAX_INTEGERS), conflicts_with = "all")]
     pub integers: u64,
+    /// The same in bytes, a multiple of 4: 64, 4K or 4KiB (4096).
+    #[arg(long, value_name = "SIZE", value_parser = parse_integers,
+        conflicts_with_all = ["integers", "all"])]
+    pub size: Option<u64>,
     /// Passes [default: 1; with --all 100, but fewer of large blocks].
-    #[arg(short, long, value_name = "N",
+    #[arg(short, long, alias = "iterations", value_name = "N",
         value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub passes: Option<u64>,
     /// Store through the write-combined mapping.
@@ -330,7 +353,8 @@ pub struct TrafficArguments {
     pub flows: Vec<FlowArgument>,
     /// Operations of each flow [default: by size, about 8 MiB of data, but 16 to
     /// 10000 operations; of more than 4 MiB, as many as are 64 MiB, but at least 2].
-    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
+    #[arg(long, alias = "iterations", value_name = "N",
+        value_parser = whole::<u64>(1..=MAX_OPERATIONS))]
     pub operations: Option<u64>,
     /// Operations of a flow in flight at once [default: by size, about 256 KiB of data, but
     /// 2 to 64 operations; 1 for writeread].
@@ -381,6 +405,7 @@ mark). Rows out of tolerance are marked; the exit code is 1 only if something di
 Every byte that is moved is compared. Same seed, same output.")]
 pub struct ReproduceArguments {
     /// The reproduction [default: list them].
+    #[arg(value_parser = Known(completions::reproductions), hide_possible_values = true)]
     pub name: Option<String>,
     /// List the reproductions.
     #[arg(long, conflicts_with_all = ["name", "json"])]
@@ -411,7 +436,8 @@ constants that matter each is raised by 10 % (counts by 1 at least), and the exp
 run again in a shorter form. With all sets this takes a few minutes.")]
 pub struct ValidateArguments {
     /// Sets of measurements, by the name of their lab.
-    #[arg(value_name = "SET")]
+    #[arg(value_name = "SET", value_parser = Known(completions::sets),
+        hide_possible_values = true)]
     pub sets: Vec<String>,
     /// Print JSON.
     #[arg(long)]
@@ -462,6 +488,15 @@ impl TraceUnit {
             Self::Ns => 1000,
             Self::Ps => 1,
         }
+    }
+}
+
+/// A size in whole integers of 32 bits; the integers.
+fn parse_integers(text: &str) -> Result<u64, String> {
+    let bytes = crate::size::parse_size(text)?;
+    match bytes / 4 {
+        integers @ 1..=MAX_INTEGERS if bytes.is_multiple_of(4) => Ok(integers),
+        _ => Err(format!("{text} is no multiple of 4 B from 4 B to 64 MiB")),
     }
 }
 

@@ -120,6 +120,9 @@ const HEADINGS: [(&str, Align); 9] = [
     ("worst residual %", Align::Right),
 ];
 
+/// What a narrow terminal does without, the least important first.
+const SPARE: [&str; 3] = ["points", "of theory", "over"];
+
 fn figure(value: Option<f64>, digits: usize) -> String {
     value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
 }
@@ -166,7 +169,7 @@ fn residual_rows(fit: &Fit) -> impl Iterator<Item = Vec<String>> {
 }
 
 fn printed(headings: &[(&str, Align)], rows: impl Iterator<Item = Vec<String>>) -> Table {
-    let mut table = Table::new(headings);
+    let mut table = Table::new(headings).least_first(&SPARE);
     rows.for_each(|row| table.row(row));
     table
 }

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane lab`: the shipped labs, a check of one's own, and constants with their provenance.
+//! `crosslane lab`: the shipped labs, and constants with their provenance.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use crosslane_lab::{Constant, Lab, Provenance, shipped};
 use serde_json::{Value, json};
 
 use crate::arguments::LabCommand;
 use crate::error::CommandError;
-use crate::output::{print, print_json};
-use crate::quantity::count_words;
+use crate::lab_check;
+use crate::output::{print, print_json, print_unfolded};
 use crate::serve_command;
 use crate::table::{Align, Table};
 
@@ -21,12 +20,12 @@ use crate::table::{Align, Table};
 pub fn run(command: &LabCommand) -> Result<(), CommandError> {
     match command {
         LabCommand::List { json } => list(*json),
-        LabCommand::Check { file } => check(file),
+        LabCommand::Check { file, json } => lab_check::run(file, *json),
         LabCommand::Serve(arguments) => serve_command::run(arguments),
         LabCommand::Show { lab, json, file } => {
             let lab = Lab::load(lab)?;
             if *file {
-                print(lab.file().text())
+                print_unfolded(lab.file().text())
             } else if *json {
                 print_json(&constants_to_json(&lab))
             } else {
@@ -37,45 +36,31 @@ pub fn run(command: &LabCommand) -> Result<(), CommandError> {
 }
 
 fn list(as_json: bool) -> Result<(), CommandError> {
+    let mut labs = Vec::new();
+    for shipped in shipped() {
+        labs.push((shipped, Lab::load(shipped.name)?));
+    }
     if as_json {
-        let labs: Vec<Value> = shipped()
+        let labs: Vec<Value> = labs
             .iter()
-            .map(|lab| json!({ "name": lab.name, "summary": lab.summary }))
+            .map(|(shipped, lab)| {
+                json!({
+                    "name": shipped.name,
+                    "summary": shipped.summary,
+                    "variants": variants_to_json(lab),
+                })
+            })
             .collect();
         return print_json(&json!({ "labs": labs }));
     }
     let mut table = Table::new(&[("lab", Align::Left), ("what it is", Align::Left)]);
-    for lab in shipped() {
-        table.row([lab.name.to_owned(), lab.summary.to_owned()]);
+    for (shipped, lab) in &labs {
+        table.row([shipped.name.to_owned(), shipped.summary.to_owned()]);
+        for variant in &lab.file().variants {
+            table.row([format!("{}:{}", shipped.name, variant.name), variant.summary.clone()]);
+        }
     }
     print(&table.to_string())
-}
-
-fn check(file: &Path) -> Result<(), CommandError> {
-    let path = file.to_string_lossy();
-    let lab = Lab::load(&path)?;
-    let mut names = vec![None];
-    names.extend(lab.file().variants.iter().map(|variant| Some(variant.name.clone())));
-    let mut page = String::new();
-    for name in names {
-        let lab = match &name {
-            Some(name) => lab.with_variant(name)?,
-            None => lab.clone(),
-        };
-        let running = lab.build(1)?;
-        let functions: usize = running.hosts.iter().map(|host| host.tree.functions.len()).sum();
-        let variant = name.map_or(String::new(), |name| format!(", variant {name}"));
-        let _ = writeln!(
-            page,
-            "{path}: lab {}{variant} is fine: {}, {}, {}, {}",
-            lab.name(),
-            count_words(running.hosts.len(), "host", "hosts"),
-            count_words(running.fabric.links().len(), "link", "links"),
-            count_words(functions, "function", "functions"),
-            count_words(lab.constants().count(), "constant", "constants"),
-        );
-    }
-    print(&page)
 }
 
 fn constants_page(lab: &Lab) -> String {
@@ -93,7 +78,8 @@ fn constants_page(lab: &Lab) -> String {
         ("unit", Align::Left),
         ("provenance", Align::Left),
         ("source", Align::Left),
-    ]);
+    ])
+    .least_first(&["unit", "provenance"]);
     for constant in lab.constants() {
         table.row([
             constant.path(),
@@ -120,20 +106,19 @@ fn provenance_line(lab: &Lab) -> String {
     format!("{} constants by provenance: {}\n", lab.constants().count(), counts.join(", "))
 }
 
+fn variants_to_json(lab: &Lab) -> Vec<Value> {
+    let variants = lab.file().variants.iter();
+    variants.map(|it| json!({ "name": it.name, "summary": it.summary })).collect()
+}
+
 fn constants_to_json(lab: &Lab) -> Value {
     let constants: Vec<Value> = lab.constants().map(constant_to_json).collect();
-    let variants: Vec<Value> = lab
-        .file()
-        .variants
-        .iter()
-        .map(|variant| json!({ "name": variant.name, "summary": variant.summary }))
-        .collect();
     json!({
         "lab": lab.name(),
         "summary": lab.summary(),
         "source": lab.file().source,
         "variant": lab.variant(),
-        "variants": variants,
+        "variants": variants_to_json(lab),
         "constants": constants,
     })
 }

@@ -38,6 +38,21 @@ pub fn sharing(directions: &[DirectionOutcome], span: Picoseconds) -> String {
     text
 }
 
+/// What a narrow terminal does without, the least important first: counts, then the reasons that
+/// took the least time, then what is nearly the same on every link.
+fn spare(directions: &[DirectionOutcome], reasons: &[IdleReason]) -> Vec<String> {
+    let idle_ps = |reason: &IdleReason| -> u64 {
+        directions.iter().map(|it| it.counters.idle_ps[*reason as usize]).sum()
+    };
+    let mut reasons = reasons.to_vec();
+    reasons.sort_by_key(idle_ps);
+    // The reason that took most time stays.
+    reasons.pop();
+    let reasons = reasons.iter().map(IdleReason::to_string);
+    let counts = ["TLPs".to_owned()].into_iter();
+    counts.chain(reasons).chain(["SKP", "DLLP", "replay", "rate"].map(str::to_owned)).collect()
+}
+
 /// The use of each direction, in percent of `span`.
 #[must_use]
 pub fn link_rows(directions: &[DirectionOutcome], span: Picoseconds) -> String {
@@ -61,7 +76,7 @@ pub fn link_rows(directions: &[DirectionOutcome], span: Picoseconds) -> String {
     columns.extend(reasons.iter().map(|reason| (reason.to_string(), Align::Right)));
     let columns: Vec<(&str, Align)> =
         columns.iter().map(|(heading, align)| (heading.as_str(), *align)).collect();
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).least_first(&spare(directions, &reasons));
     for direction in directions {
         let share = |bytes| percent(wire_share(direction.rate, bytes, span));
         let LinkCounters { payload_bytes, header_bytes, replayed_bytes, dllp_bytes, .. } =

@@ -8,6 +8,7 @@
 mod arguments;
 mod bridge_command;
 mod compare_command;
+mod completions;
 mod device_command;
 mod engine_argument;
 mod error;
@@ -15,6 +16,7 @@ mod fit_command;
 mod flow_argument;
 mod halo_command;
 mod interrupt;
+mod lab_check;
 mod lab_command;
 mod link_use;
 mod mmio_command;
@@ -32,6 +34,7 @@ mod serve_command;
 mod size;
 mod sweep_command;
 mod table;
+mod terminal;
 mod torture_command;
 mod traffic;
 mod tree;
@@ -42,7 +45,7 @@ mod workload;
 use std::process::ExitCode;
 
 use arguments::{BenchCommand, Cli, Command, TopoArguments};
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 use crosslane_lab::Lab;
 use crosslane_reproduce::ReproduceError;
 use error::CommandError;
@@ -50,6 +53,7 @@ use output_file::{Kind, OutputFile};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    terminal::measure(cli.wide);
     match run(&cli.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
@@ -72,11 +76,7 @@ fn run(command: &Command) -> Result<(), CommandError> {
         Command::Bridge { command } => bridge_command::run(command),
         Command::Device { command } => device_command::run(command),
         Command::Fit(arguments) => fit_command::run(arguments),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Cli::command(), "crosslane", &mut script);
-            output::print(&String::from_utf8_lossy(&script))
-        }
+        Command::Completions { shell } => output::print_unfolded(&completions::script(*shell)),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_driver::MemoryCard;
-use crosslane_explain::{Better, Figure, StoreRun};
+use crosslane_explain::{Better, Figure, StoreRun, size_words};
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::Lab;
 use crosslane_open::DeviceName;
@@ -192,7 +192,7 @@ fn jobs(arguments: &MmioArguments, routines: Option<Routines>) -> Vec<Job> {
             true => Mapping::WriteCombined,
             false => Mapping::Uncached,
         };
-        let size_bytes = arguments.integers * INTEGER_BYTES;
+        let size_bytes = arguments.size.unwrap_or(arguments.integers) * INTEGER_BYTES;
         let custom = arguments.custom || arguments.own_copy;
         return vec![job(size_bytes, arguments.passes.unwrap_or(1), custom, mapping)];
     }
@@ -219,6 +219,8 @@ fn made<'a>(cases: &'a [StoreRun], measured: &[MmioMeasured]) -> Vec<Made<'a, St
     cases.iter().zip(measured).map(made).collect()
 }
 
+const WRITES: &str = "writes at the card, by length up to";
+
 fn page(runs: &[Stored], verbose: bool) -> String {
     let whys: Vec<Why> = runs.iter().map(|stored| stored.why.clone()).collect();
     let mut columns = vec![
@@ -228,14 +230,14 @@ fn page(runs: &[Stored], verbose: bool) -> String {
         ("us a pass", Align::Right),
         ("MB/s", Align::Right),
         ("MiB/s", Align::Right),
-        ("GB/s", Align::Right),
         ("wrong words", Align::Right),
-        ("writes at the card, by length up to", Align::Left),
+        (WRITES, Align::Left),
     ];
     if has_column(&whys) {
         columns.push(("bottleneck", Align::Left));
     }
-    let mut table = Table::new(&columns);
+    let spare = ["MiB/s", "passes", WRITES, "us a pass"];
+    let mut table = Table::new(&columns).least_first(&spare);
     for Stored { job, run, why } in runs {
         let rate = run.bytes_per_second();
         let mut row = vec![
@@ -245,7 +247,6 @@ fn page(runs: &[Stored], verbose: bool) -> String {
             format!("{:.3}", run.elapsed.as_seconds() * 1e6 / job.options.passes as f64),
             format!("{:.1}", rate / 1e6),
             format!("{:.1}", rate / f64::from(1 << 20)),
-            format!("{:.6}", rate / 1e9),
             run.data_errors.words.to_string(),
             run.metrics.writes_in_words(),
         ];
@@ -315,7 +316,7 @@ fn lengths(runs: &[Stored]) -> Plot {
         let all: u32 = bounds.iter().map(|bytes| writes(stored, *bytes)).sum();
         let share = |bytes: &u32| f64::from(writes(stored, *bytes)) / f64::from(all.max(1)) * 1e2;
         let points = (0_u32..).map(f64::from).zip(bounds.iter().map(share)).collect();
-        let name = format!("{}, {} B", stored.job.name(), stored.job.options.size_bytes);
+        let name = format!("{}, {}", stored.job.name(), size_words(stored.job.options.size_bytes));
         Series { name, kind: SeriesKind::Ours, points }
     });
     Plot {
@@ -340,7 +341,7 @@ fn report(place: Where<'_>, runs: &[Stored]) -> Page {
     let series = names.into_iter().map(|name| {
         let of_name = runs.iter().filter(|stored| stored.job.name() == name);
         let point = |Stored { job, run, .. }: &Stored| {
-            (job.options.size_bytes as f64, run.bytes_per_second() / 1e9)
+            (job.options.size_bytes as f64, run.bytes_per_second() / 1e6)
         };
         let (kind, points) = (SeriesKind::Ours, of_name.map(point).collect());
         Series { name: name.to_owned(), kind, points }
@@ -354,7 +355,7 @@ fn report(place: Where<'_>, runs: &[Stored]) -> Page {
     let plot = Plot {
         title: title.clone(),
         x: axis("bytes of a pass", "B"),
-        y: axis("rate", "GB/s"),
+        y: axis("rate", "MB/s"),
         series: series.collect(),
     };
     let mut blocks = vec![Block::Plot(plot)];

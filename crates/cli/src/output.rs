@@ -8,12 +8,24 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 
 use crate::error::CommandError;
+use crate::terminal::{folded, sentence_columns};
 
-/// Writes a page to standard output.
+/// Writes a page to standard output, with its sentences folded where the terminal ends.
 ///
 /// # Errors
 /// Where it cannot be written, a broken pipe among it.
 pub fn print(page: &str) -> Result<(), CommandError> {
+    match sentence_columns() {
+        Some(columns) => print_unfolded(&folded(page, columns)),
+        None => print_unfolded(page),
+    }
+}
+
+/// Writes text for other programs to standard output, line by line as it is.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_unfolded(page: &str) -> Result<(), CommandError> {
     let mut output = anstream::stdout().lock();
     output.write_all(page.as_bytes())?;
     output.flush()?;
@@ -27,7 +39,7 @@ pub fn print(page: &str) -> Result<(), CommandError> {
 pub fn print_json(value: &Value) -> Result<(), CommandError> {
     let mut text = serde_json::to_string_pretty(value).map_err(std::io::Error::from)?;
     text.push('\n');
-    print(&text)
+    print_unfolded(&text)
 }
 
 /// Writes `error: SENTENCE` to standard error; nobody may be listening.

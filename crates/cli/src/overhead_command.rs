@@ -11,6 +11,7 @@ use crosslane_open::{CardProgram, DeviceName, OpenOptions, run_on_cards};
 use crosslane_vfio::BusOptions;
 use serde_json::json;
 
+use crate::completions::{self, Known};
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::quantity::megabytes;
@@ -32,7 +33,8 @@ by this machine's. Transfers are made one at a time; the data of the last of eac
 compared.")]
 pub struct OverheadArguments {
     /// The card.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = Known(completions::devices),
+        hide_possible_values = true)]
     pub device: String,
     /// Register accesses, and small transfers.
     #[arg(long, value_name = "N", default_value_t = 200,

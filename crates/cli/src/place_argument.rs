@@ -7,6 +7,7 @@ use crosslane_open::{DeviceName, OpenCards, OpenError, open_cards};
 use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::{BusOptions, VfioBus};
 
+use crate::completions::{self, Known};
 use crate::error::CommandError;
 use crate::workload::refused;
 
@@ -14,11 +15,13 @@ use crate::workload::refused;
 #[derive(Args, Clone, Debug)]
 pub struct PlaceArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(long, value_hint = ValueHint::AnyPath, required_unless_present = "device")]
+    #[arg(long, value_hint = ValueHint::AnyPath, required_unless_present = "device",
+        value_parser = Known(completions::labs), hide_possible_values = true)]
     pub lab: Option<String>,
     /// A card, in place of a lab: vfio:ADDRESS of this machine, vfio-user:SOCKET of a server, or
     /// lab:LAB/ENDPOINT.
-    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
+    #[arg(long, value_name = "NAME", conflicts_with = "lab",
+        value_parser = Known(completions::devices), hide_possible_values = true)]
     pub device: Vec<String>,
 }
 

@@ -14,7 +14,8 @@ use crate::interrupt::{Watch, is_asked};
 /// Work is shown if it takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-const TEMPLATE: &str = "{bar:30} {percent:>3} %  {msg}, {eta} left";
+/// The end of a line that is too long for the terminal is cut off.
+const TEMPLATE: &str = "{bar:20} {percent:>3} %, {eta} left  {wide_msg}";
 
 /// Progress of all scenarios of a command together. Shared by the threads that run them.
 pub struct Progress {
@@ -82,7 +83,7 @@ pub struct Steps {
     pub watch: Watch,
 }
 
-const STEPS_TEMPLATE: &str = "{bar:30} {pos} of {len} {msg}, {eta} left";
+const STEPS_TEMPLATE: &str = "{bar:20} {pos} of {len}, {eta} left  {wide_msg}";
 
 impl Steps {
     /// Of so many steps, each one of `what` (a plural).
@@ -133,7 +134,7 @@ pub struct Explaining {
     runs: AtomicU64,
 }
 
-const EXPLAINING_TEMPLATE: &str = "{bar:30} {pos} of {len} explained, {msg}";
+const EXPLAINING_TEMPLATE: &str = "{bar:20} {pos} of {len} explained  {wide_msg}";
 
 impl Explaining {
     /// Of so many runs.
@@ -170,7 +171,7 @@ impl Explaining {
     }
 }
 
-const TRANSFERRED_TEMPLATE: &str = "{bar:30} {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
+const TRANSFERRED_TEMPLATE: &str = "{bar:20} {percent:>3} %  {decimal_bytes_per_sec}, {eta} left";
 
 /// Progress of a transfer on a real network.
 pub struct Transferred {
@@ -208,5 +209,82 @@ impl Transferred {
     /// Takes it off the terminal.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use indicatif::TermLike;
+
+    use super::*;
+
+    const COLUMNS: u16 = 80;
+
+    /// A terminal that keeps what is written on it.
+    #[derive(Clone, Debug, Default)]
+    struct Screen(Arc<Mutex<String>>);
+
+    impl Screen {
+        fn push(&self, text: &str) -> io::Result<()> {
+            self.0.lock().unwrap().push_str(text);
+            Ok(())
+        }
+    }
+
+    impl TermLike for Screen {
+        fn width(&self) -> u16 {
+            COLUMNS
+        }
+
+        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn write_line(&self, text: &str) -> io::Result<()> {
+            self.push(text)
+        }
+
+        fn write_str(&self, text: &str) -> io::Result<()> {
+            self.push(text)
+        }
+
+        fn clear_line(&self) -> io::Result<()> {
+            self.push("\n")
+        }
+
+        fn flush(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn bars_are_no_wider_than_the_terminal() {
+        for template in [TEMPLATE, STEPS_TEMPLATE, EXPLAINING_TEMPLATE, TRANSFERRED_TEMPLATE] {
+            let screen = Screen::default();
+            let target = ProgressDrawTarget::term_like(Box::new(screen.clone()));
+            let bar = ProgressBar::with_draw_target(Some(1_000_000), target);
+            bar.set_style(ProgressStyle::with_template(template).unwrap().progress_chars("=> "));
+            bar.set_position(123_456);
+            bar.set_message("scenarios, simulated 12.345 ms, last p2p_write_rate ".repeat(4));
+            bar.abandon();
+            let text = screen.0.lock().unwrap().clone();
+            let longest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
+            assert!((30..=usize::from(COLUMNS)).contains(&longest), "{longest}: {text:?}");
+        }
     }
 }

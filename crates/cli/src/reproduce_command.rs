@@ -19,9 +19,7 @@ use crate::output_file::not_written;
 use crate::progress::Steps;
 use crate::report_file::{command_line, report_of, write_page};
 use crate::table::{Align, Table};
-
-/// Most columns of a paragraph.
-const PAGE_COLUMNS: usize = 98;
+use crate::terminal::paragraph;
 
 impl Watch for Steps {
     fn done(&self, scenario: &str, simulated: Picoseconds) {
@@ -73,25 +71,26 @@ fn list() -> Result<(), CommandError> {
 fn page(reproduction: &Reproduction) -> String {
     let mut page = String::new();
     if reproduction.own == EngineKind::Rtl {
-        page = wrapped(&reproduction.summary()) + "\n";
+        page = paragraph(&reproduction.summary()) + "\n";
     }
     for (number, experiment) in (1..).zip(&reproduction.experiments) {
         let _ = writeln!(page, "{number}. {}", experiment.title);
         for table in &experiment.tables {
             page.push_str(&printed(table).to_string());
         }
-        for paragraph in &experiment.text {
-            page.push_str(&wrapped(paragraph));
+        for text in &experiment.text {
+            page.push_str(&paragraph(text));
         }
         for explained in &experiment.why {
-            page.push_str(&wrapped(&explained.sentence()));
+            page.push_str(&paragraph(&explained.sentence()));
         }
         page.push('\n');
     }
     page.push_str("The document's figures beside the lab's\n");
-    page.push_str(&printed(&reproduction.comparison()).to_string());
+    let comparison = printed(&reproduction.comparison()).least_first(&["allowed %", "kind"]);
+    page.push_str(&comparison.to_string());
     if reproduction.own == EngineKind::Model {
-        page.push_str(&wrapped(&reproduction.summary()));
+        page.push_str(&paragraph(&reproduction.summary()));
     }
     page
 }
@@ -103,26 +102,6 @@ fn printed(table: &plain::Table) -> Table {
         printed.row(row.clone());
     }
     printed
-}
-
-/// A paragraph in lines of a page, each ended.
-fn wrapped(paragraph: &str) -> String {
-    let (mut text, mut columns) = (String::new(), 0);
-    for word in paragraph.split_whitespace() {
-        let length = word.chars().count();
-        if columns > 0 && columns + 1 + length > PAGE_COLUMNS {
-            text.push('\n');
-            columns = 0;
-        }
-        if columns > 0 {
-            text.push(' ');
-            columns += 1;
-        }
-        text.push_str(word);
-        columns += length;
-    }
-    text.push('\n');
-    text
 }
 
 /// Validates sets of measurements: all of them where none is named.
@@ -182,15 +161,14 @@ fn validation_page(validation: &Validation) -> String {
         let outside = validation.outside.join(", ");
         let _ = writeln!(page, "  OUTSIDE their tolerance: {outside}");
     }
-    let _ = writeln!(
-        page,
+    page.push_str(&paragraph(&format!(
         "  constants that move the compared rows most when raised by {:.0} % (counts by 1 at \
-         least), in\n  shorter runs; {} numbers were raised, {} are zero or cannot have other \
-         values\n",
+         least), in shorter runs; {} numbers were raised, {} are zero or cannot have other values",
         100.0 * CHANGE,
         validation.changed,
         validation.fixed,
-    );
+    )));
+    page.push('\n');
     if validation.not_raised > 0 {
         let _ = writeln!(page, "  interrupted: {} more were not raised\n", validation.not_raised);
     }
@@ -201,7 +179,8 @@ fn validation_page(validation: &Validation) -> String {
         ("rows change", Align::Right),
         ("most", Align::Right),
         ("row", Align::Left),
-    ]);
+    ])
+    .least_first(&["value", "raised to"]);
     for one in &validation.influences {
         table.row([
             one.constant.clone(),
@@ -214,19 +193,4 @@ fn validation_page(validation: &Validation) -> String {
     }
     page.push_str(&table.to_string());
     page
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paragraphs_are_wrapped_between_words() {
-        assert_eq!(wrapped("a  b"), "a b\n");
-        assert_eq!(wrapped(""), "\n");
-        let long = "word ".repeat(50);
-        let text = wrapped(&long);
-        assert!(text.lines().all(|line| line.chars().count() <= PAGE_COLUMNS));
-        assert_eq!(text.split_whitespace().count(), 50);
-    }
 }

@@ -11,6 +11,7 @@ use clap::{Args, ValueHint};
 use crosslane_lab::Lab;
 use crosslane_serve::{ServeError, ServeEvent, ServedDevice, Server};
 
+use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
 use crate::output;
@@ -31,7 +32,8 @@ The program serves until you end it. Simulated time runs as fast as it can and h
 with the clients' time.")]
 pub struct ServeArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant.
-    #[arg(value_hint = ValueHint::AnyPath)]
+    #[arg(value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
+        hide_possible_values = true)]
     pub lab: String,
     /// An endpoint to serve; repeat it for each.
     #[arg(long = "device", value_name = "NAME", required = true)]

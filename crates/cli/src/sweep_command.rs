@@ -11,6 +11,7 @@ use crosslane_bench::{
     BenchError, CardDirection, CardOptions, Options, card_transfer, read, write,
 };
 use crosslane_driver::{DescriptorSource, Device, Notification};
+use crosslane_explain::size_words;
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
@@ -483,7 +484,7 @@ fn measure(
 }
 
 fn describe(point: &Point) -> String {
-    let mut words = format!("{} of {} B", point.way.word(), point.size_bytes);
+    let mut words = format!("{} of {}", point.way.word(), size_words(point.size_bytes));
     if let Some(link) = point.link {
         let _ = write!(words, ", {} {}", link.generation, link.width);
     }
@@ -530,7 +531,7 @@ fn table(arguments: &SweepArguments, measured: &[Measured]) -> Table {
         ("MiB/s", Align::Right),
         ("wrong words", Align::Right),
     ]);
-    let mut table = Table::new(&headings);
+    let mut table = Table::new(&headings).least_first(&["MiB/s", "wrong words", "us"]);
     for one in measured {
         let values = parameters(arguments, one).into_iter().map(|(_, value)| value);
         let own = [

@@ -16,6 +16,7 @@ use crosslane_torture::{
     torus_campaign,
 };
 
+use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
@@ -52,7 +53,8 @@ pub struct TortureArguments {
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = parse_seeds)]
     pub seeds: Range<u64>,
     /// Run every seed in this lab, as it is [default: each seed makes its own].
-    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath,
+        value_parser = Known(completions::labs), hide_possible_values = true)]
     pub lab: Option<String>,
     /// The model, or the gateware, whose lab is `rosta:crosslane` unless `--lab` names another.
     #[command(flatten)]

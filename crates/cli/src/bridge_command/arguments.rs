@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum, ValueHint};
 use crosslane_bridge::CardAddress;
 
+use crate::completions::{self, Known};
 use crate::size::{SizeRange, parse_size};
 use crate::whole_number::whole;
 
@@ -96,7 +97,8 @@ policy names clients, their keys and the ranges of each card that they may read 
 `crosslane bridge key` makes a key. Data on the network are not encrypted; requests are.")]
 pub struct ServeArguments {
     /// The card to serve: DEVICE, or NAME=DEVICE to call it otherwise than fpga0.
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", value_parser = Known(completions::devices),
+        hide_possible_values = true)]
     pub device: String,
     /// Address to listen at; port 0 takes any.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7471")]
@@ -259,10 +261,12 @@ pub struct BenchArguments {
     pub target: Option<CardAddress>,
     /// Measure in a lab with two nodes: a shipped lab's name, or a lab file; `:VARIANT` behind it
     /// chooses a variant.
-    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath, conflicts_with = "device")]
+    #[arg(long, value_name = "LAB", value_hint = ValueHint::AnyPath, conflicts_with = "device",
+        value_parser = Known(completions::labs), hide_possible_values = true)]
     pub lab: Option<String>,
     /// The card of a server within this program.
-    #[arg(long, value_name = "DEVICE", default_value = "lab:kc705:crosslane")]
+    #[arg(long, value_name = "DEVICE", default_value = "lab:kc705:crosslane",
+        value_parser = Known(completions::devices), hide_possible_values = true)]
     pub device: String,
     /// The ways [default: all].
     #[arg(long, value_enum, value_name = "PATH")]

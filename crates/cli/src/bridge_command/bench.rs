@@ -333,7 +333,8 @@ fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), 
         ("MB/s", Align::Right),
         ("limited by", Align::Left),
         ("busy", Align::Right),
-    ]);
+    ])
+    .least_first(&["busy", "clients"]);
     for line in lines {
         let report = line.report();
         let slowest = report.slowest();

@@ -24,6 +24,7 @@ use crate::error::CommandError;
 use crate::output;
 use crate::output_file::{Kind, OutputFile};
 use crate::progress::Transferred;
+use crate::terminal::fitted;
 
 /// Most bytes of a file that are in memory at once: a longer one goes in pieces.
 const PIECE_BYTES: u64 = 256 << 20;
@@ -196,15 +197,16 @@ fn pages_of(reports: &[Report]) -> String {
 pub fn stage_lines(report: &Report) -> String {
     let mut page = String::new();
     for stage in &report.stages {
-        page += &format!(
+        let line = format!(
             "  {:10}  busy {:5.1} %, {:8.1} MB/s while busy, waited for slots {:5.1} %, {} \
-             operations\n",
+             operations",
             stage.stage.to_string(),
             100.0 * report.busy(stage),
             stage.bytes_per_second_busy() / 1e6,
             100.0 * stage.waiting_for_slot_ps as f64 / report.elapsed_ps.max(1) as f64,
             stage.operations
         );
+        page += &format!("{}\n", fitted(&line));
     }
     if let Some(seconds) = report.processor_seconds_per_gib() {
         page += &format!("  processor of the server: {seconds:.3} s for each GiB\n");

@@ -23,7 +23,7 @@ use arguments::BridgeCommand;
 pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
     match command {
         BridgeCommand::Providers { json } => list_providers(*json),
-        BridgeCommand::Key => output::print(&format!("{}\n", random_key()?.to_hex())),
+        BridgeCommand::Key => output::print_unfolded(&format!("{}\n", random_key()?.to_hex())),
         BridgeCommand::Put(arguments) => client::put(arguments),
         BridgeCommand::Get(arguments) => client::get(arguments),
         BridgeCommand::Roundtrip(arguments) => client::roundtrip(arguments),

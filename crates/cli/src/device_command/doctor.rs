@@ -319,7 +319,8 @@ fn prediction_page(
             ("MiB/s", Align::Right),
             ("of ceiling", Align::Right),
             ("bottleneck", Align::Left),
-        ]);
+        ])
+        .least_first(&["MiB/s"]);
         for it in predictions {
             let Some(flow) = it.outcome.flows.first() else { continue };
             let rate = flow.bytes_per_second;

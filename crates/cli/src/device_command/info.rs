@@ -13,6 +13,7 @@ use super::machine;
 use crate::error::CommandError;
 use crate::output;
 use crate::table::{Align, Table};
+use crate::terminal::fitted;
 
 /// `device info`.
 ///
@@ -36,8 +37,8 @@ pub fn way_down<'a>(tree: &'a Tree, function: &'a PciFunction) -> Vec<&'a PciFun
 }
 
 fn page(tree: &Tree, function: &PciFunction) -> String {
-    let mut page = format!(
-        "{}  {}, {} [{:04x}:{:04x}] revision {:02x}, subsystem {:04x}:{:04x}\n\n",
+    let heading = format!(
+        "{}  {}, {} [{:04x}:{:04x}] revision {:02x}, subsystem {:04x}:{:04x}",
         function.address,
         kind_words(function),
         function.class_words(),
@@ -47,6 +48,7 @@ fn page(tree: &Tree, function: &PciFunction) -> String {
         function.subsystem.0,
         function.subsystem.1,
     );
+    let mut page = format!("{}\n\n", fitted(&heading));
     let mut table = Table::new(&[("what", Align::Left), ("value", Align::Left)]);
     for (what, value) in facts(function) {
         table.row([what.to_owned(), value]);
@@ -60,7 +62,8 @@ fn page(tree: &Tree, function: &PciFunction) -> String {
         ("of", Align::Right),
         ("MRRS", Align::Right),
         ("ACS", Align::Left),
-    ]);
+    ])
+    .least_first(&["MRRS", "of"]);
     for port in way_down(tree, function) {
         let express = port.express();
         let size = |bytes: fn(&Express) -> u32| {

@@ -32,7 +32,8 @@ pub fn run(all: bool, output: &Output) -> Result<(), CommandError> {
         ("group", Align::Right),
         ("link", Align::Left),
         ("node", Align::Right),
-    ]);
+    ])
+    .least_first(&["node", "group", "link"]);
     let mut rows = 0;
     for function in shown {
         rows += 1;

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use clap::{Args, ValueHint};
 use crosslane_bench::Lattice;
 
+use crate::completions::{self, Known};
 use crate::size::parse_size;
 use crate::whole_number::whole;
 
@@ -94,7 +95,7 @@ Examples:
   crosslane bench halo                                      the 16 nodes of lab torus
   crosslane bench halo --lab torus --nodes 2..64
   crosslane bench halo --nodes 3x2 --lattice 8x8x8x8 --site-bytes 96
-  crosslane bench halo --nodes 16 --exchanges 4 --json
+  crosslane bench halo --nodes 16 --iterations 4 --json
   crosslane bench halo --nodes 2..32 --report halo
 
 Each node has a part of a lattice of four dimensions. In an exchange it sends each of its faces to
@@ -110,11 +111,13 @@ the torus of --nodes, its rings closed unless --open says otherwise. Times are t
 pub struct HaloArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant
     /// [default: torus].
-    #[arg(long, value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
+        hide_possible_values = true)]
     pub lab: Option<String>,
     /// A node, in place of a lab: vfio:ADDRESS of this machine or vfio-user:SOCKET of a server, in
     /// the order of the torus; or lab:LAB.
-    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
+    #[arg(long, value_name = "NAME", conflicts_with = "lab",
+        value_parser = Known(completions::devices), hide_possible_values = true)]
     pub device: Vec<String>,
     /// Nodes of the torus: a number, a range of powers of two, or sizes as 4x4x2x2 [default: as the
     /// lab has it].
@@ -130,7 +133,7 @@ pub struct HaloArguments {
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = parse_size)]
     pub site_bytes: u64,
     /// Exchanges, one after the other.
-    #[arg(long, value_name = "N", default_value_t = 2,
+    #[arg(long = "iterations", alias = "exchanges", value_name = "N", default_value_t = 2,
         value_parser = whole::<u32>(1..=10_000))]
     pub exchanges: u32,
     /// Random seed; it also makes the data.

@@ -110,7 +110,8 @@ fn page(lab: &Lab, outcomes: &[HaloOutcome]) -> String {
         ("of the first %", Align::Right),
         ("buffers compared", Align::Right),
         ("wrong", Align::Right),
-    ]);
+    ])
+    .least_first(&["directions", "largest face B", "of its link %", "MB/s to a host"]);
     let first = outcomes.first().map_or(0.0, |outcome| outcome.exchange.as_seconds());
     for outcome in outcomes {
         let (checked, wrong) = outcome.checked();

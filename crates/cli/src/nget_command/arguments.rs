@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use crosslane_driver::network_processor::{Buffers, Modes, Requests};
 use crosslane_host::{Mapping, Waiting};
 
+use crate::completions::{self, Known};
 use crate::size::SizeRange;
 use crate::whole_number::whole;
 
@@ -92,14 +93,17 @@ host's link for the completions that the host sends, less the DLLPs of the run."
 pub struct NgetArguments {
     /// A shipped lab's name, or a lab file; `:VARIANT` behind it chooses a variant
     /// [default: nget].
-    #[arg(long, value_hint = ValueHint::AnyPath)]
+    #[arg(long, value_hint = ValueHint::AnyPath, value_parser = Known(completions::labs),
+        hide_possible_values = true)]
     pub lab: Option<String>,
     /// A card, in place of a lab: vfio:ADDRESS of this machine, vfio-user:SOCKET of a server, or
     /// lab:LAB/ENDPOINT; several times for several cards, each in a run of its own.
-    #[arg(long, value_name = "NAME", conflicts_with = "lab")]
+    #[arg(long, value_name = "NAME", conflicts_with = "lab",
+        value_parser = Known(completions::devices), hide_possible_values = true)]
     pub device: Vec<String>,
     /// Network processors, each in a run of its own [default: all of the lab, up to two].
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',',
+        value_parser = Known(completions::endpoints), hide_possible_values = true)]
     pub node: Vec<String>,
     /// L: bytes of each get, up to 1M.
     #[arg(long, value_name = "SIZE", default_value = "1K")]
@@ -113,7 +117,7 @@ pub struct NgetArguments {
         value_parser = whole::<u32>(1..=64))]
     pub per_loop: u32,
     /// K: loops [default: by size, about 4 MiB of data, but 16 to 1000, and four times N].
-    #[arg(short = 'k', long, value_name = "K",
+    #[arg(short = 'k', long = "iterations", alias = "loops", value_name = "K",
         value_parser = whole::<u64>(1..=1 << 20))]
     pub loops: Option<u64>,
     /// Whose memory the data are in.

@@ -8,7 +8,7 @@ use crosslane_vfio::{VfioBus, block_on};
 use serde_json::{Value, json};
 
 use super::arguments::NgetArguments;
-use super::{Job, MEASURED, SINK, jobs, measured_cells, measured_json, options, report};
+use super::{Job, MEASURED, SINK, SPARE, jobs, measured_cells, measured_json, options, report};
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::place_argument::{NamedCard, open_named};
@@ -52,7 +52,7 @@ pub fn run(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comman
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         return print_json(&to_json(&names, &done, arguments.seed));
     }
-    let mut table = Table::new(&MEASURED);
+    let mut table = Table::new(&MEASURED).least_first(&SPARE);
     for one in &done {
         table.row(measured_cells(&one.card, one.modes, &one.measured));
     }

@@ -200,6 +200,20 @@ const MEASURED: [(&str, Align); 14] = [
     ("MiB/s", Align::Right),
 ];
 
+/// What a narrow terminal does without, the least important first.
+const SPARE: [&str; 10] = [
+    "average",
+    "max",
+    "MiB/s",
+    "completions B",
+    "p99",
+    "typical",
+    "K",
+    "ceiling MB/s",
+    "us each",
+    "M",
+];
+
 fn measured_cells(node: &str, modes: Modes, measured: &NgetMeasured) -> Vec<String> {
     let (options, times) = (&measured.options, &measured.durations);
     vec![
@@ -227,7 +241,7 @@ fn page(lab: &Lab, done: &[Done]) -> String {
         ("ceiling MB/s", Align::Right),
         ("completions B", Align::Right),
     ]);
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).least_first(&SPARE);
     for Done { node, modes, outcome } in done {
         let mut row = measured_cells(node, *modes, &outcome.measured);
         row.extend([

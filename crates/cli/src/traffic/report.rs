@@ -3,13 +3,26 @@
 
 use std::fmt::Write as _;
 
-use crosslane_explain::{TrafficFlow, TrafficOutcome};
+use crosslane_explain::{TrafficFlow, TrafficOutcome, size_words};
 use crosslane_fabric::FlowSource;
 
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 use crate::why::{Why, has_column};
+
+/// What a narrow terminal does without, the least important first.
+const SPARE: [&str; 9] = [
+    "average",
+    "max",
+    "MiB/s",
+    "TLP B",
+    "less DLLPs",
+    "p99",
+    "iterations",
+    "ceiling MB/s",
+    "in flight",
+];
 
 /// The whole page: the rows of each flow, then the links of the last scenario.
 #[must_use]
@@ -25,8 +38,8 @@ pub fn page(outcomes: &[TrafficOutcome], whys: &[Why]) -> String {
     page.push_str(&whys.last().map(Why::block).unwrap_or_default());
     if outcomes.len() > 1 {
         let sizes: Vec<String> =
-            last.flows.iter().map(|f| f.planned.flow.operation_bytes.to_string()).collect();
-        let _ = write!(page, "Links in the run of {} B", sizes.join(", "));
+            last.flows.iter().map(|f| size_words(f.planned.flow.operation_bytes)).collect();
+        let _ = write!(page, "Links in the run of {}", sizes.join(", "));
     } else {
         page.push_str("Links");
     }
@@ -89,7 +102,7 @@ fn flow_rows(outcomes: &[TrafficOutcome], whys: &[Why]) -> String {
     if has_column(whys) {
         columns.push(("bottleneck", Align::Left));
     }
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).least_first(&SPARE);
     for index in 0..count {
         for (outcome, why) in outcomes.iter().zip(whys) {
             let flow = &outcome.flows[index];

@@ -9,12 +9,30 @@ use crosslane_explain::size_words;
 
 use crate::quantity::{mebibytes, megabytes};
 use crate::table::{Align, Table};
+use crate::terminal::{paragraph, table_columns};
+
+/// Room for a bridge and the first function below it, columns: ` \-00.0-[02-04]----00.0-[03-04]`.
+const BRIDGE_COLUMNS: usize = 28;
 
 /// Draws the branches of one host, each line ended.
 #[must_use]
 pub fn branches(host: &Host) -> String {
-    let mut drawing = Drawing { line: String::new(), lines: String::new() };
-    drawing.line.push_str("-[0000:00]-");
+    drawn(host, None)
+}
+
+/// The same in no more columns, if a wide drawing has more: the functions of a bus begin below
+/// their bridge, not behind it.
+fn branches_within(host: &Host, columns: usize) -> String {
+    let wide = branches(host);
+    match wide.lines().all(|line| line.chars().count() <= columns) {
+        true => wide,
+        false => drawn(host, Some(columns)),
+    }
+}
+
+fn drawn(host: &Host, columns: Option<usize>) -> String {
+    let (line, lines, stems) = ("-[0000:00]-".to_owned(), String::new(), String::new());
+    let mut drawing = Drawing { line, lines, columns, stems };
     drawing.bus(&host.functions);
     drawing.lines
 }
@@ -23,6 +41,10 @@ pub fn branches(host: &Host) -> String {
 struct Drawing {
     line: String,
     lines: String,
+    /// What there is room for; `None` for a drawing as `lspci -tv` makes it.
+    columns: Option<usize>,
+    /// In a narrow drawing what stands before the functions of a bus.
+    stems: String,
 }
 
 impl Drawing {
@@ -32,6 +54,11 @@ impl Drawing {
             self.end();
             return;
         };
+        let is_full = |columns| self.line.chars().count() + BRIDGE_COLUMNS > columns;
+        if self.columns.is_some_and(|columns| !others.is_empty() || is_full(columns)) {
+            self.bus_below(functions);
+            return;
+        }
         if others.is_empty() {
             self.line.push_str("--");
             self.function(last);
@@ -45,6 +72,20 @@ impl Drawing {
         }
         self.line.push_str("\\-");
         self.function(last);
+    }
+
+    /// The functions of one bus, each on a line of its own below their bridge.
+    fn bus_below(&mut self, functions: &[Function]) {
+        self.line.truncate(self.line.trim_end_matches('-').len());
+        self.end();
+        let depth = self.stems.len();
+        for (index, function) in functions.iter().enumerate() {
+            let is_last = index + 1 == functions.len();
+            self.line = format!("{} {}", self.stems, if is_last { "\\-" } else { "+-" });
+            self.stems.push_str(if is_last { "   " } else { " | " });
+            self.function(function);
+            self.stems.truncate(depth);
+        }
     }
 
     fn function(&mut self, function: &Function) {
@@ -94,7 +135,8 @@ fn function_rows(tree: &Tree) -> Table {
         ("most", Align::Right),
         ("MRRS", Align::Right),
         ("BARs", Align::Left),
-    ]);
+    ])
+    .least_first(&["BARs", "most", "port can do", "MRRS"]);
     for host in &tree.hosts {
         let functions = host.functions.iter().flat_map(Function::walk);
         for function in functions {
@@ -148,7 +190,8 @@ fn link_rows(tree: &Tree) -> Table {
         ("MiB/s", Align::Right),
         ("4 DW MB/s", Align::Right),
         ("MiB/s", Align::Right),
-    ]);
+    ])
+    .least_first(&["MiB/s", "less SKP", "raw MB/s", "4 DW MB/s", "link"]);
     for link in tree.links() {
         let ceilings = link.ceilings();
         table.row([
@@ -176,7 +219,8 @@ fn network_rows(tree: &Tree) -> Table {
         ("MTU", Align::Right),
         ("payload MB/s", Align::Right),
         ("latency", Align::Right),
-    ]);
+    ])
+    .least_first(&["MB/s"]);
     for network in &tree.networks {
         table.row([
             network.first.clone(),
@@ -200,7 +244,8 @@ fn torus_rows(tree: &Tree) -> Table {
         ("MB/s", Align::Right),
         ("payload MB/s", Align::Right),
         ("latency", Align::Right),
-    ]);
+    ])
+    .least_first(&["MB/s", "lanes"]);
     for torus in &tree.tori {
         let parameters = &torus.parameters;
         let [first, last] = &torus.ends;
@@ -225,15 +270,16 @@ pub fn page(tree: &Tree) -> String {
     let mut page = String::new();
     for host in &tree.hosts {
         let _ = writeln!(page, "{}: {} of memory", host.name, size_words(host.memory_bytes));
-        page.push_str(&branches(host));
+        let columns = table_columns();
+        let drawing = columns.map_or_else(|| branches(host), |it| branches_within(host, it));
+        page.push_str(&drawing);
         page.push('\n');
     }
     page.push_str("Functions (Max_Payload_Size and Max_Read_Request_Size in bytes)\n\n");
     page.push_str(&function_rows(tree).to_string());
-    page.push_str(
-        "\nCeilings of one direction of each link: payload in TLPs of Max_Payload_Size with 3 DW \
-         and 4 DW\nheaders, SKP ordered sets taken off, DLLPs not\n\n",
-    );
+    let ceilings = "Ceilings of one direction of each link: payload in TLPs of Max_Payload_Size \
+                    with 3 DW and 4 DW headers, SKP ordered sets taken off, DLLPs not";
+    let _ = writeln!(page, "\n{}", paragraph(ceilings));
     page.push_str(&link_rows(tree).to_string());
     if !tree.networks.is_empty() {
         page.push_str("\nNetwork links, each way: payload in packets of the MTU\n\n");
@@ -271,6 +317,26 @@ mod tests {
         host.functions.truncate(1);
         let drawing = branches(&host);
         assert!(drawing.starts_with("-[0000:00]---01.0-[01-04]----00.0-[02-04]--+-"), "{drawing}");
+    }
+
+    #[test]
+    fn narrow_drawing_begins_each_bus_below_its_bridge() {
+        let expected = "\
+-[0000:00]
+ +-01.0-[01-04]----00.0-[02-04]
+ |  +-00.0-[03]----00.0  nic<0> [1234:0001]  Gen2 x4
+ |  \\-01.0-[04]----00.0  nic&1 [1234:0001]  Gen2 x4
+ +-02.0-[05]----00.0  gpu [1234:0001]  Gen2 x4
+ \\-03.0-[06]--
+";
+        let host = &small_tree().hosts[0];
+        assert_eq!(branches_within(host, 60), expected);
+        assert_eq!(branches_within(host, 120), branches(host));
+        let narrow = branches_within(host, 40);
+        assert!(
+            narrow.contains(" +-01.0-[01-04]\n |  \\-00.0-[02-04]\n |     +-00.0-[03]\n"),
+            "{narrow}"
+        );
     }
 
     #[test]

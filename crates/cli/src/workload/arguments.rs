@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::arguments::{MAX_OPERATIONS, TraceUnit, parse_register_size};
+use crate::completions::{self, Known};
 use crate::engine_argument::EngineArguments;
 use crate::place_argument::PlaceArguments;
 use crate::size::{SizeRange, parse_size};
@@ -149,7 +150,8 @@ way, for the TLPs that are sent; percentages are of the ceiling less the DLLPs t
 in that direction. Registering the memory is measured apart.")]
 pub struct WriteArguments {
     /// The endpoint that writes.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub from: Option<String>,
     /// The host whose memory is written [default: the endpoint's own, the only one possible].
     #[arg(long, value_name = "HOST")]
@@ -189,7 +191,8 @@ pub struct ReadArguments {
     #[arg(long, value_name = "HOST")]
     pub from: Option<String>,
     /// The endpoint that reads.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub to: Option<String>,
     /// How transfers are made.
     #[command(flatten)]
@@ -226,10 +229,12 @@ Unless --no-credits is given the receiver says what it has taken, and a transfer
 it has taken all. For the rest see `bench write`.")]
 pub struct PeerArguments {
     /// The endpoint that sends.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub from: Option<String>,
     /// The endpoint that receives.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub to: Option<String>,
     /// Without a credit window: the sender never stops, and a transfer is complete when sent.
     #[arg(long)]
@@ -260,10 +265,12 @@ FROM sends a message, TO's circuit sends it straight back, and FROM's timer stop
 begin to come in. Times are half of a round trip, in microseconds. What comes back is compared.")]
 pub struct LatencyArguments {
     /// The endpoint that begins.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub from: Option<String>,
     /// The endpoint that sends back.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub to: Option<String>,
     /// Bytes of a message: a power of two up to the payload, or a multiple of the payload;
     /// 4..128 is a sweep over the powers of two.
@@ -297,10 +304,12 @@ host memory, where every byte is compared. A transfer's time is from its post to
 For the rest see `bench write`.")]
 pub struct ChainArguments {
     /// The endpoint that reads from host memory.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub from: Option<String>,
     /// The endpoint that writes to host memory.
-    #[arg(long, value_name = "ENDPOINT")]
+    #[arg(long, value_name = "ENDPOINT", value_parser = Known(completions::endpoints),
+        hide_possible_values = true)]
     pub to: Option<String>,
     /// Without credit windows between the engines.
     #[arg(long)]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::json::{flow_json, latency_json};
 use super::opened::OpenedRun;
 use super::report::{
-    TIMES, job_words, latency_cells, plan_words, transfer_cells, transfer_columns,
+    SPARE, TIMES, job_words, latency_cells, plan_words, transfer_cells, transfer_columns,
 };
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
@@ -62,7 +62,7 @@ fn flows_page(runs: &[OpenedRun], last: &OpenedRun, is_served: bool) -> String {
             ("of it %", Align::Right),
         ]);
     }
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).least_first(&SPARE);
     for (run, flow) in runs.iter().flat_map(|run| run.flows.iter().map(move |flow| (run, flow))) {
         let measured = &flow.measured;
         let rate = measured.hardware_bytes_per_second();
@@ -130,7 +130,7 @@ fn latency_page(runs: &[OpenedRun]) -> String {
         page.push_str(&plan_words(&first.plan, Expected::of_writes(&first.plan)));
         page.push('\n');
     }
-    let mut table = Table::new(&TIMES);
+    let mut table = Table::new(&TIMES).least_first(&SPARE);
     for trips in trips() {
         let counts = [trips.message_bytes.to_string(), trips.round_trips.len().to_string()];
         table.row(counts.into_iter().chain(latency_cells(&trips.one_way())));

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crosslane_bench::{Carrier, Latencies};
 use crosslane_driver::Plan;
-use crosslane_explain::{Expected, Job, WorkloadFlow, WorkloadOutcome};
+use crosslane_explain::{Expected, Job, WorkloadFlow, WorkloadOutcome, size_words};
 
 use crate::link_use::{link_rows, sharing};
 use crate::quantity::{mebibytes, megabytes, microseconds, percent};
@@ -30,6 +30,20 @@ pub fn transfer_columns() -> Vec<(&'static str, Align)> {
     [bytes, iterations, ("in flight", Align::Right)].into_iter().chain(times).collect()
 }
 
+/// What a narrow terminal does without, the least important first.
+pub const SPARE: [&str; 10] = [
+    "average",
+    "max",
+    "MiB/s",
+    "TLP B",
+    "app MB/s",
+    "less DLLPs",
+    "p99",
+    "iterations",
+    "ceiling MB/s",
+    "in flight",
+];
+
 /// The whole page: rows, then what belongs to the last scenario.
 #[must_use]
 pub fn page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
@@ -51,7 +65,7 @@ pub fn page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
         return page;
     }
     if outcomes.len() > 1 {
-        let _ = writeln!(page, "In the run of {} B:\n", last.job.size_bytes());
+        let _ = writeln!(page, "In the run of {}:\n", size_words(last.job.size_bytes()));
     }
     page.push_str(&details(last));
     page.push_str(&whys.last().map(Why::block).unwrap_or_default());
@@ -138,7 +152,7 @@ fn flow_rows(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
     if has_column(whys) {
         columns.push(("bottleneck", Align::Left));
     }
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).least_first(&SPARE);
     for (outcome, why) in outcomes.iter().zip(whys) {
         for flow in &outcome.flows {
             let name = several.then(|| flow.measured.name.clone());
@@ -261,7 +275,7 @@ fn latency_page(outcomes: &[WorkloadOutcome], whys: &[Why]) -> String {
     if has_column(whys) {
         columns.push(("bottleneck", Align::Left));
     }
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(&columns).least_first(&SPARE);
     for (outcome, why) in outcomes.iter().zip(whys) {
         let Some(trips) = &outcome.round_trips else { continue };
         let counts = [trips.message_bytes.to_string(), trips.round_trips.len().to_string()];

@@ -3,10 +3,12 @@
 
 mod bridge;
 mod commands;
+mod completions;
 mod device;
 mod fits;
 mod gateware;
 mod interrupts;
+mod lab_check;
 #[path = "../../../vfio/tests/integration/sysfs/machine.rs"]
 #[allow(dead_code, reason = "another crate's tests need more of it")]
 mod machine;
@@ -26,4 +28,5 @@ mod torture;
 mod torus;
 mod traffic;
 mod why;
+mod width;
 mod workload;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `bench mmio`, as the program shows it.
 
-use crate::run::{folder, run_as_written, stdout_of};
+use crate::run::{folder, run, run_as_written, stdout_of};
 
 /// The document's first experiment: 16 integers, which are 16 writes or one.
 #[test]
@@ -41,6 +41,15 @@ fn two_runs_can_be_compared() {
     });
     let page = stdout_of(&format!("compare {} {}", files[0], files[1]));
     let row = page.lines().find(|line| line.starts_with("burst-wc")).unwrap_or_default();
-    assert!(row.contains("16384 B") && row.contains("MB/s"), "{page}");
-    assert!(page.contains("16384 B: the library's loop of 4 B"), "{page}");
+    assert!(row.contains("16 KiB") && row.contains("MB/s"), "{page}");
+    assert!(page.contains("16 KiB: the library's loop of 4 B"), "{page}");
+}
+
+#[test]
+fn size_is_bytes_of_the_integers() {
+    let integers = stdout_of("bench mmio --lab aws-f1 --integers 1024 --passes 3");
+    assert_eq!(stdout_of("bench mmio --lab aws-f1 --size 4K --iterations 3"), integers);
+    let run = run("bench mmio --lab aws-f1 --size 6");
+    assert_eq!(run.code, 2);
+    assert!(run.stderr.contains("6 is no multiple of 4 B from 4 B to 64 MiB"), "{}", run.stderr);
 }

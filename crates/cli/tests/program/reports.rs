@@ -65,8 +65,8 @@ fn two_runs_are_laid_side_by_side() {
     assert_eq!(both.code, 0, "{}", both.stderr);
     assert!(both.stdout.contains("document  ") && both.stdout.contains("ours"), "{}", both.stdout);
     let limits = both.stdout.split("What limits each\n").nth(1).unwrap_or_default();
-    assert!(limits.starts_with("4096 B: the datapath of fpga1"), "{}", both.stdout);
-    assert!(limits.contains("\n8192 B: Max_Payload_Size of 128 B"), "{}", both.stdout);
+    assert!(limits.starts_with("4 KiB: the datapath of fpga1"), "{}", both.stdout);
+    assert!(limits.contains("\n8 KiB: Max_Payload_Size of 128 B"), "{}", both.stdout);
     assert!(both.stdout.contains("0 worse by more than 1 %"), "{}", both.stdout);
     let back = run(&format!("compare {} {}", files[1], files[0]));
     assert!(back.stdout.contains("0 better by more than 1 %"), "{}", back.stdout);

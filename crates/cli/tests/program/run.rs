@@ -30,6 +30,8 @@ impl From<Output> for Run {
 pub fn command(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_crosslane"));
     command.args(arguments.split_whitespace()).stdin(Stdio::null());
+    // As wide as it has to be, whatever the shell says.
+    command.env_remove("COLUMNS");
     command
 }
 

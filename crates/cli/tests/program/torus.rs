@@ -35,7 +35,7 @@ fn two_runs_of_gets_can_be_compared() {
         path.display().to_string()
     });
     let page = stdout_of(&format!("compare {} {}", files[0], files[1]));
-    assert!(page.contains("16384 B") && page.contains("MB/s"), "{page}");
+    assert!(page.contains("16 KiB") && page.contains("MB/s"), "{page}");
 }
 
 #[test]
@@ -67,4 +67,16 @@ fn what_cannot_be_is_answered() {
         assert_eq!((run.code, run.stdout.as_str()), (code, ""), "crosslane {arguments}: {run:?}");
         assert!(run.stderr.contains(words), "crosslane {arguments}: {}", run.stderr);
     }
+}
+
+#[test]
+fn iterations_have_one_name_everywhere() {
+    for (bench, old) in [("nget --size 1K", "--loops"), ("halo --nodes 2", "--exchanges")] {
+        let page = stdout_of(&format!("bench {bench} --iterations 3"));
+        assert_eq!(stdout_of(&format!("bench {bench} {old} 3")), page);
+        assert_ne!(stdout_of(&format!("bench {bench} {old} 4")), page);
+    }
+    let traffic = "bench traffic --lab rosta --flow fpga1:host:write:4K";
+    let page = stdout_of(&format!("{traffic} --iterations 20"));
+    assert_eq!(stdout_of(&format!("{traffic} --operations 20")), page);
 }

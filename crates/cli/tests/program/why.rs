@@ -72,7 +72,7 @@ fn each_size_of_a_sweep_has_its_bottleneck() {
         page.lines().filter(|line| line.trim_end().ends_with("descriptor gap")).collect();
     assert_eq!(rows.len(), 2, "{page}");
     assert!(page.contains("of it %  bottleneck"), "{page}");
-    assert!(page.contains("In the run of 1024 B:"), "{page}");
+    assert!(page.contains("In the run of 1 KiB:"), "{page}");
     let page =
         page_of("bench traffic --lab rosta --flow fpga1:host:write:256..512 --operations 50");
     assert!(page.contains("of it %  bottleneck") && page.contains("then: "), "{page}");

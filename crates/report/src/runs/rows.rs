@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::run::{Better, Value};
+use crate::number::whole_size;
 
 /// What a benchmark of rows has measured.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,7 +114,7 @@ fn value(
 /// Times by the clock of the card's bus: those by the machine's clock are no property of the card.
 fn overhead(document: OverheadDocument) -> RowsRun {
     let values = document.rows.iter().map(|row| {
-        let conditions = row.bytes.map_or(String::new(), |bytes| format!("{bytes} B"));
+        let conditions = row.bytes.map_or(String::new(), whole_size);
         value(&row.what, &conditions, ("time", "us", row.bus_ps as f64 / 1e6, Better::Lower))
     });
     let values = values.collect();
@@ -131,7 +132,7 @@ fn sweep(document: SweepDocument) -> RowsRun {
         let parameters = row.parameters.iter();
         let parameters = parameters.map(|(name, value)| format!("{name} {}", words(value)));
         let subject = parameters.collect::<Vec<_>>().join(", ");
-        let conditions = format!("{} B", row.size_bytes);
+        let conditions = whole_size(row.size_bytes);
         values.push(value(&subject, &conditions, rate(row.bytes_per_second)));
         let time = ("time", "us", row.transfer_ns / 1e3, Better::Lower);
         values.push(value(&subject, &conditions, time));

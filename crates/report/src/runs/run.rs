@@ -268,7 +268,7 @@ fn scenario_values(scenario: &ScenarioDocument, served: bool) -> Vec<Value> {
         for (quantity, us) in times(&latency.one_way) {
             values.push(Value {
                 subject: format!("{}, one way", latency.name),
-                conditions: scenario.bytes.map_or(String::new(), |bytes| format!("{bytes} B")),
+                conditions: scenario.bytes.map_or(String::new(), whole_size),
                 quantity: quantity.to_owned(),
                 unit: "us".to_owned(),
                 value: us,

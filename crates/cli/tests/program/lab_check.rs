@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `lab check`: what it warns of, and what it only notes.
+
+use serde_json::Value;
+
+use crate::run::{folder, json_of, stdout_of};
+
+/// The text of a shipped lab with some words replaced, in a file.
+fn changed(test: &str, lab: &str, changes: &[(&str, &str)]) -> String {
+    let mut text = stdout_of(&format!("lab show {lab} --file"));
+    for (from, to) in changes {
+        assert!(text.contains(from), "{lab} has {from}");
+        text = text.replace(from, to);
+    }
+    let path = folder(test).join("lab.toml");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn slow_datapath_is_warned_of() {
+    let path = changed(
+        "slow_datapath_is_warned_of",
+        "minimal",
+        &[("datapath_bytes = { value = 32,", "datapath_bytes = { value = 8,")],
+    );
+    // 8 B each 4 ns are 2 GB/s; the link carries 256 B in 276 B of its 3.93 GB/s.
+    let sentence = "warning: the datapath of card0, 8 B each 4 ns, carries 2000.0 MB/s of payload \
+                    in TLPs of 256 B, and its link, Gen3 x4, 3642.7 MB/s";
+    let page = stdout_of(&format!("lab check {path}"));
+    assert!(page.contains("lab minimal can be built, with 1 warning: 1 host"), "{page}");
+    assert!(page.contains(sentence), "{page}");
+    let json = json_of(&format!("lab check {path} --json"));
+    let warnings = json["checked"][0]["warnings"].as_array().unwrap();
+    assert_eq!((warnings.len(), &warnings[0]["kind"]), (1, &"datapath".into()));
+    assert_eq!(warnings[0]["nodes"], serde_json::json!(["card0"]));
+}
+
+#[test]
+fn shipped_labs_are_without_warnings() {
+    for lab in json_of("lab list --json")["labs"].as_array().unwrap() {
+        let name = lab["name"].as_str().unwrap();
+        let path = changed("shipped_labs_are_without_warnings", name, &[]);
+        let json = json_of(&format!("lab check {path} --json"));
+        for checked in json["checked"].as_array().unwrap() {
+            assert_eq!(checked["warnings"], Value::Array(Vec::new()), "{name}");
+            let notes = checked["notes"].as_array().unwrap();
+            assert_eq!(!notes.is_empty(), name == "rosta", "{name}: {notes:?}");
+        }
+        let page = stdout_of(&format!("lab check {path}"));
+        assert!(!page.contains("warning: "), "{page}");
+    }
+}
+
+#[test]
+fn shared_uplinks_and_forbidden_peers_are_noted() {
+    let path = changed("shared_uplinks_are_noted", "rosta", &[]);
+    let page = stdout_of(&format!("lab check {path}"));
+    let sentence = "note: the 4 links below rc47a and 1 more carry 8000.0 MB/s together, and its \
+                    link up, Gen3 x4, 3938.5 MB/s";
+    assert!(page.contains(sentence), "{page}");
+    let cards = [
+        ("name = \"card0\"", "name = \"card{0..1}\""),
+        ("lower = \"card0\"", "lower = \"card{0..1}\""),
+    ];
+    let path = changed("forbidden_peers_are_noted", "minimal", &cards);
+    let page = stdout_of(&format!("lab check {path}"));
+    let sentence = "note: host0 forbids peer-to-peer between its root ports, so that these do not \
+                    reach each other: card0 | card1";
+    assert!(page.contains(sentence), "{page}");
+    assert!(page.contains("lab minimal is fine"), "{page}");
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the program prints fits the terminal: here 80 columns, which COLUMNS says.
+
+use crate::device::machine_that_binds;
+use crate::run::{command, folder, stdout_of};
+
+/// Commands that end soon, of every kind that prints tables or sentences.
+const COMMANDS: [&str; 33] = [
+    "topo rosta",
+    "topo torus",
+    "topo nget",
+    "topo sbdt",
+    "topo pciebench:iommu",
+    "lab list",
+    "lab show rosta:crosslane",
+    "lab show torus",
+    "bench write --lab rosta:crosslane --size 4K..8K --iterations 16",
+    "bench write --lab rosta --flows 2 --size 64K --no-why",
+    "bench write --device lab:rosta:crosslane/fpga1 --size 4K --no-why",
+    "bench read --lab kc705:crosslane --size 64K",
+    "bench p2p --lab rosta --size 2K..4K --iterations 64",
+    "bench latency --lab rosta --size 64..128 --iterations 20",
+    "bench chain --lab rosta --no-why --iterations 2 --size 64K",
+    "bench mmio --lab aws-f1 --verbose",
+    "bench mmio --lab aws-f1 --all --no-why --passes 1",
+    "bench nget --size 1K..2K --iterations 20",
+    "bench halo --nodes 2..4",
+    "bench sweep --lab kc705 --link 1x1,2x4 --size 1K..4K",
+    "bench traffic --lab rosta --flow fpga1:fpga5:write:64K --flow fpga2:fpga6:write:64K",
+    "bench traffic --lab pciebench --flow nfp:host:read:64..256 --operations 100",
+    "bench overhead --device lab:kc705:crosslane --rounds 4 --large 64K",
+    "bridge bench --lab sbdt:crosslane --size 1M",
+    "bridge providers",
+    "reproduce",
+    "torture --seeds 0..2",
+    "torture --tori --seeds 0..2",
+    "device list --all",
+    "device info 03:00.0",
+    "device doctor 03:00.0",
+    "device set-mps --path 03:00.0 host 256",
+    "device test lab:minimal/card0 --largest 64K",
+];
+
+/// What a command prints at so many columns, on both ways.
+#[track_caller]
+fn printed(arguments: &str, columns: &str) -> String {
+    let output = command(arguments).env("COLUMNS", columns).output().unwrap();
+    assert!(output.status.success(), "crosslane {arguments}: {output:?}");
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+#[track_caller]
+fn assert_fits(arguments: &str) {
+    let page = printed(arguments, "80");
+    let wide: Vec<&str> = page.lines().filter(|line| line.chars().count() > 80).collect();
+    assert!(wide.is_empty() && !page.is_empty(), "crosslane {arguments}: {wide:#?}");
+}
+
+#[test]
+fn every_line_fits_80_columns() {
+    let machine = machine_that_binds("every_line_fits_80_columns");
+    for arguments in COMMANDS {
+        match arguments.split_once(' ') {
+            Some(("device", rest)) if !rest.starts_with("test") => {
+                let (command, rest) = rest.split_once(' ').unwrap();
+                assert_fits(&format!("device {command} --root {} {rest}", machine.root.display()));
+            }
+            _ => assert_fits(arguments),
+        }
+    }
+}
+
+#[test]
+fn files_that_are_read_fit_80_columns() {
+    let folder = folder("files_that_are_read_fit_80_columns");
+    let path = |name: &str| folder.join(name).display().to_string();
+    for (name, lab) in [("a.json", "rosta"), ("b.json", "rosta:crosslane")] {
+        let bench = "bench p2p --size 4K..8K --iterations 16 --json --lab";
+        std::fs::write(path(name), stdout_of(&format!("{bench} {lab}"))).unwrap();
+    }
+    std::fs::write(path("m.csv"), "bytes,us\n1024,5\n4096,8\n").unwrap();
+    std::fs::write(path("lab.toml"), stdout_of("lab show rosta --file")).unwrap();
+    // Names of folders are as long as they are.
+    let run = |arguments: &str| {
+        let mut command = command(arguments);
+        let output = command.current_dir(&folder).env("COLUMNS", "80").output().unwrap();
+        assert!(output.status.success(), "crosslane {arguments}: {output:?}");
+        let page = String::from_utf8(output.stdout).unwrap();
+        let wide: Vec<&str> = page.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty() && !page.is_empty(), "crosslane {arguments}: {wide:#?}");
+    };
+    for arguments in ["compare a.json b.json", "fit m.csv", "lab check lab.toml"] {
+        run(arguments);
+    }
+}
+
+#[test]
+fn columns_that_are_left_out_are_named() {
+    let bench = "bench p2p --lab rosta --size 2K --iterations 16";
+    let narrow = printed(&format!("{bench} --no-why"), "80");
+    assert!(narrow.contains(" columns left out: "), "{narrow}");
+    assert!(narrow.contains("(--wide)") && !narrow.contains("TLP B  "), "{narrow}");
+    let whole = stdout_of(bench);
+    assert!(!whole.contains("left out"), "{whole}");
+    // Tables are whole, and sentences fold all the same.
+    let wide = printed(&format!("{bench} --no-why --wide"), "80");
+    assert!(!wide.contains("left out"), "{wide}");
+    let heading = |page: &str| page.lines().find(|line| line.contains("min us")).map(str::to_owned);
+    assert_eq!(heading(&wide), heading(&whole));
+    let plan = |page: &str| page.lines().find(|line| line.starts_with("plan: ")).map(str::len);
+    assert!(plan(&wide).unwrap() <= 80 && plan(&whole).unwrap() > 80, "{wide}");
+}
+
+#[test]
+fn lab_files_and_json_are_never_folded() {
+    for arguments in ["lab show minimal --file", "lab list --json", "completions bash"] {
+        assert_eq!(printed(arguments, "60"), stdout_of(arguments), "crosslane {arguments}");
+    }
+}
