@@ -175,6 +175,7 @@ impl Dram {
                 at_ps = at_ps.max(turn * interval_ps + p.refresh.0);
             }
             let next_ps = (turn + 1) * interval_ps;
+            assert!(at_ps <= next_ps, "a refresh ends at {at_ps} ps, and the next is {next_ps} ps");
             if at_ps + left_ps <= next_ps {
                 return at_ps + left_ps;
             }
@@ -286,6 +287,8 @@ impl CardMemory {
             let at_ps = there_ps.max(self.read_free_ps);
             return Err(Refused { address, before: 0, at_ps });
         }
+        let to_end = self.to_burst_end(address);
+        assert!(bytes <= u64::from(to_end), "{bytes} B at {address:#x}, and a burst has {to_end} B");
         let crossing = self.channel(address).access(there_ps, address, bytes);
         let begin_ps = self.edge_ps(crossing.first_ps.max(self.read_free_ps));
         let beats_ps = self.beats(address, bytes) * p.axi_clock.0;

@@ -237,7 +237,9 @@ impl MemoryCard {
     fn push(&mut self, offset: u64, data: &[u8]) {
         let window = u64::from(self.parameters.fifo_window_bytes);
         let inside = window.saturating_sub(offset).min(data.len() as u64) as usize;
-        let room = self.parameters.fifo_bytes as usize - self.fifo.len();
+        let (capacity, length) = (self.parameters.fifo_bytes as usize, self.fifo.len());
+        assert!(length <= capacity, "{length} B are in a FIFO of {capacity} B");
+        let room = capacity - length;
         let pushed = inside.min(room);
         self.fifo.extend(&data[..pushed]);
         let counting = &mut self.counting;
@@ -292,6 +294,7 @@ impl MemoryCard {
             let frees = (left == 0).then_some(frees);
             self.answers.push_back(Answer { ready_ps, header, payload, frees });
         }
+        assert!(left == 0, "a read of {bytes} B is answered without {left} B");
     }
 
     fn register(&mut self, offset: u32) -> u32 {

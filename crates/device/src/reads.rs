@@ -84,6 +84,8 @@ impl<T: Copy> Reads<T> {
     ) -> Option<WireTag> {
         let tag = self.free.pop_front()?;
         let read = &mut self.reads[usize::from(tag)];
+        let state = read.state;
+        assert!(state == State::Free, "tag {tag} is taken for {bytes} B, and is {state:?}");
         let turn = (read.turn + 1) % self.turns;
         let (state, target) = (State::Waiting, Some(target));
         *read = Read { state, target, address, bytes, received: 0, deadline_ps, turn };
@@ -91,8 +93,11 @@ impl<T: Copy> Reads<T> {
     }
 
     fn release(&mut self, tag: u16) {
-        self.reads[usize::from(tag)].state = State::Free;
+        let before = std::mem::replace(&mut self.reads[usize::from(tag)].state, State::Free);
+        assert!(before != State::Free, "tag {tag} is given back twice");
         self.free.push_back(tag);
+        let (free, all) = (self.free.len(), self.reads.len());
+        assert!(free <= all, "{free} tags are free, of {all}");
     }
 
     /// Takes a completion.
@@ -120,6 +125,8 @@ impl<T: Copy> Reads<T> {
             };
         };
         read.received += bytes;
+        let (received, all) = (read.received, read.bytes);
+        assert!(received <= all, "{received} B have come for tag {tag}, of {all} B");
         let ends = read.received == read.bytes;
         if ends {
             self.release(tag);
@@ -166,6 +173,8 @@ impl<T: Copy> Reads<T> {
             }
         }
         let open = self.reads.iter().filter(|read| read.state != State::Free);
+        let (used, free, all) = (open.clone().count(), self.free.len(), self.reads.len());
+        assert!(used + free == all, "of {all} tags {used} are in use and {free} free");
         open.map(|read| read.deadline_ps).min()
     }
 

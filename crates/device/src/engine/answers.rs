@@ -67,6 +67,7 @@ impl Engine {
                     left -= length;
                     self.answer(header, 0, frees.filter(|_| left == 0), now_ps);
                 }
+                assert!(left == 0, "a read of {bytes} B is answered without {left} B");
             }
             (None, None) => {
                 let what = crosslane_fabric::trace::HeaderLine(request).to_string();
@@ -88,6 +89,8 @@ impl Engine {
         now_ps: u64,
     ) {
         let ready_ps = now_ps + self.parameters.register_latency.0;
+        let last_ps = self.answers.back().map_or(0, |answer| answer.ready_ps);
+        assert!(ready_ps >= last_ps, "an answer of {ready_ps} ps comes behind {last_ps} ps");
         self.answers.push_back(Answer { ready_ps, header, word, frees });
     }
 

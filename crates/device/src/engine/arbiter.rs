@@ -223,6 +223,11 @@ impl Engine {
 
     /// Occupies the datapath with a TLP. Returns when it has been handed on whole.
     pub(super) fn occupy(&mut self, header: &Header, now_ps: u64) -> u64 {
+        let free_ps = self.engine_free_ps;
+        assert!(
+            free_ps <= now_ps,
+            "a TLP at {now_ps} ps, and the datapath is free at {free_ps} ps"
+        );
         let p = &self.parameters;
         let header_bytes = if p.header_on_datapath { header.header_dw() * 4 } else { 0 };
         let bytes = header_bytes + header.payload_bytes();

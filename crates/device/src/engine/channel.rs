@@ -321,7 +321,10 @@ impl Channel {
     /// A descriptor is complete: what its control bits ask for falls due, and is sent from
     /// `from_ps` on.
     pub fn complete(&mut self, bits: u32, from_ps: u64) {
-        self.completed = self.completed.wrapping_add(1);
+        let (begun, completed) = (self.begun, self.completed);
+        let open = begun.wrapping_sub(completed) as i32;
+        assert!(open > 0, "descriptor {completed} is complete, and {begun} were taken up");
+        self.completed = completed.wrapping_add(1);
         let enabled = |field: crosslane_regs::Field| field.get(self.control) != 0;
         let asked = |field: crosslane_regs::Field| field.get(bits) != 0;
         self.fall_due(
@@ -334,6 +337,9 @@ impl Channel {
     fn fall_due(&mut self, status: bool, interrupt: bool, from_ps: u64) {
         if status || interrupt {
             let completed = self.completed;
+            let before = self.due.back().map_or(completed, |due| due.completed);
+            let more = completed.wrapping_sub(before) as i32;
+            assert!(more >= 0, "{completed} are complete, and {before} were before");
             self.due.push_back(Due { from_ps, completed, status, interrupt });
         }
     }
@@ -416,6 +422,8 @@ impl Channel {
     pub fn note_tlp(&mut self, now_ps: u64, whole_ps: u64) {
         let idle_ps = self.all_idle_ps(now_ps);
         let counters = &mut self.counters;
+        let first_ps = counters.first_ps.unwrap_or(now_ps);
+        assert!(first_ps <= now_ps, "a TLP at {now_ps} ps, and the first was at {first_ps} ps");
         counters.tlps = counters.tlps.wrapping_add(1);
         if counters.first_ps.is_none() {
             (counters.first_ps, counters.idle_at_first_ps) = (Some(now_ps), idle_ps);

@@ -2,6 +2,7 @@
 //! Where descriptors come from: the tables in the engine, rings in host memory, the command port.
 
 use crosslane_fabric::{DevicePort, ErrorKind};
+use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::{ChannelError, DescriptorSource};
@@ -259,7 +260,8 @@ impl Engine {
 
     fn begin(&mut self, index: usize, descriptor: Descriptor, origin: Origin) {
         let channel = &mut self.channels[index];
-        channel.current = Some(Current { descriptor, built: 0, origin });
+        let before = channel.current.replace(Current { descriptor, built: 0, origin });
+        assert!(before.is_none(), "{descriptor:x?} is taken up in the middle of {before:x?}");
         if channel.kind == Kind::H2c {
             let Descriptor { bytes, control, .. } = descriptor;
             channel.reading.push_back(Reading { bytes, delivered: 0, control });
@@ -277,6 +279,8 @@ impl Engine {
     /// `whole_ps`.
     pub(super) fn written(&mut self, index: usize, current: Current, whole_ps: u64) {
         let descriptor = current.descriptor;
+        let (built, bytes) = (current.built, descriptor.bytes);
+        assert!(built == bytes, "a descriptor of {bytes} B is written with {built} B");
         // A status block is put together like the payload of a write.
         let latency_ps = self.parameters.clocks_ps(self.parameters.write_latency_clocks);
         let channel = &mut self.channels[index];
@@ -350,6 +354,7 @@ impl Engine {
             }
             let Some((tag, _)) = self.tags.free_fetch_tag(index) else { continue };
             self.fetch_turn = index + 1;
+            self.assert_in_ring(index, &fetch);
             let bytes = fetch.descriptors * ring_descriptor::BYTES;
             let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
             self.tags.begin(tag, index, fetch.address, bytes, deadline_ps);
@@ -366,6 +371,25 @@ impl Engine {
         false
     }
 
+    /// A fetch is of descriptors that are posted, lies in its ring, and is no longer than the
+    /// function is set to.
+    fn assert_in_ring(&self, index: usize, fetch: &Fetch) {
+        let channel = &self.channels[index];
+        let (count, posted) = (fetch.descriptors, channel.doorbell.wrapping_sub(channel.requested));
+        assert!(count > 0 && count <= posted, "{count} descriptors are fetched, of {posted}");
+        let entries = self.places(index).unwrap_or(0);
+        let first = channel.requested.checked_rem(entries).unwrap_or(u32::MAX);
+        assert!(
+            first.checked_add(count).is_some_and(|end| end <= entries),
+            "{count} descriptors are fetched from {first} on, of a ring of {entries}"
+        );
+        let (bytes, allowed) =
+            (count * ring_descriptor::BYTES, self.function.max_read_request_bytes);
+        assert!(bytes <= allowed, "a fetch of {bytes} B, and the function is set to {allowed} B");
+        let in_page = fetch.address % PAGE_BYTES + u64::from(bytes);
+        assert!(in_page <= PAGE_BYTES, "{bytes} B at {:#x} cross a boundary", fetch.address);
+    }
+
     /// Takes over the descriptors that have come, in order.
     pub(super) fn take_descriptors(&mut self, index: usize, now_ps: u64) {
         // Channels are looked at in turn, one a clock: the mean of that.
@@ -373,6 +397,8 @@ impl Engine {
         let seen_ps = there_ps + self.parameters.drain_ps();
         while let Some(tag) = self.channels[index].fetches.front().copied() {
             let slot = *self.tags.get(tag);
+            let owner = slot.channel;
+            assert!(owner == index, "channel {index} fetches by tag {tag}, which {owner} has");
             let channel = &mut self.channels[index];
             if let Some(error) = slot.error {
                 let address = slot.address.wrapping_add(u64::from(slot.good));
@@ -390,6 +416,8 @@ impl Engine {
             let before = channel.waiting.len();
             channel.waiting.extend(entries.map(|entry| (Descriptor::from_ring(entry), there_ps)));
             let fetched = (channel.waiting.len() - before) as u32;
+            let (bytes, read) = (fetched * ring_descriptor::BYTES, slot.bytes);
+            assert!(bytes == read, "{bytes} B of descriptors have come, of {read} B");
             channel.counters.fetched = channel.counters.fetched.wrapping_add(fetched);
             channel.fetches.pop_front();
             self.tags.give_back(tag, seen_ps);

@@ -29,7 +29,9 @@ impl Fifo {
     /// Bytes in it that may be taken now.
     pub fn ready(&self, now_ps: u64) -> u32 {
         let fresh = self.fresh.iter().rev().take_while(|(from_ps, _)| *from_ps > now_ps);
-        (self.length - fresh.map(|(_, bytes)| bytes).sum::<usize>()) as u32
+        let fresh: usize = fresh.map(|(_, bytes)| bytes).sum();
+        assert!(fresh <= self.length, "{fresh} B are fresh, of {} B", self.length);
+        (self.length - fresh) as u32
     }
 
     /// When the next of its bytes may be taken that may not be taken yet; `u64::MAX` for none.
@@ -60,7 +62,8 @@ impl Fifo {
 
     /// Appends bytes; there is room for them.
     pub fn push(&mut self, bytes: &[u8], now_ps: u64) {
-        assert!(bytes.len() <= self.room() as usize, "the FIFO has room for what is put into it");
+        let (count, room) = (bytes.len(), self.room());
+        assert!(count <= room as usize, "{count} B are put into a FIFO with room for {room} B");
         if self.latency_ps > 0 {
             while self.fresh.front().is_some_and(|(from_ps, _)| *from_ps <= now_ps) {
                 self.fresh.pop_front();
@@ -76,7 +79,8 @@ impl Fifo {
 
     /// Takes the oldest bytes out; so many are there.
     pub fn pop(&mut self, out: &mut [u8]) {
-        assert!(out.len() <= self.length, "the FIFO holds what is taken out of it");
+        let (count, length) = (out.len(), self.length);
+        assert!(count <= length, "{count} B are taken out of a FIFO that holds {length} B");
         let first = out.len().min(self.bytes.len() - self.head);
         let (one, two) = out.split_at_mut(first);
         one.copy_from_slice(&self.bytes[self.head..self.head + first]);

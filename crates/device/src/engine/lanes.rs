@@ -82,6 +82,19 @@ impl Lane {
         self.fifo.pop(out);
         let bytes = out.len() as u32;
         self.note_drained(bytes, now_ps + self.beats_ps(bytes));
+        self.assert_agrees();
+    }
+
+    /// What has come and has not left is in the FIFO, and the sender was not told of more than has
+    /// left.
+    fn assert_agrees(&self) {
+        let (received, drained) = (self.received, self.drained);
+        let (inside, held) = (received.wrapping_sub(drained), self.fifo.length());
+        assert!(inside == held, "{received} B have come and {drained} B left, {held} B are inside");
+        let (capacity, returned) = (self.fifo.capacity(), self.returned);
+        assert!(held <= capacity, "{held} B are in a FIFO of {capacity} B");
+        let behind = drained.wrapping_sub(returned) as i32;
+        assert!(behind >= 0, "{returned} B were returned, and {drained} B have left");
     }
 
     /// Time that so many bytes take, a beat each clock.
@@ -114,7 +127,10 @@ impl Lane {
         let clocks = self.drained_ps.saturating_sub(now_ps).div_ceil(self.clock_ps);
         let unreturned = self.drained.wrapping_sub(self.returned);
         let inside = (clocks * u64::from(self.beat_bytes)).min(u64::from(unreturned)) as u32;
+        let before = self.returned;
         self.returned = self.drained.wrapping_sub(inside);
+        let more = self.returned.wrapping_sub(before) as i32;
+        assert!(more >= 0, "{before} B were returned, and now {} B", self.returned);
         self.quarter_ps = self.next_quarter_ps();
         self.returned
     }
@@ -125,6 +141,7 @@ impl Lane {
             let bytes = self.fifo.length();
             self.note_drained(bytes, now_ps + self.drain_ps + self.beats_ps(bytes));
             self.fifo.drain(|piece| self.checker.check(piece));
+            self.assert_agrees();
         }
     }
 
@@ -223,6 +240,7 @@ impl Engine {
             lane.note_drained(bytes, now_ps + lane.drain_ps);
             self.wake |= lane.is_set(control::RETURN_CREDITS);
         }
+        lane.assert_agrees();
         self.ping_returned(number, bytes, now_ps);
         Taken::Now
     }

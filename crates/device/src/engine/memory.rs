@@ -110,7 +110,9 @@ struct Ahead {
 impl Ahead {
     fn ready(&self, now_ps: u64) -> u32 {
         let later = self.arriving.iter().filter(|(at_ps, _)| *at_ps > now_ps);
-        self.data.len() as u32 - later.map(|(_, bytes)| bytes).sum::<u32>()
+        let (all, later) = (self.data.len() as u32, later.map(|(_, bytes)| bytes).sum::<u32>());
+        assert!(later <= all, "{later} B are still to come, of {all} B");
+        all - later
     }
 
     fn next_ps(&self, now_ps: u64) -> u64 {
@@ -185,7 +187,9 @@ impl Board {
                 None => self.memory.to_burst_end(place.address),
             };
             let burst = burst.min(place.left) as usize;
-            let count = data.len().min(burst - self.writing.gathered.len());
+            let gathered = self.writing.gathered.len();
+            assert!(gathered < burst, "{gathered} B are gathered for a burst of {burst} B");
+            let count = data.len().min(burst - gathered);
             let (now, later) = data.split_at(count);
             self.writing.gathered.extend_from_slice(now);
             data = later;
@@ -206,6 +210,8 @@ impl Board {
         let bytes = data.len() as u32;
         self.writing.confirmed.note(self.memory.write(from_ps, place.address, &data), bytes);
         let Some(place) = self.writing.places.front_mut() else { return };
+        let left = place.left;
+        assert!(bytes <= left, "{bytes} B are written, and the descriptor has {left} B left");
         place.address = place.address.wrapping_add(u64::from(bytes));
         (place.done, place.left) = (place.done + bytes, place.left - bytes);
         if place.left == 0 {
@@ -259,6 +265,8 @@ impl Board {
 
     /// Takes out the oldest bytes for C2H; so many are there.
     pub fn take_out(&mut self, out: &mut [u8]) {
+        let (wanted, all) = (out.len(), self.ahead.data.len());
+        assert!(wanted <= all, "{wanted} B are taken out, of {all} B that were read");
         let (front, behind) = self.ahead.data.as_slices();
         let (first, rest) = out.split_at_mut(front.len().min(out.len()));
         first.copy_from_slice(&front[..first.len()]);
@@ -281,7 +289,9 @@ impl Board {
     fn read_ahead(&mut self, descriptor: Descriptor, now_ps: u64) -> bool {
         let in_turn = self.in_turn();
         loop {
-            let left = descriptor.bytes - self.ahead.offset;
+            let (bytes, asked) = (descriptor.bytes, self.ahead.offset);
+            assert!(asked <= bytes, "{asked} B were asked for, of a descriptor of {bytes} B");
+            let left = bytes - asked;
             if left == 0 {
                 return true;
             }
@@ -463,6 +473,8 @@ impl Engine {
         channel.unread_bytes += bytes;
         channel.note_burst(now_ps);
         current.built += bytes;
+        let (built, all) = (current.built, current.descriptor.bytes);
+        assert!(built <= all, "{built} B are copied, of a descriptor of {all} B");
         channel.current = (current.built < current.descriptor.bytes).then_some(current);
         if channel.current.is_none() {
             channel.begin_gap(now_ps, self.parameters.descriptor_gap.0);

@@ -2,6 +2,7 @@
 //! H2C: reads of host memory, and their data on the way into the stream, in order.
 
 use crosslane_fabric::{DevicePort, ErrorKind};
+use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::{CompletionStatus, Header};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::engine::StreamSource;
@@ -57,15 +58,43 @@ impl Engine {
         room_ps.max(self.tags.free_ps()).max(self.copies_ps(index, current))
     }
 
+    /// The next TLP of a descriptor lies in it, in a page of 4 KiB, and is no longer than the
+    /// function is set to, unless the host has asked for that.
+    pub(super) fn assert_fits(
+        &self,
+        index: usize,
+        current: &Current,
+        address: u64,
+        bytes: u32,
+        allowed_bytes: u32,
+    ) {
+        let left = current.descriptor.bytes - current.built;
+        assert!(
+            bytes > 0 && bytes <= left,
+            "a TLP of {bytes} B, and {left} B are left: {current:?}"
+        );
+        let in_page = address % PAGE_BYTES + u64::from(bytes);
+        assert!(in_page <= PAGE_BYTES, "{bytes} B at {address:#x} cross a boundary of 4 KiB");
+        let is_allowed = control::OVERSIZE.get(self.channels[index].control) != 0;
+        assert!(
+            is_allowed || bytes <= allowed_bytes,
+            "a TLP of {bytes} B, and the function is set to {allowed_bytes} B"
+        );
+    }
+
     /// Sends the next read of an H2C channel.
     pub(super) fn build_read(&mut self, index: usize, port: &mut DevicePort<'_>) {
         let Some(mut current) = self.channels[index].current else { return };
         let bytes = self.next_read_bytes(index, &current);
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
+        self.assert_fits(index, &current, address, bytes, self.function.max_read_request_bytes);
         current.built += bytes;
         let channel = &mut self.channels[index];
         channel.current = Some(current);
         channel.unread_bytes += bytes;
+        let untaken = if channel.number == 0 { self.stream.length() } else { 0 };
+        let (reserved, room) = (channel.unread_bytes + untaken, self.parameters.staging_bytes);
+        assert!(reserved <= room, "{reserved} B are staged or on their way, in {room} B");
         let ends = current.built == current.descriptor.bytes;
         let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
         let now_ps = port.now_ps();
@@ -173,6 +202,11 @@ impl Engine {
         let seen_ps = now_ps + self.parameters.drain_ps();
         while let Some(tag) = self.channels[index].reads.front().copied() {
             let slot = *self.tags.get(tag);
+            let owner = slot.channel;
+            assert!(
+                owner == index,
+                "channel {index} waits for tag {tag}, which channel {owner} has"
+            );
             let data = self.tags.data(tag, slot.delivered);
             let bytes = data.len() as u32;
             if let Some(board) = self.board.as_mut().filter(|_| in_memory) {
@@ -218,11 +252,14 @@ impl Engine {
     pub(super) fn note_delivered(&mut self, index: usize, bytes: u32, now_ps: u64) {
         let channel = &mut self.channels[index];
         channel.counters.bytes += u64::from(bytes);
+        let unread = channel.unread_bytes;
+        assert!(bytes <= unread, "{bytes} B are delivered, of {unread} B that are on their way");
         channel.unread_bytes -= bytes;
         let from_ps = now_ps + self.parameters.clocks_ps(self.parameters.stream_latency_clocks);
         let mut left = bytes;
         while left > 0 {
-            let Some(front) = channel.reading.front_mut() else { return };
+            let front = channel.reading.front_mut();
+            let front = front.unwrap_or_else(|| panic!("{left} of {bytes} B are of no descriptor"));
             let part = left.min(front.bytes - front.delivered);
             front.delivered += part;
             left -= part;

@@ -168,6 +168,10 @@ impl Tags {
     /// Begins a read with a tag that is free.
     pub fn begin(&mut self, tag: u16, channel: usize, address: u64, bytes: u32, deadline_ps: u64) {
         let turn = (self.get(tag).turn + 1) % self.turns;
+        let state = self.get(tag).state;
+        assert!(state == State::Free, "tag {tag} is taken for {bytes} B, and is {state:?}");
+        let room = if self.is_for_data(tag) { self.read_bytes } else { self.fetch_bytes };
+        assert!(bytes > 0 && bytes as usize <= room, "{bytes} B for tag {tag} of {room} B");
         if !self.is_for_data(tag) {
             self.fetch_turns[channel] = tag % FETCH_TAGS;
         }
@@ -187,15 +191,19 @@ impl Tags {
     /// `from_ps` on.
     pub fn give_back(&mut self, tag: u16, from_ps: u64) {
         let slot = self.get_mut(tag);
+        assert!(slot.state != State::Free, "tag {tag} is given back twice: {slot:?}");
         (slot.state, slot.free_ps) = (State::Free, from_ps);
         if self.is_for_data(tag) {
             self.free.push_back((tag, from_ps));
+            let (free, all) = (self.free.len(), self.tags.len() - usize::from(self.fetch_tags));
+            assert!(free <= all, "{free} tags for data are free, of {all}");
         }
     }
 
     /// The channel of this tag wants no more of it.
     pub fn abandon(&mut self, tag: u16) {
         let slot = self.get_mut(tag);
+        assert!(slot.in_line, "tag {tag} is given up twice: {slot:?}");
         slot.in_line = false;
         match slot.state {
             State::Waiting => slot.state = State::Orphan,
@@ -238,8 +246,10 @@ impl Tags {
 
     /// Bytes of a read that have come good, from `from` on.
     pub fn data(&self, tag: u16, from: u32) -> &[u8] {
-        let at = self.place(tag);
-        &self.staging[at + from as usize..at + self.get(tag).good as usize]
+        let (at, slot) = (self.place(tag), self.get(tag));
+        assert!(slot.state != State::Free, "data of tag {tag} are taken, which is free");
+        assert!(from <= slot.good, "data of tag {tag} are taken from {from} on: {slot:?}");
+        &self.staging[at + from as usize..at + slot.good as usize]
     }
 
     /// Takes a completion. Its bytes go to the end of the read less the byte count.
@@ -261,6 +271,8 @@ impl Tags {
                 slot.received == slot.bytes
             }
         };
+        let is_within = slot.good <= slot.received && slot.received <= slot.bytes;
+        assert!(is_within, "{bytes} B more for tag {tag}: {slot:?}");
         let is_good = wrong.is_none() && slot.error.is_none();
         if slot.error.is_none() {
             slot.error = wrong;
@@ -315,6 +327,11 @@ impl Tags {
                 State::Free | State::Answered => {}
             }
         }
+        let all = self.tags.len() - usize::from(self.fetch_tags);
+        let data = self.tags.iter().skip(usize::from(self.fetch_tags));
+        let used = data.filter(|tag| tag.state != State::Free).count();
+        let free = self.free.len();
+        assert!(free + used == all, "of {all} tags for data {free} are free and {used} in use");
         let open = self
             .tags
             .iter()

@@ -170,6 +170,8 @@ impl Engine {
         let ping = &mut self.user.ping;
         let Some(begun_clocks) = ping.begun_clocks else { return };
         if ping.returned == 0 {
+            let is_later = clocks >= begun_clocks;
+            assert!(is_later, "a message of clock {begun_clocks} is back at clock {clocks}");
             let round = clocks - begun_clocks;
             ping.sum_clocks += round;
             let round = u32::try_from(round).unwrap_or(u32::MAX);

@@ -139,8 +139,17 @@ impl Engine {
         let Some(mut current) = self.channels[index].current else { return };
         let bytes = self.next_write_bytes(index, &current, port);
         let feed = self.feed_of(index, &current);
+        let address = target_address(&self.channels[index], &current);
+        self.assert_fits(index, &current, address, bytes, self.function.max_payload_bytes);
+        let there = self.available_bytes(feed, port.now_ps());
+        assert!(there >= bytes, "{feed:?} has {there} B for a TLP of {bytes} B");
         let channel = &mut self.channels[index];
-        let address = target_address(channel, &current);
+        let (sent, credit, window) = (channel.sent, channel.credit, channel.credit_window);
+        let beyond = sent.wrapping_add(bytes).wrapping_sub(credit) as i32;
+        assert!(
+            channel.kind != Kind::Peer || window == 0 || i64::from(beyond) <= i64::from(window),
+            "{bytes} B behind {sent} B, with {credit} B drained of a window of {window} B"
+        );
         let mut header = Header::memory_write(port.routing_id(), BusAddress(address), bytes);
         let relaxed = control::RELAXED_ORDERING.get(channel.control) != 0;
         header.attributes.relaxed_ordering = relaxed && self.function.relaxed_ordering;

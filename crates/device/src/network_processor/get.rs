@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use crosslane_fabric::trace::HeaderLine;
 use crosslane_fabric::{DevicePort, ErrorKind, Received};
+use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::{Class, Header};
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::network_notification::NetworkStatus;
@@ -207,7 +208,9 @@ impl NetworkProcessor {
             None => return,
         };
         let Some(sending) = self.sending.remove(&key) else { return };
-        self.get_places -= u32::from(sending.places);
+        let (places, taken) = (u32::from(sending.places), self.get_places);
+        assert!(places <= taken, "a message gives back {places} places, of {taken} that are taken");
+        self.get_places -= places;
         if status != NetworkStatus::Done && sending.is_begun {
             let (kind, payload) = abort(key.party, self.node);
             self.channels[sending.out].aborts.push_back((key.tag, kind, payload));
@@ -280,6 +283,8 @@ impl NetworkProcessor {
         if channel.pieces.len() + (ends - begun) as usize > staging {
             return false;
         }
+        let in_page = address % PAGE_BYTES + u64::from(bytes);
+        assert!(in_page <= PAGE_BYTES, "{bytes} B at {address:#x} cross a boundary of 4 KiB");
         if run.asked == 0 {
             run.first = channel.base + channel.pieces.len() as u64;
         }
@@ -379,8 +384,12 @@ impl NetworkProcessor {
     /// Data of a run, from an offset in it on.
     fn take_data(&mut self, target: &Target, offset: u32, data: &[u8], ready_ps: u64) {
         let Some(sending) = self.sending.get_mut(&target.key) else { return };
-        sending.bytes += data.len() as u32;
-        sending.missing -= data.len() as u32;
+        let (own, number) = (sending.number, target.number);
+        assert!(own == number, "data of message {number} come for message {own}");
+        let (bytes, missing) = (data.len() as u32, sending.missing);
+        assert!(bytes <= missing, "{bytes} B of message {number} come, and it lacks {missing} B");
+        sending.bytes += bytes;
+        sending.missing -= bytes;
         let (unit, lead) = (target.key.party.unit() as usize, target.key.party.lead());
         let channel = &mut self.channels[target.out];
         let (mut at, mut left) = (offset as usize, data);
@@ -394,6 +403,8 @@ impl NetworkProcessor {
             {
                 let begin = lead + at % unit;
                 payload[begin..begin + count].copy_from_slice(part);
+                let missing = piece.missing;
+                assert!(count as u32 <= missing, "{count} B for a datagram that lacks {missing} B");
                 piece.missing -= count as u32;
                 piece.ready_ps = ready_ps;
             }
@@ -403,9 +414,12 @@ impl NetworkProcessor {
     }
 
     fn read_ended(&mut self, target: &Target, result: Result<(), NetworkStatus>) {
+        let number = target.number;
+        assert!(self.reading > 0, "a read of message {number} ends, and none is under way");
         self.reading -= 1;
         let sending = self.sending.get_mut(&target.key);
         let Some(sending) = sending.filter(|found| found.number == target.number) else { return };
+        assert!(sending.reads > 0, "a read of message {number} ends, which has none");
         sending.reads -= 1;
         if let Err(status) = result {
             self.end_get(target.key, target.number, status);

@@ -402,6 +402,8 @@ impl Wire {
             self.columns = 0;
             busy_columns += SKIP_COLUMNS;
         }
+        let free_ps = self.free_ps;
+        assert!(free_ps <= now_ps, "a frame at {now_ps} ps, and the wire is free at {free_ps} ps");
         self.free_ps = now_ps + busy_columns * parameters.symbol_ps();
         let arrives_ps = self.free_ps + parameters.latency.0;
         if parameters.bit_error_rate <= 0.0 {

@@ -89,6 +89,8 @@ impl NetworkProcessor {
                 self.free(link, channel);
             }
         }
+        let bytes = data.len() as u64;
+        assert!(bytes > 0 && bytes <= room, "a write of {bytes} B at {first:#x}, with {room} B");
         send(first, &data, port);
     }
 }

@@ -155,7 +155,9 @@ impl NetworkProcessor {
     /// A credit ends.
     pub(super) fn end_credit(&mut self, key: Key, status: NetworkStatus) {
         let Some(credit) = self.credits.remove(&key) else { return };
-        self.credit_places -= credit.runs.len() as u32;
+        let (places, taken) = (credit.runs.len() as u32, self.credit_places);
+        assert!(places <= taken, "a credit gives back {places} places, of {taken} that are taken");
+        self.credit_places -= places;
         let is_begun = credit.taken.datagrams > 0 && !credit.taken.is_whole();
         if is_begun && matches!(status, NetworkStatus::Cancelled | NetworkStatus::Refused) {
             self.remember(key, credit.taken);

@@ -47,7 +47,9 @@ impl Nic {
         let far = pair.far;
         for index in pair.made.iter_mut().flat_map(std::mem::take).collect::<Vec<_>>() {
             if let Some(made) = self.made[index as usize].take() {
-                self.made_bytes -= made.packet.payload.len() as u32;
+                let (bytes, all) = (made.packet.payload.len() as u32, self.made_bytes);
+                assert!(bytes <= all, "a packet of {bytes} B goes, and {all} B are made");
+                self.made_bytes -= bytes;
                 self.made_free.push(index);
             }
         }
@@ -80,6 +82,7 @@ impl Nic {
     /// A read of host memory for a queue pair is over, however it ended.
     pub(super) fn read_ended(&mut self, number: u32) {
         let Some(pair) = self.pair(number) else { return };
+        assert!(pair.reads > 0, "a read of queue pair {number} ends, and none is under way");
         pair.reads -= 1;
         self.look_at_ending(number);
     }

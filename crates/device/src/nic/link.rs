@@ -98,6 +98,8 @@ impl Link {
         let time_ps = bits / self.parameters.bits_per_second;
         self.fraction = bits % self.parameters.bits_per_second;
         self.free_ps += time_ps;
+        let room = self.room_bytes;
+        assert!(u64::from(wire_bytes) <= room, "a packet of {wire_bytes} B, and room for {room} B");
         self.room_bytes -= u64::from(wire_bytes);
         let payload = packet.payload.len() as u64;
         self.counters.packets += 1;
@@ -109,6 +111,8 @@ impl Link {
 
     /// Room at the other end comes back then. Whether a packet waits for it.
     pub fn give_room(&mut self, at_ps: u64, bytes: u32) -> bool {
+        let last_ps = self.returning.back().map_or(0, |(at_ps, _)| *at_ps);
+        assert!(at_ps >= last_ps, "room comes back at {at_ps} ps, behind that of {last_ps} ps");
         self.returning.push_back((at_ps, bytes.into()));
         std::mem::take(&mut self.lacks_room)
     }

@@ -113,6 +113,8 @@ impl Nic {
             payload[skip..skip + bytes].copy_from_slice(data);
         });
         link.placed_bytes += bytes as u32;
+        let (placed, all) = (link.placed_bytes as usize, packet.payload.len());
+        assert!(bytes > 0 && placed <= all, "{placed} B of a packet of {all} B are placed");
         let is_whole = begin + bytes == packet.payload.len();
         if let Some(pair) = self.pair(packet.to) {
             pair.placed_address = address;
@@ -320,7 +322,9 @@ impl Nic {
         }
         if packet.is_last() {
             let Some(pair) = self.pair(packet.to) else { return Placed::Whole };
-            pair.reading -= 1;
+            let reading = pair.reading;
+            assert!(reading > 0, "message {} is read, and no read is under way", packet.message);
+            pair.reading = reading - 1;
             if let Some(request) = pair.request(packet.message) {
                 request.is_done = true;
             }
@@ -351,6 +355,7 @@ impl Nic {
         {
             let id = first.work.id;
             pair.requests.pop_front();
+            assert!(pair.begun > 0, "work request {id} is done and was never begun");
             pair.begun -= 1;
             pair.first_message += 1;
             let entry = Entry { kind: EntryKind::Request { id }, status: Status::Done };

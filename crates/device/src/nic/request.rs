@@ -4,6 +4,7 @@
 
 use crosslane_fabric::trace::HeaderLine;
 use crosslane_fabric::{DevicePort, ErrorKind, Received};
+use crosslane_pcie::link::PAGE_BYTES;
 use crosslane_pcie::tlp::{Class, Header};
 use crosslane_pcie::units::BusAddress;
 
@@ -217,10 +218,13 @@ impl Nic {
     fn begin_packet(&mut self, (pair, role): (u32, Role), packet: Packet, near: (u32, u64)) {
         let bytes = packet.payload.len() as u32;
         self.made_bytes += bytes;
+        let (made, room) = (self.made_bytes, self.parameters.send_buffer_bytes);
+        assert!(made <= room, "{made} B of packets are made, in a buffer of {room} B");
         let made = Made { pair, role, packet, missing: bytes };
         let index = match self.made_free.pop() {
             Some(index) => {
-                self.made[index as usize] = Some(made);
+                let there = self.made[index as usize].replace(made);
+                assert!(there.is_none(), "place {index} of a packet is given away twice");
                 index
             }
             None => {
@@ -286,7 +290,9 @@ impl Nic {
             self.read_failed(Target { pair: making.pair, purpose }, port);
             return true;
         };
-        let left = u64::from(making.bytes - making.asked);
+        let (asked, all) = (making.asked, making.bytes);
+        assert!(asked < all, "{asked} B of a packet were asked for, of {all} B");
+        let left = u64::from(all - asked);
         let bytes = left.min(run).min(most - address % most) as u32;
         let (packet, offset) = (making.packet, making.asked);
         let next = Making {
@@ -309,6 +315,10 @@ impl Nic {
         port: &mut DevicePort<'_>,
     ) {
         let deadline_ps = port.now_ps() + self.parameters.completion_timeout.0;
+        let most = self.read_limit_bytes();
+        assert!(u64::from(bytes) <= most, "a read of {bytes} B, and {most} B are allowed");
+        let in_page = address % PAGE_BYTES + u64::from(bytes);
+        assert!(in_page <= PAGE_BYTES, "{bytes} B at {address:#x} cross a boundary of 4 KiB");
         let Some(tag) = self.reads.begin(target, address, bytes, deadline_ps) else { return };
         if let Some(pair) = self.pair(target.pair) {
             pair.reads += 1;
@@ -396,7 +406,9 @@ impl Nic {
                 let begin = offset as usize + begin;
                 if let Some(place) = made.packet.payload.get_mut(begin..begin + data.len()) {
                     place.copy_from_slice(data);
-                    made.missing -= data.len() as u32;
+                    let (bytes, missing) = (data.len() as u32, made.missing);
+                    assert!(bytes <= missing, "{bytes} B have come for a packet, {missing} B lack");
+                    made.missing -= bytes;
                 }
                 if made.missing == 0 {
                     let (pair, role) = (made.pair, made.role);

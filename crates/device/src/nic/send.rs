@@ -103,7 +103,11 @@ impl Nic {
         let first = pair.made[role as usize].pop_front()?;
         let made = self.made.get_mut(first as usize)?.take()?;
         self.made_free.push(first);
-        self.made_bytes -= made.packet.payload.len() as u32;
+        let (bytes, all, missing) =
+            (made.packet.payload.len() as u32, self.made_bytes, made.missing);
+        assert!(missing == 0, "a packet leaves, and {missing} of its {bytes} B have not come");
+        assert!(bytes <= all, "a packet of {bytes} B leaves, and {all} B are made");
+        self.made_bytes -= bytes;
         self.line_up_send(number, role);
         Some(made.packet)
     }
