@@ -25,6 +25,16 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Says what is wrong with the places on the bus of so many bytes: the bus has named them.
+pub(crate) fn check_placed(pieces: &[(BusAddress, u32)], bytes: u64) -> Result<(), String> {
+    let placed: u64 = pieces.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
+    if placed == bytes && pieces.iter().all(|&(_, bytes)| bytes > 0) {
+        return Ok(());
+    }
+    let count = pieces.len();
+    Err(format!("the bus has named {count} places for {placed} B where {bytes} B were pinned"))
+}
+
 /// Registered memory, whoever holds it.
 pub(crate) struct Registered<B: Bus> {
     bus: B,

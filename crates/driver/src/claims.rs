@@ -47,8 +47,10 @@ impl Claims {
         if let Some(taken) = taken {
             return Err(taken);
         }
+        assert!(!part.is_empty(), "a part of no bytes is given away: {part:?}");
         if device_writes {
-            self.written.insert(part.start, part.end);
+            let there = self.written.insert(part.start, part.end);
+            assert!(there.is_none(), "{part:?} is given away, and is to {there:?} already");
         } else {
             *self.read.entry((part.start, part.end)).or_insert(0) += 1;
             self.longest_read_bytes = self.longest_read_bytes.max(part.end - part.start);
@@ -59,15 +61,16 @@ impl Claims {
     /// Takes back what [`take`](Self::take) gave.
     pub fn give_back(&mut self, part: &Range<u64>, device_writes: bool) {
         if device_writes {
-            self.written.remove(&part.start);
+            let end = self.written.remove(&part.start);
+            assert!(end == Some(part.end), "{part:?} is given back, and was taken to {end:?}");
             return;
         }
         let key = (part.start, part.end);
-        if let Some(count) = self.read.get_mut(&key) {
-            *count -= 1;
-            if *count == 0 {
-                self.read.remove(&key);
-            }
+        let count = self.read.get_mut(&key);
+        let count = count.unwrap_or_else(|| panic!("{part:?} is given back, and is not read"));
+        *count -= 1;
+        if *count == 0 {
+            self.read.remove(&key);
         }
     }
 }
@@ -93,6 +96,15 @@ mod tests {
         claims.give_back(&(150..250), true);
         claims.give_back(&(0..100), true);
         assert!(claims.is_empty());
+    }
+
+    #[test]
+    #[should_panic(expected = "1..2 is given back, and was taken to None")]
+    fn a_part_given_back_twice_is_noticed() {
+        let mut claims = Claims::default();
+        claims.take(&(1..2), true).unwrap();
+        claims.give_back(&(1..2), true);
+        claims.give_back(&(1..2), true);
     }
 
     #[test]

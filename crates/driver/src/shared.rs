@@ -190,7 +190,8 @@ impl<B: Bus> OpenChannel<B> {
             given.vectors[free] = true;
             vector = Some(free as u16);
         }
-        given.channels.insert(key, options);
+        let before = given.channels.insert(key, options);
+        assert!(before.is_none(), "{place} is opened twice: {before:?}");
         drop(given);
         Ok(Self { shared: Arc::clone(shared), key, vector })
     }

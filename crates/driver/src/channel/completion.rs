@@ -7,7 +7,7 @@ use crosslane_pcie::units::{BusAddress, Picoseconds};
 use crosslane_regs::engine::{ChannelError, ChannelState, channel};
 
 use super::descriptors::{Report, StatusBlock, pieces};
-use super::options::{ChannelKind, Completed, CompletionLevel, Notification, Ticket};
+use super::options::{ChannelKind, Completed, CompletionLevel, Notification, Statistics, Ticket};
 use super::recovery::Cause;
 use super::results::Known;
 use super::{Channel, Pending, State};
@@ -195,7 +195,10 @@ impl<B: Bus> Channel<B> {
     /// Takes in the engine's count of completed descriptors.
     pub(super) fn complete_up_to(&mut self, completed: u32) {
         let further = u64::from(completed.wrapping_sub(self.completed as u32));
-        if further <= self.posted - self.completed {
+        // The engine's word is not taken where it cannot be; the driver's own account is.
+        let (posted, before) = (self.posted, self.completed);
+        assert!(before <= posted, "{before} descriptors are complete, and {posted} were posted");
+        if further <= posted - before {
             self.completed += further;
         }
         let is_complete = |pending: &Pending<B>| pending.end <= self.completed;
@@ -228,6 +231,23 @@ impl<B: Bus> Channel<B> {
             self.pending.pop_front();
             self.results.push((!is_given).then_some(outcome));
         }
+        self.assert_agrees();
+    }
+
+    /// Each transfer that was posted is on its way, or has ended once, with a result.
+    pub(super) fn assert_agrees(&self) {
+        let Statistics { posted, completed, failed, .. } = self.statistics;
+        let on_their_way = self.pending.len() as u64;
+        assert!(
+            posted == completed + failed + on_their_way,
+            "of {posted} transfers {completed} are complete, {failed} have failed and \
+             {on_their_way} are on their way"
+        );
+        let (tickets, results) = (self.next_ticket, self.results.end());
+        assert!(
+            tickets == results + on_their_way,
+            "{tickets} tickets, {results} results and {on_their_way} transfers on their way"
+        );
     }
 
     /// Ends every transfer that is on its way: the first with `fault`, those behind it as
@@ -246,6 +266,11 @@ impl<B: Bus> Channel<B> {
         while let Some(mut pending) = self.pending.pop_front() {
             // What is missing is of the last that was sent.
             let moved_bytes = self.handed_bytes(&pending, report).min(arrived);
+            let total = pending.total_bytes;
+            assert!(
+                moved_bytes <= total && moved_bytes <= arrived,
+                "{moved_bytes} B of a transfer of {total} B were moved, of {arrived} B in all"
+            );
             arrived -= moved_bytes;
             let own = match expired {
                 Some((now, detected)) if pending.deadline <= now => TransferFault::Deadline {
@@ -269,6 +294,7 @@ impl<B: Bus> Channel<B> {
             self.quarantine.extend(pending.claim.take());
             self.results.push((!pending.is_given).then_some(Err(error)));
         }
+        self.assert_agrees();
     }
 
     /// What the engine has moved of a transfer that has not been completed.

@@ -148,6 +148,8 @@ impl<B: Bus> Descriptors<B> {
         descriptors: &[Descriptor],
     ) -> Result<(), DriverError> {
         let Some(at) = first.checked_rem(self.capacity().into()) else { return Ok(()) };
+        let (count, capacity) = (descriptors.len(), self.capacity() as usize);
+        assert!(count <= capacity, "{count} descriptors are laid down, in a ring of {capacity}");
         let until_end = (u64::from(self.capacity()) - at) as usize;
         let (run, wrapped) = descriptors.split_at(until_end.min(descriptors.len()));
         self.write_run(device, at, run).await?;
@@ -161,6 +163,13 @@ impl<B: Bus> Descriptors<B> {
         run: &[Descriptor],
     ) -> Result<(), DriverError> {
         let bus_error = |error: BusError| device.shared().bus_error(error);
+        let (end, capacity) = (at + run.len() as u64, self.capacity());
+        assert!(end <= capacity.into(), "descriptors {at} to {end} lie beyond {capacity}");
+        for Descriptor { address, bytes, .. } in run {
+            let most = MAX_DESCRIPTOR_BYTES;
+            let is_possible = *bytes > 0 && u64::from(*bytes) <= most;
+            assert!(is_possible, "a descriptor of {bytes} B at {address}, of {most} B at most");
+        }
         match self {
             Self::Ring { memory, .. } => {
                 let mut bytes = vec![0; run.len() * ring::BYTES as usize];

@@ -15,7 +15,7 @@ use super::options::{
 };
 use super::recovery::Cause;
 use super::{Channel, Pending, State, payload_on_the_way};
-use crate::buffer::Claim;
+use crate::buffer::{Claim, check_placed};
 use crate::connection::{self, Connection};
 use crate::error::DriverError;
 
@@ -55,6 +55,12 @@ impl<B: Bus> Channel<B> {
         self.apply_connection(connection.as_ref()).await?;
         let mut head = self.build(&batch, is_reported);
         let count = head.len();
+        assert!(count as u64 == needed, "{needed} descriptors were checked and {count} are built");
+        let (open, capacity) = (self.posted - self.completed, self.descriptors.capacity());
+        assert!(
+            open + needed <= u64::from(capacity),
+            "{needed} descriptors behind {open} that are not complete, in a ring of {capacity}"
+        );
         let tail = head.split_off(self.head_length(count));
         self.descriptors.write(&self.device, self.posted, &head).await?;
         let tickets = self.enter(batch);
@@ -86,7 +92,12 @@ impl<B: Bus> Channel<B> {
 
     /// Takes back the last transfers: the engine has not been told of them.
     fn retract(&mut self, transfers: usize) {
-        let stays = self.pending.len() - transfers;
+        let (all, posted) = (self.pending.len(), self.statistics.posted);
+        assert!(
+            transfers <= all && transfers as u64 <= posted,
+            "{transfers} transfers are taken back, of {all} on their way and {posted} posted"
+        );
+        let stays = all - transfers;
         if let Some(pending) = self.pending.get(stays) {
             self.posted = pending.first;
         }
@@ -154,6 +165,8 @@ impl<B: Bus> Channel<B> {
             }
         };
         let pieces = pieces(&transfer.target, connection.as_deref());
+        let bytes = transfer.target.bytes();
+        check_placed(&pieces, bytes).map_err(|problem| self.refused(problem))?;
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         if self.options.card_memory && is_table && pieces.len() > 1 {
             return Err(self.refused(format!(
@@ -327,6 +340,8 @@ impl<B: Bus> Channel<B> {
         let mut tickets = Vec::with_capacity(batch.len());
         for ready in batch {
             let first = self.posted;
+            let end = self.pending.back().map_or(first, |last| last.end);
+            assert!(end == first, "descriptor {first} is posted behind those up to {end}");
             self.posted += ready.pieces.len() as u64;
             let Transfer { target, level, deadline } = ready.transfer;
             self.pending.push_back(Pending {
@@ -355,7 +370,9 @@ impl<B: Bus> Channel<B> {
             return Ok(());
         }
         if !self.unwritten.is_empty() {
-            let first = self.posted - self.unwritten.len() as u64;
+            let (unwritten, posted) = (self.unwritten.len() as u64, self.posted);
+            assert!(unwritten <= posted, "{unwritten} descriptors to be written, of {posted}");
+            let first = posted - unwritten;
             self.write(channel::DOORBELL, first as u32).await?;
             self.statistics.doorbells += 1;
             self.descriptors.write(&self.device, first, &self.unwritten).await?;

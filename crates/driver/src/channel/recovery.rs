@@ -105,6 +105,9 @@ impl<B: Bus> Channel<B> {
         self.quarantine.clear();
         self.applied = connection.as_ref().map(Arc::downgrade);
         self.status.clear().map_err(|error| self.slot.shared.bus_error(error))?;
+        // Numbers begin anew: a transfer with one of before would be taken for another.
+        let left = self.pending.len();
+        assert!(left == 0, "{left} transfers are on their way through a restart");
         (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
         self.unwritten.clear();
         self.let_run(connection.as_deref()).await?;

@@ -40,6 +40,13 @@ impl Results {
             self.first += 1;
         }
         self.drop_given();
+        let kept = self.kept.len();
+        assert!(kept <= KEPT_RESULTS, "{kept} results are kept, of {KEPT_RESULTS} at most");
+    }
+
+    /// The first ticket that has no result yet.
+    pub fn end(&self) -> u64 {
+        self.first + self.kept.len() as u64
     }
 
     /// The result of a ticket, once.

@@ -161,7 +161,8 @@ impl<B: Bus> Flights<B> {
         }
         let token = self.next_token;
         self.next_token = token.wrapping_add(1);
-        self.keys.insert((kind, key));
+        let is_new = self.keys.insert((kind, key));
+        assert!(is_new, "two messages have {key}");
         self.free_places[of(kind)] -= places;
         let flight = Flight {
             kind,
@@ -181,6 +182,8 @@ impl<B: Bus> Flights<B> {
         let id = self.next_id;
         self.next_id += 1;
         self.by_id.insert(id, flight);
+        let (tokens, keys) = (self.tokens.len(), self.keys.len());
+        assert!(tokens == keys, "{tokens} tokens are in use, for {keys} messages");
         Ok(id)
     }
 
@@ -264,17 +267,30 @@ impl<B: Bus> Flights<B> {
     /// Ends a message: its memory and places are free.
     fn end(&mut self, id: u64, outcome: Outcome) {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
-        flight.outcome = Some(outcome);
+        let before = flight.outcome.replace(outcome);
+        assert!(before.is_none(), "message {id} ends twice: {before:?}, then {outcome:?}");
         flight.held.claim = None;
-        self.free_places[of(flight.kind)] += flight.places;
-        self.keys.remove(&(flight.kind, flight.key));
-        self.tokens.remove(&flight.token);
+        let (kind, key, token) = (flight.kind, flight.key, flight.token);
+        self.free_places[of(kind)] += flight.places;
+        let (free, slots) = (self.free_places[of(kind)], self.slots[of(kind)]);
+        assert!(free <= slots, "{free} places for {kind:?} are free, of {slots}");
+        let had_key = self.keys.remove(&(kind, key));
+        assert!(had_key, "{key} is given back by message {id}, and nobody has it");
+        let had_token = self.tokens.remove(&token);
+        assert!(had_token, "token {token} is given back by message {id}, and nobody has it");
         if flight.waiters == 0 {
             self.free_words.push(flight.word);
+            self.assert_words();
         }
-        if flight.is_abandoned {
+        if self.by_id.get(&id).is_some_and(|flight| flight.is_abandoned) {
             self.by_id.remove(&id);
         }
+    }
+
+    /// No notification word is given back twice.
+    fn assert_words(&self) {
+        let (free, all) = (self.free_words.len(), words(self.slots) as usize);
+        assert!(free <= all, "{free} notification words are free, of {all}");
     }
 
     /// Ends all that is under way: the device has forgotten it and is quiet.
@@ -301,9 +317,11 @@ impl<B: Bus> Flights<B> {
     /// And no longer.
     pub fn end_waiting(&mut self, id: u64) {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
+        assert!(flight.waiters > 0, "nobody waits for message {id}, and one ends that");
         flight.waiters -= 1;
         if flight.waiters == 0 && flight.outcome.is_some() {
             self.free_words.push(flight.word);
+            self.assert_words();
         }
     }
 

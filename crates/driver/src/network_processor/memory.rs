@@ -11,7 +11,7 @@ use super::NetworkProcessor;
 use super::error::NetworkError;
 use super::flights::{Bounce, Held, Kind};
 use super::options::{Buffers, Message};
-use crate::buffer::{Buffer, Claim, lock};
+use crate::buffer::{Buffer, Claim, check_placed, lock};
 use crate::error::DriverError;
 
 /// Least bytes of the driver's own buffers.
@@ -40,7 +40,7 @@ impl<B: Bus> NetworkProcessor<B> {
         kind: Kind,
         message: &Message<B>,
     ) -> Result<(Held<B>, Vec<(BusAddress, u32)>), NetworkError> {
-        let Message { key, buffer, part, .. } = message;
+        let Message { buffer, part, .. } = message;
         let refused = NetworkError::refused;
         if part.is_empty() {
             return Ok((Held { claim: None, bounce: None }, Vec::new()));
@@ -48,7 +48,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let device_writes = kind == Kind::Credit;
         let claim = buffer.claim(part.clone(), device_writes).map_err(refused)?;
         if self.shared.modes.buffers != Buffers::Copied {
-            let pieces = buffer.registered().pieces(part.clone()).collect();
+            let pieces = self.placed(buffer, part.clone())?;
             return Ok((Held { claim: Some(claim), bounce: None }, pieces));
         }
         let bytes = part.end - part.start;
@@ -63,9 +63,23 @@ impl<B: Bus> NetworkProcessor<B> {
             }
             Kind::Credit => Some((buffer.clone(), part.clone(), claim)),
         };
-        let pieces: Vec<_> = own.registered().pieces(0..bytes).collect();
-        debug_assert!(!pieces.is_empty(), "{key} has bytes");
+        let pieces = self.placed(&own, 0..bytes)?;
         Ok((Held { claim: None, bounce: Some(Bounce { own, target }) }, pieces))
+    }
+
+    /// Where a part of a buffer lies on the bus.
+    fn placed(
+        &self,
+        buffer: &Buffer<B>,
+        part: Range<u64>,
+    ) -> Result<Vec<(BusAddress, u32)>, NetworkError> {
+        let bytes = part.end - part.start;
+        let pieces: Vec<_> = buffer.registered().pieces(part).collect();
+        check_placed(&pieces, bytes).map_err(|problem| {
+            let place = self.shared.access.name.clone();
+            NetworkError::refused(DriverError::Refused { place, problem })
+        })?;
+        Ok(pieces)
     }
 
     /// A buffer of the driver's own of at least so many bytes.

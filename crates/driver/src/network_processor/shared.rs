@@ -48,6 +48,11 @@ impl<B: Bus> Pinned<B> {
         let memory = bus.allocate(bytes, PageSize::Small).map_err(|error| access.failed(error))?;
         let segments = bus.pin(access.function, &memory).await;
         let segments = segments.map_err(|error| access.failed(error))?;
+        let placed: u64 = segments.iter().map(|segment| segment.bytes).sum();
+        if placed < bytes {
+            let problem = format!("the bus has named places for {placed} of {bytes} B");
+            return Err(DriverError::Refused { place: access.name.clone(), problem });
+        }
         Ok(Self { memory, segments, is_registered: AtomicBool::new(true) })
     }
 

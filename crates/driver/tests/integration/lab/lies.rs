@@ -160,3 +160,18 @@ fn an_engine_that_does_not_answer_keeps_its_buffers_until_it_does() {
         buffer.unregister().await.unwrap();
     });
 }
+
+#[test]
+fn a_bus_that_forgets_a_place_is_an_error() {
+    run(async |bus, device| {
+        let mut channel = c2h(&device, Notification::Poll).await;
+        bus.lies.forgets_a_place.store(true, Relaxed);
+        let buffer = device.buffer(16 * PAGE, PageSize::Small).await.unwrap();
+        let refused = channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap_err();
+        assert!(refused.to_string().contains("the bus has named"), "{refused}");
+        assert!(refused.to_string().ends_with("where 65536 B were pinned"), "{refused}");
+        // Nothing is claimed by what was refused.
+        buffer.write(0, &[1]).unwrap();
+        assert_eq!(channel.statistics().posted, 0);
+    });
+}

@@ -19,6 +19,8 @@ pub struct Lies {
     pub loses_interrupts: AtomicBool,
     pub interrupts_for_nothing: AtomicBool,
     pub does_not_answer: AtomicBool,
+    /// Of what is pinned it names all places but the last.
+    pub forgets_a_place: AtomicBool,
 }
 
 #[derive(Clone)]
@@ -144,7 +146,11 @@ impl Bus for Proxy {
     }
 
     async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {
-        self.inner.pin(function, memory).await
+        let mut segments = self.inner.pin(function, memory).await?;
+        if self.lies.forgets_a_place.load(Relaxed) {
+            segments.pop();
+        }
+        Ok(segments)
     }
 
     async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
