@@ -288,7 +288,10 @@ impl CardMemory {
             return Err(Refused { address, before: 0, at_ps });
         }
         let to_end = self.to_burst_end(address);
-        assert!(bytes <= u64::from(to_end), "{bytes} B at {address:#x}, and a burst has {to_end} B");
+        assert!(
+            bytes <= u64::from(to_end),
+            "{bytes} B at {address:#x}, and a burst has {to_end} B"
+        );
         let crossing = self.channel(address).access(there_ps, address, bytes);
         let begin_ps = self.edge_ps(crossing.first_ps.max(self.read_free_ps));
         let beats_ps = self.beats(address, bytes) * p.axi_clock.0;
