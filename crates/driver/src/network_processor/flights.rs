@@ -2,7 +2,7 @@
 //! Messages that are on their way: their places, keys, tokens and notification words, and the
 //! memory that belongs to the device until each has ended.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
 
 use crosslane_host::Bus;
@@ -87,8 +87,16 @@ pub(super) struct Flight<B: Bus> {
 pub(super) enum NotNow {
     /// Another message has its key.
     KeyInUse,
-    /// Not enough places, or no notification word, or the key's last message is about to end.
+    /// The key's last message is about to end.
+    KeyEnding,
+    /// Not enough places, or no notification word, or others have waited for longer.
     NoPlace,
+}
+
+/// A message that waits for places of an engine.
+struct Waiting {
+    turn: u64,
+    places: u32,
 }
 
 /// All messages of a network processor.
@@ -104,6 +112,9 @@ pub(super) struct Flights<B: Bus> {
     slots: [u32; 2],
     next_slot: [u32; 2],
     free_words: Vec<u32>,
+    /// Who waits for places of each engine, in the order in which they came.
+    waiting: [VecDeque<Waiting>; 2],
+    next_turn: u64,
 }
 
 const fn of(kind: Kind) -> usize {
@@ -127,6 +138,8 @@ impl<B: Bus> Flights<B> {
             next_slot: [0; 2],
             // From the lowest on.
             free_words: (0..words(slots)).rev().collect(),
+            waiting: Default::default(),
+            next_turn: 0,
         }
     }
 
@@ -135,23 +148,31 @@ impl<B: Bus> Flights<B> {
         self.slots[of(kind)]
     }
 
-    /// Begins a message, if it can be now; `held` is called when it does.
+    /// Begins a message, if it can be now; `held` is called when it does. `turn` is that of a
+    /// message that [waits](Self::wait_in_line).
     pub fn begin(
         &mut self,
         (kind, key): (Kind, Key),
         places: u32,
         total_bytes: u64,
+        turn: Option<u64>,
         held: impl FnOnce() -> Held<B>,
     ) -> Result<u64, NotNow> {
         if self.keys.contains(&(kind, key)) {
             // What was dropped ends without anybody's doing.
             return Err(if self.is_abandoned(kind, key) {
-                NotNow::NoPlace
+                NotNow::KeyEnding
             } else {
                 NotNow::KeyInUse
             });
         }
-        if self.free_places[of(kind)] < places {
+        // There must be enough for those before it, too: small messages would pass large ones for
+        // ever.
+        let is_before = |other: &&Waiting| turn.is_none_or(|turn| other.turn < turn);
+        let before = self.waiting[of(kind)].iter().take_while(is_before);
+        let (messages, wanted) =
+            before.fold((0, places), |(count, sum), other| (count + 1, sum + other.places));
+        if self.free_places[of(kind)] < wanted || self.free_words.len() <= messages {
             return Err(NotNow::NoPlace);
         }
         let word = self.free_words.pop().ok_or(NotNow::NoPlace)?;
@@ -185,6 +206,20 @@ impl<B: Bus> Flights<B> {
         let (tokens, keys) = (self.tokens.len(), self.keys.len());
         assert!(tokens == keys, "{tokens} tokens are in use, for {keys} messages");
         Ok(id)
+    }
+
+    /// A message waits for places from now on, behind all that do. Its turn, to be given to
+    /// [`begin`](Self::begin) and [`leave_line`](Self::leave_line).
+    pub fn wait_in_line(&mut self, kind: Kind, places: u32) -> u64 {
+        let turn = self.next_turn;
+        self.next_turn += 1;
+        self.waiting[of(kind)].push_back(Waiting { turn, places });
+        turn
+    }
+
+    /// And no longer: it has begun, or was given up.
+    pub fn leave_line(&mut self, kind: Kind, turn: u64) {
+        self.waiting[of(kind)].retain(|waiting| waiting.turn != turn);
     }
 
     /// Whether nobody asks any more for the message that has a key.

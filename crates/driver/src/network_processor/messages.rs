@@ -52,6 +52,19 @@ impl<B: Bus> Drop for Waiter<'_, B> {
     }
 }
 
+/// A message waits in line for places, until this is dropped.
+struct InLine<'a, B: Bus> {
+    shared: &'a Shared<B>,
+    kind: Kind,
+    turn: u64,
+}
+
+impl<B: Bus> Drop for InLine<'_, B> {
+    fn drop(&mut self) {
+        lock(&self.shared.flights).leave_line(self.kind, self.turn);
+    }
+}
+
 impl<B: Bus> NetworkProcessor<B> {
     /// Sends a message: writes its requests once there are places for them. Its part of the
     /// buffer is the device's until it has ended; with copied buffers only until it has been
@@ -216,7 +229,8 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(posted)
     }
 
-    /// Takes places, waiting for them until the message's deadline.
+    /// Takes places, waiting for them until the message's deadline. Who has waited for longer comes
+    /// first.
     async fn begin(
         &self,
         kind: Kind,
@@ -226,8 +240,10 @@ impl<B: Bus> NetworkProcessor<B> {
     ) -> Result<Posted<B>, NetworkError> {
         let Message { key, part, deadline, .. } = message;
         let mut held = Some(held);
+        let mut in_line: Option<InLine<'_, B>> = None;
         loop {
             self.reap();
+            let turn = in_line.as_ref().map(|in_line| in_line.turn);
             let begun = {
                 let mut flights = lock(&self.shared.flights);
                 let have = flights.slots(kind);
@@ -240,7 +256,8 @@ impl<B: Bus> NetworkProcessor<B> {
                         ),
                     ));
                 }
-                let begun = flights.begin((kind, *key), runs as u32, part.end - part.start, || {
+                let (places, bytes) = (runs as u32, part.end - part.start);
+                let begun = flights.begin((kind, *key), places, bytes, turn, || {
                     held.take().expect("a message begins once")
                 });
                 if let Ok(id) = begun {
@@ -255,7 +272,7 @@ impl<B: Bus> NetworkProcessor<B> {
                     let problem = "another message has it and has not ended".to_owned();
                     return Err(self.refuse(*key, problem));
                 }
-                Err(NotNow::NoPlace) if self.bus().now() >= *deadline => {
+                Err(NotNow::KeyEnding | NotNow::NoPlace) if self.bus().now() >= *deadline => {
                     return Err(NetworkError {
                         place: self.place_of(*key),
                         fault: NetworkFault::Deadline { deadline: *deadline },
@@ -263,7 +280,16 @@ impl<B: Bus> NetworkProcessor<B> {
                         total_bytes: part.end - part.start,
                     });
                 }
-                Err(NotNow::NoPlace) => {
+                Err(not_now) => {
+                    match not_now {
+                        NotNow::NoPlace if in_line.is_none() => {
+                            let turn = lock(&self.shared.flights).wait_in_line(kind, runs as u32);
+                            in_line = Some(InLine { shared: &self.shared, kind, turn });
+                        }
+                        // Nobody waits for a place behind one that waits for its key.
+                        NotNow::KeyEnding => in_line = None,
+                        _ => {}
+                    }
                     self.settle().await.map_err(|error| self.no_answer(*key, error))?;
                     self.any_ends(*deadline).await;
                 }

@@ -6,6 +6,7 @@ mod endings;
 mod links;
 mod losses;
 mod modes;
+mod places;
 mod programs;
 mod puts;
 mod routed;
