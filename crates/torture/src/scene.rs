@@ -227,6 +227,7 @@ pub(crate) enum Stream {
     Lab,
     Fabric,
     Work,
+    /// IOMMUs of trees, rings of tori: both came later, and all else is as it was.
     Iommu,
     Aimed,
 }

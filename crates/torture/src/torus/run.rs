@@ -46,6 +46,7 @@ struct World {
 pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
     let mut lab_rng = stream(seed, Stream::Lab);
     let mut rng = stream(seed, Stream::Work);
+    let mut ring_rng = stream(seed, Stream::Iommu);
     let lab = lab(&mut lab_rng);
     let tell = |what: String| {
         if let Some(note) = note {
@@ -64,7 +65,7 @@ pub(super) fn run(seed: u64, note: Option<&Note>) -> TorusStory {
     let names = lab.file().tori[0].nodes.clone();
     let body = async {
         let world = open(&simulation, torus, &names, &mut rng).await?;
-        let (talks, tasks) = begin(&simulation, &world, &mut rng);
+        let (talks, tasks) = begin(&simulation, &world, &mut rng, &mut ring_rng);
         let cuts = trouble(&simulation, &world, &mut rng, &tell).await;
         let mut story = TorusStory { nodes: world.nodes.len() as u64, cuts, ..Default::default() };
         for (manner, task) in tasks {
@@ -146,13 +147,21 @@ fn links(torus: &Torus, node: u16) -> Vec<u8> {
     all.filter(|link| torus.neighbour(node, *link).is_some()).collect()
 }
 
-/// Begins all conversations: a task for each end.
-fn begin(
-    simulation: &Simulation,
-    world: &World,
-    rng: &mut Random,
-) -> (Vec<Talk>, Vec<(Manner, Task<Heard>)>) {
-    let (mut talks, mut tasks) = (Vec::new(), Vec::new());
+/// A conversation, and where its ends are.
+struct Line {
+    talk: Talk,
+    manner: Manner,
+    from: u16,
+    to: u16,
+    /// Of the message at its ends.
+    keys: [Key; 2],
+    /// Where the tasks of its ends run.
+    cores: [u16; 2],
+}
+
+/// Makes up all conversations.
+fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
+    let mut lines = Vec::new();
     let mut taken = BTreeSet::new();
     let count = rng.u64(2..24);
     for number in 0..count {
@@ -181,8 +190,67 @@ fn begin(
             }
         };
         let talk = Talk::new(number, manner, rng);
-        let sender = world.nodes[usize::from(from)].on_core(rng.u16(..4));
-        let receiver = world.nodes[usize::from(to)].on_core(rng.u16(..4));
+        let cores = [rng.u16(..4), rng.u16(..4)];
+        lines.push(Line { talk, manner, from, to, keys, cores });
+    }
+    lines.extend(ring(world, ring_rng, count));
+    // Where credits may wait for each other's places, a message that has none yet must not stand
+    // in the way of one that has.
+    for (to, node) in (0..).zip(&world.nodes) {
+        let to_it = || lines.iter().filter(|line| line.to == to);
+        let places: u64 = to_it().map(|line| line.talk.places(node)).sum();
+        if places > u64::from(node.sizes().credit_slots) {
+            let to_it = lines.iter_mut().filter(|line| line.to == to);
+            to_it.for_each(|line| line.talk.wait_for_credits());
+        }
+    }
+    lines
+}
+
+/// Half of the tori that have rings of four or more: all nodes of a ring send to the node half way
+/// round, at once and one way round. What each node passes on then takes the place of what it sends
+/// itself, all the way round.
+fn ring(world: &World, rng: &mut Random, first: u64) -> Vec<Line> {
+    let torus = &world.torus;
+    let dimensions = torus.dimensions().iter().enumerate();
+    let long = dimensions.filter(|(_, dimension)| dimension.wraps && dimension.size >= 4);
+    let long: Vec<(usize, u16)> =
+        long.map(|(number, dimension)| (number, dimension.size)).collect();
+    if long.is_empty() || rng.bool() {
+        return Vec::new();
+    }
+    let (dimension, size) = long[rng.usize(..long.len())];
+    let (up, down) = (size / 2, (size - 1) / 2);
+    let hops = if down > 1 && rng.bool() { size - down } else { up };
+    let ring = torus.position(rng.u16(..torus.nodes() as u16));
+    let node = |at: u16| {
+        let mut position = ring;
+        position[dimension] = at % size;
+        torus.node(&position).expect("the position is in the ring")
+    };
+    let line = |at: u16| {
+        let (from, to) = (node(at), node(at + hops));
+        let number = first + u64::from(at);
+        let tag = (number % TAGS) as u8;
+        let keys = [Key::Routed { node: to, tag }, Key::Routed { node: from, tag }];
+        let talk = Talk::round_a_ring(number);
+        Line { talk, manner: Manner::Routed, from, to, keys, cores: [0, 1] }
+    };
+    (0..size).map(line).collect()
+}
+
+/// Begins all conversations: a task for each end.
+fn begin(
+    simulation: &Simulation,
+    world: &World,
+    rng: &mut Random,
+    ring_rng: &mut Random,
+) -> (Vec<Talk>, Vec<(Manner, Task<Heard>)>) {
+    let (mut talks, mut tasks) = (Vec::new(), Vec::new());
+    for Line { talk, manner, from, to, keys, cores } in lines(world, rng, ring_rng) {
+        let sender = world.nodes[usize::from(from)].on_core(cores[0]);
+        let receiver = world.nodes[usize::from(to)].on_core(cores[1]);
+        let number = talk.number;
         let sent = talk.clone().send(sender, keys[0]);
         tasks.push((Manner::Get, simulation.spawn(&format!("sender {number}"), sent)));
         let received = talk.clone().take(receiver, keys[1]);

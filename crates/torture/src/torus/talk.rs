@@ -5,7 +5,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crosslane_driver::network_processor::{
-    Buffers, Ended, Key, Message, NetworkError, NetworkFault, NetworkProcessor, PAYLOAD_BYTES,
+    Buffers, Credit, Ended, Key, Message, NetworkError, NetworkFault, NetworkProcessor,
+    PAYLOAD_BYTES,
 };
 use crosslane_host::Bus;
 use crosslane_lab::LabBus;
@@ -24,8 +25,12 @@ const LOOK: Picoseconds = Picoseconds::from_ns(2_000);
 const MAX_BYTES: u64 = 12_000;
 /// Longest one that is routed: its payloads of 120 B do not end where pages do.
 const MAX_ROUTED_BYTES: u64 = 2_500;
+/// Messages of each node that sends round a ring.
+const RING_LETTERS: usize = 3;
 /// Longest one that is put.
 const MAX_PUT_BYTES: u64 = 700;
+/// Bytes of a page of scattered memory.
+const PAGE_BYTES: u64 = 4096;
 /// Bytes of memory beside a message that must stay as they are.
 const MARGIN: u64 = 64;
 /// What they are.
@@ -58,13 +63,17 @@ struct Letter {
 /// What both ends of a conversation know.
 #[derive(Clone)]
 pub(super) struct Talk {
-    number: u64,
+    pub number: u64,
     manner: Manner,
     letters: Rc<Vec<Letter>>,
     /// Whether the sender has taken its last letter back.
     is_taken_back: Rc<Cell<bool>>,
     /// Whether the receiver has got nothing of it for that reason.
     is_given_up: Rc<Cell<bool>>,
+    /// Letters that the receiver has given a credit for.
+    credits: Rc<Cell<u64>>,
+    /// Whether the sender waits for that of a letter: it must where credits wait for places.
+    waits_for_credits: bool,
 }
 
 /// What came of an end.
@@ -130,9 +139,52 @@ impl Talk {
                 cancel_after: (cancels && letter + 1 == count).then(|| ns(rng.u64(..6_000))),
             }
         });
-        let letters = Rc::new(letters.collect());
-        let (is_taken_back, is_given_up) = Default::default();
-        Self { number, manner, letters, is_taken_back, is_given_up }
+        Self::of(number, manner, letters.collect())
+    }
+
+    /// Routed messages as long as they come, one behind the other without a pause.
+    pub fn round_a_ring(number: u64) -> Self {
+        let letter = Letter {
+            bytes: MAX_ROUTED_BYTES,
+            room: MAX_ROUTED_BYTES,
+            from: 0,
+            into: MARGIN,
+            send_after: ns(0),
+            take_after: ns(0),
+            cancel_after: None,
+        };
+        Self::of(number, Manner::Routed, vec![letter; RING_LETTERS])
+    }
+
+    fn of(number: u64, manner: Manner, letters: Vec<Letter>) -> Self {
+        let (is_taken_back, is_given_up, credits) = Default::default();
+        let letters = Rc::new(letters);
+        let waits_for_credits = false;
+        Self { number, manner, letters, is_taken_back, is_given_up, credits, waits_for_credits }
+    }
+
+    /// The sender sends nothing before its credit is there.
+    pub const fn wait_for_credits(&mut self) {
+        self.waits_for_credits = true;
+    }
+
+    /// Most requests that a credit of it takes at a node: one for each page that may lie alone.
+    pub fn places(&self, node: &NetworkProcessor<LabBus>) -> u64 {
+        let pages = |letter: &Letter| {
+            let begin = place(node, letter.into) % PAGE_BYTES;
+            (begin + letter.room).div_ceil(PAGE_BYTES)
+        };
+        match node.modes().buffers {
+            Buffers::User => self.letters.iter().map(pages).max().unwrap_or(0),
+            Buffers::Copied | Buffers::Mapped => 1,
+        }
+    }
+
+    /// Waits for the credit of a letter, if it is one to be waited for.
+    async fn credit_is_there(&self, letter: u64, bus: &LabBus) {
+        while self.waits_for_credits && self.credits.get() <= letter {
+            Bus::sleep_until(bus, Bus::now(bus) + LOOK).await;
+        }
     }
 
     /// What can be said once both ends are through: nothing is lost that was not taken back.
@@ -153,6 +205,7 @@ impl Talk {
         let buffer = buffer.unwrap_or_else(|error| Check::Setup.fail(error.to_string()));
         for (letter, one) in (0..).zip(self.letters.iter()) {
             Bus::sleep_until(&bus, Bus::now(&bus) + one.send_after).await;
+            self.credit_is_there(letter, &bus).await;
             let data: Vec<u8> = (0..one.bytes).map(|at| byte(self.number, letter, at)).collect();
             let deadline = Bus::now(&bus) + PATIENCE;
             let ended = match self.manner {
@@ -222,12 +275,15 @@ impl Talk {
             let part = into..into + one.room;
             let deadline = begun + PATIENCE;
             let message = Message { key, buffer: buffer.clone(), part: part.clone(), deadline };
-            let ended = match may_be_taken_back {
-                false => {
-                    async { node.credit_wait(&node.credit(message).await?, deadline).await }.await
+            let ended = async {
+                let credit = node.credit(message).await?;
+                self.credits.set(letter + 1);
+                if may_be_taken_back {
+                    self.take_back_in_time(&node, &credit, deadline).await?;
                 }
-                true => self.take_unless_taken_back(&node, message).await,
+                node.credit_wait(&credit, deadline).await
             };
+            let ended = ended.await;
             heard.note(Bus::now(&bus), letter);
             let mut found = vec![0; size as usize];
             let read = buffer.read(0, &mut found);
@@ -275,29 +331,29 @@ impl Talk {
         heard
     }
 
-    /// Waits for a letter, but not for ever where the sender has taken it back.
-    async fn take_unless_taken_back(
+    /// Waits for a letter, and takes the credit back some time after the sender has taken the
+    /// letter back.
+    async fn take_back_in_time(
         &self,
         node: &NetworkProcessor<LabBus>,
-        message: Message<LabBus>,
-    ) -> Result<Ended, NetworkError> {
-        let (bus, deadline) = (node.bus(), message.deadline);
-        let credit = node.credit(message).await?;
+        credit: &Credit<LabBus>,
+        deadline: Picoseconds,
+    ) -> Result<(), NetworkError> {
+        let bus = node.bus();
         let mut taken_back_at = None;
         while Bus::now(bus) < deadline {
             // Its data are there once it has been waited for.
-            if !matches!(node.credit_poll(&credit), Ok(None)) {
+            if !matches!(node.credit_poll(credit), Ok(None)) {
                 break;
             }
             let now = Bus::now(bus);
             if self.is_taken_back.get() && now > *taken_back_at.get_or_insert(now) + SHORT_PATIENCE
             {
-                node.cancel_credit(&credit).await?;
-                break;
+                return node.cancel_credit(credit).await;
             }
             Bus::sleep_until(bus, now + LOOK).await;
         }
-        node.credit_wait(&credit, deadline).await
+        Ok(())
     }
 
     /// Looks at every byte: those of the letter (`taken` of them, or any), and those beside it.
