@@ -173,7 +173,10 @@ fn what_is_no_run_is_refused_with_its_place() {
     assert!(matches!(error("{\"bench\": "), RunError::Syntax { line: 1, .. }));
     assert!(matches!(error("[1, 2"), RunError::Syntax { .. }));
     assert!(error("{}").to_string().contains("neither `bench` nor `reproduction`"));
-    assert!(error("{\"bench\": \"write\"}").to_string().contains("missing field"));
+    assert!(matches!(error("{\"bench\": \"write\"}"), RunError::Kind { .. }));
+    let no_bytes = r#"{"bench": "write", "lab": "minimal", "seed": 1, "version": "0",
+        "scenarios": [{"flows": [{}]}]}"#;
+    assert!(error(no_bytes).to_string().contains("missing field"));
     let nowhere = bench([500.0, 1000.0], "2 tags").replacen("\"lab\"", "\"laboratory\"", 1);
     assert!(error(&nowhere).to_string().contains("neither `lab` nor `devices`"));
     let wrong = bench([500.0, 1000.0], "2 tags").replacen("0.9}", "1.9}", 1);
