@@ -17,10 +17,9 @@ lacks() { ! command -v "$1" >/dev/null; }
 
 if lacks cc; then packages+=(gcc libc6-dev); fi
 if [ "$target" != run ]; then
-  # Verilator is a Perl script and writes C++; ccache keeps what was compiled.
+  # Verilator is a Perl script and writes C++.
   if lacks g++; then packages+=(g++); fi
   if lacks perl; then packages+=(perl); fi
-  if lacks ccache; then packages+=(ccache); fi
   # Debian's Python makes no virtual environment without the package that has pip in it.
   if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then packages+=(python3 python3-venv); fi
   # Networks are tested on libfabric, and between namespaces that `ip` makes.
