@@ -14,6 +14,8 @@ use crate::interrupt;
 
 /// Name of a report in its folder.
 const PAGE: &str = "index.html";
+/// Names of files that this program has open, whatever they are: nothing takes their place.
+const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"];
 /// Bytes of a file that tell what it is.
 const HEAD_BYTES: u64 = 4096;
 
@@ -69,9 +71,9 @@ impl Kind {
 #[derive(Debug)]
 pub struct OutputFile {
     /// As the user named it, for words.
-    named: PathBuf,
-    /// The file itself: links are followed.
     path: PathBuf,
+    /// The file itself: links are followed.
+    target: PathBuf,
     /// A device, a pipe: nothing to be renamed.
     is_special: bool,
     /// The folders that were made for it.
@@ -128,9 +130,9 @@ impl OutputFile {
     fn tried(path: &Path, named: &Path, kind: Kind) -> Result<Self, CommandError> {
         let cannot = cannot(path);
         let mut output = Self {
-            named: path.to_owned(),
             path: path.to_owned(),
-            is_special: path.starts_with("/dev") || path.starts_with("/proc/self"),
+            target: path.to_owned(),
+            is_special: OPEN_FILES.iter().any(|open| path.starts_with(open)),
             _made: MadeFolders::default(),
         };
         match fs::metadata(path) {
@@ -138,17 +140,17 @@ impl OutputFile {
                 return Err(cannot(io::ErrorKind::IsADirectory.into()));
             }
             Ok(metadata) if metadata.is_file() && !output.is_special => {
-                output.path = fs::canonicalize(path).map_err(&cannot)?;
+                output.target = fs::canonicalize(path).map_err(&cannot)?;
                 if kind != Kind::Data {
                     let mut head = Vec::new();
-                    let file = File::open(&output.path).map_err(&cannot)?;
+                    let file = File::open(&output.target).map_err(&cannot)?;
                     file.take(HEAD_BYTES).read_to_end(&mut head).map_err(&cannot)?;
                     if !kind.is_own(&head) {
                         return Err(foreign(path, named, kind));
                     }
                 }
                 // One that may not be written is not replaced either.
-                OpenOptions::new().write(true).open(&output.path).map_err(&cannot)?;
+                OpenOptions::new().write(true).open(&output.target).map_err(&cannot)?;
             }
             Ok(_) => output.is_special = true,
             // A link that leads to nothing.
@@ -170,7 +172,7 @@ impl OutputFile {
     /// It cannot be written; what was there before still is.
     pub fn write(&self, bytes: &[u8]) -> Result<(), CommandError> {
         let (mut file, unfinished) = self.begin()?;
-        file.write_all(bytes).map_err(cannot(&self.named))?;
+        file.write_all(bytes).map_err(cannot(&self.path))?;
         unfinished.finish(&file)
     }
 
@@ -180,17 +182,17 @@ impl OutputFile {
     /// It cannot be made.
     pub fn begin(&self) -> Result<(File, Unfinished), CommandError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let cannot = cannot(&self.named);
-        let (named, path) = (self.named.clone(), self.path.clone());
+        let cannot = cannot(&self.path);
+        let (path, target) = (self.path.clone(), self.target.clone());
         if self.is_special {
-            let file = OpenOptions::new().write(true).open(&self.path).map_err(cannot)?;
-            return Ok((file, Unfinished { named, path, temporary: None }));
+            let file = OpenOptions::new().append(true).open(&self.target).map_err(cannot)?;
+            return Ok((file, Unfinished { path, target, temporary: None }));
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!(".crosslane-{}-{number}", std::process::id());
-        let temporary = self.path.with_file_name(name);
+        let temporary = self.target.with_file_name(name);
         interrupt::remember(&temporary);
-        let unfinished = Unfinished { named, path, temporary: Some(temporary.clone()) };
+        let unfinished = Unfinished { path, target, temporary: Some(temporary.clone()) };
         let file = OpenOptions::new().write(true).create_new(true).open(&temporary);
         Ok((file.map_err(cannot)?, unfinished))
     }
@@ -198,7 +200,7 @@ impl OutputFile {
     /// The file, as it was named.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.named
+        &self.path
     }
 }
 
@@ -214,8 +216,8 @@ fn foreign(path: &Path, named: &Path, kind: Kind) -> CommandError {
 /// A file that has a temporary name until it is complete. Dropped before, it is removed.
 #[derive(Debug)]
 pub struct Unfinished {
-    named: PathBuf,
     path: PathBuf,
+    target: PathBuf,
     temporary: Option<PathBuf>,
 }
 
@@ -223,7 +225,7 @@ impl Unfinished {
     /// The file, as it was named.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.named
+        &self.path
     }
 
     /// Gives the file, all of which has been written, its name.
@@ -231,14 +233,14 @@ impl Unfinished {
     /// # Errors
     /// It cannot be written or renamed.
     pub fn finish(mut self, file: &File) -> Result<(), CommandError> {
-        let cannot = cannot(&self.named);
+        let cannot = cannot(&self.path);
         let Some(temporary) = self.temporary.take() else { return Ok(()) };
         let renamed = || {
             file.sync_all()?;
-            if let Ok(before) = fs::metadata(&self.path) {
+            if let Ok(before) = fs::metadata(&self.target) {
                 fs::set_permissions(&temporary, before.permissions())?;
             }
-            fs::rename(&temporary, &self.path)
+            fs::rename(&temporary, &self.target)
         };
         let result = renamed().map_err(cannot);
         if result.is_err() {

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::num::IntErrorKind;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -230,7 +230,7 @@ fn torus_counts(all: &TorusStory) -> [(&'static str, &'static str, u64); 11] {
     ]
 }
 
-fn write_lab(path: &PathBuf, seed: u64, setup: &Setup) -> Result<(), CommandError> {
+fn write_lab(path: &Path, seed: u64, setup: &Setup) -> Result<(), CommandError> {
     let lab = lab_of(seed, setup);
     let text = format!("# Written by `crosslane torture --seeds {seed}`.\n{}", lab.text);
     OutputFile::file(path, Kind::Lab)?.write(text.as_bytes())?;
