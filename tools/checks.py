@@ -10,6 +10,7 @@ one is not run, all others are, and the exit status is 1.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import signal
@@ -142,6 +143,10 @@ class Run:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+        if step.background:
+            # Where the kernel groups processes by session, `nice` counts within the group only.
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{step.process.pid}/autogroup").write_text(str(NICE))
 
         def wait() -> None:
             status = step.process.wait()
