@@ -85,7 +85,7 @@ build-tests: $(TOOLS) ## build what `check-tests`, `check-rtl` and `check-vm` ru
 	$(CARGO) test --no-run --workspace --locked $(RTL)
 
 check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the README and of the program
-	$(CARGO) test --workspace --locked $(RTL)
+	$(CARGO) test --workspace --locked --no-fail-fast $(RTL)
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	$(CARGO) check --workspace --locked --target $(ARM)

@@ -26,6 +26,10 @@ BENCH = """\
     """
 
 
+# They run one after the other: simulations of one file share a folder.
+pytestmark = pytest.mark.xdist_group("simulate")
+
+
 @pytest.fixture(scope="module")
 def program():
     """The model, built once for these tests."""

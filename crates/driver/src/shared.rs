@@ -38,8 +38,19 @@ pub(crate) struct GivenOut<B: Bus> {
     pub connections: Vec<Weak<Connection<B>>>,
     /// Channels that were dropped and not closed.
     pub abandoned: HashMap<ChannelKey, Abandoned<B>>,
-    /// Commands that will have been finished when the last one that was started is.
-    pub commands_due: u32,
+    /// What is known of the command port.
+    pub command_port: CommandPort,
+}
+
+/// What is known of the command port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CommandPort {
+    /// Address and length in its registers, as they were read back.
+    pub holds: Option<[u32; 3]>,
+    /// Its count of finished commands when the last one that was started is.
+    pub due: u32,
+    /// Whether that one is known to have ended, and nothing was started since.
+    pub is_idle: bool,
 }
 
 /// One engine.
@@ -64,7 +75,7 @@ impl<B: Bus> Shared<B> {
             lanes: vec![false; usize::from(description.lanes)],
             connections: (0..description.peer_channels).map(|_| Weak::new()).collect(),
             abandoned: HashMap::new(),
-            commands_due: 0,
+            command_port: CommandPort::default(),
         };
         let retired = Retired::default();
         Self { function, description, functions, given: Mutex::new(given), retired }

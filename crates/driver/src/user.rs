@@ -9,10 +9,12 @@ use crate::buffer::lock;
 use crate::channel::{ChannelKind, DescriptorSource};
 use crate::device::Device;
 use crate::error::{DriverError, TransferFault};
-use crate::shared::channel_registers;
+use crate::shared::{CommandPort, channel_registers};
 
 /// The command port's channel.
 const COMMAND_CHANNEL: (ChannelKind, u8) = (ChannelKind::Peer, 0);
+/// Address, lower half first, and length.
+const COMMAND_REGISTERS: [u32; 3] = [user::COMMAND_LOW, user::COMMAND_HIGH, user::COMMAND_BYTES];
 /// Longest time between two looks at the command port. Each look takes wire time from the data: at
 /// one round trip after the other nearly 1 % of a Gen2 x4 link.
 const MOST_BETWEEN_LOOKS: Picoseconds = Picoseconds::from_ns(10_000);
@@ -180,9 +182,36 @@ impl<B: Bus> User<B> {
     /// connected to, a command that is still running, or no answer.
     pub async fn command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
         self.set_command(address, bytes).await?;
-        let done = self.read(user::COMMAND_DONE).await?;
-        lock(&self.device.shared().given).commands_due = done.wrapping_add(1);
+        self.knows(|port| (port.due, port.is_idle) = (port.due.wrapping_add(1), false));
         self.write(user::COMMAND, user::command::START.put(1)).await
+    }
+
+    /// Learns or uses what is known of the command port.
+    fn knows<R>(&self, look: impl FnOnce(&mut CommandPort) -> R) -> R {
+        look(&mut lock(&self.device.shared().given).command_port)
+    }
+
+    /// Reads what the command port holds and whether it is idle, before time counts.
+    pub(crate) async fn look_at_command_port(&self) -> Result<(), DriverError> {
+        let mut held = [0; 3];
+        for (held, register) in held.iter_mut().zip(COMMAND_REGISTERS) {
+            *held = self.read(register).await?;
+        }
+        self.knows(|port| port.holds = Some(held));
+        self.find_idle().await.map(|_| ())
+    }
+
+    /// Whether no command is being worked off.
+    async fn find_idle(&self) -> Result<bool, DriverError> {
+        if self.knows(|port| port.is_idle) {
+            return Ok(true);
+        }
+        if user::command_status::BUSY.get(self.read(user::COMMAND_STATUS).await?) != 0 {
+            return Ok(false);
+        }
+        let done = self.read(user::COMMAND_DONE).await?;
+        self.knows(|port| (port.due, port.is_idle) = (done, true));
+        Ok(true)
     }
 
     /// Checks a command and writes it to the command port.
@@ -195,13 +224,19 @@ impl<B: Bus> User<B> {
             return Err(DriverError::Refused { place, problem });
         }
         shared.check_peer_write(COMMAND_CHANNEL.1, address, bytes.into())?;
-        if user::command_status::BUSY.get(self.read(user::COMMAND_STATUS).await?) != 0 {
+        if !self.find_idle().await? {
             return Err(self.refused("a command is still being worked off".to_owned()));
         }
-        // Read back: with half an address the card would write somewhere else.
-        let [low, high, length] = [user::COMMAND_LOW, user::COMMAND_HIGH, user::COMMAND_BYTES];
-        let values = [(low, address.0 as u32), (high, (address.0 >> 32) as u32), (length, bytes)];
-        self.device.set(&values.map(|(register, value)| (engine::USER + register, value))).await
+        // What changes is read back: with half an address the card would write somewhere else.
+        let wanted = [address.0 as u32, (address.0 >> 32) as u32, bytes];
+        let held = self.knows(|port| port.holds.take());
+        let changes: Vec<(u32, u32)> = (0..wanted.len())
+            .filter(|&n| held.is_none_or(|held| held[n] != wanted[n]))
+            .map(|n| (engine::USER + COMMAND_REGISTERS[n], wanted[n]))
+            .collect();
+        self.device.set(&changes).await?;
+        self.knows(|port| port.holds = Some(wanted));
+        Ok(())
     }
 
     /// Waits until the command has been worked off (polls the register, so only a deadline ends
@@ -210,8 +245,10 @@ impl<B: Bus> User<B> {
     /// # Errors
     /// The deadline has passed, the peer channel has stopped, or no answer.
     pub async fn command_done(&self, deadline: Picoseconds) -> Result<(), DriverError> {
-        let due = lock(&self.device.shared().given).commands_due;
-        self.poll(user::COMMAND_DONE, due, "the end of a command", deadline).await
+        let due = self.knows(|port| port.due);
+        self.poll(user::COMMAND_DONE, due, "the end of a command", deadline).await?;
+        self.knows(|port| port.is_idle = true);
+        Ok(())
     }
 
     /// Polls a count until it is `due` or more.
@@ -273,6 +310,7 @@ impl<B: Bus> User<B> {
             return Err(self.refused("a ping-pong of 0 round trips was asked for".to_owned()));
         }
         self.set_command(address, bytes).await?;
+        self.knows(|port| port.is_idle = false);
         let start = user::ping::START.put(1) | user::ping::ROUNDS.put(rounds.into());
         self.write(user::PING, start).await?;
         let due = u32::from(rounds);

@@ -95,6 +95,9 @@ impl<B: Bus> Channel<B> {
             statistics: Statistics::default(),
         };
         channel.program().await?;
+        if let Descriptors::CommandPort = channel.descriptors {
+            channel.device.user().look_at_command_port().await?;
+        }
         Ok(channel)
     }
 

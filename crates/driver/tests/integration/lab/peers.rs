@@ -318,7 +318,7 @@ fn command_with_a_lost_register_write_is_refused() {
                 fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, moment);
             });
         };
-        lose(3);
+        lose(2);
         let lost = a.user().command(there.address(), 128).await.unwrap_err();
         assert!(lost.to_string().contains("was set to"), "{lost}");
         lose(2);
