@@ -12,7 +12,8 @@ use crate::case::{Case, LENGTHS, Short};
 use crate::error::ExplainError;
 use crate::explanation::{Better, Figure};
 
-/// Most bytes of a shortened run, before it is lengthened: what goes ahead of the rate into queues counts for little then.
+/// Most bytes of a shortened run, before it is lengthened: what goes ahead of the rate into queues
+/// counts for little then.
 const SHORT_BYTES: u64 = 256 << 10;
 
 /// Stores of the first host's core into a memory card.

@@ -99,8 +99,9 @@ impl Pool {
                 capacity.header,
                 outstanding.header
             ) && agrees(limit.data, available.data, granted.data, capacity.data, outstanding.data),
-            "credits of {class:?} do not agree: the transmitter has {available:?} left of {limit:?}, \
-             the receiver has granted {granted:?} for {capacity:?}, of which {outstanding:?} are used"
+            "credits of {class:?} do not agree: the transmitter has {available:?} left of \
+             {limit:?}, the receiver has granted {granted:?} for {capacity:?}, of which \
+             {outstanding:?} are used"
         );
     }
 }

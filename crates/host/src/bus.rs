@@ -247,8 +247,8 @@ pub trait Bus: Topology + Clone {
 
     /// Makes a BAR of another function reachable for those requests of a function that go through
     /// the root complex, and says at which address the BAR begins for them. Where no IOMMU
-    /// translates, that is its bus address, and there is nothing to do. A BAR may be pinned more than once for a function, and stays pinned until each
-    /// of them has ended.
+    /// translates, that is its bus address, and there is nothing to do. A BAR may be pinned more
+    /// than once for a function, and stays pinned until each of them has ended.
     ///
     /// # Errors
     /// No such function or BAR.

@@ -151,7 +151,8 @@ what was read: links as they were trained, payload and read sizes as they are se
 allowed. Values that no register shows, such as the memory's latency, are assumptions; in the lab
 file each names its source. An unused card on vfio-pci with this project's engine is opened and
 measured as well, unless --no-measure is given. The exit code is 1 where there is a problem, also
-where a lab was written; notes do not count. What the system uses is never proposed for a program.")]
+where a lab was written; notes do not count. What the system uses is never proposed for a
+program.")]
 pub struct DoctorArguments {
     /// The card; left out: the machine, and the functions that programs may have.
     pub address: Option<Address>,

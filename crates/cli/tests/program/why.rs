@@ -138,8 +138,8 @@ fn a_page_names_the_iotlb_with_its_misses() {
     assert!(rate.as_f64() > Some(1.5e9) && misses.as_u64() < Some(20), "{huge}");
 }
 
-/// A chain's transfers are filled and emptied one by one: short ones are slower, so that a whole one
-/// is explained in place of sixteen.
+/// A chain's transfers are filled and emptied one by one: short ones are slower, so that a whole
+/// one is explained in place of sixteen.
 #[test]
 fn the_explained_run_is_as_fast_as_the_measured() {
     let why = why_of("bench chain --lab rosta:crosslane");

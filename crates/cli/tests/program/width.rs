@@ -45,7 +45,9 @@ const COMMANDS: [&str; 33] = [
 #[track_caller]
 fn printed(arguments: &str, columns: &str) -> String {
     let output = command(arguments).env("COLUMNS", columns).output().unwrap();
-    assert!(output.status.success(), "crosslane {arguments}: {output:?}");
+    // The doctor of a machine that has a problem.
+    let is_found = output.status.code() == Some(1) && arguments.starts_with("device doctor");
+    assert!(output.status.success() || is_found, "crosslane {arguments}: {output:?}");
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 

@@ -92,7 +92,8 @@ pub struct WorkloadOutcome {
 }
 
 impl WorkloadOutcome {
-    /// The figure of the run, as [`Case::figure`](crate::Case::figure) has it; none where it failed.
+    /// The figure of the run, as [`Case::figure`](crate::Case::figure) has it; none where it
+    /// failed.
     #[must_use]
     pub fn figure(&self) -> Option<Figure> {
         let flows: Vec<&Measured> = self.flows.iter().map(|flow| &flow.measured).collect();

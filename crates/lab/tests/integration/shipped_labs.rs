@@ -65,7 +65,8 @@ fn a_variant_overrules_constants() {
     let error = open("pciebench:comand").unwrap_err();
     assert_eq!(
         error.to_string(),
-        "lab pciebench has no variant comand (its variants are command, iommu); did you mean command?"
+        "lab pciebench has no variant comand (its variants are command, iommu); did you mean \
+         command?"
     );
 }
 

@@ -184,7 +184,7 @@ mod tests {
         let sweep = r#"{"bench": "sweep", "lab": "kc705", "card": "kc705", "seed": 1,
             "version": "1", "rows": [{"way": "to-card", "width": 4, "size_bytes": 1024,
             "transfer_ns": 2000.0, "bytes_per_second": 512e6, "wrong_words": 0}]}"#;
-        let of_sweep = "bench sweep, kc705 of lab kc705: way to-card, width 4; 1024 B;";
+        let of_sweep = "bench sweep, kc705 of lab kc705: way to-card, width 4; 1 KiB;";
         assert_eq!(
             values(sweep),
             [format!("{of_sweep} rate 512 MB/s"), format!("{of_sweep} time 2 us")]

@@ -265,8 +265,9 @@ fn results_of_served_cards_are_on_one_clock() {
 fn a_page_says_what_comes_of_the_bottleneck_and_of_short_runs() {
     let text = bench([500.0, 1000.0], "2 tags");
     let texts = |text: &str| {
-        let blocks = parsed(text).page("crosslane bench").unwrap().sections.remove(0).blocks;
-        let texts = blocks.into_iter().filter_map(|block| match block {
+        let sections = parsed(text).page("crosslane bench").unwrap().sections;
+        let why = sections.into_iter().find(|section| section.title == "Why not faster").unwrap();
+        let texts = why.blocks.into_iter().filter_map(|block| match block {
             Block::Text(text) => Some(text),
             _ => None,
         });
