@@ -454,10 +454,9 @@ Examples:
   crosslane compare document.json ours.json --report compared
 
 Figures that both results have stand side by side, with what limits each run. A change is that of
-the second result against the first; a value that is worse by more than 1 % is marked. Results of
-`bench sweep`, `bench overhead` and `bridge bench` cannot be compared.")]
+the second result against the first; a value that is worse by more than 1 % is marked.")]
 pub struct CompareArguments {
-    /// A result that `bench` or `reproduce` printed with `--json`.
+    /// A result that `bench`, `bridge bench` or `reproduce` printed with `--json`.
     #[arg(value_name = "A.json", value_hint = ValueHint::FilePath)]
     pub first: PathBuf,
     /// Another one.
