@@ -36,7 +36,8 @@ def run(name: str, *arguments: str) -> str:
     """Output of a program beside this Python; it must succeed."""
     binaries = Path(sys.executable).parent
     # The solver is looked for on the path.
-    environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}"}
+    path = f"{binaries}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "YOWASP_CACHE_DIR": str(cache.folder("yowasp"))}
     command = [str(binaries / name), *arguments]
     done = subprocess.run(command, cwd=GATEWARE, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-4000:]}{done.stderr[-4000:]}"
@@ -50,6 +51,9 @@ def clocks_of(induction: int) -> str:
     return "chformal -lower; memory_map -formal; clk2fflogic"
 
 
+# One after the other: the first compiles yosys, which is WebAssembly, for a minute; the others find
+# it in the cache.
+@pytest.mark.xdist_group("yosys")
 @pytest.mark.parametrize(("name", "clocks", "induction"), PROOFS)
 def test_properties_hold(name, clocks, induction):
     BUILD.mkdir(parents=True, exist_ok=True)

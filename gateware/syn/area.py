@@ -12,6 +12,7 @@ of the other engine. LUTs that are used as memory or as shift registers are coun
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -228,7 +229,9 @@ def synthesise(
         result = BUILD / f"{name}.json"
         shown = str(result.relative_to(GATEWARE))
         command = [YOSYS, "-Q", "-T", "-q", "-p", script.replace("{result}", shown)]
-        subprocess.run(command, cwd=GATEWARE, check=True)
+        # Yosys is WebAssembly, which takes a minute to compile.
+        environment = {**os.environ, "YOWASP_CACHE_DIR": str(cache.folder("yowasp"))}
+        subprocess.run(command, cwd=GATEWARE, env=environment, check=True)
         shutil.move(result, folder / RESULT)
         seconds = time.monotonic() - begun
         print(f"{configuration.name}, {FAMILIES[family]}: {seconds:.0f} s", file=sys.stderr)

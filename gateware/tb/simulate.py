@@ -151,7 +151,8 @@ def run(
     environment: dict[str, str],
 ) -> None:
     """Runs the cocotb tests of a file in a folder; fails where one fails, or none has run."""
-    results = folder / "results.xml"
+    # Another process may run the same at the same time.
+    results = folder / f"results-{os.getpid()}.xml"
     for place in (TB, test_file.parent):
         if str(place) not in sys.path:
             sys.path.insert(0, str(place))
@@ -172,5 +173,6 @@ def run(
         },
     )
     number, failed = get_results(results)
+    results.unlink()
     assert number > 0, f"no test of {test_file.name} matches {tests}"
     assert failed == 0

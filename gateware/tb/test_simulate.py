@@ -26,10 +26,6 @@ BENCH = """\
     """
 
 
-# They run one after the other: simulations of one file share a folder.
-pytestmark = pytest.mark.xdist_group("simulate")
-
-
 @pytest.fixture(scope="module")
 def program():
     """The model, built once for these tests."""
@@ -43,6 +39,7 @@ def bench(tmp_path, monkeypatch, program):
     for name in ("CROSSLANE_IGNORE_PASSES", "GATEWARE_TRACE", "GATEWARE_COVERAGE", "SEED"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(Model, "program", lambda model: program)
+    monkeypatch.setattr("simulate.BUILD", tmp_path / "build")
     monkeypatch.setattr(sys, "path", [*sys.path])
     (tmp_path / "bench_part.py").write_text("WIDTH = 1\n")
     file = tmp_path / "bench.py"
