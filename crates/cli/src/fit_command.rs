@@ -120,7 +120,7 @@ const HEADINGS: [(&str, Align); 9] = [
     ("worst residual %", Align::Right),
 ];
 
-/// What a narrow terminal does without, the least important first.
+/// Columns that a narrow terminal leaves out, the least important first.
 const SPARE: [&str; 3] = ["points", "of theory", "over"];
 
 fn figure(value: Option<f64>, digits: usize) -> String {

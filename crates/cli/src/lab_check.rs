@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `crosslane lab check`: whether a lab can be built, and what in it slows every run: a card whose
-//! datapath is slower than its link, links that share a slower one, peers without a route.
+//! `crosslane lab check`: builds a lab, warns of cards whose datapath is slower than their link,
+//! and notes links that share a slower one, and peers without a route.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -20,14 +20,14 @@ use crate::tree::{Function, Host};
 /// Header of a memory write below 4 GiB, DW (PCIe 6.x 2.2.4).
 const HEADER_DW: u32 = 3;
 
-/// Whether somebody has probably made a mistake, or built it so.
+/// A warning is probably a mistake; a note may be how the machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Weight {
     Warning,
     Note,
 }
 
-/// What is to be known of a lab before anything runs in it.
+/// A property of a lab that slows runs or makes them impossible.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Remark {
     weight: Weight,

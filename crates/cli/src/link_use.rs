@@ -38,8 +38,8 @@ pub fn sharing(directions: &[DirectionOutcome], span: Picoseconds) -> String {
     text
 }
 
-/// What a narrow terminal does without, the least important first: counts, then the reasons that
-/// took the least time, then what is nearly the same on every link.
+/// Columns that a narrow terminal leaves out, the least important first: counts, then the reasons
+/// that took the least time, then figures that are nearly the same on every link.
 fn spare(directions: &[DirectionOutcome], reasons: &[IdleReason]) -> Vec<String> {
     let idle_ps = |reason: &IdleReason| -> u64 {
         directions.iter().map(|it| it.counters.idle_ps[*reason as usize]).sum()

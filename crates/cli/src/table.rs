@@ -102,7 +102,7 @@ impl Table {
         Layout { shown, widths, left_out: Vec::new() }
     }
 
-    /// What fits so many columns of a terminal, if anything does.
+    /// The columns and widths that fit a terminal, as far as anything fits.
     fn fitted(&self, columns: usize) -> Layout {
         let spans: Vec<Span> =
             (0..self.plain.columns.len()).map(|index| self.span(index)).collect();

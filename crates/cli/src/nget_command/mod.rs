@@ -200,7 +200,7 @@ const MEASURED: [(&str, Align); 14] = [
     ("MiB/s", Align::Right),
 ];
 
-/// What a narrow terminal does without, the least important first.
+/// Columns that a narrow terminal leaves out, the least important first.
 const SPARE: [&str; 10] = [
     "average",
     "max",

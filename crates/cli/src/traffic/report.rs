@@ -11,7 +11,7 @@ use crate::quantity::{mebibytes, megabytes, microseconds, percent};
 use crate::table::{Align, Table};
 use crate::why::{Why, has_column};
 
-/// What a narrow terminal does without, the least important first.
+/// Columns that a narrow terminal leaves out, the least important first.
 const SPARE: [&str; 9] = [
     "average",
     "max",

@@ -41,9 +41,9 @@ fn drawn(host: &Host, columns: Option<usize>) -> String {
 struct Drawing {
     line: String,
     lines: String,
-    /// What there is room for; `None` for a drawing as `lspci -tv` makes it.
+    /// Columns of the terminal; `None` for a drawing as `lspci -tv` makes it.
     columns: Option<usize>,
-    /// In a narrow drawing what stands before the functions of a bus.
+    /// In a narrow drawing the blanks and branches before the functions of a bus.
     stems: String,
 }
 

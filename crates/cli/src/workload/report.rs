@@ -30,7 +30,7 @@ pub fn transfer_columns() -> Vec<(&'static str, Align)> {
     [bytes, iterations, ("in flight", Align::Right)].into_iter().chain(times).collect()
 }
 
-/// What a narrow terminal does without, the least important first.
+/// Columns that a narrow terminal leaves out, the least important first.
 pub const SPARE: [&str; 10] = [
     "average",
     "max",
