@@ -251,9 +251,7 @@ impl Events {
         assert!(entry.time_ps >= now_ps, "{event:?} of {} ps comes at {now_ps} ps", entry.time_ps);
         self.now_ps = entry.time_ps;
         self.processed += 1;
-        let is_work = u64::from(event.kind.is_work());
-        assert!(self.work >= is_work, "{event:?} comes, and no work is left");
-        self.work -= is_work;
+        self.work -= u64::from(event.kind.is_work());
         Some(event)
     }
 
@@ -320,9 +318,9 @@ impl Events {
         self.migrate();
         // Stable: equal times keep the order of scheduling.
         self.current.sort_by_key(|entry| entry.time_ps);
-        let ends = [self.current.first(), self.current.last()];
-        for time_ps in ends.into_iter().flatten().map(|entry| entry.time_ps) {
-            assert!(time_ps >> SLOT_BITS == next, "an event of {time_ps} ps lies in slot {next}");
+        if let (Some(first), Some(last)) = (self.current.first(), self.current.last()) {
+            let slots = (first.time_ps >> SLOT_BITS, last.time_ps >> SLOT_BITS);
+            assert!(slots == (next, next), "events of slots {slots:?} lie in slot {next}");
         }
         true
     }

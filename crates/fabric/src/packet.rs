@@ -101,7 +101,10 @@ impl Packets {
 
     /// A copy of a packet and of its payload.
     pub fn duplicate(&mut self, index: PacketIndex) -> PacketIndex {
-        let packet = *self.get(index);
+        let packet = self.records[index as usize];
+        if packet.wire_bytes == 0 {
+            not_there(index, &packet);
+        }
         let copy = self.insert(packet);
         let from = index as usize * self.stride;
         let length = packet.header.payload_bytes() as usize;
@@ -117,15 +120,15 @@ impl Packets {
 
     #[inline]
     pub fn get(&self, index: PacketIndex) -> &Packet {
-        let packet = &self.records[index as usize];
-        assert!(packet.wire_bytes > 0, "slot {index} has no TLP; the last was {:?}", packet.header);
-        packet
+        &self.records[index as usize]
     }
 
     #[inline]
     pub fn get_mut(&mut self, index: PacketIndex) -> &mut Packet {
         let packet = &mut self.records[index as usize];
-        assert!(packet.wire_bytes > 0, "slot {index} has no TLP; the last was {:?}", packet.header);
+        if packet.wire_bytes == 0 {
+            not_there(index, packet);
+        }
         packet
     }
 
@@ -133,14 +136,26 @@ impl Packets {
     #[inline]
     pub fn payload(&self, index: PacketIndex) -> &[u8] {
         let from = index as usize * self.stride;
-        let length = self.get(index).header.payload_bytes() as usize;
+        let packet = &self.records[index as usize];
+        if packet.wire_bytes == 0 {
+            not_there(index, packet);
+        }
+        let length = packet.header.payload_bytes() as usize;
         &self.bytes[from..from + length]
     }
 
     #[inline]
     pub fn payload_mut(&mut self, index: PacketIndex) -> &mut [u8] {
         let from = index as usize * self.stride;
-        let length = self.get(index).header.payload_bytes() as usize;
+        let length = self.get_mut(index).header.payload_bytes() as usize;
         &mut self.bytes[from..from + length]
     }
+}
+
+/// A TLP that has been removed is used. It is found where one is changed, copied, removed or asked
+/// for its payload; looking at one record costs too much to be looked at itself.
+#[cold]
+#[inline(never)]
+fn not_there(index: PacketIndex, last: &Packet) -> ! {
+    panic!("slot {index} has no TLP; the last was {:?}", last.header);
 }

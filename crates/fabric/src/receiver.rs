@@ -220,9 +220,12 @@ impl Receiver {
             releases.insert(at, release);
         }
         let leaving = releases.len();
+        if leaving <= LATE_LIMIT {
+            return false;
+        }
         let used: u64 = self.pools.iter().map(|pool| pool.outstanding.header).sum();
         assert!(leaving as u64 <= used, "{leaving} TLPs leave a buffer that holds {used}");
-        leaving > LATE_LIMIT
+        true
     }
 
     /// Turns what is due by `now` into DLLPs, through `put`.
