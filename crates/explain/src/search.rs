@@ -78,8 +78,8 @@ pub trait Liftable: Case {
 /// Finds what holds a run, and what would hold it next. `measured` is the figure of the run itself,
 /// where it was made: a run that is explained in its place is lengthened until its figure is
 /// [`CLOSE`] to that, as far as [`Case::shortened`] has longer ones. `watch` is told the number of
-/// runs that have been made, after each. [`Explanation::account`] is left to the caller, who has it from
-/// the run itself.
+/// runs that have been made, after each. [`Explanation::account`] is left to the caller, who has it
+/// from the run itself.
 ///
 /// # Errors
 /// The first run that cannot be made or goes wrong, and more limits than can be tried.

@@ -189,7 +189,7 @@ fn the_examples_work() {
     let typed = AtomicUsize::new(0);
     let run_pages = || {
         while let Some(page) = PAGES.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let name = format!("the_examples_work/{}", page.replace(' ', "_"));
+            let name = format!("the_examples_work/of_{}", page.replace(' ', "_"));
             let folder = folder(&name);
             let lab = stdout_of("lab show minimal --file");
             std::fs::write(folder.join("my-lab.toml"), lab).unwrap();
