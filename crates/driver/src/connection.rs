@@ -268,6 +268,10 @@ async fn set_window<B: Bus>(
     sender.set(&[window, (registers + channel::APERTURE, aperture_bytes)]).await
 }
 
+/// What the control register of a channel holds that was restarted and has not run since; never so
+/// at another time, as a channel that was set up has `status_enable`.
+const RESTARTED: u32 = channel::control::RELAXED_ORDERING.mask();
+
 /// Restarts a channel that is idle, and with a peer channel the lane that it is connected to,
 /// so that both count from 0. What was sent by the device before has arrived in host memory when
 /// this returns. The channel does not run.
@@ -289,10 +293,10 @@ pub(crate) async fn restart<B: Bus>(
         }
     }
     for _ in 0..RESTARTS {
-        let restart = channel::control::RESTART.put(1);
+        let restart = channel::control::RESTART.put(1) | RESTARTED;
         device.write(registers + channel::CONTROL, restart).await?;
         // The answer pushes all that the engine had sent before it into memory.
-        if device.read(registers + channel::DOORBELL).await? != 0 {
+        if device.read(registers + channel::CONTROL).await? != RESTARTED {
             // A link was down for a moment, and the restart is lost.
             continue;
         }

@@ -92,6 +92,9 @@ pub struct Channel<B: Bus> {
     is_closed: bool,
     /// The last descriptors posted, as far as they have still to be written.
     unwritten: Vec<Descriptor>,
+    /// Whether descriptors may have been laid down that were never posted: their future was
+    /// dropped, or the device did not answer.
+    has_unposted: bool,
     pending: VecDeque<Pending<B>>,
     /// Parts of buffers whose transfers have failed, until the channel has been restarted.
     quarantine: Vec<Claim<B>>,

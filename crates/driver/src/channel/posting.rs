@@ -52,7 +52,7 @@ impl<B: Bus> Channel<B> {
             batch.push(ready);
         }
         self.wait_for_room(needed).await?;
-        self.apply_connection(connection.as_ref()).await?;
+        self.begin_anew_if_needed(connection.as_ref()).await?;
         let mut head = self.build(&batch, is_reported);
         let count = head.len();
         assert!(count as u64 == needed, "{needed} descriptors were checked and {count} are built");
@@ -62,8 +62,10 @@ impl<B: Bus> Channel<B> {
             "{needed} descriptors behind {open} that are not complete, in a ring of {capacity}"
         );
         let tail = head.split_off(self.head_length(count));
+        self.has_unposted = true;
         self.descriptors.write(&self.device, self.posted, &head).await?;
         let tickets = self.enter(batch);
+        self.has_unposted = false;
         self.unwritten = tail;
         // From here on the transfers are posted, even if nobody polls this future any more.
         let doorbells = self.statistics.doorbells;
@@ -106,6 +108,7 @@ impl<B: Bus> Channel<B> {
         self.statistics.posted -= transfers as u64;
         self.doorbell_due = false;
         self.unwritten.clear();
+        self.has_unposted = true;
     }
 
     /// What a peer channel is connected to.
@@ -282,13 +285,15 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// Begins a new account with the lane where a peer channel has been connected, or is no
-    /// longer: once nothing is on its way.
-    async fn apply_connection(
+    /// Restarts the channel, once nothing is on its way, where a peer channel has been connected or
+    /// is no longer (it begins a new account with the lane), and where a table holds descriptors
+    /// that were never posted: one whose new words a link then loses would be in force.
+    async fn begin_anew_if_needed(
         &mut self,
         connection: Option<&Arc<Connection<B>>>,
     ) -> Result<(), DriverError> {
-        if !connection::has_changed(self.applied.as_ref(), connection) {
+        let is_stale = self.has_unposted && matches!(self.descriptors, Descriptors::Table { .. });
+        if !is_stale && !connection::has_changed(self.applied.as_ref(), connection) {
             return Ok(());
         }
         payload_on_the_way(&self.device, self.key(), self.options, connection.map(|c| &**c))?;

@@ -87,6 +87,7 @@ impl<B: Bus> Channel<B> {
             seen: 0,
             doorbell_due: false,
             unwritten: Vec::new(),
+            has_unposted: false,
             is_closed: false,
             pending: VecDeque::new(),
             quarantine: Vec::new(),

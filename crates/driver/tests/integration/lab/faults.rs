@@ -7,13 +7,14 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use crosslane_driver::{
-    ChannelKind, ChannelOptions, CompletionLevel, Device, Notification, PeerOptions, Place,
-    StreamSource, Target, TransferFault, set_max_payload_on_path,
+    ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
+    PeerOptions, Place, StreamSource, Target, TransferFault, set_max_payload_on_path,
 };
-use crosslane_fabric::MemoryFault;
+use crosslane_fabric::{DirectionId, MemoryFault, Moment, TlpFault, Way};
 use crosslane_host::{Bus, PageSize, Topology};
 use crosslane_lab::LabBus;
 use crosslane_pcie::config::registers;
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 
 use crate::lab::setup::*;
@@ -495,6 +496,39 @@ async fn limited<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
         }
     })
     .await
+}
+
+/// Where a posting was dropped its descriptors may lie in the table: none of them is ever used, also
+/// where those that come next are lost on their way.
+#[test]
+fn descriptors_of_a_dropped_posting_are_never_used() {
+    let simulation = simulation("rosta");
+    run(&simulation, async |bus| {
+        let [device] = open_all(&bus, ["fpga1"]).await;
+        let link = simulation.find_port("fpga1").unwrap();
+        let link = simulation.with_fabric(|fabric| fabric.port(link).link.unwrap());
+        let options =
+            ChannelOptions { descriptors: DescriptorSource::Table, ..ChannelOptions::default() };
+        let (old, new) = (empty(&device, PAGE).await, empty(&device, PAGE).await);
+        device.user().seed(1).await.unwrap();
+        for (polls, lost) in (1..=3).flat_map(|polls| (1..=8).map(move |lost| (polls, lost))) {
+            let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
+            assert!(limited(polls, c2h.post(&[whole(&old, VISIBLE)])).await.is_none());
+            assert_eq!(c2h.statistics().posted, 0);
+            sleep(&device, us(10)).await;
+            let direction = DirectionId { link, way: Way::Down };
+            simulation.with_fabric(|fabric| {
+                fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, Moment::Next(lost));
+            });
+            // It may fail, as most of what it stores is lost.
+            let _ = c2h.transfer(within(&device, us(100), whole(&new, VISIBLE))).await;
+            simulation.with_fabric(|fabric| fabric.clear_injections(direction));
+            let untouched = contents(&old).iter().all(|&byte| byte == 0);
+            assert!(untouched, "posting was dropped after {polls} polls, {lost} writes lost");
+            c2h.cancel().await.unwrap();
+            c2h.transfer(whole(&new, VISIBLE)).await.unwrap();
+        }
+    });
 }
 
 /// More polls than any of these calls takes, but for waits.
