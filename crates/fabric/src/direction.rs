@@ -205,8 +205,9 @@ impl Direction {
     #[inline]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {
         let available = &mut self.available[class.index()];
-        assert!(
+        assert_of!(
             available.header >= 1 && available.data >= u64::from(data),
+            [class, data, available],
             "{:?} sends a TLP of {class:?} with {data} data credits, and has {available:?}",
             self.id
         );
@@ -218,7 +219,11 @@ impl Direction {
         self.sent += 1;
         self.sent_bytes += u64::from(wire_bytes);
         let (sent, acked, room) = (self.sent_bytes, self.acked_bytes, self.replay_capacity);
-        assert!(sent - acked <= room, "{sent} B sent, {acked} B acknowledged, {room} B to replay");
+        assert_of!(
+            sent - acked <= room,
+            [sent, acked, room],
+            "{sent} B sent, {acked} B acknowledged, {room} B to replay"
+        );
     }
 
     /// Keeps a copy of the TLP that was sent last until it is acknowledged.
@@ -226,8 +231,16 @@ impl Direction {
         let sequence = unacked.sequence;
         self.replay.push_back(unacked);
         let (sent, acked, kept) = (self.sent, self.acked, self.replay.len() as u64);
-        assert!(sequence + 1 == sent, "TLP {sequence} is kept, and {sent} were sent");
-        assert!(kept == sent - acked, "{kept} TLPs are kept: {sent} sent, {acked} acknowledged");
+        assert_of!(
+            sequence + 1 == sent,
+            [sequence, sent],
+            "TLP {sequence} is kept, and {sent} were sent"
+        );
+        assert_of!(
+            kept == sent - acked,
+            [kept, sent, acked],
+            "{kept} TLPs are kept: {sent} sent, {acked} acknowledged"
+        );
     }
 
     /// Whether the receiver's buffer itself, not the way of the credits, keeps a TLP of this
@@ -273,7 +286,7 @@ impl Direction {
     /// Takes the wire for `bytes` that are ready at `ready`, and gives start and end.
     #[inline]
     pub fn occupy(&mut self, ready: WireTime, bytes: u32) -> (WireTime, WireTime) {
-        assert!(!self.is_down, "{:?} is down, and sends {bytes} B", self.id);
+        assert_of!(!self.is_down, [bytes], "{:?} is down, and sends {bytes} B", self.id);
         let start = self.wire.begin(ready);
         self.note_idle(start);
         let end = start.plus_ticks(u64::from(bytes) * self.wire.byte_ticks);
@@ -323,8 +336,9 @@ impl Direction {
         self.receiver.begin_anew(self.sent, self.sent_bytes);
         for (class, pool) in self.receiver.pools.iter().enumerate() {
             let (capacity, used) = (pool.capacity, pool.outstanding);
-            assert!(
+            assert_of!(
                 used.header <= capacity.header && used.data <= capacity.data,
+                [capacity, used],
                 "a buffer of {capacity:?} has {used:?} in use as its link comes up"
             );
             self.limit[class] = pool.granted;
@@ -340,11 +354,19 @@ impl Direction {
         self.note_idle_up_to(now_ps);
         let mut counters = self.counters;
         let (tlps, sent) = (counters.tlps, self.sent);
-        assert!(tlps == sent, "{tlps} TLPs are counted, and {sent} were sent");
+        assert_of!(tlps == sent, [tlps, sent], "{tlps} TLPs are counted, and {sent} were sent");
         let (bytes, sent) = (counters.payload_bytes + counters.header_bytes, self.sent_bytes);
-        assert!(bytes == sent, "{bytes} B of TLPs are counted, and {sent} B were sent");
+        assert_of!(
+            bytes == sent,
+            [bytes, sent],
+            "{bytes} B of TLPs are counted, and {sent} B were sent"
+        );
         let idle = WireTime::default().plus_ticks(self.idle_ticks.iter().sum()).ps;
-        assert!(idle <= now_ps, "the wire was idle for {idle} ps by {now_ps} ps");
+        assert_of!(
+            idle <= now_ps,
+            [idle, now_ps],
+            "the wire was idle for {idle} ps by {now_ps} ps"
+        );
         counters.skp_bytes = self.wire.skp_bytes;
         let per_ps = crosslane_pcie::link::TICKS_PER_PS;
         for (idle, ticks) in counters.idle_ps.iter_mut().zip(self.idle_ticks) {
@@ -466,9 +488,17 @@ impl Direction {
             return;
         }
         let (received, sent) = (dllp.received, self.sent);
-        assert!(received <= sent, "{received} TLPs are acknowledged, and {sent} were sent");
+        assert_of!(
+            received <= sent,
+            [received, sent],
+            "{received} TLPs are acknowledged, and {sent} were sent"
+        );
         let (received, sent) = (dllp.received_bytes, self.sent_bytes);
-        assert!(received <= sent, "{received} B are acknowledged, and {sent} B were sent");
+        assert_of!(
+            received <= sent,
+            [received, sent],
+            "{received} B are acknowledged, and {sent} B were sent"
+        );
         self.acked = dllp.received;
         self.acked_bytes = dllp.received_bytes;
         self.replay_number = 0;
@@ -481,7 +511,11 @@ impl Direction {
         }
         if let Some(first) = self.replay.front() {
             let (sequence, acked) = (first.sequence, self.acked);
-            assert!(sequence == acked, "TLP {sequence} is kept first, {acked} are acknowledged");
+            assert_of!(
+                sequence == acked,
+                [sequence, acked],
+                "TLP {sequence} is kept first, {acked} are acknowledged"
+            );
         }
         if self.replay_at.is_some_and(|at| at >= self.replay.len()) {
             self.replay_at = None;

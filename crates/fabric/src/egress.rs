@@ -44,8 +44,8 @@ impl SourceQueue {
     /// The oldest of a class that is not empty.
     #[inline]
     fn first(&self, class: usize) -> &Queued {
-        let first = self.queues[class].front();
-        first.unwrap_or_else(|| panic!("class {class} of {:#b} is empty", self.classes))
+        let Some(first) = self.queues[class].front() else { no_tlp(0, class) };
+        first
     }
 }
 
@@ -113,7 +113,11 @@ pub(crate) struct Egress {
 
 impl Egress {
     pub fn new(sources: usize, first_is_mixed: bool) -> Self {
-        assert!(sources <= u64::BITS as usize, "{sources} sources, and a bit for each of 64");
+        assert_of!(
+            sources <= u64::BITS as usize,
+            [sources],
+            "{sources} sources, and a bit for each of 64"
+        );
         Self {
             sources: vec![SourceQueue::default(); sources],
             first_is_mixed,
@@ -237,17 +241,22 @@ impl Egress {
                 self.waiting &= !(1 << source);
             }
         }
-        let taken = taken.unwrap_or_else(|| panic!("no TLP {at} of class {class} of {source}"));
+        let Some(taken) = taken else { no_tlp(at, class) };
         let (bytes, taken_bytes, length) = (self.bytes, u64::from(taken.wire_bytes), self.length);
-        assert!(
+        assert_of!(
             bytes >= taken_bytes && length > 0,
+            [taken_bytes, bytes, length],
             "{taken_bytes} B leave a queue of {bytes} B in {length} TLPs"
         );
         self.bytes -= taken_bytes;
         self.length -= 1;
         if class == Class::NonPosted.index() {
             let bytes = self.nonposted_bytes;
-            assert!(bytes >= taken_bytes, "{taken_bytes} B of a request leave {bytes} B of them");
+            assert_of!(
+                bytes >= taken_bytes,
+                [taken_bytes, bytes],
+                "{taken_bytes} B of a request leave {bytes} B of them"
+            );
             self.nonposted_bytes -= taken_bytes;
         }
         taken.index
@@ -293,7 +302,11 @@ impl Egress {
         all.sort_unstable_by_key(|queued| queued.order);
         let bytes: u64 = all.iter().map(|queued| u64::from(queued.wire_bytes)).sum();
         let (length, counted) = (all.len(), (self.length as usize, self.bytes));
-        assert!((length, bytes) == counted, "{length} TLPs of {bytes} B were counted {counted:?}");
+        assert_of!(
+            (length, bytes) == counted,
+            [length, bytes, counted],
+            "{length} TLPs of {bytes} B were counted {counted:?}"
+        );
         (self.waiting, self.bytes, self.nonposted_bytes, self.length) = (0, 0, 0, 0);
         all.into_iter().map(|queued| queued.index).collect()
     }
@@ -342,4 +355,11 @@ fn may_pass_plainly(packets: &Packets, second: PacketIndex, first: PacketIndex) 
     let mut second = packets.get(second).header;
     second.attributes.id_based_ordering = false;
     may_pass(&second, &packets.get(first).header) != Passing::No
+}
+
+/// A queue says that it holds a TLP, and does not.
+#[cold]
+#[inline(never)]
+fn no_tlp(at: usize, class: usize) -> ! {
+    panic!("a queue of class {class} has no TLP {at}");
 }

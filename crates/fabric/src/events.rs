@@ -153,7 +153,11 @@ impl Events {
     /// Schedules an event; a time in the past counts as now.
     #[inline]
     pub fn schedule(&mut self, time_ps: u64, kind: EventKind, target: u32, data: u32) {
-        assert!(target < 1 << TARGET_BITS, "an event for number {target} of {kind:?}");
+        assert_of!(
+            target < 1 << TARGET_BITS,
+            [target, kind],
+            "an event for number {target} of {kind:?}"
+        );
         let time_ps = time_ps.max(self.now_ps);
         let entry = Entry { time_ps, kind_and_target: (kind as u32) << TARGET_BITS | target, data };
         self.work += u64::from(kind.is_work());
@@ -247,10 +251,17 @@ impl Events {
     pub fn pop(&mut self) -> Option<Event> {
         let (entry, is_late) = self.first()?;
         self.drop_first(is_late);
-        let (now_ps, event) = (self.now_ps, entry.event());
-        assert!(entry.time_ps >= now_ps, "{event:?} of {} ps comes at {now_ps} ps", entry.time_ps);
+        let now_ps = self.now_ps;
+        assert_of!(
+            entry.time_ps >= now_ps,
+            [entry, now_ps],
+            "{:?} of {} ps comes at {now_ps} ps",
+            entry.event(),
+            entry.time_ps
+        );
         self.now_ps = entry.time_ps;
         self.processed += 1;
+        let event = entry.event();
         self.work -= u64::from(event.kind.is_work());
         Some(event)
     }
@@ -292,7 +303,11 @@ impl Events {
             keep(*time_ps, *kind_and_target, *data)
         });
         let (work, all) = (self.work, lost.len() as u64);
-        assert!(work >= all, "{all} arrivals are lost, of {work} events that are work");
+        assert_of!(
+            work >= all,
+            [all, work],
+            "{all} arrivals are lost, of {work} events that are work"
+        );
         self.work -= all;
         // A wire carries one after the other: the times differ.
         lost.sort_unstable();
@@ -308,7 +323,7 @@ impl Events {
         let Some(next) = in_wheel.into_iter().chain(in_heap).min() else {
             return false;
         };
-        assert!(next >= self.slot, "slot {next} comes behind slot {}", self.slot);
+        assert_of!(next >= self.slot, [next], "slot {next} comes behind slot {}", self.slot);
         self.slot = next;
         let index = next as usize % SLOTS;
         if in_wheel == Some(next) {
@@ -320,7 +335,11 @@ impl Events {
         self.current.sort_by_key(|entry| entry.time_ps);
         if let (Some(first), Some(last)) = (self.current.first(), self.current.last()) {
             let slots = (first.time_ps >> SLOT_BITS, last.time_ps >> SLOT_BITS);
-            assert!(slots == (next, next), "events of slots {slots:?} lie in slot {next}");
+            assert_of!(
+                slots == (next, next),
+                [slots, next],
+                "events of slots {slots:?} lie in slot {next}"
+            );
         }
         true
     }

@@ -183,9 +183,17 @@ impl FlowState {
     pub fn post(&mut self, now_ps: u64) -> u64 {
         let number = self.posted;
         let (in_flight, outstanding) = (self.in_flight, self.flow.outstanding);
-        assert!(in_flight < outstanding, "{in_flight} operations in flight, of {outstanding}");
+        assert_of!(
+            in_flight < outstanding,
+            [in_flight, outstanding],
+            "{in_flight} operations in flight, of {outstanding}"
+        );
         let operations = self.flow.operations;
-        assert!(number < operations, "operation {number} is posted, of {operations}");
+        assert_of!(
+            number < operations,
+            [number, operations],
+            "operation {number} is posted, of {operations}"
+        );
         if number == 0 {
             self.report.first_post = Picoseconds(now_ps);
         }
@@ -213,8 +221,9 @@ impl FlowState {
             return false;
         }
         let remaining = op.remaining;
-        assert!(
+        assert_of!(
             bytes <= remaining,
+            [bytes, operation, remaining],
             "{bytes} B of operation {operation} come, it lacks {remaining}"
         );
         op.remaining -= bytes;
@@ -225,7 +234,11 @@ impl FlowState {
         let (posted_ps, end_ps) = (op.posted_ps, op.last_ps);
         let report = &mut self.report;
         let end = Picoseconds(end_ps);
-        assert!(end_ps >= posted_ps, "posted at {posted_ps} ps and done at {end_ps} ps");
+        assert_of!(
+            end_ps >= posted_ps,
+            [posted_ps, end_ps],
+            "posted at {posted_ps} ps and done at {end_ps} ps"
+        );
         report.first_done = if report.operations == 0 { end } else { report.first_done.min(end) };
         report.last_done = report.last_done.max(end);
         report.operations += 1;
@@ -239,7 +252,11 @@ impl FlowState {
         assert!(!was_closed, "operation {} ends twice", self.first + at as u64);
         self.closed += 1;
         let (closed, posted) = (self.closed, self.posted);
-        assert!(closed <= posted, "{closed} operations have ended, {posted} were posted");
+        assert_of!(
+            closed <= posted,
+            [closed, posted],
+            "{closed} operations have ended, {posted} were posted"
+        );
         self.ends.push(Reverse(end_ps));
         while self.operations.front().is_some_and(|op| op.closed) {
             self.operations.pop_front();

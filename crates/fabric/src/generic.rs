@@ -267,11 +267,16 @@ impl GenericEndpoint {
         };
         let bytes = tlp_length(address, left, most);
         let in_page = address % PAGE_BYTES + u64::from(bytes);
-        assert!(
+        assert_of!(
             bytes > 0 && u64::from(bytes) <= left && in_page <= PAGE_BYTES,
+            [bytes, address, left],
             "a TLP of {bytes} B at {address:#x}, of {left} B that are left"
         );
-        assert!(flow.force || bytes <= own, "a TLP of {bytes} B where {own} B are allowed");
+        assert_of!(
+            flow.force || bytes <= own,
+            [bytes, own],
+            "a TLP of {bytes} B where {own} B are allowed"
+        );
         let (total, kind) = (flow.operation_bytes, flow.kind);
         let relaxed = flow.relaxed_ordering && self.relaxed_ordering;
         let offset = current.offset;
@@ -298,8 +303,9 @@ impl GenericEndpoint {
         let queue = if reads_back { &mut work.read_backs } else { &mut work.queue };
         let Some(front) = queue.front_mut() else { return };
         let (operation, offset) = (front.operation, front.offset);
-        assert!(
+        assert_of!(
             operation == current.operation && offset == current.offset,
+            [bytes, offset, operation],
             "{bytes} B at {} of operation {} were built, and {offset} of {operation} was next",
             current.offset,
             current.operation
@@ -334,7 +340,7 @@ impl GenericEndpoint {
         let tag = tag.unwrap_or_else(|| panic!("no tag for {bytes} B of operation {operation}"));
         let read = Outstanding { flow, operation, address, bytes, received: 0, deadline_ps };
         let before = self.tags[usize::from(tag)].replace(read);
-        assert!(before.is_none(), "tag {tag} is taken twice: {before:?}");
+        assert_of!(before.is_none(), [tag, before], "tag {tag} is taken twice: {before:?}");
         self.deadlines.push_back((deadline_ps, tag));
         if self.deadline_ps == u64::MAX {
             self.deadline_ps = deadline_ps;
@@ -428,7 +434,7 @@ impl GenericEndpoint {
         assert!(read.is_some(), "tag {} is given back twice", tag.0);
         self.free_tags.push(tag.0);
         let (free, all) = (self.free_tags.len(), self.tags.len());
-        assert!(free <= all, "{free} tags are free, of {all}");
+        assert_of!(free <= all, [free, all], "{free} tags are free, of {all}");
     }
 
     // --- Completer -----------------------------------------------------------------------

@@ -9,6 +9,17 @@
 
 #![forbid(unsafe_code)]
 
+/// As `assert!`, on the way of every TLP: the values that the message names are copied where it
+/// fails. `assert!` takes their addresses, so that they are in memory where it holds as well.
+macro_rules! assert_of {
+    ($holds:expr, [$($value:ident),+], $($message:tt)+) => {
+        if !$holds {
+            $(let $value = $value;)+
+            panic!($($message)+);
+        }
+    };
+}
+
 mod checks;
 mod completer;
 mod configuration;

@@ -119,7 +119,11 @@ impl LinkPair<'_> {
         } else {
             let time_ps = end.ceil_ps() + wire.flight_ps;
             let last_ps = self.other.inbound.back().map_or(0, |last| last.time_ps);
-            assert!(time_ps >= last_ps, "a DLLP of {time_ps} ps overtakes that of {last_ps} ps");
+            assert_of!(
+                time_ps >= last_ps,
+                [time_ps, last_ps],
+                "a DLLP of {time_ps} ps overtakes that of {last_ps} ps"
+            );
             self.other.inbound.push_back(Dllp { time_ps, ..dllp });
         }
         corrupt
@@ -146,10 +150,18 @@ impl LinkPair<'_> {
         let (eager, sent) = (self.wire.eager, self.wire.sent);
         let receiver = &mut self.wire.receiver;
         let due = receiver.ack_timer_ps();
-        assert!(sequence < sent, "TLP {sequence} arrives, and {sent} were sent");
+        assert_of!(
+            sequence < sent,
+            [sequence, sent],
+            "TLP {sequence} arrives, and {sent} were sent"
+        );
         // Nothing is lost, and so nothing comes twice, on a link without bit errors.
         let accepted = receiver.accepted;
-        assert!(eager || sequence == accepted, "TLP {sequence} arrives, {accepted} are here");
+        assert_of!(
+            eager || sequence == accepted,
+            [sequence, accepted],
+            "TLP {sequence} arrives, {accepted} are here"
+        );
         if due <= tail_ps {
             let dllp = receiver.acknowledge(DllpKind::Ack, due);
             self.other.put(dllp);

@@ -85,11 +85,21 @@ impl Packets {
     #[inline]
     pub fn insert(&mut self, packet: Packet) -> PacketIndex {
         let payload_bytes = packet.header.payload_bytes() as usize;
-        assert!(payload_bytes <= self.stride, "{payload_bytes} B in a slot of {} B", self.stride);
+        assert_of!(
+            payload_bytes <= self.stride,
+            [payload_bytes],
+            "{payload_bytes} B in a slot of {} B",
+            self.stride
+        );
         assert!(packet.wire_bytes > 0, "a TLP without length: {:?}", packet.header);
         if let Some(index) = self.free.pop() {
             let there = &mut self.records[index as usize];
-            assert!(there.wire_bytes == 0, "slot {index} is given away twice: {:?}", there.header);
+            assert_of!(
+                there.wire_bytes == 0,
+                [index],
+                "slot {index} is given away twice: {:?}",
+                there.header
+            );
             *there = packet;
             return index;
         }

@@ -77,8 +77,9 @@ impl Pool {
     #[inline]
     fn assert_used(&self, class: Class, data: u32) {
         let used = self.outstanding;
-        assert!(
+        assert_of!(
             used.header >= 1 && used.data >= u64::from(data),
+            [class, data, used],
             "a TLP of {class:?} with {data} data credits leaves a buffer that has {used:?} in use"
         );
     }
@@ -91,7 +92,7 @@ impl Pool {
         let agrees = |limit: u64, available: u64, granted: u64, capacity: u64, used: u64| {
             used <= capacity && limit <= granted && limit - available == granted - capacity + used
         };
-        assert!(
+        assert_of!(
             agrees(
                 limit.header,
                 available.header,
@@ -99,6 +100,7 @@ impl Pool {
                 capacity.header,
                 outstanding.header
             ) && agrees(limit.data, available.data, granted.data, capacity.data, outstanding.data),
+            [class, available, limit, granted, capacity, outstanding],
             "credits of {class:?} do not agree: the transmitter has {available:?} left of \
              {limit:?}, the receiver has granted {granted:?} for {capacity:?}, of which \
              {outstanding:?} are used"
@@ -170,8 +172,9 @@ impl Receiver {
         let Pool { held, outstanding, .. } = &mut self.pools[class.index()];
         held.header += 1;
         held.data += u64::from(data);
-        assert!(
+        assert_of!(
             held.header <= outstanding.header && held.data <= outstanding.data,
+            [held, class, outstanding],
             "a device holds {held:?} of {class:?}, and {outstanding:?} is used"
         );
     }
@@ -181,8 +184,9 @@ impl Receiver {
     pub fn let_go(&mut self, class: Class, data: u32) {
         let held = &mut self.pools[class.index()].held;
         let data = u64::from(data);
-        assert!(
+        assert_of!(
             held.header >= 1 && held.data >= data,
+            [class, data, held],
             "a device lets go of a TLP of {class:?} with {data} data credits, and holds {held:?}"
         );
         held.header -= 1;
@@ -224,7 +228,11 @@ impl Receiver {
             return false;
         }
         let used: u64 = self.pools.iter().map(|pool| pool.outstanding.header).sum();
-        assert!(leaving as u64 <= used, "{leaving} TLPs leave a buffer that holds {used}");
+        assert_of!(
+            leaving as u64 <= used,
+            [leaving, used],
+            "{leaving} TLPs leave a buffer that holds {used}"
+        );
         true
     }
 
@@ -255,11 +263,15 @@ impl Receiver {
     #[inline]
     fn return_overdue(&mut self, now_ps: u64, put: &mut impl FnMut(Dllp)) {
         while self.update_due_ps <= now_ps {
-            let (class, due_ps) = self.first_update_timer();
-            let update_due_ps = self.update_due_ps;
-            assert!(due_ps <= now_ps, "credits due at {update_due_ps} ps are due at {due_ps} ps");
-            put(self.update(class, due_ps));
+            put(self.overdue_update(now_ps));
         }
+    }
+
+    /// The UpdateFC that is due first, by `now` at the latest.
+    fn overdue_update(&mut self, now_ps: u64) -> Dllp {
+        let (class, due_ps) = self.first_update_timer();
+        assert!(due_ps <= now_ps, "credits due at {due_ps} ps are returned at {now_ps} ps");
+        self.update(class, due_ps)
     }
 
     /// The class whose freed credits have waited longest, and when they must be returned.

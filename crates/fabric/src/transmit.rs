@@ -255,7 +255,11 @@ impl Fabric {
         let packet = self.packets.get(index);
         let (class, data_credits, ingress) = (packet.class(), packet.data_credits, packet.ingress);
         let ready_ps = packet.ready_ps;
-        assert!(ready_ps <= now_ps, "a TLP that is ready at {ready_ps} ps leaves at {now_ps} ps");
+        assert_of!(
+            ready_ps <= now_ps,
+            [ready_ps, now_ps],
+            "a TLP that is ready at {ready_ps} ps leaves at {now_ps} ps"
+        );
         pair(&mut self.directions, direction ^ 1).absorb(now_ps);
         let state = &mut self.directions[direction as usize];
         state.blocked = None;
@@ -290,7 +294,11 @@ impl Fabric {
             return;
         };
         let (sequence, sent) = (unacked.sequence, state.sent);
-        assert!(sequence < sent, "TLP {sequence} is sent again, and {sent} were sent");
+        assert_of!(
+            sequence < sent,
+            [sequence, sent],
+            "TLP {sequence} is sent again, and {sent} were sent"
+        );
         state.replay_at = (at + 1 < state.replay.len()).then_some(at + 1);
         let wire_bytes = self.packets.get(unacked.packet).wire_bytes;
         let (start, end) = state.occupy(begin_at(state.wire.free, now_ps), wire_bytes);
@@ -367,7 +375,11 @@ impl Fabric {
             state.last_arrival_ps
         };
         let now_ps = self.events.now_ps();
-        assert!(arrive_ps >= now_ps, "a TLP sent at {now_ps} ps arrives at {arrive_ps} ps");
+        assert_of!(
+            arrive_ps >= now_ps,
+            [now_ps, arrive_ps],
+            "a TLP sent at {now_ps} ps arrives at {arrive_ps} ps"
+        );
         let mut link = pair(&mut self.directions, direction);
         let reception = link.receive(sequence, wire_bytes, corrupt, tail_ps);
         let late = link.other.has_late_work();
@@ -446,7 +458,11 @@ impl Fabric {
         state.replay_at = Some(0);
         state.replay_number += 1;
         let number = state.replay_number;
-        assert!(number <= REPLAYS_BEFORE_RETRAINING, "replay {number} without a retraining");
+        assert_of!(
+            number <= REPLAYS_BEFORE_RETRAINING,
+            [number],
+            "replay {number} without a retraining"
+        );
         let mut ready_ps = state.wire.free.ceil_ps().max(now_ps);
         if state.replay_number >= REPLAYS_BEFORE_RETRAINING {
             state.replay_number = 0;
