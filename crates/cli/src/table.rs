@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tables of plain ASCII: columns parted by two blanks, a heading, no lines. Where the terminal is
+//! Tables of plain ASCII: columns parted by blanks, a heading, no lines. Where the terminal is
 //! too narrow for all columns, those that matter least are left out, and then texts are folded.
 
 use std::fmt;
@@ -14,6 +14,8 @@ use crate::terminal::{filled, folded, table_columns};
 
 /// Blanks between two columns.
 const GAP: usize = 2;
+/// The same where nothing else makes a table fit.
+const NARROW_GAP: usize = 1;
 /// Text is folded to this width before columns are left out, and to less only when none is left.
 const TEXT_COLUMNS: usize = 24;
 
@@ -42,6 +44,7 @@ struct Layout {
     shown: Vec<usize>,
     widths: Vec<usize>,
     left_out: Vec<usize>,
+    gap: usize,
 }
 
 impl Table {
@@ -99,7 +102,7 @@ impl Table {
     fn whole(&self) -> Layout {
         let shown: Vec<usize> = (0..self.plain.columns.len()).collect();
         let widths = shown.iter().map(|&index| self.span(index).whole).collect();
-        Layout { shown, widths, left_out: Vec::new() }
+        Layout { shown, widths, left_out: Vec::new(), gap: GAP }
     }
 
     /// The columns and widths that fit a terminal, as far as anything fits.
@@ -122,7 +125,8 @@ impl Table {
             }
         }
         let left_out = (0..spans.len()).filter(|index| !shown.contains(index)).collect();
-        Layout { shown, widths, left_out }
+        let gap = if total(widths.iter().copied()) > columns { NARROW_GAP } else { GAP };
+        Layout { shown, widths, left_out, gap }
     }
 
     /// Lines of the heading, and of the rows.
@@ -144,7 +148,7 @@ impl Table {
         set.set_header(headings);
         for (place, (index, _)) in places().enumerate() {
             let column = set.column_mut(place).expect("the heading made this column");
-            column.set_padding((0, GAP as u16));
+            column.set_padding((0, layout.gap as u16));
             column.set_cell_alignment(match self.plain.columns[index].align {
                 Align::Left => CellAlignment::Left,
                 Align::Right => CellAlignment::Right,
@@ -280,6 +284,15 @@ mod tests {
             lines(&table, 22),
             ["constant        value", "part.v7.           16", "requester.tags"]
         );
+    }
+
+    #[test]
+    fn gaps_shrink_where_nothing_else_does() {
+        let columns = ["a", "b", "c"].map(|heading| (heading, Align::Right));
+        let mut table = Table::new(&columns);
+        table.row(["1000", "2000", "3000"].map(str::to_owned));
+        assert_eq!(lines(&table, 16), ["   a     b     c", "1000  2000  3000"]);
+        assert_eq!(lines(&table, 15), ["   a    b    c", "1000 2000 3000"]);
     }
 
     #[test]
