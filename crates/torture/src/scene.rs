@@ -109,7 +109,12 @@ impl World {
     pub fn was_astray(&self, address: BusAddress, at: Picoseconds) -> bool {
         let functions = self.bus.functions().expect("a lab has its functions");
         let is_peer = functions.iter().any(|info| info.bars.iter().any(|b| b.contains(address)));
-        is_peer && self.diary.borrow().had(Engines::MAX, at, |fault| fault == Fault::Astray)
+        is_peer && self.were_astray(at)
+    }
+
+    /// Whether requests went astray at that time.
+    pub fn were_astray(&self, at: Picoseconds) -> bool {
+        self.diary.borrow().had(Engines::MAX, at, |fault| fault == Fault::Astray)
     }
 
     /// The same as [`has`](Self::has) for what can still be felt now.

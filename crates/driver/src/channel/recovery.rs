@@ -21,14 +21,17 @@ use crate::ports::{Port, detected_words};
 /// answers that it waits for. After that it is restarted as it is: its link does not move.
 const SETTLING: Picoseconds = Picoseconds::from_ns(1_000_000);
 
-/// Waits until a channel that is not to run any more has nothing on its way; not longer than
-/// [`SETTLING`].
-pub(super) async fn wait_idle<B: Bus>(
+/// Stops a channel by `control`, with `run` clear, and waits until it has nothing on its way; not
+/// longer than [`SETTLING`].
+pub(super) async fn stop_and_wait<B: Bus>(
     device: &Device<B>,
     registers: u32,
+    control: u32,
 ) -> Result<(), DriverError> {
     let end = Picoseconds(device.bus().now().0.saturating_add(SETTLING.0));
     loop {
+        // Again before each look: where a link has lost it the channel would go on moving data.
+        device.write(registers + channel::CONTROL, control).await?;
         let status = device.read(registers + channel::STATUS).await?;
         let is_running = channel::status::STATE.get(status) == ChannelState::Running.bits();
         let is_quiet = !is_running && channel::status::IN_FLIGHT.get(status) == 0;
@@ -119,8 +122,7 @@ impl<B: Bus> Channel<B> {
     /// Stops the channel and ends the transfers on their way.
     async fn stop(&mut self, cause: &Cause) -> Result<(), DriverError> {
         let control = self.running() & !channel::control::RUN.mask();
-        self.write(channel::CONTROL, control).await?;
-        wait_idle(&self.device, self.slot.registers()).await?;
+        stop_and_wait(&self.device, self.slot.registers(), control).await?;
         let mut report = self.report_of_registers().await?;
         if let Some(connection) = self.connection() {
             // A peer that does not answer cannot say; its own account shows it at the restart.

@@ -11,7 +11,7 @@ use crosslane_regs::{ring_descriptor, table_descriptor};
 
 use super::descriptors::{Descriptors, Pinned, StatusBlock};
 use super::options::{ChannelKind, ChannelOptions, DescriptorSource, Statistics};
-use super::recovery::wait_idle;
+use super::recovery::stop_and_wait;
 use super::results::Results;
 use super::{Channel, State};
 use crate::buffer::lock;
@@ -48,10 +48,11 @@ impl<B: Bus> Channel<B> {
         };
         payload_on_the_way(&device, key, options, connection.as_deref())?;
         // Stopped before it is restarted, whoever used it last.
-        device.write(slot.registers() + channel::CONTROL, 0).await?;
         if lock(&shared.given).abandoned.contains_key(&key) {
             // A read that it has sent may arrive behind the answers to this device's registers.
-            wait_idle(&device, slot.registers()).await?;
+            stop_and_wait(&device, slot.registers(), 0).await?;
+        } else {
+            device.write(slot.registers() + channel::CONTROL, 0).await?;
         }
         connection::restart(&device, key, connection.as_deref()).await?;
         // Now the device uses nothing of an owner who went away any more.

@@ -12,7 +12,7 @@ use crosslane_driver::{
 };
 use crosslane_fabric::{DirectionId, MemoryFault, Moment, TlpFault, Way};
 use crosslane_host::{Bus, PageSize, Topology};
-use crosslane_lab::LabBus;
+use crosslane_lab::{LabBus, Simulation};
 use crosslane_pcie::config::registers;
 use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
@@ -57,6 +57,29 @@ fn a_deadline_cancels_and_what_was_moved_is_exact() {
             assert_eq!((statistics.failed, statistics.completed, statistics.restarts), (2, 1, 1));
         });
     }
+}
+
+/// A channel that was not told to stop would move more than what is reported.
+#[test]
+fn a_cancel_whose_register_write_is_lost_says_exactly_what_was_moved() {
+    let simulation = simulation("rosta");
+    run(&simulation, async |bus| {
+        let [device] = open_all(&bus, ["fpga1"]).await;
+        device.user().seed(1).await.unwrap();
+        let buffer = device.buffer(16 * MEGABYTE, PageSize::Huge).await.unwrap();
+        let mut c2h = channel(&device, ChannelKind::C2h).await;
+        let ticket = c2h.post(&[whole(&buffer, VISIBLE)]).await.unwrap()[0];
+        sleep(&device, us(50)).await;
+        lose_writes(&simulation, "fpga1", 1);
+        c2h.cancel().await.unwrap();
+        let error = c2h.wait(ticket).await.unwrap_err();
+        assert_eq!(error.fault, TransferFault::Cancelled);
+        sleep(&device, us(100)).await;
+        let bytes = contents(&buffer);
+        let (moved, rest) = bytes.split_at(error.moved_bytes as usize);
+        assert!(*moved == pattern(1, 0, error.moved_bytes));
+        assert!(rest.iter().all(|&byte| byte == 0));
+    });
 }
 
 #[test]
@@ -449,6 +472,17 @@ fn writes_to_nowhere_are_sent_and_the_port_that_refused_them_is_on_record() {
     });
 }
 
+/// The next writes to a card are lost. Says where that is.
+fn lose_writes(simulation: &Simulation, card: &str, count: u32) -> DirectionId {
+    let port = simulation.find_port(card).unwrap();
+    simulation.with_fabric(|fabric| {
+        let link = fabric.port(port).link.unwrap();
+        let direction = DirectionId { link, way: Way::Down };
+        fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, Moment::Next(count));
+        direction
+    })
+}
+
 /// Polls a future once and drops it.
 fn begin<T>(future: impl Future<Output = T>) -> bool {
     let mut future = pin!(future);
@@ -505,8 +539,6 @@ fn descriptors_of_a_dropped_posting_are_never_used() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         let [device] = open_all(&bus, ["fpga1"]).await;
-        let link = simulation.find_port("fpga1").unwrap();
-        let link = simulation.with_fabric(|fabric| fabric.port(link).link.unwrap());
         let options =
             ChannelOptions { descriptors: DescriptorSource::Table, ..ChannelOptions::default() };
         let (old, new) = (empty(&device, PAGE).await, empty(&device, PAGE).await);
@@ -517,10 +549,7 @@ fn descriptors_of_a_dropped_posting_are_never_used() {
             assert!(!begin(c2h.post(&[whole(&old, VISIBLE)])));
             assert_eq!(c2h.statistics().posted, 0);
             sleep(&device, us(10)).await;
-            let direction = DirectionId { link, way: Way::Down };
-            simulation.with_fabric(|fabric| {
-                fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, Moment::Next(lost));
-            });
+            let direction = lose_writes(&simulation, "fpga1", lost);
             // It may fail, as most of what it stores is lost.
             let _ = c2h.transfer(within(&device, us(100), whole(&new, VISIBLE))).await;
             simulation.with_fabric(|fabric| fabric.clear_injections(direction));
