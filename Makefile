@@ -10,7 +10,7 @@ export PIP_CACHE_DIR ?= $(CROSSLANE_CACHE)/pip
 # Python tools, in a folder that git ignores. The file says that all of them are there.
 VENV := .venv
 TOOLS := $(VENV)/installed
-# Seconds for each fuzz target of `make fuzz`.
+# Seconds for each fuzz target of `make fuzz` and `make corpus`.
 FUZZ_SECONDS ?= 30
 # More inputs than any target gets through in that time.
 FUZZ_ITERATIONS := 1000000000000
@@ -43,7 +43,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
 	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-msrv check-doc \
 	check-deny test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
-	bench-document fuzz torture mutations miri fmt readme architecture area pciebench aws-f1 kc705 nget rosta sbdt \
+	bench-document fuzz corpus torture mutations miri fmt readme architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl clean
 
 help: ## this list
@@ -172,6 +172,9 @@ fuzz: ## random lab files and random packets, FUZZ_SECONDS for each target
 	BOLERO_RANDOM_TEST_TIME_MS=$$(( $(FUZZ_SECONDS) * 1000 )) \
 	BOLERO_RANDOM_ITERATIONS=$(FUZZ_ITERATIONS) \
 		$(CARGO) test --workspace --locked --test integration -- fuzz_ --test-threads 1
+
+corpus: ## fuzzes with coverage, FUZZ_SECONDS for each target, and writes the inputs that plain tests replay anew
+	CARGO=$(CARGO) $(PYTHON) -B tools/corpus.py --seconds $(FUZZ_SECONDS)
 
 torture: ## TORTURE_SEEDS random whole labs and TORI_SEEDS tori in which everything goes wrong at once
 	$(CARGO) run --release --locked -p crosslane-cli -- torture --seeds $(call seeds,$(TORTURE_SEEDS))

@@ -12,8 +12,8 @@ const MAX_FILE_LINES: usize = 700;
 /// Most columns of one line of Rust, of Python and of a register map.
 const MAX_COLUMNS: usize = 100;
 /// Folders that are built, not written.
-const IGNORED_FOLDERS: [&str; 8] =
-    [".git", "target", "build", ".cache", ".venv", "fuzz-corpus", "node_modules", "shared"];
+const IGNORED_FOLDERS: [&str; 7] =
+    [".git", "target", "build", ".cache", ".venv", "node_modules", "shared"];
 /// Folders whose files are generated: as long as what they are generated from makes them.
 const GENERATED_FOLDERS: [&str; 3] =
     ["crates/regs/src/", "registers/generated/", "gateware/rtl/generated/"];
@@ -27,6 +27,9 @@ const INDEX: &str = "docs/README.md";
 /// Crates that have unsafe code, and so their own copy of the workspace's lints.
 const UNSAFE_CRATES: [&str; 3] =
     ["crates/cosim/Cargo.toml", "crates/libfabric/Cargo.toml", "crates/vfio/Cargo.toml"];
+/// Most files and bytes of one fuzz target's corpus, as `tools/corpus.py` writes it.
+const MAX_CORPUS_FILES: usize = 60;
+const MAX_CORPUS_BYTES: u64 = 60_000;
 
 /// A text file of the tree: its path from the root, and what it says.
 struct TextFile {
@@ -199,6 +202,65 @@ fn every_crate_follows_the_workspace() {
         }
     }
     assert_none("a crate on its own", &places);
+}
+
+/// Folders in which bolero looks for the inputs of a file's fuzz targets, as paths from the root.
+/// It makes their names from the target's module and function.
+fn fuzz_folders(file: &TextFile) -> Vec<String> {
+    let Some((tests, module)) = file.path.split_once("tests/integration/") else {
+        return Vec::new();
+    };
+    let module = module.trim_end_matches(".rs");
+    let folder = module.rsplit_once('/').map_or(String::new(), |(folder, _)| format!("{folder}/"));
+    let module = module.trim_end_matches("/mod").replace('/', "__");
+    let mut folders = Vec::new();
+    for (at, _) in file.text.match_indices("bolero::check!") {
+        let function =
+            file.text[..at].rsplit("\nfn ").next().and_then(|text| text.split('(').next());
+        let function = function.expect("a split has a first part");
+        let name = function.strip_prefix("fuzz_").unwrap_or(function);
+        folders.push(format!("{tests}tests/integration/{folder}__fuzz__/{module}__{name}"));
+    }
+    folders
+}
+
+/// Folders of a crate's tests that hold what fuzz targets replay.
+fn replayed_folders(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten() {
+        let path = entry.expect("an entry of the tree can be read").path();
+        if folder.ends_with("__fuzz__") {
+            found.push(path);
+        } else if path.is_dir() {
+            replayed_folders(&path, found);
+        }
+    }
+}
+
+/// bolero ignores a folder with any other name silently, so a target that is renamed would lose its
+/// corpus.
+#[test]
+fn every_fuzz_corpus_is_that_of_a_target() {
+    let root = root();
+    let targets: BTreeSet<String> = tree().iter().flat_map(fuzz_folders).collect();
+    let mut folders = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).expect("there are crates").flatten() {
+        replayed_folders(&entry.path().join("tests"), &mut folders);
+    }
+    assert!(folders.len() > 1, "no corpus was found");
+    let mut places = Vec::new();
+    for folder in folders {
+        let path = folder.strip_prefix(&root).expect("within the tree").to_string_lossy();
+        if !targets.contains(&*path) {
+            places.push(format!("{path}: there is no such target"));
+        }
+        let files = fs::read_dir(folder.join("corpus")).into_iter().flatten().flatten();
+        let bytes: Vec<u64> = files.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
+        let (files, bytes) = (bytes.len(), bytes.iter().sum::<u64>());
+        if files == 0 || files > MAX_CORPUS_FILES || bytes > MAX_CORPUS_BYTES {
+            places.push(format!("{path}: a corpus of {files} files, {bytes} B"));
+        }
+    }
+    assert_none("a corpus that no test replays, or that is too large", &places);
 }
 
 /// Every `make NAME` that a document tells to type is a target of the Makefile.

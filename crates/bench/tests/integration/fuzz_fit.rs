@@ -2,8 +2,8 @@
 //! Files of measurements at random: whatever the text, there are fits or an error with its line,
 //! never a panic, and what fits say is finite.
 //!
-//! `cargo test` tries some thousand random inputs; `cargo bolero test NAME` fuzzes with coverage
-//! for as long as it is left to run.
+//! `cargo test` tries some thousand random inputs; `tools/corpus.py NAME` fuzzes with coverage and
+//! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
 use crosslane_bench::fit::{Measurements, fits};

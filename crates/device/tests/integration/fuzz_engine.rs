@@ -2,8 +2,8 @@
 //! Any TLPs at all, thrown at an engine that is at work: it never panics, never sends more than
 //! its link can carry, and every TLP of its is one that may be.
 //!
-//! `cargo test` tries some hundred random inputs; `cargo bolero test NAME` fuzzes with coverage
-//! for as long as it is left to run.
+//! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
+//! writes the inputs that each run replays first.
 
 use crate::support;
 

@@ -3,8 +3,8 @@
 //! or not: what is in its memory behind a fence is what was stored last, and it has counted every
 //! write and every read.
 //!
-//! `cargo test` tries some hundred random inputs; `cargo bolero test NAME` fuzzes with coverage
-//! for as long as it is left to run.
+//! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
+//! writes the inputs that each run replays first.
 
 use crate::support;
 

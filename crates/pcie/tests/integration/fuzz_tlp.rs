@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any bytes at all, given to the TLP decoder.
 //!
-//! `cargo test` tries some thousand random inputs for each target; `cargo bolero test NAME` fuzzes
-//! one with coverage for as long as it is left to run.
+//! `cargo test` tries some thousand random inputs for each target; `tools/corpus.py NAME` fuzzes
+//! one with coverage and writes the inputs that each run replays first.
 
 use crosslane_pcie::codec;
 use crosslane_pcie::config::{Capability, ConfigSpace, Identity, PortType};

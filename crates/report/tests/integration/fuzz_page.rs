@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any page at all: it is written without a panic, as well-formed HTML with well-formed drawings.
 //!
-//! `cargo test` tries some hundred random inputs; `cargo bolero test NAME` fuzzes with coverage
-//! for as long as it is left to run.
+//! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
+//! writes the inputs that each run replays first.
 
 use crate::support;
 

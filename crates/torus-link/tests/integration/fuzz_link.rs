@@ -2,8 +2,8 @@
 //! Any bytes as frames, any frames at a link end, any line bits at a port: nothing panics, nothing
 //! grows, nobody wants to be woken for ever.
 //!
-//! `cargo test` tries some thousand random inputs; `cargo bolero test NAME` fuzzes with coverage
-//! for as long as it is left to run.
+//! `cargo test` tries some thousand random inputs; `tools/corpus.py NAME` fuzzes with coverage and
+//! writes the inputs that each run replays first.
 
 use crosslane_torus_link::code::Code;
 use crosslane_torus_link::lanes::{Column, MAX_LANES};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What the kernel fills in is read as it was meant, and whatever it is, never beyond its end.
-//! `cargo bolero test NAME` fuzzes with coverage.
 
 use super::*;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any bytes at all as a configuration space that was read from a machine.
 //!
-//! `cargo test` tries some ten thousand random inputs for each target; `cargo bolero test NAME`
-//! fuzzes one with coverage for as long as it is left to run.
+//! `cargo test` tries some ten thousand random inputs for each target; `tools/corpus.py NAME`
+//! fuzzes one with coverage and writes the inputs that each run replays first.
 
 use crosslane_vfio::sysfs::Configuration;
 

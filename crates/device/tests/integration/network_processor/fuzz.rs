@@ -4,8 +4,8 @@
 //! request names, nothing panics, every request is notified of at most once, and once all has
 //! ended nothing is left over.
 //!
-//! `cargo test` tries some hundred random inputs; `cargo bolero test NAME` fuzzes with coverage
-//! for as long as it is left to run.
+//! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
+//! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
 use crosslane_device::network_processor::NetworkProcessor;

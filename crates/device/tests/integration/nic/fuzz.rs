@@ -3,8 +3,8 @@
 //! end too early, connections that end at any moment. No memory is written that no key stands for,
 //! nothing panics, and once all has ended nothing is left over.
 //!
-//! `cargo test` tries some hundred random inputs; `cargo bolero test NAME` fuzzes with coverage
-//! for as long as it is left to run.
+//! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
+//! writes the inputs that each run replays first.
 
 use bolero::TypeGenerator;
 use crosslane_device::nic::layout::{Operation, WorkRequest};

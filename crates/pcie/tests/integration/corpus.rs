@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether bolero replays a committed corpus at all: it looks for a folder by the names of module
+//! and function, and says nothing where it finds none. `crates/cli/tests/tidy.rs` sees that every
+//! committed folder has such a name.
+
+use std::sync::Mutex;
+
+/// Not named `fuzz_*`: `make fuzz` and `make corpus` leave it alone.
+#[test]
+fn corpus_is_replayed() {
+    let inputs = Mutex::new(Vec::new());
+    bolero::check!().with_iterations(0).for_each(|bytes: &[u8]| {
+        inputs.lock().unwrap().push(bytes.to_vec());
+    });
+    assert_eq!(inputs.into_inner().unwrap(), [b"replayed"]);
+}
