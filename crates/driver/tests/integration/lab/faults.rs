@@ -532,8 +532,8 @@ async fn limited<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// Where a posting was dropped its descriptors may lie in the table: none of them is ever used, also
-/// where those that come next are lost on their way.
+/// Where a posting was dropped its descriptors may lie in the table: none of them is ever used,
+/// also where those that come next are lost on their way.
 #[test]
 fn descriptors_of_a_dropped_posting_are_never_used() {
     let simulation = simulation("rosta");

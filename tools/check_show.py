@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Looks at what `make run` has printed: the tables are there, all is within its tolerance, lines
+fit, and the page that it names has been written.
+
+Usage: tools/check_show.py FILE
+"""
+
+import sys
+from pathlib import Path
+
+PARTS = ["9. Our own engine", "\nFPGA to FPGA, case 8.2", "all within", "Where to go next"]
+COLUMNS = 100
+PAGE = "reports/rosta/index.html"
+
+
+def problems(shown: str) -> list[str]:
+    """What is wrong with it, in words; nothing where all is well."""
+    found = [f"there is no {part.strip()!r}" for part in PARTS if part not in shown]
+    tables = shown[shown.find("$ crosslane reproduce") :]
+    pages = [line.strip() for line in tables.splitlines() if line.strip().endswith(PAGE)]
+    # The page's path is as long as it is.
+    lines = [line for line in tables.splitlines() if PAGE not in line]
+    long = [line for line in lines if len(line) > COLUMNS]
+    found += [f"more than {COLUMNS} columns: {line}" for line in long]
+    if not pages:
+        found.append("it names no page")
+    found += [f"there is no page {page}" for page in pages[-1:] if not Path(page).is_file()]
+    return found
+
+
+if __name__ == "__main__":
+    wrong = problems(Path(sys.argv[1]).read_text())
+    print("\n".join(wrong) or "what `make run` shows is whole")
+    sys.exit(1 if wrong else 0)
