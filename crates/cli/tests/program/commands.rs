@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, Read};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::device::machine_that_binds;
