@@ -268,7 +268,7 @@ async fn set_window<B: Bus>(
     sender.set(&[window, (registers + channel::APERTURE, aperture_bytes)]).await
 }
 
-/// What the control register of a channel holds that was restarted and has not run since; never so
+/// Content of the control register of a channel that was restarted and has not run since; never so
 /// at another time, as a channel that was set up has `status_enable`.
 const RESTARTED: u32 = channel::control::RELAXED_ORDERING.mask();
 

@@ -10,11 +10,10 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
     PeerOptions, Place, StreamSource, Target, TransferFault, set_max_payload_on_path,
 };
-use crosslane_fabric::{DirectionId, MemoryFault, Moment, TlpFault, Way};
+use crosslane_fabric::MemoryFault;
 use crosslane_host::{Bus, PageSize, Topology};
-use crosslane_lab::{LabBus, Simulation};
+use crosslane_lab::LabBus;
 use crosslane_pcie::config::registers;
-use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 
 use crate::lab::setup::*;
@@ -472,17 +471,6 @@ fn writes_to_nowhere_are_sent_and_the_port_that_refused_them_is_on_record() {
     });
 }
 
-/// The next writes to a card are lost. Says where that is.
-fn lose_writes(simulation: &Simulation, card: &str, count: u32) -> DirectionId {
-    let port = simulation.find_port(card).unwrap();
-    simulation.with_fabric(|fabric| {
-        let link = fabric.port(port).link.unwrap();
-        let direction = DirectionId { link, way: Way::Down };
-        fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, Moment::Next(count));
-        direction
-    })
-}
-
 /// Polls a future once and drops it.
 fn begin<T>(future: impl Future<Output = T>) -> bool {
     let mut future = pin!(future);
@@ -532,8 +520,8 @@ async fn limited<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// Where a posting was dropped its descriptors may lie in the table: none of them is ever used,
-/// also where those that come next are lost on their way.
+/// Descriptors of a posting that was dropped may lie in the table: none of them is ever used, also
+/// where those that come next are lost on their way.
 #[test]
 fn descriptors_of_a_dropped_posting_are_never_used() {
     let simulation = simulation("rosta");

@@ -5,8 +5,6 @@ use crosslane_driver::{
     ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, LanePolicy, PeerOptions,
     Place, StreamSource, set_max_payload_on_path,
 };
-use crosslane_fabric::{DirectionId, Moment, TlpFault, Way};
-use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::lab::setup::*;
@@ -309,19 +307,10 @@ fn command_with_a_lost_register_write_is_refused() {
         };
         let channel = a.channel(ChannelKind::Peer, 0, options).await.unwrap();
         let there = a.connect(&b, PeerOptions::default()).await.unwrap();
-        let port = simulation.find_port("fpga1").unwrap();
-        let lose = |count| {
-            simulation.with_fabric(|fabric| {
-                let link = fabric.port(port).link.unwrap();
-                let direction = DirectionId { link, way: Way::Down };
-                let moment = Moment::Next(count);
-                fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, moment);
-            });
-        };
-        lose(2);
+        lose_writes(&simulation, "fpga1", 2);
         let lost = a.user().command(there.address(), 128).await.unwrap_err();
         assert!(lost.to_string().contains("was set to"), "{lost}");
-        lose(2);
+        lose_writes(&simulation, "fpga1", 2);
         let lost = a.user().ping_pong(there.address(), 128, 1, us(1_000)).await.unwrap_err();
         assert!(lost.to_string().contains("was set to"), "{lost}");
         assert_eq!(channel.counters().await.unwrap().tlps, 0);

@@ -7,9 +7,11 @@ use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
     Notification, Target, Transfer, User,
 };
+use crosslane_fabric::{DirectionId, Moment, TlpFault, Way};
 use crosslane_host::{Bus, PageSize, Topology};
 use crosslane_lab::{EngineKind, LabBus, Simulation, open};
 use crosslane_pcie::config::registers;
+use crosslane_pcie::tlp::Class;
 use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 
 pub const PAGE: u64 = 4096;
@@ -141,4 +143,15 @@ pub fn every_way() -> Vec<ChannelOptions> {
         }
     }
     ways
+}
+
+/// The next writes to a card are lost. Says where that is.
+pub fn lose_writes(simulation: &Simulation, card: &str, count: u32) -> DirectionId {
+    let port = simulation.find_port(card).unwrap();
+    simulation.with_fabric(|fabric| {
+        let link = fabric.port(port).link.unwrap();
+        let direction = DirectionId { link, way: Way::Down };
+        fabric.inject_fault(direction, Class::Posted, TlpFault::Drop, Moment::Next(count));
+        direction
+    })
 }
