@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Runs what a night has the time for, and writes docs/soak.md: the commit and each result.
+"""Runs what a night has the time for, and writes docs/soak.md: commit, day and result of each step.
 
-Seeds are new every day: they begin at the number of days since 1970 times a million, so that two
-nights share none, and a seed that fails is replayed by its number. What earlier runs remember
-as passed is run all the same.
+`soak.py STEP...` runs those steps only; the page keeps what it says of the others. Seeds are new
+every day: they begin at the number of days since 1970 times a million, so that two nights share
+none, and a seed that fails is replayed by its number. What earlier runs remember as passed is run
+all the same.
 """
 
+import argparse
 import datetime
 import os
+import re
 import subprocess
 import sys
 import time
@@ -18,13 +21,22 @@ from checks import LOGS, ROOT, Run, Step, counts_in
 
 DOCUMENT = ROOT / "docs" / "soak.md"
 SEEDS_A_DAY = 1_000_000
+FIRST_SEED = int(time.time() // 86_400) * SEEDS_A_DAY
+TORTURE_SEEDS, TORI_SEEDS, RTL_SEEDS = 100_000, 50_000, 5_000
+
+
+def seeds(count: int) -> str:
+    """Seeds of today, as the program takes them."""
+    return f"{FIRST_SEED}..{FIRST_SEED + count}"
+
 
 # Each with the words of the table for what it runs.
 STEPS = {
     Step("test-gateware"): "every width, size and seed of the gateware's tests and proofs",
-    Step("test-rtl", cargo=True): "driver, comparison TLP by TLP, 5,000 torture seeds and the "
-    "reproduction with engines of our own, on the gateware",
-    Step("torture", cargo=True): "100,000 torture seeds and 50,000 tori that have never run",
+    Step("test-rtl", cargo=True): "driver, comparison TLP by TLP and the reproduction with engines "
+    f"of our own, on the gateware; torture on it, seeds {seeds(RTL_SEEDS)}",
+    Step("torture", cargo=True): f"torture, seeds {seeds(TORTURE_SEEDS)}; "
+    f"tori, seeds {seeds(TORI_SEEDS)}",
     Step("mutations", cargo=True): "every mutation, each found by its seed",
     Step("fuzz", cargo=True): "every fuzz target for 10 minutes",
     Step("miri", cargo=True): "the pure crates under miri",
@@ -32,58 +44,59 @@ STEPS = {
 }
 
 PAGE = """<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->
-# What the last night showed
+# What the last nights showed
 
-Written by `make soak`. Nothing is left out because it passed before.
+Written by `make soak`, which runs all of these, and by `tools/soak.py STEP...`, which runs some.
+Nothing is left out because it passed before. Minutes are those of a machine with {cores} cores,
+which runs up to two steps at a time.
 
-{date}, commit `{commit}`, {cores} cores, {minutes:.0f} minutes.
-
-| step | what it runs | result | tests | minutes |
-|---|---|---|--:|--:|
+| step | what it runs | result | tests | minutes | day | commit |
+|---|---|---|--:|--:|---|---|
 {rows}
-
-Torture seeds: {seeds}..{seeds_end}; tori: {seeds}..{tori_end}; on the gateware: {seeds}..{rtl_end}.
 """
-TORTURE_SEEDS, TORI_SEEDS, RTL_SEEDS = 100_000, 50_000, 5_000
+ROW = re.compile(r"^\| `make (?P<target>[\w-]+)` \|.*$", re.MULTILINE)
 
 
-def row(step: Step, words: str) -> str:
+def row(step: Step, words: str, day: str, commit: str) -> str:
     """A step's line of the page."""
     passed, failed = counts_in(step.log) if step.process else (0, 0)
     result = "passed" if step.passed else "**failed**"
     tests = f"{passed} passed" + (f", {failed} failed" if failed else "") if passed + failed else ""
-    return f"| `make {step.target}` | {words} | {result} | {tests} | {step.seconds / 60:.0f} |"
+    cells = [f"`make {step.target}`", words, result, tests, f"{step.seconds / 60:.0f}"]
+    return f"| {' | '.join([*cells, day, f'`{commit}`'])} |"
+
+
+def page(text: str, rows: dict[str, str]) -> str:
+    """The page with new rows; of steps that have none, those that `text` has."""
+    old = {match["target"]: match[0] for match in ROW.finditer(text)}
+    lines = (rows.get(step.target) or old.get(step.target) for step in STEPS)
+    return PAGE.format(cores=os.cpu_count(), rows="\n".join(filter(None, lines)))
 
 
 def main() -> int:
-    """Runs all steps and writes the page; whether all have passed is the exit status."""
-    seeds = int(time.time() // 86_400) * SEEDS_A_DAY
+    """Runs the steps and writes the page; whether all have passed is the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    known = [step.target for step in STEPS]
+    parser.add_argument("steps", nargs="*", help=f"these only, of {', '.join(known)}")
+    named = parser.parse_args().steps
+    if unknown := [name for name in named if name not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
     os.environ |= {
         "CROSSLANE_IGNORE_PASSES": "1",
-        "FIRST_SEED": str(seeds),
+        "FIRST_SEED": str(FIRST_SEED),
         "TORTURE_SEEDS": str(TORTURE_SEEDS),
         "TORI_SEEDS": str(TORI_SEEDS),
         "RTL_SEEDS": str(RTL_SEEDS),
         "FUZZ_SECONDS": "600",
     }
     command = ["git", "rev-parse", "--short=12", "HEAD"]
-    commit = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    commit, day = done.stdout.strip(), datetime.datetime.now(datetime.UTC).date().isoformat()
     LOGS.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
-    run = Run(list(STEPS))
+    run = Run([step for step in STEPS if not named or step.target in named])
     passed = run.all()
-    text = PAGE.format(
-        date=datetime.datetime.now(datetime.UTC).date(),
-        commit=commit.strip(),
-        cores=os.cpu_count(),
-        minutes=(time.monotonic() - began) / 60,
-        rows="\n".join(row(step, words) for step, words in STEPS.items()),
-        seeds=seeds,
-        seeds_end=seeds + TORTURE_SEEDS,
-        tori_end=seeds + TORI_SEEDS,
-        rtl_end=seeds + RTL_SEEDS,
-    )
-    DOCUMENT.write_text(text)
+    rows = {step.target: row(step, STEPS[step], day, commit) for step in run.steps}
+    DOCUMENT.write_text(page(DOCUMENT.read_text(), rows))
     print(f"{Path(DOCUMENT).relative_to(ROOT)} is written")
     return 0 if passed else 1
 

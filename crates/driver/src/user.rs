@@ -311,6 +311,13 @@ impl<B: Bus> User<B> {
         }
         self.set_command(address, bytes).await?;
         self.knows(|port| port.is_idle = false);
+        // One of no rounds takes the last one's count away: where a link loses the start that
+        // follows, it would be taken for this one's.
+        self.write(user::PING, user::ping::START.put(1)).await?;
+        let left = self.read(user::PING_DONE).await?;
+        if left != 0 {
+            return Err(self.refused(format!("the last ping-pong's count is still there: {left}")));
+        }
         let start = user::ping::START.put(1) | user::ping::ROUNDS.put(rounds.into());
         self.write(user::PING, start).await?;
         let due = u32::from(rounds);

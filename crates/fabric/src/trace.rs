@@ -54,6 +54,8 @@ pub enum TraceEvent {
         sequence: u64,
         /// Bytes on the wire.
         wire_bytes: u32,
+        /// Since when it could have been sent: from then on it waited for the wire or for credits.
+        ready: Picoseconds,
         /// When its last byte has left.
         end: Picoseconds,
         /// Whether it was sent before.

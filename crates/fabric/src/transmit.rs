@@ -355,6 +355,8 @@ impl Fabric {
                     header: packet.header,
                     sequence,
                     wire_bytes: packet.wire_bytes,
+                    // One that is sent again may have gone on from the receiver in the meantime.
+                    ready: Picoseconds(packet.ready_ps.min(start.ps)),
                     end: Picoseconds(end.ceil_ps()),
                     replay,
                     corrupt,

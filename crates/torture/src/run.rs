@@ -20,7 +20,7 @@ use crate::scene::{Scene, Stream, World, stream};
 use crate::setup::Setup;
 use crate::trouble::trouble;
 use crate::visitor::visit;
-use crate::watched::WatchedBus;
+use crate::watched::{Shared, WatchedBus};
 use crate::workload::{AtWork, set_up};
 
 /// What a seed was like. Equal for equal runs, bit for bit.
@@ -129,7 +129,7 @@ fn run(seed: u64, setup: &Setup) -> Story {
         Check::NoHang.fail(stuck.to_string());
     }
     let end = simulation.now();
-    last_look(&simulation, &world);
+    last_look(&simulation, &world, &witness);
     let witness = witness.lock().expect("nobody panics with it");
     check!(Check::Pins, witness.strays.is_empty(), "{}", witness.strays.join("; "));
     let (hash, tlps, faults) = (witness.hash, witness.tlps, world.counts());
@@ -173,7 +173,7 @@ async fn give_back(world: &World, devices: &[Device<WatchedBus>]) -> Result<(), 
 }
 
 /// What the lab itself has to say at the end.
-fn last_look(simulation: &crosslane_lab::Simulation, world: &World) {
+fn last_look(simulation: &crosslane_lab::Simulation, world: &World, witness: &Shared) {
     let memory = simulation.memory_in_use(HostId(0));
     let is_gone = |function| {
         let name = |engine: &&crate::scene::EngineOfLab| world.function(&engine.name) == function;
@@ -201,7 +201,9 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World) {
     }
     let left = simulation.with_fabric(|fabric| fabric.check_quiet());
     check!(Check::Credits, left.is_empty(), "{}", left.join("; "));
-    for error in simulation.with_fabric(|fabric| fabric.errors().to_vec()) {
+    let errors = simulation.with_fabric(|fabric| fabric.errors().to_vec());
+    let witness = witness.lock().expect("nobody panics with it");
+    for error in errors {
         match error.kind {
             // See `Line::may_have_overtaken`.
             ErrorKind::Ordering { .. } if world.were_astray(error.time) => {}
@@ -209,8 +211,10 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World) {
             ErrorKind::WrongData { .. } => Check::Data.fail(error.to_string()),
             ErrorKind::PayloadTooLarge { .. } => Check::RightError.fail(error.to_string()),
             // Nothing else that is done to a lab sends a device to where nothing is mapped.
-            ErrorKind::IommuFault { address, .. }
-                if !is_nowhere(address) && !world.was_astray(address, error.time) =>
+            ErrorKind::IommuFault { requester, address, .. }
+                if !is_nowhere(address)
+                    && !world.was_astray(address, error.time)
+                    && !witness.has_given_up(requester, address) =>
             {
                 Check::Pins.fail(error.to_string());
             }

@@ -27,10 +27,15 @@ pub struct Witness {
     /// End and function of each pinned segment, by function and address. A function's own
     /// segments are disjoint.
     pinned: BTreeMap<(RoutingId, u64), u64>,
+    /// End of each segment that was pinned before, and when it was given back last.
+    given_back: BTreeMap<(RoutingId, u64), (u64, Picoseconds)>,
     /// Host memory.
     memory: Vec<std::ops::Range<u64>>,
     /// What was read or written without being pinned.
     pub strays: Vec<String>,
+    /// Reads that came to the host after their engines had given them up, and what they asked for
+    /// was given back.
+    given_up: Vec<(RoutingId, std::ops::Range<u64>)>,
     /// A sum over all that was on the wire: equal for equal traces.
     pub hash: u64,
     /// TLPs on the wire.
@@ -43,7 +48,8 @@ pub struct Witness {
     own_links: Vec<DirectionId>,
     /// Completion time-outs of the engines.
     timeouts: BTreeMap<RoutingId, Picoseconds>,
-    /// When a read left its engine's link last, by function, tag and address; it was pinned then.
+    /// When an engine handed a read to its port last, by function, tag and address; it was pinned
+    /// then.
     sent: BTreeMap<(RoutingId, u16, u64), Picoseconds>,
 }
 
@@ -84,14 +90,19 @@ impl Witness {
     }
 
     /// From now on the function has no business in these segments.
-    fn forget(&mut self, function: RoutingId, segments: &[Segment]) {
+    fn forget(&mut self, function: RoutingId, segments: &[Segment], now: Picoseconds) {
         for segment in segments {
-            self.pinned.remove(&(function, segment.address.0));
+            let key = (function, segment.address.0);
+            if let Some(end) = self.pinned.remove(&key) {
+                self.given_back.insert(key, (end, now));
+            }
         }
     }
 
     fn record(&mut self, record: &TraceRecord) {
-        let TraceEvent::Tlp { header, replay, wire_bytes, .. } = &record.event else { return };
+        let TraceEvent::Tlp { header, replay, wire_bytes, ready, .. } = &record.event else {
+            return;
+        };
         self.tlps += 1;
         for word in [
             record.time.0,
@@ -104,7 +115,7 @@ impl Witness {
         }
         *self.carried.entry(Self::place(record.direction, header.class())).or_default() += 1;
         if !replay && self.own_links.contains(&record.direction) {
-            self.note_read(header, record.time);
+            self.note_read(header, *ready);
         }
         if !replay && self.host_links.contains(&record.direction) {
             self.check(header, record.time);
@@ -120,26 +131,31 @@ impl Witness {
         self.carried.get(&Self::place(direction, class)).copied().unwrap_or_default()
     }
 
-    /// What is still unpinned of a request's bytes: the first of them.
-    fn unpinned_at(&self, header: &Header) -> Option<u64> {
+    /// The first of a request's bytes that is not pinned now and was not at `since` either.
+    fn unpinned_at(&self, header: &Header, since: Picoseconds) -> Option<u64> {
         let (start, end) = (header.address.0, header.address.0 + u64::from(header.request_bytes()));
         let id = header.requester;
         let mut at = start;
         while at < end {
-            match self.pinned.range((id, 0)..=(id, at)).next_back() {
-                Some((_, &piece_end)) if piece_end > at => at = piece_end,
+            let place = (id, 0)..=(id, at);
+            let pinned = self.pinned.range(place.clone()).next_back().map(|(_, end)| *end);
+            let before = self.given_back.range(place).next_back();
+            let before = before.filter(|(_, (_, when))| *when > since).map(|(_, (end, _))| *end);
+            match pinned.max(before) {
+                Some(piece_end) if piece_end > at => at = piece_end,
                 _ => return Some(at),
             }
         }
         None
     }
 
-    /// A read that leaves its engine: it is remembered if its memory is pinned.
-    fn note_read(&mut self, header: &Header, time: Picoseconds) {
+    /// A read that leaves its engine's port, which has had it since `ready`: it is remembered if
+    /// its memory was pinned then.
+    fn note_read(&mut self, header: &Header, ready: Picoseconds) {
         if header.kind == TlpKind::MemoryRead {
             let key = (header.requester, header.tag.0, header.address.0);
-            if self.unpinned_at(header).is_none() {
-                self.sent.insert(key, time);
+            if self.unpinned_at(header, ready).is_none() {
+                self.sent.insert(key, ready);
             } else {
                 self.sent.remove(&key);
             }
@@ -147,8 +163,9 @@ impl Witness {
     }
 
     /// Whether this is a read that its engine has given up, and whose tag has rested since: it was
-    /// pinned when it left, and has been on its way for longer than both take. No driver can know
-    /// that it is still there, and its data go nowhere.
+    /// pinned when the engine handed it to its port, and has been on its way, or waited there for
+    /// credits, for longer than both take. No driver can know that it is still there, and its data
+    /// go nowhere.
     fn was_given_up(&self, header: &Header, time: Picoseconds) -> bool {
         let key = (header.requester, header.tag.0, header.address.0);
         let sent = self.sent.get(&key).filter(|_| header.kind == TlpKind::MemoryRead);
@@ -156,17 +173,28 @@ impl Witness {
         sent.zip(timeout).is_some_and(|(sent, timeout)| time.since(*sent).0 > 2 * timeout.0)
     }
 
+    /// Whether an engine had given up the read of this address of its, which came all the same.
+    pub fn has_given_up(&self, requester: RoutingId, address: BusAddress) -> bool {
+        let mut reads = self.given_up.iter();
+        reads.any(|(id, bytes)| *id == requester && bytes.contains(&address.0))
+    }
+
     fn check(&mut self, header: &Header, time: Picoseconds) {
         if !matches!(header.kind, TlpKind::MemoryRead | TlpKind::MemoryWrite) {
             return;
         }
         let (start, bytes) = (header.address.0, u64::from(header.request_bytes()));
-        let in_memory = self.memory.iter().any(|range| range.contains(&start));
-        if INTERRUPTS.contains(&start) || !in_memory || bytes == 0 {
+        if INTERRUPTS.contains(&start) || bytes == 0 {
             return;
         }
-        let Some(at) = self.unpinned_at(header) else { return };
-        if self.strays.len() < MOST_STRAYS && !self.was_given_up(header, time) {
+        let Some(at) = self.unpinned_at(header, time) else { return };
+        if self.was_given_up(header, time) {
+            self.given_up.push((header.requester, start..start + bytes));
+            return;
+        }
+        // An IOMMU itself refuses what is not mapped.
+        let in_memory = self.memory.iter().any(|range| range.contains(&start));
+        if in_memory && self.strays.len() < MOST_STRAYS {
             let (kind, id) = (header.kind, header.requester);
             self.strays.push(format!(
                 "{time}: {kind:?} of {bytes} B at {start:#x} by {id}, which is not pinned for it \
@@ -326,7 +354,7 @@ impl Bus for WatchedBus {
 
     async fn unpin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<(), BusError> {
         let segments = memory.segments.lock().unwrap().remove(&function).unwrap_or_default();
-        self.witness.lock().unwrap().forget(function, &segments);
+        self.witness.lock().unwrap().forget(function, &segments, self.now());
         self.bus.unpin(function, &memory.memory).await
     }
 

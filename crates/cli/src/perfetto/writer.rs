@@ -132,7 +132,7 @@ impl<W: Write> TraceWriter<W> {
         self.end_idle(direction, time);
         self.latest = self.latest.max(time);
         match &record.event {
-            TraceEvent::Tlp { header, sequence, wire_bytes, end, replay, corrupt, flow } => {
+            TraceEvent::Tlp { header, sequence, wire_bytes, ready, end, replay, corrupt, flow } => {
                 let mut name = tlp_name(header);
                 if *replay {
                     name.push_str(" replay");
@@ -145,6 +145,8 @@ impl<W: Write> TraceWriter<W> {
                     ("wire bytes", AnnotationValue::Number((*wire_bytes).into())),
                     ("requester", AnnotationValue::Text(header.requester.to_string())),
                 ];
+                let waited_ns = time.since(*ready).0 / 1000;
+                details.push(("waited ns", AnnotationValue::Number(waited_ns)));
                 if matches!(header.kind, TlpKind::MemoryWrite | TlpKind::MemoryRead) {
                     details.push(("address", AnnotationValue::Text(header.address.to_string())));
                 }
@@ -346,11 +348,17 @@ mod tests {
     fn write_tlp(begin_ps: u64, end_ps: u64) -> TraceRecord {
         let header = Header::memory_write(RoutingId::new(5, 0, 0), BusAddress(0x1000), 128);
         let end = Picoseconds(end_ps);
-        let (replay, corrupt, flow) = (false, false, Some(0));
-        at(
-            begin_ps,
-            TraceEvent::Tlp { header, sequence: 7, wire_bytes: 148, end, replay, corrupt, flow },
-        )
+        let event = TraceEvent::Tlp {
+            header,
+            sequence: 7,
+            wire_bytes: 148,
+            ready: Picoseconds(begin_ps),
+            end,
+            replay: false,
+            corrupt: false,
+            flow: Some(0),
+        };
+        at(begin_ps, event)
     }
 
     fn trace_of(unit_ps: u64, records: &[TraceRecord]) -> Trace {

@@ -17,26 +17,36 @@ use crate::error::{DriverError, TransferFault};
 use crate::plan::{self, Place};
 use crate::ports::{Port, detected_words};
 
-/// How long a stopped channel may take to finish the TLPs that it has begun and to get the
-/// answers that it waits for. After that it is restarted as it is: its link does not move.
+/// How long a stopped channel may show the same, while it finishes the TLPs that it has begun and
+/// waits for answers. After that it is restarted as it is: its link does not move.
 const SETTLING: Picoseconds = Picoseconds::from_ns(1_000_000);
 
-/// Stops a channel by `control`, with `run` clear, and waits until it has nothing on its way; not
-/// longer than [`SETTLING`].
+/// Stops a channel by `control`, with `run` clear, and waits until it has nothing on its way, or
+/// has shown the same for [`SETTLING`].
 pub(super) async fn stop_and_wait<B: Bus>(
     device: &Device<B>,
     registers: u32,
     control: u32,
 ) -> Result<(), DriverError> {
-    let end = Picoseconds(device.bus().now().0.saturating_add(SETTLING.0));
+    // What was shown last, and when it was told: a host that takes nothing may be told late.
+    let mut last: Option<(u32, Picoseconds)> = None;
     loop {
+        let asked = device.bus().now();
         // Again before each look: where a link has lost it the channel would go on moving data.
         device.write(registers + channel::CONTROL, control).await?;
         let status = device.read(registers + channel::STATUS).await?;
         let is_running = channel::status::STATE.get(status) == ChannelState::Running.bits();
         let is_quiet = !is_running && channel::status::IN_FLIGHT.get(status) == 0;
-        if is_quiet || device.bus().now() >= end {
+        if is_quiet {
             return Ok(());
+        }
+        match last {
+            Some((shown, since)) if shown == status => {
+                if asked.since(since) >= SETTLING {
+                    return Ok(());
+                }
+            }
+            _ => last = Some((status, device.bus().now())),
         }
     }
 }

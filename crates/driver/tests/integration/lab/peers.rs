@@ -319,3 +319,31 @@ fn command_with_a_lost_register_write_is_refused() {
         assert_eq!(channel.counters().await.unwrap().tlps, 1);
     });
 }
+
+/// The count of the ping-pong before is no answer to one whose start was lost.
+#[test]
+fn ping_pong_whose_start_is_lost_has_not_been_made() {
+    let simulation = simulation("rosta");
+    run(&simulation, async |bus| {
+        let [a, b] = open_all(&bus, ["fpga1", "fpga2"]).await;
+        let options = ChannelOptions {
+            descriptors: DescriptorSource::CommandPort,
+            ..ChannelOptions::default()
+        };
+        let there = a.connect(&b, PeerOptions::default()).await.unwrap();
+        let back = b.connect(&a, PeerOptions::default()).await.unwrap();
+        let _a = a.channel(ChannelKind::Peer, 0, options).await.unwrap();
+        let _b = b.channel(ChannelKind::Peer, 0, options).await.unwrap();
+        let generator = StreamSource::Generator;
+        b.user().route(generator, StreamSource::Lane(there.lane())).await.unwrap();
+        b.user().command(back.address(), 3 * 128).await.unwrap();
+        a.user().ping_pong(there.address(), 128, 3, a_while(&a)).await.unwrap();
+        b.user().command_done(a_while(&b)).await.unwrap();
+        for lost in 1..=2 {
+            lose_writes(&simulation, "fpga1", lost);
+            let error = a.user().ping_pong(there.address(), 128, 3, a_while(&a)).await;
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("ping-pong"), "{error}");
+        }
+    });
+}

@@ -71,7 +71,7 @@ impl Log {
 fn sent(record: &TraceRecord) -> Option<Sent> {
     let (direction, start_ps) = (record.direction, record.time.0);
     match record.event {
-        TraceEvent::Tlp { header, sequence, wire_bytes, end, replay, corrupt, flow } => {
+        TraceEvent::Tlp { header, sequence, wire_bytes, end, replay, corrupt, flow, .. } => {
             let end_ps = end.0;
             Some(Sent {
                 direction,

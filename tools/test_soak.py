@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""The page of the nights: what was run today, beside what was run before."""
+
+import unittest
+
+import soak
+
+
+class PageTest(unittest.TestCase):
+    """Rows that are written, kept and left out."""
+
+    def rows_of(self, *targets: str, result: str, commit: str) -> dict[str, str]:
+        """Lines of the table for some steps."""
+        rows = {}
+        for step, words in soak.STEPS.items():
+            if step.target in targets:
+                step.passed, step.process = result == "passed", None
+                rows[step.target] = soak.row(step, words, "2026-01-02", commit)
+        return rows
+
+    def test_steps_that_were_not_run_keep_their_rows(self) -> None:
+        """A step that is run again has its new row only, in its place; one that never ran none."""
+        first = self.rows_of("miri", "mutations", result="passed", commit="aaa")
+        page = soak.page("", first)
+        self.assertNotIn("test-gateware", page)
+        second = self.rows_of("miri", result="failed", commit="bbb")
+        page = soak.page(page, second)
+        self.assertIn(first["mutations"], page)
+        self.assertNotIn(first["miri"], page)
+        self.assertIn(second["miri"], page)
+        self.assertIn("**failed**", second["miri"])
+        self.assertLess(page.index("`make mutations`"), page.index("`make miri`"))
+        self.assertEqual(soak.page(page, {}), page)
+
+    def test_seeds_are_named(self) -> None:
+        """A row says which seeds were run, so that they can be run again."""
+        words = next(words for step, words in soak.STEPS.items() if step.target == "torture")
+        self.assertIn(f"{soak.FIRST_SEED}..{soak.FIRST_SEED + 100_000}", words)
+
+
+if __name__ == "__main__":
+    unittest.main()
