@@ -132,7 +132,7 @@ impl<B: Bus> Device<B> {
             }
         };
         bus.config_write(function, reg::COMMAND, enabled, LOW_HALF).map_err(tree)?;
-        let shared = Arc::new(Shared::new(info, description, functions));
+        let shared = Arc::new(Shared::new(bus.clone(), info, description, functions));
         bus.enable_interrupts(function, description.vectors)
             .await
             .map_err(|source| shared.bus_error(source))?;

@@ -55,6 +55,7 @@ pub(crate) struct CommandPort {
 
 /// One engine.
 pub(crate) struct Shared<B: Bus> {
+    bus: B,
     pub function: FunctionInfo,
     pub description: Description,
     /// Every function of the tree when the device was opened.
@@ -65,6 +66,7 @@ pub(crate) struct Shared<B: Bus> {
 
 impl<B: Bus> Shared<B> {
     pub fn new(
+        bus: B,
         function: FunctionInfo,
         description: Description,
         functions: Vec<FunctionInfo>,
@@ -78,7 +80,7 @@ impl<B: Bus> Shared<B> {
             command_port: CommandPort::default(),
         };
         let retired = Retired::default();
-        Self { function, description, functions, given: Mutex::new(given), retired }
+        Self { bus, function, description, functions, given: Mutex::new(given), retired }
     }
 
     /// How many channels of a kind there are.
@@ -157,11 +159,11 @@ impl<B: Bus> Shared<B> {
 }
 
 impl<B: Bus> Drop for Shared<B> {
-    /// Memory that the device may still write is never given back: it is lost with the process.
+    /// Memory that the device may still write is never given back.
     fn drop(&mut self) {
         let given = self.given.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (_, abandoned) in given.abandoned.drain() {
-            std::mem::forget(abandoned);
+            self.bus.abandon(abandoned);
         }
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A host's way to its devices: registers, memory that devices reach, interrupts and time.
 
+use std::any::Any;
 use std::fmt;
 use std::future::Future;
 
@@ -121,7 +122,7 @@ pub enum HostWork {
 /// A piece of host memory that devices may read and write. What a device may write is never
 /// behind a slice: it is copied in and out. Clones are the same memory; it is given back when
 /// the last one goes.
-pub trait DmaMemory: Clone {
+pub trait DmaMemory: Clone + Send + Sync + 'static {
     /// Its size.
     fn size_bytes(&self) -> u64;
 
@@ -139,7 +140,7 @@ pub trait DmaMemory: Clone {
 }
 
 /// One core's way to the devices and the memory of its host.
-pub trait Bus: Topology + Clone {
+pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// Memory that devices reach.
     type Memory: DmaMemory;
 
@@ -244,6 +245,12 @@ pub trait Bus: Topology + Clone {
         function: RoutingId,
         memory: &Self::Memory,
     ) -> impl Future<Output = Result<(), BusError>>;
+
+    /// Keeps what a device may still use though nobody else holds it any more, such as memory that
+    /// is pinned for one that does not answer: until the process ends, or a lab's simulation.
+    fn abandon(&self, what: impl Any + Send) {
+        std::mem::forget(what);
+    }
 
     /// Makes a BAR of another function reachable for those requests of a function that go through
     /// the root complex, and says at which address the BAR begins for them. Where no IOMMU

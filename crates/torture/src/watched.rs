@@ -3,6 +3,7 @@
 //! is pinned at that moment. So a device that writes to memory that was given back is seen, also
 //! where nobody uses that memory yet.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -356,6 +357,10 @@ impl Bus for WatchedBus {
         let segments = memory.segments.lock().unwrap().remove(&function).unwrap_or_default();
         self.witness.lock().unwrap().forget(function, &segments, self.now());
         self.bus.unpin(function, &memory.memory).await
+    }
+
+    fn abandon(&self, what: impl Any + Send) {
+        self.bus.abandon(what);
     }
 
     async fn pin_bar(

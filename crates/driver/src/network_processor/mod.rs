@@ -159,7 +159,8 @@ impl<B: Bus> NetworkProcessor<B> {
         let words_bytes = u64::from(flights::words(slots)) * flights::WORD_STRIDE;
         let words = Pinned::new(&bus, &access, words_bytes).await?;
         let counts = Pinned::new(&bus, &access, put::COUNTS_BYTES).await?;
-        let shared = Arc::new(Shared::new(access, sizes, modes, put_mapping, words, counts));
+        let shared = Shared::new(bus.clone(), access, sizes, modes, put_mapping, words, counts);
+        let shared = Arc::new(shared);
         let opened = Self { bus, shared, fence_due: Arc::default() };
         opened.set_up().await?;
         Ok(opened)

@@ -92,6 +92,7 @@ impl<B: Bus> Pinned<B> {
 
 /// What all handles of a network processor share.
 pub(super) struct Shared<B: Bus> {
+    bus: B,
     pub access: Access,
     pub sizes: NetworkSizes,
     pub modes: Modes,
@@ -112,6 +113,7 @@ pub(super) struct Shared<B: Bus> {
 
 impl<B: Bus> Shared<B> {
     pub fn new(
+        bus: B,
         access: Access,
         sizes: NetworkSizes,
         modes: Modes,
@@ -120,6 +122,7 @@ impl<B: Bus> Shared<B> {
         counts: Pinned<B>,
     ) -> Self {
         Self {
+            bus,
             access,
             sizes,
             modes,
@@ -136,16 +139,16 @@ impl<B: Bus> Shared<B> {
 }
 
 impl<B: Bus> Drop for Shared<B> {
-    /// Memory that the device may still write is never given back: it is lost with the process.
+    /// Memory that the device may still write is never given back.
     fn drop(&mut self) {
         if !self.words.is_registered.load(Ordering::Acquire) {
             return;
         }
-        std::mem::forget(self.words.memory.clone());
-        std::mem::forget(self.counts.memory.clone());
+        self.bus.abandon(self.words.memory.clone());
+        self.bus.abandon(self.counts.memory.clone());
         let flights = self.flights.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         if flights.under_way() > 0 {
-            std::mem::forget(std::mem::replace(flights, Flights::new([0, 0])));
+            self.bus.abandon(std::mem::replace(flights, Flights::new([0, 0])));
         }
     }
 }

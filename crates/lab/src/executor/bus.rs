@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The bus of a lab: host code's way to devices, memory and time.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -457,6 +458,10 @@ impl Bus for LabBus {
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, BusError> {
         LabMemory::allocate(&self.shared, self.host, bytes, pages)
+    }
+
+    fn abandon(&self, what: impl Any + Send) {
+        self.shared.lock().abandoned.push(Box::new(what));
     }
 
     async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {

@@ -351,12 +351,19 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        // What operations hold would hold the lab.
+        // What operations hold, and what was abandoned, would hold the lab.
         let tasks = std::mem::take(&mut self.tasks.borrow_mut().live);
         drop(tasks);
         let dead = self.shared.lock().networks.take_all();
         drop(dead);
         self.shared.bury();
+        loop {
+            let abandoned = std::mem::take(&mut self.shared.lock().abandoned);
+            if abandoned.is_empty() {
+                return;
+            }
+            drop(abandoned);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! What the executor and all buses of a lab share. The lock is never held while a task is polled
 //! or a waker woken.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
@@ -73,6 +74,8 @@ pub(super) struct State {
     results_at_once: u32,
     /// When something happened last for host code.
     last_event: Picoseconds,
+    /// What devices may still use though no program holds it; it holds the lab.
+    pub abandoned: Vec<Box<dyn Any + Send>>,
 }
 
 /// How the fabric went on.
@@ -106,6 +109,7 @@ impl Shared {
             task: None,
             results_at_once: 0,
             last_event: Picoseconds::ZERO,
+            abandoned: Vec::new(),
         };
         Self { hosts, names, state: Mutex::new(state) }
     }

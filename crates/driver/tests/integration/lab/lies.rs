@@ -3,6 +3,7 @@
 //! engine that does not answer.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crosslane_driver::{
@@ -174,4 +175,18 @@ fn a_bus_that_forgets_a_place_is_an_error() {
         buffer.write(0, &[1]).unwrap();
         assert_eq!(channel.statistics().posted, 0);
     });
+}
+
+/// What an engine may still write is kept for as long as the simulation, and not longer.
+#[test]
+fn memory_of_a_dropped_channel_ends_with_its_simulation() {
+    let lies = run(async |bus, device| {
+        let buffer = device.buffer(16 * PAGE, PageSize::Small).await.unwrap();
+        let mut channel = c2h(&device, Notification::Poll).await;
+        channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap();
+        drop((channel, buffer, device));
+        assert!(Arc::strong_count(&bus.lies) > 1, "the buffer is kept, and it has its bus");
+        Arc::downgrade(&bus.lies)
+    });
+    assert_eq!(lies.strong_count(), 0);
 }

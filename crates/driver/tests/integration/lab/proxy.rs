@@ -2,6 +2,7 @@
 //! A bus that lies: interrupts that get lost or come for nothing, registers that do not answer,
 //! and status blocks that no engine has written. Behind it is a lab.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -137,6 +138,10 @@ impl Bus for Proxy {
 
     async fn fence(&self) -> Result<(), BusError> {
         self.inner.fence().await
+    }
+
+    fn abandon(&self, what: impl Any + Send) {
+        self.inner.abandon(what);
     }
 
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<LabMemory, BusError> {
