@@ -96,7 +96,7 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     let (cases, jobs): (Vec<StoreRun>, Vec<Job>) = cases.into_iter().unzip();
     let whys = match arguments.no_why {
         true => vec![Why::LeftOut; cases.len()],
-        false => explain_all(&made(&cases, &measured)),
+        false => explain_all(&made(&cases, &measured), arguments.json),
     };
     let runs = jobs.into_iter().zip(measured).zip(whys);
     let runs: Vec<Stored> = runs.map(|((job, run), why)| Stored { job, run, why }).collect();

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crosslane_explain::{
-    Account, Better, Consequence, Explanation, Figure, Liftable, LimitKind, Step, explain,
+    Account, Better, Consequence, Explanation, Figure, Liftable, LimitKind, STEPS, Step, explain,
 };
 use rayon::prelude::*;
 use serde_json::{Value, json};
@@ -40,14 +40,16 @@ pub struct Made<'a, C> {
     pub has_errors: bool,
 }
 
-/// Explains each run: by others, many more than there were.
-pub fn explain_all<C: Liftable>(made: &[Made<'_, C>]) -> Vec<Why> {
+/// Explains each run: by others, many more than there were. Pages and reports say of the last what
+/// would hold it next, and of the others the bottleneck alone; JSON says all of `every` run.
+pub fn explain_all<C: Liftable>(made: &[Made<'_, C>], every: bool) -> Vec<Why> {
     let progress = Explaining::new(made.len() as u64);
-    let whys = made.par_iter().map(|made| {
+    let whys = made.par_iter().enumerate().map(|(index, run)| {
         if is_asked() {
             return Why::LeftOut;
         }
-        let why = why(made, &progress);
+        let steps = if every || index + 1 == made.len() { STEPS } else { 1 };
+        let why = why(run, steps, &progress);
         progress.done();
         why
     });
@@ -62,11 +64,11 @@ pub fn has_column(whys: &[Why]) -> bool {
     whys.len() > 1 && whys.iter().any(|why| !matches!(why, Why::LeftOut))
 }
 
-fn why<C: Liftable>(made: &Made<'_, C>, progress: &Explaining) -> Why {
+fn why<C: Liftable>(made: &Made<'_, C>, steps: usize, progress: &Explaining) -> Why {
     if made.has_errors {
         return Why::Unknown("the run had errors".to_owned());
     }
-    match explain(made.case, made.measured, &|_| progress.run()) {
+    match explain(made.case, made.measured, steps, &|_| progress.run()) {
         Ok(explanation) => {
             Why::Found(Box::new(Explanation { account: made.account.cloned(), ..explanation }))
         }

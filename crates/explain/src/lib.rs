@@ -39,7 +39,9 @@ pub use limit::{Limit, LimitKind};
 pub use links::{DirectionLoad, DirectionOutcome, busiest_shared, direction_name, wire_share};
 pub use progress::{NoProgress, Progress};
 pub use route::{Cargo, route};
-pub use search::{CLEAR, CLOSE, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, THRESHOLD, explain};
+pub use search::{
+    CLEAR, CLOSE, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain,
+};
 pub use stores::StoreRun;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,

@@ -51,8 +51,8 @@ pub const SAME_SHARE: f64 = 0.1;
 pub const SAME: f64 = 0.001;
 /// Share of the gain of all limits together that is left without those that do not matter.
 const KEPT_SHARE: f64 = 0.5;
-/// Steps: the bottleneck, and the next one.
-const STEPS: usize = 2;
+/// Steps of a whole explanation: the bottleneck, and the next one.
+pub const STEPS: usize = 2;
 /// Most runs of one search; hundreds of limits in a lab in which no two parts are the same.
 pub const MAX_RUNS: usize = 1000;
 
@@ -75,24 +75,26 @@ pub trait Liftable: Case {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
 }
 
-/// Finds what holds a run, and what would hold it next. `measured` is the figure of the run itself,
-/// where it was made: a run that is explained in its place is lengthened until its figure is
-/// [`CLOSE`] to that, as far as [`Case::shortened`] has longer ones. `watch` is told the number of
-/// runs that have been made, after each. [`Explanation::account`] is left to the caller, who has it
-/// from the run itself.
+/// Finds what holds a run, and what would hold it next, in no more than `steps` steps: [`STEPS`]
+/// are a whole explanation, one is the bottleneck alone and takes about half the runs. `measured`
+/// is the figure of the run itself, where it was made: a run that is explained in its place is
+/// lengthened until its figure is [`CLOSE`] to that, as far as [`Case::shortened`] has longer ones.
+/// `watch` is told the number of runs that have been made, after each. [`Explanation::account`] is
+/// left to the caller, who has it from the run itself.
 ///
 /// # Errors
 /// The first run that cannot be made or goes wrong, and more limits than can be tried.
 pub fn explain<C: Liftable>(
     case: &C,
     measured: Option<Figure>,
+    steps: usize,
     watch: &(dyn Fn(usize) + Sync),
 ) -> Result<Explanation, ExplainError> {
     let search = Search { runs: AtomicUsize::new(0), watch };
     let ((case, shortened), figure) = search.in_place_of(case, measured)?;
-    let (mut steps, mut trials, mut consequence) = (Vec::new(), Vec::new(), None);
+    let (mut found_steps, mut trials, mut consequence) = (Vec::new(), Vec::new(), None);
     let (mut current, mut before) = (case.clone(), figure);
-    for number in 0..STEPS {
+    for number in 0..steps {
         let levers = current.levers(&case)?;
         let tried = search.each_alone(&current, before, &levers)?;
         if number == 0 {
@@ -106,16 +108,17 @@ pub fn explain<C: Liftable>(
             [only] => tried[only].figure,
             _ => search.run(&current)?,
         };
-        steps.push(Step {
+        found_steps.push(Step {
             limits: found.iter().map(|index| levers[*index].limit.clone()).collect(),
             value: after.value,
             gain: gain(before, after),
         });
         before = after;
         if number == 0 {
-            consequence = consequence_of(&held, &current, &steps[0])?;
+            consequence = consequence_of(&held, &current, &found_steps[0])?;
         }
     }
+    let steps = found_steps;
     Ok(Explanation { figure, measured, shortened, account: None, steps, consequence, trials })
 }
 

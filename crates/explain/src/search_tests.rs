@@ -43,7 +43,7 @@ impl Pipe {
     }
 
     fn explained(&self) -> Explanation {
-        explain(self, None, &|_| ()).unwrap()
+        explain(self, None, STEPS, &|_| ()).unwrap()
     }
 }
 
@@ -186,7 +186,7 @@ fn limits_that_hold_a_run_together_are_one_step() {
     assert_eq!(steps(&found), [vec![Tags, Datapath, IdleClocks], vec![MemoryWrite]]);
     // As it is, each of four alone, all, all but each, the three; and to go on with, without them.
     // Then the one that is left.
-    assert_eq!(runs_of(&Pipe::new(&stages)), 1 + 4 + 1 + 4 + 1 + 1 + 1);
+    assert_eq!(runs_of(&Pipe::new(&stages), STEPS), 1 + 4 + 1 + 4 + 1 + 1 + 1);
     assert_eq!((found.steps[0].value, found.steps[0].gain), (6.0, 2.0));
     assert!(found.trials.iter().all(|trial| trial.gain < THRESHOLD));
 }
@@ -219,9 +219,9 @@ fn of_a_latency_each_part_is_as_good_as_its_time() {
 }
 
 /// Runs that are made to explain one; each is told of.
-fn runs_of(pipe: &Pipe) -> usize {
+fn runs_of(pipe: &Pipe, steps: usize) -> usize {
     let told = Mutex::new(Vec::new());
-    explain(pipe, None, &|runs| told.lock().unwrap().push(runs)).unwrap();
+    explain(pipe, None, steps, &|runs| told.lock().unwrap().push(runs)).unwrap();
     let mut told = told.into_inner().unwrap();
     told.sort_unstable();
     assert!(told.iter().copied().eq(1..=told.len()), "{told:?}");
@@ -231,21 +231,34 @@ fn runs_of(pipe: &Pipe) -> usize {
 #[test]
 fn each_run_is_counted() {
     // As it is and without tags; then nothing is left to be tried.
-    assert_eq!(runs_of(&Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 3.0)])), 2);
+    let pipe = Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 3.0)]);
+    assert_eq!(runs_of(&pipe, STEPS), 2);
+}
+
+/// The bottleneck alone is the same one, found without the runs for what comes next.
+#[test]
+fn a_single_step_takes_its_own_runs_only() {
+    let pipe = Pipe::new(&[(Tags, 2.0, 9.0), (MemoryWrite, 3.0, 4.0), (Datapath, 5.0, 6.0)]);
+    let (one, both) = (explain(&pipe, None, 1, &|_| ()).unwrap(), pipe.explained());
+    assert_eq!(
+        (steps(&one), steps(&both)),
+        (vec![vec![Tags]], vec![vec![Tags], vec![MemoryWrite]])
+    );
+    assert_eq!((runs_of(&pipe, 1), runs_of(&pipe, STEPS)), (4, 6));
 }
 
 #[test]
 fn a_run_without_a_limit_that_fails_names_the_limit() {
     let mut pipe = Pipe::new(&[(Tags, 2.0, f64::NAN)]);
     pipe.better = Better::Lower;
-    let error = explain(&pipe, None, &|_| ()).map(drop);
+    let error = explain(&pipe, None, STEPS, &|_| ()).map(drop);
     assert_eq!(error.unwrap_err().to_string(), "without Tags: the run failed: no number");
 }
 
 #[test]
 fn more_limits_than_can_be_tried_are_an_error() {
     let stages = vec![(Tags, 2.0, 3.0); MAX_RUNS + 1];
-    let error = explain(&Pipe::new(&stages), None, &|_| ()).map(drop).unwrap_err();
+    let error = explain(&Pipe::new(&stages), None, STEPS, &|_| ()).map(drop).unwrap_err();
     assert!(matches!(error, ExplainError::TooManyLimits { limits, .. } if limits == MAX_RUNS + 1));
 }
 
@@ -256,7 +269,7 @@ fn a_run_is_lengthened_until_it_is_as_fast() {
     let mut pipe = Pipe::new(&[(Tags, 100.0, 200.0)]);
     pipe.shorter = vec![(70.0, "shortest"), (98.0, "longer"), (100.0, "longest")];
     let higher = |value| Some(Figure { value, better: Better::Higher });
-    let explained = |measured| explain(&pipe, measured, &|_| ()).unwrap();
+    let explained = |measured| explain(&pipe, measured, STEPS, &|_| ()).unwrap();
     let found = explained(higher(100.0));
     assert_eq!((found.shortened.as_deref(), found.figure.value), (Some("longer"), 98.0));
     assert_eq!((found.unlike(), found.measured), (None, higher(100.0)));

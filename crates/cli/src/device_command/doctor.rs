@@ -268,7 +268,7 @@ fn predict(
             has_errors: outcome.error_count > 0,
         })
         .collect();
-    let whys = explain_all(&made);
+    let whys = explain_all(&made, false);
     let ways = ways.into_iter().zip(outcomes).zip(whys);
     Ok(ways.map(|(((what, ..), outcome), why)| Prediction { what, outcome, why }).collect())
 }

@@ -99,7 +99,7 @@ fn whys(
         account: outcome.account.as_ref(),
         has_errors: outcome.error_count > 0,
     });
-    explain_all(&made.collect::<Vec<_>>())
+    explain_all(&made.collect::<Vec<_>>(), arguments.json)
 }
 
 /// The sizes of the flows in each scenario: one scenario for each size of the ranges, which all

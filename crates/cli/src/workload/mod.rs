@@ -354,6 +354,6 @@ impl Bench<'_> {
             account: outcome.account.as_ref(),
             has_errors: outcome.error_count > 0,
         });
-        explain_all(&made.collect::<Vec<_>>())
+        explain_all(&made.collect::<Vec<_>>(), self.common.json)
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crosslane_bench::{MmioOptions, Program};
-use crosslane_explain::{LimitKind, StoreRun, explain};
+use crosslane_explain::{LimitKind, STEPS, StoreRun, explain};
 use crosslane_host::Mapping;
 use crosslane_lab::open;
 
@@ -16,7 +16,7 @@ fn run(mapping: Mapping, program: Program, size_bytes: u64) -> StoreRun {
 }
 
 fn named(run: &StoreRun) -> Vec<Vec<LimitKind>> {
-    let explanation = explain(run, None, &|_| ()).unwrap();
+    let explanation = explain(run, None, STEPS, &|_| ()).unwrap();
     let kinds = |step: &crosslane_explain::Step| step.limits.iter().map(|it| it.kind).collect();
     explanation.steps.iter().map(kinds).collect()
 }
@@ -32,7 +32,7 @@ fn wide_stores_are_held_by_the_cards_memory() {
     let mut run = run(Mapping::WriteCombined, Program::Copy, 64 << 10);
     assert_eq!(named(&run)[0], [LimitKind::SlowReader]);
     // What is named is what the card has, and what comes of it is what a faster card gives.
-    let explanation = explain(&run, None, &|_| ()).unwrap();
+    let explanation = explain(&run, None, STEPS, &|_| ()).unwrap();
     let step = &explanation.steps[0];
     assert_eq!(step.limits[0].words, "the memory of f1, 33.846 ns for each write");
     run.lab =
@@ -47,6 +47,6 @@ fn wide_stores_are_held_by_the_cards_memory() {
 #[test]
 fn a_long_run_is_shortened() {
     let run = run(Mapping::WriteCombined, Program::Copy, 1 << 20);
-    let words = explain(&run, None, &|_| ()).unwrap().shortened.unwrap();
+    let words = explain(&run, None, STEPS, &|_| ()).unwrap().shortened.unwrap();
     assert_eq!(words, "1 x 262144 B instead of 1 x 1048576 B");
 }

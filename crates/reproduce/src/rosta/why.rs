@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crosslane_bench::Options;
-use crosslane_explain::{FlowEnds, Job, NoProgress, WorkloadRun, explain};
+use crosslane_explain::{FlowEnds, Job, NoProgress, STEPS, WorkloadRun, explain};
 use rayon::prelude::*;
 
 use super::devices::ORDER;
@@ -105,7 +105,7 @@ pub(super) fn explained(context: &Context<'_>) -> Result<Vec<(usize, Explained)>
         context.may_begin()?;
         let outcome = run.run.run(&NoProgress, None)?;
         // The shortest run: the page says of its figures that they are those of such.
-        let mut explanation = explain(&run.run, None, &|_| ())?;
+        let mut explanation = explain(&run.run, None, STEPS, &|_| ())?;
         explanation.account = outcome.account;
         context.watched(&format!("why: {}", run.name), outcome.simulated);
         let explained = Explained {

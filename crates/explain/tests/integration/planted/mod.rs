@@ -17,7 +17,7 @@ mod runs;
 
 use std::sync::LazyLock;
 
-use crosslane_explain::{Explanation, Job, Liftable, LimitKind, THRESHOLD, explain};
+use crosslane_explain::{Explanation, Job, Liftable, LimitKind, STEPS, THRESHOLD, explain};
 use runs::{
     base, chain, one_at_a_time, peers, reads, small_reads, through_driver, transfers, writes,
 };
@@ -38,7 +38,7 @@ struct Planted<'a, C> {
 fn explained<C: Liftable>(case: &C) -> Explanation {
     let (_, words) = case.shortened().swap_remove(0);
     assert_eq!(words, None, "the figures of a shortened run are not those of a whole");
-    explain(case, None, &|_| ()).unwrap()
+    explain(case, None, STEPS, &|_| ()).unwrap()
 }
 
 impl<C: Liftable> Planted<'_, C> {
