@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -211,16 +212,22 @@ class Run:
                 os.killpg(step.process.pid, signal.SIGTERM)
 
 
+def named(steps: Iterable[Step], description: str) -> list[Step]:
+    """The steps that the command line names, or all."""
+    steps = list(steps)
+    known = [step.target for step in steps]
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("targets", nargs="*", metavar="STEP", help=f"one of {', '.join(known)}")
+    names = parser.parse_args().targets
+    if unknown := [name for name in names if name not in known]:
+        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    return [step for step in steps if not names or step.target in names]
+
+
 def main() -> int:
     """Runs all steps, or those that are named."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("targets", nargs="*", help="these steps only")
-    named = parser.parse_args().targets
-    known = {step.target for step in STEPS}
-    if unknown := [name for name in named if name not in known]:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+    run = Run(named(STEPS, __doc__.splitlines()[0]))
     LOGS.mkdir(parents=True, exist_ok=True)
-    run = Run([step for step in STEPS if not named or step.target in named])
     # Cargo's builds at the upper level must not inherit a jobserver of `make`.
     os.environ.pop("MAKEFLAGS", None)
     os.environ.pop("MFLAGS", None)

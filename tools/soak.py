@@ -8,7 +8,6 @@ none, and a seed that fails is replayed by its number. What earlier runs remembe
 all the same.
 """
 
-import argparse
 import datetime
 import os
 import re
@@ -17,7 +16,7 @@ import sys
 import time
 from pathlib import Path
 
-from checks import LOGS, ROOT, Run, Step, counts_in
+from checks import LOGS, ROOT, Run, Step, counts_in, named
 
 DOCUMENT = ROOT / "docs" / "soak.md"
 SEEDS_A_DAY = 1_000_000
@@ -44,7 +43,7 @@ STEPS = {
 }
 
 PAGE = """<!-- SPDX-License-Identifier: Apache-2.0 OR MIT -->
-# What the last nights showed
+# Nightly results
 
 Written by `make soak`, which runs all of these, and by `tools/soak.py STEP...`, which runs some.
 Nothing is left out because it passed before. Minutes are those of a machine with {cores} cores,
@@ -75,12 +74,7 @@ def page(text: str, rows: dict[str, str]) -> str:
 
 def main() -> int:
     """Runs the steps and writes the page; whether all have passed is the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    known = [step.target for step in STEPS]
-    parser.add_argument("steps", nargs="*", help=f"these only, of {', '.join(known)}")
-    named = parser.parse_args().steps
-    if unknown := [name for name in named if name not in known]:
-        parser.error(f"unknown: {', '.join(unknown)}; there are {', '.join(known)}")
+    run = Run(named(STEPS, __doc__.splitlines()[0]))
     os.environ |= {
         "CROSSLANE_IGNORE_PASSES": "1",
         "FIRST_SEED": str(FIRST_SEED),
@@ -93,7 +87,6 @@ def main() -> int:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     commit, day = done.stdout.strip(), datetime.datetime.now(datetime.UTC).date().isoformat()
     LOGS.mkdir(parents=True, exist_ok=True)
-    run = Run([step for step in STEPS if not named or step.target in named])
     passed = run.all()
     rows = {step.target: row(step, STEPS[step], day, commit) for step in run.steps}
     DOCUMENT.write_text(page(DOCUMENT.read_text(), rows))

@@ -28,7 +28,7 @@ pub(super) async fn stop_and_wait<B: Bus>(
     registers: u32,
     control: u32,
 ) -> Result<(), DriverError> {
-    // What was shown last, and when it was told: a host that takes nothing may be told late.
+    // The last status, and when it was told: a host that takes nothing may be told late.
     let mut last: Option<(u32, Picoseconds)> = None;
     loop {
         let asked = device.bus().now();
@@ -41,11 +41,10 @@ pub(super) async fn stop_and_wait<B: Bus>(
             return Ok(());
         }
         match last {
-            Some((shown, since)) if shown == status => {
-                if asked.since(since) >= SETTLING {
-                    return Ok(());
-                }
+            Some((shown, since)) if shown == status && asked.since(since) >= SETTLING => {
+                return Ok(());
             }
+            Some((shown, _)) if shown == status => {}
             _ => last = Some((status, device.bus().now())),
         }
     }

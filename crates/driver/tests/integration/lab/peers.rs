@@ -2,14 +2,22 @@
 //! Transfers between engines.
 
 use crosslane_driver::{
-    ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, LanePolicy, PeerOptions,
-    Place, StreamSource, set_max_payload_on_path,
+    Channel, ChannelKind, ChannelOptions, Check, CompletionLevel, DescriptorSource, Device,
+    LanePolicy, Peer, PeerOptions, Place, StreamSource, set_max_payload_on_path,
 };
+use crosslane_lab::LabBus;
 use crosslane_pcie::units::Picoseconds;
 
 use crate::lab::setup::*;
 
 const MEGABYTE: u64 = 1 << 20;
+
+/// A peer channel that takes its descriptors from the command port.
+async fn commanded(device: &Device<LabBus>) -> Channel<LabBus> {
+    let descriptors = DescriptorSource::CommandPort;
+    let options = ChannelOptions { descriptors, ..ChannelOptions::default() };
+    device.channel(ChannelKind::Peer, 0, options).await.unwrap()
+}
 
 #[test]
 fn a_peer_takes_what_the_generator_sends_at_both_levels() {
@@ -166,14 +174,10 @@ fn data_go_from_the_host_through_eight_engines_and_back() {
 #[test]
 fn the_command_port_sends_and_messages_go_to_and_fro() {
     run_on("rosta", ["fpga1", "fpga2"], async |[a, b]| {
-        let command = ChannelOptions {
-            descriptors: DescriptorSource::CommandPort,
-            ..ChannelOptions::default()
-        };
         let deadline = us(50_000);
         let there = a.connect(&b, PeerOptions::default()).await.unwrap();
-        let channel_a = a.channel(ChannelKind::Peer, 0, command).await.unwrap();
-        let mut channel_b = b.channel(ChannelKind::Peer, 0, command).await.unwrap();
+        let channel_a = commanded(&a).await;
+        let mut channel_b = commanded(&b).await;
         // Connected before the channel was opened, and after.
         let back = b.connect(&a, PeerOptions::default()).await.unwrap();
         there.check(8).await.unwrap();
@@ -219,11 +223,7 @@ fn the_command_port_sends_the_payloads_that_its_way_takes() {
         let place = |name| Place::Function(function(&bus, name));
         set_max_payload_on_path(&bus, place("fpga1"), place("fpga2"), 256).unwrap();
         let [a, b] = open_all(&bus, ["fpga1", "fpga2"]).await;
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::CommandPort,
-            ..ChannelOptions::default()
-        };
-        let channel = a.channel(ChannelKind::Peer, 0, options).await.unwrap();
+        let channel = commanded(&a).await;
         let there = a.connect(&b, PeerOptions::default()).await.unwrap();
         a.user().command(there.address(), PAGE as u32).await.unwrap();
         a.user().command_done(us(10_000)).await.unwrap();
@@ -231,7 +231,7 @@ fn the_command_port_sends_the_payloads_that_its_way_takes() {
     });
 }
 
-fn a_while(device: &crosslane_driver::Device<crosslane_lab::LabBus>) -> Picoseconds {
+fn a_while(device: &Device<LabBus>) -> Picoseconds {
     use crosslane_host::Bus;
     device.bus().now() + us(100)
 }
@@ -291,7 +291,7 @@ fn each_sender_gets_a_lane_and_all_eight_come_back() {
     });
 }
 
-fn n_of(peer: &crosslane_driver::Peer<crosslane_lab::LabBus>) -> u32 {
+fn n_of(peer: &Peer<LabBus>) -> u32 {
     u32::from(peer.lane()) + 100
 }
 
@@ -301,11 +301,7 @@ fn command_with_a_lost_register_write_is_refused() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         let [a, b] = open_all(&bus, ["fpga1", "fpga2"]).await;
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::CommandPort,
-            ..ChannelOptions::default()
-        };
-        let channel = a.channel(ChannelKind::Peer, 0, options).await.unwrap();
+        let channel = commanded(&a).await;
         let there = a.connect(&b, PeerOptions::default()).await.unwrap();
         lose_writes(&simulation, "fpga1", 2);
         let lost = a.user().command(there.address(), 128).await.unwrap_err();
@@ -326,14 +322,10 @@ fn ping_pong_whose_start_is_lost_has_not_been_made() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         let [a, b] = open_all(&bus, ["fpga1", "fpga2"]).await;
-        let options = ChannelOptions {
-            descriptors: DescriptorSource::CommandPort,
-            ..ChannelOptions::default()
-        };
         let there = a.connect(&b, PeerOptions::default()).await.unwrap();
         let back = b.connect(&a, PeerOptions::default()).await.unwrap();
-        let _a = a.channel(ChannelKind::Peer, 0, options).await.unwrap();
-        let _b = b.channel(ChannelKind::Peer, 0, options).await.unwrap();
+        let _a = commanded(&a).await;
+        let _b = commanded(&b).await;
         let generator = StreamSource::Generator;
         b.user().route(generator, StreamSource::Lane(there.lane())).await.unwrap();
         b.user().command(back.address(), 3 * 128).await.unwrap();
