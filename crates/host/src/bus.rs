@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A host's way to its devices: registers, memory that devices reach, interrupts and time.
+//! A host's access to its devices: registers, memory that devices reach, interrupts and time.
 
 use std::any::Any;
 use std::fmt;
@@ -10,7 +10,7 @@ use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 use crate::error::BusError;
 use crate::topology::Topology;
 
-/// A place behind a BAR.
+/// An address behind a BAR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RegisterAddress {
     /// The function that has the BAR.
@@ -30,49 +30,48 @@ impl fmt::Display for RegisterAddress {
 /// How the processor treats the addresses of a BAR.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mapping {
-    /// Every store is a write of its own, in the order of the program, and so is every load.
+    /// Every store is a separate write and every load a separate read, in program order.
     #[default]
     Uncached,
-    /// Stores collect in buffers of 64 B, which leave when they are full, when another line needs
-    /// one, and before [`Bus::fence`] and any uncached access: in any order, and what is stored
-    /// twice may arrive once. Loads do not see what is in the buffers.
+    /// Stores collect in combining buffers of 64 B. A buffer leaves when it is full, when another
+    /// line needs it, and before [`Bus::fence`] and any uncached access: in any order, and two
+    /// stores to one address may arrive as one. Loads do not see what the buffers hold.
     WriteCombined,
 }
 
 /// How a run of bytes is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stores {
-    /// Of each store: 1, 2, 4, 8, 16, 32 or 64, at most
-    /// [`Bus::widest_store_bytes`].
+    /// Bytes of each store: 1, 2, 4, 8, 16, 32 or 64, at most [`Bus::widest_store_bytes`].
     pub width_bytes: u32,
-    /// Through which mapping of the BAR.
+    /// Mapping of the BAR to store through.
     pub mapping: Mapping,
 }
 
 impl Stores {
-    /// Uncached stores of this width.
+    /// Uncached stores of `width_bytes`.
     #[must_use]
     pub const fn uncached(width_bytes: u32) -> Self {
         Self { width_bytes, mapping: Mapping::Uncached }
     }
 
-    /// Stores of this width that are combined.
+    /// Write-combined stores of `width_bytes`.
     #[must_use]
     pub const fn combined(width_bytes: u32) -> Self {
         Self { width_bytes, mapping: Mapping::WriteCombined }
     }
 }
 
-/// Pages that memory is made of.
+/// Size of the pages that back a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PageSize {
-    /// 4 KiB, as an ordinary allocation has: they lie anywhere.
+    /// Pages of 4 KiB, as an ordinary allocation has, anywhere in physical memory.
     Small,
-    /// Huge pages (2 MiB) where there are any, else small ones.
+    /// Huge pages (2 MiB) if the system has any free, else small ones.
     Huge,
 }
 
-/// A run of bus addresses that stands for a run of a memory.
+/// A run of bus addresses that maps a contiguous part of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// First address, as the function must send it.
@@ -84,7 +83,7 @@ pub struct Segment {
 /// How a core learns that a word of memory has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Waiting {
-    /// The program polls the word: it sees the change as soon as it can be seen.
+    /// The program polls the word and sees a change as soon as it is visible.
     #[default]
     Polling,
     /// One system call; the kernel looks at once and then at every tick of its polling interval.
@@ -104,47 +103,46 @@ impl fmt::Display for Waiting {
     }
 }
 
-/// Work of the host that is not a bus access. In the lab it takes the time that the processor's
-/// model says; on a real machine the work takes its own time and this does nothing.
+/// Work of the host other than bus accesses. In the lab it takes the time that the processor's
+/// model says; on a real machine the work takes real time and this does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostWork {
     /// One system call, in and out.
     SystemCall,
-    /// Copying so many bytes within memory.
+    /// Copying this many bytes within memory.
     Copy(u64),
-    /// Writing to so many pages of 4 KiB for the first time: the kernel gets and zeroes each.
+    /// The first write to this many pages of 4 KiB: the kernel gets and zeroes each.
     TouchPages(u64),
-    /// Calls and loops that take so long on the processor that is modelled: a constant of the
-    /// caller's.
+    /// Calls and loops that take this long on the modelled processor: a constant of the caller's.
     Time(Picoseconds),
 }
 
-/// A piece of host memory that devices may read and write. What a device may write is never
-/// behind a slice: it is copied in and out. Clones are the same memory; it is given back when
-/// the last one goes.
+/// A piece of host memory that devices may read and write. Data are copied in and out, never lent
+/// as a slice, because a device may write at any time. Clones are the same memory; it is freed with
+/// the last one.
 pub trait DmaMemory: Clone + Send + Sync + 'static {
-    /// Its size.
+    /// Size in bytes.
     fn size_bytes(&self) -> u64;
 
-    /// Copies out of it.
+    /// Copies `into.len()` bytes out of the memory.
     ///
     /// # Errors
     /// [`BusError::BeyondMemory`].
     fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError>;
 
-    /// Copies into it.
+    /// Copies `from` into the memory.
     ///
     /// # Errors
     /// [`BusError::BeyondMemory`].
     fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError>;
 }
 
-/// One core's way to the devices and the memory of its host.
+/// One core's access to the devices and the memory of its host.
 pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// Memory that devices reach.
     type Memory: DmaMemory;
 
-    /// Time now.
+    /// The current time.
     fn now(&self) -> Picoseconds;
 
     /// Waits until `time`, without keeping the core busy.
@@ -163,8 +161,8 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// No such register, or no answer.
     fn read_register(&self, at: RegisterAddress) -> impl Future<Output = Result<u32, BusError>>;
 
-    /// Writes a 32-bit register: posted, so it has left the core when this returns, and arrives
-    /// behind what the core wrote before.
+    /// Writes a 32-bit register. The write is posted: it has left the core when this returns, and
+    /// arrives after everything the core wrote before.
     ///
     /// # Errors
     /// No such register.
@@ -174,10 +172,10 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         value: u32,
     ) -> impl Future<Output = Result<(), BusError>>;
 
-    /// The widest store that the processor has, bytes: 8, 16, 32 or 64.
+    /// Bytes of the processor's widest store: 8, 16, 32 or 64.
     fn widest_store_bytes(&self) -> u32;
 
-    /// Whether a BAR can be mapped that way.
+    /// Checks that a BAR can be mapped that way.
     ///
     /// # Errors
     /// No such BAR; [`BusError::CannotCombine`] where it is not prefetchable or the platform has
@@ -185,14 +183,14 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping)
     -> Result<(), BusError>;
 
-    /// Stores a run of bytes, lowest address first. A shorter store is used where one of the
-    /// width would not be naturally aligned or reach too far. Uncached stores have left the core
-    /// when this returns; for combined ones see [`Mapping`].
-    /// Once its future has been polled it is made in whole, even if that is dropped.
+    /// Stores a run of bytes, lowest address first, with shorter stores where one of the full width
+    /// would be unaligned or too long. Uncached stores have left the core when this returns; for
+    /// combined ones see [`Mapping`]. Once polled, the store completes even if its future is
+    /// dropped.
     ///
     /// # Errors
-    /// No such register, a width that the processor does not have, or a BAR that cannot be
-    /// mapped so.
+    /// No such register, a width that the processor does not have, or a BAR that cannot be mapped
+    /// that way.
     fn store(
         &self,
         at: RegisterAddress,
@@ -200,11 +198,11 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         stores: Stores,
     ) -> impl Future<Output = Result<(), BusError>>;
 
-    /// Loads a run of bytes, lowest address first, with loads of 8 B; shorter ones where one would
-    /// not be naturally aligned or reach too far. The core waits for the round trip of each.
+    /// Loads a run of bytes, lowest address first, with loads of 8 B, shorter where one would be
+    /// unaligned or too long. The core waits for the round trip of each.
     ///
     /// # Errors
-    /// No such register, no answer, or a BAR that cannot be mapped so.
+    /// No such register, no answer, or a BAR that cannot be mapped that way.
     fn load(
         &self,
         at: RegisterAddress,
@@ -212,31 +210,30 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         mapping: Mapping,
     ) -> impl Future<Output = Result<(), BusError>>;
 
-    /// Waits until everything that this core has stored is on its way: its buffers of combined
-    /// writes are empty.
+    /// Waits until all stores of this core have left it: its combining buffers are empty.
     ///
     /// # Errors
     /// [`BusError::Busy`].
     fn fence(&self) -> impl Future<Output = Result<(), BusError>>;
 
-    /// Gets zeroed memory that can be pinned.
+    /// Allocates zeroed memory that can be pinned.
     ///
     /// # Errors
     /// [`BusError::OutOfMemory`].
     fn allocate(&self, bytes: u64, pages: PageSize) -> Result<Self::Memory, BusError>;
 
-    /// Makes memory reachable for a function, and says at which bus addresses: the segments
-    /// cover it in order, and neighbours that could be one are one.
+    /// Makes memory reachable for a function and returns its bus addresses: segments that cover it
+    /// in order, adjacent ones merged.
     ///
     /// # Errors
-    /// Memory that is pinned for the function already.
+    /// Memory that is already pinned for the function.
     fn pin(
         &self,
         function: RoutingId,
         memory: &Self::Memory,
     ) -> impl Future<Output = Result<Vec<Segment>, BusError>>;
 
-    /// Ends that.
+    /// Ends a pin.
     ///
     /// # Errors
     /// Memory that is not pinned for the function.
@@ -246,16 +243,17 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         memory: &Self::Memory,
     ) -> impl Future<Output = Result<(), BusError>>;
 
-    /// Keeps what a device may still use though nobody else holds it any more, such as memory that
-    /// is pinned for one that does not answer: until the process ends, or a lab's simulation.
+    /// Keeps something that a device may still use after its last owner has dropped it, such as
+    /// memory pinned for a device that does not answer, until the process or a lab's simulation
+    /// ends.
     fn abandon(&self, what: impl Any + Send) {
         std::mem::forget(what);
     }
 
-    /// Makes a BAR of another function reachable for those requests of a function that go through
-    /// the root complex, and says at which address the BAR begins for them. Where no IOMMU
-    /// translates, that is its bus address, and there is nothing to do. A BAR may be pinned more
-    /// than once for a function, and stays pinned until each of them has ended.
+    /// Makes a BAR of `peer` reachable for those requests of `function` that pass the root complex,
+    /// and returns the address at which the BAR begins for them. Without an IOMMU that is its bus
+    /// address, and nothing is mapped. A BAR may be pinned several times for a function, and stays
+    /// pinned until each pin has ended.
     ///
     /// # Errors
     /// No such function or BAR.
@@ -266,7 +264,7 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         bar: u8,
     ) -> impl Future<Output = Result<BusAddress, BusError>>;
 
-    /// Ends one of these.
+    /// Ends one pin of a BAR.
     ///
     /// # Errors
     /// A BAR that is not pinned for the function.
@@ -277,8 +275,8 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         bar: u8,
     ) -> impl Future<Output = Result<(), BusError>>;
 
-    /// Waits until the 32-bit little-endian word at `offset_bytes` (a multiple of 4) is no longer
-    /// `seen`, as a core does that polls it; returns what it is then.
+    /// Polls the 32-bit little-endian word at `offset_bytes` (a multiple of 4) until it differs
+    /// from `seen`; returns its new value.
     ///
     /// # Errors
     /// [`BusError::Deadline`], or an offset beyond the memory.
@@ -290,18 +288,18 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         deadline: Picoseconds,
     ) -> impl Future<Output = Result<u32, BusError>>;
 
-    /// Whether a core can wait for memory in that way. Every bus says it itself: one that forwards
-    /// to another bus forwards this as well.
+    /// Checks that a core can wait for memory by `waiting`. A bus that forwards to another one
+    /// forwards this call too.
     ///
     /// # Errors
     /// [`BusError::CannotWait`].
     fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError>;
 
-    /// As [`wait_memory`](Self::wait_memory), which polls, in any way that
+    /// Waits like [`wait_memory`](Self::wait_memory), by any method that
     /// [`check_waiting`](Self::check_waiting) allows.
     ///
     /// # Errors
-    /// As there, and [`BusError::CannotWait`].
+    /// Those of [`wait_memory`](Self::wait_memory), and [`BusError::CannotWait`].
     fn wait_memory_by(
         &self,
         waiting: Waiting,
@@ -311,19 +309,18 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         deadline: Picoseconds,
     ) -> impl Future<Output = Result<u32, BusError>>;
 
-    /// Lets a function send `vectors` interrupts, numbered from 0; to be called once for each
-    /// function.
+    /// Lets a function send `vectors` interrupts, numbered from 0. Call it once for each function.
     ///
     /// # Errors
-    /// [`BusError::NoSuchVector`] where it has fewer.
+    /// [`BusError::NoSuchVector`] if the function has fewer.
     fn enable_interrupts(
         &self,
         function: RoutingId,
         vectors: u16,
     ) -> impl Future<Output = Result<(), BusError>>;
 
-    /// Waits for interrupts of one vector, asleep. Returns how many have come since the last
-    /// time, at least 1: one that came before the call counts.
+    /// Sleeps until an interrupt of one vector arrives. Returns the number since the previous call,
+    /// at least 1; one that came before the call counts.
     ///
     /// # Errors
     /// [`BusError::Deadline`], or a vector that is not enabled.
@@ -334,6 +331,6 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         deadline: Picoseconds,
     ) -> impl Future<Output = Result<u64, BusError>>;
 
-    /// Does work on the core that is no bus access.
+    /// Spends the core's time on work other than bus accesses.
     fn work(&self, work: HostWork) -> impl Future<Output = ()>;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a bus or a tree refuses, or cannot do.
+//! Errors of a bus and of a PCI Express tree.
 
 use crosslane_pcie::config::CONFIG_SPACE_BYTES;
 use crosslane_pcie::units::{Picoseconds, RoutingId};
@@ -7,18 +7,18 @@ use thiserror::Error;
 
 use crate::bus::{RegisterAddress, Waiting};
 
-/// What went wrong on the way to a device, to memory or while waiting.
+/// An error of an access to a device or to memory, or of a wait.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum BusError {
-    /// There is no such BAR, or the access goes beyond its end.
+    /// The BAR does not exist, or the access ends beyond it.
     #[error("{bytes} B at {at} are not in a BAR: {why}")]
     NoSuchRegister {
         /// First byte of the access.
         at: RegisterAddress,
         /// Bytes of the access.
         bytes: u64,
-        /// What is there.
+        /// The reason: the BAR's actual size, or its absence.
         why: String,
     },
     /// An access that is not naturally aligned.
@@ -32,67 +32,67 @@ pub enum BusError {
     /// A store of a width that the processor does not have.
     #[error("stores of {width_bytes} B: the processor has those of a power of two up to {most} B")]
     BadStoreWidth {
-        /// What was asked for.
+        /// The width that was asked for.
         width_bytes: u32,
-        /// The widest.
+        /// The widest store of the processor, bytes.
         most: u32,
     },
-    /// A BAR that no write-combined mapping is to be had of.
+    /// A BAR that cannot be mapped write-combined.
     #[error("BAR{bar} of {function} cannot be write-combined: {why}")]
     CannotCombine {
         /// The function.
         function: RoutingId,
         /// Number of the BAR.
         bar: u8,
-        /// What stands against it.
+        /// The obstacle.
         why: String,
     },
     /// The device did not answer a read: Unsupported Request, or a link that is down.
     #[error("reading {at} got no data: {why}")]
     NoAnswer {
-        /// What was read.
+        /// First byte of the read.
         at: RegisterAddress,
         /// Completion status or link state.
         why: String,
     },
-    /// So much waits for a core that it takes nothing more.
+    /// The core has too much waiting to take more.
     #[error("the core takes no more: {why}")]
     Busy {
-        /// What waits.
+        /// The work that waits.
         why: String,
     },
-    /// Nothing happened until the deadline.
+    /// The deadline passed before the awaited event.
     #[error("the deadline at {deadline} passed while waiting for {what}")]
     Deadline {
-        /// What was waited for.
+        /// The awaited event.
         what: String,
         /// The deadline.
         deadline: Picoseconds,
     },
-    /// A way of waiting for memory that is not to be had.
+    /// A method of waiting for memory that this bus does not offer.
     #[error("waiting by {waiting} is not to be had: {why}")]
     CannotWait {
-        /// What was asked for.
+        /// The method that was asked for.
         waiting: Waiting,
-        /// What is missing.
+        /// The reason, such as a missing processor feature.
         why: String,
     },
-    /// No memory of that kind is left.
+    /// Too little memory of that kind is left.
     #[error(
         "{bytes} B of memory that devices can reach are not to be had: {left_bytes} B are left"
     )]
     OutOfMemory {
-        /// What was asked for.
+        /// Size of the memory that was asked for.
         bytes: u64,
-        /// What is left.
+        /// Bytes that are left.
         left_bytes: u64,
     },
     /// An access beyond the end of a piece of memory.
     #[error("{bytes} B at offset {offset_bytes} reach beyond a memory of {size_bytes} B")]
     BeyondMemory {
-        /// Where the access begins.
+        /// Offset of the access's first byte.
         offset_bytes: u64,
-        /// Its length.
+        /// Length of the access.
         bytes: u64,
         /// Size of the memory.
         size_bytes: u64,
@@ -102,17 +102,17 @@ pub enum BusError {
     Pinning {
         /// First byte of the memory, as the host sees it.
         address: u64,
-        /// What is wrong.
+        /// The mistake.
         what: &'static str,
     },
-    /// The function cannot send so many interrupts, or none were enabled.
+    /// The function has fewer interrupt vectors, or none were enabled.
     #[error("{function} has {have} interrupt vectors, vector {vector} was asked for")]
     NoSuchVector {
         /// The function.
         function: RoutingId,
         /// The vector that was asked for.
         vector: u16,
-        /// How many there are.
+        /// Number of vectors that the function has or that are enabled.
         have: u16,
     },
     /// The function can no longer be used: it was removed, its server has ended, or the system
@@ -121,36 +121,36 @@ pub enum BusError {
     Lost {
         /// The function.
         function: RoutingId,
-        /// What happened to it.
+        /// The cause of the loss.
         why: String,
     },
-    /// The platform could not do what was asked for.
+    /// An operation that the platform could not carry out.
     #[error("{function}: {why}")]
     Failed {
-        /// The function that it was asked for.
+        /// The function that the operation was for.
         function: RoutingId,
-        /// What failed and why, with what would help.
+        /// The failed operation, its cause, and a remedy.
         why: String,
     },
-    /// The tree refused.
+    /// An error of the tree.
     #[error(transparent)]
     Topology(#[from] TopologyError),
 }
 
-/// What the tree of a host refuses.
+/// An error of an access to a host's tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TopologyError {
-    /// No function answers there.
+    /// No function has this number.
     #[error("there is no function {0}")]
     NoSuchFunction(RoutingId),
-    /// Not a DW of a configuration space.
+    /// An offset that is not of a DW of a configuration space.
     #[error("{offset:#x} is no DW of a configuration space")]
     BadOffset {
-        /// What was asked for.
+        /// The offset that was asked for.
         offset: u16,
     },
-    /// The platform does not let this program do it.
+    /// The platform does not permit this program the access.
     #[error("configuration space of {function}: {why}")]
     Refused {
         /// The function.
@@ -161,10 +161,10 @@ pub enum TopologyError {
 }
 
 impl TopologyError {
-    /// That `offset` is one of a DW of a configuration space.
+    /// Checks that `offset` is that of a DW of a configuration space.
     ///
     /// # Errors
-    /// [`BadOffset`](Self::BadOffset) where it is no multiple of 4, or beyond the end.
+    /// [`BadOffset`](Self::BadOffset) if it is not a multiple of 4, or lies beyond the end.
     pub const fn check_offset(offset: u16) -> Result<(), Self> {
         match offset.is_multiple_of(4) && offset < CONFIG_SPACE_BYTES {
             true => Ok(()),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What host code stands on. Driver, workloads and communication libraries are written once, as
-//! `async` code over these traits; they run in simulated time and on real hardware. Nothing is
-//! implemented here.
+//! The interfaces that host code is written against. Driver, workloads and communication libraries
+//! are written once, as `async` code over these traits, and run in simulated time and on real
+//! hardware. This crate has no implementations.
 //!
 //! Read first: [`Bus`], then [`Topology`]; [`Rdma`] for other nodes.
 //!
-//! No async runtime is needed: every wait is a future of the bus, and whoever made the bus polls
-//! it. Futures are `Send` where the bus is.
+//! No async runtime is needed: every wait is a future of the bus, polled by the bus's creator.
+//! Futures are `Send` where the bus is.
 
 #![forbid(unsafe_code)]
 

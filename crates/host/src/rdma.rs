@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A way to other nodes: registered memory, one-sided reads and writes, small messages.
+//! Access to other nodes: registered memory, one-sided reads and writes, small messages.
 //!
 //! Read first: [`Rdma`], then [`RdmaConnection`].
 
@@ -10,40 +10,40 @@ use thiserror::Error;
 
 use crate::bus::{DmaMemory, PageSize};
 
-/// Longest small message that every network carries, bytes.
+/// Longest message that every network carries, bytes.
 pub const MAX_RDMA_MESSAGE_BYTES: usize = 4096;
 
-/// What other nodes may do with registered memory. The node itself may use it for its own reads
-/// and writes always.
+/// Rights of other nodes to registered memory. The node itself may always use it for its own reads
+/// and writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RemoteAccess {
-    /// They may read it.
+    /// Permission to read.
     pub read: bool,
-    /// They may write it.
+    /// Permission to write.
     pub write: bool,
 }
 
 impl RemoteAccess {
-    /// None: for the near end of reads and writes.
+    /// No rights: for the near end of reads and writes.
     pub const NONE: Self = Self { read: false, write: false };
-    /// Both.
+    /// Both rights.
     pub const READ_WRITE: Self = Self { read: true, write: true };
 }
 
-/// What a node tells another one of memory that it may reach. Whoever gets it from outside has to
-/// look whether its numbers fit what is to be done.
+/// A node's description of memory that another node may reach. A receiver must check these numbers
+/// before it uses them: they come from outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RemoteMemory {
-    /// Address of its first byte, as the network counts them there.
+    /// Address of its first byte, as the network counts them at that node.
     pub address: u64,
-    /// Key that the registration gave.
+    /// Key from the registration.
     pub key: u64,
-    /// Bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl RemoteMemory {
-    /// Whether so many bytes from an offset on lie within it, and its addresses do not wrap.
+    /// Whether `bytes` from `offset_bytes` lie within the memory, and its addresses do not wrap.
     #[must_use]
     pub fn holds(&self, offset_bytes: u64, bytes: u64) -> bool {
         offset_bytes.checked_add(bytes).is_some_and(|end| end <= self.bytes)
@@ -51,23 +51,23 @@ impl RemoteMemory {
     }
 }
 
-/// Memory that is registered with a network. Clones are the same registration; it ends when the
-/// last one goes, also the network's own for what is on its way.
+/// Memory that is registered with a network. Clones are the same registration; it ends with the
+/// last one, including those that the network keeps for operations in flight.
 pub trait RdmaRegion: Clone {
-    /// The memory.
+    /// The type of memory that is registered.
     type Memory: DmaMemory;
 
-    /// The memory.
+    /// The registered memory.
     fn memory(&self) -> &Self::Memory;
 
-    /// What another node has to know of it.
+    /// The description that another node needs to reach it.
     fn remote(&self) -> RemoteMemory;
 
-    /// Lets what lies there now be seen by other nodes that read it. Where the network reaches the
-    /// memory itself there is nothing to do.
+    /// Makes the present content of these bytes visible to other nodes that read them. Does nothing
+    /// if the network reaches the memory itself.
     ///
     /// # Errors
-    /// Beyond the memory.
+    /// A range beyond the memory.
     fn publish(&self, offset_bytes: u64, bytes: u64) -> Result<(), RdmaError> {
         let _ = (offset_bytes, bytes);
         Ok(())
@@ -77,18 +77,18 @@ pub trait RdmaRegion: Clone {
 /// A part of registered memory, for the near end of a read or write.
 #[derive(Clone, Debug)]
 pub struct NearEnd<R: RdmaRegion> {
-    /// The registration.
+    /// The registration that holds the bytes.
     pub region: R,
-    /// First byte.
+    /// Offset of the first byte in the registered memory.
     pub offset_bytes: u64,
 }
 
 impl<R: RdmaRegion> NearEnd<R> {
-    /// Looks whether so many bytes lie within both ends' memory, as each network has to before it
+    /// Checks that `bytes` lie within the memory of both ends, as each network must before it
     /// begins a read or write.
     ///
     /// # Errors
-    /// [`RdmaError::BeyondMemory`], the near end first.
+    /// [`RdmaError::BeyondMemory`], for the near end first.
     pub fn check(&self, far: FarEnd, bytes: u64) -> Result<(), RdmaError> {
         let beyond = |what, offset_bytes, size_bytes| {
             Err(RdmaError::BeyondMemory { what, offset_bytes, bytes, size_bytes })
@@ -107,33 +107,33 @@ impl<R: RdmaRegion> NearEnd<R> {
 /// The part of another node's memory that is the far end of a read or write.
 #[derive(Clone, Copy, Debug)]
 pub struct FarEnd {
-    /// What the node has told of it.
+    /// The other node's description of its memory.
     pub memory: RemoteMemory,
-    /// First byte.
+    /// Offset of the first byte in that memory.
     pub offset_bytes: u64,
 }
 
-/// One node's way into a network: an adapter, or a provider of a network library.
+/// One node's access to a network: an adapter, or a provider of a network library.
 pub trait Rdma: Clone {
     /// Memory that can be registered.
     type Memory: DmaMemory;
-    /// Memory that is.
+    /// Registered memory.
     type Region: RdmaRegion<Memory = Self::Memory>;
-    /// To another node.
+    /// A connection to another node.
     type Connection: RdmaConnection<Region = Self::Region>;
-    /// Waits for others.
+    /// A listener for connections from other nodes.
     type Listener: RdmaListener<Connection = Self::Connection>;
 
-    /// What it is, such as `tcp (libfabric 1.17)` or `nic0 of rnode`.
+    /// Name of the adapter or provider, such as `tcp (libfabric 1.17)` or `nic0 of rnode`.
     fn name(&self) -> String;
 
-    /// Whether the network moves data straight between wire and registered memory; false where they
-    /// are copied on the way through memory of its own.
+    /// Whether the network moves data directly between the link and registered memory, without a
+    /// copy through buffers.
     fn is_zero_copy(&self) -> bool {
         true
     }
 
-    /// Gets zeroed memory that can be registered.
+    /// Allocates zeroed memory that can be registered.
     ///
     /// # Errors
     /// [`RdmaError::OutOfMemory`].
@@ -142,7 +142,7 @@ pub trait Rdma: Clone {
     /// Registers memory: pins it, and lets the network reach it.
     ///
     /// # Errors
-    /// Memory that cannot be.
+    /// Memory that cannot be registered.
     fn register(
         &self,
         memory: &Self::Memory,
@@ -153,13 +153,13 @@ pub trait Rdma: Clone {
     /// network choose.
     ///
     /// # Errors
-    /// An address that is taken, or is not of this network.
+    /// An address that is taken, or does not belong to this network.
     fn listen(&self, address: &str) -> impl Future<Output = Result<Self::Listener, RdmaError>>;
 
     /// Connects to a node that listens.
     ///
     /// # Errors
-    /// Nobody is there, or the deadline (in the time of the network's
+    /// No node listens there, or the deadline (in the time of the network's
     /// [`Clock`](crate::Clock)) has passed.
     fn connect(
         &self,
@@ -168,53 +168,53 @@ pub trait Rdma: Clone {
     ) -> impl Future<Output = Result<Self::Connection, RdmaError>>;
 }
 
-/// Takes connections.
+/// Accepts connections from other nodes.
 pub trait RdmaListener {
-    /// What it takes.
+    /// Connections that it accepts.
     type Connection;
 
-    /// Where it listens, as another node has to name it.
+    /// The address that it listens at, for use by other nodes.
     fn address(&self) -> String;
 
-    /// Waits for the next connection. To drop the future loses none.
+    /// Waits for the next connection. Dropping the future loses none.
     ///
     /// # Errors
     /// A network that has failed as a whole.
     fn accept(&self) -> impl Future<Output = Result<Self::Connection, RdmaError>>;
 }
 
-/// A connection to another node. Clones are the same connection; it is closed when the last one
-/// goes.
+/// A connection to another node. Clones are the same connection; the last one closes it.
 ///
-/// Operations begin when their future is polled first. Several may be on their way at once; reads
-/// and writes end in any order, messages come in the order in which they were sent. A future that
-/// is dropped does not end its operation: the network keeps the memory until it has ended. After
+/// Operations begin when their future is first polled. Several may be in flight; reads and writes
+/// end in any order, messages arrive in the order in which they were sent. Dropping a future does
+/// not end its operation: the network keeps the memory until it has ended. After
 /// [`close`](Self::close) has returned, nothing of this connection reads or writes memory of this
 /// node, and every operation has ended with [`RdmaError::Lost`].
 pub trait RdmaConnection: Clone {
-    /// Registered memory.
+    /// Registered memory that reads and writes use.
     type Region: RdmaRegion;
 
-    /// Who is at the other end.
+    /// Name of the node at the other end.
     fn peer(&self) -> String;
 
-    /// Sends a message, whole: at most [`MAX_RDMA_MESSAGE_BYTES`]. Returns when it may be
-    /// forgotten here; that it has come, only an answer says.
+    /// Sends a whole message of at most [`MAX_RDMA_MESSAGE_BYTES`]. Returns when the caller may
+    /// reuse its buffer; only an answer confirms arrival.
     ///
     /// # Errors
-    /// Too long, or the connection is lost.
+    /// A message that is too long, or a lost connection.
     fn send(&self, message: &[u8]) -> impl Future<Output = Result<(), RdmaError>>;
 
-    /// Waits for the next message. To drop the future loses none. One waits at a time.
+    /// Waits for the next message. Dropping the future loses none. Only one caller may wait at a
+    /// time.
     ///
     /// # Errors
     /// The connection is lost and no message is left.
     fn receive(&self) -> impl Future<Output = Result<Vec<u8>, RdmaError>>;
 
-    /// Reads memory of the other node into memory of this one; returns when it is there.
+    /// Reads memory of the other node into memory of this one; returns when the data have arrived.
     ///
     /// # Errors
-    /// Beyond either end's memory, refused by the other node, or the connection is lost.
+    /// A range beyond either end's memory, a refusal by the other node, or a lost connection.
     fn read(
         &self,
         near: &NearEnd<Self::Region>,
@@ -222,11 +222,11 @@ pub trait RdmaConnection: Clone {
         bytes: u64,
     ) -> impl Future<Output = Result<(), RdmaError>>;
 
-    /// Writes memory of this node into memory of the other; returns when programs there can see
-    /// it.
+    /// Writes memory of this node into memory of the other; returns when programs there can see the
+    /// data.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     fn write(
         &self,
         near: &NearEnd<Self::Region>,
@@ -234,34 +234,34 @@ pub trait RdmaConnection: Clone {
         bytes: u64,
     ) -> impl Future<Output = Result<(), RdmaError>>;
 
-    /// Ends the connection at once, for both ends.
+    /// Ends the connection immediately, for both ends.
     fn close(&self) -> impl Future<Output = ()>;
 }
 
-/// What a network refuses, or cannot do.
+/// Errors of a network.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RdmaError {
-    /// No such network, or it cannot be used here.
+    /// The network does not exist, or cannot be used here.
     #[error("{network} cannot be used: {why}")]
     Unusable {
-        /// Its name.
+        /// Name of the network.
         network: String,
-        /// What is missing.
+        /// The missing part.
         why: String,
     },
     /// An address that cannot be listened at or connected to.
     #[error("{address}: {why}")]
     Address {
-        /// As it was given.
+        /// The address as given.
         address: String,
-        /// What is wrong with it.
+        /// The fault in the address, or of the node there.
         why: String,
     },
-    /// Memory that cannot be had.
+    /// Memory that cannot be allocated.
     #[error("{bytes} B of memory for the network are not to be had: {why}")]
     OutOfMemory {
-        /// What was asked for.
+        /// Size that was asked for.
         bytes: u64,
         /// The reason.
         why: String,
@@ -269,7 +269,7 @@ pub enum RdmaError {
     /// Memory that cannot be registered.
     #[error("{bytes} B of memory cannot be registered: {why}")]
     Registration {
-        /// Its size.
+        /// Size of the memory.
         bytes: u64,
         /// The reason.
         why: String,
@@ -277,45 +277,45 @@ pub enum RdmaError {
     /// An operation that reaches beyond its memory; nothing was moved.
     #[error("{bytes} B at offset {offset_bytes} reach beyond {what} memory of {size_bytes} B")]
     BeyondMemory {
-        /// `the near` or `the far`.
+        /// The end that is exceeded: `the near` or `the far`.
         what: &'static str,
-        /// First byte.
+        /// Offset of the first byte.
         offset_bytes: u64,
-        /// Length.
+        /// Length of the operation.
         bytes: u64,
         /// Size of the memory.
         size_bytes: u64,
     },
-    /// A message that no network carries.
+    /// A message longer than every network carries.
     #[error("a message of {bytes} B: at most {most} B are possible")]
     LongMessage {
-        /// Its length.
+        /// Length of the message.
         bytes: usize,
-        /// The longest.
+        /// The longest message, bytes.
         most: usize,
     },
-    /// The other node, or its network, has refused an operation.
+    /// An operation that the other node or its network has refused.
     #[error("{peer} refused a {operation}: {why}")]
     Refused {
-        /// Who.
+        /// Name of the node that refused.
         peer: String,
         /// `read`, `write` or `message`.
         operation: &'static str,
         /// The network's reason.
         why: String,
     },
-    /// The connection is no more.
+    /// The connection has ended.
     #[error("the connection to {peer} is lost: {why}")]
     Lost {
-        /// To whom.
+        /// Name of the node at the other end.
         peer: String,
         /// The reason.
         why: String,
     },
-    /// The deadline has passed.
+    /// The deadline passed before the operation ended.
     #[error("the deadline passed while {what}")]
     Deadline {
-        /// What was waited for.
+        /// The operation that was waited for.
         what: String,
     },
 }

@@ -13,42 +13,42 @@ pub struct FunctionInfo {
     pub id: RoutingId,
     /// The bridge above it; none for a root port.
     pub parent: Option<RoutingId>,
-    /// What people call it: its name in the lab, its slot on a real machine.
+    /// Its human-readable name: as the lab has it, or its slot on a real machine.
     pub name: String,
-    /// What it is.
+    /// Endpoint, root port or switch port.
     pub port_type: PortType,
     /// Vendor ID.
     pub vendor: u16,
     /// Device ID.
     pub device: u16,
-    /// Its BARs as they were placed, in the order of their numbers.
+    /// Its BARs as placed, in the order of their numbers.
     pub bars: Vec<Bar>,
 }
 
-/// What is known of the IOMMU that translates a function's requests, where anything is.
+/// Known properties of the IOMMU that translates a function's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoTranslation {
-    /// Pages that its IOTLB holds, of all functions together.
+    /// Pages that its IOTLB holds for all functions together.
     pub iotlb_pages: u32,
     /// Its largest pages, bytes.
     pub largest_page_bytes: u64,
-    /// A walk of its table, for a page that is not held.
+    /// Time of a walk of its page table, for a page that the IOTLB does not hold.
     pub walk: Picoseconds,
-    /// Walks at once, at least 1.
+    /// Number of simultaneous walks, at least 1.
     pub walks: u32,
 }
 
-/// The tree of one host. Configuration accesses are rare and are made outside of transfers, so
-/// they are plain calls.
+/// The PCI Express tree of one host. Configuration accesses are plain calls: they are rare and
+/// happen outside of transfers.
 pub trait Topology {
-    /// Every function, each behind the bridge above it.
+    /// Returns every function, each after the bridge above it.
     ///
     /// # Errors
-    /// Where the platform does not show its tree.
+    /// The platform does not show its tree.
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError>;
 
-    /// Whether an IOMMU translates the addresses of a function's requests where they reach the root
-    /// complex. A tree that says nothing else has none.
+    /// Whether an IOMMU translates the addresses of a function's requests at the root complex. The
+    /// default is no.
     ///
     /// # Errors
     /// No such function.
@@ -57,25 +57,25 @@ pub trait Topology {
         Ok(false)
     }
 
-    /// What is known of the IOMMU that does. No register of a real one says how large its IOTLB is
-    /// or how long a walk takes, so a tree that says nothing else knows nothing.
+    /// Known properties of the IOMMU that translates a function's requests. The default is `None`:
+    /// no register of a real IOMMU gives its IOTLB's size or the time of a walk.
     ///
     /// # Errors
-    /// As [`is_translated`](Self::is_translated).
+    /// Those of [`is_translated`](Self::is_translated).
     fn translation(&self, function: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
         self.is_translated(function).map(|_| None)
     }
 
-    /// One DW of a function's configuration space; `offset` in bytes, a multiple of 4.
+    /// Reads one DW of a function's configuration space; `offset` in bytes, a multiple of 4.
     ///
     /// # Errors
-    /// No such function, or an offset that is no DW.
+    /// No such function, or an offset that is not of a DW.
     fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError>;
 
-    /// Writes those bytes of a DW whose bit of `byte_enables` (bit 0: lowest byte) is set.
+    /// Writes the bytes of a DW that `byte_enables` selects (bit 0: lowest byte).
     ///
     /// # Errors
-    /// As [`config_read`](Self::config_read), and where the platform forbids it.
+    /// Those of [`config_read`](Self::config_read), and a platform that forbids the write.
     fn config_write(
         &self,
         function: RoutingId,
