@@ -39,15 +39,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What holds everywhere:
+//! Rules that hold everywhere:
 //!
-//! * A request that cannot be is refused before anything is written, with a sentence that names
-//!   the place.
-//! * A failed transfer says what was moved of it. Its channel stops, or is restarted where the host
-//!   gave up; no other channel notices, and no reset is needed.
+//! * An impossible request is refused before anything is written, with an error that names the
+//!   device, channel or buffer.
+//! * A failed transfer reports how much was moved. Its channel stops, or is restarted if the host
+//!   gave up; no other channel is affected, and no reset is needed.
 //! * A part of a buffer belongs to the device until its transfer has ended. Futures and channels
 //!   may be dropped at any time: memory that the device may still write is kept.
-//! * No payload is longer than what every port on the way is set to, unless
+//! * No payload is longer than every port of the path is set to take, unless
 //!   [`ChannelOptions::oversize`] asks for the error.
 
 #![forbid(unsafe_code)]

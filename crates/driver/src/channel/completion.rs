@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Learning of completions: by the status block, by interrupts, and by a closer look where
-//! neither comes.
+//! Learning of completions: from the status block, from interrupts, and by a check of registers and
+//! links if neither arrives.
 
 use crosslane_host::{Bus, BusError};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
@@ -13,28 +13,28 @@ use super::results::Known;
 use super::{Channel, Pending, State};
 use crate::error::{DriverError, TransferError, TransferFault};
 
-/// First time without news after which a wait takes a closer look; then twice as long each time.
-/// Long beside any transfer that moves, short beside a person's patience.
+/// Time without news before a wait first checks for faults; doubled each time. Long compared with
+/// any transfer that moves, short compared with a person's patience.
 const FIRST_LOOK: Picoseconds = Picoseconds::from_ns(10_000_000);
-/// Longest time between two looks.
+/// Longest time between two checks.
 const LONGEST_LOOK: Picoseconds = Picoseconds::from_ns(1_000_000_000);
-/// Closer looks of one wait. What has not been found by then will not be found by looking: the
-/// deadline decides.
+/// Most checks of one wait. A fault not found by then will not be found by checking: the deadline
+/// decides.
 const LOOKS: u32 = 64;
 
-/// How often one wait has looked for what is wrong.
+/// Count of the checks for faults that one wait has made.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     looks: u32,
 }
 
 impl Watch {
-    /// When to look next.
+    /// Returns the time of the next check.
     fn next(&self, now: Picoseconds) -> Picoseconds {
         if self.looks >= LOOKS {
             return Picoseconds::NEVER;
         }
-        // Beyond seven doublings it is the longest.
+        // Seven doublings reach the longest span.
         let span_ps = (FIRST_LOOK.0 << self.looks.min(7)).min(LONGEST_LOOK.0);
         Picoseconds(now.0.saturating_add(span_ps))
     }
@@ -49,7 +49,7 @@ impl<B: Bus> Channel<B> {
             if let Some(known) = self.known(ticket) {
                 return known;
             }
-            // Not ended and posted: it is among those on their way.
+            // Posted and not ended, so it is in `pending`.
             let behind = (self.next_ticket - ticket.0) as usize;
             let index = self.pending.len().saturating_sub(behind);
             self.advance(index, &mut watch).await;
@@ -75,7 +75,7 @@ impl<B: Bus> Channel<B> {
         self.known(ticket).transpose()
     }
 
-    /// The result of a ticket, if there is one already.
+    /// Returns the result of a ticket if it has one already.
     fn known(&mut self, ticket: Ticket) -> Option<Result<Completed, TransferError>> {
         if ticket.0 >= self.next_ticket {
             let problem = format!("transfer {} has not been posted", ticket.0);
@@ -103,8 +103,8 @@ impl<B: Bus> Channel<B> {
         Some(Ok(Completed { bytes, posted, completed: posted }))
     }
 
-    /// One step towards the end of a transfer: sleeps until there is news, a deadline passes, or
-    /// it is time to look what is wrong.
+    /// Takes one step towards the end of a transfer: sleeps until news, a deadline or the next
+    /// check.
     pub(super) async fn advance(&mut self, last: usize, watch: &mut Watch) {
         let now = self.device.bus().now();
         let deadline = self.earliest_deadline(last);
@@ -128,7 +128,7 @@ impl<B: Bus> Channel<B> {
         self.reap();
     }
 
-    /// Sleeps until something comes from the engine.
+    /// Sleeps until the engine reports something.
     async fn sleep(&self, until: Picoseconds) -> Result<(), BusError> {
         let bus = self.device.bus();
         match (self.options.notification, self.slot.vector) {
@@ -144,33 +144,33 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// Looks at the status block, and takes in what is new there.
+    /// Reads the status block and takes in any news.
     pub(super) fn reap(&mut self) {
         if !matches!(self.state, State::Running) {
             return;
         }
-        // The status block is within its memory: it was made for it.
+        // The memory was allocated for the status block, so this cannot fail.
         let Ok(mut report) = self.status.read() else { return };
         if report.sequence == self.seen {
             return;
         }
         if is_stopped(report.status) {
-            // Nothing is written after that: a second look sees the whole of it.
+            // The engine writes nothing after that: a second read sees the whole block.
             report = self.status.read().unwrap_or(report);
         }
         self.seen = report.sequence;
         self.take_in(report);
     }
 
-    /// The same where nothing says that there is something new.
+    /// Reads the status block unasked, unless the channel waits for interrupts only.
     pub(super) fn reap_unasked(&mut self) {
         if self.options.notification != Notification::InterruptOnly {
             self.reap();
         }
     }
 
-    /// Takes in what a channel that a link has failed says of itself: of writes it knows only that
-    /// they were handed to the link. What a status block had confirmed before has come.
+    /// Corrects the report of a channel stopped by a lost link: it knows only that writes were
+    /// handed to the link. Whatever a status block had confirmed before has arrived.
     pub(super) fn distrust(&self, report: &mut Report) {
         let error = channel::status::ERROR.get(report.status);
         let is_lost = is_stopped(report.status) && error == ChannelError::LinkDown.bits();
@@ -186,7 +186,7 @@ impl<B: Bus> Channel<B> {
         if is_stopped(report.status) {
             let fault = self.fault_of(report.status);
             self.fail_all(&fault, Some(&report), None);
-            // A stopped channel sends nothing any more, and said so behind its last data.
+            // A stopped channel sends nothing more, and its report came after its last data.
             self.quarantine.clear();
             self.state = State::Stopped(fault);
         }
@@ -195,7 +195,7 @@ impl<B: Bus> Channel<B> {
     /// Takes in the engine's count of completed descriptors.
     pub(super) fn complete_up_to(&mut self, completed: u32) {
         let further = u64::from(completed.wrapping_sub(self.completed as u32));
-        // The engine's word is not taken where it cannot be; the driver's own account is.
+        // A count that cannot be right is ignored; the driver's own account must hold.
         let (posted, before) = (self.posted, self.completed);
         assert!(before <= posted, "{before} descriptors are complete, and {posted} were posted");
         if further <= posted - before {
@@ -205,7 +205,7 @@ impl<B: Bus> Channel<B> {
         if !self.pending.front().is_some_and(is_complete) {
             return;
         }
-        // Payloads that a port refuses are lost, and the status write behind them is not.
+        // A port may refuse payloads while the status write after them gets through.
         let refused = if self.options.oversize { self.detected() } else { Vec::new() };
         let now = self.device.bus().now();
         while let Some(pending) = self.pending.front() {
@@ -234,7 +234,7 @@ impl<B: Bus> Channel<B> {
         self.assert_agrees();
     }
 
-    /// Each transfer that was posted is on its way, or has ended once, with a result.
+    /// Asserts that each posted transfer is in flight, or has ended once with a result.
     pub(super) fn assert_agrees(&self) {
         let Statistics { posted, completed, failed, .. } = self.statistics;
         let on_their_way = self.pending.len() as u64;
@@ -250,8 +250,8 @@ impl<B: Bus> Channel<B> {
         );
     }
 
-    /// Ends every transfer that is on its way: the first with `fault`, those behind it as
-    /// cancelled. With `expired`, those whose deadline has passed then get that as their fault.
+    /// Ends every transfer in flight: the first with `fault`, the later ones as cancelled. With
+    /// `expired`, those past their deadline get that as their fault.
     pub(super) fn fail_all(
         &mut self,
         fault: &TransferFault,
@@ -264,7 +264,7 @@ impl<B: Bus> Channel<B> {
         let mut arrived = handed.sum::<u64>().saturating_sub(missing);
         let mut is_first = true;
         while let Some(mut pending) = self.pending.pop_front() {
-            // What is missing is of the last that was sent.
+            // Missing bytes belong to the last ones sent.
             let moved_bytes = self.handed_bytes(&pending, report).min(arrived);
             let total = pending.total_bytes;
             assert!(
@@ -297,7 +297,7 @@ impl<B: Bus> Channel<B> {
         self.assert_agrees();
     }
 
-    /// What the engine has moved of a transfer that has not been completed.
+    /// Returns the bytes that the engine has moved of an incomplete transfer.
     fn handed_bytes(&self, pending: &Pending<B>, report: Option<&Report>) -> u64 {
         let Some(whole) = self.completed.checked_sub(pending.first) else { return 0 };
         let pieces = pieces(&pending.target, pending.connection.as_deref());
@@ -308,8 +308,8 @@ impl<B: Bus> Channel<B> {
         done + part.min(begun)
     }
 
-    /// Why nothing comes: a link that is down, a status write that was lost, a channel that
-    /// could not send one.
+    /// Looks for the reason of a silence: a link that is down, a lost status write, or a channel
+    /// that could not send one.
     async fn look_closer(&mut self) {
         if let Some(fault) = self.link_down() {
             self.recover(Cause::Fault(fault)).await;
@@ -327,7 +327,8 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// Rings a doorbell again that a link has lost. It is an absolute number, so that does no harm.
+    /// Rings again a doorbell that a link has lost. Its value is absolute, so a repeat does no
+    /// harm.
     async fn check_doorbell(&mut self) -> Result<(), DriverError> {
         let is_running = matches!(self.state, State::Running);
         if is_running && self.read(channel::DOORBELL).await? != self.posted as u32 {
@@ -337,9 +338,9 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// What the status block should say, from the registers.
+    /// Reads from the registers what the status block should hold.
     pub(super) async fn report_of_registers(&self) -> Result<Report, DriverError> {
-        // The state first: what is read after it is at least as new.
+        // Status first: values read after it are at least as new.
         let status = self.read(channel::STATUS).await?;
         let completed = self.read(channel::COMPLETED).await?;
         let base = self.slot.registers();
@@ -361,7 +362,7 @@ impl<B: Bus> Channel<B> {
     }
 }
 
-/// Whether an error is about an address.
+/// Returns whether a fault concerns an address.
 const fn names_address(fault: &TransferFault) -> bool {
     matches!(
         fault,
@@ -376,7 +377,7 @@ const fn names_address(fault: &TransferFault) -> bool {
     )
 }
 
-/// Whether a status register says that the channel has stopped.
+/// Returns whether a status register says that the channel has stopped.
 pub(super) const fn is_stopped(status: u32) -> bool {
     channel::status::STATE.get(status) == ChannelState::Stopped.bits()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where descriptors are laid down: a ring in host memory, or a table in the engine.
+//! Storage of descriptors: a ring in host memory, or a table in the engine.
 
 use std::sync::Arc;
 
@@ -13,14 +13,13 @@ use crate::connection::Connection;
 use crate::device::Device;
 use crate::error::DriverError;
 
-/// Width of the stores that fill the table: the document's driver writes register by register.
+/// Width of the stores that fill the table: the rosta paper's driver writes register by register.
 const TABLE_STORE_BYTES: u32 = 4;
-/// Rings and status blocks lie at multiples of this many bytes (registers `ring_low`,
-/// `status_low`).
+/// Alignment of rings and status blocks in bytes (registers `ring_low`, `status_low`).
 const ALIGNMENT_BYTES: u64 = 64;
 
-/// Memory of a channel itself, pinned until this is dropped (the unpinning waits for the next
-/// task that can do it).
+/// Memory of a channel's ring or status block, pinned until this is dropped (the next task that can
+/// wait unpins it).
 pub(super) struct Pinned<B: Bus> {
     memory: Option<B::Memory>,
     pub address: BusAddress,
@@ -28,7 +27,7 @@ pub(super) struct Pinned<B: Bus> {
 }
 
 impl<B: Bus> Pinned<B> {
-    /// Gets memory that is one piece on the bus.
+    /// Allocates and pins memory that is contiguous on the bus.
     pub async fn new(
         device: &Device<B>,
         place: &str,
@@ -57,7 +56,7 @@ impl<B: Bus> Pinned<B> {
         }
     }
 
-    /// The memory.
+    /// Returns the memory.
     ///
     /// # Panics
     /// After [`take`](Self::take).
@@ -65,7 +64,7 @@ impl<B: Bus> Pinned<B> {
         self.memory.as_ref().expect("memory is taken only when a channel ends")
     }
 
-    /// The memory, no longer to be unpinned by this.
+    /// Takes the memory; it is then no longer unpinned on drop.
     pub fn take(&mut self) -> Option<B::Memory> {
         self.memory.take()
     }
@@ -77,7 +76,7 @@ impl<B: Bus> Drop for Pinned<B> {
     }
 }
 
-/// One descriptor, before it is laid down.
+/// One descriptor, before it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Descriptor {
     pub address: BusAddress,
@@ -87,7 +86,7 @@ pub(super) struct Descriptor {
     pub interrupt: bool,
     pub status: bool,
     pub await_credit: bool,
-    /// The bus address is the card's, too.
+    /// Whether the bus address is a card address too.
     pub to_card: bool,
 }
 
@@ -121,18 +120,18 @@ impl Descriptor {
     }
 }
 
-/// Where a channel's descriptors are.
+/// Storage of a channel's descriptors.
 pub(super) enum Descriptors<B: Bus> {
-    /// In host memory.
+    /// Ring in host memory.
     Ring { memory: Pinned<B>, entries: u32 },
-    /// In the engine, at this offset of its registers.
+    /// Table in the engine, at this offset of its registers.
     Table { base: u32, entries: u32 },
-    /// Nowhere: the user circuit says what is to be done.
+    /// No storage: the user circuit issues commands.
     CommandPort,
 }
 
 impl<B: Bus> Descriptors<B> {
-    /// Most descriptors that may be posted and not complete.
+    /// Most descriptors that may be in flight.
     pub const fn capacity(&self) -> u32 {
         match self {
             Self::Ring { entries, .. } | Self::Table { entries, .. } => *entries,
@@ -140,7 +139,7 @@ impl<B: Bus> Descriptors<B> {
         }
     }
 
-    /// Lays descriptors down from number `first` on; they are no more than fit.
+    /// Writes descriptors, numbered from `first`; they must fit.
     pub async fn write(
         &self,
         device: &Device<B>,
@@ -196,7 +195,7 @@ impl<B: Bus> Descriptors<B> {
     }
 }
 
-/// The descriptors' addresses and lengths of one transfer.
+/// Addresses and lengths of the descriptors of one transfer.
 pub(super) fn pieces<B: Bus>(
     target: &Target<B>,
     connection: Option<&Connection<B>>,
@@ -210,7 +209,7 @@ pub(super) fn pieces<B: Bus>(
         }
         Target::Bus(address, bytes) => parts(*bytes)
             .map(|(offset, length)| {
-                // A lane takes every address within it alike.
+                // A receive queue takes all addresses of its aperture alike.
                 let address = match connection {
                     Some(connection) => connection.address(),
                     None => address.offset(offset),
@@ -221,26 +220,26 @@ pub(super) fn pieces<B: Bus>(
     }
 }
 
-/// Offsets and lengths of the descriptors of so many bytes that lie in one piece.
+/// Offsets and lengths of the descriptors for `bytes` contiguous bytes.
 fn parts(bytes: u64) -> impl Iterator<Item = (u64, u32)> {
     (0..bytes)
         .step_by(MAX_DESCRIPTOR_BYTES as usize)
         .map(move |offset| (offset, (bytes - offset).min(MAX_DESCRIPTOR_BYTES) as u32))
 }
 
-/// What a status block says.
+/// Content of a status block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Report {
     pub sequence: u32,
-    /// Descriptors completed.
+    /// Count of completed descriptors.
     pub completed: u32,
-    /// As the channel's status register.
+    /// Copy of the channel's status register.
     pub status: u32,
-    /// Bytes moved of the descriptor that is not complete.
+    /// Bytes moved of the first incomplete descriptor.
     pub stopped_at_bytes: u32,
-    /// Address that an error is about.
+    /// Address that an error concerns.
     pub error: BusAddress,
-    /// Bytes that were handed to the link and that the peer has not got, if it can say.
+    /// Bytes that were handed to the link but have not reached the peer, if the peer can tell.
     pub missing_bytes: u32,
 }
 
@@ -250,7 +249,7 @@ pub(super) struct StatusBlock<B: Bus> {
 }
 
 impl<B: Bus> StatusBlock<B> {
-    /// Where a host that waits looks, bytes from the memory's beginning.
+    /// Offset that a waiting host watches, bytes from the start of the memory.
     pub const SEQUENCE: u64 = status_block::SEQUENCE as u64;
 
     pub async fn new(device: &Device<B>, place: &str) -> Result<Self, DriverError> {
@@ -258,8 +257,8 @@ impl<B: Bus> StatusBlock<B> {
         Ok(Self { memory: Pinned::new(device, place, bytes, PageSize::Small).await? })
     }
 
-    /// What it says now. The engine writes it at once, but a host may see parts of two writes:
-    /// counts only rise, and the last write of a channel that stops is looked at twice.
+    /// Reads the block. The engine writes it at once, but a host may see parts of two writes:
+    /// counts only rise, and the last write of a channel that stops is read twice.
     pub fn read(&self) -> Result<Report, BusError> {
         let mut bytes = [0; status_block::BYTES as usize];
         self.memory.memory().read(0, &mut bytes)?;
@@ -278,7 +277,7 @@ impl<B: Bus> StatusBlock<B> {
         })
     }
 
-    /// As it is before the first write.
+    /// Resets the block to its state before the first write.
     pub fn clear(&self) -> Result<(), BusError> {
         self.memory.memory().write(0, &[0; status_block::BYTES as usize])
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Channels: transfers are posted to them, and waited for.
+//! Channels, to which transfers are posted.
 //!
 //! A channel has one account of descriptors: `posted` and `completed`, absolute since its last
-//! restart, as the engine counts them. Every step that waits leaves the account whole, so a
-//! future may be dropped at any point: what it had begun is finished by the next call.
+//! restart, as the engine counts them. The account is whole at every await, so a future may be
+//! dropped at any point: the next call finishes its work.
 
 mod completion;
 mod descriptors;
@@ -35,40 +35,40 @@ use recovery::Cause;
 use results::Results;
 pub(crate) use setup::payload_on_the_way;
 
-/// A transfer that is on its way.
+/// A transfer in flight.
 struct Pending<B: Bus> {
     target: Target<B>,
     level: CompletionLevel,
     deadline: Picoseconds,
     total_bytes: u64,
-    /// Number of its first descriptor.
+    /// Number of the first descriptor.
     first: u64,
-    /// Number of the descriptor behind its last.
+    /// Number of the descriptor after the last.
     end: u64,
-    /// When the doorbell was rung.
+    /// Time of the doorbell.
     posted: Picoseconds,
-    /// Whether its result has been given already (level accepted).
+    /// Whether the result has been handed out already (level accepted).
     is_given: bool,
-    /// Its part of a buffer.
+    /// The claimed part of the buffer.
     claim: Option<Claim<B>>,
-    /// The lane that it goes to.
+    /// Connection to the receive queue that the transfer goes to.
     connection: Option<Arc<Connection<B>>>,
 }
 
-/// What a channel is doing.
+/// State of a channel.
 enum State {
-    /// It takes transfers.
+    /// Takes transfers.
     Running,
-    /// It is to be stopped and restarted, and that is not finished.
+    /// Must be stopped and restarted; not finished.
     Recovering(Cause),
-    /// It has stopped, and why.
+    /// Has stopped with this fault.
     Stopped(TransferFault),
 }
 
 /// An open channel. It has one owner; share work by opening one channel each.
 ///
-/// Dropping it without [`close`](Self::close) takes nothing from the device: ring, status block
-/// and the parts of buffers stay with it until the channel is opened again, or for good.
+/// Dropping it without [`close`](Self::close) frees nothing: the device keeps the ring, status
+/// block and claimed parts of buffers until the channel is opened again, or for good.
 pub struct Channel<B: Bus> {
     device: Device<B>,
     slot: OpenChannel<B>,
@@ -76,27 +76,27 @@ pub struct Channel<B: Bus> {
     descriptors: Descriptors<B>,
     status: StatusBlock<B>,
     state: State,
-    /// What the peer channel's registers and its lane were set up for.
+    /// Connection that the peer channel's registers and its receive queue were set up for.
     applied: Option<Weak<Connection<B>>>,
-    /// Error bits of every port when the channel was opened.
+    /// Error bits of every port at the opening of the channel.
     baseline: Vec<(RoutingId, u32)>,
-    /// Descriptors since the last restart.
+    /// Descriptors posted since the last restart.
     posted: u64,
-    /// Those of them that are complete.
+    /// Descriptors complete since the last restart.
     completed: u64,
-    /// Sequence of the status block that was looked at last.
+    /// Sequence number of the status block read last.
     seen: u32,
-    /// Whether the doorbell has still to be rung.
+    /// Whether the doorbell must still be rung.
     doorbell_due: bool,
     /// Whether the engine has been told to stop for good.
     is_closed: bool,
-    /// The last descriptors posted, as far as they have still to be written.
+    /// Descriptors of the last batch that are not written yet.
     unwritten: Vec<Descriptor>,
-    /// Whether descriptors may have been laid down that were never posted: their future was
-    /// dropped, or the device did not answer.
+    /// Whether descriptors may have been written but never posted, because their future was dropped
+    /// or the device did not answer.
     has_unposted: bool,
     pending: VecDeque<Pending<B>>,
-    /// Parts of buffers whose transfers have failed, until the channel has been restarted.
+    /// Parts of buffers whose transfers failed, kept until the channel has been restarted.
     quarantine: Vec<Claim<B>>,
     results: Results,
     next_ticket: u64,
@@ -110,23 +110,23 @@ impl<B: Bus> fmt::Debug for Channel<B> {
 }
 
 impl<B: Bus> Channel<B> {
-    /// Posts transfers: descriptors, then one doorbell; of a batch that is longer than what the
-    /// engine fetches ahead it hears already when so much is written. Nothing is posted unless all
-    /// can be. Waits for room where the ring or table is full of transfers that are on their way.
+    /// Posts transfers: writes descriptors, then rings the doorbell once. A batch longer than the
+    /// engine's prefetch gets an early doorbell as soon as that much is written. Posts all or
+    /// nothing. Waits for room if transfers in flight fill the ring or table.
     ///
     /// # Errors
-    /// A transfer that cannot be (empty, beyond its buffer, not aligned to 4 B, in flight
-    /// already, of the wrong kind, a level that the channel cannot promise), a batch larger than
-    /// the ring or table, or a channel that has stopped.
+    /// An invalid transfer (empty, beyond its buffer, not aligned to 4 B, already in flight, of the
+    /// wrong kind, or with a level that the channel cannot promise), a batch larger than the ring
+    /// or table, or a stopped channel.
     pub async fn post(&mut self, transfers: &[Transfer<B>]) -> Result<Vec<Ticket>, DriverError> {
         self.post_batch(transfers, true).await
     }
 
-    /// The same without interrupts: a channel that sleeps until one learns of these transfers with
-    /// the next that has one, which is to be posted behind them.
+    /// Posts transfers without interrupts: a channel that sleeps until an interrupt learns of their
+    /// completion with the next transfer that has one, so post such a transfer after them.
     ///
     /// # Errors
-    /// As [`post`](Self::post).
+    /// See [`post`](Self::post).
     pub async fn post_unreported(
         &mut self,
         transfers: &[Transfer<B>],
@@ -134,21 +134,21 @@ impl<B: Bus> Channel<B> {
         self.post_batch(transfers, false).await
     }
 
-    /// Waits until a transfer is complete, has failed, or its deadline has passed. A deadline,
-    /// also one of a transfer ahead of it, cancels all that is posted to the channel: it is then
-    /// stopped and restarted, and takes new transfers.
+    /// Waits until a transfer is complete, has failed, or its deadline has passed. A missed
+    /// deadline, even of an earlier transfer, cancels everything posted to the channel, which is
+    /// then stopped, restarted and ready for new transfers.
     ///
     /// # Errors
-    /// Why it failed, with what was moved and what was not.
+    /// The fault, with how much was moved.
     pub async fn wait(&mut self, ticket: Ticket) -> Result<Completed, TransferError> {
         self.wait_for(ticket).await
     }
 
-    /// Looks whether a transfer is complete, without waiting for it; a deadline that has passed
-    /// is dealt with as in [`wait`](Self::wait).
+    /// Checks without waiting whether a transfer is complete; handles a missed deadline as
+    /// [`wait`](Self::wait) does.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// See [`wait`](Self::wait).
     pub async fn poll(&mut self, ticket: Ticket) -> Result<Option<Completed>, TransferError> {
         self.look_for(ticket).await
     }
@@ -156,7 +156,7 @@ impl<B: Bus> Channel<B> {
     /// Posts one transfer and waits for it.
     ///
     /// # Errors
-    /// As [`post`](Self::post) and [`wait`](Self::wait).
+    /// See [`post`](Self::post) and [`wait`](Self::wait).
     pub async fn transfer(&mut self, transfer: Transfer<B>) -> Result<Completed, TransferError> {
         let posted = self.post(std::slice::from_ref(&transfer)).await;
         match posted.map(|tickets| tickets.first().copied()) {
@@ -166,9 +166,9 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// Stops the channel and gives up every transfer that is not complete; each is reported by
-    /// its `wait` as cancelled, with what was moved. The channel then takes new ones. A peer
-    /// channel's lane is emptied with it.
+    /// Stops the channel and cancels every incomplete transfer; the `wait` of each reports how much
+    /// was moved. The channel then takes new transfers. A peer channel's receive queue is emptied
+    /// too.
     ///
     /// # Errors
     /// The device does not answer.
@@ -177,9 +177,9 @@ impl<B: Bus> Channel<B> {
         self.check_recovered()
     }
 
-    /// Starts a stopped channel again. Transfers that had not failed themselves but stood behind
-    /// the failed one are reported as not begun. A peer channel's lane is emptied with it. On a
-    /// channel that runs it is the same as [`cancel`](Self::cancel).
+    /// Restarts a stopped channel. Transfers queued behind the failed one are reported as not
+    /// begun. A peer channel's receive queue is emptied too. On a running channel it is the same as
+    /// [`cancel`](Self::cancel).
     ///
     /// # Errors
     /// The device does not answer.
@@ -187,13 +187,13 @@ impl<B: Bus> Channel<B> {
         self.cancel().await
     }
 
-    /// What the host has counted.
+    /// Returns the host's counters.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         self.statistics
     }
 
-    /// What the engine has counted.
+    /// Reads the engine's counters.
     ///
     /// # Errors
     /// The device does not answer.
@@ -216,11 +216,10 @@ impl<B: Bus> Channel<B> {
         })
     }
 
-    /// Stops the channel and gives it back. Transfers that are not complete are cancelled.
+    /// Stops the channel and gives it back. Incomplete transfers are cancelled.
     ///
     /// # Errors
-    /// The device does not answer: what it may still use is then kept as if the channel had been
-    /// dropped.
+    /// The device does not answer: the memory that it may still use is then kept, as after a drop.
     pub async fn close(mut self) -> Result<(), DriverError> {
         self.shut().await?;
         let device = self.device.clone();
@@ -232,7 +231,7 @@ impl<B: Bus> Channel<B> {
         self.slot.key
     }
 
-    /// `fpga1 C2H 0`.
+    /// Name for messages: `fpga1 C2H 0`.
     fn place(&self) -> String {
         self.slot.shared.place(self.slot.key)
     }
@@ -241,7 +240,7 @@ impl<B: Bus> Channel<B> {
         DriverError::Refused { place: self.place(), problem }
     }
 
-    /// A transfer of which nothing was posted.
+    /// Error of a transfer that was never posted.
     fn refusal(&self, error: DriverError, total_bytes: u64) -> TransferError {
         TransferError {
             channel: self.place(),
@@ -266,7 +265,8 @@ impl<B: Bus> Drop for Channel<B> {
         if self.is_closed {
             return;
         }
-        // It may still run: it fetches, and it writes its status block if a link goes down.
+        // The channel may still run: it fetches, and it writes its status block if a link goes
+        // down.
         let mut memories: Vec<B::Memory> = self.status.memory.take().into_iter().collect();
         if let Descriptors::Ring { memory, .. } = &mut self.descriptors {
             memories.extend(memory.take());

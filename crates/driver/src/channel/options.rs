@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be asked of a channel, and what it says about it.
+//! Options, transfers and counters of a channel.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crosslane_pcie::units::{BusAddress, Picoseconds};
 
 use crate::buffer::Buffer;
 
-/// What a channel does.
+/// Kind of a channel: the direction in which it moves data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ChannelKind {
     /// Host to card: the engine reads host memory.
@@ -20,30 +20,30 @@ pub enum ChannelKind {
     Peer,
 }
 
-/// Where the engine finds descriptors.
+/// Source of a channel's descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DescriptorSource {
-    /// In its own table, stored there by the processor word by word.
+    /// A table in the engine, stored there by the processor word by word.
     Table,
-    /// In a ring in host memory, which it reads in batches.
+    /// A ring in host memory, which the engine reads in batches.
     Ring {
         /// Descriptors in the ring, a power of two from 16 to 65536.
         entries: u32,
     },
-    /// At the user circuit's command port (peer channel 0 only): nothing can be posted.
+    /// The user circuit's command port (peer channel 0 only): nothing can be posted.
     CommandPort,
 }
 
-/// How the host learns of completions.
+/// Means by which the host learns of completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Notification {
-    /// It polls the status block in its memory.
+    /// Poll the status block in host memory.
     Poll,
-    /// It sleeps until an interrupt; what is complete by the time of a post or a wait is known
-    /// without one.
+    /// Sleep until an interrupt; a post or a wait also notices without one whatever is complete by
+    /// then.
     Interrupt,
-    /// It sleeps until an interrupt and looks at nothing before: as software that waits once for
-    /// each report.
+    /// Sleep until an interrupt and look at nothing before, like software that waits once for each
+    /// report.
     InterruptOnly,
 }
 
@@ -57,31 +57,30 @@ impl fmt::Display for ChannelKind {
     }
 }
 
-/// How a channel is set up.
+/// Options of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelOptions {
-    /// Where descriptors are.
+    /// Source of the descriptors.
     pub descriptors: DescriptorSource,
-    /// How completions are learnt.
+    /// Means of learning of completions.
     pub notification: Notification,
-    /// Longest write payload or read request, bytes, a power of two; none for the most that is
-    /// allowed. What is allowed is for writes the least Max_Payload_Size of the ports on the way
-    /// (to host memory, to the connected peer, or of all ports), as it is when the channel is
-    /// opened, connected or restarted.
+    /// Longest write payload or read request, a power of two in bytes; `None` for the longest
+    /// allowed. For writes that is the least Max_Payload_Size of the ports of the path (to host
+    /// memory, to the connected peer, or of all ports), taken when the channel is opened, connected
+    /// or restarted.
     pub payload_bytes: Option<u32>,
-    /// Use `payload_bytes` even beyond Max_Payload_Size: the error then shows where it is found.
-    /// Ports on the way are looked at after each transfer.
+    /// Use `payload_bytes` even beyond Max_Payload_Size, to see where the error is detected. Ports
+    /// of the path are checked after each transfer.
     pub oversize: bool,
-    /// Let data TLPs pass earlier ones.
+    /// Let data TLPs pass earlier ones (relaxed ordering).
     pub relaxed_ordering: bool,
-    /// Move data to or from addresses of the card's memory, not of a stream (H2C 0 and C2H 0, where
-    /// the engine has it). Targets are then [`Target::Card`]
-    /// or [`Target::CardToCard`].
+    /// Move data to or from addresses of the card's memory instead of a stream (H2C 0 and C2H 0, if
+    /// the engine supports it). Targets are then [`Target::Card`] or [`Target::CardToCard`].
     pub card_memory: bool,
 }
 
 impl Default for ChannelOptions {
-    /// A ring of 1024 descriptors, polled, the longest TLPs that are allowed.
+    /// A polled ring of 1024 descriptors with the longest TLPs allowed.
     fn default() -> Self {
         Self {
             descriptors: DescriptorSource::Ring { entries: 1024 },
@@ -94,29 +93,26 @@ impl Default for ChannelOptions {
     }
 }
 
-/// When a transfer counts as complete. What a level means depends on the channel:
+/// Point at which a transfer counts as complete. Its meaning depends on the channel:
 ///
 /// * H2C: the engine reports that all data have gone into the card's stream, or are in its memory.
-///   That is `Visible`;
-///   whoever asks for `Sent` gets the same, a little later than asked for.
-/// * C2H: the status write takes the same way as the data and behind them, so what the host learns
-///   is always `Visible`, also where it asked for `Sent`.
-/// * Peer: `Sent` is told by the status write; `Acknowledged` by the credits of a
-///   [`Peer`](crate::Peer) that was connected with them. `Visible` cannot be known by this host
-///   and is refused.
+///   That is `Visible`; `Sent` gets the same, a little later than asked for.
+/// * C2H: the status write follows the data on the same path, so completion always means `Visible`,
+///   even if `Sent` was asked for.
+/// * Peer: the status write tells of `Sent`; the credits of a [`Peer`](crate::Peer) connected with
+///   them tell of `Acknowledged`. This host cannot know `Visible`, which is refused.
 ///
-/// [`wait`](crate::Channel::wait) returns at once for `Accepted`; the buffer stays in flight until
-/// the engine has reported the transfer all the same.
+/// [`wait`](crate::Channel::wait) returns at once for `Accepted`, but the buffer stays in flight
+/// until the engine has reported the transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CompletionLevel {
     /// The engine has been told.
     Accepted,
     /// The last TLP has been handed to the link.
     Sent,
-    /// The data can be seen: in host memory (C2H), or in the card's stream or memory
-    /// (H2C).
+    /// The data can be seen: in host memory (C2H), or in the card's stream or memory (H2C).
     Visible,
-    /// The peer has taken the data: its credit counter says so.
+    /// The peer has taken the data, as its credit counter shows.
     Acknowledged,
 }
 
@@ -136,54 +132,55 @@ impl fmt::Display for CompletionLevel {
 pub enum Target<B: Bus> {
     /// A part of a registered buffer, in bytes (H2C and C2H).
     Buffer(Buffer<B>, Range<u64>),
-    /// The same, and the address in the card's memory where they go or come from (channels with
-    /// [`card_memory`](ChannelOptions::card_memory)). A table has no places for card addresses:
-    /// with it that is 0, and the part is one piece on the bus.
+    /// A part of a registered buffer, in bytes, and the card address that it goes to or comes from
+    /// (channels with [`card_memory`](ChannelOptions::card_memory)). A table cannot hold card
+    /// addresses: with one the address must be 0, and the part must be contiguous on the bus.
     Card(Buffer<B>, Range<u64>, u64),
     /// So many bytes of the card's memory, to another place in it (C2H 0 with
-    /// [`card_memory`](ChannelOptions::card_memory), where the engine can; not with a table). They
-    /// do not overlap. What is copied is read ahead: nothing that is posted before and not complete
-    /// may write it.
+    /// A copy within the card's memory (C2H 0 with [`card_memory`](ChannelOptions::card_memory), if
+    /// the engine supports it; not with a table). Source and target must not overlap. The source is
+    /// read ahead: no earlier transfer that is still in flight may write it.
     CardToCard {
         /// Card address of the first byte.
         from: u64,
-        /// Card address that it goes to.
+        /// Card address of the first byte of the target.
         to: u64,
-        /// How many.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// So many bytes at a bus address (peer channels); see [`Peer::target`](crate::Peer::target).
+    /// A bus address and a length in bytes (peer channels); see
+    /// [`Peer::target`](crate::Peer::target).
     Bus(BusAddress, u64),
 }
 
 /// One transfer to be posted.
 #[derive(Clone, Debug)]
 pub struct Transfer<B: Bus> {
-    /// Where to, or where from.
+    /// The far end.
     pub target: Target<B>,
-    /// When it counts as complete.
+    /// Completion level to wait for.
     pub level: CompletionLevel,
-    /// When it has failed if it is not complete; [`Picoseconds::NEVER`] for no deadline.
+    /// Time at which it fails if it is not complete; [`Picoseconds::NEVER`] for no deadline.
     pub deadline: Picoseconds,
 }
 
-/// A posted transfer, for [`Channel::wait`](crate::Channel::wait). Numbers rise by one with each
-/// transfer of a channel.
+/// A posted transfer, for [`Channel::wait`](crate::Channel::wait). Tickets of a channel count up by
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// A transfer that is complete.
+/// Result of a complete transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
     /// Bytes moved.
     pub bytes: u64,
-    /// When the doorbell for it was rung.
+    /// Time of its doorbell.
     pub posted: Picoseconds,
-    /// When the host learnt that it is complete.
+    /// Time at which the host learnt of its completion.
     pub completed: Picoseconds,
 }
 
-/// What a channel has done since it was opened, as the host sees it.
+/// Host-side counters of a channel since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Transfers posted.
@@ -192,18 +189,18 @@ pub struct Statistics {
     pub completed: u64,
     /// Transfers that failed or were cancelled.
     pub failed: u64,
-    /// Bytes of the complete ones.
+    /// Bytes of the complete transfers.
     pub bytes: u64,
     /// Descriptors posted.
     pub descriptors: u64,
     /// Doorbells rung.
     pub doorbells: u64,
-    /// Times that the channel was restarted.
+    /// Restarts of the channel.
     pub restarts: u64,
 }
 
-/// The engine's counters and hardware timers of a channel, since they were reset. Times are in
-/// clocks of the engine.
+/// The engine's counters and hardware timers of a channel since their last reset. Times are in
+/// engine clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCounters {
     /// Payload bytes moved.
@@ -212,26 +209,26 @@ pub struct ChannelCounters {
     pub tlps: u32,
     /// Descriptors fetched.
     pub fetched: u32,
-    /// First TLP begun.
+    /// Time of the first TLP.
     pub first_clocks: u64,
-    /// Last TLP handed on, or last data arrived.
+    /// Time at which the last TLP was handed on, or the last data arrived.
     pub last_clocks: u64,
-    /// Idle for want of a descriptor.
+    /// Idle clocks for lack of a descriptor.
     pub no_descriptor_clocks: u32,
-    /// Idle for want of data in the stream.
+    /// Idle clocks for lack of data in the stream.
     pub no_data_clocks: u32,
-    /// Idle because no more reads may be in flight.
+    /// Idle clocks because the most reads allowed were in flight.
     pub no_tag_clocks: u32,
-    /// Held back by the link.
+    /// Clocks held back by the link.
     pub link_clocks: u32,
-    /// Held back by the peer's credit window.
+    /// Clocks held back by the peer's credit window.
     pub no_credit_clocks: u32,
-    /// In the gap behind a descriptor.
+    /// Clocks in the gap after a descriptor.
     pub gap_clocks: u32,
 }
 
 impl<B: Bus> Target<B> {
-    /// Bytes of the transfer.
+    /// Returns the length of the transfer in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Posting: every transfer of a batch is checked and its part of a buffer claimed before the
+//! Posting: every transfer of a batch is checked, and its part of a buffer claimed, before the
 //! first descriptor is written.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::buffer::{Claim, check_placed};
 use crate::connection::{self, Connection};
 use crate::error::DriverError;
 
-/// A transfer that can be posted.
+/// A checked transfer, ready to be posted.
 struct Ready<B: Bus> {
     transfer: Transfer<B>,
     pieces: Vec<(BusAddress, u32)>,
@@ -67,22 +67,22 @@ impl<B: Bus> Channel<B> {
         let tickets = self.enter(batch);
         self.has_unposted = false;
         self.unwritten = tail;
-        // From here on the transfers are posted, even if nobody polls this future any more.
+        // From here on the transfers are posted, even if this future is dropped.
         let doorbells = self.statistics.doorbells;
         if let Err(error) = self.ring_doorbell().await {
             if self.statistics.doorbells == doorbells {
                 self.retract(tickets.len());
                 return Err(error);
             }
-            // The engine has been told of a part: they are posted, and each has failed.
+            // The engine knows of some: all are posted, and all have failed.
             self.stop_unanswered(error);
         }
         self.statistics.descriptors += count as u64;
         Ok(tickets)
     }
 
-    /// How many descriptors of a batch are written before the engine is told of them: of a long
-    /// one as many as it fetches ahead, so that it begins while the others are written.
+    /// Returns how many descriptors to write before the first doorbell: for a long batch as many as
+    /// the engine fetches ahead, so that it starts while the others are written.
     fn head_length(&self, count: usize) -> usize {
         match self.descriptors {
             Descriptors::Ring { .. } => {
@@ -92,7 +92,7 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// Takes back the last transfers: the engine has not been told of them.
+    /// Takes back the last transfers, of which the engine does not know.
     fn retract(&mut self, transfers: usize) {
         let (all, posted) = (self.pending.len(), self.statistics.posted);
         assert!(
@@ -111,7 +111,7 @@ impl<B: Bus> Channel<B> {
         self.has_unposted = true;
     }
 
-    /// What a peer channel is connected to.
+    /// Connection of a peer channel.
     pub(super) fn connection(&self) -> Option<Arc<Connection<B>>> {
         match self.key() {
             (ChannelKind::Peer, number) => self.slot.shared.connection(number),
@@ -129,7 +129,7 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// Checks one transfer and claims its part of a buffer.
+    /// Checks one transfer and claims its part of the buffer.
     fn check(
         &self,
         transfer: &Transfer<B>,
@@ -152,7 +152,7 @@ impl<B: Bus> Channel<B> {
                 }
                 Some(buffer.claim(part.clone(), kind == ChannelKind::C2h)?)
             }
-            // check_card has seen that it can be.
+            // Accepted by check_card.
             (Target::CardToCard { .. }, _) => None,
             (Target::Bus(address, bytes), ChannelKind::Peer) => {
                 self.slot.shared.check_peer_write(number, *address, *bytes)?;
@@ -184,7 +184,7 @@ impl<B: Bus> Channel<B> {
         Ok(Ready { transfer: transfer.clone(), pieces, claim, connection })
     }
 
-    /// Whether a target says where in the card's memory, and only there where that is meant.
+    /// Checks that the target has a card address if and only if the channel needs one.
     fn check_card(&self, target: &Target<B>) -> Result<(), DriverError> {
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
         let problem = match (target, self.options.card_memory) {
@@ -208,7 +208,7 @@ impl<B: Bus> Channel<B> {
         Err(self.refused(problem))
     }
 
-    /// Whether bytes of the card's memory can be copied to where they are to go.
+    /// Checks that a copy within the card's memory is possible.
     fn check_copy(&self, target: &Target<B>) -> Result<(), DriverError> {
         let Target::CardToCard { from, to, bytes } = *target else { return Ok(()) };
         let is_table = matches!(self.descriptors, Descriptors::Table { .. });
@@ -271,7 +271,7 @@ impl<B: Bus> Channel<B> {
         self.refused(format!("{needed} descriptors were posted at once, its {what} has {capacity}"))
     }
 
-    /// Waits until so many more descriptors can be posted.
+    /// Waits until `needed` more descriptors can be posted.
     async fn wait_for_room(&mut self, needed: u64) -> Result<(), DriverError> {
         let capacity = u64::from(self.descriptors.capacity());
         if needed > capacity {
@@ -285,9 +285,9 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// Restarts the channel, once nothing is on its way, where a peer channel has been connected or
-    /// is no longer (it begins a new account with the lane), and where a table holds descriptors
-    /// that were never posted: one whose new words a link then loses would be in force.
+    /// Restarts the idle channel if needed: if a peer channel has been connected or disconnected
+    /// (it starts a new account with the receive queue), or if a table holds descriptors that were
+    /// never posted: an old one would be in force if a link lost the words of its successor.
     async fn begin_anew_if_needed(
         &mut self,
         connection: Option<&Arc<Connection<B>>>,
@@ -306,8 +306,8 @@ impl<B: Bus> Channel<B> {
         self.check_recovered()
     }
 
-    /// The descriptors of a batch: only the last of each transfer is reported, by an interrupt
-    /// where that is wanted.
+    /// Builds the descriptors of a batch: only the last of each transfer is reported, with an
+    /// interrupt if wanted.
     fn build(&self, batch: &[Ready<B>], is_reported: bool) -> Vec<Descriptor> {
         let by_interrupt = is_reported && self.options.notification != Notification::Poll;
         let mut descriptors = Vec::new();
@@ -338,8 +338,8 @@ impl<B: Bus> Channel<B> {
         descriptors
     }
 
-    /// Enters a batch whose descriptors are written, so that no part of it is given back before
-    /// the engine has reported it.
+    /// Enters a batch whose descriptors are written, so that no part of it is released before the
+    /// engine has reported it.
     fn enter(&mut self, batch: Vec<Ready<B>>) -> Vec<Ticket> {
         let posted = self.device.bus().now();
         let mut tickets = Vec::with_capacity(batch.len());
@@ -369,7 +369,7 @@ impl<B: Bus> Channel<B> {
         tickets
     }
 
-    /// Rings the doorbell if that is due: twice where a part of the batch has still to be written.
+    /// Rings the doorbell if due: twice if some of the batch must still be written.
     pub(super) async fn ring_doorbell(&mut self) -> Result<(), DriverError> {
         if !self.doorbell_due {
             return Ok(());
@@ -389,7 +389,7 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// The earliest deadline of the transfers up to this one.
+    /// Returns the earliest deadline of the transfers up to `last`.
     pub(super) fn earliest_deadline(&self, last: usize) -> Picoseconds {
         let upto = self.pending.iter().take(last + 1);
         upto.map(|pending| pending.deadline).min().unwrap_or(Picoseconds::NEVER)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stopping a channel, finding out what was moved, and starting it again without a reset.
+//! Stopping a channel, finding out how much was moved, and restarting it without a reset.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::error::{DriverError, TransferFault};
 use crate::plan::{self, Place};
 use crate::ports::{Port, detected_words};
 
-/// How long a stopped channel may show the same, while it finishes the TLPs that it has begun and
-/// waits for answers. After that it is restarted as it is: its link does not move.
+/// Time that a stopped channel may show no progress while it finishes its TLPs and waits for
+/// completions. After that it is restarted anyway: its link is stuck.
 const SETTLING: Picoseconds = Picoseconds::from_ns(1_000_000);
 
-/// Stops a channel by `control`, with `run` clear, and waits until it has nothing on its way, or
-/// has shown the same for [`SETTLING`].
+/// Stops a channel by `control`, with `run` clear, and waits until it has nothing in flight, or has
+/// shown no progress for [`SETTLING`].
 pub(super) async fn stop_and_wait<B: Bus>(
     device: &Device<B>,
     registers: u32,
     control: u32,
 ) -> Result<(), DriverError> {
-    // The last status, and when it was told: a host that takes nothing may be told late.
+    // The last status and the time of its read: a stalled host may get an answer late.
     let mut last: Option<(u32, Picoseconds)> = None;
     loop {
         let asked = device.bus().now();
-        // Again before each look: where a link has lost it the channel would go on moving data.
+        // Written before each read: if a link lost it, the channel would keep moving data.
         device.write(registers + channel::CONTROL, control).await?;
         let status = device.read(registers + channel::STATUS).await?;
         let is_running = channel::status::STATE.get(status) == ChannelState::Running.bits();
@@ -50,27 +50,27 @@ pub(super) async fn stop_and_wait<B: Bus>(
     }
 }
 
-/// Why a channel is stopped by the host.
+/// Reason for which the host stops a channel.
 #[derive(Clone, Debug)]
 pub(super) enum Cause {
-    /// It was asked to.
+    /// A request to cancel.
     Cancelled,
-    /// A deadline has passed by this time.
+    /// A deadline missed at this time.
     Deadline(Picoseconds),
-    /// Something else is wrong.
+    /// Another fault.
     Fault(TransferFault),
-    /// The device does not answer.
+    /// A device that does not answer.
     NoAnswer(DriverError),
 }
 
 impl<B: Bus> Channel<B> {
-    /// Stops the channel, ends every transfer on its way, and starts it again.
+    /// Stops the channel, ends every transfer in flight, and restarts it.
     pub(super) async fn recover(&mut self, cause: Cause) {
         self.state = State::Recovering(cause);
         self.finish_what_was_begun().await;
     }
 
-    /// Finishes a recovery or a posting whose future was dropped half-way.
+    /// Finishes a recovery or posting whose future was dropped half-way.
     pub(super) async fn finish_what_was_begun(&mut self) {
         if let State::Recovering(cause) = &self.state {
             let cause = cause.clone();
@@ -86,15 +86,14 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// Ends all that is on its way: the device, which has been told of a part of it, does not
-    /// answer any more.
+    /// Ends everything in flight: the device knows of some of it, but no longer answers.
     pub(super) fn stop_unanswered(&mut self, error: DriverError) {
         let fault = self.unanswered(error);
         self.fail_all(&fault, None, None);
         self.state = State::Stopped(fault);
     }
 
-    /// Says why a recovery failed, if it did.
+    /// Returns the error of a failed recovery.
     pub(super) fn check_recovered(&self) -> Result<(), DriverError> {
         match &self.state {
             State::Stopped(TransferFault::NoAnswer(error) | TransferFault::Refused(error)) => {
@@ -113,11 +112,11 @@ impl<B: Bus> Channel<B> {
         }
         let connection = self.connection();
         connection::restart(&self.device, self.key(), connection.as_deref()).await?;
-        // From here on nothing that was posted before is read or written by the device.
+        // From here on the device neither reads nor writes anything posted earlier.
         self.quarantine.clear();
         self.applied = connection.as_ref().map(Arc::downgrade);
         self.status.clear().map_err(|error| self.slot.shared.bus_error(error))?;
-        // Numbers begin anew: a transfer with one of before would be taken for another.
+        // Numbers restart at 0: an older transfer would be mistaken for a new one.
         let left = self.pending.len();
         assert!(left == 0, "{left} transfers are on their way through a restart");
         (self.posted, self.completed, self.seen, self.doorbell_due) = (0, 0, 0, false);
@@ -128,19 +127,19 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// Stops the channel and ends the transfers on their way.
+    /// Stops the channel and ends the transfers in flight.
     async fn stop(&mut self, cause: &Cause) -> Result<(), DriverError> {
         let control = self.running() & !channel::control::RUN.mask();
         stop_and_wait(&self.device, self.slot.registers(), control).await?;
         let mut report = self.report_of_registers().await?;
         if let Some(connection) = self.connection() {
-            // A peer that does not answer cannot say; its own account shows it at the restart.
+            // A peer that does not answer cannot tell; the restart finds that out.
             report.missing_bytes = connection.settle().await.unwrap_or(0);
         }
         self.distrust(&mut report);
         self.complete_up_to(report.completed);
         let fault = match cause {
-            // The engine found out by itself in the meantime.
+            // Meanwhile the engine found a fault itself.
             _ if is_stopped(report.status) => self.fault_of(report.status),
             Cause::Fault(fault) => fault.clone(),
             Cause::NoAnswer(error) => self.unanswered(error.clone()),
@@ -150,7 +149,7 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// Ends the transfers on their way with the fault that is known.
+    /// Ends the transfers in flight with a known fault.
     fn give_up(&mut self, cause: &Cause, fault: &TransferFault, report: Option<&Report>) {
         match cause {
             Cause::Deadline(now) if *fault == TransferFault::Cancelled => {
@@ -168,7 +167,7 @@ impl<B: Bus> Channel<B> {
         if let Some(connection) = self.connection() {
             connection.settle().await?;
         }
-        // The lane keeps what it has counted, and begins anew when a channel is opened to it.
+        // The receive queue keeps its counts until a channel is opened to it again.
         connection::restart(&self.device, self.key(), None).await?;
         self.quarantine.clear();
         self.state = State::Stopped(TransferFault::Cancelled);
@@ -176,13 +175,13 @@ impl<B: Bus> Channel<B> {
         Ok(())
     }
 
-    /// Why the device does not answer.
+    /// Finds why the device does not answer.
     fn unanswered(&self, error: DriverError) -> TransferFault {
         self.link_down().unwrap_or_else(|| TransferFault::NoAnswer(Box::new(error)))
     }
 
-    /// The fault of a status register. Where a read was not answered, or with Unsupported Request,
-    /// a link on the way that is down says more.
+    /// Decodes the fault of a status register. If a read got no answer or Unsupported Request, a
+    /// link of the path that is down explains more.
     pub(super) fn fault_of(&self, status: u32) -> TransferFault {
         let fault = TransferFault::from_code(channel::status::ERROR.get(status));
         match fault {
@@ -193,8 +192,8 @@ impl<B: Bus> Channel<B> {
         }
     }
 
-    /// Every port between this device and the far end of its first transfer, as the tree was when
-    /// the device was opened.
+    /// Returns every port between this device and the far end of its first transfer, as the tree
+    /// was when the device was opened.
     fn path(&self) -> Vec<FunctionInfo> {
         let functions = &self.slot.shared.functions;
         let far_end = match self.pending.front().map(|pending| &pending.target) {
@@ -213,14 +212,14 @@ impl<B: Bus> Channel<B> {
         plan::path_as_it_was(self.device.bus(), functions, from, to)
     }
 
-    /// A link on the way that is down.
+    /// Finds a link of the path that is down.
     pub(super) fn link_down(&self) -> Option<TransferFault> {
         let port = plan::link_down(self.device.bus(), &self.path())?;
         Some(TransferFault::LinkDown { port })
     }
 
-    /// Ports on the way that have detected errors since the channel was opened. Their bits are
-    /// cleared, so that they show the next one.
+    /// Lists the ports of the path that have detected errors since the channel was opened. Clears
+    /// their bits, so that they show the next error.
     pub(super) fn detected(&self) -> Vec<String> {
         let mut words = Vec::new();
         for info in self.path() {
@@ -230,7 +229,7 @@ impl<B: Bus> Channel<B> {
             let new = bits & !before.map_or(0, |(_, bits)| *bits);
             if new != 0 {
                 words.push(detected_words(&info.name, new));
-                // What cannot be cleared is named again.
+                // A bit that cannot be cleared is reported again.
                 let _ = port.clear_errors(new);
             }
         }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Results of transfers that have ended and that nobody has asked for yet.
+//! Results of ended transfers that no caller has fetched yet.
 
 use std::collections::VecDeque;
 
 use super::options::{Completed, Ticket};
 use crate::error::TransferError;
 
-/// Results that are kept: twice what the largest ring holds. The oldest goes first.
+/// Most results kept: twice the entries of the largest ring. The oldest is dropped first.
 pub(super) const KEPT_RESULTS: usize = 1 << 17;
 
-/// How a transfer ended.
+/// Result of a transfer.
 pub(super) type Outcome = Result<Completed, TransferError>;
 
-/// What is known of a ticket.
+/// Knowledge about a ticket.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Known {
-    /// It has ended like this.
+    /// It has ended with this result.
     Ended(Box<Outcome>),
-    /// Its result was given before, or is forgotten.
+    /// Its result was given out already, or is forgotten.
     Gone,
     /// It has not ended.
     NotYet,
@@ -26,13 +26,13 @@ pub(super) enum Known {
 /// Results in the order of their tickets.
 #[derive(Debug, Default)]
 pub(super) struct Results {
-    /// Ticket of the front.
+    /// Ticket of the first entry.
     first: u64,
     kept: VecDeque<Option<Outcome>>,
 }
 
 impl Results {
-    /// Adds the result of the ticket after the last; `None` where it has been given already.
+    /// Adds the result of the next ticket; `None` if it has been given out already.
     pub fn push(&mut self, outcome: Option<Outcome>) {
         self.kept.push_back(outcome);
         if self.kept.len() > KEPT_RESULTS {
@@ -44,12 +44,12 @@ impl Results {
         assert!(kept <= KEPT_RESULTS, "{kept} results are kept, of {KEPT_RESULTS} at most");
     }
 
-    /// The first ticket that has no result yet.
+    /// Returns the first ticket without a result.
     pub fn end(&self) -> u64 {
         self.first + self.kept.len() as u64
     }
 
-    /// The result of a ticket, once.
+    /// Takes the result of a ticket; it is given out once.
     pub fn take(&mut self, Ticket(ticket): Ticket) -> Known {
         let Some(index) = ticket.checked_sub(self.first) else { return Known::Gone };
         let Some(slot) = self.kept.get_mut(index as usize) else { return Known::NotYet };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opening a channel: what it is asked for is checked first, then it is restarted and set up.
+//! Opening a channel: checks the options, then restarts the channel and sets it up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ use crate::plan::{self, Place, PlanError};
 use crate::ports::Port;
 use crate::shared::{Abandoned, ChannelKey, OpenChannel};
 
-/// Descriptors of a ring (register `ring_entries`).
+/// Allowed number of descriptors in a ring (register `ring_entries`).
 const RING_ENTRIES: std::ops::RangeInclusive<u32> = 16..=65_536;
-/// A TLP carries whole double words.
+/// Smallest payload: a TLP carries whole double words.
 const LEAST_PAYLOAD_BYTES: u32 = 4;
-/// What a payload size is the size of.
+/// Names of the TLPs that a payload size applies to.
 const READS: &str = "read requests";
 const WRITES: &str = "payloads";
 
@@ -47,15 +47,15 @@ impl<B: Bus> Channel<B> {
             _ => None,
         };
         payload_on_the_way(&device, key, options, connection.as_deref())?;
-        // Stopped before it is restarted, whoever used it last.
+        // Stopped before the restart, in case its last user left it running.
         if lock(&shared.given).abandoned.contains_key(&key) {
-            // A read that it has sent may arrive behind the answers to this device's registers.
+            // A read in flight may arrive after the answers to this device's registers.
             stop_and_wait(&device, slot.registers(), 0).await?;
         } else {
             device.write(slot.registers() + channel::CONTROL, 0).await?;
         }
         connection::restart(&device, key, connection.as_deref()).await?;
-        // Now the device uses nothing of an owner who went away any more.
+        // From here on the device uses nothing of a previous owner.
         let abandoned = lock(&shared.given).abandoned.remove(&key);
         if let Some(Abandoned { memories, claims }) = abandoned {
             drop(claims);
@@ -103,7 +103,7 @@ impl<B: Bus> Channel<B> {
         Ok(channel)
     }
 
-    /// Writes the registers that stay as they are through restarts, and lets the channel run.
+    /// Writes the registers that keep their values through restarts, and starts the channel.
     async fn program(&mut self) -> Result<(), DriverError> {
         let base = self.slot.registers();
         let mut registers = vec![(base + channel::VECTOR, self.slot.vector.unwrap_or(0).into())];
@@ -121,7 +121,7 @@ impl<B: Bus> Channel<B> {
         self.let_run(connection.as_deref()).await
     }
 
-    /// Lets a channel run that has been restarted.
+    /// Starts a channel that has been restarted.
     pub(super) async fn let_run(
         &self,
         connection: Option<&Connection<B>>,
@@ -132,7 +132,7 @@ impl<B: Bus> Channel<B> {
         self.device.set(&[(base + channel::PAYLOAD, payload_bytes), control]).await
     }
 
-    /// What the control register holds while the channel runs.
+    /// Value of the control register while the channel runs.
     pub(super) fn running(&self) -> u32 {
         let source = match self.options.descriptors {
             DescriptorSource::Table => engine::DescriptorSource::Table,
@@ -149,7 +149,7 @@ impl<B: Bus> Channel<B> {
     }
 }
 
-/// The engine's own table of a channel.
+/// Returns a channel's table in the engine.
 fn table<B: Bus>(device: &Device<B>, (kind, _): ChannelKey) -> Descriptors<B> {
     let memory = if kind == ChannelKind::H2c { engine::H2C_TABLE } else { engine::C2H_TABLE };
     let room = memory.bytes / table_descriptor::BYTES;
@@ -189,7 +189,7 @@ fn check_source<B: Bus>(
     Err(DriverError::Refused { place: device.shared().place(key), problem })
 }
 
-/// Whether a channel can reach the card's memory, where that is asked for.
+/// Checks that the channel can reach the card's memory, if asked to.
 fn check_memory<B: Bus>(
     device: &Device<B>,
     key: ChannelKey,
@@ -204,8 +204,8 @@ fn check_memory<B: Bus>(
     Err(DriverError::Refused { place: device.shared().place(key), problem: problem.to_owned() })
 }
 
-/// Checks the payload that was asked for against what the engine can build, and against what
-/// reads are set to; writes are checked against their way by [`payload_on_the_way`].
+/// Checks the payload asked for against the engine's limits and the read size in force;
+/// [`payload_on_the_way`] checks writes against their path.
 async fn check_payload<B: Bus>(
     device: &Device<B>,
     key: ChannelKey,
@@ -248,8 +248,8 @@ async fn check_payload<B: Bus>(
     Ok(())
 }
 
-/// What the payload register has to hold. A payload longer than what some port on the way is set
-/// to would be lost there, and nobody would tell the host.
+/// Returns the value for the payload register. A longer payload than some port of the path takes
+/// would be lost there without a word to the host.
 pub(crate) fn payload_on_the_way<B: Bus>(
     device: &Device<B>,
     key: ChannelKey,
@@ -266,7 +266,7 @@ pub(crate) fn payload_on_the_way<B: Bus>(
         (ChannelKind::Peer, Some(connection)) => {
             plan::path(bus, here, Place::Function(connection.target_id()))?
         }
-        // It may write anywhere, but behind a link that is down nothing comes.
+        // It may write anywhere except behind a link that is down.
         (ChannelKind::Peer, None) => {
             let functions = bus.functions().map_err(PlanError::from)?;
             functions.into_iter().filter(|info| Port::new(bus, info).is_ok()).collect()
@@ -286,8 +286,8 @@ pub(crate) fn payload_on_the_way<B: Bus>(
     }
 }
 
-/// Error bits of every port of the tree that can be asked: what is behind a link that is down is
-/// no hindrance to others.
+/// Returns the error bits of every port of the tree that answers: a link that is down must not
+/// block channels elsewhere.
 fn error_baseline(
     topology: &impl Topology,
 ) -> Result<Vec<(RoutingId, u32)>, crosslane_host::TopologyError> {
