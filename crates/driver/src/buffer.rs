@@ -12,20 +12,20 @@ use crosslane_pcie::units::{BusAddress, RoutingId};
 use crate::claims::Claims;
 use crate::error::DriverError;
 
-/// Most bytes of one descriptor. The register `stopped_at` and the credit counters have 32 bits
-/// and are compared as signed numbers; this is half of what they tell apart.
+/// Most bytes of one descriptor. The register `stopped_at` and the credit counters have 32 bits and
+/// are compared as signed numbers; this is half of the range that they can tell apart.
 pub(crate) const MAX_DESCRIPTOR_BYTES: u64 = 1 << 30;
 
-/// Memory that is to be unpinned: that takes time, and a value that is dropped cannot wait.
+/// Memory to be unpinned later: unpinning takes time, and a drop cannot wait.
 pub(crate) type Retired<M> = Arc<Mutex<Vec<M>>>;
 
-/// Locks a mutex. What these hold is whole at every step, so a task that panicked while it held
-/// one does no harm.
+/// Locks a mutex. The data are whole at every step, so a task that panicked with the lock held does
+/// no harm.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says what is wrong with the places on the bus of so many bytes: the bus has named them.
+/// Checks that the segments named by the bus cover exactly `bytes`.
 pub(crate) fn check_placed(pieces: &[(BusAddress, u32)], bytes: u64) -> Result<(), String> {
     let placed: u64 = pieces.iter().map(|&(_, bytes)| u64::from(bytes)).sum();
     if placed == bytes && pieces.iter().all(|&(_, bytes)| bytes > 0) {
@@ -35,7 +35,7 @@ pub(crate) fn check_placed(pieces: &[(BusAddress, u32)], bytes: u64) -> Result<(
     Err(format!("the bus has named {count} places for {placed} B where {bytes} B were pinned"))
 }
 
-/// Registered memory, whoever holds it.
+/// Registered memory, shared by its buffers and claims.
 pub(crate) struct Registered<B: Bus> {
     bus: B,
     device: String,
@@ -111,11 +111,11 @@ impl<B: Bus> Drop for Claim<B> {
     }
 }
 
-/// Memory that one device may reach. Clones are the same memory; it is given back when the last
-/// one goes. While a transfer is in flight its part of the buffer belongs to the device: neither
-/// [`read`](Self::read) nor [`write`](Self::write) nor another transfer may touch it, except that
-/// transfers which only read may share it. A transfer ends, for its buffer, when its channel
-/// has noticed that: in `post`, `wait`, `poll`, `cancel` or `close`.
+/// Memory that one device may reach. Clones share the memory, which is given back when the last one
+/// is dropped. While a transfer is in flight its part of the buffer belongs to the device:
+/// [`read`](Self::read), [`write`](Self::write) and other transfers may not touch it, except that
+/// transfers that only read may share it. For its buffer a transfer ends when its channel notices:
+/// in `post`, `wait`, `poll`, `cancel` or `close`.
 pub struct Buffer<B: Bus> {
     registered: Arc<Registered<B>>,
 }
@@ -162,22 +162,22 @@ impl<B: Bus> Buffer<B> {
         Self { registered: Arc::new(registered) }
     }
 
-    /// Its size.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.registered.memory.size_bytes()
     }
 
-    /// Where its parts lie, as the device addresses them.
+    /// Returns its contiguous segments, with the addresses that the device uses.
     #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.registered.segments
     }
 
-    /// Copies out of it.
+    /// Copies bytes out of the buffer.
     ///
     /// # Errors
-    /// Beyond its end, or a part that is in flight for writing by the device.
+    /// A range beyond its end, or one in flight for writing by the device.
     pub fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DriverError> {
         let part = offset_bytes..offset_bytes.saturating_add(into.len() as u64);
         self.registered.check_within(&part)?;
@@ -188,10 +188,10 @@ impl<B: Bus> Buffer<B> {
         self.registered.memory.read(offset_bytes, into).map_err(|source| self.bus_error(source))
     }
 
-    /// Copies into it.
+    /// Copies bytes into the buffer.
     ///
     /// # Errors
-    /// Beyond its end, or a part that is in flight.
+    /// A range beyond its end, or one in flight.
     pub fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), DriverError> {
         let part = offset_bytes..offset_bytes.saturating_add(from.len() as u64);
         self.registered.check_within(&part)?;
@@ -202,11 +202,11 @@ impl<B: Bus> Buffer<B> {
         self.registered.memory.write(offset_bytes, from).map_err(|source| self.bus_error(source))
     }
 
-    /// Ends the registration and gives the memory back. Clones of the buffer can then still be
-    /// read and written, but no transfer takes them.
+    /// Ends the registration and gives the memory back. Other clones can still be read and written,
+    /// but no longer be used for transfers.
     ///
     /// # Errors
-    /// While a transfer is in flight: the registration then ends when the last clone goes.
+    /// A transfer is in flight: the registration then ends when the last clone is dropped.
     pub async fn unregister(self) -> Result<B::Memory, DriverError> {
         let registered = &self.registered;
         {
@@ -215,12 +215,12 @@ impl<B: Bus> Buffer<B> {
                 let problem = "a transfer is in flight, so it stays registered".to_owned();
                 return Err(registered.refused(problem));
             }
-            // Under the lock: no transfer is claimed between this and the look before.
+            // Done under the lock: no transfer can claim a part since the check above.
             if !registered.is_registered.swap(false, Ordering::AcqRel) {
                 return Err(registered.refused("it is not registered any more".to_owned()));
             }
         }
-        // Memory that no device reaches was never pinned.
+        // Memory without segments was never pinned.
         if !registered.segments.is_empty() {
             let unpinned = registered.bus.unpin(registered.function, &registered.memory).await;
             unpinned.map_err(|source| self.bus_error(source))?;

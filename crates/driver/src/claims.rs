@@ -1,31 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which parts of a buffer belong to the device at the moment.
+//! Parts of a buffer that belong to the device at the moment.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Parts of one buffer that are in flight. Parts that the device writes overlap no other; parts
-/// that it reads may overlap each other.
+/// Parts of one buffer that are in flight. A part that the device writes overlaps no other; parts
+/// that it only reads may overlap each other.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// End of each part that the device writes, by its beginning.
+    /// End of each part that the device writes, by its start.
     written: BTreeMap<u64, u64>,
-    /// How often each part, beginning and end, is being read.
+    /// Number of readers of each part (start, end).
     read: BTreeMap<(u64, u64), u32>,
-    /// Longest part that was ever read: no part that begins further ahead than this overlaps.
+    /// Length of the longest part ever read: no part that starts further ahead can overlap.
     longest_read_bytes: u64,
 }
 
 impl Claims {
-    /// A part in flight that overlaps `part` and is written by the device.
+    /// Finds a part in flight that overlaps `part` and is written by the device.
     pub fn written_in(&self, part: &Range<u64>) -> Option<Range<u64>> {
-        // Parts that are written are disjoint: only the last that begins before the end can
-        // reach into it.
+        // Written parts are disjoint: only the last one that starts before the end can overlap.
         let (&start, &end) = self.written.range(..part.end).next_back()?;
         (end > part.start).then_some(start..end)
     }
 
-    /// A part in flight that overlaps `part`.
+    /// Finds a part in flight that overlaps `part`.
     pub fn any_in(&self, part: &Range<u64>) -> Option<Range<u64>> {
         let from = part.start.saturating_sub(self.longest_read_bytes);
         let read =
@@ -33,7 +32,7 @@ impl Claims {
         self.written_in(part).or_else(|| read.map(|(&(start, end), _)| start..end))
     }
 
-    /// Whether anything is in flight.
+    /// Returns whether no part is in flight.
     pub fn is_empty(&self) -> bool {
         self.written.is_empty() && self.read.is_empty()
     }
@@ -41,7 +40,7 @@ impl Claims {
     /// Gives a part to the device.
     ///
     /// # Errors
-    /// The part that is in the way.
+    /// The part that overlaps.
     pub fn take(&mut self, part: &Range<u64>, device_writes: bool) -> Result<(), Range<u64>> {
         let taken = if device_writes { self.any_in(part) } else { self.written_in(part) };
         if let Some(taken) = taken {
@@ -58,7 +57,7 @@ impl Claims {
         Ok(())
     }
 
-    /// Takes back what [`take`](Self::take) gave.
+    /// Takes back a part given by [`take`](Self::take).
     pub fn give_back(&mut self, part: &Range<u64>, device_writes: bool) {
         if device_writes {
             let end = self.written.remove(&part.start);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A peer channel and a lane of another engine, with one account of bytes between them.
+//! A peer channel and a receive queue of another engine, with one account of bytes between them.
 //!
-//! Both ends count bytes from 0 on, absolutely. So neither end is ever restarted alone: a lane
-//! that begins anew while its sender goes on would promise room that is not there.
+//! Both ends count bytes from 0, absolutely. So neither end is ever restarted alone: a receive
+//! queue restarted under a running sender would promise room that it does not have.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, Weak};
@@ -19,14 +19,14 @@ use crate::peer::{LanePolicy, Peer, PeerOptions};
 use crate::plan::{Addressing, Place, Plan, PlanError};
 use crate::shared::channel_registers;
 
-/// How long data and credits that are on their way between two engines are waited for before
-/// both begin anew. Longer than any way through a tree that is not blocked; what a blocked lane
-/// holds would never go.
+/// Longest wait for data and credits in flight between two engines before both are restarted.
+/// Longer than any path takes that is not blocked; data in a blocked receive queue would never
+/// leave.
 const SETTLING: Picoseconds = Picoseconds::from_ns(50_000);
-/// Times that a lane is restarted while data still arrive, before that is an error.
+/// Restarts of a receive queue that keeps getting data, before that is an error.
 const RESTARTS: u32 = 16;
 
-/// A lane in use, until this is dropped.
+/// A receive queue in use until this is dropped.
 struct Lane<B: Bus> {
     target: Device<B>,
     number: u8,
@@ -52,27 +52,28 @@ impl<B: Bus> Drop for Lane<B> {
     }
 }
 
-/// A sender's peer channel and the lane that it writes to.
+/// A sender's peer channel and the receive queue that it writes to.
 pub(crate) struct Connection<B: Bus> {
     sender: Device<B>,
     /// Number of the sender's peer channel.
     channel: u8,
     lane: Lane<B>,
     address: BusAddress,
-    /// Where the sender's registers begin for the lane, which writes credits there.
+    /// Bus address of the sender's registers as the receive queue sees it, to which it writes
+    /// credits.
     credit_base: BusAddress,
-    /// BARs that are pinned for what passes between the two: function, peer, number of the BAR.
+    /// BARs pinned for the traffic between the two: function, peer, number of the BAR.
     pinned: Mutex<Vec<(RoutingId, RoutingId, u8)>>,
     window_bytes: u64,
     credits: bool,
-    /// What the lane's control register holds.
+    /// Value of the queue's control register.
     control: AtomicU32,
-    /// Whether both ends are to begin anew before the next transfer.
+    /// Whether both ends must restart before the next transfer.
     begins_anew: AtomicBool,
 }
 
 impl<B: Bus> Connection<B> {
-    /// `lane 2 of fpga3`.
+    /// Name for messages: `lane 2 of fpga3`.
     pub fn place(&self) -> String {
         format!("lane {} of {}", self.lane.number, self.lane.target.function().name)
     }
@@ -81,7 +82,7 @@ impl<B: Bus> Connection<B> {
         self.address
     }
 
-    /// The function that has the lane.
+    /// Function that has the receive queue.
     pub fn target_id(&self) -> RoutingId {
         self.lane.target.function().id
     }
@@ -113,7 +114,7 @@ impl<B: Bus> Connection<B> {
         self.lane.target.read_pair(base + low, base + high).await
     }
 
-    /// Tells the lane where its sender is, and lets it take data.
+    /// Tells the receive queue its sender's address, and lets it take data.
     async fn set_up_lane(&self) -> Result<(), DriverError> {
         let registers = channel_registers((ChannelKind::Peer, self.channel));
         let credit = self.credit_base.offset(u64::from(registers + channel::CREDIT));
@@ -125,9 +126,9 @@ impl<B: Bus> Connection<B> {
         self.restart_lane().await
     }
 
-    /// Waits until all that was sent has arrived and has been taken out; not longer than
-    /// [`SETTLING`]. Returns the bytes that have not arrived by then; 0 without credits, where
-    /// there is no common account to tell by. The sender must be idle.
+    /// Waits until everything sent has arrived and been taken out, at most for [`SETTLING`].
+    /// Returns the bytes that have not arrived by then; 0 without credits, as the two ends then
+    /// share no account. The sender must be idle.
     pub async fn settle(&self) -> Result<u32, DriverError> {
         if !self.credits {
             return Ok(0);
@@ -144,12 +145,12 @@ impl<B: Bus> Connection<B> {
         }
     }
 
-    /// Empties the lane and begins its account anew. The sender must be idle.
+    /// Empties the receive queue and restarts its account. The sender must be idle.
     pub async fn restart_lane(&self) -> Result<(), DriverError> {
         let control = self.control.load(Ordering::Acquire);
         let quiet = control & !lane::control::RETURN_CREDITS.mask();
         for _ in 0..RESTARTS {
-            // No credits of the old account are sent while it is emptied.
+            // It must send no credits of the old account while it is emptied.
             self.write(lane::CONTROL, quiet | lane::control::RESTART.put(1)).await?;
             let lanes = engine::LANES.at(self.lane.number.into());
             self.lane.target.set(&[(lanes + lane::CONTROL, control)]).await?;
@@ -161,14 +162,15 @@ impl<B: Bus> Connection<B> {
         Err(DriverError::Refused { place: self.place(), problem })
     }
 
-    /// Writes the sender's registers: window and aperture.
+    /// Writes the sender's credit window and aperture.
     pub async fn set_up_sender(&self) -> Result<(), DriverError> {
         let window = if self.credits { self.lane.target.description().lane_fifo_bytes } else { 0 };
         set_window(&self.sender, self.channel, window, self.window_bytes as u32).await
     }
 
-    /// Compares what the lane drains with the pattern of `seed`. A lane's checker begins at word 0
-    /// when the lane is restarted, so where it has taken data the whole account begins anew.
+    /// Compares the data that the receive queue drains with the pattern of `seed`. Its checker
+    /// starts at word 0 when the queue is restarted, so if the queue has taken data the whole
+    /// account restarts.
     pub async fn check(&self, seed: u32) -> Result<(), DriverError> {
         self.write(lane::CHECK_SEED, seed).await?;
         self.control.fetch_or(lane::control::CHECK.mask(), Ordering::AcqRel);
@@ -179,8 +181,8 @@ impl<B: Bus> Connection<B> {
         self.begin_at_command_port().await
     }
 
-    /// Begins the account anew where the sender's channel takes commands: nothing is posted to it
-    /// that could do so. Other channels do it before their next transfer, or when they are opened.
+    /// Restarts the account if the sender's channel takes commands, since no post to it could do
+    /// so. Other channels do it before their next transfer, or when they are opened.
     async fn begin_at_command_port(&self) -> Result<(), DriverError> {
         let key = (ChannelKind::Peer, self.channel);
         let Some(options) = self.sender.shared().open_channel(key) else { return Ok(()) };
@@ -196,24 +198,24 @@ impl<B: Bus> Connection<B> {
         self.sender.set(&[payload, (control_at, control)]).await
     }
 
-    /// Closes the lane, once what is on its way has arrived.
+    /// Closes the receive queue once all data in flight have arrived.
     pub async fn close(&self) -> Result<(), DriverError> {
         let key = (ChannelKind::Peer, self.channel);
         let source = self.sender.shared().open_channel(key).map(|options| options.descriptors);
-        // A channel that was closed has waited before it forgot its account.
+        // A closed channel waited before it forgot its account.
         if source.is_some() {
             self.settle().await?;
         }
         self.write(lane::CONTROL, 0).await?;
-        // Another source's channel sees at its next transfer that it is connected to nothing.
+        // A channel with another descriptor source notices the disconnection at its next transfer.
         if source == Some(DescriptorSource::CommandPort) {
             set_window(&self.sender, self.channel, 0, 0).await?;
         }
         self.unpin().await
     }
 
-    /// Has the BARs mapped that an IOMMU stands before, on the way there and on that of the
-    /// credits, and takes the addresses that the engines have to send.
+    /// Maps the BARs behind an IOMMU, for data and for returned credits, and takes over the
+    /// addresses that the engines must use.
     async fn pin(&mut self, plan: &Plan) -> Result<(), DriverError> {
         let (from, to) = (self.sender.function().id, self.target_id());
         if plan.addressing == Addressing::Mapped {
@@ -245,7 +247,7 @@ impl<B: Bus> Connection<B> {
         Ok(base)
     }
 
-    /// Ends what was pinned. Where a connection goes without that it stays mapped.
+    /// Unmaps the pinned BARs. A dropped connection leaves them mapped.
     async fn unpin(&self) -> Result<(), DriverError> {
         let pinned = std::mem::take(&mut *lock(&self.pinned));
         for (function, peer, bar) in pinned {
@@ -268,13 +270,13 @@ async fn set_window<B: Bus>(
     sender.set(&[window, (registers + channel::APERTURE, aperture_bytes)]).await
 }
 
-/// Content of the control register of a channel that was restarted and has not run since; never so
-/// at another time, as a channel that was set up has `status_enable`.
+/// Value of the control register of a channel that was restarted and has not run since. No other
+/// state has it, as a channel that is set up has `status_enable`.
 const RESTARTED: u32 = channel::control::RELAXED_ORDERING.mask();
 
-/// Restarts a channel that is idle, and with a peer channel the lane that it is connected to,
-/// so that both count from 0. What was sent by the device before has arrived in host memory when
-/// this returns. The channel does not run.
+/// Restarts an idle channel, and with a peer channel its receive queue, so that both count from 0.
+/// On return everything that the device sent before has arrived in host memory. The channel does
+/// not run.
 pub(crate) async fn restart<B: Bus>(
     device: &Device<B>,
     (kind, number): (ChannelKind, u8),
@@ -295,9 +297,9 @@ pub(crate) async fn restart<B: Bus>(
     for _ in 0..RESTARTS {
         let restart = channel::control::RESTART.put(1) | RESTARTED;
         device.write(registers + channel::CONTROL, restart).await?;
-        // The answer pushes all that the engine had sent before it into memory.
+        // The answer pushes everything that the engine sent before it into memory.
         if device.read(registers + channel::CONTROL).await? != RESTARTED {
-            // A link was down for a moment, and the restart is lost.
+            // A link was down for a moment and lost the restart.
             continue;
         }
         let Some(connection) = with_credits else { return Ok(()) };
@@ -305,7 +307,7 @@ pub(crate) async fn restart<B: Bus>(
             connection.begins_anew.store(false, Ordering::Release);
             return Ok(());
         }
-        // A credit write of the old account was still on its way: it is forgotten too.
+        // A credit write of the old account was still in flight: restart again to forget it.
     }
     let place = device.shared().place((kind, number));
     let problem = "it does not restart, or credits keep arriving".to_owned();
@@ -352,7 +354,7 @@ pub(crate) async fn connect<B: Bus>(
     Ok(Peer::new(connection, plan))
 }
 
-/// Sets both ends of a new connection up.
+/// Sets up both ends of a new connection.
 async fn begin<B: Bus>(
     sender: &Device<B>,
     number: u8,
@@ -375,7 +377,7 @@ fn refuse_second_connection<B: Bus>(sender: &Device<B>, number: u8) -> Result<()
     Err(DriverError::Refused { place, problem })
 }
 
-/// Takes a lane of the target.
+/// Claims a receive queue of the target.
 fn claim<B: Bus>(
     sender: &Device<B>,
     target: &Device<B>,
@@ -397,7 +399,7 @@ fn claim<B: Bus>(
     Ok(Connection {
         sender: sender.clone(),
         channel: options.channel,
-        // The sender was opened, so it has that BAR.
+        // An open sender has that BAR.
         credit_base: registers.map_or(BusAddress(0), |bar| bar.base),
         pinned: Mutex::default(),
         address: bar.base.offset(window_bytes * u64::from(lane.number)),
@@ -409,8 +411,7 @@ fn claim<B: Bus>(
     })
 }
 
-/// Whether what a channel was set up for is no longer what it is connected to, or is to begin
-/// anew.
+/// Returns whether a channel is now connected to something else, or must restart its account.
 pub(crate) fn has_changed<B: Bus>(
     applied: Option<&Weak<Connection<B>>>,
     current: Option<&Arc<Connection<B>>>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A board with an engine, opened.
+//! An open board with an engine.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use crate::user::User;
 
 /// BAR of the registers.
 pub(crate) const REGISTER_BAR: u8 = 0;
-/// BAR of the receive lanes.
+/// BAR of the receive queues.
 pub(crate) const WINDOW_BAR: usize = 1;
-/// Major version of the register map that this driver is written for.
+/// Major version of the register map that this driver supports.
 const MAJOR: u32 = global::version::MAJOR.get(global::VERSION_RESET);
 
-/// What an engine says of itself (registers `global`).
+/// Capabilities of an engine, as its registers `global` report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// H2C channels.
+    /// Number of H2C channels.
     pub h2c_channels: u8,
-    /// C2H channels.
+    /// Number of C2H channels.
     pub c2h_channels: u8,
-    /// Peer channels.
+    /// Number of peer channels.
     pub peer_channels: u8,
-    /// Receive lanes.
+    /// Number of receive queues.
     pub lanes: u8,
-    /// Interrupt vectors.
+    /// Number of interrupt vectors.
     pub vectors: u16,
-    /// Tags.
+    /// Number of tags: the most reads in flight.
     pub tags: u16,
-    /// Descriptors of each table.
+    /// Number of descriptors in each table.
     pub table_entries: u32,
-    /// Descriptors that one fetch asks for at most.
+    /// Most descriptors that one fetch asks for.
     pub fetch_batch: u32,
     /// Whether H2C and C2H channel 0 can reach the card's memory.
     pub card_memory: bool,
@@ -52,17 +52,17 @@ pub struct Description {
     pub max_write_bytes: u32,
     /// Longest read that it can ask for, bytes.
     pub max_read_bytes: u32,
-    /// Bytes of each lane's FIFO.
+    /// Size of each receive queue's FIFO, bytes.
     pub lane_fifo_bytes: u32,
-    /// Bytes of BAR1 for each lane.
+    /// Part of BAR 1 for each receive queue, bytes.
     pub lane_window_bytes: u64,
-    /// One clock of engine time.
+    /// Duration of one clock of engine time.
     pub clock: Picoseconds,
 }
 
-/// An engine, opened. Clones are the same engine. Channels, lanes and buffers are given out
-/// once each and come back when they are dropped; close them where the device may have to be
-/// told, or have it told by whatever is opened next.
+/// An open engine. Clones are the same engine. Channels, receive queues and buffers are given out
+/// once each and come back when they are dropped; close them if the device may need to be told, or
+/// the next one opened tells it.
 pub struct Device<B: Bus> {
     bus: B,
     shared: Arc<Shared<B>>,
@@ -80,7 +80,7 @@ impl<B: Bus> fmt::Debug for Device<B> {
     }
 }
 
-/// Names of the endpoints of a tree.
+/// Lists the names of the endpoints of a tree.
 fn endpoints(functions: &[FunctionInfo]) -> String {
     let names: Vec<&str> = functions
         .iter()
@@ -95,12 +95,12 @@ fn endpoints(functions: &[FunctionInfo]) -> String {
 }
 
 impl<B: Bus> Device<B> {
-    /// Opens the engine of a function: checks that it is one and of this version, enables memory
-    /// space, bus mastering and interrupts. A function is opened once: clones of the device know
-    /// of each other's channels, two openings do not.
+    /// Opens the engine of a function: checks that it is one and that its version matches, then
+    /// enables memory space, bus mastering and interrupts. Open a function only once: clones of a
+    /// device know each other's channels, two openings do not.
     ///
     /// # Errors
-    /// No such function, no engine there, another version, or the platform's refusal.
+    /// No such function, no engine there, another version, or a refusal by the platform.
     pub async fn open(bus: B, function: RoutingId) -> Result<Self, DriverError> {
         let tree = |error: TopologyError| DriverError::Bus {
             device: function.to_string(),
@@ -139,10 +139,10 @@ impl<B: Bus> Device<B> {
         Ok(Self { bus, shared })
     }
 
-    /// The same by the function's name in the tree.
+    /// Opens an engine by its function's name in the tree.
     ///
     /// # Errors
-    /// As [`open`](Self::open); a name that is not there is answered with those that are.
+    /// See [`open`](Self::open); for an unknown name the error lists the endpoints.
     pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
         let functions = bus
             .functions()
@@ -157,31 +157,31 @@ impl<B: Bus> Device<B> {
         Self::open(bus, id).await
     }
 
-    /// The same device with register accesses made from another core of the host.
+    /// Returns the same device with register accesses made by another core of the host.
     #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { bus: self.bus.on_core(core), shared: Arc::clone(&self.shared) }
     }
 
-    /// The bus that it was opened on.
+    /// Returns the bus that it was opened on.
     #[must_use]
     pub fn bus(&self) -> &B {
         &self.bus
     }
 
-    /// The function.
+    /// Returns the engine's function.
     #[must_use]
     pub fn function(&self) -> &FunctionInfo {
         &self.shared.function
     }
 
-    /// What the engine says of itself.
+    /// Returns the engine's capabilities.
     #[must_use]
     pub fn description(&self) -> Description {
         self.shared.description
     }
 
-    /// Engine time, in clocks.
+    /// Reads the engine time, in clocks.
     ///
     /// # Errors
     /// The device does not answer.
@@ -189,7 +189,7 @@ impl<B: Bus> Device<B> {
         self.read_pair(engine::GLOBAL + global::TIME_LOW, engine::GLOBAL + global::TIME_HIGH).await
     }
 
-    /// Allocates and registers memory in one go.
+    /// Allocates and registers memory.
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
@@ -197,15 +197,14 @@ impl<B: Bus> Device<B> {
         if bytes == 0 {
             return Err(self.shared.refused("a buffer of 0 B was asked for".to_owned()));
         }
-        // First what has come back: the new buffer may need its room.
+        // Memory given back goes first: the new buffer may need its room.
         self.unpin_retired().await?;
         let memory = self.bus.allocate(bytes, pages);
         self.register(memory.map_err(|source| self.shared.bus_error(source))?).await
     }
 
-    /// Registers memory: pins it and makes it reachable for this device. Memory that is
-    /// registered with several devices is one buffer for each, and the buffers do not know of
-    /// each other's transfers.
+    /// Registers memory: pins it and lets this device reach it. Memory registered with several
+    /// devices is a separate buffer for each, and those do not know each other's transfers.
     ///
     /// # Errors
     /// It cannot be pinned, or has no bytes.
@@ -227,10 +226,10 @@ impl<B: Bus> Device<B> {
         ))
     }
 
-    /// Opens a channel: restarts it, sets it up and lets it run.
+    /// Opens a channel: restarts it, sets it up and starts it.
     ///
     /// # Errors
-    /// No such channel, one that is open already, or options that it does not have.
+    /// No such channel, one that is already open, or options that it does not support.
     pub async fn channel(
         &self,
         kind: ChannelKind,
@@ -240,11 +239,11 @@ impl<B: Bus> Device<B> {
         Channel::open(self.clone(), (kind, number), options).await
     }
 
-    /// Claims a receive lane of `target` for this device's peer channel `number` and sets up the
+    /// Claims a receive queue of `target` for this device's peer channel `number` and sets up the
     /// credits between them.
     ///
     /// # Errors
-    /// No lane left, no path (with the plan's reason), or a target in another host.
+    /// No free receive queue, no path (with the plan's reason), or a target in another host.
     pub async fn connect(
         &self,
         target: &Self,
@@ -253,13 +252,13 @@ impl<B: Bus> Device<B> {
         connection::connect(self, target, options).await
     }
 
-    /// The user circuit.
+    /// Returns a handle on the user circuit.
     #[must_use]
     pub fn user(&self) -> User<B> {
         User::new(self.clone())
     }
 
-    /// Clears the counters and hardware timers of all channels and lanes.
+    /// Clears the counters and hardware timers of all channels and receive queues.
     ///
     /// # Errors
     /// The device does not answer.
@@ -287,8 +286,8 @@ impl<B: Bus> Device<B> {
         written.map_err(|source| self.shared.bus_error(source))
     }
 
-    /// Writes registers and looks whether they hold it: a write is posted, and one that a link
-    /// lost that was down for a moment is missed by nobody else.
+    /// Writes registers and reads them back: a write is posted, and nothing else would notice that
+    /// a link lost it.
     pub(crate) async fn set(&self, registers: &[(u32, u32)]) -> Result<(), DriverError> {
         for &(register, value) in registers {
             self.write(register, value).await?;
@@ -304,13 +303,13 @@ impl<B: Bus> Device<B> {
         Ok(())
     }
 
-    /// A value of two registers: the lower one is read first and holds the upper one.
+    /// Reads a value of two registers: the read of the lower one latches the upper one.
     pub(crate) async fn read_pair(&self, low: u32, high: u32) -> Result<u64, DriverError> {
         let low = self.read(low).await?;
         Ok(u64::from(low) | u64::from(self.read(high).await?) << 32)
     }
 
-    /// Unpins the memory of buffers and channels that were dropped.
+    /// Unpins the memory of dropped buffers and channels.
     pub(crate) async fn unpin_retired(&self) -> Result<(), DriverError> {
         loop {
             let next = lock(&self.shared.retired).pop();
@@ -321,7 +320,7 @@ impl<B: Bus> Device<B> {
     }
 }
 
-/// Reads what an engine says of itself.
+/// Reads an engine's capabilities.
 async fn describe<B: Bus>(bus: &B, info: &FunctionInfo) -> Result<Description, DriverError> {
     let bus_error = |source| DriverError::Bus { device: info.name.clone(), source };
     let refused = |problem| DriverError::Refused { place: info.name.clone(), problem };

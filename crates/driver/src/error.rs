@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong: a request that cannot be, a device that does not answer, a transfer that
-//! failed.
+//! Errors: an impossible request, a device that does not answer, a failed transfer.
 
 use crosslane_host::BusError;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
@@ -9,32 +8,32 @@ use thiserror::Error;
 
 use crate::plan::PlanError;
 
-/// A request that was refused, or a device that cannot be used. Nothing has been moved.
+/// A refused request, or an unusable device. No data were moved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DriverError {
     /// The bus refused, or the device does not answer.
     #[error("{device}: {source}")]
     Bus {
-        /// The device.
+        /// Name of the device.
         device: String,
-        /// Why.
+        /// Error of the bus.
         source: BusError,
     },
-    /// There is no way.
+    /// No path to the target.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// Something that cannot be asked for, a sentence with its values and its place.
+    /// An impossible request.
     #[error("{place}: {problem}")]
     Refused {
-        /// The device, channel, buffer or lane.
+        /// The device, channel, buffer or receive queue.
         place: String,
-        /// What is wrong.
+        /// Description of the problem, with its values.
         problem: String,
     },
 }
 
-/// Why a transfer failed.
+/// Reason for which a transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TransferFault {
@@ -52,45 +51,46 @@ pub enum TransferFault {
     BadDescriptor,
     /// Bus mastering was switched off.
     NotBusMaster,
-    /// A link between the engine and its host went down: what was on its way may be lost, though
-    /// the link may be up again.
+    /// A link between the engine and its host went down: TLPs in flight may be lost, though the
+    /// link may be up again.
     LinkLost,
-    /// The card's memory refused a write or a read. The address is the memory's for H2C, and for
-    /// C2H that of the write that could not be made.
+    /// The card's memory refused a write or a read. The address is a card address for H2C, and for
+    /// C2H the target of the write that could not be made.
     CardMemory,
-    /// A link on the way is down.
+    /// A link of the path is down.
     LinkDown {
         /// Name of the port at its upper end.
         port: String,
     },
-    /// The engine has sent it, with payloads beyond what the way is set to, and these ports have
-    /// detected errors: what got through is not known.
+    /// The engine has sent the data, with payloads longer than the path takes, and these ports have
+    /// detected errors: how much got through is unknown.
     Detected {
-        /// Name of each port and what it has detected.
+        /// Each port's name with its errors.
         ports: Vec<String>,
     },
     /// The deadline passed.
     Deadline {
-        /// The deadline.
+        /// The deadline, in absolute time.
         deadline: Picoseconds,
-        /// Ports on the way that have detected an error since the channel was opened, and which.
+        /// Ports of the path that have detected errors since the channel was opened, with the
+        /// errors.
         detected: Vec<String>,
     },
-    /// The engine does not answer register reads, though no link on the way is down.
+    /// The engine does not answer register reads, though no link of the path is down.
     NoAnswer(Box<DriverError>),
-    /// The engine gave an error code that its register map does not have.
+    /// The engine gave an error code that its register map does not define.
     UnknownError {
-        /// The code.
+        /// The undefined code.
         code: u32,
     },
-    /// It was cancelled, or stood behind one that failed.
+    /// It was cancelled, or queued behind a failed one.
     Cancelled,
     /// It was never posted: the request was refused.
     Refused(Box<DriverError>),
 }
 
 impl TransferFault {
-    /// The fault that an engine's error code stands for.
+    /// Decodes an engine's error code.
     pub(crate) fn from_code(code: u32) -> Self {
         match ChannelError::from_bits(code) {
             Some(ChannelError::UnsupportedRequest) => Self::UnsupportedRequest,
@@ -106,7 +106,7 @@ impl TransferFault {
         }
     }
 
-    /// What happened, as the beginning of a sentence that may go on with the address.
+    /// Describes the fault as the start of a sentence that the address may follow.
     pub(crate) fn words(&self) -> String {
         match self {
             Self::UnsupportedRequest => "Unsupported Request".to_owned(),
@@ -134,23 +134,23 @@ impl TransferFault {
     }
 }
 
-/// A transfer that failed, with what was moved and what was not.
+/// A failed transfer, with how much of it was moved.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", crate::error::sentence(self))]
 pub struct TransferError {
     /// The channel: device, kind and number.
     pub channel: String,
-    /// Why.
+    /// Reason of the failure.
     pub fault: TransferFault,
-    /// Bytes that were moved, from the beginning on.
+    /// Bytes moved, from the start.
     pub moved_bytes: u64,
     /// Bytes of the transfer.
     pub total_bytes: u64,
-    /// Address that the error is about, if the engine named one.
+    /// Address that the error concerns, if the engine reported one.
     pub address: Option<BusAddress>,
 }
 
-/// `fpga1 C2H 0: Unsupported Request at 0x1000: 8192 of 65536 B were moved`.
+/// Formats an error: `fpga1 C2H 0: Unsupported Request at 0x1000: 8192 of 65536 B were moved`.
 pub(crate) fn sentence(error: &TransferError) -> String {
     let TransferError { channel, fault, moved_bytes, total_bytes, address } = error;
     if let TransferFault::Refused(refused) = fault {

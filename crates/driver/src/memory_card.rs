@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card whose memory the host stores into, as its registers tell of it (`docs/memory-card.md`).
+//! A card with memory that the host stores into, as its registers describe it
+//! (`docs/memory-card.md`).
 
 use std::fmt;
 
@@ -18,34 +19,34 @@ const REGISTER_BAR: u8 = 0;
 pub const FIFO_BAR: u8 = 2;
 /// BAR of the memory.
 pub const MEMORY_BAR: u8 = 4;
-/// Major version of the register map that this driver is written for.
+/// Major version of the register map that this driver supports.
 const MAJOR: u32 = map::version::MAJOR.get(map::VERSION_RESET);
 
-/// What has reached the card since its counters were taken before. They run on through 2^32.
+/// Traffic that has reached the card since its counters were last taken. They wrap at 2^32.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CardMetrics {
     /// Beats of each bank's data bus: written, read.
     pub beats: Vec<(u32, u32)>,
-    /// Requests for memory by length: the most bytes of the class, writes, reads. Classes without
-    /// any are left out.
+    /// Requests for memory by length: upper bound of the class in bytes, writes, reads. Empty
+    /// classes are left out.
     pub sizes: Vec<(u32, u32, u32)>,
-    /// Writes that the FIFO has taken.
+    /// Writes taken by the FIFO.
     pub fifo_writes: u32,
-    /// Bytes that it has taken.
+    /// Bytes taken by the FIFO.
     pub fifo_bytes: u32,
-    /// Bytes that were lost: beside its window, or it was full.
+    /// Bytes lost, outside the FIFO's part of the BAR or because it was full.
     pub fifo_lost: u32,
 }
 
 impl CardMetrics {
-    /// Writes into memory by length: the most bytes of the class, and how many, of those classes
-    /// that have any.
+    /// Iterates over the writes into memory by length: upper bound of the class in bytes and count,
+    /// without empty classes.
     pub fn writes_by_length(&self) -> impl Iterator<Item = (u32, u32)> {
         let writes = self.sizes.iter().map(|&(bytes, writes, _)| (bytes, writes));
         writes.filter(|(_, writes)| *writes > 0)
     }
 
-    /// The same in words: `16 of 4 B, 1 of 64 B`.
+    /// Describes the writes in words: `16 of 4 B, 1 of 64 B`.
     #[must_use]
     pub fn writes_in_words(&self) -> String {
         let words = self.writes_by_length().map(|(bytes, writes)| format!("{writes} of {bytes} B"));
@@ -62,7 +63,7 @@ impl fmt::Display for CardMetrics {
     }
 }
 
-/// A memory card, opened.
+/// An open memory card.
 pub struct MemoryCard<B: Bus> {
     bus: B,
     function: RoutingId,
@@ -72,11 +73,11 @@ pub struct MemoryCard<B: Bus> {
 }
 
 impl<B: Bus> MemoryCard<B> {
-    /// Opens the card by its function's name in the tree: checks that it is one and enables its
-    /// memory space.
+    /// Opens the card by its function's name in the tree: checks that it is a memory card and
+    /// enables its memory space.
     ///
     /// # Errors
-    /// No such function, no such card there, another version, or the platform's refusal.
+    /// No such function, no such card there, another version, or a refusal by the platform.
     pub async fn open_by_name(bus: B, name: &str) -> Result<Self, DriverError> {
         let failed = |source| DriverError::Bus { device: name.to_owned(), source };
         let refused = |problem| DriverError::Refused { place: name.to_owned(), problem };
@@ -122,22 +123,22 @@ impl<B: Bus> MemoryCard<B> {
         DriverError::Refused { place: self.name.clone(), problem }
     }
 
-    /// Its function.
+    /// Returns its function.
     #[must_use]
     pub fn function(&self) -> RoutingId {
         self.function
     }
 
-    /// Bytes from the beginning of BAR 2 that the FIFO decodes.
+    /// Returns how many bytes from the start of BAR 2 the FIFO decodes.
     #[must_use]
     pub fn fifo_window_bytes(&self) -> u32 {
         self.fifo_window_bytes
     }
 
-    /// A window into it.
+    /// Opens a window into the card.
     ///
     /// # Errors
-    /// As [`Window::open`].
+    /// See [`Window::open`].
     pub fn window(&self, options: WindowOptions) -> Result<Window<B>, DriverError> {
         Window::open(self.bus.clone(), self.function, options)
     }
@@ -157,7 +158,7 @@ impl<B: Bus> MemoryCard<B> {
         written.map_err(|source| DriverError::Bus { device: self.name.clone(), source })
     }
 
-    /// Takes all counters at once and begins them anew.
+    /// Takes all counters at once and resets them.
     ///
     /// # Errors
     /// The card does not answer.
@@ -191,7 +192,7 @@ impl<B: Bus> MemoryCard<B> {
     /// The card does not answer.
     pub async fn drain_fifo(&self) -> Result<Vec<u8>, DriverError> {
         let mut bytes = Vec::new();
-        // What is pushed meanwhile is left for the next time.
+        // Bytes pushed meanwhile are left for the next call.
         for _ in 0..self.read(map::FIFO_LEVEL).await? {
             let word = self.read(map::FIFO_POP).await?;
             if map::fifo_pop::VALID.get(word) == 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Another engine's receive lane, claimed for one sender.
+//! Another engine's receive queue, claimed for one sender.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use crate::error::DriverError;
 use crate::plan::Plan;
 use crate::user::Check;
 
-/// What a lane does when its FIFO is full.
+/// Behaviour of a receive queue whose FIFO is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LanePolicy {
-    /// Holds the link's credits: nothing behind gets in.
+    /// Holds the link's credits, which blocks all later traffic.
     Stall,
-    /// Drops what does not fit and says so.
+    /// Drops data that do not fit, and reports it.
     Drop,
 }
 
-/// How two engines are connected.
+/// Options of a connection between two engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerOptions {
-    /// Peer channel of the sender.
+    /// Number of the sender's peer channel.
     pub channel: u8,
-    /// Keep a credit window, as large as the lane's FIFO. Without one the sender never stops, as
-    /// the engine of the document.
+    /// Keep a credit window as large as the receive queue's FIFO. Without one the sender never
+    /// stops, like the rosta paper's engine.
     pub credits: bool,
-    /// When the lane is full.
+    /// Behaviour when the receive queue is full.
     pub policy: LanePolicy,
 }
 
@@ -42,7 +42,7 @@ impl Default for PeerOptions {
     }
 }
 
-/// What a lane has counted. Times are in clocks of its engine.
+/// Counters of a receive queue. Times are in clocks of its engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaneCounters {
     /// Bytes received, modulo 2^32.
@@ -53,14 +53,14 @@ pub struct LaneCounters {
     pub fill_bytes: u32,
     /// Whether data were lost.
     pub overflow: bool,
-    /// First TLP received.
+    /// Time of the first TLP received.
     pub first_clocks: u64,
-    /// Last TLP received.
+    /// Time of the last TLP received.
     pub last_clocks: u64,
 }
 
-/// A way from one engine's peer channel to a lane of another. The lane comes back when it is
-/// closed, or when this and every transfer to it are gone.
+/// A connection from one engine's peer channel to a receive queue of another. The queue is free
+/// again when this is closed, or when this and every transfer to it are gone.
 pub struct Peer<B: Bus> {
     connection: Arc<Connection<B>>,
     plan: Plan,
@@ -77,33 +77,33 @@ impl<B: Bus> Peer<B> {
         Self { connection, plan }
     }
 
-    /// Where the lane is: for the command port of the sender's user circuit.
+    /// Returns the address of the receive queue, for the command port of the sender's user circuit.
     #[must_use]
     pub fn address(&self) -> BusAddress {
         self.connection.address()
     }
 
-    /// Number of the lane at the target.
+    /// Returns the number of the receive queue at the target.
     #[must_use]
     pub fn lane(&self) -> u8 {
         self.connection.lane()
     }
 
-    /// So many bytes to the lane, for a transfer on the sender's peer channel.
+    /// Returns the target for a transfer of `bytes` on the sender's peer channel.
     #[must_use]
     pub fn target(&self, bytes: u64) -> Target<B> {
         Target::Bus(self.address(), bytes)
     }
 
-    /// The way, and what to expect of it.
+    /// Returns the plan: the path, and the expected rate.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Compares what the lane drains with the generator's pattern of this seed from now on. Where
-    /// the sender's channel is restarted, by `cancel`, `restart`, a deadline or a new opening,
-    /// the lane is emptied with it and the comparison begins at word 0 again.
+    /// Starts comparing the data that the receive queue drains with the generator's pattern of this
+    /// seed. If the sender's channel is restarted, by `cancel`, `restart`, a deadline or a new
+    /// opening, the queue is emptied with it and the comparison restarts at word 0.
     ///
     /// # Errors
     /// The device does not answer.
@@ -111,7 +111,7 @@ impl<B: Bus> Peer<B> {
         self.connection.check(seed).await
     }
 
-    /// Words that were wrong since [`check`](Self::check), and the number of the first.
+    /// Reads the number of wrong words since [`check`](Self::check), and the position of the first.
     ///
     /// # Errors
     /// The device does not answer.
@@ -120,7 +120,7 @@ impl<B: Bus> Peer<B> {
         Ok(Check::new(errors, self.connection.read(lane::CHECK_FIRST).await?))
     }
 
-    /// What the lane has counted.
+    /// Reads the receive queue's counters.
     ///
     /// # Errors
     /// The device does not answer.
@@ -136,10 +136,10 @@ impl<B: Bus> Peer<B> {
         })
     }
 
-    /// Gives the lane back, once what is on its way has arrived.
+    /// Gives the receive queue back once all data in flight have arrived.
     ///
     /// # Errors
-    /// A device does not answer, or a transfer to the lane is in flight: the lane then comes back
+    /// A device does not answer, or a transfer to the queue is in flight: the queue is then freed
     /// when that has ended.
     pub async fn close(self) -> Result<(), DriverError> {
         // Transfers in flight hold the connection too.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans: which way data take, at what rate, and why no faster way is taken.
+//! Plans: the route that data take, its expected rate, and why no faster route is used.
 //!
 //! Read first: base specification 6.12 (Access Control Services); `crosslane_pcie::ceiling`.
 
@@ -20,14 +20,14 @@ mod translation;
 pub enum Place {
     /// Host memory.
     HostMemory,
-    /// What is behind a function's BARs.
+    /// Target behind a function's BARs.
     Function(RoutingId),
 }
 
-/// Why a faster way is not taken.
+/// Reason for which a faster route is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A port on the way redirects peer requests to the root complex (ACS).
+    /// A port of the path redirects peer requests to the root complex (ACS).
     AcsRedirect {
         /// Name of the port.
         port: String,
@@ -38,16 +38,16 @@ pub enum Refusal {
     Iommu {
         /// Name of the function that sends them.
         function: String,
-        /// What is known of it: a real one does not say how large its IOTLB is.
+        /// Constants of the IOMMU, if known: a real one does not reveal the size of its IOTLB.
         known: Option<IoTranslation>,
     },
-    /// Longer payloads would be possible if these ports were set to it.
+    /// Longer payloads would be possible if these ports were set to them.
     MaxPayload {
         /// Payload in force, bytes.
         in_force_bytes: u32,
-        /// What all ports on the way support, bytes.
+        /// Longest payload that all ports of the path support, bytes.
         possible_bytes: u32,
-        /// Ports that are set to less.
+        /// Names of the ports that are set to less.
         ports: Vec<String>,
     },
 }
@@ -88,13 +88,13 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// How a request has to name its target.
+/// Kind of address by which a request names its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Addressing {
-    /// By its bus address: nothing on the way translates. Switches route by it.
+    /// The bus address, which switches route by: nothing on the path translates.
     Bus,
-    /// By an I/O virtual address, which the IOMMU of the root complex translates: the target has to
-    /// be mapped for the source, memory by [`Bus::pin`](crosslane_host::Bus::pin), a peer's BAR by
+    /// An I/O virtual address, which the IOMMU of the root complex translates: the target must be
+    /// mapped for the source, memory by [`Bus::pin`](crosslane_host::Bus::pin), a peer's BAR by
     /// [`Bus::pin_bar`](crosslane_host::Bus::pin_bar).
     Mapped,
 }
@@ -108,105 +108,106 @@ impl std::fmt::Display for Addressing {
     }
 }
 
-/// The way between two places.
+/// The route between two ends.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Every port on the way, from source to target.
+    /// Every port of the path, from source to target.
     pub path: Vec<FunctionInfo>,
-    /// Largest payload that every port on the way takes, bytes.
+    /// Largest payload that every port of the path takes, bytes.
     pub max_payload_bytes: u32,
-    /// Payload bytes per second that the slowest link can carry with that payload and the
-    /// header that the addresses need, without DLLPs. Host memory is taken to lie below 4 GiB;
-    /// [`expected_at`](Self::expected_at) is for an address that is known. Where the constants of
-    /// an IOMMU on the way are known, no more than its walks allow if each small page needs one;
-    /// [`streaming`](Self::streaming) is for memory that is known. Where they are not, it is left
-    /// out, which [`refused`](Self::refused) says.
+    /// Payload bytes per second that the slowest link can carry with that payload and the header
+    /// that the addresses need, without DLLPs. Assumes host memory below 4 GiB;
+    /// [`expected_at`](Self::expected_at) takes a known address. If the constants of an IOMMU on
+    /// the path are known, it is at most the rate at which each small page needs a walk;
+    /// [`streaming`](Self::streaming) takes known memory. If they are unknown the IOMMU is left
+    /// out, as [`refused`](Self::refused) then says.
     pub expected_bytes_per_second: f64,
     /// Name of the port at the upper end of that link.
     pub slowest_link: String,
-    /// Whether it goes through the root complex.
+    /// Whether the path goes through the root complex.
     pub through_root_complex: bool,
-    /// How requests name the target.
+    /// Kind of address by which requests name the target.
     pub addressing: Addressing,
-    /// Why no faster way is taken; empty if there is none.
+    /// Reasons for which no faster route is used; empty if no route is faster.
     pub refused: Vec<Refusal>,
-    /// What the slowest link can carry of whole packets, bytes per second.
+    /// Rate of whole packets that the slowest link can carry, bytes per second.
     link_bytes_per_second: f64,
-    /// What is known of the IOMMU that the requests of the function at an end meet.
+    /// Known constants of the IOMMU that translates the requests of an end's function.
     iommu: Option<IoTranslation>,
-    /// What walks leave of that.
+    /// Limit that the IOMMU's walks set, bytes per second.
     walked_bytes_per_second: f64,
 }
 
-/// Why there is no plan.
+/// Reason for which a plan is impossible.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// The tree refused.
+    /// The topology cannot be read.
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// A payload size that no register can hold or some port does not support.
     #[error("{port} supports payloads up to {most_bytes} B, {bytes} B were asked for")]
     PayloadUnsupported {
-        /// The port.
+        /// Name of the port.
         port: String,
-        /// What was asked for, bytes.
+        /// Payload size asked for, bytes.
         bytes: u32,
-        /// What it supports, bytes.
+        /// Largest payload size that the port supports, bytes.
         most_bytes: u32,
     },
-    /// A payload size that is no power of two from 128 to 4096.
+    /// A payload size other than a power of two from 128 to 4096.
     #[error("{bytes} B is no payload size: powers of two from 128 to 4096 are")]
     NoPayloadSize {
-        /// What was asked for, bytes.
+        /// Payload size asked for, bytes.
         bytes: u32,
     },
-    /// A port that does not keep the payload size that is written; all are as they were.
+    /// A port does not keep the payload size written to it; all ports have their old sizes back.
     #[error("{port} does not keep a payload size of {bytes} B")]
     PayloadNotKept {
-        /// The port.
+        /// Name of the port.
         port: String,
-        /// What was asked for, bytes.
+        /// Payload size asked for, bytes.
         bytes: u32,
     },
-    /// A port whose link has no rate.
+    /// A port's link has no rate.
     #[error("the link below {port} is down")]
     LinkDown {
-        /// The port at the link's upper end.
+        /// Name of the port at the link's upper end.
         port: String,
     },
-    /// A port redirects to the root complex, and one above it does not: it refuses what comes from
-    /// below and is for what is below (PCIe 6.x 6.12.1.1, redirection needs it all the way up).
+    /// A port redirects to the root complex, and one above it does not: the latter refuses requests
+    /// from below whose target is below it (PCIe 6.x 6.12.1.1: redirection must be set all the way
+    /// up).
     #[error(
         "{redirects} redirects peer requests to the root complex (ACS), and {refuses} above it \
          does not: it refuses them, as their target is below it"
     )]
     RedirectedHalfWay {
-        /// The port that redirects.
+        /// Name of the port that redirects.
         redirects: String,
-        /// The port above it that does not.
+        /// Name of the port above it that does not.
         refuses: String,
     },
-    /// Two places with no link between them.
+    /// Both ends are the same, with no link between them.
     #[error("there is no link on the way from {from} to {to}")]
     SamePlace {
-        /// The source.
+        /// Name of the source.
         from: String,
-        /// The target.
+        /// Name of the target.
         to: String,
     },
 }
 
-/// Header of a write below 4 GiB, and above (PCIe 6.x 2.2.4.1).
+/// Header length in DW of a write below 4 GiB, and above (PCIe 6.x 2.2.4.1).
 const fn header_dw(address: BusAddress) -> u32 {
     if address.needs_four_dw_header() { 4 } else { 3 }
 }
 
 impl Plan {
-    /// The plan for writes from one place to the other.
+    /// Makes the plan for writes from one end to the other.
     ///
     /// # Errors
-    /// A function that is not there, a link that is down, or two places that are the same.
+    /// An unknown function, a link that is down, or two ends that are the same.
     pub fn new(topology: &impl Topology, from: Place, to: Place) -> Result<Self, PlanError> {
         let functions = topology.functions()?;
         let redirects = |info: &FunctionInfo| Port::new(topology, info)?.redirects();
@@ -260,10 +261,10 @@ impl Plan {
         })
     }
 
-    /// The same plan for an engine at one of its ends that goes through so much memory of the host
-    /// in pages of this size again and again, reading or writing: what the walks of an IOMMU leave
-    /// of it where its constants are known. It has the IOMMU alone, and enough in flight for its
-    /// walks.
+    /// Adapts the plan to an engine at one of its ends that reads or writes `memory_bytes` of host
+    /// memory, in pages of this size, again and again: the rate is limited by the IOMMU's walks if
+    /// its constants are known. Assumes that it has the IOMMU to itself and enough in flight to
+    /// keep the walks busy.
     #[must_use]
     pub fn streaming(mut self, memory_bytes: u64, pages: PageSize) -> Self {
         let memory = Streamed { bytes: memory_bytes, pages };
@@ -273,7 +274,7 @@ impl Plan {
         self
     }
 
-    /// What to expect of writes to `address`, payload bytes per second, as
+    /// Returns the expected rate of writes to `address`, payload bytes per second; see
     /// [`expected_bytes_per_second`](Self::expected_bytes_per_second).
     #[must_use]
     pub fn expected_at(&self, address: BusAddress) -> f64 {
@@ -282,28 +283,28 @@ impl Plan {
     }
 }
 
-/// The address that stands for the target of a path: that of the largest BAR at its end, where
-/// that is no root port.
+/// Returns a typical target address of a path: the largest BAR at its end, or 0 if that is a root
+/// port.
 fn target_address(path: &[FunctionInfo]) -> BusAddress {
     let bars = path.last().into_iter().flat_map(|info| &info.bars);
     bars.max_by_key(|bar| bar.size_bytes).map_or(BusAddress(0), |bar| bar.base)
 }
 
-/// Where a path turns round.
+/// Point at which a path turns round.
 enum Turn {
     /// In host memory.
     HostMemory,
     /// In a switch.
     Switch,
-    /// In the root complex, for want of a switch above both ends.
+    /// In the root complex: no switch is above both ends.
     RootComplex,
-    /// In the root complex, since this port redirects.
+    /// In the root complex: this port redirects.
     Redirected(String),
 }
 
-/// How what a place sends has to name a target behind such a turn: a switch that turns a request
-/// round itself routes by its address as it is; an IOMMU is where requests of devices reach the
-/// root complex.
+/// Determines how requests must name a target behind a turn: a switch that turns a request round
+/// routes by its untranslated address; an IOMMU sits where devices' requests reach the root
+/// complex.
 fn addressing(
     topology: &impl Topology,
     from: Place,
@@ -316,8 +317,8 @@ fn addressing(
     })
 }
 
-/// What is known of the IOMMU that requests of the function at an end of a way meet: those that it
-/// sends along it, or of two ends of which one is memory, those by which it reads.
+/// Finds the known constants of the IOMMU for the function at an end of a path: for requests that
+/// it sends along the path or, if one end is memory, for its reads.
 fn known_iommu(
     topology: &impl Topology,
     ends: [Place; 2],
@@ -335,7 +336,7 @@ fn known_iommu(
     }
 }
 
-/// A function and every bridge above it.
+/// Returns a function and every bridge above it.
 fn way_up(functions: &[FunctionInfo], id: RoutingId) -> Result<Vec<&FunctionInfo>, PlanError> {
     let find = |id: RoutingId| {
         functions
@@ -344,7 +345,7 @@ fn way_up(functions: &[FunctionInfo], id: RoutingId) -> Result<Vec<&FunctionInfo
             .ok_or(PlanError::Topology(TopologyError::NoSuchFunction(id)))
     };
     let mut way = vec![find(id)?];
-    // A tree has no more levels than functions: a parent that points in a circle ends the walk.
+    // A tree has no more levels than functions; a circle of parents ends the walk here.
     while let Some(parent) = way.last().and_then(|info| info.parent) {
         if way.len() > functions.len() {
             break;
@@ -364,7 +365,7 @@ fn name_of(functions: &[FunctionInfo], place: Place) -> String {
     }
 }
 
-/// Every port from one place to the other, in the order of passing.
+/// Returns every port from one end to the other, in the order of passing, and the turn.
 fn way(
     functions: &[FunctionInfo],
     from: Place,
@@ -389,8 +390,8 @@ fn way(
     };
     let mut path = Vec::new();
     let (mut up_ends, mut down_begins) = (up.len(), down.len());
-    // A switch turns a packet that came in at one of its lower ports down another: both are
-    // children of its upstream port, which is not passed.
+    // A switch sends a packet from one of its lower ports down another: both are children of its
+    // upstream port, which is not passed.
     for (index, port) in up.iter().enumerate() {
         let meets = port.port_type == PortType::DownstreamPort;
         let other = down
@@ -417,12 +418,12 @@ fn way(
     Ok((path, turn))
 }
 
-/// Whether two ports are the ends of a link, the first one the upper.
+/// Returns whether two ports are the ends of a link, the first one the upper.
 fn is_link(upper: &FunctionInfo, lower: &FunctionInfo) -> bool {
     upper.port_type.is_above_its_link() && lower.parent == Some(upper.id)
 }
 
-/// The upper port of the slowest link on the way, and its bytes per second.
+/// Finds the upper port of the slowest link of the path, and its bytes per second.
 fn slowest(topology: &impl Topology, path: &[FunctionInfo]) -> Result<(String, f64), PlanError> {
     let mut slowest: Option<(String, f64)> = None;
     for pair in path.windows(2) {
@@ -445,7 +446,7 @@ fn slowest(topology: &impl Topology, path: &[FunctionInfo]) -> Result<(String, f
     slowest.ok_or_else(|| PlanError::SamePlace { from: end(path.first()), to: end(path.last()) })
 }
 
-/// The upper port of a link on the way that is down. What is below such a link cannot be asked.
+/// Finds the upper port of a link of the path that is down. Ports below it cannot be read.
 pub(crate) fn link_down(topology: &impl Topology, path: &[FunctionInfo]) -> Option<String> {
     let uppers = path.iter().filter(|info| info.port_type.is_above_its_link());
     let is_down = |info: &&FunctionInfo| {
@@ -454,7 +455,8 @@ pub(crate) fn link_down(topology: &impl Topology, path: &[FunctionInfo]) -> Opti
     uppers.into_iter().find(is_down).map(|info| info.name.clone())
 }
 
-/// Largest payload that every one of these ports takes, bytes, and the port that sets it.
+/// Returns the largest payload that all these ports take, in bytes, and the name of the port that
+/// sets it.
 pub(crate) fn least_payload(
     topology: &impl Topology,
     ports: &[FunctionInfo],
@@ -470,7 +472,7 @@ pub(crate) fn least_payload(
     Ok(least)
 }
 
-/// Every port on the way between two places.
+/// Returns every port of the path between two ends.
 pub(crate) fn path(
     topology: &impl Topology,
     from: Place,
@@ -480,7 +482,7 @@ pub(crate) fn path(
     Ok(way(&topology.functions()?, from, to, redirects)?.0)
 }
 
-/// The same in a tree as it once was: some of it may have gone since, and is passed over.
+/// Returns the path in an earlier state of the tree; skips functions that have gone since.
 pub(crate) fn path_as_it_was(
     topology: &impl Topology,
     functions: &[FunctionInfo],
@@ -493,11 +495,11 @@ pub(crate) fn path_as_it_was(
     way(functions, from, to, redirects).map_or_else(|_| Vec::new(), |(path, _)| path)
 }
 
-/// Sets Max_Payload_Size of every port on the way from one place to the other, as `setpci` would,
-/// and of nothing else. Returns the names of the ports.
+/// Sets Max_Payload_Size of every port of the path between two ends, as `setpci` would, and nothing
+/// else. Returns the names of the ports.
 ///
 /// # Errors
-/// A port that does not support it: then nothing is changed.
+/// A port does not support it: then nothing is changed.
 pub fn set_max_payload_on_path(
     topology: &impl Topology,
     from: Place,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ports of the tree as a driver sees them: through their configuration space.
+//! Ports of the tree, seen through their configuration space.
 //!
 //! Read first: base specification 7.5.3 (the PCI Express capability) and 7.7.11 (Access Control
 //! Services).
@@ -9,18 +9,18 @@ use crosslane_pcie::config::registers as reg;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::RoutingId;
 
-/// Capabilities that a walk visits at most: a list has no more room than that.
+/// Most capabilities that a walk visits: the configuration space holds no more.
 const LIST_LIMIT: usize = 1024;
-/// Largest code of the payload and read sizes; the two above are reserved.
+/// Largest code of the payload and read sizes; the two above it are reserved.
 const LARGEST_SIZE_CODE: u32 = 5;
-/// Bytes of the smallest code.
+/// Payload size of the smallest code, bytes.
 pub(crate) const LEAST_PAYLOAD_BYTES: u32 = 128;
-/// Bytes of the largest code.
+/// Payload size of the largest code, bytes.
 pub(crate) const MOST_PAYLOAD_BYTES: u32 = 4096;
-/// Byte enables of the lower half of a double word: in several registers the upper half has bits
-/// that a 1 clears.
+/// Byte enables of the lower half of a double word. In several registers the upper half has bits
+/// that writing a 1 clears.
 pub(crate) const LOW_HALF: u8 = 0b0011;
-/// Byte enables of the upper half.
+/// Byte enables of the upper half of a double word.
 const HIGH_HALF: u8 = 0b1100;
 
 /// Names of the bits of Device Status, lowest first (PCIe 6.x 7.5.3.5).
@@ -40,7 +40,7 @@ pub(crate) struct Port<'a, T: Topology> {
 }
 
 impl<'a, T: Topology> Port<'a, T> {
-    /// Finds its PCI Express capability.
+    /// Finds the function's PCI Express capability.
     pub fn new(topology: &'a T, info: &FunctionInfo) -> Result<Self, TopologyError> {
         let id = info.id;
         let mut offset = topology.config_read(id, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
@@ -62,7 +62,7 @@ impl<'a, T: Topology> Port<'a, T> {
         self.topology.config_read(self.id, self.express + offset)
     }
 
-    /// Offset of an extended capability (PCIe 6.x 7.6.3).
+    /// Finds the offset of an extended capability (PCIe 6.x 7.6.3).
     fn extended(&self, wanted: u16) -> Result<Option<u16>, TopologyError> {
         let mut offset = reg::EXTENDED_SPACE;
         for _ in 0..LIST_LIMIT {
@@ -81,18 +81,18 @@ impl<'a, T: Topology> Port<'a, T> {
         Ok(None)
     }
 
-    /// Max_Payload_Size that it supports, bytes.
+    /// Reads the largest Max_Payload_Size supported, in bytes.
     pub fn max_payload_supported_bytes(&self) -> Result<u32, TopologyError> {
         Ok(size_of_code(self.express(reg::DEVICE_CAPABILITIES)?))
     }
 
-    /// Max_Payload_Size that it is set to, bytes.
+    /// Reads the Max_Payload_Size in force, in bytes.
     pub fn max_payload_bytes(&self) -> Result<u32, TopologyError> {
         let control = self.express(reg::DEVICE_CONTROL)?;
         Ok(size_of_code(control >> reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT))
     }
 
-    /// Sets Max_Payload_Size, and says whether it is kept.
+    /// Sets Max_Payload_Size, and returns whether the port kept it.
     pub fn set_max_payload(&self, bytes: u32) -> Result<bool, TopologyError> {
         let field = 7 << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT;
         let code = bytes.trailing_zeros() - LEAST_PAYLOAD_BYTES.trailing_zeros();
@@ -103,14 +103,14 @@ impl<'a, T: Topology> Port<'a, T> {
         Ok(self.max_payload_bytes()? == bytes)
     }
 
-    /// Whether peer requests that enter here are sent up to the root complex.
+    /// Returns whether peer requests that enter here are sent up to the root complex.
     pub fn redirects(&self) -> Result<bool, TopologyError> {
         let Some(acs) = self.extended(reg::EXTENDED_CAPABILITY_ACS)? else { return Ok(false) };
         let control = self.topology.config_read(self.id, acs + reg::ACS_CONTROL)?;
         Ok(control & reg::ACS_CONTROL_REQUEST_REDIRECT != 0)
     }
 
-    /// What its link has trained to, if the register has a rate.
+    /// Reads the rate that the link has trained to, if the register holds one.
     pub fn link(&self) -> Result<Option<LinkRate>, TopologyError> {
         let status = self.express(reg::LINK_CONTROL)?;
         let speed = status >> reg::LINK_STATUS_SPEED_SHIFT & reg::LINK_SPEED_MASK;
@@ -121,7 +121,7 @@ impl<'a, T: Topology> Port<'a, T> {
             .map(|(generation, width)| LinkRate { generation, width }))
     }
 
-    /// Whether the link below it is down; ports that do not report that say no.
+    /// Returns whether the link below is down; false for a port that does not report it.
     pub fn link_is_down(&self) -> Result<bool, TopologyError> {
         let reports =
             self.express(reg::LINK_CAPABILITIES)? & reg::LINK_CAPABILITIES_ACTIVE_REPORTING != 0;
@@ -129,9 +129,8 @@ impl<'a, T: Topology> Port<'a, T> {
         Ok(reports && !is_active && !self.denies_a_card()?)
     }
 
-    /// Whether its slot says that there is no card, though one answers: an emulated port that keeps
-    /// its slot's registers for hot-plug by other means (QEMU's, with ACPI's), the state of the
-    /// link among them.
+    /// Returns whether the slot denies a card that answers: an emulated port (QEMU's, with ACPI
+    /// hot-plug) that handles its slot by other means keeps its slot and link registers unchanged.
     fn denies_a_card(&self) -> Result<bool, TopologyError> {
         let has_slot = self.express(reg::EXPRESS_CAPABILITIES)? & reg::EXPRESS_SLOT != 0;
         if !has_slot || self.express(reg::SLOT_CONTROL)? & reg::SLOT_STATUS_PRESENT != 0 {
@@ -146,19 +145,19 @@ impl<'a, T: Topology> Port<'a, T> {
         }))
     }
 
-    /// The error bits of Device Status, from bit 0 on.
+    /// Reads the error bits of Device Status, from bit 0 up.
     pub fn detected_errors(&self) -> Result<u32, TopologyError> {
         Ok((self.express(reg::DEVICE_CONTROL)? & reg::DEVICE_STATUS_ERRORS) >> 16)
     }
 
-    /// Clears error bits of Device Status, so that they show what comes after.
+    /// Clears error bits of Device Status, so that they show later errors.
     pub fn clear_errors(&self, bits: u32) -> Result<(), TopologyError> {
         let offset = self.express + reg::DEVICE_CONTROL;
         self.topology.config_write(self.id, offset, bits << 16, HIGH_HALF)
     }
 }
 
-/// `rc47a.down2: fatal error, unsupported request detected`.
+/// Formats the errors of a port: `rc47a.down2: fatal error, unsupported request detected`.
 pub(crate) fn detected_words(name: &str, bits: u32) -> String {
     let words: Vec<&str> =
         (0..).zip(DETECTED).filter(|(n, _)| bits >> n & 1 != 0).map(|(_, word)| word).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all handles of one engine share: what is given out, and what is waiting to be given back.
+//! State that all handles of one engine share: resources given out, or waiting to be given back.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -14,46 +14,45 @@ use crate::connection::Connection;
 use crate::device::Description;
 use crate::error::DriverError;
 
-/// A channel of an engine: what it does, and its number.
+/// Kind and number of a channel.
 pub(crate) type ChannelKey = (ChannelKind, u8);
 
-/// What a channel left behind that was dropped and not closed: the device may
-/// still use it, until the channel has been restarted.
+/// Resources of a channel that was dropped without a close: the device may use them until the
+/// channel has been restarted.
 pub(crate) struct Abandoned<B: Bus> {
     /// Ring and status block.
     pub memories: Vec<B::Memory>,
-    /// Parts of buffers.
+    /// Claimed parts of buffers.
     pub claims: Vec<Claim<B>>,
 }
 
-/// What is given out.
+/// Resources that are given out.
 pub(crate) struct GivenOut<B: Bus> {
-    /// Channels that are open, and how.
+    /// Open channels with their options.
     pub channels: HashMap<ChannelKey, ChannelOptions>,
     /// Interrupt vectors in use.
     pub vectors: Vec<bool>,
     /// Receive lanes in use.
     pub lanes: Vec<bool>,
-    /// What each peer channel is connected to.
+    /// Connection of each peer channel.
     pub connections: Vec<Weak<Connection<B>>>,
-    /// Channels that were dropped and not closed.
+    /// Channels that were dropped without a close.
     pub abandoned: HashMap<ChannelKey, Abandoned<B>>,
-    /// What is known of the command port.
     pub command_port: CommandPort,
 }
 
-/// What is known of the command port.
+/// The driver's knowledge of the command port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CommandPort {
-    /// Address and length in its registers, as they were read back.
+    /// Address and length in its registers, as read back.
     pub holds: Option<[u32; 3]>,
-    /// Its count of finished commands when the last one that was started is.
+    /// Count of finished commands once the last one started has finished.
     pub due: u32,
-    /// Whether that one is known to have ended, and nothing was started since.
+    /// Whether that one is known to have ended, with none started since.
     pub is_idle: bool,
 }
 
-/// One engine.
+/// State shared by all handles of one engine.
 pub(crate) struct Shared<B: Bus> {
     bus: B,
     pub function: FunctionInfo,
@@ -83,7 +82,7 @@ impl<B: Bus> Shared<B> {
         Self { bus, function, description, functions, given: Mutex::new(given), retired }
     }
 
-    /// How many channels of a kind there are.
+    /// Returns the number of channels of a kind.
     pub const fn channels(&self, kind: ChannelKind) -> u8 {
         match kind {
             ChannelKind::H2c => self.description.h2c_channels,
@@ -92,7 +91,7 @@ impl<B: Bus> Shared<B> {
         }
     }
 
-    /// `fpga1 C2H 0`.
+    /// Name for messages: `fpga1 C2H 0`.
     pub fn place(&self, (kind, number): ChannelKey) -> String {
         format!("{} {kind} {number}", self.function.name)
     }
@@ -105,17 +104,17 @@ impl<B: Bus> Shared<B> {
         DriverError::Bus { device: self.function.name.clone(), source }
     }
 
-    /// How a channel is open, if it is.
+    /// Returns the options of a channel if it is open.
     pub fn open_channel(&self, key: ChannelKey) -> Option<ChannelOptions> {
         lock(&self.given).channels.get(&key).copied()
     }
 
-    /// What a peer channel is connected to.
+    /// Returns the connection of a peer channel.
     pub fn connection(&self, number: u8) -> Option<Arc<Connection<B>>> {
         lock(&self.given).connections.get(usize::from(number))?.upgrade()
     }
 
-    /// Checks where a peer channel is to write.
+    /// Checks the target of a peer write.
     pub fn check_peer_write(
         &self,
         number: u8,
@@ -141,7 +140,7 @@ impl<B: Bus> Shared<B> {
                      are multiples of 4"
                 ));
             }
-            // Addresses go round in the lane, so any length fits.
+            // Addresses wrap within the receive queue's aperture, so any length fits.
             return Ok(());
         }
         let bars = self.functions.iter().flat_map(|info| info.bars.iter().map(move |b| (info, b)));
@@ -159,7 +158,7 @@ impl<B: Bus> Shared<B> {
 }
 
 impl<B: Bus> Drop for Shared<B> {
-    /// Memory that the device may still write is never given back.
+    /// Abandons memory that the device may still write, which is never given back.
     fn drop(&mut self) {
         let given = self.given.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
         for (_, abandoned) in given.abandoned.drain() {
@@ -168,7 +167,7 @@ impl<B: Bus> Drop for Shared<B> {
     }
 }
 
-/// A channel that is open, until this is dropped.
+/// A channel that is open until this is dropped.
 pub(crate) struct OpenChannel<B: Bus> {
     pub shared: Arc<Shared<B>>,
     pub key: ChannelKey,
@@ -209,7 +208,7 @@ impl<B: Bus> OpenChannel<B> {
         Ok(Self { shared: Arc::clone(shared), key, vector })
     }
 
-    /// Where the channel's registers are.
+    /// Returns the offset of the channel's registers.
     pub fn registers(&self) -> u32 {
         channel_registers(self.key)
     }
@@ -225,7 +224,7 @@ impl<B: Bus> Drop for OpenChannel<B> {
     }
 }
 
-/// Where the registers of a channel are.
+/// Returns the offset of a channel's registers.
 pub(crate) const fn channel_registers((kind, number): ChannelKey) -> u32 {
     let array = match kind {
         ChannelKind::H2c => engine::H2C,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Small messages through a window of memory, in any mapping. Combined writes come in any order and
-//! in pieces, so nothing here relies on order: message `n` goes to slot `n` modulo the number of
-//! slots, and each 8 B of a slot carry the number of the lap. Who reads it has the message when
-//! all of them do. `docs/memory-card.md` has the layout.
+//! Small messages through an aperture onto memory, in any mapping. Combined writes arrive in any
+//! order and in pieces, so the protocol does not rely on order: message `n` goes to slot `n` modulo
+//! the number of slots, and each 8 B of a slot carry the number of the lap. The reader has the
+//! message when all of them do. `docs/memory-card.md` has the layout.
 
 use crosslane_host::{Bus, Mapping};
 use crosslane_pcie::units::Picoseconds;
@@ -10,23 +10,23 @@ use crosslane_pcie::units::Picoseconds;
 use crate::error::DriverError;
 use crate::window::{LINE_BYTES, Window};
 
-/// Bytes of a slot: a line, which leaves as one write where nothing stands against it.
+/// Bytes of a slot: a line, which leaves the core as one write if possible.
 pub const SLOT_BYTES: u64 = LINE_BYTES;
 /// 8 B words of a slot.
 const WORDS: usize = 8;
-/// Bytes of each word beside its lap.
+/// Payload bytes of each word, beside its lap.
 const WORD_PAYLOAD: usize = 6;
 /// The longest message, bytes: one byte holds the length.
 pub const MAX_MESSAGE_BYTES: usize = WORDS * WORD_PAYLOAD - 1;
-/// Laps are 1 to this, and then 1 again; 0 is a slot that was never written.
+/// Largest lap number; the next one is 1 again, and 0 marks a slot that was never written.
 const LAPS: u64 = 0xffff;
 
-/// The lap of message `number` in a ring of so many slots.
+/// Returns the lap of message `number` in a ring of `slots` slots.
 const fn lap(number: u64, slots: u64) -> u16 {
     (number / slots % LAPS + 1) as u16
 }
 
-/// A message as its slot holds it.
+/// Packs a message for its slot.
 fn packed(message: &[u8], lap: u16) -> [u8; SLOT_BYTES as usize] {
     let mut payload = [0; WORDS * WORD_PAYLOAD];
     payload[0] = message.len() as u8;
@@ -39,7 +39,7 @@ fn packed(message: &[u8], lap: u16) -> [u8; SLOT_BYTES as usize] {
     slot
 }
 
-/// The message of a slot, if all of it has the lap.
+/// Unpacks the message of a slot if all of its words have the lap.
 fn unpacked(slot: &[u8; SLOT_BYTES as usize], lap: u16) -> Option<Vec<u8>> {
     let mut payload = [0; WORDS * WORD_PAYLOAD];
     for (word, part) in slot.chunks_exact(8).zip(payload.chunks_exact_mut(WORD_PAYLOAD)) {
@@ -52,7 +52,7 @@ fn unpacked(slot: &[u8; SLOT_BYTES as usize], lap: u16) -> Option<Vec<u8>> {
     payload.get(1..=length).map(<[u8]>::to_vec)
 }
 
-/// Where a ring of slots is: the slots, then 8 B that say how many messages the reader is done
+/// A ring in memory: the slots, then 8 B with the number of messages that the reader has finished
 /// with.
 struct Ring<B: Bus> {
     window: Window<B>,
@@ -79,18 +79,18 @@ impl<B: Bus> Ring<B> {
     }
 }
 
-/// The end that stores messages.
+/// The sending end, which stores messages.
 pub struct SlotSender<B: Bus> {
     ring: Ring<B>,
-    /// Messages so far.
+    /// Messages sent so far.
     sent: u64,
-    /// Of these, what the reader was done with when it was looked at last.
+    /// Messages that the reader had finished with at the last look.
     done: u64,
 }
 
 impl<B: Bus> SlotSender<B> {
-    /// A sender that fills a window with slots; the reader must begin anew, too. The window's
-    /// memory holds nothing of an earlier ring: it is cleared.
+    /// Makes a sender that fills a window with slots; the reader must be recreated too. The memory
+    /// is cleared of any earlier ring.
     ///
     /// # Errors
     /// A window too small, or one that cannot be written.
@@ -102,14 +102,14 @@ impl<B: Bus> SlotSender<B> {
         Ok(Self { ring, sent: 0, done: 0 })
     }
 
-    /// How many messages the ring has room for.
+    /// Returns the number of messages that the ring has room for.
     #[must_use]
     pub fn slots(&self) -> u64 {
         self.ring.slots
     }
 
-    /// Stores a message, if a slot is free for it; says whether it was. It may stay in the
-    /// processor until [`flush`](Self::flush) or until others push it out.
+    /// Stores a message if a slot is free, and returns whether it was. The message may stay in the
+    /// core's combining buffers until [`flush`](Self::flush) or until other stores push it out.
     ///
     /// # Errors
     /// A message of more than 47 B, or a window that fails.
@@ -121,7 +121,7 @@ impl<B: Bus> SlotSender<B> {
             return Err(DriverError::Refused { place, problem });
         }
         if self.sent - self.done == self.ring.slots {
-            // What is still in the processor could be what the reader waits for.
+            // The reader may be waiting for stores that are still in the core.
             window.flush().await?;
             let mut count = [0; 8];
             window.read(self.ring.count_offset(), &mut count).await?;
@@ -132,7 +132,7 @@ impl<B: Bus> SlotSender<B> {
         }
         let slot = packed(message, lap(self.sent, self.ring.slots));
         match window.mapping() {
-            // Each word must be whole wherever it is.
+            // Each word must be whole on its own.
             Mapping::Uncached => window.write(self.ring.offset(self.sent), &slot).await?,
             Mapping::WriteCombined => window.copy(self.ring.offset(self.sent), &slot).await?,
         }
@@ -140,11 +140,11 @@ impl<B: Bus> SlotSender<B> {
         Ok(true)
     }
 
-    /// As [`try_send`](Self::try_send), waiting for a slot until the deadline: looks every
-    /// `pause`.
+    /// Sends a message like [`try_send`](Self::try_send), waiting for a slot until the deadline and
+    /// checking every `pause`.
     ///
     /// # Errors
-    /// As there, and the deadline.
+    /// See [`try_send`](Self::try_send); also a missed deadline.
     pub async fn send(
         &mut self,
         message: &[u8],
@@ -163,27 +163,27 @@ impl<B: Bus> SlotSender<B> {
         Ok(())
     }
 
-    /// Lets the reader have everything that was sent.
+    /// Makes all messages sent so far visible to the reader.
     ///
     /// # Errors
-    /// As [`Window::flush`].
+    /// See [`Window::flush`].
     pub async fn flush(&self) -> Result<(), DriverError> {
         self.ring.window.flush().await
     }
 }
 
-/// The end that takes messages: on a card this is a circuit beside the memory; here it is a program
-/// that loads them through an uncached window.
+/// The receiving end. On a card it is a circuit beside the memory; here a program loads the
+/// messages through an uncached window.
 pub struct SlotReceiver<B: Bus> {
     ring: Ring<B>,
     taken: u64,
 }
 
 impl<B: Bus> SlotReceiver<B> {
-    /// A receiver of a ring that was just made.
+    /// Makes a receiver for a new ring.
     ///
     /// # Errors
-    /// A window too small, or one that is not uncached.
+    /// A window too small, or not uncached.
     pub fn new(window: Window<B>) -> Result<Self, DriverError> {
         if window.mapping() != Mapping::Uncached {
             let problem = "slots are read through an uncached window".to_owned();
@@ -192,7 +192,7 @@ impl<B: Bus> SlotReceiver<B> {
         Ok(Self { ring: Ring::new(window)?, taken: 0 })
     }
 
-    /// The next message, if it is there in whole; its slot is then free.
+    /// Takes the next message if it has arrived in whole, and frees its slot.
     ///
     /// # Errors
     /// A window that fails.
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(unpacked(&new, 8), Some(message));
         assert_eq!(unpacked(&old, 7), Some(b"old".to_vec()));
         assert_eq!(unpacked(&old, 8), None);
-        // Any part of the new words beside the rest of the old ones is no message of either lap.
+        // A mix of new and old words is no message of either lap.
         for arrived in 1..255_u32 {
             let mut slot = old;
             for word in (0..8).filter(|word| arrived >> word & 1 != 0) {

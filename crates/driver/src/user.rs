@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user circuit: what feeds the streams, the command port, ping-pong.
+//! The user circuit: sources of the streams, the command port, ping-pong.
 
 use crosslane_host::{Bus, BusError};
 use crosslane_pcie::units::{BusAddress, Picoseconds};
@@ -11,27 +11,27 @@ use crate::device::Device;
 use crate::error::{DriverError, TransferFault};
 use crate::shared::{CommandPort, channel_registers};
 
-/// The command port's channel.
+/// Channel of the command port.
 const COMMAND_CHANNEL: (ChannelKind, u8) = (ChannelKind::Peer, 0);
-/// Address, lower half first, and length.
+/// Registers for the address, lower half first, and the length.
 const COMMAND_REGISTERS: [u32; 3] = [user::COMMAND_LOW, user::COMMAND_HIGH, user::COMMAND_BYTES];
-/// Longest time between two looks at the command port. Each look takes wire time from the data: at
-/// one round trip after the other nearly 1 % of a Gen2 x4 link.
+/// Longest time between two polls of the command port. Each takes link time from the data:
+/// back-to-back polling costs nearly 1 % of a Gen2 x4 link.
 const MOST_BETWEEN_LOOKS: Picoseconds = Picoseconds::from_ns(10_000);
-/// Looks follow each other after this part of the time that has been waited already, so that a
-/// short wait is seen to end early.
+/// Divisor of the time waited so far that gives the time to the next poll, so that the end of a
+/// short wait is noticed early.
 const LOOK_AFTER_PART: u64 = 16;
-/// Looks at the command port between two looks at its channel's state.
+/// Polls of the command port between two checks of its channel's state.
 const LOOKS_PER_STATE: u32 = 16;
 
-/// What feeds a stream that leaves.
+/// Source of an outgoing stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StreamSource {
     /// The generator.
     Generator,
     /// H2C channel 0.
     H2c,
-    /// A receive lane.
+    /// A receive queue, by number.
     Lane(u8),
 }
 
@@ -52,18 +52,18 @@ impl StreamSource {
     }
 }
 
-/// Word `n` of the generator's pattern.
+/// Returns word `n` of the generator's pattern.
 #[must_use]
 pub const fn pattern_word(seed: u32, n: u32) -> u32 {
     seed.wrapping_add(n.wrapping_mul(0x9e37_79b1))
 }
 
-/// What a checker has found.
+/// Result of a checker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Check {
-    /// Words that were not what was expected.
+    /// Number of wrong words.
     pub errors: u32,
-    /// Number of the first of them, if there is one.
+    /// Position of the first wrong word, if any.
     pub first_word: Option<u32>,
 }
 
@@ -73,20 +73,20 @@ impl Check {
     }
 }
 
-/// Round trips of a ping-pong, as the initiator's hardware timer saw them.
+/// Round trips of a ping-pong, as measured by the initiator's hardware timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PingPong {
-    /// Round trips.
+    /// Number of round trips.
     pub rounds: u32,
     /// Sum of their times, in clocks.
     pub sum_clocks: u64,
-    /// Shortest, in clocks.
+    /// Shortest time, in clocks.
     pub least_clocks: u32,
-    /// Longest, in clocks.
+    /// Longest time, in clocks.
     pub most_clocks: u32,
 }
 
-/// The user circuit of an engine.
+/// A handle on the user circuit of an engine.
 pub struct User<B: Bus> {
     device: Device<B>,
 }
@@ -102,7 +102,7 @@ impl<B: Bus> User<B> {
         Self { device }
     }
 
-    /// Word `n` of the generator's pattern.
+    /// Returns word `n` of the generator's pattern.
     #[must_use]
     pub const fn pattern(seed: u32, n: u32) -> u32 {
         pattern_word(seed, n)
@@ -121,12 +121,12 @@ impl<B: Bus> User<B> {
         self.device.write(engine::USER + register, value).await
     }
 
-    /// What feeds C2H channel 0 and peer channel 0. Only one lane can be routed. To be called while
-    /// neither has anything to send: of a TLP that is being sent the rest may come from the new
-    /// source.
+    /// Selects the sources of C2H channel 0 and peer channel 0. Only one receive queue can be
+    /// routed. Call it while neither has anything to send: the rest of a TLP in progress may come
+    /// from the new source.
     ///
     /// # Errors
-    /// Two different lanes, a lane that is not there, or no answer.
+    /// Two different receive queues, one that does not exist, or no answer.
     pub async fn route(&self, c2h: StreamSource, peer: StreamSource) -> Result<(), DriverError> {
         if let (Some(one), Some(other)) = (c2h.lane(), peer.lane())
             && one != other
@@ -146,7 +146,7 @@ impl<B: Bus> User<B> {
         self.device.set(&[(engine::USER + user::INTERCONNECT, value)]).await
     }
 
-    /// Seeds the generator; both generated streams begin anew.
+    /// Seeds the generator; both generated streams restart.
     ///
     /// # Errors
     /// The device does not answer.
@@ -154,8 +154,8 @@ impl<B: Bus> User<B> {
         self.write(user::GENERATOR_SEED, seed).await
     }
 
-    /// Compares what H2C channel 0 reads with the pattern of `seed` from now on, while it feeds
-    /// nothing.
+    /// Starts comparing the data of H2C channel 0 with the pattern of `seed`, while it feeds no
+    /// stream.
     ///
     /// # Errors
     /// The device does not answer.
@@ -165,7 +165,7 @@ impl<B: Bus> User<B> {
         self.write(user::H2C_CHECK, on).await
     }
 
-    /// What that checker has found.
+    /// Reads the result of the H2C checker.
     ///
     /// # Errors
     /// The device does not answer.
@@ -174,11 +174,11 @@ impl<B: Bus> User<B> {
         Ok(Check::new(errors, self.read(user::H2C_CHECK_FIRST).await?))
     }
 
-    /// Starts a peer write at the command port; peer channel 0 has to be open with
+    /// Starts a peer write at the command port; peer channel 0 must be open with
     /// [`CommandPort`](crate::DescriptorSource::CommandPort).
     ///
     /// # Errors
-    /// A length of 0, or one that is not of whole double words into a lane that the channel is
+    /// A length of 0, one not of whole double words into a receive queue that the channel is
     /// connected to, a command that is still running, or no answer.
     pub async fn command(&self, address: BusAddress, bytes: u32) -> Result<(), DriverError> {
         self.set_command(address, bytes).await?;
@@ -186,12 +186,12 @@ impl<B: Bus> User<B> {
         self.write(user::COMMAND, user::command::START.put(1)).await
     }
 
-    /// Learns or uses what is known of the command port.
+    /// Reads or updates the knowledge of the command port.
     fn knows<R>(&self, look: impl FnOnce(&mut CommandPort) -> R) -> R {
         look(&mut lock(&self.device.shared().given).command_port)
     }
 
-    /// Reads what the command port holds and whether it is idle, before time counts.
+    /// Reads the command port's registers and state, before any timing starts.
     pub(crate) async fn look_at_command_port(&self) -> Result<(), DriverError> {
         let mut held = [0; 3];
         for (held, register) in held.iter_mut().zip(COMMAND_REGISTERS) {
@@ -201,7 +201,7 @@ impl<B: Bus> User<B> {
         self.find_idle().await.map(|_| ())
     }
 
-    /// Whether no command is being worked off.
+    /// Returns whether no command is running.
     async fn find_idle(&self) -> Result<bool, DriverError> {
         if self.knows(|port| port.is_idle) {
             return Ok(true);
@@ -227,7 +227,8 @@ impl<B: Bus> User<B> {
         if !self.find_idle().await? {
             return Err(self.refused("a command is still being worked off".to_owned()));
         }
-        // What changes is read back: with half an address the card would write somewhere else.
+        // Changed registers are read back: with half an address the card would write somewhere
+        // else.
         let wanted = [address.0 as u32, (address.0 >> 32) as u32, bytes];
         let held = self.knows(|port| port.holds.take());
         let changes: Vec<(u32, u32)> = (0..wanted.len())
@@ -239,11 +240,11 @@ impl<B: Bus> User<B> {
         Ok(())
     }
 
-    /// Waits until the command has been worked off (polls the register, so only a deadline ends
-    /// the wait for a command that never does).
+    /// Waits until the command has finished, by polling a register: only a deadline ends the wait
+    /// for a command that never finishes.
     ///
     /// # Errors
-    /// The deadline has passed, the peer channel has stopped, or no answer.
+    /// The deadline has passed, the peer channel has stopped, or the device does not answer.
     pub async fn command_done(&self, deadline: Picoseconds) -> Result<(), DriverError> {
         let due = self.knows(|port| port.due);
         self.poll(user::COMMAND_DONE, due, "the end of a command", deadline).await?;
@@ -251,7 +252,7 @@ impl<B: Bus> User<B> {
         Ok(())
     }
 
-    /// Polls a count until it is `due` or more.
+    /// Polls a count until it has reached `due`.
     async fn poll(
         &self,
         register: u32,
@@ -264,7 +265,7 @@ impl<B: Bus> User<B> {
         let mut looks = 0_u32;
         loop {
             let count = self.read(register).await?;
-            // Counts run on through 2^32: ahead of `due` by less than half of that is beyond it.
+            // Counts wrap at 2^32: one ahead of `due` by less than half of that has reached it.
             if count.wrapping_sub(due) < 1 << 31 {
                 return Ok(());
             }
@@ -283,7 +284,7 @@ impl<B: Bus> User<B> {
         }
     }
 
-    /// Says why the command port's channel has stopped, if it has.
+    /// Returns an error if the command port's channel has stopped.
     async fn check_channel(&self) -> Result<(), DriverError> {
         let status = self.device.read(channel_registers(COMMAND_CHANNEL) + channel::STATUS).await?;
         if channel::status::STATE.get(status) != ChannelState::Stopped.bits() {
@@ -294,11 +295,11 @@ impl<B: Bus> User<B> {
         Err(DriverError::Refused { place, problem: format!("it has stopped: {}", fault.words()) })
     }
 
-    /// Makes round trips: messages of `bytes` to `address`, each sent when the one before it has
-    /// come back in the routed lane.
+    /// Makes round trips: messages of `bytes` to `address`, each sent when the one before has come
+    /// back in the routed receive queue.
     ///
     /// # Errors
-    /// As [`command`](Self::command) and [`command_done`](Self::command_done).
+    /// See [`command`](Self::command) and [`command_done`](Self::command_done).
     pub async fn ping_pong(
         &self,
         address: BusAddress,
@@ -311,8 +312,8 @@ impl<B: Bus> User<B> {
         }
         self.set_command(address, bytes).await?;
         self.knows(|port| port.is_idle = false);
-        // One of no rounds takes the last one's count away: where a link loses the start that
-        // follows, it would be taken for this one's.
+        // A ping-pong of no rounds clears the last count: if a link lost the start that follows,
+        // that count would be mistaken for this one's.
         self.write(user::PING, user::ping::START.put(1)).await?;
         let left = self.read(user::PING_DONE).await?;
         if left != 0 {

@@ -14,31 +14,30 @@ pub const LINE_BYTES: u64 = 64;
 /// The widest store of a general register, bytes.
 const WORD_BYTES: u32 = 8;
 
-/// What a device has behind a window: this decides what may be done with it.
+/// Kind of device behind a window, which decides how it may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// Memory: a byte holds what was stored last, in whatever order and packets it came.
+    /// Memory: a byte holds the value stored last, whatever the order and size of the packets.
     Memory,
-    /// A FIFO that takes what is written to so many bytes from the window's beginning, in the
-    /// order in which it comes.
+    /// A FIFO that takes writes within the first bytes of the window, in their order of arrival.
     Fifo {
-        /// Bytes that it decodes.
+        /// Number of bytes that it decodes.
         decoded_bytes: u64,
     },
-    /// Registers: a store or a load does something, once each.
+    /// Registers: each store or load may have a side effect.
     Registers,
 }
 
-/// Which part of which BAR, how it is mapped, and what is there.
+/// Options of a window: part of a BAR, mapping and contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowOptions {
     /// Number of the BAR.
     pub bar: u8,
-    /// Bytes of the BAR.
+    /// Range of bytes within the BAR.
     pub range: Range<u64>,
-    /// How stores go.
+    /// Mapping: uncached or write-combined.
     pub mapping: Mapping,
-    /// What is there.
+    /// Kind of device behind it.
     pub contents: Contents,
 }
 
@@ -47,7 +46,7 @@ pub struct WindowOptions {
 pub struct Window<B: Bus> {
     bus: B,
     function: RoutingId,
-    /// `f1 BAR4`.
+    /// Name for messages: `f1 BAR4`.
     place: String,
     options: WindowOptions,
 }
@@ -59,15 +58,15 @@ impl<B: Bus> fmt::Debug for Window<B> {
 }
 
 impl<B: Bus> Window<B> {
-    /// Opens a window of a function.
+    /// Opens a window into a function's BAR.
     ///
     /// A write-combined one is refused where combining would be wrong: on registers, since stores
-    /// may be merged and come in any order; on a FIFO that decodes less than a whole line of 64 B,
-    /// since what is stored twice to one address arrives once; and on a BAR that cannot be
-    /// combined (not prefetchable, or the platform has no such mapping).
+    /// may be merged and reordered; on a FIFO that decodes less than a whole line of 64 B, since
+    /// two stores to one address arrive as one; and on a BAR that cannot be combined (not
+    /// prefetchable, or the platform has no such mapping).
     ///
     /// # Errors
-    /// No such function, a range that the BAR does not have, or one of the above.
+    /// No such function, a range beyond the BAR, or a refusal as above.
     pub fn open(bus: B, function: RoutingId, options: WindowOptions) -> Result<Self, DriverError> {
         let failed = |source: BusError| DriverError::Bus { device: function.to_string(), source };
         let functions = bus.functions().map_err(|error| failed(error.into()))?;
@@ -132,34 +131,34 @@ impl<B: Bus> Window<B> {
         Ok(RegisterAddress { function: self.function, bar: self.options.bar, offset_bytes })
     }
 
-    /// Its size.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.options.range.end - self.options.range.start
     }
 
-    /// How it is mapped.
+    /// Returns its mapping.
     #[must_use]
     pub fn mapping(&self) -> Mapping {
         self.options.mapping
     }
 
-    /// The bus that it was opened on.
+    /// Returns the bus that it was opened on.
     #[must_use]
     pub fn bus(&self) -> &B {
         &self.bus
     }
 
-    /// The same window, stored into by another core of the host.
+    /// Returns the same window with accesses made by another core of the host.
     #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { bus: self.bus.on_core(core), ..self.clone() }
     }
 
-    /// Stores with the general registers: 8 B at a time, shorter where that is not aligned.
+    /// Stores with the general registers: 8 B at a time, less at unaligned ends.
     ///
     /// # Errors
-    /// Beyond the window, or one of a FIFO: see [`push`](Self::push).
+    /// A range beyond the window, or a FIFO: see [`push`](Self::push).
     pub async fn write(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DriverError> {
         self.store(offset_bytes, bytes, WORD_BYTES).await
     }
@@ -167,24 +166,24 @@ impl<B: Bus> Window<B> {
     /// Stores 32-bit words one by one, little-endian.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub async fn write_burst(&self, offset_bytes: u64, words: &[u32]) -> Result<(), DriverError> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         self.store(offset_bytes, &bytes, 4).await
     }
 
-    /// Stores with the widest stores that the processor has.
+    /// Stores with the widest stores of the processor.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// See [`write`](Self::write).
     pub async fn copy(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DriverError> {
         self.store(offset_bytes, bytes, self.bus.widest_store_bytes()).await
     }
 
-    /// Stores of a given width; shorter ones where that is not aligned or reaches too far.
+    /// Stores with a given width; narrower at unaligned ends.
     ///
     /// # Errors
-    /// As [`write`](Self::write), and a width that the processor does not have.
+    /// See [`write`](Self::write); also a width that the processor does not have.
     pub async fn store(
         &self,
         offset_bytes: u64,
@@ -212,13 +211,13 @@ impl<B: Bus> Window<B> {
         DriverError::Bus { device: self.place.clone(), source }
     }
 
-    /// Pushes into the FIFO. Uncached: in stores of 8 B, which go to the places that the FIFO
-    /// decodes in turn. Combined: whole lines of 64 B, each sprayed over the line, so that nothing
-    /// is eaten and each leaves as one write.
+    /// Pushes bytes into the FIFO. Uncached: in stores of 8 B, to the decoded addresses in turn.
+    /// Write-combined: in whole lines of 64 B, each spread over the line, so that no store
+    /// overwrites another and each line leaves as one write.
     ///
     /// # Errors
-    /// No FIFO; combined, a length that is no multiple of 64 B: the pieces in which a part of a
-    /// line leaves may come in any order.
+    /// Not a FIFO; write-combined, a length that is not a multiple of 64 B: the pieces of a partial
+    /// line may leave in any order.
     pub async fn push(&self, bytes: &[u8]) -> Result<(), DriverError> {
         let Contents::Fifo { decoded_bytes } = self.options.contents else {
             return Err(self.refused("it is no FIFO".to_owned()));
@@ -244,21 +243,21 @@ impl<B: Bus> Window<B> {
         Ok(())
     }
 
-    /// Loads. The core waits for each 8 B; what this core has combined and not flushed may not be
-    /// there yet when the window is write-combined.
+    /// Loads bytes. The core waits for each 8 B. Stores that this core has combined but not flushed
+    /// may be missing if the window is write-combined.
     ///
     /// # Errors
-    /// Beyond the window, or no answer.
+    /// A range beyond the window, or no answer.
     pub async fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), DriverError> {
         let at = self.at(offset_bytes, into.len())?;
         let loaded = self.bus.load(at, into, self.options.mapping).await;
         loaded.map_err(|source| self.failed(source))
     }
 
-    /// A fence: waits until all that this core has stored is on its way, in whole.
+    /// Fences: waits until everything that this core has stored has left it, in whole.
     ///
     /// # Errors
-    /// As [`Bus::fence`].
+    /// See [`Bus::fence`].
     pub async fn flush(&self) -> Result<(), DriverError> {
         self.bus.fence().await.map_err(|source| self.failed(source))
     }

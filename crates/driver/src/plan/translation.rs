@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an IOMMU leaves of a rate: walks of its table for pages that its IOTLB does not hold.
+//! Effect of an IOMMU on a rate: page-table walks for pages missing from its IOTLB.
 
 use crosslane_host::{IoTranslation, PageSize};
 
@@ -8,24 +8,24 @@ const SMALL_PAGE_BYTES: u64 = 4 << 10;
 /// Bytes of a huge page.
 const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// Memory that is gone through again and again from its beginning to its end.
+/// Memory that is gone through again and again from start to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Streamed {
-    /// How much, bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// In pages of.
+    /// Size of its pages.
     pub pages: PageSize,
 }
 
 impl Streamed {
-    /// More than any IOTLB holds, in the smallest pages.
+    /// Worst case: more than any IOTLB holds, in the smallest pages.
     pub const WORST: Self = Self { bytes: u64::MAX, pages: PageSize::Small };
 }
 
-/// The most that goes through an IOMMU to and from memory, bytes per second; infinite where its
-/// IOTLB holds all of it. Whatever was not used for the longest time makes room, so of memory
-/// that is larger each page is walked for each time, and so many walks go on at once. What a
-/// device has in flight and what else uses the IOTLB is left out: less may come of it.
+/// Returns the highest rate through an IOMMU to and from memory, bytes per second; infinite if its
+/// IOTLB holds all of it. The IOTLB evicts the least recently used entry, so larger memory needs a
+/// walk for each page every time, with up to `walks` at once. A device with little in flight, or
+/// other users of the IOTLB, may get less.
 pub(super) fn walked_bytes_per_second(iommu: &IoTranslation, memory: Streamed) -> f64 {
     let page_bytes = match memory.pages {
         PageSize::Small => SMALL_PAGE_BYTES,
@@ -58,7 +58,7 @@ mod tests {
         };
         let held = 64 * SMALL_PAGE_BYTES;
         assert_eq!(rate(iommu, held, PageSize::Small), f64::INFINITY);
-        // 4 KiB twice a microsecond.
+        // Two walks of 1 us at once: 4 KiB each, twice a microsecond.
         assert!((rate(iommu, held + 1, PageSize::Small) / 8.192e9 - 1.0).abs() < 1e-12);
         assert_eq!(rate(iommu, held + 1, PageSize::Huge), f64::INFINITY);
         let huge = rate(iommu, 65 * HUGE_PAGE_BYTES, PageSize::Huge);
@@ -66,7 +66,7 @@ mod tests {
         // An IOMMU without large pages has small ones only.
         let small = IoTranslation { largest_page_bytes: SMALL_PAGE_BYTES, ..iommu };
         assert!((rate(small, held + 1, PageSize::Huge) / 8.192e9 - 1.0).abs() < 1e-12);
-        // Nothing is slower than no walk, and no number of walks is none.
+        // A walk of no time limits nothing, and no walkers count as one.
         let free = IoTranslation { walk: Picoseconds::ZERO, ..iommu };
         assert_eq!(rate(free, u64::MAX, PageSize::Small), f64::INFINITY);
         let none = IoTranslation { walks: 0, iotlb_pages: 0, ..iommu };
