@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The most that a link can carry, in closed form: what a measured rate is compared with.
+//! Highest rate that a link can carry, in closed form, to compare a measured rate with.
 //!
-//! Read first: [`crate::link`]. Rates are in bytes per second of one direction, decimal. None
-//! has DLLPs in it: how many are sent depends on the traffic, so they are counted, not assumed.
+//! Read first: [`crate::link`]. Rates are in bytes per second of one direction, decimal. They leave
+//! out DLLPs, which depend on the traffic and are therefore counted rather than assumed.
 //!
 //! ```
 //! use crosslane_pcie::ceiling::*;
@@ -25,10 +25,10 @@ use crate::link::{LinkRate, TLP_FRAMING_BYTES};
 use crate::split;
 use crate::units::BusAddress;
 
-/// Header of a completion, and of a memory request below 4 GiB, DW (PCIe 6.x 2.2.4, 2.2.9).
+/// Header of a completion, and of a memory request below 4 GiB, in DW (PCIe 6.x 2.2.4, 2.2.9).
 pub const COMPLETION_HEADER_DW: u32 = 3;
 
-/// Share of a TLP's bytes on the wire that is payload, 0 to 1.
+/// Payload's share of a TLP's bytes on the wire, 0 to 1.
 #[must_use]
 pub fn payload_efficiency(header_dw: u32, payload_bytes: u32) -> f64 {
     let payload = f64::from(payload_bytes);
@@ -43,14 +43,14 @@ pub fn skp_factor(rate: LinkRate) -> f64 {
     1.0 - rule.length_ticks as f64 / rule.interval_ticks as f64
 }
 
-/// Bytes per second that a link has for packets: all of them, less SKP ordered sets.
+/// Bytes per second that a link has for packets, SKP ordered sets taken off.
 #[must_use]
 pub fn link_ceiling_bytes_per_second(rate: LinkRate) -> f64 {
     rate.bytes_per_second() * skp_factor(rate)
 }
 
-/// Payload bytes per second of a link filled with TLPs of `header_dw` DW header and
-/// `payload_bytes` each, SKP ordered sets taken off.
+/// Payload bytes per second of a link filled with TLPs of `header_dw` DW header and `payload_bytes`
+/// each, SKP ordered sets taken off.
 #[must_use]
 pub fn link_payload_ceiling(rate: LinkRate, header_dw: u32, payload_bytes: u32) -> f64 {
     link_ceiling_bytes_per_second(rate) * payload_efficiency(header_dw, payload_bytes)
@@ -62,16 +62,16 @@ pub fn write_ceiling_bytes_per_second(rate: LinkRate, header_dw: u32, payload_by
     link_payload_ceiling(rate, header_dw, payload_bytes)
 }
 
-/// Payload bytes per second of reads that are answered by completions of
-/// `completion_payload_bytes` each: what the completer really sends, not Max_Payload_Size. It is
-/// the direction of the completions that bounds.
+/// Payload bytes per second of reads answered by completions of `completion_payload_bytes` each,
+/// the size that the completer really sends rather than Max_Payload_Size. The direction of the
+/// completions is the bound.
 #[must_use]
 pub fn read_ceiling_bytes_per_second(rate: LinkRate, completion_payload_bytes: u32) -> f64 {
     link_payload_ceiling(rate, COMPLETION_HEADER_DW, completion_payload_bytes)
 }
 
-/// Payload bytes per second of reads of `request_bytes` at `address`, whose completions are cut
-/// as [`split::completions`] cuts them; short first and last completions are counted.
+/// Payload bytes per second of reads of `request_bytes` at `address`, with completions cut by
+/// [`split::completions`]; short first and last completions are counted.
 ///
 /// # Panics
 /// As [`split::completions`].
@@ -92,9 +92,8 @@ pub fn read_ceiling_of_request(
     link_ceiling_bytes_per_second(rate) * f64::from(request_bytes) / f64::from(wire_bytes)
 }
 
-/// Most reads of `request_bytes` that may have to be under way to fill a link's ceiling: rate
-/// times round trip over request, rounded up. `round_trip_seconds` is from a request's start to
-/// its last byte.
+/// Reads of `request_bytes` in flight that are enough to fill a link's ceiling: rate times round
+/// trip over request, rounded up. `round_trip_seconds` is from a request's start to its last byte.
 #[must_use]
 pub fn reads_in_flight(
     ceiling_bytes_per_second: f64,

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! TLPs as bytes.
 //!
-//! Read first: base specification 2.2 (formats), non-FLIT mode. A packet here is its header in
-//! big-endian double words and its payload: no prefix, no ECRC, and none of the framing,
-//! sequence number and LCRC of the layers below.
+//! Read first: base specification 2.2 (formats), non-FLIT mode. A packet here is its header, in
+//! big-endian double words, and its payload, without prefixes, ECRC, or the framing, sequence
+//! number and LCRC of the layers below.
 //!
-//! The decoder is strict. What [`Header`] has no field for (traffic class, address type,
-//! processing hints, digest, reserved bits) must be 0, so that a packet that decodes encodes to
-//! the same bytes. Messages are refused both ways, for [`Header`] holds no message code, and so
-//! are type 1 configuration requests, locked reads, I/O and atomic operations.
+//! The decoder is strict. Fields that [`Header`] does not hold (traffic class, address type,
+//! processing hints, digest, reserved bits) must be 0, so that every decoded packet encodes to the
+//! same bytes. Messages are refused in both directions because [`Header`] holds no message code;
+//! type 1 configuration requests, locked reads, I/O and atomic operations are refused too.
 //!
 //! ```
 //! use crosslane_pcie::tlp::Header;
@@ -30,12 +30,12 @@ use thiserror::Error;
 #[cfg(test)]
 mod tests;
 
-/// Longest payload and read, DW (PCIe 6.x 2.2.2); coded as 0 in the ten bits of Length.
+/// Longest payload and read, in DW (PCIe 6.x 2.2.2); coded as 0 in the ten bits of Length.
 pub const MAX_LENGTH_DW: u16 = 1024;
 /// Longest header without prefixes, bytes.
 pub const MAX_HEADER_BYTES: usize = 16;
 
-/// Fmt, bit 0: the header has four double words. Bit 1: data follows (PCIe 6.x 2.2.1).
+/// Fmt, bit 0: the header has four double words. (Bit 1: data follows; PCIe 6.x 2.2.1.)
 const FMT_FOUR_DW: u8 = 0b001;
 const FMT_DATA: u8 = 0b010;
 /// Type of memory requests, type 0 configuration requests and completions (PCIe 6.x 2.2.1).
@@ -43,35 +43,35 @@ const TYPE_MEMORY: u8 = 0b0_0000;
 const TYPE_CONFIGURATION_0: u8 = 0b0_0100;
 const TYPE_COMPLETION: u8 = 0b0_1010;
 
-/// A rule of the formats that a header breaks, whichever way it was to go.
+/// Format rule that a header breaks, found while encoding or decoding.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum HeaderError {
-    /// A length that the kind does not have.
+    /// The length is not allowed for this kind.
     #[error("{kind:?} with a length of {length_dw} DW; it can have {least} to {most}")]
     Length {
-        /// The kind.
+        /// Kind of the TLP.
         kind: TlpKind,
-        /// Its length.
+        /// Length in the header.
         length_dw: u16,
-        /// The least that is allowed.
+        /// Smallest length allowed.
         least: u16,
-        /// The most that is allowed.
+        /// Largest length allowed.
         most: u16,
     },
-    /// Byte enables that do not go with the length (PCIe 6.x 2.2.5).
+    /// The byte enables do not match the length (PCIe 6.x 2.2.5).
     #[error("byte enables first {first:04b} and last {last:04b} do not go with {length_dw} DW")]
     ByteEnables {
-        /// Those of the first DW.
+        /// Byte enables of the first DW.
         first: u8,
-        /// Those of the last DW.
+        /// Byte enables of the last DW.
         last: u8,
-        /// Length of the request.
+        /// Length of the request in DW.
         length_dw: u16,
     },
-    /// The address is not that of the first enabled byte.
+    /// The address does not point at the first enabled byte.
     #[error("address {address} is not that of the first byte enabled by {first:04b}")]
     FirstByte {
-        /// The address.
+        /// Address in the header.
         address: BusAddress,
         /// Byte enables of the first DW.
         first: u8,
@@ -79,122 +79,122 @@ pub enum HeaderError {
     /// The request crosses a 4 KiB boundary (PCIe 6.x 2.2.7).
     #[error("{length_dw} DW at {address} cross a 4 KiB boundary")]
     PageCrossing {
-        /// Where it begins.
+        /// Address of the request's first byte.
         address: BusAddress,
-        /// Its length.
+        /// Length of the request in DW.
         length_dw: u16,
     },
-    /// A tag of more than ten bits (PCIe 6.x 2.2.6.2).
+    /// The tag has more than ten bits (PCIe 6.x 2.2.6.2).
     #[error("tag {tag} does not fit in ten bits")]
     Tag {
-        /// The tag.
+        /// Tag in the header.
         tag: u16,
     },
-    /// A byte count outside 1 to 4096 (PCIe 6.x 2.2.9.1).
+    /// The byte count is outside 1 to 4096 (PCIe 6.x 2.2.9.1).
     #[error("a byte count of {byte_count}; a completion can have 1 to 4096")]
     ByteCount {
-        /// The byte count.
+        /// Byte count in the header.
         byte_count: u16,
     },
     /// The address of a completion has more than seven bits.
     #[error("the lower address {address} of a completion has more than seven bits")]
     LowerAddress {
-        /// The address.
+        /// Address in the header.
         address: BusAddress,
     },
-    /// The register of a configuration request is not a DW of configuration space.
+    /// The register offset of a configuration request is not that of a DW in configuration space.
     #[error("register offset {offset} is not that of a DW of configuration space")]
     RegisterOffset {
-        /// The offset.
+        /// Offset in the header.
         offset: BusAddress,
     },
-    /// A configuration request with an attribute (PCIe 6.x 2.2.7.1.2: all are 0).
+    /// A configuration request has an attribute set (PCIe 6.x 2.2.7.1.2 requires all to be 0).
     #[error("a configuration request must have no attributes")]
     ConfigurationAttributes,
 }
 
-/// Why a packet cannot be encoded.
+/// Error of [`encode`].
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum EncodeError {
-    /// The header breaks a rule.
+    /// The header breaks a format rule.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// The payload is not as long as the header says.
+    /// The payload's length differs from the header's.
     #[error("a payload of {payload_bytes} bytes under a header that says {header_bytes}")]
     PayloadLength {
-        /// Bytes of the payload.
+        /// Length of the payload in bytes.
         payload_bytes: usize,
-        /// What the header says.
+        /// Length that the header states, in bytes.
         header_bytes: u32,
     },
-    /// A message: the header holds no message code.
+    /// The TLP is a message, and the header holds no message code.
     #[error("a message cannot be encoded: its code and routing are not in the header")]
     Message,
 }
 
-/// Why bytes are not a packet. Offsets are from the first byte of the header.
+/// Error of [`decode`]. Offsets are in bytes from the start of the header.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum DecodeError {
-    /// A rule that the header breaks.
+    /// The header breaks a format rule.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// Fewer bytes than header and length ask for.
+    /// The packet is shorter than its header and length require.
     #[error("the packet ends after {have_bytes} bytes; {needed_bytes} are needed")]
     TooShort {
-        /// Bytes that are needed.
+        /// Bytes required.
         needed_bytes: usize,
-        /// Bytes that there are.
+        /// Bytes given.
         have_bytes: usize,
     },
-    /// More bytes than header and length ask for.
+    /// The packet is longer than its header and length allow.
     #[error("the packet has {have_bytes} bytes, but header and payload are {expected_bytes}")]
     TooLong {
-        /// Bytes of header and payload.
+        /// Length of header and payload in bytes.
         expected_bytes: usize,
-        /// Bytes that there are.
+        /// Bytes given.
         have_bytes: usize,
     },
-    /// A format and type that are not modelled; prefixes are among them.
+    /// The format and type are not modelled; this includes prefixes.
     #[error(
         "byte 0 is 0x{byte:02x}: format {:03b}, type {:05b} is not known here",
         byte >> 5,
         byte & 0x1f
     )]
     UnknownType {
-        /// The byte.
+        /// First byte of the header.
         byte: u8,
     },
-    /// A field that must be 0: reserved, or one that a header here does not hold.
+    /// A field that must be 0 is not: reserved, or not held by [`Header`].
     #[error("{field} at byte {offset} is {value}; it must be 0")]
     NotZero {
         /// Name of the field.
         field: &'static str,
-        /// Where it is (the byte that holds its lowest bit).
+        /// Offset of the byte that holds its lowest bit.
         offset: usize,
-        /// Its value.
+        /// Value of the field.
         value: u16,
     },
-    /// A 4 DW header for an address below 4 GiB (PCIe 6.x 2.2.4.1).
+    /// A 4 DW header has an address below 4 GiB (PCIe 6.x 2.2.4.1).
     #[error("address {address} is below 4 GiB, but the header has four DW")]
     LongAddress {
-        /// The address of the first DW.
+        /// Address of the first DW.
         address: BusAddress,
     },
-    /// A completion status that is reserved (PCIe 6.x 2.2.9.1).
+    /// The completion status is reserved (PCIe 6.x 2.2.9.1).
     #[error("completion status {status:03b} at byte 6 is reserved")]
     Status {
-        /// The three bits.
+        /// The three status bits.
         status: u8,
     },
 }
 
-/// Appends the packet to `out`, which is left alone where there is an error.
+/// Appends the packet to `out`, which stays unchanged on an error.
 ///
-/// Fields that the kind does not have are not looked at.
+/// Fields that the kind does not have are ignored.
 ///
 /// # Errors
-/// See [`EncodeError`]: a header that breaks a rule, a payload of another length than the
-/// header's, or a message.
+/// [`EncodeError`] if the header breaks a rule, the payload's length differs from the header's, or
+/// the TLP is a message.
 pub fn encode(header: &Header, payload: &[u8], out: &mut Vec<u8>) -> Result<(), EncodeError> {
     if header.kind == TlpKind::Message {
         return Err(EncodeError::Message);
@@ -241,7 +241,7 @@ pub fn encode(header: &Header, payload: &[u8], out: &mut Vec<u8>) -> Result<(), 
     Ok(())
 }
 
-/// The double word that all headers begin with (PCIe 6.x 2.2.1.1).
+/// Encodes the double word that begins every header (PCIe 6.x 2.2.1.1).
 fn encode_first_dw(header: &Header, bytes: &mut [u8; MAX_HEADER_BYTES]) {
     let packet_type = match header.kind {
         TlpKind::MemoryWrite | TlpKind::MemoryRead => TYPE_MEMORY,
@@ -266,12 +266,12 @@ fn encode_first_dw(header: &Header, bytes: &mut [u8; MAX_HEADER_BYTES]) {
     bytes[3] = length_low;
 }
 
-/// Reads one packet that is all of `bytes`: its header, and its payload within `bytes`.
+/// Decodes the one packet in `bytes` to its header and its payload, a slice of `bytes`.
 ///
 /// # Errors
-/// See [`DecodeError`]. Any bytes may be given; none panics.
+/// See [`DecodeError`]. Never panics, whatever the bytes.
 pub fn decode(bytes: &[u8]) -> Result<(Header, &[u8]), DecodeError> {
-    // The shortest header; the first byte says whether there is more.
+    // Twelve bytes are the shortest header; the first byte says if it is longer.
     let &[first, ..] = need(bytes, 12)?;
     let format = first >> 5;
     let has_data = format & FMT_DATA != 0;
@@ -310,7 +310,7 @@ pub fn decode(bytes: &[u8]) -> Result<(Header, &[u8]), DecodeError> {
     Ok((header, &bytes[header_bytes..]))
 }
 
-/// The bytes, where there are at least so many.
+/// Checks that at least `needed_bytes` are present.
 fn need(bytes: &[u8], needed_bytes: usize) -> Result<&[u8; 12], DecodeError> {
     let too_short = DecodeError::TooShort { needed_bytes, have_bytes: bytes.len() };
     if bytes.len() < needed_bytes {
@@ -327,7 +327,7 @@ fn u16_at(bytes: &[u8], offset: usize) -> u16 {
     u16::from_be_bytes([bytes[offset], bytes[offset + 1]])
 }
 
-/// What all headers begin with; the other fields are left at 0.
+/// Decodes the double word that begins every header; all other fields stay 0.
 fn decode_first_dw(kind: TlpKind, bytes: &[u8]) -> Result<Header, DecodeError> {
     let (second, third) = (bytes[1], bytes[2]);
     zero("traffic class", 1, u16::from(second >> 4 & 7))?;
@@ -362,7 +362,7 @@ fn decode_first_dw(kind: TlpKind, bytes: &[u8]) -> Result<Header, DecodeError> {
     })
 }
 
-/// Requester, tag and byte enables, which all requests have (PCIe 6.x 2.2.5, 2.2.6).
+/// Decodes requester, tag and byte enables, common to all requests (PCIe 6.x 2.2.5, 2.2.6).
 fn decode_request(header: &mut Header, bytes: &[u8]) {
     header.requester = RoutingId(u16_at(bytes, 4));
     header.tag.0 |= u16::from(bytes[6]);
@@ -413,12 +413,12 @@ fn decode_completion(header: &mut Header, bytes: &[u8]) -> Result<(), DecodeErro
     Ok(())
 }
 
-/// Where in its DW the first enabled byte is; 0 where none is enabled.
+/// Offset of the first enabled byte in its DW; 0 if none is enabled.
 fn first_byte_offset(first_byte_enables: u8) -> u64 {
     if first_byte_enables == 0 { 0 } else { first_byte_enables.trailing_zeros().into() }
 }
 
-/// The rules that hold for a header in both directions.
+/// Checks the rules that hold for encoding and decoding alike.
 fn check(header: &Header) -> Result<(), HeaderError> {
     let &Header { kind, length_dw, address, .. } = header;
     let (least, most) = match kind {
@@ -464,8 +464,8 @@ fn check(header: &Header) -> Result<(), HeaderError> {
     Ok(())
 }
 
-/// Byte enables and length (PCIe 6.x 2.2.5): one DW has no last enables; more have some in both;
-/// holes are allowed in one DW, and in two that are an aligned pair.
+/// Checks byte enables against length (PCIe 6.x 2.2.5): a request of one DW has no last enables;
+/// longer ones need some in both. Gaps are allowed in one DW, and in an aligned pair of DW.
 fn check_byte_enables(header: &Header) -> Result<(), HeaderError> {
     let (first, last) = (header.first_byte_enables, header.last_byte_enables);
     let length_dw = header.length_dw;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Flow-control credits.
 //!
-//! Read first: base specification 2.6.1. One header credit a TLP; one data credit for each
-//! 16 bytes of payload, the last one perhaps partly used.
+//! Read first: base specification 2.6.1. A TLP takes one header credit, and one data credit for
+//! each started 16 bytes of payload.
 
 use crate::tlp::Header;
 
-/// Bytes of payload that one data credit stands for (PCIe 6.x 2.6.1).
+/// Bytes of payload per data credit (PCIe 6.x 2.6.1).
 pub const DATA_CREDIT_BYTES: u32 = 16;
 
-/// Longest time between two UpdateFC of a class that is not infinite (PCIe 6.x 2.6.1.2).
+/// Longest time between two UpdateFCs of a class with finite credits (PCIe 6.x 2.6.1.2).
 pub const UPDATE_FC_LIMIT_PS: u64 = 30_000_000;
 
-/// Header and data credits of one class: a TLP's cost, or a receiver's room.
+/// Header and data credits of one class: the cost of a TLP, or the room in a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Credits {
     /// Header credits.
@@ -22,16 +22,16 @@ pub struct Credits {
 }
 
 impl Credits {
-    /// More than any run uses: what an advertisement of 0 means (infinite).
+    /// Infinite credits, advertised as 0; more than any run uses.
     pub const INFINITE: Self = Self { header: u32::MAX, data: u32::MAX };
 
-    /// What a TLP with this header uses.
+    /// Credits that a TLP with this header uses.
     #[must_use]
     pub const fn of(header: &Header) -> Self {
         Self { header: 1, data: header.payload_bytes().div_ceil(DATA_CREDIT_BYTES) }
     }
 
-    /// The least that a receiver may advertise for posted requests at this Max_Payload_Size
+    /// Fewest credits that a receiver may advertise for posted requests at this Max_Payload_Size
     /// (PCIe 6.x table 2-44): one header, and data for one payload.
     #[must_use]
     pub const fn minimum_posted(max_payload_bytes: u32) -> Self {
@@ -54,7 +54,7 @@ mod tests {
         for (length, data) in [(1, 1), (4, 1), (16, 1), (17, 2), (32, 2), (128, 8), (4096, 256)] {
             assert_eq!(of_write(0, length), Credits { header: 1, data }, "{length} bytes");
         }
-        // What counts is whole double words: 16 bytes at 1 touch five of them.
+        // Credits count whole double words: 16 bytes at address 1 touch five of them.
         assert_eq!(of_write(1, 16).data, 2);
         let read = Header::memory_read(ID, Tag(0), BusAddress(0), 4096);
         assert_eq!(Credits::of(&read), Credits { header: 1, data: 0 });

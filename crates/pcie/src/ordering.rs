@@ -4,21 +4,21 @@
 use crate::tlp::{Class, Header};
 use crate::units::RoutingId;
 
-/// May a later TLP pass an earlier one in the same queue?
+/// Answer of the table: may a later TLP pass an earlier one in the same queue?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
-    /// It must not.
+    /// The TLP must not pass.
     No,
-    /// It may, and need not.
+    /// The TLP may pass but need not.
     Allowed,
-    /// It must be able to, or the fabric can deadlock.
+    /// The TLP must be able to pass, or the fabric can deadlock.
     Required,
 }
 
-/// The entry of the table for `second`, which came later, against `first`.
+/// Looks up the table's entry for `second`, the later TLP, against `first`.
 ///
-/// A message counts as posted; a configuration write as a non-posted request with data, whose
-/// row and column equal those of a read but for relaxed ordering, which it may use.
+/// A message counts as posted. A configuration write counts as a non-posted request with data: its
+/// row and column equal those of a read, except that it may use relaxed ordering.
 #[must_use]
 pub fn may_pass(second: &Header, first: &Header) -> Passing {
     let ido = second.attributes.id_based_ordering && sender(second) != sender(first);
@@ -38,8 +38,8 @@ pub fn may_pass(second: &Header, first: &Header) -> Passing {
     }
 }
 
-/// Who sent it: ID-based ordering compares the completer of a completion, and the requester of
-/// a request, with the requester of the request in front (PCIe 6.x 2.4.1, entry D2b).
+/// Sender for ID-based ordering, which compares a completion's completer and a request's requester
+/// with the requester of the request in front (PCIe 6.x 2.4.1, entry D2b).
 fn sender(header: &Header) -> RoutingId {
     match header.class() {
         Class::Completion => header.completer,
@@ -57,7 +57,7 @@ mod tests {
     const B: RoutingId = RoutingId::new(2, 0, 0);
     const HOST: RoutingId = RoutingId::new(0, 0, 0);
 
-    /// One packet of each row, sent by `sender`: posted, read, non-posted with data, completion.
+    /// Packets of each row, sent by `sender`: posted, read, non-posted with data, completion.
     fn rows(sender: RoutingId, attributes: Attributes) -> [Header; 4] {
         let write = Header::memory_write(sender, BusAddress(0), 64);
         let read = Header::memory_read(sender, Tag(1), BusAddress(0), 64);
@@ -67,7 +67,7 @@ mod tests {
         [write, read, config, completion].map(|header| Header { attributes, ..header })
     }
 
-    /// The table for these attributes of the second packet and its sender; the first is A's.
+    /// The table for a second packet of `sender` with these attributes; the first packet is A's.
     fn table(sender: RoutingId, attributes: Attributes) -> [[Passing; 4]; 4] {
         let columns = rows(A, Attributes::default());
         rows(sender, attributes).map(|second| columns.map(|first| may_pass(&second, &first)))
@@ -86,12 +86,12 @@ mod tests {
         assert_eq!(table(A, STRICT), strict);
         let relaxed = [[Y, R, R, Y], [N, Y, Y, Y], [Y, Y, Y, Y], [Y, R, R, N]];
         assert_eq!(table(A, RELAXED), relaxed);
-        // By ID: as strict against the same sender, all may pass posted ones of another.
+        // By ID: strict against the same sender, while all may pass posted ones of another.
         assert_eq!(table(A, BY_ID), strict);
         let by_id = [[Y, R, R, Y], [Y, Y, Y, Y], [Y, Y, Y, Y], [Y, R, R, N]];
         assert_eq!(table(B, BY_ID), by_id);
         assert_eq!(table(B, STRICT), strict);
-        // No snoop is no matter of order.
+        // No snoop does not affect ordering.
         assert_eq!(table(B, Attributes { no_snoop: true, ..STRICT }), strict);
     }
 
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(may_pass(&same, &first), Passing::No);
         assert_eq!(may_pass(&other_tag, &first), Passing::Allowed);
         assert_eq!(may_pass(&other_requester, &first), Passing::Allowed);
-        // Relaxed ordering does not mix up one transaction's completions.
+        // Relaxed ordering does not reorder the completions of one transaction.
         let relaxed = Header { attributes: RELAXED, ..same };
         assert_eq!(may_pass(&relaxed, &first), Passing::No);
     }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_completion_by_id_looks_at_its_completer() {
-        // A reads from B, and wrote before: the completion is B's, the write A's.
+        // A wrote and then reads from B: the completion is B's, the write A's.
         let read = Header::memory_read(A, Tag(1), BusAddress(0), 64);
         let write = Header::memory_write(A, BusAddress(0), 64);
         let completion = Header::completion_data(&read, B, BusAddress(0), 64, 64);

@@ -17,7 +17,7 @@ pub enum TlpKind {
     MemoryWrite,
     /// MRd: non-posted, without data.
     MemoryRead,
-    /// Cpl: completion without data (an error, or of a write that is not posted).
+    /// Cpl: completion without data (an error, or the answer to a non-posted write).
     Completion,
     /// CplD: completion with data.
     CompletionData,
@@ -42,10 +42,10 @@ pub enum Class {
 }
 
 impl Class {
-    /// In the order of their indices.
+    /// All classes in the order of their indices.
     pub const ALL: [Self; 3] = [Self::Posted, Self::NonPosted, Self::Completion];
 
-    /// As an index into a table of three.
+    /// Index of the class in a table of three.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -53,7 +53,7 @@ impl Class {
 }
 
 impl TlpKind {
-    /// Its flow-control class.
+    /// Flow-control class of this kind.
     #[must_use]
     pub const fn class(self) -> Class {
         match self {
@@ -65,7 +65,7 @@ impl TlpKind {
         }
     }
 
-    /// Whether it is routed by address (memory requests) rather than by ID.
+    /// Whether the kind is routed by address (memory requests) rather than by ID.
     #[must_use]
     pub const fn is_routed_by_address(self) -> bool {
         matches!(self, Self::MemoryWrite | Self::MemoryRead)
@@ -76,68 +76,67 @@ impl TlpKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompletionStatus {
-    /// SC.
+    /// SC: the request was carried out.
     #[default]
     Successful = 0,
-    /// UR.
+    /// UR: nobody claims the address or supports the request.
     UnsupportedRequest = 1,
-    /// CRS (configuration requests only).
+    /// CRS: the function is not ready yet (configuration requests only).
     ConfigurationRetry = 2,
-    /// CA.
+    /// CA: the completer refuses the request.
     CompleterAbort = 4,
 }
 
-/// Attributes of a TLP that change how it is ordered or cached.
+/// Attributes of a TLP that affect ordering or caching.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Attributes {
-    /// RO: later writes and completions may pass what is in front of them.
+    /// RO: the TLP may pass posted writes in front of it.
     pub relaxed_ordering: bool,
-    /// NS: no snoop is needed. Carried, without effect in the fabric.
+    /// NS: no snoop is needed. Carried, but without effect in the fabric.
     pub no_snoop: bool,
-    /// IDO: not ordered against the TLPs of other requesters.
+    /// IDO: the TLP is not ordered against those of other requesters.
     pub id_based_ordering: bool,
 }
 
-/// The header of a TLP, flat. Fields that a kind does not have are zero.
+/// The header of a TLP as a flat structure. Fields that a kind does not have are zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// What it is.
+    /// Type of the TLP.
     pub kind: TlpKind,
     /// Ordering and caching attributes.
     pub attributes: Attributes,
     /// EP: the payload is known to be bad.
     pub poisoned: bool,
-    /// Status (completions).
+    /// Completion status (completions).
     pub status: CompletionStatus,
     /// Byte enables of the first DW, bit 0 = lowest byte (requests).
     pub first_byte_enables: u8,
-    /// Byte enables of the last DW; 0 where there is one DW (requests).
+    /// Byte enables of the last DW; 0 if the request has only one DW (requests).
     pub last_byte_enables: u8,
     /// Length in DW, 1 to 1024; 0 for a completion without data.
     pub length_dw: u16,
-    /// Who asked. Completions are routed by it.
+    /// Function that sent the request. Completions are routed by it.
     pub requester: RoutingId,
-    /// Who answers (completions), or the target (configuration requests).
+    /// Function that answers (completions), or the target (configuration requests).
     pub completer: RoutingId,
-    /// Transaction tag.
+    /// Transaction tag, which joins a completion to its request.
     pub tag: Tag,
-    /// Bytes of the request that are still to come, this completion included, 1 to 4096
-    /// (completions).
+    /// Bytes of the request still to come, including this completion, 1 to 4096 (completions).
     pub byte_count: u16,
-    /// Address of the first enabled byte: requests; the low seven bits for completions; the
-    /// register offset for configuration requests.
+    /// Address of the first enabled byte (requests), its low seven bits (completions), or the
+    /// register offset (configuration requests).
     pub address: BusAddress,
 }
 
 impl Header {
-    /// A memory write of `length_bytes` (1 to 4096) that begins at `address`, any alignment. It
-    /// must not cross a 4 KiB boundary.
+    /// Builds a memory write of `length_bytes` (1 to 4096) to `address`, at any alignment. It must
+    /// not cross a 4 KiB boundary.
     #[must_use]
     pub fn memory_write(requester: RoutingId, address: BusAddress, length_bytes: u32) -> Self {
         Self::memory_request(TlpKind::MemoryWrite, requester, Tag(0), address, length_bytes)
     }
 
-    /// A memory read of `length_bytes` (1 to 4096) that begins at `address`, any alignment.
+    /// Builds a memory read of `length_bytes` (1 to 4096) from `address`, at any alignment.
     #[must_use]
     pub fn memory_read(
         requester: RoutingId,
@@ -172,9 +171,9 @@ impl Header {
         }
     }
 
-    /// The completion with data that answers `request` with the `length_bytes` at
-    /// `address` (full address, the low seven bits are kept), when `remaining_bytes` of the
-    /// request were still to come.
+    /// Builds the completion that answers `request` with the `length_bytes` of data at `address`
+    /// (the full address; its low seven bits are kept) when `remaining_bytes` of the request are
+    /// still to come.
     #[must_use]
     pub fn completion_data(
         request: &Self,
@@ -195,17 +194,17 @@ impl Header {
             requester: request.requester,
             completer,
             tag: request.tag,
-            // A read of no bytes counts one (PCIe 6.x 2.3.1.1).
+            // A zero-length read has a byte count of one (PCIe 6.x 2.3.1.1).
             byte_count: remaining_bytes.max(1) as u16,
             address: BusAddress(address.0 & 0x7f),
         }
     }
 
-    /// The completion without data that answers `request` with `status`: a refusal, or the
+    /// Builds the completion without data that answers `request` with `status`: a refusal, or the
     /// success of a configuration write.
     ///
-    /// That of a read counts the bytes of the read and points at the first of them; all others
-    /// have a byte count of 4 and a lower address of 0 (PCIe 6.x 2.2.9.1).
+    /// For a read, it carries the byte count and lower address of the whole read; for other
+    /// requests, a byte count of 4 and a lower address of 0 (PCIe 6.x 2.2.9.1).
     #[must_use]
     pub fn completion_error(
         request: &Self,
@@ -230,13 +229,13 @@ impl Header {
         }
     }
 
-    /// Flow-control class.
+    /// Flow-control class of the TLP.
     #[must_use]
     pub const fn class(&self) -> Class {
         self.kind.class()
     }
 
-    /// Whether a payload follows.
+    /// Whether the TLP carries a payload.
     #[must_use]
     pub const fn has_data(&self) -> bool {
         matches!(
@@ -245,13 +244,14 @@ impl Header {
         ) || matches!(self.kind, TlpKind::Message if self.length_dw > 0)
     }
 
-    /// Payload on the wire in bytes: whole DW, disabled bytes included.
+    /// Payload length on the wire in bytes: whole DW, disabled bytes included.
     #[must_use]
     pub const fn payload_bytes(&self) -> u32 {
         if self.has_data() { self.length_dw as u32 * 4 } else { 0 }
     }
 
-    /// Header length in DW as sent: 4 for memory requests above 4 GiB and messages, else 3.
+    /// Header length in DW as sent: 4 for messages and memory requests at or above 4 GiB, otherwise
+    /// 3.
     #[must_use]
     pub const fn header_dw(&self) -> u32 {
         match self.kind {
@@ -261,14 +261,14 @@ impl Header {
         }
     }
 
-    /// Bytes that the TLP takes on the wire: framing, sequence number, header, payload, LCRC.
+    /// Length of the TLP on the wire in bytes: framing, sequence number, header, payload, LCRC.
     #[must_use]
     pub const fn wire_bytes(&self) -> u32 {
         TLP_FRAMING_BYTES + self.header_dw() * 4 + self.payload_bytes()
     }
 
-    /// Bytes that a memory request asks for or writes, after its byte enables: from the first
-    /// enabled byte of the first DW to the last enabled one of the last DW.
+    /// Bytes that a memory request asks for or writes according to its byte enables: from the first
+    /// enabled byte of the first DW to the last enabled byte of the last DW.
     #[must_use]
     pub const fn request_bytes(&self) -> u32 {
         if self.length_dw == 0 {
@@ -287,8 +287,8 @@ impl Header {
     }
 }
 
-/// The DW that `length_bytes` at `address` span, with the byte enables of the first and of the
-/// last one (PCIe 6.x 2.2.5).
+/// Number of DW that `length_bytes` at `address` span, with the byte enables of the first and last
+/// one (PCIe 6.x 2.2.5).
 const fn dw_span(address: BusAddress, length_bytes: u32) -> (u16, u8, u8) {
     let skip = (address.0 & 3) as u32;
     let end = skip + length_bytes;

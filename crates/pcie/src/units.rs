@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Units and addresses. A bare integer never crosses an interface: it is one of these, or its
-//! name ends with its unit.
+//! Units and addresses. Interfaces never take a bare integer: they take one of these types, or a
+//! name that ends with its unit.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -10,30 +10,30 @@ use std::ops::{Add, AddAssign, Sub};
 pub struct Picoseconds(pub u64);
 
 impl Picoseconds {
-    /// No time at all.
+    /// The time span of length zero.
     pub const ZERO: Self = Self(0);
-    /// A moment that never comes.
+    /// A moment that never comes; later than every other.
     pub const NEVER: Self = Self(u64::MAX);
 
-    /// Whole nanoseconds.
+    /// Converts from whole nanoseconds.
     #[must_use]
     pub const fn from_ns(ns: u64) -> Self {
         Self(ns * 1_000)
     }
 
-    /// Nanoseconds with a fraction, rounded to the nearest picosecond; negative values become 0.
+    /// Converts from nanoseconds, rounded to the nearest picosecond; negative values become 0.
     #[must_use]
     pub fn from_ns_f64(ns: f64) -> Self {
         Self((ns * 1e3).round().max(0.0) as u64)
     }
 
-    /// In nanoseconds.
+    /// Converts to nanoseconds.
     #[must_use]
     pub fn as_ns(self) -> f64 {
         self.0 as f64 / 1e3
     }
 
-    /// In seconds.
+    /// Converts to seconds.
     #[must_use]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1e12
@@ -66,8 +66,8 @@ impl Sub for Picoseconds {
     }
 }
 
-/// Printed in the largest unit that keeps the number, rounded to three decimals, at or above
-/// one: `706 ns`, `2.765 ms`.
+/// Prints the value in the largest unit in which it is at least one after rounding to three
+/// decimals: `706 ns`, `2.765 ms`.
 impl fmt::Display for Picoseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0 < 1_000 {
@@ -90,12 +90,12 @@ impl fmt::Display for Picoseconds {
     }
 }
 
-/// An address on the bus of one host: what a memory request carries. Printed in hexadecimal.
+/// An address on the bus of one host, as memory requests carry it. Printed in hexadecimal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BusAddress(pub u64);
 
 impl BusAddress {
-    /// The address `bytes` further on.
+    /// Returns the address `bytes` above this one.
     #[must_use]
     pub const fn offset(self, bytes: u64) -> Self {
         Self(self.0 + bytes)
@@ -115,16 +115,16 @@ impl fmt::Display for BusAddress {
     }
 }
 
-/// One of a lab's hosts. Each host has an address space and a bus number space of its own.
+/// Index of one of a lab's hosts, each with its own address space and bus numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostId(pub u16);
 
-/// An address in a lab of one or many hosts: always the pair (host, address).
+/// A bus address together with the host it belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HostAddress {
-    /// The host whose address space it is.
+    /// The host whose address space `address` is in.
     pub host: HostId,
-    /// The address there.
+    /// The address in that space.
     pub address: BusAddress,
 }
 
@@ -133,13 +133,13 @@ pub struct HostAddress {
 pub struct RoutingId(pub u16);
 
 impl RoutingId {
-    /// From its three numbers; `device` is taken modulo 32 and `function` modulo 8.
+    /// Builds the ID from its three numbers; `device` is taken modulo 32 and `function` modulo 8.
     #[must_use]
     pub const fn new(bus: u8, device: u8, function: u8) -> Self {
         Self(((bus as u16) << 8) | (((device & 0x1f) as u16) << 3) | (function & 7) as u16)
     }
 
-    /// Bus number.
+    /// Bus number, 0 to 255.
     #[must_use]
     pub const fn bus(self) -> u8 {
         (self.0 >> 8) as u8
@@ -158,7 +158,7 @@ impl RoutingId {
     }
 }
 
-/// Printed as `lspci` does: `03:00.0`.
+/// Prints the ID as `lspci` does: `03:00.0`.
 impl fmt::Display for RoutingId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:02x}:{:02x}.{}", self.bus(), self.device(), self.function())
