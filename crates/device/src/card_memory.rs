@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory of an engine's card (`docs/engine.md`, "The card's memory"): what it holds, and how
-//! long an access takes over AXI4 into DRAM. The engine's side of it is `engine/memory.rs`.
+//! Memory of an engine's card (`docs/engine.md`, "The card's memory"): its contents, and the time
+//! of an access over AXI4 to DRAM. `engine/memory.rs` is the engine's side.
 
 use crosslane_fabric::Memory;
 use crosslane_pcie::units::Picoseconds;
@@ -11,75 +11,77 @@ use crate::parameters::{ParameterError, SECOND, power_of_two, within};
 const AXI_BOUNDARY_BYTES: u64 = 4096;
 const US: u64 = 1_000_000;
 
-/// How DRAM is built and how fast it is.
+/// Geometry and timing of DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DramParameters {
-    /// Channels, each with a data bus of its own and an equal part of the addresses: the first has
-    /// the lowest. A power of two from 1 to 16; each has at least 4 KiB.
+    /// Channels, each with its own data bus and an equal part of the addresses, in ascending order.
+    /// A power of two from 1 to 16; each has at least 4 KiB.
     pub channels: u32,
-    /// Bytes of the data bus of one, a power of two from 1 to 128.
+    /// Bytes of one channel's data bus, a power of two from 1 to 128.
     pub bus_bytes: u32,
-    /// Its clock, 1 ps to 1 us: two transfers each.
+    /// Clock period, 1 ps to 1 us. Each clock makes two transfers.
     pub clock: Picoseconds,
     /// Transfers of a burst, 2 to 64, a power of two.
     pub burst_transfers: u32,
     /// Bytes of a row over the whole bus, a power of two of at least a burst, up to 1 MiB.
     pub row_bytes: u32,
-    /// From one row to another: precharge and activate, up to 1 us and a quarter of the interval.
+    /// Time to change rows (precharge and activate), up to 1 us and a quarter of
+    /// `refresh_interval`.
     pub row_change: Picoseconds,
-    /// From one refresh to the next, 100 ns to 1 s; 0: none.
+    /// Time from one refresh to the next, 100 ns to 1 s; 0 for no refreshes.
     pub refresh_interval: Picoseconds,
-    /// What a refresh takes, up to half of the interval.
+    /// Time of one refresh, up to half of `refresh_interval`.
     pub refresh: Picoseconds,
 }
 
-/// How the engine's data go between PCI Express and the card's memory.
+/// Coupling of PCI Express and the card's memory in the engine's data path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copying {
-    /// Both at once, as this project's engine.
+    /// Both at once, as in this project's engine.
     Overlapped,
-    /// A copier on AXI (a *CDMA*): it reads a burst, and when it has all of it writes it, and when
-    /// that is done reads the next.
+    /// A copier on AXI (a *CDMA*): it reads a whole burst, writes it, waits for the write to end,
+    /// and reads the next.
     InTurn {
-        /// Clocks of AXI between the end of the one and the beginning of the other, up to 1024.
+        /// AXI clocks between reading and writing, and between writing and reading; up to 1024.
         turnaround_clocks: u32,
     },
 }
 
-/// How the memory of a card is built.
+/// Build parameters of a card's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardMemoryParameters {
-    /// Bytes that there are, a power of two from 4 KiB to 1 TiB.
+    /// Size in bytes, a power of two from 4 KiB to 1 TiB.
     pub bytes: u64,
     /// Bytes of the AXI data bus, a power of two from 1 to 128.
     pub axi_bytes: u32,
-    /// Clock of AXI, 1 ps to 1 us: a beat each.
+    /// AXI clock period, 1 ps to 1 us. Each clock carries a beat.
     pub axi_clock: Picoseconds,
-    /// Longest burst on AXI, beats, a power of two from 1 to 256. It is never longer than 4 KiB.
+    /// Longest AXI burst in beats, a power of two from 1 to 256. A burst is never longer than 4
+    /// KiB.
     pub burst_beats: u32,
-    /// Bytes that C2H reads ahead at most, a power of two from a burst to 1 MiB.
+    /// Most bytes that C2H reads ahead, a power of two from a burst to 1 MiB.
     pub read_ahead_bytes: u32,
-    /// From a read on AXI to its first data, beside the transfers of the DRAM, up to 1 s.
+    /// Time from an AXI read to its first data, without the DRAM transfers, up to 1 s.
     pub read_latency: Picoseconds,
-    /// From the last beat of a write to its confirmation, up to 1 s.
+    /// Time from the last beat of a write to its confirmation, up to 1 s.
     pub write_latency: Picoseconds,
-    /// Whether the two sides overlap.
+    /// Whether PCI Express and memory transfers overlap.
     pub copying: Copying,
-    /// The memory itself.
+    /// Parameters of the DRAM.
     pub dram: DramParameters,
 }
 
 impl CardMemoryParameters {
-    /// Longest burst, bytes.
+    /// Returns the length of the longest burst in bytes.
     #[must_use]
     pub fn burst_bytes(&self) -> u32 {
         (self.burst_beats * self.axi_bytes).min(AXI_BOUNDARY_BYTES as u32)
     }
 
-    /// Whether a memory can be built like this.
+    /// Checks that a memory can be built with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its bounds.
+    /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
         power_of_two("bytes", self.bytes, 4096, 1 << 40)?;
         power_of_two("axi_bytes", u64::from(self.axi_bytes), 1, 128)?;
@@ -103,23 +105,23 @@ impl CardMemoryParameters {
         let interval_ps = dram.refresh_interval.0;
         if interval_ps > 0 {
             within("dram_refresh_interval (ps)", interval_ps, US / 10, SECOND)?;
-            // Time must be left for accesses: more than any DRAM needs for either.
+            // Refreshes must leave time for accesses. The limits exceed what any DRAM needs.
             within("dram_row_change (ps)", dram.row_change.0, 0, interval_ps / 4)?;
         }
         within("dram_refresh (ps)", dram.refresh.0, 0, interval_ps / 2)
     }
 }
 
-/// When an access crosses the data bus of the DRAM.
+/// Times at which an access crosses the data bus of the DRAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Crossing {
-    /// Its first burst is over.
+    /// End of its first burst.
     first_ps: u64,
-    /// Its last one is.
+    /// End of its last burst.
     end_ps: u64,
 }
 
-/// DRAM behind its controller, which works accesses off in order.
+/// DRAM behind a controller that serves accesses in order.
 struct Dram {
     parameters: DramParameters,
     free_ps: u64,
@@ -131,7 +133,7 @@ impl Dram {
         Self { parameters, free_ps: 0, open_row: None }
     }
 
-    /// Bursts that the bytes lie in, and rows.
+    /// Returns the number of bursts that the bytes touch, and their first and last row.
     fn extent(&self, address: u64, bytes: u64) -> (u64, u64, u64) {
         let p = &self.parameters;
         let last = address + bytes.max(1) - 1;
@@ -160,7 +162,7 @@ impl Dram {
         Crossing { first_ps, end_ps }
     }
 
-    /// The end of so much work from a time on, with the refreshes that come between.
+    /// Returns the end of `work_ps` of work begun at `from_ps`, including the refreshes in between.
     fn work(&self, from_ps: u64, work_ps: u64) -> u64 {
         let p = &self.parameters;
         let interval_ps = p.refresh_interval.0;
@@ -170,7 +172,7 @@ impl Dram {
         let (mut at_ps, mut left_ps) = (from_ps, work_ps);
         loop {
             let turn = at_ps / interval_ps;
-            // The first is one interval after the beginning of time.
+            // The first refresh is one interval after time 0.
             if turn > 0 {
                 at_ps = at_ps.max(turn * interval_ps + p.refresh.0);
             }
@@ -179,34 +181,34 @@ impl Dram {
             if at_ps + left_ps <= next_ps {
                 return at_ps + left_ps;
             }
-            // The row has to be opened again.
+            // A refresh closes the row.
             left_ps = left_ps - (next_ps - at_ps) + p.row_change.0;
             at_ps = next_ps;
         }
     }
 }
 
-/// A burst that the memory refuses: it has no such address.
+/// Refusal of a burst whose address the memory lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
-    /// Where the burst begins.
+    /// Address of the burst.
     pub address: u64,
-    /// Bytes of the access before it.
+    /// Bytes of the access before the burst.
     pub before: u32,
-    /// When what was before it is confirmed, or has come, and the refusal has.
+    /// Time at which the refusal and all answers before it have arrived.
     pub at_ps: u64,
 }
 
-/// The memory of a card and its AXI ports, one for each direction.
+/// Memory of a card and its AXI ports, one per direction.
 pub(crate) struct CardMemory {
     pub parameters: CardMemoryParameters,
-    /// In the order of their addresses.
+    /// In ascending order of address.
     channels: Vec<Dram>,
     memory: Memory,
-    /// When the data bus of each direction is free.
+    /// Times at which the data buses are free.
     write_free_ps: u64,
     read_free_ps: u64,
-    /// When the next read may be asked for.
+    /// Earliest time of the next read request.
     request_free_ps: u64,
 }
 
@@ -222,17 +224,17 @@ impl CardMemory {
         }
     }
 
-    /// So many clocks of AXI.
+    /// Converts AXI clocks to picoseconds.
     pub fn clocks_ps(&self, clocks: u32) -> u64 {
         u64::from(clocks) * self.parameters.axi_clock.0
     }
 
-    /// The next clock edge of AXI.
+    /// Returns the first AXI clock edge at or after a time.
     fn edge_ps(&self, time_ps: u64) -> u64 {
         time_ps.next_multiple_of(self.parameters.axi_clock.0)
     }
 
-    /// Bytes from an address to the end of its burst.
+    /// Returns the number of bytes from an address to the end of its burst.
     pub fn to_burst_end(&self, address: u64) -> u32 {
         let burst_bytes = u64::from(self.parameters.burst_bytes());
         (burst_bytes - address % burst_bytes) as u32
@@ -247,13 +249,13 @@ impl CardMemory {
         address.checked_add(bytes).is_some_and(|end| end <= self.parameters.bytes)
     }
 
-    /// The channel that has an address. No burst crosses the end of one.
+    /// Returns the channel with an address. No burst crosses the end of a channel.
     fn channel(&mut self, address: u64) -> &mut Dram {
         let each = self.parameters.bytes / self.channels.len() as u64;
         &mut self.channels[(address / each) as usize]
     }
 
-    /// Writes bytes that are there from a time on, in bursts. Returns when the last one is
+    /// Writes bytes that are available from `from_ps`, in bursts. Returns when the last one is
     /// confirmed.
     pub fn write(&mut self, from_ps: u64, address: u64, data: &[u8]) -> Result<u64, Refused> {
         let (mut done, mut confirmed_ps) = (0, from_ps);
@@ -277,7 +279,8 @@ impl CardMemory {
         Ok(confirmed_ps)
     }
 
-    /// Reads bytes of one burst, asked for from a time on. Returns when the last has come.
+    /// Reads bytes of one burst, requested at `from_ps` or later. Returns when the last byte
+    /// arrives.
     pub fn read(&mut self, from_ps: u64, address: u64, out: &mut [u8]) -> Result<u64, Refused> {
         let (bytes, p) = (out.len() as u64, self.parameters);
         let asked_ps = self.edge_ps(from_ps.max(self.request_free_ps));
@@ -306,7 +309,7 @@ impl CardMemory {
 mod tests {
     use super::*;
 
-    /// The board of the kc705 document: 64 bits at 1600 MT/s behind 256 bits at 100 MHz.
+    /// The board of the kc705 paper: 64 bits at 1600 MT/s behind 256 bits at 100 MHz.
     fn parameters() -> CardMemoryParameters {
         CardMemoryParameters {
             bytes: 1 << 30,
@@ -337,31 +340,32 @@ mod tests {
     #[test]
     fn a_burst_of_dram_takes_its_transfers_and_a_row_is_opened_once() {
         let mut dram = dram();
-        // 64 B in 8 transfers of 625 ps, behind the row's 27.5 ns.
+        // 64 B in 8 transfers of 625 ps, after 27.5 ns to open the row.
         let first = dram.access(0, 0, 64);
         assert_eq!(first, Crossing { first_ps: 32_500, end_ps: 32_500 });
-        // The same row: 512 B are 8 bursts of 5 ns.
+        // Same row: 512 B are 8 bursts of 5 ns.
         let next = dram.access(0, 64, 512);
         assert_eq!(next, Crossing { first_ps: 37_500, end_ps: 72_500 });
-        // 2 B at the seam of two bursts take both; another row takes its opening.
+        // 2 B across a burst boundary take both bursts; the new row must be opened.
         assert_eq!(dram.access(100_000, 8192 + 63, 2).end_ps, 137_500);
-        // Over the seam of two rows: the second is opened on the way.
+        // Across a row boundary: the second row is opened in the middle.
         assert_eq!(dram.access(200_000, 16_384 - 64, 128).end_ps, 237_500);
     }
 
     #[test]
     fn a_refresh_holds_accesses_up_and_closes_the_row() {
         let interval_ps = 7_800_000;
-        // Begun within the refresh: it waits for its end, and opens the row.
+        // An access begun during the refresh waits for its end and opens the row.
         let mut dram = dram();
         dram.access(0, 0, 64);
         assert_eq!(dram.access(interval_ps + 10_000, 0, 64).end_ps, interval_ps + 142_500);
-        // Begun 20 ns before: 4 bursts of 8 are done, the rest comes behind refresh and opening.
+        // Begun 20 ns before a refresh: 4 bursts of 8 are done, the rest follow refresh and row
+        // opening.
         let mut dram = self::dram();
         dram.access(interval_ps - 100_000, 0, 64);
         let end_ps = dram.access(interval_ps - 20_000, 0, 512).end_ps;
         assert_eq!(end_ps, interval_ps + 110_000 + 27_500 + 20_000);
-        // Without refresh nothing holds it up.
+        // Without refreshes the access begins at once.
         let mut dram = self::dram();
         dram.parameters.refresh_interval = Picoseconds::ZERO;
         assert_eq!(dram.access(interval_ps + 10_000, 0, 64).end_ps, interval_ps + 42_500);
@@ -372,7 +376,7 @@ mod tests {
         let mut dram = dram();
         let bytes = 1 << 22;
         let end_ps = dram.access(0, 0, bytes).end_ps;
-        // 0.3125 / 4 ns a byte, 27.5 ns each 8 KiB, 137.5 ns each 7.8 us.
+        // 0.3125 / 4 ns per byte, 27.5 ns per 8 KiB, 137.5 ns per 7.8 us.
         let work_ps = bytes / 64 * 5_000 + bytes / 8192 * 27_500;
         let refreshes = end_ps / 7_800_000;
         assert_eq!(end_ps, work_ps + refreshes * 137_500);
@@ -382,18 +386,18 @@ mod tests {
     #[test]
     fn axi_takes_a_beat_a_clock_and_bursts_end_at_their_multiples() {
         let mut memory = CardMemory::new(parameters());
-        // 512 B in 16 beats from the next edge on; the DRAM is done before.
+        // 512 B in 16 beats from the next edge; the DRAM finishes earlier.
         let data: Vec<u8> = (0..1024).map(|n| n as u8).collect();
         assert_eq!(memory.write(3, 0, &data[..512]), Ok(10_000 + 160_000 + 60_000));
-        // 1 KiB from 16 on: 496 B touch 16 beats, then 512 B, then 16 B.
-        // The last beat's burst of DRAM ends 5 ns behind it.
+        // 1 KiB from 16: 496 B touch 16 beats, then 512 B, then 16 B. The DRAM burst of the last
+        // beat ends 5 ns after it.
         let end_ps = 500_000 + 33 * 10_000 + 5_000;
         assert_eq!(memory.write(500_000, 16, &data), Ok(end_ps + 60_000));
         let mut back = [0; 512];
-        // The row is open: 100 ns, a burst of 5 ns, the edge behind it, 16 beats.
+        // The row is open: 100 ns, a burst of 5 ns, the next edge, 16 beats.
         assert_eq!(memory.read(2_000_000, 0, &mut back), Ok(2_000_000 + 110_000 + 160_000));
         assert_eq!((&back[..16], &back[16..]), (&data[..16], &data[..496]));
-        // Two reads at once: their data follow each other without a gap.
+        // Two reads at once: their data follow without a gap.
         memory.read(3_000_000, 0, &mut back).unwrap();
         assert_eq!(memory.read(3_000_000, 512, &mut back), Ok(3_000_000 + 110_000 + 320_000));
     }
@@ -411,7 +415,7 @@ mod tests {
     #[test]
     fn channels_have_data_buses_of_their_own() {
         let mut slow = parameters();
-        // 6.4 GB/s of AXI before channels of 3.2 GB/s.
+        // 6.4 GB/s of AXI in front of channels of 3.2 GB/s.
         (slow.axi_bytes, slow.dram.bus_bytes) = (64, 2);
         (slow.dram.row_change.0, slow.dram.refresh_interval.0) = (0, 0);
         let end_ps = |parameters: CardMemoryParameters| {
@@ -419,8 +423,8 @@ mod tests {
             memory.write(0, 0, &[1; 4096]).unwrap();
             memory.write(0, parameters.bytes / 2, &[1; 4096]).unwrap()
         };
-        // The one behind the other: 8 KiB at 3.2 GB/s from the first beat on, or 4 KiB of it behind
-        // the beats of the first.
+        // With one channel: 8 KiB at 3.2 GB/s from the first beat. With two: 4 KiB of it after the
+        // beats of the first write.
         assert_eq!(end_ps(slow), 10_000 + 8192 * 10_000 / 32 + 60_000);
         slow.dram.channels = 2;
         assert_eq!(end_ps(slow), 640_000 + 10_000 + 4096 * 10_000 / 32 + 60_000);

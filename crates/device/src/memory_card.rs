@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The behavioural model of a card whose board memory the host stores into: `docs/memory-card.md`
-//! says what it does. It sends nothing but answers.
+//! Behavioural model of a card whose board memory the host stores into (`docs/memory-card.md`). It
+//! sends only completions.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -17,40 +17,40 @@ use crosslane_regs::memory_card as map;
 use crate::engine::{READ_COMPLETION_BOUNDARY_BYTES, Window};
 use crate::parameters::{ParameterError, SECOND, power_of_two, within};
 
-/// BAR of the FIFO.
+/// BAR of the FIFO aperture.
 pub const FIFO_BAR: usize = 2;
-/// BAR of the memory.
+/// BAR of the board memory.
 pub const MEMORY_BAR: usize = 4;
-/// All bytes of a double word.
+/// Byte enables of a whole double word.
 const ALL_BYTES: u8 = 0xf;
 
-/// How a memory card is built.
+/// Build parameters of a memory card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryCardParameters {
-    /// Banks of memory, 1 to 8, one behind the other in BAR 4.
+    /// Banks of memory, 1 to 8, consecutive in BAR 4.
     pub banks: u8,
     /// Bytes of each bank, a power of two.
     pub bank_bytes: u64,
     /// Bytes of a beat of a bank's data bus, a power of two from 8 to 128.
     pub beat_bytes: u32,
-    /// Least time from one write into memory to the next, up to 1 s: its receive buffer is free
-    /// when it is over.
+    /// Minimum time from one write into memory to the next, up to 1 s. The write's receive buffer
+    /// is freed when it has passed.
     pub write_interval: Picoseconds,
-    /// Time of each further beat of a write, up to 1 s.
+    /// Time of each beat of a write after the first, up to 1 s.
     pub beat: Picoseconds,
-    /// From a read to its first data, up to 1 s.
+    /// Time from a read to its first data, up to 1 s.
     pub read_latency: Picoseconds,
-    /// Bytes from the beginning of BAR 2 whose writes the FIFO takes, up to 4096.
+    /// Bytes at the start of BAR 2 whose writes go into the FIFO, up to 4096.
     pub fifo_window_bytes: u32,
-    /// Bytes that the FIFO has room for, up to 16 MiB.
+    /// Capacity of the FIFO in bytes, up to 16 MiB.
     pub fifo_bytes: u32,
 }
 
 impl MemoryCardParameters {
-    /// Whether a card can be built like this.
+    /// Checks that a card can be built with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its bounds.
+    /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
         within("banks", u64::from(self.banks), 1, u64::from(map::BANKS.count))?;
         power_of_two("bank_bytes", self.bank_bytes, 4096, 1 << 40)?;
@@ -63,35 +63,35 @@ impl MemoryCardParameters {
     }
 }
 
-/// What the counters of a card say.
+/// Counter values of a card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counters {
-    /// Beats written and read, for each bank.
+    /// Beats written and read, per bank.
     beats: [[u32; 2]; map::BANKS.count as usize],
-    /// Writes and reads of memory, for each class of sizes.
+    /// Writes and reads of memory, per size class.
     sizes: [[u32; 2]; map::SIZE_CLASSES.count as usize],
     fifo_writes: u32,
     fifo_bytes: u32,
     fifo_lost: u32,
 }
 
-/// Which counter of a pair.
+/// Index into a pair of counters.
 #[derive(Clone, Copy)]
 enum Way {
     Write,
     Read,
 }
 
-/// A completion that is to be sent.
+/// Completion waiting to be sent.
 struct Answer {
     ready_ps: u64,
     header: Header,
     payload: Vec<u8>,
-    /// The read, whose buffer becomes free with its last completion.
+    /// Read whose receive buffer is freed with its last completion.
     frees: Option<(Received, Header, u32)>,
 }
 
-/// Where a request leads.
+/// Target of a request.
 enum Place {
     Register(u64),
     Fifo(u64),
@@ -99,17 +99,17 @@ enum Place {
     Nowhere,
 }
 
-/// A card with board memory and a FIFO, as an endpoint's device: BAR 0 has its registers, BAR 2
-/// the FIFO, BAR 4 the memory.
+/// Endpoint device with board memory and a FIFO: registers in BAR 0, the FIFO in BAR 2, the memory
+/// in BAR 4.
 pub struct MemoryCard {
     parameters: MemoryCardParameters,
-    /// Of BAR 0, 2 and 4.
+    /// BARs 0, 2 and 4.
     windows: [Window; 3],
     max_payload_bytes: u32,
-    /// Place of BAR 4 in `memory`.
+    /// Offset of BAR 4 in `memory`.
     memory_offset: u64,
     memory: Memory,
-    /// When the memory is done with all writes so far.
+    /// Time at which all writes so far are done.
     busy_ps: u64,
     fifo: VecDeque<u8>,
     counting: Counters,
@@ -119,13 +119,13 @@ pub struct MemoryCard {
 }
 
 impl MemoryCard {
-    /// Bytes of BAR 0 that its registers take.
+    /// Size of the register file in BAR 0, bytes.
     pub const REGISTER_BYTES: u32 = map::BYTES;
 
-    /// A card after reset.
+    /// Creates a card in its reset state.
     ///
     /// # Panics
-    /// If none can be built like this: see [`MemoryCardParameters::check`].
+    /// Panics if [`MemoryCardParameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: MemoryCardParameters) -> Self {
         if let Err(error) = parameters.check() {
@@ -166,7 +166,7 @@ impl MemoryCard {
         }
     }
 
-    /// Counts an access to memory, and says how many beats it takes.
+    /// Counts an access to memory and returns the beats it takes.
     fn count(&mut self, offset: u64, bytes: u32, way: Way) -> u64 {
         let class = bytes.max(1).next_power_of_two().ilog2() as usize;
         let size = &mut self.counting.sizes[class.min(map::SIZE_CLASSES.count as usize - 1)];
@@ -233,7 +233,7 @@ impl MemoryCard {
         }
     }
 
-    /// What one write brings to the FIFO, lowest address first.
+    /// Pushes the bytes of one write into the FIFO, lowest address first.
     fn push(&mut self, offset: u64, data: &[u8]) {
         let window = u64::from(self.parameters.fifo_window_bytes);
         let inside = window.saturating_sub(offset).min(data.len() as u64) as usize;
@@ -250,7 +250,7 @@ impl MemoryCard {
 
     // --- Reads ---------------------------------------------------------------------------
 
-    /// Takes a read. Its buffer is held until it is answered.
+    /// Takes a read. Its receive buffer is held until the read is answered.
     fn take_read(&mut self, tlp: Received, request: &Header, port: &mut DevicePort<'_>) {
         let (address, bytes) = (request.address.0, request.request_bytes());
         let ready_ps = self.busy_ps.max(port.now_ps()) + self.parameters.read_latency.0;
@@ -263,13 +263,13 @@ impl MemoryCard {
         let whole = request.length_dw == 1 && request.first_byte_enables == ALL_BYTES;
         let data = match self.place(address, bytes) {
             Place::Register(offset) if whole => self.register(offset as u32).to_le_bytes().to_vec(),
-            // A read of no bytes is a flush and always right.
+            // A read of no bytes is a flush and always valid.
             Place::Register(_) | Place::Fifo(_) | Place::Memory(_) if bytes == 0 => Vec::new(),
             Place::Register(_) => {
                 self.answers.push_back(refused(CompletionStatus::CompleterAbort));
                 return;
             }
-            // Its bytes are read through the register fifo_pop.
+            // FIFO bytes are read through the register fifo_pop.
             Place::Fifo(_) => vec![0; bytes as usize],
             Place::Memory(offset) => {
                 self.count(offset, bytes, Way::Read);
@@ -338,7 +338,7 @@ impl MemoryCard {
         }
     }
 
-    /// Sends what is ready, and asks to be called when the next answer is.
+    /// Sends the answers that are ready and sets a timer for the next one.
     fn go_on(&mut self, port: &mut DevicePort<'_>) {
         while let Some(first) = self.answers.front() {
             if first.ready_ps > port.now_ps() {
@@ -384,7 +384,7 @@ impl Device for MemoryCard {
                 port.report(ErrorKind::UnexpectedCompletion { what });
                 Consumed::Now
             }
-            // Configuration requests take no simulated time and messages have no effect.
+            // Configuration requests take no simulated time; messages have no effect.
             TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {
                 Consumed::Now
             }
@@ -415,7 +415,7 @@ impl Device for MemoryCard {
         Some(&mut self.memory)
     }
 
-    /// The banks. Who does not come over the bus is not counted, and takes no time.
+    /// Returns the banks. Accesses past the bus are not counted and take no time.
     fn plain_memory(&self, config: &ConfigSpace, bar: usize) -> Option<Range<u64>> {
         let bar_bytes = config.bar(bar).filter(|_| bar == MEMORY_BAR)?.size_bytes;
         Some(0..self.memory_bytes().min(bar_bytes))

@@ -1,59 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an engine is built with.
+//! Build parameters of an engine.
 
 use crosslane_pcie::units::Picoseconds;
 use thiserror::Error;
 
 use crate::card_memory::CardMemoryParameters;
 
-/// Tags that each channel has for itself to fetch descriptors with, beyond those for data: data
-/// that wait for room in a stream can then never keep descriptors out.
+/// Tags that each channel reserves for descriptor fetches, beyond those for data, so that data
+/// waiting for room in a stream cannot block descriptors.
 pub(crate) const FETCH_TAGS: u16 = 4;
 
 /// Tags that a requester can have (PCIe 6.x 2.2.6.2, 10-bit tags).
 const MAX_TAGS: u64 = 1024;
 
-/// How a DMA engine is built. Everything that can slow it is here; this project's own engine has
-/// neither idle clocks nor a gap.
+/// Build parameters of a DMA engine, including everything that can slow it. This project's engine
+/// has no idle clocks and no gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineParameters {
-    /// One clock of the engine, 1 ps to 1 us.
+    /// Clock period, 1 ps to 1 us.
     pub clock: Picoseconds,
-    /// Bytes per clock of its stream to the link core, 1 to 1024: payloads go through it, and
-    /// headers where `header_on_datapath` says so.
+    /// Bytes per clock of the stream to the link core, 1 to 1024. Carries payloads, and headers too
+    /// if `header_on_datapath` is set.
     pub datapath_bytes: u32,
-    /// Whether headers take a part of the datapath's clocks. Else they go beside it, and a TLP
-    /// takes the clocks of its payload, at least one.
+    /// Whether headers occupy clocks of the datapath. If not, a TLP takes the clocks of its
+    /// payload, at least one.
     pub header_on_datapath: bool,
-    /// Clocks after each TLP in which nothing is sent, up to 1024.
+    /// Idle clocks after each TLP, up to 1024.
     pub idle_clocks_per_tlp: u32,
     /// Time after a descriptor's last TLP before its channel begins the next, up to 1 s.
     pub descriptor_gap: Picoseconds,
-    /// Tags: reads of data in flight, from 1. Each channel has four more to fetch descriptors
-    /// with; all together are no more than 1024.
+    /// Tags for data: reads in flight, from 1. Each channel has four more for descriptor fetches;
+    /// the sum is at most 1024.
     pub tags: u16,
-    /// Longest payload of a write that it can build, bytes, a power of two from 64 to 4096.
+    /// Longest write payload that the engine can build, bytes, a power of two from 64 to 4096.
     pub max_write_bytes: u32,
-    /// Longest read that it can ask for, bytes, a power of two from 128 to 4096.
+    /// Longest read that the engine can send, bytes, a power of two from 128 to 4096.
     pub max_read_bytes: u32,
-    /// Descriptors of an H2C channel whose reads may be in flight at once, from 1.
+    /// Descriptors of an H2C channel with reads in flight at once, from 1.
     pub reading_descriptors: u16,
-    /// A read that is not answered within this time has failed; 1 ns to 100 s.
+    /// Time after which an unanswered read has failed, 1 ns to 100 s.
     pub completion_timeout: Picoseconds,
-    /// From a register read at the registers to its completion, up to 1 s.
+    /// Time from the arrival of a register read to its completion, up to 1 s.
     pub register_latency: Picoseconds,
-    /// Clocks from a descriptor that is there to its first TLP, where its channel has nothing else
-    /// to do meanwhile; up to 1024.
-    pub request_latency_clocks: u32,
-    /// Clocks that this takes more where the TLP is a write, whose payload is put together; up to
+    /// Clocks from an available descriptor to its first TLP on an otherwise idle channel, up to
     /// 1024.
+    pub request_latency_clocks: u32,
+    /// Additional clocks if that TLP is a write, whose payload must be assembled; up to 1024.
     pub write_latency_clocks: u32,
-    /// Clocks from the doorbell to the fetch of what it posts, and from a credit to the status
-    /// block that waits for it; up to 1024.
+    /// Clocks from the doorbell to the fetch of the posted descriptors, and from a credit to the
+    /// status block that waits for it; up to 1024.
     pub fetch_latency_clocks: u32,
-    /// Clocks that data take through a lane or the staging memory, from their arrival to a TLP that
-    /// carries them; up to 1024. A lane that leads nowhere has taken them out
-    /// `write_latency_clocks` earlier.
+    /// Clocks that data take through a receive queue or the staging memory, from arrival to the TLP
+    /// that carries them; up to 1024. A queue that feeds nothing drains them `write_latency_clocks`
+    /// earlier.
     pub stream_latency_clocks: u32,
     /// H2C channels, 1 to 4.
     pub h2c_channels: u8,
@@ -61,51 +60,50 @@ pub struct EngineParameters {
     pub c2h_channels: u8,
     /// Peer channels, 1 to 4.
     pub peer_channels: u8,
-    /// Receive lanes, 1 to 16, a power of two.
+    /// Receive queues, 1 to 16, a power of two.
     pub lanes: u8,
-    /// Bytes of each lane's FIFO, a power of two from `max_write_bytes` to 16 MiB.
+    /// Bytes of each receive queue's FIFO, a power of two from `max_write_bytes` to 16 MiB.
     pub lane_fifo_bytes: u32,
-    /// Bytes of the ring of each H2C channel in which answers are put together and wait for who
-    /// takes them, a power of two, at least the longest read and the longest write together, up to
-    /// 16 MiB.
+    /// Bytes of each H2C channel's staging ring, in which answers are put together and wait to be
+    /// taken: a power of two, at least the longest read plus the longest write, up to 16 MiB.
     pub staging_bytes: u32,
     /// Descriptors of each table in the engine, a power of two, up to 1024.
     pub table_descriptors: u16,
-    /// Descriptors that one fetch from a ring asks for at most, a power of two, 1 to 128.
+    /// Most descriptors that one fetch from a ring asks for, a power of two, 1 to 128.
     pub fetch_batch: u16,
-    /// The memory of the card that H2C and C2H channel 0 may use instead of streams; none: the
-    /// engine has no such mode.
+    /// Card memory that H2C and C2H channel 0 may use instead of streams; `None` if the engine has
+    /// no such mode.
     pub card_memory: Option<CardMemoryParameters>,
 }
 
-/// A parameter with which no engine can be built.
+/// Parameter value with which no engine can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParameterError {
-    /// Too small or too large.
+    /// The value is too small or too large.
     #[error("{name} of {value} is not between {least} and {most}")]
     OutOfRange {
-        /// The field of the parameters, with its unit.
+        /// Name of the parameter, with its unit.
         name: &'static str,
-        /// Its value.
+        /// Rejected value.
         value: u64,
-        /// The least that is possible.
+        /// Smallest valid value.
         least: u64,
-        /// The most that is possible.
+        /// Largest valid value.
         most: u64,
     },
-    /// Must be a power of two.
+    /// The value is not a power of two.
     #[error("{name} of {value} is not a power of two")]
     NoPowerOfTwo {
-        /// The field of the parameters, with its unit.
+        /// Name of the parameter, with its unit.
         name: &'static str,
-        /// Its value.
+        /// Rejected value.
         value: u64,
     },
 }
 
 const US: u64 = 1_000_000;
 pub(crate) const SECOND: u64 = 1_000_000 * US;
-/// More than any chip has.
+/// Upper bound of FIFO sizes, more than any chip has.
 const MAX_FIFO_BYTES: u64 = 16 << 20;
 
 pub(crate) fn within(
@@ -130,26 +128,26 @@ pub(crate) fn power_of_two(
 }
 
 impl EngineParameters {
-    /// So many clocks.
+    /// Converts clocks to picoseconds.
     pub(crate) fn clocks_ps(&self, clocks: u32) -> u64 {
         u64::from(clocks) * self.clock.0
     }
 
-    /// Time from the arrival of data to where they are drained of a stream that leads nowhere:
-    /// there is no TLP to be put together.
+    /// Time from the arrival of data to their draining from a stream that feeds nothing. It is
+    /// shorter because no TLP is assembled.
     pub(crate) fn drain_ps(&self) -> u64 {
         self.clocks_ps(self.stream_latency_clocks.saturating_sub(self.write_latency_clocks))
     }
 
-    /// Channels of all kinds.
+    /// Number of channels of all kinds.
     pub(crate) fn channels(&self) -> u16 {
         u16::from(self.h2c_channels) + u16::from(self.c2h_channels) + u16::from(self.peer_channels)
     }
 
-    /// Whether an engine can be built like this.
+    /// Checks that an engine can be built with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its bounds.
+    /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
         within("clock (ps)", self.clock.0, 1, US)?;
         within("datapath_bytes", u64::from(self.datapath_bytes), 1, 1024)?;
@@ -175,11 +173,11 @@ impl EngineParameters {
         let reading = u64::from(self.reading_descriptors);
         within("reading_descriptors", reading, 1, u64::from(u16::MAX))?;
         power_of_two("lanes", u64::from(self.lanes), 1, 16)?;
-        // A write is built once all of its bytes are there.
+        // A write is built once all of its bytes have arrived.
         let (least, most) = (u64::from(self.max_write_bytes), MAX_FIFO_BYTES);
         power_of_two("lane_fifo_bytes", u64::from(self.lane_fifo_bytes), least, most)?;
-        // A read is sent when all of it has room, and data are taken once a write is whole: what is
-        // left of a stream that is too short for that must not keep the next read out.
+        // A read is sent when all of it has room, and data are taken once a write is complete. A
+        // remainder too short for a write must not block the next read.
         let least = least + u64::from(self.max_read_bytes);
         power_of_two("staging_bytes", u64::from(self.staging_bytes), least, most)?;
         power_of_two("table_descriptors", u64::from(self.table_descriptors), 1, 1024)?;

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads of host memory that are under way, by tag: what each is for, and what its completions do.
+//! Reads of host memory in flight, by tag: the purpose of each, and the effect of its completions.
 
 use std::collections::VecDeque;
 
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::Tag as WireTag;
 
-/// Tags that every requester may use once extended tags are enabled: eight bits (PCIe 6.x 2.2.6.2).
+/// Tags available to every requester once extended tags are enabled: eight bits (PCIe 6.x 2.2.6.2).
 const EXTENDED_TAGS: u16 = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Free,
     Waiting,
-    /// Whom it was for has failed: what comes is dropped.
+    /// Its user has failed; further completions are dropped.
     Orphan,
-    /// Timed out: out of use until its deadline, so that a late completion meets no other read.
+    /// Timed out. Unusable until its deadline, so that a late completion cannot match another read.
     Quarantine,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Read<T> {
     state: State,
-    /// Of the read that the tag had last.
+    /// Purpose of the last read with this tag.
     target: Option<T>,
     address: u64,
     bytes: u32,
@@ -31,26 +31,28 @@ struct Read<T> {
     turn: u16,
 }
 
-/// What a completion is.
+/// Effect of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Completed<T> {
-    /// Nobody waits for it.
+    /// No read is waiting for it.
     Unexpected,
-    /// Good data: the part of the payload, where in the read, and whether it is the last.
+    /// Good data: bytes to skip in the payload, offset in the read, length, and whether it is the
+    /// last.
     Data { target: T, skip: u32, offset: u32, bytes: u32, ends: bool },
     /// The read has failed.
     Failed { target: T },
-    /// It came for a read that was given up; what that was for, if it has ended with it.
+    /// The completion was for an abandoned read; holds the read's purpose if the read ended with
+    /// it.
     Dropped(Option<T>),
 }
 
-/// All tags; `T` says what a read is for.
+/// All tags. `T` is the purpose of a read.
 pub(crate) struct Reads<T> {
     reads: Vec<Read<T>>,
-    /// Those that are free; the one that was used least lately comes first.
+    /// Free tags, the longest unused first.
     free: VecDeque<u16>,
-    /// Numbers on the wire that go with one use of all tags, and how often that goes into what the
-    /// wire has: what comes twice for one read is not taken for the answer of the next.
+    /// Wire numbers of one round of all tags, and the rounds in the range of the wire: a duplicate
+    /// completion is not taken for the answer of the tag's next read.
     numbers: u16,
     turns: u16,
 }
@@ -69,12 +71,12 @@ impl<T: Copy> Reads<T> {
         !self.free.is_empty()
     }
 
-    /// Tags that cannot be taken now.
+    /// Returns the number of tags that are not free.
     pub fn in_use(&self) -> usize {
         self.reads.len() - self.free.len()
     }
 
-    /// Begins a read; its tag on the wire. One is free.
+    /// Begins a read and returns its tag on the wire. A tag must be free.
     pub fn begin(
         &mut self,
         target: T,
@@ -137,7 +139,7 @@ impl<T: Copy> Reads<T> {
         }
     }
 
-    /// The reads of those that `is_given_up` says are given up.
+    /// Abandons the reads for which `is_given_up` returns true.
     pub fn abandon(&mut self, is_given_up: impl Fn(&T) -> bool) {
         for read in &mut self.reads {
             if read.state == State::Waiting && read.target.as_ref().is_some_and(&is_given_up) {
@@ -146,8 +148,8 @@ impl<T: Copy> Reads<T> {
         }
     }
 
-    /// Times out what is due: calls `expired` for each with its tag on the wire. Returns when to
-    /// look again.
+    /// Times out overdue reads and calls `expired` for each with its tag on the wire. Returns the
+    /// time of the next check.
     pub fn time_out(
         &mut self,
         now_ps: u64,
@@ -178,7 +180,7 @@ impl<T: Copy> Reads<T> {
         open.map(|read| read.deadline_ps).min()
     }
 
-    /// All reads that are under way have been lost: `lost` is called for each.
+    /// Drops all reads in flight and calls `lost` for each.
     pub fn lose_all(&mut self, deadline_ps: u64, mut lost: impl FnMut(T)) {
         for read in &mut self.reads {
             if matches!(read.state, State::Waiting | State::Orphan) {
@@ -192,8 +194,8 @@ impl<T: Copy> Reads<T> {
     }
 }
 
-/// What a good completion carries of a read: bytes before it in the payload, its place in the read,
-/// its bytes (PCIe 6.x 2.3.2; in order within a read: 2.4.1).
+/// Returns the part of a read that a good completion carries: bytes to skip in the payload, offset
+/// in the read, length (PCIe 6.x 2.3.2; in order within a read: 2.4.1).
 fn part<T>(read: &Read<T>, header: &Header) -> Option<(u32, u32, u32)> {
     let has_data = header.kind == TlpKind::CompletionData && !header.poisoned;
     if !has_data || header.status != CompletionStatus::Successful {
@@ -206,7 +208,7 @@ fn part<T>(read: &Read<T>, header: &Header) -> Option<(u32, u32, u32)> {
     let left = read.bytes - read.received;
     let skip = (address & 3) as u32;
     let bytes = header.payload_bytes().checked_sub(skip)?.min(left);
-    // 0 stands for 4096.
+    // A byte count of 0 means 4096.
     let count = if header.byte_count == 0 { 4096 } else { u32::from(header.byte_count) };
     let fits = bytes > 0
         && count == left

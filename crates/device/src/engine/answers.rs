@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads of the engine's registers and windows: what they are answered with, and when.
+//! Answers to reads of the engine's registers and apertures, and their timing.
 
 use crosslane_fabric::{DevicePort, ErrorKind, Received};
 use crosslane_pcie::split;
@@ -9,26 +9,26 @@ use super::{Engine, Taken};
 
 /// Read completion boundary of an endpoint (PCIe 6.x 2.3.1.1), bytes.
 pub(crate) const READ_COMPLETION_BOUNDARY_BYTES: u32 = 128;
-/// All bytes of a double word.
+/// Byte enables of a whole double word.
 const ALL_BYTES: u8 = 0xf;
 
-/// A completion that is to be sent.
+/// Completion waiting to be sent.
 pub(super) struct Answer {
     pub ready_ps: u64,
     header: Header,
-    /// What its payload is filled with.
+    /// Word that fills the payload.
     word: u32,
-    /// The read, whose buffer becomes free with its last completion.
+    /// Read whose receive buffer is freed with its last completion.
     frees: Option<(Received, Header, u32)>,
 }
 
 impl Engine {
-    /// Takes a read. Its buffer is held until it is answered: how many reads there are at once is
-    /// up to the credits of the port.
+    /// Takes a read. Its receive buffer is held until the read is answered, so the port's credits
+    /// limit the reads in flight.
     ///
-    /// Registers are read one whole double word at a time; anything else violates the programming
-    /// model and is answered with Completer Abort (PCIe 6.x 2.3.1). A read of no bytes is a flush
-    /// and always right. The receive window reads as zero.
+    /// Registers are read one whole double word at a time; any other read violates the programming
+    /// model and gets Completer Abort (PCIe 6.x 2.3.1). A read of no bytes is a flush and always
+    /// valid. The receive aperture reads as zero.
     pub(super) fn take_read(
         &mut self,
         request: &Header,
@@ -94,7 +94,7 @@ impl Engine {
         self.answers.push_back(Answer { ready_ps, header, word, frees });
     }
 
-    /// Sends the next completion, if one is ready. Returns whether there was one.
+    /// Sends the next completion if one is ready. Returns whether it sent one.
     pub(super) fn build_answer(&mut self, port: &mut DevicePort<'_>) -> bool {
         if self.answers.front().is_none_or(|answer| answer.ready_ps > port.now_ps()) {
             return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What leaves when: completions of register reads first, then in turn credit writes, status
-//! blocks and interrupts, descriptor fetches, and each channel. One TLP at a time goes through
-//! the datapath to the link.
+//! Order of transmission: completions of register reads first, then in turn credit writes, status
+//! blocks and interrupts, descriptor fetches, and each channel. The datapath carries one TLP at a
+//! time to the link.
 
 use crosslane_fabric::{DevicePort, ErrorKind, IdleReason};
 use crosslane_pcie::tlp::{Class, Header};
@@ -10,41 +10,41 @@ use crosslane_regs::engine::{ChannelError, DescriptorSource};
 use super::channel::{Fault, Kind, Wait};
 use super::{Engine, STEP};
 
-/// Places in the turn before those of the channels.
+/// Arbiter slots before those of the channels.
 const CREDITS: usize = 0;
 const STATUS: usize = 1;
 const FETCHES: usize = 2;
 const CHANNELS: usize = 3;
 
-/// Why nothing more is sent for now.
+/// Reason to pause transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pause {
     /// The datapath is occupied.
     Datapath,
-    /// The link takes nothing.
+    /// The link has no room.
     Link,
-    /// Nothing is there that can be sent.
+    /// Nothing can be sent.
     Nothing,
 }
 
-/// What a channel has to send.
+/// Next action of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Tlp,
     Wait(Wait),
-    /// Neither, until something else of its own has ended; or it is off.
+    /// Nothing until another operation of the channel ends, or the channel is off.
     Nothing,
 }
 
 impl Engine {
-    /// Looks for work if something has changed that may allow it.
+    /// Looks for work if something has changed that may permit it.
     pub(super) fn go_on(&mut self, port: &mut DevicePort<'_>) {
         if self.wake {
             self.step(port);
         }
     }
 
-    /// Sends what can be sent, and sees to it that the engine looks again.
+    /// Sends all it can, and schedules the next look.
     pub(super) fn step(&mut self, port: &mut DevicePort<'_>) {
         self.settle_memory(port.now_ps());
         self.copy_on(port);
@@ -56,7 +56,7 @@ impl Engine {
             if !port.has_room_for(Class::Posted) {
                 break Pause::Link;
             }
-            // What makes room for a stalled TLP may have come with a TLP, or with a register.
+            // Room for a stalled TLP may have come with a TLP or a register access.
             if !self.stalled.is_empty() {
                 self.take_stalled(port);
             }
@@ -96,7 +96,7 @@ impl Engine {
             return false;
         }
         if !self.function.bus_master {
-            // In the middle of a descriptor: nothing more may be sent, and nothing is.
+            // Stop in the middle of the descriptor: the function may no longer send.
             port.report(ErrorKind::NotBusMaster { requester: port.routing_id() });
             let (error, address) =
                 (ChannelError::NotBusMaster, self.channels[index].next_address());
@@ -111,7 +111,7 @@ impl Engine {
         true
     }
 
-    /// Whether the link takes a TLP of a channel: a write does not wait for reads.
+    /// Whether the link takes a TLP of a channel. Writes do not wait for reads.
     fn has_room(&self, index: usize, port: &DevicePort<'_>) -> bool {
         match self.channels[index].kind {
             Kind::H2c => port.has_room_for(Class::NonPosted),
@@ -119,7 +119,7 @@ impl Engine {
         }
     }
 
-    /// What a channel has to send now.
+    /// Returns the next action of a channel.
     fn next(&self, index: usize, port: &DevicePort<'_>) -> Next {
         let channel = &self.channels[index];
         if !channel.is_running() {
@@ -141,7 +141,7 @@ impl Engine {
         wait.map_or(Next::Tlp, Next::Wait)
     }
 
-    /// Keeps the counters of idle time.
+    /// Updates the counters of idle time.
     fn note_waits(&mut self, pause: Pause, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         let mut lacks_tag = false;
@@ -156,7 +156,7 @@ impl Engine {
             };
             lacks_tag |= wait == Some(Wait::Tag);
             let channel = &mut self.channels[index];
-            // Between descriptors the gap comes first, and is counted as such.
+            // Between descriptors the gap comes first, and counts as a gap.
             let from_ps = if channel.current.is_none() { channel.gap_until_ps } else { now_ps };
             channel.note_wait(wait, from_ps, now_ps);
         }
@@ -168,7 +168,7 @@ impl Engine {
         });
     }
 
-    /// The next time at which something can be sent for no other reason than that it has come.
+    /// Returns the next time at which the passage of time alone lets something be sent.
     fn next_time_ps(&self, now_ps: u64) -> u64 {
         let answer_ps = self.answers.front().map_or(u64::MAX, |answer| answer.ready_ps);
         let channels = (0..self.channels.len()).map(|index| self.next_channel_ps(index, now_ps));
@@ -182,8 +182,8 @@ impl Engine {
             .min(channels.min().unwrap_or(u64::MAX))
     }
 
-    /// The next time at which a channel may begin a descriptor or a fetch, or take data, for no
-    /// other reason than that it has come.
+    /// Returns the next time at which the passage of time alone lets a channel begin a descriptor
+    /// or a fetch, or take data.
     fn next_channel_ps(&self, index: usize, now_ps: u64) -> u64 {
         let channel = &self.channels[index];
         if !channel.is_running() {
@@ -193,7 +193,7 @@ impl Engine {
         let own_ps = match &channel.current {
             Some(current) => self.next_data_ps(index, current, now_ps),
             None if self.has_descriptor(index) => {
-                // There is no gap before a command.
+                // Commands have no gap before them.
                 let is_command = channel.source() == Some(DescriptorSource::CommandPort);
                 let gap_ps = if is_command { 0 } else { channel.gap_until_ps };
                 later(gap_ps.max(self.begins_ps(index)))
@@ -210,7 +210,7 @@ impl Engine {
         let now_ps = port.now_ps();
         let time_ps = match pause {
             Pause::Datapath => self.engine_free_ps,
-            // The port calls; what is copied on the card does not wait for it.
+            // The port calls when it has room; copies on the card do not wait for it.
             Pause::Link if self.next_copied_ps() == u64::MAX => return,
             Pause::Link => self.next_copied_ps(),
             Pause::Nothing => self.next_time_ps(now_ps),
@@ -221,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// Occupies the datapath with a TLP. Returns when it has been handed on whole.
+    /// Occupies the datapath with a TLP. Returns when the whole TLP has been handed on.
     pub(super) fn occupy(&mut self, header: &Header, now_ps: u64) -> u64 {
         let free_ps = self.engine_free_ps;
         assert!(
@@ -237,7 +237,7 @@ impl Engine {
         whole_ps
     }
 
-    /// Sends a TLP. Returns when it has been handed on whole.
+    /// Sends a TLP. Returns when the whole TLP has been handed on.
     pub(super) fn send(
         &mut self,
         header: Header,
@@ -249,7 +249,7 @@ impl Engine {
         whole_ps
     }
 
-    /// What has not ended, a sentence each.
+    /// Describes unfinished work, one sentence per line.
     pub(super) fn describe_unfinished(&self) -> Vec<String> {
         let mut lines = Vec::new();
         let waiting = self.tags.waiting();

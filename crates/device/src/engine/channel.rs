@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What every channel has: its registers, the descriptors that it works off, its state, and its
-//! counters.
+//! State common to all channels: registers, descriptors in progress, status, and counters.
 
 use std::collections::VecDeque;
 
@@ -8,22 +7,21 @@ use crosslane_regs::engine::channel::{control, status};
 use crosslane_regs::engine::{ChannelError, ChannelState, DescriptorSource};
 use crosslane_regs::ring_descriptor;
 
-/// What a channel does.
+/// Kind of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It reads from the host.
+    /// Host to card: it reads from the host.
     H2c,
-    /// It writes to the host.
+    /// Card to host: it writes to the host.
     C2h,
-    /// It writes to a lane of another engine.
+    /// Peer: it writes to a receive queue of another engine.
     Peer,
 }
 
-/// Why a channel sends nothing. The registers tell all of these apart but the first two, which
-/// they count together.
+/// Reason for a channel to send nothing. The registers count the first two as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// A descriptor is posted, but not fetched yet.
+    /// A descriptor is posted but not fetched yet.
     Descriptor,
     /// Nothing is posted.
     Post,
@@ -35,7 +33,7 @@ pub(super) enum Wait {
 }
 
 impl Descriptor {
-    /// Whether data are to be copied within the card's memory.
+    /// Whether data are copied within the card's memory.
     pub fn is_copied(&self) -> bool {
         ring_descriptor::control::TO_CARD.get(self.control) != 0
     }
@@ -45,29 +43,29 @@ impl Wait {
     pub const COUNT: usize = 7;
 }
 
-/// A descriptor, from wherever it came.
+/// Descriptor from a table, a ring or the command port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Descriptor {
     pub address: u64,
     /// Address in the card's memory.
     pub card: u64,
     pub bytes: u32,
-    /// Bits as in a ring's descriptor; a table's are the same.
+    /// Control bits in the ring format; the table format has the same bits.
     pub control: u32,
 }
 
-/// What the bytes of a write are, and whose command it was.
+/// Origin of a write's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A descriptor of the host.
     Host,
     /// The user circuit's command port.
     Command,
-    /// A message of the ping-pong.
+    /// A ping-pong message.
     Ping,
 }
 
-/// What a channel builds TLPs of.
+/// Descriptor for which TLPs are being built.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current {
     pub descriptor: Descriptor,
@@ -83,11 +81,11 @@ impl Current {
     }
 }
 
-/// H2C: a descriptor whose reads are under way. C2H: one that is copied within the card's memory.
+/// H2C: a descriptor with reads in flight. C2H: one that is copied within the card's memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
     pub bytes: u32,
-    /// Bytes that have gone into the stream, or that the card's memory has confirmed.
+    /// Bytes that have entered the stream, or that the card's memory has confirmed.
     pub delivered: u32,
     pub control: u32,
 }
@@ -97,15 +95,15 @@ pub(super) struct Reading {
 pub(super) struct Awaiting {
     pub bytes: u32,
     pub control: u32,
-    /// What `credit` must reach, if it must.
+    /// Value that `credit` must reach, if any.
     pub credit: Option<u32>,
 }
 
-/// A status block, an interrupt or both that are to be sent.
+/// Status block, interrupt or both waiting to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
-    /// Not before this time: the data that it tells of are still on their way, and it has to be put
-    /// together.
+    /// Earliest time to send: the data that it reports must be on their way, and it must be
+    /// assembled.
     pub from_ps: u64,
     /// Descriptors complete by then, absolute.
     pub completed: u32,
@@ -113,14 +111,14 @@ pub(super) struct Due {
     pub interrupt: bool,
 }
 
-/// Why a channel is about to stop.
+/// Reason for a pending stop of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub error: ChannelError,
     pub address: u64,
 }
 
-/// Counters that `reset_counters` clears.
+/// Counters cleared by `reset_counters`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counters {
     pub bytes: u64,
@@ -129,15 +127,15 @@ pub(super) struct Counters {
     pub first_ps: Option<u64>,
     pub last_ps: u64,
     pub idle_ps: [u64; Wait::COUNT],
-    /// The same when the first TLP was begun, and when data last moved.
+    /// `idle_ps` when the first TLP began, and when data last moved.
     pub idle_at_first_ps: [u64; Wait::COUNT],
     pub idle_at_last_ps: [u64; Wait::COUNT],
 }
 
-/// A channel.
+/// State of a channel.
 pub(super) struct Channel {
     pub kind: Kind,
-    /// Number among those of its kind.
+    /// Number among the channels of its kind.
     pub number: usize,
     // Registers.
     pub control: u32,
@@ -155,35 +153,35 @@ pub(super) struct Channel {
     pub credit_window: u32,
     pub sent: u32,
     pub aperture: u32,
-    /// High words, as they were when the low ones were read: bytes, first, last.
+    /// High words, latched when the low words were read: bytes, first, last.
     pub latched: [u32; 3],
     pub counters: Counters,
-    /// Descriptors for which reads have been sent, absolute.
+    /// Descriptors for which fetches have been sent, absolute.
     pub requested: u32,
     /// Descriptors taken up, absolute.
     pub begun: u32,
-    /// Absolute number of the first descriptor that the doorbell has posted last, and when.
+    /// Absolute number of the first descriptor of the last doorbell, and the time of that doorbell.
     posted_last: (u32, u64),
-    /// Fetched and not taken up, and since when each is there: up to two batches.
+    /// Descriptors fetched and not taken up, and when each arrived: up to two batches.
     pub waiting: VecDeque<(Descriptor, u64)>,
     /// Tags of descriptor fetches, in order.
     pub fetches: VecDeque<u16>,
     pub current: Option<Current>,
-    /// Nothing is taken up before this time.
+    /// Earliest time to take up a descriptor.
     pub gap_until_ps: u64,
-    /// Tags of data reads, in the order of the stream.
+    /// Tags of data reads, in stream order.
     pub reads: VecDeque<u16>,
-    /// Bytes of them that have not gone into the stream. C2H: of copies, what the card's memory
-    /// has not confirmed.
+    /// Bytes of `reads` that have not entered the stream. C2H: bytes of copies that the card's
+    /// memory has not confirmed.
     pub unread_bytes: u32,
-    /// When the last of what has gone into a stream that leads nowhere has left the staging memory,
-    /// and its room is of use.
+    /// Time at which the last bytes sent into an unconnected stream have left the staging memory
+    /// and freed their room.
     pub drained_ps: u64,
     pub reading: VecDeque<Reading>,
     pub awaiting: VecDeque<Awaiting>,
-    /// Takes effect when all before it is done.
+    /// Takes effect when everything before it is done.
     pub fault: Option<Fault>,
-    /// What is to be told of descriptors that are complete, in order.
+    /// Reports due for complete descriptors, in order.
     pub due: VecDeque<Due>,
     pub sequence: u32,
     /// Number of the next byte of the generated stream.
@@ -239,7 +237,7 @@ impl Channel {
         self.error != ChannelError::None
     }
 
-    /// Whether it may take up descriptors and build TLPs.
+    /// Whether the channel may take up descriptors and build TLPs.
     pub fn is_running(&self) -> bool {
         control::RUN.get(self.control) != 0 && !self.is_stopped()
     }
@@ -248,24 +246,25 @@ impl Channel {
         DescriptorSource::from_bits(control::SOURCE.get(self.control))
     }
 
-    /// Descriptors posted and not taken up.
+    /// Returns the number of descriptors posted and not taken up.
     pub fn posted(&self) -> u32 {
         self.doorbell.wrapping_sub(self.begun)
     }
 
-    /// The doorbell is rung.
+    /// Takes a doorbell.
     pub fn post(&mut self, doorbell: u32, now_ps: u64) {
         self.posted_last = (self.doorbell, now_ps);
         self.doorbell = doorbell;
     }
 
-    /// Since when a descriptor that is posted has been so, as far as that may matter.
+    /// Returns the time at which a posted descriptor was posted, or 0 if an earlier doorbell posted
+    /// it.
     pub fn posted_ps(&self, number: u32) -> u64 {
         let (first, since_ps) = self.posted_last;
         if (number.wrapping_sub(first) as i32) < 0 { 0 } else { since_ps }
     }
 
-    /// Whether nothing that it has begun is left.
+    /// Whether all work that it has begun is finished.
     pub fn has_finished(&self) -> bool {
         self.current.is_none()
             && self.reads.is_empty()
@@ -273,7 +272,7 @@ impl Channel {
             && self.awaiting.is_empty()
     }
 
-    /// The status register; `in_flight`: TLPs that wait for an answer.
+    /// Returns the status register; `in_flight` is the number of TLPs waiting for an answer.
     pub fn status(&self, in_flight: usize) -> u32 {
         let state = if self.is_stopped() {
             ChannelState::Stopped
@@ -291,7 +290,7 @@ impl Channel {
             | status::IN_FLIGHT.put(in_flight as u32)
     }
 
-    /// Bytes that have been moved of descriptor `completed`.
+    /// Returns the number of bytes moved of descriptor `completed`.
     pub fn moved(&self) -> u32 {
         if let Some(reading) = self.reading.front() {
             return reading.delivered;
@@ -307,19 +306,19 @@ impl Channel {
         }
     }
 
-    /// Bytes that the registers show as moved of descriptor `completed`.
+    /// Returns the number of bytes moved of descriptor `completed` as the registers show it.
     pub fn shown_moved(&self) -> u32 {
         if self.is_stopped() { self.stopped_at } else { self.moved() }
     }
 
-    /// Address of the next TLP, if a descriptor is under way.
+    /// Returns the address of the next TLP, or 0 between descriptors.
     pub fn next_address(&self) -> u64 {
         self.current
             .map_or(0, |current| current.descriptor.address.wrapping_add(u64::from(current.built)))
     }
 
-    /// A descriptor is complete: what its control bits ask for falls due, and is sent from
-    /// `from_ps` on.
+    /// Completes a descriptor. The reports that its control bits request may be sent from
+    /// `from_ps`.
     pub fn complete(&mut self, bits: u32, from_ps: u64) {
         let (begun, completed) = (self.begun, self.completed);
         let open = begun.wrapping_sub(completed) as i32;
@@ -344,8 +343,8 @@ impl Channel {
         }
     }
 
-    /// Completes the descriptors whose credit has come; what tells of the first of them is sent
-    /// from `from_ps` on, and of each further one a clock later.
+    /// Completes the descriptors whose credit has arrived. The report of the first may be sent from
+    /// `from_ps`, and each further one a clock later.
     pub fn settle_credit(&mut self, mut from_ps: u64, clock_ps: u64) {
         while let Some(front) = self.awaiting.front().copied() {
             if front.credit.is_some_and(|end| (self.credit.wrapping_sub(end) as i32) < 0) {
@@ -357,12 +356,12 @@ impl Channel {
         }
     }
 
-    /// Stops, with what the registers then say. The tags are the owner's to take back.
+    /// Stops the channel and sets its error registers. The caller takes back the tags.
     pub fn stop(&mut self, fault: Fault) {
         self.stopped_at = self.moved();
         self.error = fault.error;
         self.error_address = fault.address;
-        // One block tells of that, and of what was complete before.
+        // One block reports the error and the descriptors completed before it.
         let from_ps = self.due.front().map_or(0, |due| due.from_ps);
         self.due.clear();
         let enabled = |field: crosslane_regs::Field| field.get(self.control) != 0;
@@ -370,7 +369,7 @@ impl Channel {
         self.forget();
     }
 
-    /// Forgets what is under way.
+    /// Discards all work in progress.
     fn forget(&mut self) {
         self.waiting.clear();
         self.fetches.clear();
@@ -382,7 +381,7 @@ impl Channel {
         self.fault = None;
     }
 
-    /// `control.restart`: what the registers and the stream positions were at the start.
+    /// Executes `control.restart`: counts, credit and error return to their reset values.
     pub fn restart(&mut self) {
         self.forget();
         (self.doorbell, self.requested, self.begun, self.completed) = (0, 0, 0, 0);
@@ -393,8 +392,8 @@ impl Channel {
         self.drained_ps = 0;
     }
 
-    /// Notes why it sends nothing from `from_ps` on, which may be a little ahead; `None`: it
-    /// sends, or is off.
+    /// Records the reason for sending nothing from `from_ps`, which may be slightly in the future;
+    /// `None` if it sends or is off.
     pub fn note_wait(&mut self, wait: Option<Wait>, from_ps: u64, now_ps: u64) {
         if let Some(before) = self.wait {
             self.counters.idle_ps[before as usize] += now_ps.saturating_sub(self.wait_since_ps);
@@ -402,14 +401,14 @@ impl Channel {
         (self.wait, self.wait_since_ps) = (wait, from_ps.max(now_ps));
     }
 
-    /// Idle time for a reason up to `now_ps`.
+    /// Returns the idle time for a reason up to `now_ps`.
     pub fn idle_ps(&self, wait: Wait, now_ps: u64) -> u64 {
         let is_this = self.wait == Some(wait);
         let running = if is_this { now_ps.saturating_sub(self.wait_since_ps) } else { 0 };
         self.counters.idle_ps[wait as usize] + running
     }
 
-    /// Idle time for all reasons up to `now_ps`.
+    /// Returns the idle time for all reasons up to `now_ps`.
     fn all_idle_ps(&self, now_ps: u64) -> [u64; Wait::COUNT] {
         let mut idle_ps = self.counters.idle_ps;
         if let Some(wait) = self.wait {
@@ -418,7 +417,7 @@ impl Channel {
         idle_ps
     }
 
-    /// Notes a TLP that is begun at `now_ps` and handed on whole at `whole_ps`.
+    /// Records a TLP begun at `now_ps` and handed on whole at `whole_ps`.
     pub fn note_tlp(&mut self, now_ps: u64, whole_ps: u64) {
         let idle_ps = self.all_idle_ps(now_ps);
         let counters = &mut self.counters;
@@ -432,7 +431,7 @@ impl Channel {
         counters.idle_at_last_ps = idle_ps;
     }
 
-    /// Notes a burst that is copied within the card's memory.
+    /// Records a burst copied within the card's memory.
     pub fn note_burst(&mut self, now_ps: u64) {
         if self.counters.first_ps.is_none() {
             let idle_ps = self.all_idle_ps(now_ps);
@@ -441,13 +440,13 @@ impl Channel {
         }
     }
 
-    /// Notes data that have come in answer to reads.
+    /// Records the arrival of read data.
     pub fn note_data(&mut self, now_ps: u64) {
         self.counters.last_ps = now_ps;
         self.counters.idle_at_last_ps = self.all_idle_ps(now_ps);
     }
 
-    /// The last TLP of a descriptor has been built; the datapath is free again at `free_ps`.
+    /// Begins the gap after a descriptor's last TLP; the datapath is free at `free_ps`.
     pub fn begin_gap(&mut self, free_ps: u64, gap_ps: u64) {
         self.gap_until_ps = free_ps + gap_ps;
         self.counters.idle_ps[Wait::Gap as usize] += gap_ps;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The generator's pattern and its checker: word n is seed + n x 9E3779B1h, little-endian. It is a
-//! stream of bytes, of which byte n is one of word n / 4.
+//! Pattern of the generator, and its checker: word n is seed + n x 9E3779B1h, little-endian. The
+//! pattern is a byte stream; byte n belongs to word n / 4.
 
-/// From one word to the next. 2^32 divided by the golden ratio: odd, so all 2^32 words differ.
+/// Difference of consecutive words: 2^32 divided by the golden ratio. It is odd, so all 2^32 words
+/// differ.
 const STEP: u32 = 0x9e37_79b1;
 
-/// Bytes of a word.
 const WORD_BYTES: u64 = 4;
 
 fn word_at(seed: u32, number: u64) -> u32 {
     seed.wrapping_add((number as u32).wrapping_mul(STEP))
 }
 
-/// Writes the bytes of the pattern from number `byte` on.
+/// Writes the bytes of the pattern, starting with number `byte`.
 pub(super) fn fill(seed: u32, byte: u64, out: &mut [u8]) {
     let within = (byte % WORD_BYTES) as usize;
     let mut value = word_at(seed, byte / WORD_BYTES);
-    // What is left of a word that was begun before.
+    // Finish the word that an earlier call began.
     let begun = value.to_le_bytes();
     let head = if within == 0 { 0 } else { (begun.len() - within).min(out.len()) };
     let (first, whole) = out.split_at_mut(head);
@@ -32,29 +32,29 @@ pub(super) fn fill(seed: u32, byte: u64, out: &mut [u8]) {
     last.copy_from_slice(&value.to_le_bytes()[..last.len()]);
 }
 
-/// Compares a stream of bytes with the pattern, each word once it is whole.
+/// Checker of a byte stream against the pattern. It compares whole words.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Checker {
     pub enabled: bool,
     pub seed: u32,
     /// Number of the next word.
     word: u64,
-    /// What has come of it.
+    /// Bytes of the next word so far.
     begun: [u8; 4],
     begun_bytes: usize,
-    /// Words that were not what was expected.
+    /// Words that differed from the pattern.
     pub errors: u32,
-    /// Number of the first of them.
+    /// Number of the first wrong word.
     pub first: u32,
 }
 
 impl Checker {
-    /// Begins anew, with the settings that it has.
+    /// Starts over with the current settings.
     pub fn restart(&mut self) {
         (self.word, self.errors, self.first, self.begun_bytes) = (0, 0, 0, 0);
     }
 
-    /// Compares what comes next, if it is switched on.
+    /// Checks the next bytes of the stream if the checker is enabled.
     pub fn check(&mut self, mut bytes: &[u8]) {
         if !self.enabled {
             return;
@@ -125,7 +125,7 @@ mod tests {
             at += bytes;
         }
         assert_eq!((at, checker.errors, checker.word), (400, 0, 100));
-        // A word counts when it is whole.
+        // A word counts once it is complete.
         checker.check(&[0; 3]);
         assert_eq!((checker.errors, checker.word), (0, 100));
         checker.check(&[0]);
