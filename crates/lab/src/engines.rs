@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the engines of a lab are: the behavioural model, or the gateware.
+//! The engines of a lab: behavioural model or gateware.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::file::EndpointInstance;
 
-/// What stands for an engine.
+/// The implementation of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineKind {
     /// The behavioural model.
@@ -20,17 +20,16 @@ pub enum EngineKind {
     Rtl,
 }
 
-/// How engines are made.
+/// The choice of engines for a lab.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Engines {
     pub kind: EngineKind,
-    /// Where the gateware writes what happens in it: a file for each endpoint, whose name stands
-    /// before the ending.
+    /// File for the gateware's traces: one for each endpoint, with its name before the extension.
     pub trace: Option<PathBuf>,
 }
 
 impl Engines {
-    /// The engine of an endpoint.
+    /// Makes the engine of an endpoint.
     pub fn make(
         &self,
         endpoint: &EndpointInstance,
@@ -47,14 +46,14 @@ impl Engines {
     }
 }
 
-/// `trace.fst` of fpga1: `trace.fpga1.fst`.
+/// Inserts the endpoint's name: `trace.fst` of fpga1 becomes `trace.fpga1.fst`.
 fn file_of(file: &Path, endpoint: &str) -> PathBuf {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let ending = file.extension().map_or("fst".into(), |ending| ending.to_string_lossy());
     file.with_file_name(format!("{stem}.{endpoint}.{ending}"))
 }
 
-/// The gateware that has an engine's parameters, as far as they say how it is built.
+/// Returns the gateware configuration that matches an engine's parameters.
 fn card_of(
     endpoint: &EndpointInstance,
     engine: &EngineParameters,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be wrong with a lab: one problem, and the place in the file that it is about.
+//! Lab errors: a problem, and its position in the lab file.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,25 +12,25 @@ use thiserror::Error;
 
 use crate::enumerate::EnumerationError;
 
-/// A place in a lab file.
+/// A position in a lab file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Name of the file, or of the shipped lab.
     pub file: Arc<str>,
     /// The whole text of the file.
     pub text: Arc<str>,
-    /// Bytes of the text that the problem is about.
+    /// Bytes of the text at fault.
     pub span: Range<usize>,
     /// Line, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
-    /// The key or table, with dots: `part.v7.requester.tags`. Empty for the file as a whole.
+    /// The key or table, as a dotted path: `part.v7.requester.tags`. Empty for the file as a whole.
     pub key: String,
 }
 
 impl Place {
-    /// The place of some bytes of a text. A span beyond the text is cut to it.
+    /// Locates a span of a text. A span beyond the text is cut to it.
     #[must_use]
     pub fn new(file: Arc<str>, text: Arc<str>, span: Range<usize>, key: String) -> Self {
         let floor = |at: usize| {
@@ -45,14 +45,14 @@ impl Place {
     }
 }
 
-/// Printed as compilers do: `labs/rosta.toml:12:9`.
+/// Prints the position as compilers do: `labs/rosta.toml:12:9`.
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.file, self.line, self.column)
     }
 }
 
-/// `; did you mean X?`, or nothing.
+/// Displays `; did you mean X?`, or nothing.
 struct Hint<'a>(&'a Option<String>);
 
 impl fmt::Display for Hint<'_> {
@@ -73,66 +73,66 @@ fn variants(known: &[String]) -> String {
     }
 }
 
-/// What is wrong.
+/// A problem with a lab.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Problem {
     /// The file is not TOML.
     #[error("this is not TOML: {message}")]
     Syntax {
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// Nothing is in the file.
+    /// The file is empty.
     #[error("the lab file is empty; the shipped lab `minimal` is one to copy")]
     Empty,
-    /// A key that does not exist there.
+    /// A key unknown in its table.
     #[error("{table} has no key {key}{}", Hint(.suggestion))]
     UnknownKey {
         /// The key.
         key: String,
-        /// Where it was written.
+        /// The table it was written in.
         table: String,
         /// The nearest key that exists.
         suggestion: Option<String>,
-        /// Every key that exists there.
+        /// All keys of the table.
         known: Vec<&'static str>,
     },
-    /// The gateware cannot be the engine of an endpoint.
+    /// The gateware cannot serve as the engine of an endpoint.
     #[error("the engine of {name}: {source}")]
     Gateware {
         /// The endpoint.
         name: String,
-        /// Why not.
+        /// The gateware's reason.
         source: CosimError,
     },
-    /// A key that must be there.
+    /// A required key that is missing.
     #[error("{table} needs the key {key}")]
     MissingKey {
         /// The key.
         key: String,
-        /// Where it is missing.
+        /// The table that needs it.
         table: String,
     },
-    /// A value of another type.
+    /// A value of the wrong type.
     #[error("{key} is {found}, but it has to be {expected}")]
     WrongType {
         /// The key.
         key: String,
-        /// What it has to be.
+        /// The expected type.
         expected: String,
-        /// What it is.
+        /// The type found.
         found: String,
     },
-    /// A value that cannot be.
+    /// A value that is not allowed.
     #[error("{key}: {problem}")]
     BadValue {
         /// The key.
         key: String,
-        /// Why not, with the value.
+        /// The reason, with the value.
         problem: String,
     },
-    /// A constant that does not say where it comes from.
+    /// A constant without a valid source.
     #[error(
         "{key}: {problem}; a constant is written {{ value = ..., source = \"...\" }}, and the \
          source begins with clause:, data sheet:, document:, sysfs:, fit: or assumption:"
@@ -140,47 +140,47 @@ pub enum Problem {
     Provenance {
         /// The key.
         key: String,
-        /// What is missing.
+        /// The fault, with the source.
         problem: String,
     },
-    /// A name that nothing has.
+    /// A name that is not defined.
     #[error("there is no {what} named {name}{}", Hint(.suggestion))]
     UnknownName {
-        /// What was looked for.
+        /// The kind of thing looked for.
         what: &'static str,
         /// The name.
         name: String,
         /// The nearest name that exists.
         suggestion: Option<String>,
     },
-    /// A variant that the lab does not have.
+    /// A variant missing from the lab.
     #[error("lab {lab} has no variant {name} ({}){}", variants(.known), Hint(.suggestion))]
     NoSuchVariant {
         /// The lab.
         lab: String,
         /// The variant.
         name: String,
-        /// The nearest variant that it has.
+        /// The nearest variant.
         suggestion: Option<String>,
-        /// Every variant that it has.
+        /// All variants of the lab.
         known: Vec<String>,
     },
-    /// Two things of one name.
+    /// A name used twice.
     #[error("the name {name} is taken: line {first_line} has it already")]
     DuplicateName {
         /// The name.
         name: String,
-        /// Where it was first.
+        /// The line that used it first.
         first_line: usize,
     },
-    /// A part or node of a kind that does not fit.
+    /// A part or node of the wrong kind.
     #[error("{name} is {found}, but {needed} is needed here")]
     WrongKind {
         /// Its name.
         name: String,
-        /// What it is.
+        /// The kind found.
         found: String,
-        /// What it has to be.
+        /// The kind needed.
         needed: &'static str,
     },
     /// A switch or an endpoint without a link above it.
@@ -195,40 +195,40 @@ pub enum Problem {
         /// The names along the ring.
         path: String,
     },
-    /// A port that two links want.
+    /// A port claimed by two links.
     #[error("port {port} is taken: the link of line {first_line} has it already")]
     PortTaken {
         /// The port.
         port: String,
-        /// Where it was first.
+        /// The line that claimed it first.
         first_line: usize,
     },
-    /// More than there can be.
+    /// A count above its limit.
     #[error("{what}: {count} is more than the {limit} that are possible")]
     TooMany {
-        /// Of what.
+        /// The things counted.
         what: String,
-        /// How many.
+        /// Their number.
         count: usize,
         /// The limit.
         limit: usize,
     },
-    /// What the fabric refuses.
+    /// A lab that the fabric rejects.
     #[error("{source}")]
     Build {
-        /// Why.
+        /// The fabric's error.
         source: BuildError,
     },
-    /// What cannot be enumerated.
+    /// A host that cannot be enumerated.
     #[error("{source}")]
     Enumeration {
-        /// Why.
+        /// The error of the enumeration.
         source: EnumerationError,
     },
-    /// No such lab.
+    /// No file and no shipped lab of this name.
     #[error("there is no file {name}, nor a shipped lab of that name; shipped are {shipped}")]
     NoSuchLab {
-        /// What was asked for.
+        /// The name or path asked for.
         name: String,
         /// The names of the shipped labs.
         shipped: String,
@@ -238,13 +238,13 @@ pub enum Problem {
     Unreadable {
         /// The file.
         path: String,
-        /// What the system says.
+        /// The operating system's message.
         reason: String,
     },
 }
 
 impl Problem {
-    /// A short stable word for it, for machines: `unknown-key`.
+    /// Returns a short stable word for machines: `unknown-key`.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self {
@@ -272,13 +272,13 @@ impl Problem {
     }
 }
 
-/// Why a lab cannot be had: the problem, and where it is. Printed as one line that begins with
-/// the place; as a [`Diagnostic`] it shows the line of the file.
+/// An error of a lab: the problem and its position. Prints as one line that begins with the
+/// position; as a [`Diagnostic`] it shows the line of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LabError {
-    /// What is wrong.
+    /// The problem.
     pub problem: Box<Problem>,
-    /// Where, if it is about a place in a file.
+    /// The position, if the problem is about part of a file.
     pub place: Option<Box<Place>>,
 }
 
@@ -329,7 +329,7 @@ impl Diagnostic for LabError {
     }
 }
 
-/// The text of the file under the file's name.
+/// Shows the text of the file under the file's name.
 impl SourceCode for Place {
     fn read_span<'a>(
         &'a self,
@@ -349,7 +349,7 @@ impl SourceCode for Place {
     }
 }
 
-/// The word nearest to `word` among `known`, if one is near enough to be meant.
+/// Returns the word nearest to `word` among `known`, if one is near enough to be meant.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     known
         .into_iter()
@@ -359,8 +359,8 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate.to_owned())
 }
 
-/// Insertions, deletions and substitutions from one word to the other. Words of lab files are
-/// short; only the first 64 bytes count.
+/// Counts the insertions, deletions and substitutions from one word to the other. Words of lab
+/// files are short; only the first 64 bytes count.
 fn edit_distance(one: &str, other: &str) -> usize {
     let cut = |word: &str| word.bytes().take(64).collect::<Vec<u8>>();
     let (one, other) = (cut(one), cut(other));

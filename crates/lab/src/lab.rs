@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab: a lab file that was read, and what runs once it is built.
+//! Labs as read from a lab file, and the running labs built from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -19,10 +19,10 @@ use crate::file::{HostBuffers, HostInstance, LabFile, MAX_FILE_BYTES};
 use crate::shipped::shipped;
 use crate::wiring::{self, Endpoints};
 
-/// The first MiB of a PC's memory is not handed out: firmware and old devices use it.
+/// First address for DMA buffers: firmware and old devices use the first MiB of a PC's memory.
 const LEGACY_BYTES: u64 = 1 << 20;
 
-/// A lab, read and checked, that fabrics can be built from.
+/// A lab, read and checked, from which fabrics are built.
 #[derive(Clone, Debug)]
 pub struct Lab {
     /// Name for errors: the path, or the name of a shipped lab.
@@ -34,14 +34,14 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// A shipped lab by its name, or a lab file by its path; either may be followed by `:` and
-    /// the name of a variant.
+    /// Loads a shipped lab by name or a lab file by path; either may be followed by `:` and the
+    /// name of a variant.
     ///
     /// # Errors
-    /// Where there is no such lab, or it has a problem.
+    /// If the lab does not exist or has a problem.
     pub fn load(name_or_path: &str) -> Result<Self, LabError> {
         if let Some((name, variant)) = name_or_path.rsplit_once(':') {
-            // A path may hold a colon too; a variant's name holds no slash and no dot.
+            // A path may contain a colon too, but a variant's name contains no slash and no dot.
             if !variant.is_empty() && !variant.contains(['/', '.']) {
                 return Self::load(name)?.with_variant(variant);
             }
@@ -52,10 +52,10 @@ impl Lab {
         Self::from_text(name_or_path, &read_file(name_or_path)?)
     }
 
-    /// A lab from the text of a lab file; `name` stands for the file in errors.
+    /// Reads a lab from the text of a lab file; `name` stands for the file in errors.
     ///
     /// # Errors
-    /// The first problem of the text, with its place.
+    /// The first problem of the text, with its position.
     pub fn from_text(name: &str, text: &str) -> Result<Self, LabError> {
         Self::parsed(name, text, None, BTreeMap::new())
     }
@@ -72,11 +72,11 @@ impl Lab {
         Ok(Self { origin: origin.to_owned(), variant, replaced, file, engines })
     }
 
-    /// The same lab with the constants of one of its variants. A constant that was set to another
-    /// number and that the variant has in a place of its own is as the variant says.
+    /// Returns the same lab with the constants of one of its variants. Constants set by
+    /// [`with_constant`](Self::with_constant) are kept, except those that the variant overrules.
     ///
     /// # Errors
-    /// Where it has no such variant.
+    /// If the lab has no such variant.
     pub fn with_variant(&self, name: &str) -> Result<Self, LabError> {
         let mut replaced = self.replaced.clone();
         if !replaced.is_empty() {
@@ -89,11 +89,11 @@ impl Lab {
         Ok(Self { engines: self.engines.clone(), ..lab })
     }
 
-    /// The same lab with one constant set to another number (in the unit of its key): for
-    /// sweeps and for what depends on it. Whole numbers are rounded.
+    /// Returns the same lab with one constant set to another number (in the unit of its key), for
+    /// sweeps and sensitivity studies. Numbers are rounded where the constant is a whole number.
     ///
     /// # Errors
-    /// Where no number has that path, or the value is not allowed.
+    /// If no number has that path, or the value is not allowed.
     pub fn with_constant(&self, path: &str, value: f64) -> Result<Self, LabError> {
         let mut replaced = self.replaced.clone();
         replaced.insert(path.to_owned(), value);
@@ -101,28 +101,28 @@ impl Lab {
         Ok(Self { engines: self.engines.clone(), ..lab })
     }
 
-    /// The same lab with engines of this kind. Whether the gateware is there, and for all of its
-    /// engines, is seen when the lab is built.
+    /// Returns the same lab with engines of this kind. Whether the gateware is available and fits
+    /// each engine is checked only when the lab is built.
     #[must_use]
     pub fn with_engines(mut self, kind: EngineKind) -> Self {
         self.engines.kind = kind;
         self
     }
 
-    /// The same lab, whose gateware writes what happens in it into files: `file` with the name of
-    /// the endpoint before its ending. They begin anew with each fabric that is built.
+    /// Returns the same lab with the gateware's waveforms traced to files: `file` with the
+    /// endpoint's name before its extension. Each fabric that is built starts them afresh.
     #[must_use]
     pub fn with_rtl_trace(mut self, file: &Path) -> Self {
         self.engines.trace = Some(file.to_owned());
         self
     }
 
-    /// The same lab with what `edit` has changed: hosts, switches, endpoints and links with their
-    /// constants. [`constants`](Self::constants) and [`file`](Self::file)'s text are still those of
-    /// the file, and a variant or constant that is chosen afterwards begins with the file again.
+    /// Returns the same lab with its hosts, switches, endpoints and links changed by `edit`.
+    /// [`constants`](Self::constants) and [`file`](Self::file)'s text remain those of the file, and
+    /// choosing a variant or constant afterwards discards the edit.
     ///
     /// # Errors
-    /// What can no longer be wired.
+    /// If the edited lab can no longer be wired.
     pub fn edited(&self, edit: impl FnOnce(&mut LabFile)) -> Result<Self, LabError> {
         let mut lab = self.clone();
         edit(&mut lab.file);
@@ -130,47 +130,47 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Its name.
+    /// Returns the lab's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.file.name
     }
 
-    /// What it is, one sentence.
+    /// Returns the lab's description, one sentence.
     #[must_use]
     pub fn summary(&self) -> &str {
         &self.file.summary
     }
 
-    /// The variant that was chosen.
+    /// Returns the name of the chosen variant, if any.
     #[must_use]
     pub fn variant(&self) -> Option<&str> {
         self.variant.as_deref()
     }
 
-    /// Everything that the file says.
+    /// Returns the parsed lab file.
     #[must_use]
     pub const fn file(&self) -> &LabFile {
         &self.file
     }
 
-    /// The constants that are in force, in the order of the file, each with its source.
+    /// Returns the constants in force, in the order of the file, each with its source.
     pub fn constants(&self) -> impl Iterator<Item = &Constant> {
         self.file.constants.iter()
     }
 
-    /// Builds the fabric and enumerates every host, with time at zero. All that is random comes
-    /// from `seed`. Every endpoint is a generic one, which moves data by
-    /// [`Flow`](crosslane_fabric::Flow)s.
+    /// Builds the fabric and enumerates every host, at time zero. All randomness comes from `seed`.
+    /// Every endpoint is a generic one, which moves data by [`Flow`](crosslane_fabric::Flow)s.
     ///
     /// # Errors
-    /// What the fabric refuses, or what cannot be enumerated, with its place.
+    /// If the fabric rejects the lab or a host cannot be enumerated, with the position in the file.
     pub fn build(&self, seed: u64) -> Result<RunningLab, LabError> {
         self.build_with(seed, Endpoints::Generic)
     }
 
-    /// The same, but endpoints whose part has a table `engine`, `memory_card` or `nic` are that
-    /// device, and NICs are joined by network links; the others are generic.
+    /// Builds the fabric like [`build`](Self::build), but with devices: an endpoint whose part has
+    /// a table `engine`, `memory_card`, `nic` or `network_processor` is that device, and NICs and
+    /// tori are joined by their links. The other endpoints are generic.
     ///
     /// # Errors
     /// As [`build`](Self::build).
@@ -223,8 +223,8 @@ impl Lab {
         Ok(RunningHost { id, name, root_complex, tree, buffers, cpu, direct })
     }
 
-    /// Maps buffers and BARs one to one for the generic endpoints of a host with an IOMMU: nobody
-    /// pins memory for flows. Returns their functions.
+    /// Maps buffers and BARs one to one for the generic endpoints of a host with an IOMMU, since
+    /// flows pin no memory. Returns their functions.
     fn map_generic(
         &self,
         fabric: &mut Fabric,
@@ -286,7 +286,7 @@ impl Lab {
     }
 }
 
-/// A shipped lab by its name, or a lab file by its path: [`Lab::load`].
+/// Loads a shipped lab by name or a lab file by path: [`Lab::load`].
 ///
 /// # Errors
 /// As [`Lab::load`].
@@ -310,7 +310,7 @@ fn read_file(path: &str) -> Result<String, LabError> {
     String::from_utf8(bytes).map_err(|_| unreadable("it is not a text file (UTF-8)".to_owned()))
 }
 
-/// A lab that was built: its fabric, with every host enumerated.
+/// A lab as built: its fabric, with every host enumerated.
 pub struct RunningLab {
     /// The fabric.
     pub fabric: Fabric,
@@ -319,7 +319,7 @@ pub struct RunningLab {
     pub(crate) names: BTreeMap<String, NodeId>,
 }
 
-/// The port of that name.
+/// Finds a port by name.
 pub(crate) fn find_port(
     fabric: &Fabric,
     names: &BTreeMap<String, NodeId>,
@@ -331,13 +331,13 @@ pub(crate) fn find_port(
 }
 
 impl RunningLab {
-    /// The node of that name.
+    /// Finds a node by name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.names.get(name).copied()
     }
 
-    /// The port of that name, such as `rha25.up`; an endpoint's port has the endpoint's name.
+    /// Finds a port by name, such as `rha25.up`; an endpoint's port has the endpoint's name.
     #[must_use]
     pub fn find_port(&self, name: &str) -> Option<PortId> {
         find_port(&self.fabric, &self.names, name)
@@ -347,19 +347,19 @@ impl RunningLab {
 /// One host of a running lab.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunningHost {
-    /// Its number.
+    /// Its number in the fabric.
     pub id: HostId,
     /// Its name.
     pub name: String,
     /// Its root complex.
     pub root_complex: NodeId,
-    /// What its enumeration found.
+    /// The tree found by its enumeration.
     pub tree: HostTree,
-    /// Memory that its programs get their DMA buffers from.
+    /// Memory from which its programs get their DMA buffers.
     pub buffers: Range<u64>,
     /// Its processor.
     pub cpu: CpuParameters,
-    /// Where it has an IOMMU: functions of generic endpoints, which have its buffers and all BARs
-    /// mapped at the addresses that they have without one.
+    /// With an IOMMU: the functions of generic endpoints, for which its buffers and all BARs are
+    /// mapped one to one.
     pub direct: Vec<RoutingId>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs: a fabric from a lab file, enumerated as firmware does it.
+//! Labs: a fabric built from a lab file and enumerated the way firmware does it.
 //!
 //! Read first: `labs/minimal.toml` for the format, then [`Lab`].
 //!

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The labs that come with the program.
+//! The labs compiled into the program.
 
-/// A lab that is part of the program.
+/// A lab compiled into the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ShippedLab {
-    /// Its name.
+    /// Its name, as on the command line.
     pub name: &'static str,
-    /// One sentence.
+    /// Its description, one sentence.
     pub summary: &'static str,
     /// The text of its file.
     pub text: &'static str,
@@ -56,7 +56,7 @@ const SHIPPED: [ShippedLab; 8] = [
     },
 ];
 
-/// Every lab that is part of the program, by name.
+/// Returns every shipped lab, by name.
 #[must_use]
 pub fn shipped() -> &'static [ShippedLab] {
     &SHIPPED

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab's torus in other sizes: each node as the first one.
+//! A lab's torus in other sizes, each node a copy of the first.
 
 use crosslane_torus_link::routing::Torus;
 
@@ -7,7 +7,7 @@ use crate::error::{LabError, Problem};
 use crate::file::{EndpointInstance, HostInstance, LabFile, LinkInstance, TorusInstance};
 use crate::lab::Lab;
 
-/// The first node of a lab's torus.
+/// The first node of a lab's torus, with its host, card and link.
 struct FirstNode {
     host: HostInstance,
     endpoint: EndpointInstance,
@@ -15,7 +15,7 @@ struct FirstNode {
     torus: TorusInstance,
 }
 
-/// A name without the number at its end.
+/// Strips the number from the end of a name.
 fn stem(name: &str) -> &str {
     name.trim_end_matches(|letter: char| letter.is_ascii_digit())
 }
@@ -31,7 +31,7 @@ impl FirstNode {
         Some(Self { host, endpoint, link: link.clone(), torus: torus.clone() })
     }
 
-    /// Makes the lab a torus of nodes like this one, with numbers from 1.
+    /// Makes the lab a torus of copies of this node, numbered from 1.
     fn fill(&self, file: &mut LabFile, torus: Torus) {
         let numbers = 1..=torus.nodes();
         let host = |number| format!("{}{number}", stem(&self.host.name));
@@ -57,13 +57,13 @@ impl FirstNode {
 }
 
 impl Lab {
-    /// The same lab with its one torus in another size: a host with one network processor for each
-    /// node, as the first node has them, and nothing else. As with [`edited`](Self::edited) a
-    /// variant or constant that is chosen afterwards begins with the file again.
+    /// Returns the same lab with its one torus in another size: for each node a copy of the first
+    /// node's host and network processor, and nothing else. As with [`edited`](Self::edited),
+    /// choosing a variant or constant afterwards discards the change.
     ///
     /// # Errors
-    /// A lab that does not have one torus whose first node hangs directly below a host, or sizes
-    /// that no torus of such nodes can have.
+    /// If the lab does not have exactly one torus whose first node hangs directly below a host, or
+    /// no torus of such nodes can have these sizes.
     pub fn with_torus(&self, sizes: &[u16]) -> Result<Self, LabError> {
         let refused = |problem: String| {
             LabError::nowhere(Problem::BadValue { key: "torus".to_owned(), problem })

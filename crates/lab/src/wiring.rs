@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From a lab file to a fabric: which ports there are, and what is linked with what.
+//! Wires a fabric from a lab file: its ports, and the links between them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,12 +16,12 @@ use crate::engines::Engines;
 use crate::error::{LabError, Problem, nearest};
 use crate::file::{EndpointInstance, LabFile, LinkInstance, TorusInstance};
 
-/// Most downstream ports of a switch: device numbers on its inner bus.
+/// Most downstream ports of a switch: the device numbers of its inner bus.
 pub const MAX_DOWNSTREAM_PORTS: usize = 32;
-/// Most root ports of a host: device numbers on bus 0, where the host bridge is device 0.
+/// Most root ports of a host: the device numbers of bus 0, less device 0, the host bridge.
 pub const MAX_ROOT_PORTS: usize = 31;
 
-/// What a name stands for: an index into the lab file's list of that kind.
+/// The instance behind a name: an index into the lab file's list of that kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Named {
     Host(usize),
@@ -39,7 +39,7 @@ impl Named {
     }
 }
 
-/// One link with its ends found.
+/// A link with both ends resolved.
 struct Wire {
     upper: Named,
     lower: Named,
@@ -50,31 +50,31 @@ struct Wiring<'a> {
     lab: &'a LabFile,
     names: BTreeMap<&'a str, Named>,
     wires: Vec<Wire>,
-    /// For each switch and each endpoint, the link above it.
+    /// The link above each switch and endpoint, as an index.
     above: BTreeMap<&'a str, usize>,
 }
 
-/// Checks that the links of a lab make trees.
+/// Checks that the links of a lab form trees.
 ///
 /// # Errors
-/// The first link or instance that does not fit, with its place.
+/// The first link or instance that does not fit, with its position.
 pub(crate) fn check(lab: &LabFile) -> Result<(), LabError> {
     Wiring::new(lab).map(drop)
 }
 
-/// What the endpoints of a fabric are.
+/// The kind of endpoints in a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Endpoints {
-    /// Generic ones, all of them.
+    /// All generic.
     Generic,
-    /// Engines where the lab has constants for one.
+    /// Devices where the lab has constants for one, generic otherwise.
     Engines,
 }
 
 /// Builds the fabric of a lab.
 ///
 /// # Errors
-/// As [`check`], and what the fabric refuses.
+/// As [`check`], and the errors of the fabric.
 pub(crate) fn build(
     lab: &LabFile,
     engines: &Engines,
@@ -100,7 +100,8 @@ pub(crate) fn build(
     Ok(fabric)
 }
 
-/// Joins the nodes of a torus: in each dimension each node's link up to the next one's link down.
+/// Joins the nodes of a torus: in each dimension, each node's upward link to the next one's
+/// downward link.
 fn lay_cables(fabric: &mut Fabric, torus: &TorusInstance) {
     let numbers: BTreeMap<&str, usize> =
         fabric.nodes().iter().enumerate().map(|(at, node)| (node.name.as_str(), at)).collect();
@@ -133,7 +134,7 @@ impl<'a> Wiring<'a> {
         Ok(wiring)
     }
 
-    /// Each end of a network link is a NIC that has no other one.
+    /// Checks that each end of a network link is a NIC, and that no NIC is used twice.
     fn check_networks(&self) -> Result<(), LabError> {
         let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
         for network in &self.lab.networks {
@@ -164,7 +165,8 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    /// Each node of a torus is a network processor with enough links, and in no other torus.
+    /// Checks that each node of a torus is a network processor with enough links, and in one torus
+    /// only.
     fn check_tori(&self) -> Result<(), LabError> {
         let mut taken: BTreeMap<&str, usize> = BTreeMap::new();
         for torus in &self.lab.tori {
@@ -210,7 +212,7 @@ impl<'a> Wiring<'a> {
         })
     }
 
-    /// Finds both ends of each link and names its ports.
+    /// Resolves both ends of each link and names its ports.
     fn find_ends(&mut self) -> Result<(), LabError> {
         let mut ports: BTreeMap<String, usize> = BTreeMap::new();
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -235,7 +237,7 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    /// Both ends of a link, each of a kind that can be there.
+    /// Resolves both ends of a link and checks their kinds.
     fn ends(&self, link: &LinkInstance) -> Result<(Named, Named), LabError> {
         let upper_key = format!("{}.upper", link.path);
         let lower_key = format!("{}.lower", link.path);
@@ -257,7 +259,7 @@ impl<'a> Wiring<'a> {
         Ok((upper, lower))
     }
 
-    /// Name of the port that a link makes at its upper end, where `count` are already.
+    /// Names the port that a link makes at its upper end, which has `count` ports already.
     fn upper_port(
         &self,
         link: &LinkInstance,
@@ -304,7 +306,7 @@ impl<'a> Wiring<'a> {
         Ok(())
     }
 
-    /// Follows the links upwards from every switch; each must end at a host.
+    /// Follows the links upwards from every switch; each walk must end at a host.
     fn check_for_rings(&self) -> Result<(), LabError> {
         let mut good: std::collections::BTreeSet<&str> = Default::default();
         for start in &self.lab.switches {
@@ -387,7 +389,7 @@ impl<'a> Wiring<'a> {
         Ok(builder)
     }
 
-    /// Gives what the fabric refuses its place in the lab file.
+    /// Finds the position in the lab file of an error of the fabric.
     fn explain(&self, error: BuildError) -> LabError {
         let at_link = |name: &str| {
             let mut pairs = self.lab.links.iter().zip(&self.wires);
@@ -458,7 +460,7 @@ fn add_endpoint(
     })
 }
 
-/// Name of the port by which a node hangs on its link: that of an endpoint is the endpoint's.
+/// Names the lower port of a link: an endpoint's port is named like the endpoint.
 fn lower_port(node: &str, kind: Named) -> String {
     if kind.described() == "a switch" { format!("{node}.up") } else { node.to_owned() }
 }

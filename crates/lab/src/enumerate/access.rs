@@ -11,7 +11,7 @@ use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 use super::addresses::space_of;
 use super::{EnumerationError, Function, Policy, REDIRECT, can_redirect};
 
-/// Capabilities that a walk visits at most: a list has no more room than that.
+/// Most capabilities that a walk visits: a list has no room for more.
 const LIST_LIMIT: usize = 1024;
 
 pub(super) struct Access<'a> {
@@ -19,12 +19,12 @@ pub(super) struct Access<'a> {
     pub host: HostId,
 }
 
-/// Code of a payload or read request size: 128 bytes times two to its power.
+/// Encodes a payload or read request size: 128 bytes times two to the power of the code.
 const fn size_code(bytes: u32) -> u32 {
     bytes.trailing_zeros() - 7
 }
 
-/// Bytes of such a code; the two reserved ones count as the largest.
+/// Decodes such a code, bytes; the two reserved ones count as the largest.
 const fn size_of_code(code: u32) -> u32 {
     let code = code & 7;
     128 << if code > 5 { 5 } else { code }
@@ -44,7 +44,7 @@ impl Access<'_> {
         self.fabric.config_write(self.host, id, offset, value, 0xf);
     }
 
-    /// Writes the lower half of a double word: its upper half has bits that a 1 clears.
+    /// Writes the lower half of a double word and spares the upper, which has bits that a 1 clears.
     fn write_low_half(&mut self, id: RoutingId, offset: u16, value: u32) {
         self.fabric.config_write(self.host, id, offset, value, 0x3);
     }
@@ -62,7 +62,7 @@ impl Access<'_> {
         Err(EnumerationError::NotKept { function: function.name.clone(), offset })
     }
 
-    /// What answers at `id`, sized but not placed.
+    /// Probes the function at `id`: sizes its BARs but does not place them.
     pub fn probe(&mut self, id: RoutingId) -> Option<Function> {
         let ids = self.read(id, reg::VENDOR_DEVICE);
         if ids & 0xffff == 0xffff {
@@ -102,7 +102,7 @@ impl Access<'_> {
         })
     }
 
-    /// Offset of a capability (PCIe 6.x 7.5.1.1.11).
+    /// Finds the offset of a capability (PCIe 6.x 7.5.1.1.11).
     fn capability(&self, id: RoutingId, wanted: u8) -> Option<u16> {
         let mut offset = self.read(id, reg::CAPABILITIES_POINTER) as u16 & 0xfc;
         for _ in 0..LIST_LIMIT {
@@ -118,7 +118,7 @@ impl Access<'_> {
         None
     }
 
-    /// Offset of an extended capability (PCIe 6.x 7.6.3).
+    /// Finds the offset of an extended capability (PCIe 6.x 7.6.3).
     fn extended_capability(&self, id: RoutingId, wanted: u16) -> Option<u16> {
         let mut offset = reg::EXTENDED_SPACE;
         for _ in 0..LIST_LIMIT {
@@ -137,8 +137,8 @@ impl Access<'_> {
         None
     }
 
-    /// Sizes the BARs: all ones are written, and the bits that stay 0 tell the size
-    /// (PCIe 6.x 7.5.1.2.1).
+    /// Sizes the BARs: writes all ones and reads the size from the bits that stay 0 (PCIe 6.x
+    /// 7.5.1.2.1).
     fn size_bars(&mut self, id: RoutingId) -> Vec<Bar> {
         let mut bars = Vec::new();
         let mut index = 0;
@@ -184,7 +184,7 @@ impl Access<'_> {
         self.kept(bridge, reg::PRIMARY_BUS, 0x00ff_ffff, value)
     }
 
-    /// Opens one of a bridge's two windows, or closes it where nothing is behind it.
+    /// Opens one of a bridge's two windows, or closes it if nothing is behind it.
     pub fn set_window(
         &mut self,
         bridge: &mut Function,
@@ -193,7 +193,7 @@ impl Access<'_> {
         size: u64,
     ) -> Result<(), EnumerationError> {
         let window = (size > 0).then(|| base..=base + (size - 1));
-        // Closed: the base above the limit.
+        // A window is closed when its base is above its limit.
         let (first, last) = window.clone().map_or((0xfff0_0000, 0), RangeInclusive::into_inner);
         let value = (first >> 16 & 0xfff0) as u32 | last as u32 & 0xfff0_0000;
         let offset = [reg::MEMORY_BASE_LIMIT, reg::PREFETCHABLE_BASE_LIMIT][space];
@@ -209,7 +209,7 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// Places the BARs of an endpoint that lie in one of the two spaces.
+    /// Places the BARs of an endpoint in one of the two spaces.
     pub fn set_bars(
         &mut self,
         function: &mut Function,
@@ -236,7 +236,7 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// Sets payload and read sizes, tags and ordering, and lets the function work.
+    /// Sets payload and read sizes, tags and ordering, and enables the function.
     pub fn enable(
         &mut self,
         function: &mut Function,
@@ -285,14 +285,14 @@ impl Access<'_> {
 const SIZE_FIELDS: u32 =
     7 << reg::DEVICE_CONTROL_MAX_PAYLOAD_SHIFT | 7 << reg::DEVICE_CONTROL_MAX_READ_SHIFT;
 
-/// Sets Max_Payload_Size of some functions, as an administrator does with `setpci`. All
-/// functions along a path have to be set, or packets are refused on the way as malformed.
+/// Sets Max_Payload_Size of some functions, as an administrator does with `setpci`. All functions
+/// along a path must be set, or one of them rejects the packets as malformed.
 ///
 /// # Errors
-/// [`EnumerationError::PayloadNotSupported`] for the first that supports less; none is set then.
+/// [`EnumerationError::PayloadNotSupported`] for the first that supports less; then none is set.
 ///
 /// # Panics
-/// Where `bytes` is not a power of two from 128 to 4096.
+/// If `bytes` is not a power of two from 128 to 4096.
 pub fn set_max_payload(
     fabric: &mut Fabric,
     ports: &[PortId],

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where ranges go: largest alignment first, so that powers of two leave no gaps.
+//! Address allocation: largest alignment first, so that powers of two leave no gaps.
 
 use std::ops::Range;
 
 use super::tree::Function;
 use super::{WINDOWS_32, WINDOWS_64_END};
 
-/// A range that needs a place.
+/// A range not yet placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Bytes.
+    /// Length, bytes.
     pub size: u64,
-    /// Its base is a multiple of this power of two.
+    /// Alignment of its base, a power of two.
     pub align: u64,
 }
 
 impl Room {
-    /// Nothing.
+    /// The empty range.
     pub const NONE: Self = Self { size: 0, align: 1 };
 
-    /// Grown to whole granules; nothing stays nothing. `None` beyond 64 bits.
+    /// Rounds up to whole granules; an empty range stays empty. `None` beyond 64 bits.
     pub fn rounded(self, granule: u64) -> Option<Self> {
         if self.size == 0 {
             return Some(Self::NONE);
@@ -29,8 +29,8 @@ impl Room {
     }
 }
 
-/// What lies within a function's range in one of the two spaces: a bridge's children, or an
-/// endpoint's BARs (those of the other space count as nothing).
+/// Returns the ranges within a function's range in one of the two spaces: a bridge's children, or
+/// an endpoint's BARs (empty for those of the other space).
 pub(super) fn items(function: &Function, rooms: &[[Room; 2]], space: usize) -> Vec<Room> {
     if function.port_type.is_bridge() {
         return function.children.iter().map(|&child| rooms[child][space]).collect();
@@ -42,14 +42,13 @@ pub(super) fn items(function: &Function, rooms: &[[Room; 2]], space: usize) -> V
     function.bars.iter().map(room).collect()
 }
 
-/// Only 64-bit prefetchable memory may lie above 4 GiB: the other window of a bridge has 32 bits
-/// (PCIe 6.x 7.5.1.3.8).
+/// Returns the index of the space for a kind of BAR. Only 64-bit prefetchable memory may lie above
+/// 4 GiB: the other window of a bridge has 32 bits (PCIe 6.x 7.5.1.3.8).
 pub(super) const fn space_of(kind: crosslane_pcie::config::BarKind) -> usize {
     (kind.is_64_bit() && kind.is_prefetchable()) as usize
 }
 
-/// Offsets of ranges within the range that holds them all, and that range. `None` beyond
-/// 64 bits.
+/// Packs ranges: returns their offsets, and the range that holds them all. `None` beyond 64 bits.
 pub(super) fn pack(items: &[Room]) -> Option<(Vec<u64>, Room)> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(items[index].align));
@@ -68,13 +67,13 @@ pub(super) fn pack(items: &[Room]) -> Option<(Vec<u64>, Room)> {
     Some((offsets, whole))
 }
 
-/// Where so much room goes below 4 GiB.
+/// Places a range as high as possible below 4 GiB; `None` if it does not fit.
 pub(super) fn as_high_as_possible(room: Room) -> Option<Range<u64>> {
     let base = WINDOWS_32.end.checked_sub(room.size)? & !(room.align - 1);
     (base >= WINDOWS_32.start).then(|| base..base + room.size)
 }
 
-/// Where so much room goes from `start` on.
+/// Places a range at or after `start`; `None` if it does not fit.
 pub(super) fn from(start: u64, room: Room) -> Option<Range<u64>> {
     let base = start.checked_next_multiple_of(room.align)?;
     let end = base.checked_add(room.size)?;

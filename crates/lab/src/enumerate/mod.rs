@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What firmware does at start: numbers the buses, sizes and places the BARs, opens the windows
-//! of bridges, enables the functions and sets payload and read sizes. All of it by
+//! Enumeration, as firmware does it at start: numbers the buses, sizes and places the BARs, opens
+//! the bridges' windows, enables the functions and sets payload and read sizes. Uses only
 //! configuration reads and writes, as on a machine.
 //!
 //! Read first: base specification 7.3.1 (configuration accesses), 7.5.1.2.1 (BAR sizing) and
@@ -23,65 +23,65 @@ pub use access::set_max_payload;
 use addresses::Room;
 pub use tree::{Function, HostTree};
 
-/// Windows below 4 GiB lie in the fabric's hole in memory, and below this: a PC has its interrupt
-/// controllers and its boot ROM above.
+/// Range for windows below 4 GiB: the fabric's hole in memory, up to a PC's interrupt controllers
+/// and boot ROM.
 pub const WINDOWS_32: Range<u64> = MMIO_HOLE.start..0xfec0_0000;
-/// End of the address space for windows above memory: 52 bits, as x86 has them.
+/// End of the address space for windows above memory: 52 bits, as on x86.
 pub const WINDOWS_64_END: u64 = 1 << 52;
-/// Windows of bridges are multiples of this (PCIe 6.x 7.5.1.3.8).
+/// Granularity of bridge windows, bytes (PCIe 6.x 7.5.1.3.8).
 pub const WINDOW_GRANULE: u64 = 1 << 20;
 
-/// The payload that every function supports, bytes (PCIe 6.x 7.5.3.3).
+/// Payload that every function supports, bytes (PCIe 6.x 7.5.3.3).
 const LEAST_PAYLOAD_BYTES: u32 = 128;
 
-/// Why a host's tree cannot be enumerated.
+/// The reason why a host's tree cannot be enumerated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EnumerationError {
-    /// No bus number is left.
+    /// The 256 bus numbers of the host are used up.
     #[error("{bridge} gets no bus number: the 256 of its host are used up")]
     NoBusNumber {
-        /// The bridge that has none.
+        /// The bridge left without one.
         bridge: String,
     },
-    /// BARs that do not fit.
+    /// The BARs do not fit into their address space.
     #[error("the BARs {space} need {need_bytes} bytes, but only {have_bytes} can be had")]
     NoSpace {
-        /// Which address space.
+        /// The address space: `below 4 GiB` or `above 4 GiB`.
         space: &'static str,
-        /// What they need, bytes.
+        /// Space that the BARs need, bytes.
         need_bytes: u64,
-        /// What there is, bytes.
+        /// Space available, bytes.
         have_bytes: u64,
     },
-    /// A function that does not keep what is written.
+    /// A function does not keep a value written to its register.
     #[error("{function} does not take what is written to its register 0x{offset:x}")]
     NotKept {
         /// The function.
         function: String,
-        /// The register's offset in bytes.
+        /// The register's offset, bytes.
         offset: u16,
     },
-    /// A payload that a function does not support.
+    /// A function does not support a payload size.
     #[error("{function} cannot be set to a payload of {bytes} bytes; it supports {supported}")]
     PayloadNotSupported {
         /// The function.
         function: String,
-        /// What was asked for, bytes.
+        /// The size asked for, bytes.
         bytes: u32,
-        /// What it supports, bytes.
+        /// The largest supported size, bytes.
         supported: u32,
     },
 }
 
-/// What the lab wishes for one host.
+/// The lab's settings for the enumeration of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     /// Max_Read_Request_Size of every function, bytes.
     pub max_read_request_bytes: u32,
-    /// Largest Max_Payload_Size, bytes; `None`: what all functions support.
+    /// Largest Max_Payload_Size, bytes; `None` for the largest that all functions support.
     pub max_payload_limit_bytes: Option<u32>,
-    /// Read completion boundary of the host, bytes, which endpoints are told.
+    /// Read completion boundary of the host that endpoints are told, bytes.
     pub read_completion_boundary_bytes: u32,
     /// Root complexes and switches whose lower ports redirect peer-to-peer requests (ACS).
     pub redirecting: BTreeSet<NodeId>,
@@ -90,7 +90,7 @@ pub struct Policy {
 /// Enumerates the tree of one host.
 ///
 /// # Errors
-/// See [`EnumerationError`]. The functions are then left as they are.
+/// See [`EnumerationError`]. The functions keep the settings made so far.
 pub fn enumerate(
     fabric: &mut Fabric,
     host: HostId,
@@ -116,7 +116,7 @@ pub fn enumerate(
     Ok(HostTree { host, functions, memory, windows_32, windows_64, last_bus })
 }
 
-/// Finds the functions of one bus, depth first; bridges get their bus numbers on the way.
+/// Finds the functions of one bus, depth first, and numbers the buses below its bridges.
 fn scan(
     access: &mut Access<'_>,
     parent: Option<usize>,
@@ -124,7 +124,7 @@ fn scan(
     last_bus: &mut u8,
     functions: &mut Vec<Function>,
 ) -> Result<(), EnumerationError> {
-    // At the lower end of a link there is device 0 only (PCIe 6.x 7.3.1).
+    // The lower end of a link has device 0 only (PCIe 6.x 7.3.1).
     let below_link = parent.is_some_and(|index| functions[index].port_type.is_above_its_link());
     let devices = if below_link { 0..1 } else { 0..32 };
     for device in devices {
@@ -145,7 +145,7 @@ fn scan(
             return Err(EnumerationError::NoBusNumber { bridge: name });
         };
         *last_bus = secondary;
-        // Everything is passed on until the last bus below is known.
+        // Forward all buses until the last one below is known.
         access.set_buses(&functions[index], bus, secondary, u8::MAX)?;
         scan(access, Some(index), secondary, last_bus, functions)?;
         access.set_buses(&functions[index], bus, secondary, *last_bus)?;
@@ -154,16 +154,16 @@ fn scan(
     Ok(())
 }
 
-/// Which of the two address spaces a range is placed in.
+/// Names of the two address spaces, by index.
 const SPACES: [&str; 2] = ["below 4 GiB", "above 4 GiB"];
 
-/// Places every BAR and window; gives the two ranges that they lie in.
+/// Places every BAR and window; returns the two ranges that hold them.
 fn place(
     access: &mut Access<'_>,
     windows_64_start: u64,
     functions: &mut [Function],
 ) -> Result<[Range<u64>; 2], EnumerationError> {
-    // From the leaves up: children stand behind their parents.
+    // Sizes from the leaves up: children stand behind their parents.
     let mut rooms: Vec<[Room; 2]> = vec![[Room::NONE; 2]; functions.len()];
     for index in (0..functions.len()).rev() {
         for space in 0..2 {
@@ -192,7 +192,7 @@ fn place(
             bases[index][space] = windows[space].start + offset;
         }
     }
-    // From the root down.
+    // Addresses from the root down.
     for index in 0..functions.len() {
         for space in 0..2 {
             let items = addresses::items(&functions[index], &rooms, space);
@@ -220,7 +220,7 @@ fn no_space(space: usize, items: &[Room]) -> EnumerationError {
     EnumerationError::NoSpace { space: SPACES[space], need_bytes, have_bytes }
 }
 
-/// Whether a port redirects peer-to-peer requests if its node is to.
+/// Whether this kind of port can redirect peer-to-peer requests.
 const fn can_redirect(port_type: PortType) -> bool {
     matches!(port_type, PortType::RootPort | PortType::DownstreamPort)
 }

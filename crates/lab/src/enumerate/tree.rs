@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What enumeration found: the tree of a host, as `lspci -tv` would show it.
+//! The enumerated tree of a host, as `lspci -tv` would show it.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -12,7 +12,7 @@ use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
 /// A function: a port of a root complex, of a switch or of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// The port of the fabric.
+    /// Its port in the fabric.
     pub port: PortId,
     /// Its node.
     pub node: NodeId,
@@ -22,9 +22,9 @@ pub struct Function {
     pub routing_id: RoutingId,
     /// The bridge above it, an index into [`HostTree::functions`].
     pub parent: Option<usize>,
-    /// What is on the bus below it, likewise.
+    /// The functions on the bus below it, likewise.
     pub children: Vec<usize>,
-    /// What it is.
+    /// Type of its port.
     pub port_type: PortType,
     /// Vendor ID.
     pub vendor: u16,
@@ -32,29 +32,29 @@ pub struct Function {
     pub device: u16,
     /// Class code, 24 bits.
     pub class_code: u32,
-    /// Its BARs as they were placed.
+    /// Its BARs, placed.
     pub bars: Vec<Bar>,
     /// Buses below a bridge.
     pub buses: Option<RangeInclusive<u8>>,
-    /// Addresses that a bridge passes down, below 4 GiB.
+    /// Addresses below 4 GiB that a bridge forwards downwards.
     pub memory_window: Option<RangeInclusive<u64>>,
-    /// Addresses that a bridge passes down, prefetchable.
+    /// Prefetchable addresses that a bridge forwards downwards.
     pub prefetchable_window: Option<RangeInclusive<u64>>,
-    /// Largest payload that it supports, bytes.
+    /// Largest payload supported, bytes.
     pub max_payload_supported_bytes: u32,
-    /// Largest payload that it is set to, bytes.
+    /// Largest payload set (Max_Payload_Size), bytes.
     pub max_payload_bytes: u32,
-    /// Largest read request that it is set to, bytes.
+    /// Largest read request set (Max_Read_Request_Size), bytes.
     pub max_read_request_bytes: u32,
-    /// What its link has trained to.
+    /// Rate to which its link has trained.
     pub link: Option<LinkRate>,
-    /// The most that its link could do.
+    /// Highest rate of its link.
     pub link_most: Option<LinkRate>,
-    /// Whether it can use 8-bit tags, which are then enabled.
+    /// Whether it supports 8-bit tags, which are then enabled.
     pub extended_tags: bool,
     /// Whether it redirects peer-to-peer requests to the root complex (ACS).
     pub redirects: bool,
-    /// Where its PCI Express capability is.
+    /// Offset of its PCI Express capability, bytes.
     pub(super) express: u16,
 }
 
@@ -63,26 +63,26 @@ pub struct Function {
 pub struct HostTree {
     /// The host.
     pub host: HostId,
-    /// Its functions, each behind the bridge above it.
+    /// Its functions; each follows the bridge above it.
     pub functions: Vec<Function>,
     /// Host memory: below the hole for 32-bit windows, and above it.
     pub memory: Vec<Range<u64>>,
-    /// The range below 4 GiB that all windows and BARs there lie in.
+    /// The range below 4 GiB that holds all windows and BARs there.
     pub windows_32: Range<u64>,
-    /// The range above memory that 64-bit windows and BARs lie in.
+    /// The range above memory that holds 64-bit windows and BARs.
     pub windows_64: Range<u64>,
     /// Highest bus number in use.
     pub last_bus: u8,
 }
 
 impl HostTree {
-    /// The function of that name.
+    /// Finds a function by name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Function> {
         self.functions.iter().find(|function| function.name == name)
     }
 
-    /// The function whose BAR holds an address, and the BAR.
+    /// Finds the function and the BAR that hold an address.
     #[must_use]
     pub fn at_address(&self, address: BusAddress) -> Option<(&Function, &Bar)> {
         self.functions
@@ -91,8 +91,8 @@ impl HostTree {
             .find(|(_, bar)| bar.contains(address))
     }
 
-    /// The functions from one to the other through the tree, both ends with it; through the
-    /// root complex where they share no bridge.
+    /// Lists the functions on the path from one to the other, both included; it leads through the
+    /// root complex if they share no bridge.
     #[must_use]
     pub fn path(&self, from: &Function, to: &Function) -> Vec<&Function> {
         let up = |start: &Function| {
@@ -105,8 +105,8 @@ impl HostTree {
             indexes
         };
         let (mut left, mut right) = (up(from), up(to));
-        // What both have above them, but for the lowest bridge, is not on the way. A switch's
-        // upstream port is not passed either: siblings meet on the bus below it.
+        // Common ancestors above the lowest shared bridge are not on the path. Nor is a switch's
+        // upstream port: siblings meet on the bus below it.
         while let (Some(one), Some(other)) = (left.last(), right.last()) {
             if one != other {
                 break;
@@ -130,7 +130,7 @@ impl HostTree {
     }
 }
 
-/// One line a function, its children indented.
+/// Prints one line a function, its children indented.
 impl fmt::Display for HostTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "host {}: buses 00-{:02x}", self.host.0, self.last_bus)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bus of a lab: host code's way to devices, memory and time.
+//! The bus of a lab: host code's access to devices, memory and time.
 
 use std::any::Any;
 use std::fmt;
@@ -20,14 +20,14 @@ use crate::lab::RunningHost;
 
 mod waiting;
 
-/// Bytes of a register.
+/// Size of a register, bytes.
 const REGISTER_BYTES: u32 = 4;
-/// Bytes of the widest load.
+/// Size of the widest load, bytes.
 const LOAD_BYTES: u64 = 8;
 
-/// The bus of one host of a lab, from one core. Clones are the same bus. Any executor may poll
-/// its futures; time goes on in [`Simulation`](super::Simulation) only. A future that is dropped
-/// takes back what it asked for, except loads and stores that have been made.
+/// The bus of one host of a lab, as one core uses it. Clones share it. Any executor may poll its
+/// futures, but time advances in [`Simulation`](super::Simulation) only. Dropping a future
+/// withdraws its request, except loads and stores already made.
 #[derive(Clone)]
 pub struct LabBus {
     shared: Arc<Shared>,
@@ -48,13 +48,13 @@ impl LabBus {
         Self { shared, host, core: 0 }
     }
 
-    /// The host whose bus it is.
+    /// Returns the host of this bus.
     #[must_use]
     pub fn host(&self) -> HostId {
         self.running_host().id
     }
 
-    /// The core that its loads, stores and work are done by.
+    /// Returns the core that does its loads, stores and work.
     #[must_use]
     pub const fn core(&self) -> u16 {
         self.core
@@ -64,14 +64,14 @@ impl LabBus {
         &self.shared.hosts[self.host]
     }
 
-    /// A BAR of a function as it is placed now.
+    /// Returns a BAR of a function, at its current address.
     fn bar(&self, state: &State, function: RoutingId, bar: u8) -> Result<Option<Bar>, BusError> {
         let port = state.fabric.function_at(self.host(), function);
         let port = port.ok_or(TopologyError::NoSuchFunction(function))?;
         Ok(state.fabric.port(port).config.bar(bar.into()))
     }
 
-    /// The address of an access, which must be within a BAR.
+    /// Returns the address of an access, which must lie within a BAR.
     fn address(
         &self,
         state: &State,
@@ -103,7 +103,7 @@ impl LabBus {
         self.asked(state, asked, token, at, bytes.into())
     }
 
-    /// One load, in the low bytes.
+    /// Loads once; the value is in the low bytes.
     async fn load_one(
         &self,
         at: RegisterAddress,
@@ -138,7 +138,7 @@ impl LabBus {
         self.asked(state, asked, token, at, length as u64)
     }
 
-    /// Makes a wait of an access that the fabric has been asked for.
+    /// Turns a request to the fabric into a wait.
     fn asked(
         &self,
         mut state: std::sync::MutexGuard<'_, State>,
@@ -155,7 +155,7 @@ impl LabBus {
         Ok(Wait::new(self.shared.clone(), token))
     }
 
-    /// Waits for a moment that has not passed; `None` where it has.
+    /// Waits for a point in time; `None` if it has passed.
     fn time(&self, time: Picoseconds, what: What) -> Option<Wait> {
         let mut state = self.shared.lock();
         if time <= state.fabric.now() {
@@ -167,7 +167,7 @@ impl LabBus {
         Some(Wait::new(self.shared.clone(), token))
     }
 
-    /// Occupies the core with some work, one piece behind the other, and waits for its end.
+    /// Occupies the core with some work, piece after piece, and waits for its end.
     pub(super) async fn spend(&self, works: &[CoreWork]) {
         self.core_reached().await;
         let (mut until, root_complex) = (Picoseconds::ZERO, self.running_host().root_complex);
@@ -184,8 +184,8 @@ impl LabBus {
         What::Work { host: self.host, core: self.core, until }
     }
 
-    /// Waits until the core is done with what other tasks have asked it for: a store of nothing
-    /// waits its turn among them.
+    /// Waits until the core has done the work that other tasks gave it: an empty store waits its
+    /// turn among them.
     async fn core_reached(&self) {
         let root_complex = self.running_host().root_complex;
         let wait = {
@@ -196,7 +196,7 @@ impl LabBus {
             let asked =
                 state.fabric.host_store(root_complex, self.core, none, &[], REGISTER_BYTES, token);
             if asked.is_err() {
-                // So many accesses wait that none can be added: the work comes before them.
+                // The core's queue of accesses is full: do the work before them.
                 state.end_wait(token);
                 return;
             }
@@ -205,7 +205,7 @@ impl LabBus {
         wait.await;
     }
 
-    /// Lets other tasks go first, now and then, where a task need not wait.
+    /// Lets other tasks run now and then, when a task never has to wait.
     pub(super) async fn turn(&self) {
         let over = self.shared.lock().turn_is_over();
         if over {
@@ -213,7 +213,7 @@ impl LabBus {
         }
     }
 
-    /// The word, if it is no longer what was seen or the deadline has passed; else a wait.
+    /// Returns the word if it differs from `seen`, or an error after the deadline; else a wait.
     fn look_at_memory(
         &self,
         address: u64,
@@ -240,7 +240,7 @@ impl LabBus {
         Err(Wait::new(self.shared.clone(), token))
     }
 
-    /// How many interrupts have come, if any, or that the deadline has passed; else a wait.
+    /// Returns the interrupts that have arrived, or an error after the deadline; else a wait.
     fn look_at_interrupts(
         &self,
         function: RoutingId,
@@ -267,10 +267,10 @@ impl LabBus {
         Err(Wait::new(self.shared.clone(), token))
     }
 
-    /// Offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
+    /// Finds the offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
     fn capability(&self, function: RoutingId, wanted: u8) -> Result<Option<u16>, TopologyError> {
         let mut offset = self.config_read(function, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
-        // A list has no more room than that.
+        // A list has no room for more.
         for _ in 0..reg::EXTENDED_SPACE / 4 {
             if offset == 0 {
                 return Ok(None);
@@ -288,14 +288,14 @@ impl LabBus {
         BusError::Pinning { address: memory.first_address(), what }
     }
 
-    /// What pinning a memory takes on a core.
+    /// Returns the work of pinning a memory.
     pub(super) fn pinning_work(&self, function: RoutingId, memory: &LabMemory) -> [CoreWork; 3] {
         let pages = memory.runs().iter().map(super::pages::PageRun::page_count).sum();
         let mapping = self.shared.lock().mapping_time(memory, function);
         [CoreWork::SystemCall, CoreWork::PinPages(pages), CoreWork::Time(mapping)]
     }
 
-    /// A BAR of a peer, for a function that is there.
+    /// Returns a BAR of a peer, after checking that the function exists.
     fn peer_bar(
         &self,
         state: &State,
@@ -424,7 +424,7 @@ impl Bus for LabBus {
         mapping: Mapping,
     ) -> Result<(), BusError> {
         self.check_mapping(at.function, at.bar, mapping)?;
-        // All of it, before any of it is read.
+        // Check the whole range before reading any of it.
         self.address(&self.shared.lock(), at, into.len() as u64)?;
         let mut done = 0;
         while done < into.len() {
@@ -467,7 +467,7 @@ impl Bus for LabBus {
     async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {
         self.check_pin(function, memory)?;
         self.spend(&self.pinning_work(function, memory)).await;
-        // Another task may have been faster.
+        // Another task may have pinned it meanwhile.
         self.check_pin(function, memory)?;
         Ok(self.shared.lock().pin(memory, function))
     }
@@ -519,7 +519,7 @@ impl Bus for LabBus {
     }
 
     /// # Panics
-    /// Where `offset_bytes` is not a multiple of 4.
+    /// If `offset_bytes` is not a multiple of 4.
     async fn wait_memory(
         &self,
         memory: &LabMemory,
@@ -584,14 +584,14 @@ impl Bus for LabBus {
             ((place & reg::MSIX_BAR) as u8, u64::from(place & !reg::MSIX_BAR));
         let table = RegisterAddress { function, bar, offset_bytes };
         self.spend(&[CoreWork::SystemCall]).await;
-        // Enabled but masked: nothing is sent by an entry that is half written.
+        // Enabled but masked, so that a half-written entry sends nothing.
         let masked = control | reg::MSIX_ENABLE | reg::MSIX_FUNCTION_MASK;
         self.config_write(function, capability, masked, 0b1100)?;
         let root_complex = self.running_host().root_complex;
         let entries =
             self.shared.lock().interrupts.enable(self.host, root_complex, function, vectors);
         self.store(table, &entries, Stores::uncached(REGISTER_BYTES)).await?;
-        // The stores are posted; a read comes back behind the last of them.
+        // The stores are posted; a read completes behind the last of them.
         let last = offset_bytes + entries.len() as u64 - u64::from(REGISTER_BYTES);
         self.read_register(RegisterAddress { offset_bytes: last, ..table }).await?;
         let open = masked & !reg::MSIX_FUNCTION_MASK;
@@ -636,8 +636,8 @@ impl Clock for LabBus {
         Bus::sleep_until(self, time).await;
     }
 
-    /// How long the host's cores have been busy: work, stores, and loads with their round trip.
-    /// What polls memory is not known to be.
+    /// Returns how long the host's cores have been busy: work, stores, and loads with their round
+    /// trip. Polling of memory is not counted.
     fn processor_time(&self) -> Option<Picoseconds> {
         self.shared.lock().fabric.busy(self.running_host().root_complex)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab that runs free: as fast as it can, beside events of the real world.
+//! Free-running labs: as fast as possible, beside events of the real world.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,24 +9,24 @@ use crosslane_fabric::HostRun;
 
 use super::{Run, Simulation};
 
-/// Polls of tasks before the fabric has its turn.
+/// Polls of tasks before the fabric's turn.
 const POLLS_AT_ONCE: u32 = 256;
-/// Events of the fabric before tasks have theirs: some ten microseconds of this machine's time.
+/// Events of the fabric before the tasks' turn: some ten microseconds of wall-clock time.
 const EVENTS_AT_ONCE: u32 = 256;
 
 impl Simulation {
-    /// Runs a future to its end, and the spawned tasks beside it, with the lab's time going on as
-    /// fast as this machine simulates it. Futures may also wait for what other threads wake them
-    /// for: completions of a real network, timers of the machine's clock. While nothing is ready
-    /// and nothing happens in the lab the thread sleeps.
+    /// Runs a future to its end, and the spawned tasks beside it, with simulated time advancing as
+    /// fast as this machine simulates it. Futures may also wait for other threads to wake them: for
+    /// completions of a real network, or timers of the machine's clock. The thread sleeps while
+    /// nothing is ready and nothing happens in the lab.
     ///
-    /// Such a run is not deterministic. The lab's time has nothing to do with the machine's: while
-    /// a task waits for another thread, all that the lab is asked to wait for comes at once, also
-    /// a deadline in the lab's time. So a deadline for what the world outside does has to be on
-    /// the machine's clock. What waits for ever is not reported, and the time limit does not count.
+    /// Such a run is not deterministic. Simulated and wall-clock time are unrelated: while a task
+    /// waits for another thread, all waits in the lab end at once, including deadlines in simulated
+    /// time. So a deadline for an outside event has to use the machine's clock. Endless waits are
+    /// not reported, and the time limit does not apply.
     ///
     /// # Panics
-    /// Where a run of this simulation is going on already.
+    /// If a run of this simulation is in progress.
     pub fn run_free<F: Future>(&self, name: &str, future: F) -> F::Output {
         let mut future = pin!(future);
         let run = Run::start(self, name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A lab beside threads that know nothing of its time.
+//! A lab beside threads that know nothing of simulated time.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ fn minimal() -> (Simulation, LabBus) {
     (simulation, bus)
 }
 
-/// Gives what another thread has put in.
+/// Returns what another thread has put in.
 #[derive(Clone, Default)]
 struct Slot {
     inner: Arc<Mutex<(Option<u64>, Option<Waker>)>>,
@@ -81,7 +81,7 @@ fn another_thread_wakes_who_waits_for_it() {
         number
     });
     assert_eq!(sum, 1000);
-    // The lab's time is what its work took, however long the thread took.
+    // Simulated time is that of its work, however long the thread took.
     let copies = bus.now();
     let (simulation, bus) = minimal();
     let run = async {
@@ -100,7 +100,7 @@ fn tasks_go_on_while_the_lab_is_busy() {
     let (simulation, bus) = minimal();
     let (ask, slot, thread) = answering();
     let ends = Rc::new(Cell::new(false));
-    // Never quiet: the lab's time goes on and on.
+    // Never quiet: simulated time keeps advancing.
     let (busy, ended) = (bus.clone(), ends.clone());
     simulation.spawn("busy", async move {
         while !ended.get() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! MSI-X: which message stands for which vector of which function, and how many have come
-//! (PCIe 6.x 7.7.2).
+//! MSI-X: the message of each vector of each function, and the interrupts that have arrived (PCIe
+//! 6.x 7.7.2).
 
 use std::collections::BTreeMap;
 
@@ -8,32 +8,32 @@ use crosslane_fabric::{INTERRUPT_ADDRESSES, NodeId};
 use crosslane_pcie::config::MSIX_ENTRY_BYTES;
 use crosslane_pcie::units::RoutingId;
 
-/// One vector: its host, its function, its number.
+/// A vector: its host, function and number.
 type Vector = (usize, RoutingId, u16);
 
 #[derive(Clone, Debug, Default)]
 struct Counter {
     /// Data of its message.
     data: u32,
-    /// Interrupts that nobody has taken.
+    /// Interrupts not yet taken.
     count: u64,
-    /// Tokens of those who wait.
+    /// Tokens of the waits.
     waiting: Vec<u64>,
 }
 
-/// All vectors of a lab that are enabled.
+/// All enabled vectors of a lab.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Interrupts {
     vectors: BTreeMap<Vector, Counter>,
-    /// Which vector a message at a root complex stands for.
+    /// The vector of each message at a root complex.
     messages: BTreeMap<(u32, u32), Vector>,
-    /// The last data that were given away.
+    /// The last message data assigned.
     last_data: u32,
 }
 
 impl Interrupts {
-    /// Gives the first vectors of a function messages of their own and forgets what has come; the
-    /// entries of its table, not masked.
+    /// Gives the first vectors of a function their own messages and forgets past interrupts.
+    /// Returns the entries of the function's table, unmasked.
     pub fn enable(
         &mut self,
         host: usize,
@@ -58,13 +58,13 @@ impl Interrupts {
         table
     }
 
-    /// How many vectors of a function are enabled.
+    /// Returns the number of enabled vectors of a function.
     pub fn enabled(&self, host: usize, function: RoutingId) -> u16 {
         let of_function = (host, function, 0)..=(host, function, u16::MAX);
         self.vectors.range(of_function).count() as u16
     }
 
-    /// Takes what has come of a vector.
+    /// Takes the interrupts that have arrived at a vector.
     pub fn take(&mut self, host: usize, function: RoutingId, vector: u16) -> u64 {
         let counter = self.vectors.get_mut(&(host, function, vector));
         counter.map_or(0, |counter| std::mem::take(&mut counter.count))
@@ -87,7 +87,7 @@ impl Interrupts {
         self.vectors.values().map(|counter| counter.waiting.len()).sum()
     }
 
-    /// A message has come; the tokens of those who wait for it.
+    /// Counts a message that has arrived; returns the tokens of the waits for it.
     pub fn arrived(&mut self, root_complex: NodeId, data: u32) -> Vec<u64> {
         let vector = self.messages.get(&(root_complex.0, data));
         let Some(counter) = vector.and_then(|vector| self.vectors.get_mut(vector)) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a host that devices reach.
+//! Host memory for devices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,11 +12,11 @@ use super::pages::PageRun;
 use super::shared::Shared;
 use super::translation::Mapped;
 
-/// Which memory is pinned for which function.
+/// The pins of memory for functions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Pins {
     last: u64,
-    /// Memory and function, and what is mapped for it where it has to be.
+    /// Memory and function of each pin, with its mapping if it needs one.
     pinned: BTreeMap<(u64, u16), Option<Mapped>>,
 }
 
@@ -30,7 +30,7 @@ impl Pins {
         self.pinned.contains_key(&(memory, function.0))
     }
 
-    /// What is mapped for a pin.
+    /// Returns the mapping of a pin.
     pub fn mapped(&self, memory: u64, function: RoutingId) -> Option<&Mapped> {
         self.pinned.get(&(memory, function.0))?.as_ref()
     }
@@ -39,12 +39,12 @@ impl Pins {
         self.pinned.insert((memory, function.0), mapped);
     }
 
-    /// What was mapped for it; `None` where it is not pinned.
+    /// Removes a pin and returns its mapping; `None` if it was not pinned.
     pub fn unpin(&mut self, memory: u64, function: RoutingId) -> Option<Option<Mapped>> {
         self.pinned.remove(&(memory, function.0))
     }
 
-    /// The function of each pin.
+    /// Returns the function of each pin.
     pub fn functions(&self) -> Vec<RoutingId> {
         self.pinned.keys().map(|(_, function)| RoutingId(*function)).collect()
     }
@@ -54,9 +54,9 @@ impl Pins {
     }
 }
 
-/// Memory of one host of a lab that devices reach. What host code reads and writes there takes
-/// no simulated time; [`HostWork::Copy`](crosslane_host::HostWork::Copy) is what takes it. Memory
-/// that is given back while it is pinned stays out of use, as a kernel keeps it.
+/// Memory of one host of a lab for devices. Host code reads and writes it in no simulated time; the
+/// time is that of [`HostWork::Copy`](crosslane_host::HostWork::Copy). Memory freed while it is
+/// pinned stays out of use, as in a kernel.
 #[derive(Clone)]
 pub struct LabMemory {
     inner: Arc<Inner>,
@@ -68,15 +68,15 @@ struct Inner {
     id: u64,
     size_bytes: u64,
     runs: Vec<PageRun>,
-    /// Offset of each run, and of the end.
+    /// Offset of each run, and of the end, bytes.
     offsets: Vec<u64>,
 }
 
-/// Bytes that are looked at and zeroed at once.
+/// Bytes examined and zeroed at once.
 const PIECE_BYTES: u64 = 1 << 16;
 
-/// Zeroes a run of memory. What is zero already is not written: memory that nobody has written
-/// takes none of this machine's.
+/// Zeroes a run of memory. Zeros are not overwritten, so that unused memory of the lab takes none
+/// of this machine's.
 fn zero(fabric: &mut Fabric, host: HostId, run: &PageRun, scratch: &mut Vec<u8>) {
     for start in (0..run.bytes).step_by(PIECE_BYTES as usize) {
         let address = BusAddress(run.address + start);
@@ -113,7 +113,7 @@ impl LabMemory {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its size, bytes.
+    /// Returns its size, bytes.
     pub(super) fn size(&self) -> u64 {
         self.inner.size_bytes
     }
@@ -122,7 +122,7 @@ impl LabMemory {
         self.inner.host
     }
 
-    /// Its number among the memories of its host.
+    /// Returns its number among the memories of its host.
     pub(super) fn id(&self) -> u64 {
         self.inner.id
     }
@@ -131,12 +131,12 @@ impl LabMemory {
         &self.inner.runs
     }
 
-    /// Where its first byte is; 0 where it has none.
+    /// Returns the address of its first byte; 0 if it has none.
     pub(super) fn first_address(&self) -> u64 {
         self.inner.runs.first().map_or(0, |run| run.address)
     }
 
-    /// The segments that it consists of, neighbours joined.
+    /// Returns its segments, with neighbours joined.
     pub(super) fn segments(&self) -> Vec<Segment> {
         let mut segments: Vec<Segment> = Vec::new();
         let mut left = self.inner.size_bytes;
@@ -151,7 +151,7 @@ impl LabMemory {
         segments
     }
 
-    /// Checks that so many bytes lie within it.
+    /// Checks that a range lies within it.
     pub(super) fn check(&self, offset_bytes: u64, bytes: u64) -> Result<(), BusError> {
         let size_bytes = self.inner.size_bytes;
         match offset_bytes.checked_add(bytes).is_some_and(|end| end <= size_bytes) {
@@ -160,7 +160,8 @@ impl LabMemory {
         }
     }
 
-    /// The address of a byte that is within it, and how many follow in one run.
+    /// Returns the address of a byte within it, and the number of bytes from there to the end of
+    /// its run.
     pub(super) fn locate(&self, offset_bytes: u64) -> (u64, u64) {
         let offsets = &self.inner.offsets;
         let index = offsets.partition_point(|&start| start <= offset_bytes) - 1;

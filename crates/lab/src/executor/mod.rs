@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host code in simulated time: an executor that polls it, and [`LabBus`], its way to the lab.
+//! Host code in simulated time: an executor that polls it, and [`LabBus`], its access to the lab.
 //!
 //! Tasks are polled one after the other, in the order in which they became ready. When none is
-//! ready the fabric goes on until something has happened for one of them. Nothing here depends
-//! on the machine: the same lab, seed and host code give the same trace.
+//! ready, the fabric runs until something happens for one of them. Nothing here depends on the
+//! machine: the same lab, seed and host code give the same trace.
 //!
 //! ```
 //! use crosslane_host::Bus;
@@ -58,16 +58,16 @@ pub use rdma::{LabConnection, LabListener, LabRdma, LabRegion};
 pub use stuck::{Stuck, WhyStuck};
 pub use task::Task;
 
-/// Polls of tasks without simulated time going on, after which a run is given up: far more than
-/// the tasks of a lab need that wait for something, and a second or two of computing.
+/// Polls of tasks at one simulated time after which a run is given up: far more than waiting tasks
+/// of a lab need, and a second or two of computing.
 pub const MAX_POLLS_AT_ONE_TIME: u64 = 1 << 20;
 
-/// Memory for devices that has been taken and not given back.
+/// Memory for devices that has been allocated and not freed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MemoryInUse {
-    /// Bytes of its pages, also of those that were given back while they were pinned.
+    /// Bytes of its pages, including those freed while pinned.
     pub bytes: u64,
-    /// The function of each memory that is pinned; once for each memory.
+    /// The function of each pin.
     pub pinned_for: Vec<RoutingId>,
 }
 
@@ -75,7 +75,7 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
 struct Spawned {
     name: String,
-    /// Away while it is polled; the future of [`Simulation::run`] is never here.
+    /// Taken while it is polled; the future of [`Simulation::run`] is never here.
     future: Option<BoxedTask>,
     waker: Waker,
 }
@@ -86,8 +86,8 @@ struct Tasks {
     live: BTreeMap<TaskId, Spawned>,
 }
 
-/// A lab with host code that runs in it. Spawned tasks go on whenever [`run`](Self::run) or
-/// [`finish`](Self::finish) does; time stands still in between.
+/// A lab with host code running in it. Spawned tasks run only during [`run`](Self::run) and
+/// [`finish`](Self::finish); time stands still in between.
 pub struct Simulation {
     shared: Arc<Shared>,
     tasks: RefCell<Tasks>,
@@ -98,7 +98,7 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Takes over a lab.
+    /// Takes ownership of a lab.
     #[must_use]
     pub fn new(lab: RunningLab) -> Self {
         Self {
@@ -111,55 +111,54 @@ impl Simulation {
         }
     }
 
-    /// Gives up a run when it reaches this time, so that code that never ends is cut off; `None`:
-    /// no limit, as at first.
+    /// Sets the time at which a run is given up, so that code that never ends is cut off; `None`,
+    /// the default, is no limit.
     pub fn set_time_limit(&self, limit: Option<Picoseconds>) {
         self.time_limit.set(limit);
     }
 
-    /// The bus of a host, from its core 0.
+    /// Returns the bus of a host, from its core 0.
     ///
     /// # Panics
-    /// Where the lab has no such host.
+    /// If the lab has no such host.
     #[must_use]
     pub fn bus(&self, host: HostId) -> LabBus {
         LabBus::new(self.shared.clone(), host)
     }
 
-    /// A host's way into a network by one of its NICs, worked by its core 0.
+    /// Returns a host's access to a network through one of its NICs, driven by its core 0.
     ///
     /// # Errors
-    /// [`RdmaError::Unusable`] where the host has no such NIC
-    /// or no network link leads from it.
+    /// [`RdmaError::Unusable`] if the host has no such NIC, or the NIC has no network link.
     ///
     /// # Panics
-    /// Where the lab has no such host.
+    /// If the lab has no such host.
     pub fn rdma(&self, host: HostId, nic: &str) -> Result<LabRdma, RdmaError> {
         LabRdma::new(self.bus(host), self.shared.clone(), nic)
     }
 
-    /// The hosts of the lab, in the order of their [`HostId`], as they were enumerated.
+    /// Returns the hosts of the lab, in the order of their [`HostId`], as enumerated.
     #[must_use]
     pub fn hosts(&self) -> &[RunningHost] {
         &self.shared.hosts
     }
 
-    /// The node of that name.
+    /// Finds a node by name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<NodeId> {
         self.shared.names.get(name).copied()
     }
 
-    /// The port of that name, such as `rha25.up`; an endpoint's port has the endpoint's name.
+    /// Finds a port by name, such as `rha25.up`; an endpoint's port has the endpoint's name.
     #[must_use]
     pub fn find_port(&self, name: &str) -> Option<PortId> {
         crate::lab::find_port(&self.shared.lock().fabric, &self.shared.names, name)
     }
 
-    /// What a host's programs have of its memory at the moment.
+    /// Returns the memory that a host's programs hold now.
     ///
     /// # Panics
-    /// Where the lab has no such host.
+    /// If the lab has no such host.
     #[must_use]
     pub fn memory_in_use(&self, host: HostId) -> MemoryInUse {
         let state = self.shared.lock();
@@ -168,19 +167,19 @@ impl Simulation {
         MemoryInUse { bytes, pinned_for: memory.pins.functions() }
     }
 
-    /// Simulated time.
+    /// Returns the simulated time.
     #[must_use]
     pub fn now(&self) -> Picoseconds {
         self.shared.lock().fabric.now()
     }
 
-    /// Looks at the fabric, or changes it outside of simulated time: counters, traces, errors,
-    /// memory. The closure must not use the simulation or its buses.
+    /// Inspects or changes the fabric outside simulated time: counters, traces, errors, memory. The
+    /// closure must not use the simulation or its buses.
     pub fn with_fabric<R>(&self, look: impl FnOnce(&mut Fabric) -> R) -> R {
         look(&mut self.shared.lock().fabric)
     }
 
-    /// Adds a task. It is polled first behind those that are ready already. It goes on to its
+    /// Adds a task; its first poll comes after those of the tasks that are ready. It runs to its
     /// end even if the [`Task`] is dropped.
     pub fn spawn<F>(&self, name: &str, future: F) -> Task<F::Output>
     where
@@ -192,14 +191,14 @@ impl Simulation {
         task
     }
 
-    /// Runs a future to its end, and the spawned tasks beside it. What it borrows may live
-    /// shorter than the simulation.
+    /// Runs a future to its end, and the spawned tasks beside it. The future may borrow data that
+    /// does not outlive the simulation.
     ///
     /// # Errors
-    /// [`Stuck`] where it can never end, or reaches a limit; the future is dropped then.
+    /// [`Stuck`] if it can never end, or reaches a limit; the future is dropped then.
     ///
     /// # Panics
-    /// Where a run of this simulation is going on already.
+    /// If a run of this simulation is in progress.
     pub fn run<F: Future>(&self, name: &str, future: F) -> Result<F::Output, Stuck> {
         let mut future = pin!(future);
         let run = Run::start(self, name);
@@ -225,13 +224,13 @@ impl Simulation {
         result
     }
 
-    /// Runs all spawned tasks to their end and lets the fabric come to rest.
+    /// Runs all spawned tasks to their end and the fabric until it is idle.
     ///
     /// # Errors
-    /// [`Stuck`] where one of them, or the fabric, can never end, or reaches a limit.
+    /// [`Stuck`] if one of them, or the fabric, can never end, or reaches a limit.
     ///
     /// # Panics
-    /// Where a run of this simulation is going on.
+    /// If a run of this simulation is in progress.
     pub fn finish(&self) -> Result<(), Stuck> {
         assert!(!self.running.get(), "a run of this simulation is going on");
         while !self.tasks.borrow().live.is_empty() {
@@ -243,7 +242,7 @@ impl Simulation {
                 None => self.advance()?,
             }
         }
-        // Connections that nobody has any more end by themselves.
+        // Connections dropped by their programs end by themselves.
         while self.shared.lock().networks.is_closing() {
             self.advance()?;
         }
@@ -273,12 +272,12 @@ impl Simulation {
         (id, waker)
     }
 
-    /// Polls a spawned task. Neither the tasks nor the lab are borrowed meanwhile: it may spawn,
-    /// and end others.
+    /// Polls a spawned task. Neither the tasks nor the lab are borrowed meanwhile, so that it may
+    /// spawn tasks and end others.
     fn poll_task(&self, id: TaskId) {
         self.ready.begin(id);
         let mut tasks = self.tasks.borrow_mut();
-        // One that has ended, or the future of a run that has.
+        // An ended task, or the future of an ended run.
         let Some(spawned) = tasks.live.get_mut(&id) else { return };
         let Some(mut future) = spawned.future.take() else { return };
         let waker = spawned.waker.clone();
@@ -299,7 +298,7 @@ impl Simulation {
         }
     }
 
-    /// Lets the fabric go on until something has happened for host code.
+    /// Runs the fabric until something happens for host code.
     fn advance(&self) -> Result<(), Stuck> {
         let (progress, wakers) = self.shared.lock().advance(self.time_limit.get());
         for waker in wakers {
@@ -325,8 +324,8 @@ impl Simulation {
         Err(self.stuck(now, WhyStuck::NoProgress))
     }
 
-    /// What every task waits for, in the order in which they were started, and what the fabric
-    /// has not ended.
+    /// Lists what each task waits for, in the order in which they were started, then the unfinished
+    /// work of the fabric.
     fn stuck(&self, time: Picoseconds, why: WhyStuck) -> Stuck {
         let tasks = self.tasks.borrow();
         let mut state = self.shared.lock();
@@ -339,7 +338,7 @@ impl Simulation {
             waiting.push(format!("outside of the tasks: {waits}"));
         }
         if why == WhyStuck::NothingLeft {
-            // It has no event left; with open work it says which.
+            // The fabric has no event left; if it has open work, it lists it.
             let now = state.fabric.now();
             if let RunEnd::Stuck(lines) = state.fabric.run(Some(now)) {
                 waiting.extend(lines);
@@ -351,7 +350,7 @@ impl Simulation {
 
 impl Drop for Simulation {
     fn drop(&mut self) {
-        // What operations hold, and what was abandoned, would hold the lab.
+        // Objects held by operations, and abandoned ones, would keep the lab alive.
         let tasks = std::mem::take(&mut self.tasks.borrow_mut().live);
         drop(tasks);
         let dead = self.shared.lock().networks.take_all();
@@ -367,7 +366,7 @@ impl Drop for Simulation {
     }
 }
 
-/// The future of a run among the tasks, for as long as the run lasts.
+/// Keeps the future of a run among the tasks, for as long as the run lasts.
 struct Run<'a> {
     simulation: &'a Simulation,
     id: TaskId,
@@ -382,7 +381,7 @@ impl<'a> Run<'a> {
         Self { simulation, id, waker }
     }
 
-    /// Polls the future of the run, whose turn it is.
+    /// Polls the future of the run at its turn.
     fn poll<F: Future>(&self, future: Pin<&mut F>) -> Poll<F::Output> {
         self.simulation.ready.begin(self.id);
         self.simulation.shared.lock().begin_poll(self.id);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Pages of a host's memory: who has which.
+//! Allocation of a host's pages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use crosslane_host::PageSize;
 
-/// Bytes of a small page.
+/// Size of a small page, bytes.
 pub(super) const SMALL_PAGE_BYTES: u64 = 4 << 10;
-/// Bytes of a huge page.
+/// Size of a huge page, bytes.
 pub(super) const HUGE_PAGE_BYTES: u64 = 2 << 20;
-/// Huge pages that are broken into small ones at once, where so many lie together: 32 MiB, so
-/// that a memory of some MiB has its pages far apart.
+/// Adjacent huge pages broken into small ones at once, if that many are free: 32 MiB, so that the
+/// pages of a memory of a few MiB lie far apart.
 const HUGE_PAGES_BROKEN: u64 = 16;
 
-/// A run of addresses, with the size of the pages that it consists of.
+/// A run of addresses, with the size of its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageRun {
     pub address: u64,
@@ -31,19 +31,18 @@ impl PageRun {
     }
 }
 
-/// The memory that a host's programs get their buffers from.
+/// The memory for buffers of a host's programs.
 #[derive(Clone, Debug)]
 pub(super) struct Pages {
-    /// Free huge pages: number of the first of a run, and how many.
+    /// Free huge pages: number of the first of each run, and the run's length.
     huge: BTreeMap<u64, u64>,
     /// Huge pages that were broken, in runs.
     broken: Vec<(u64, u64)>,
-    /// What is at the ends and is no whole huge page.
+    /// The ends, which do not fill a huge page.
     ends: [Range<u64>; 2],
-    /// Free small pages, in the order in which they will be given out: never one beside the one
-    /// before.
+    /// Free small pages, in the order of allocation: never two neighbours in a row.
     small: VecDeque<u64>,
-    /// Small pages that are given out.
+    /// Small pages in use.
     small_used: u64,
     free_bytes: u64,
     total_bytes: u64,
@@ -78,7 +77,7 @@ impl Pages {
         pages
     }
 
-    /// Bytes of all pages.
+    /// Returns the bytes of all pages.
     pub const fn total_bytes(&self) -> u64 {
         self.total_bytes
     }
@@ -87,8 +86,7 @@ impl Pages {
         self.free_bytes
     }
 
-    /// Runs of whole pages that hold so many bytes; `None`, and nothing is taken, where there are
-    /// not enough.
+    /// Takes runs of whole pages for `bytes`; `None`, with nothing taken, if too few are free.
     pub fn take(&mut self, bytes: u64, pages: PageSize) -> Option<Vec<PageRun>> {
         let needed = bytes.checked_next_multiple_of(SMALL_PAGE_BYTES)?;
         if needed > self.free_bytes {
@@ -103,7 +101,7 @@ impl Pages {
         Some(runs)
     }
 
-    /// Takes huge pages while there are any: one run if one is long enough, else the longest.
+    /// Takes huge pages while any are free: one run if one is long enough, else the longest.
     fn take_huge(&mut self, left: &mut u64, runs: &mut Vec<PageRun>) {
         while *left > 0 {
             let wanted = left.div_ceil(HUGE_PAGE_BYTES);
@@ -134,7 +132,7 @@ impl Pages {
         }
     }
 
-    /// The next small page that is no neighbour of the last one, if there is any such.
+    /// Takes the next small page that is not a neighbour of the last one, if possible.
     fn next_small(&mut self, last: Option<u64>) -> Option<u64> {
         if self.small.is_empty() {
             self.break_huge();
@@ -187,7 +185,7 @@ impl Pages {
         }
     }
 
-    /// Makes all broken pages whole again: nobody has a small one.
+    /// Makes all broken pages whole again, once no small page is in use.
     fn mend(&mut self) {
         self.small.clear();
         for (first, count) in std::mem::take(&mut self.broken) {
@@ -198,7 +196,7 @@ impl Pages {
         }
     }
 
-    /// Adds free huge pages, as one run with those beside them.
+    /// Adds free huge pages and joins them with their neighbours.
     fn join(&mut self, first: u64, count: u64) {
         let (mut first, mut count) = (first, count);
         if let Some((&before, &length)) = self.huge.range(..first).next_back()
@@ -214,8 +212,8 @@ impl Pages {
     }
 }
 
-/// A step that visits each of `count` places once, far from the last: near the golden section,
-/// and without a divisor in common.
+/// Returns a step that visits each of `count` positions once, each far from the last: near the
+/// golden section, and coprime to `count`.
 fn step(count: u64) -> u64 {
     const fn divisor(a: u64, b: u64) -> u64 {
         if b == 0 { a } else { divisor(b, a % b) }
@@ -256,7 +254,7 @@ mod tests {
             all.push(runs);
         }
         disjoint(&all.concat(), &range);
-        // Given back in another order, and taken again.
+        // Give them back in another order, and take them again.
         for index in [2, 0, 4] {
             pages.give_back(&all[index]);
         }
@@ -272,7 +270,7 @@ mod tests {
         let mut single: Vec<_> =
             (0..512).map(|_| pages.take(1, PageSize::Small).unwrap()[0]).collect();
         single.sort_by_key(|run| run.address);
-        // One is kept, so that nothing begins anew.
+        // Keep one, so that the small pages are not made whole.
         pages.give_back(&single[1..]);
         let runs = pages.take(500 * SMALL_PAGE_BYTES, PageSize::Small).unwrap();
         for pair in runs.windows(2) {
@@ -287,7 +285,7 @@ mod tests {
         assert_eq!(first, [PageRun { address: 2 * MIB, bytes: 6 * MIB, pages: PageSize::Huge }]);
         let second = pages.take(2 * MIB, PageSize::Huge).unwrap();
         pages.give_back(&first);
-        // The run of 6 MiB is free again, and 54 MiB behind the second.
+        // The run of 6 MiB is free again, as are 54 MiB behind the second.
         let long = pages.take(58 * MIB, PageSize::Huge).unwrap();
         assert_eq!(long.iter().map(|run| run.bytes / MIB).collect::<Vec<_>>(), [54, 4]);
         assert!(long.iter().all(|run| run.address.is_multiple_of(HUGE_PAGE_BYTES)));
@@ -309,7 +307,7 @@ mod tests {
         let range = 0..32 * MIB;
         let mut pages = Pages::new(range);
         let small = pages.take(1, PageSize::Small).unwrap();
-        // All is broken: huge ones are not to be had, small ones are.
+        // All are broken: no huge page is left, but small ones are.
         assert_eq!(pages.take(2 * MIB, PageSize::Huge).unwrap().len(), 512);
         pages.give_back(&small);
         assert_eq!(pages.take(u64::MAX, PageSize::Huge), None);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the executor and all buses of a lab share. The lock is never held while a task is polled
-//! or a waker woken.
+//! State shared by the executor and all buses of a lab. The lock is never held while a task is
+//! polled or a waker woken.
 
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,25 +19,25 @@ use super::translation::IoAddresses;
 use super::wait::{Outcome, Wait, What};
 use crate::lab::{RunningHost, RunningLab};
 
-/// Token of the time limit; waits have those after it.
+/// Token of the time limit; tokens of waits are higher.
 const LIMIT_TOKEN: u64 = 0;
 
-/// Beyond every time-out of a device: the longest that the specification has is 64 s
-/// (PCIe 6.x 7.5.3.16).
+/// Longer than every time-out of a device: the longest in the specification is 64 s (PCIe 6.x
+/// 7.5.3.16).
 const LONGEST_TIMEOUT: Picoseconds = Picoseconds::from_ns(100_000_000_000);
 
-/// Waits that may be over at once in one poll of a task before the others get their turn. Without
-/// it a task that never has to wait would never come back.
+/// Waits without waiting in one poll of a task before the other tasks get their turn. Without this
+/// limit a task that never has to wait would never yield.
 const RESULTS_AT_ONCE: u32 = 16;
 
-/// A lab in which host code runs.
+/// A lab with host code in it.
 pub(super) struct Shared {
     pub hosts: Vec<RunningHost>,
     pub names: BTreeMap<String, NodeId>,
     state: Mutex<State>,
 }
 
-/// A wait that has not been given its outcome.
+/// A wait whose outcome has not been fetched.
 struct Waiting {
     /// The task that polled it last.
     task: Option<TaskId>,
@@ -46,12 +46,12 @@ struct Waiting {
     waker: Option<Waker>,
 }
 
-/// What one host's programs have.
+/// The memory of one host's programs.
 pub(super) struct HostMemory {
     pub pages: Pages,
     pub pins: Pins,
     pub io_addresses: IoAddresses,
-    /// Functions that have all of it mapped one to one.
+    /// Functions for which all of it is mapped one to one.
     pub direct: Vec<RoutingId>,
 }
 
@@ -65,23 +65,23 @@ pub(super) struct State {
     pub hosts: Vec<HostId>,
     pub host_names: Vec<String>,
     waits: BTreeMap<u64, Waiting>,
-    /// Words of memory that are waited for: host, address, token.
+    /// Words of memory that are watched: host, address, token.
     watched: BTreeSet<(usize, u64, u64)>,
     last_token: u64,
     events: Vec<HostEvent>,
     /// The task that is being polled.
     task: Option<TaskId>,
     results_at_once: u32,
-    /// When something happened last for host code.
+    /// Time of the last event for host code.
     last_event: Picoseconds,
-    /// What devices may still use though no program holds it; it holds the lab.
+    /// Objects without an owner that devices may still use; they keep the lab alive.
     pub abandoned: Vec<Box<dyn Any + Send>>,
 }
 
-/// How the fabric went on.
+/// Outcome of running the fabric.
 pub(super) enum Progress {
     Happened,
-    /// Nothing will happen any more; something did at this time last.
+    /// Nothing will happen any more; the time is that of the last event.
     NothingLeft(Picoseconds),
     Limit(Picoseconds),
 }
@@ -115,12 +115,12 @@ impl Shared {
     }
 
     pub fn lock(&self) -> MutexGuard<'_, State> {
-        // What a panic elsewhere left is still consistent: nobody's code runs under the lock but
+        // State left by a panic is still consistent: under the lock, no foreign code runs except
         // the closure of `with_fabric`.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A wait of which nobody but [`happened`](Self::happened) knows.
+    /// Starts a wait that only [`happened`](Self::happened) ends.
     pub fn wait(self: &Arc<Self>, what: What) -> Wait {
         let token = self.lock().begin_wait(what);
         Wait::new(self.clone(), token)
@@ -145,7 +145,7 @@ impl State {
         self.task = None;
     }
 
-    /// Whether a task that need not wait has to let others go first.
+    /// Whether a task that need not wait has to let others run.
     pub fn turn_is_over(&mut self) -> bool {
         self.results_at_once += 1;
         let over = self.results_at_once >= RESULTS_AT_ONCE;
@@ -157,18 +157,18 @@ impl State {
 
     // --- Waits ---------------------------------------------------------------------------
 
-    /// A token that nobody else has.
+    /// Returns an unused token.
     pub fn next_token(&mut self) -> u64 {
         self.last_token += 1;
         self.last_token
     }
 
-    /// Whether somebody still waits with this token.
+    /// Whether a wait with this token still exists.
     pub fn is_waiting(&self, token: u64) -> bool {
         self.waits.contains_key(&token)
     }
 
-    /// A new wait; its token is for the fabric.
+    /// Starts a wait; its token is for the fabric.
     pub fn begin_wait(&mut self, what: What) -> u64 {
         let token = self.next_token();
         if let What::Memory { host, address, .. } = &what {
@@ -179,8 +179,8 @@ impl State {
         token
     }
 
-    /// Ends a wait, whatever was asked of the fabric for it. Gives its waker, to be dropped
-    /// elsewhere.
+    /// Ends a wait and withdraws its request to the fabric. Returns its waker, to be dropped
+    /// without the lock.
     pub fn end_wait(&mut self, token: u64) -> Option<Waker> {
         let waiting = self.waits.remove(&token)?;
         self.fabric.cancel_host_timer(token);
@@ -197,8 +197,8 @@ impl State {
         waiting.waker
     }
 
-    /// Gives the outcome if there is one; and the waker of the poll before, if it is another
-    /// one, to be dropped elsewhere.
+    /// Returns the outcome if it has arrived, and the replaced waker of the previous poll, if any,
+    /// to be dropped without the lock.
     pub fn poll_wait(&mut self, token: u64, waker: &Waker) -> (Poll<Outcome>, Option<Waker>) {
         let task = self.task;
         let Some(waiting) = self.waits.get_mut(&token) else { return (Poll::Pending, None) };
@@ -212,7 +212,8 @@ impl State {
         (Poll::Pending, waiting.waker.replace(waker.clone()))
     }
 
-    /// Gives a wait its outcome, if it is still there; who gets its waker wakes it.
+    /// Gives a wait its outcome, if it still exists; returns its waker, to be woken without the
+    /// lock.
     #[must_use]
     pub fn give(&mut self, token: u64, outcome: Outcome) -> Option<Waker> {
         let waiting = self.waits.get_mut(&token)?;
@@ -220,7 +221,7 @@ impl State {
         waiting.waker.take()
     }
 
-    /// Host code has written memory: those who wait for a word there look again.
+    /// Notes a write by host code: waits for a word there look again.
     #[must_use]
     pub fn memory_written(&mut self, host: usize, address: u64, bytes: u64) -> Vec<Waker> {
         if self.watched.is_empty() {
@@ -232,7 +233,7 @@ impl State {
         tokens.into_iter().filter_map(|token| self.give(token, Outcome::Happened)).collect()
     }
 
-    /// Waits that are there, for tests: all are gone when all futures are.
+    /// Counts the waits, for tests: none are left when all futures are gone.
     #[cfg(test)]
     pub fn wait_count(&self) -> usize {
         self.waits.len() + self.watched.len() + self.interrupts.wait_count()
@@ -242,7 +243,7 @@ impl State {
         self.waits.values().any(|waiting| waiting.task == task && waiting.outcome.is_none())
     }
 
-    /// What a task waits for, half a sentence.
+    /// Describes a task's waits, half a sentence.
     pub fn waits_of(&self, task: Option<TaskId>, shared: &Shared) -> String {
         let of_task = self.waits.values().filter(|waiting| waiting.task == task);
         let open = of_task.filter(|waiting| waiting.outcome.is_none());
@@ -255,8 +256,8 @@ impl State {
 
     // --- Time ----------------------------------------------------------------------------
 
-    /// Lets the fabric go on until something has happened for host code; gives the wakers of
-    /// those who waited for it, in order.
+    /// Runs the fabric until something happens for host code; returns the wakers of the waits for
+    /// it, in order.
     pub fn advance(&mut self, limit: Option<Picoseconds>) -> (Progress, Vec<Waker>) {
         if let Some(limit) = limit {
             if self.fabric.now() >= limit {
@@ -288,7 +289,7 @@ impl State {
         (progress, wakers)
     }
 
-    /// The same without a limit, of at most so many events of the fabric.
+    /// Does the same without a limit, for at most `most_events` events of the fabric.
     pub fn advance_some(&mut self, most_events: u32) -> (HostRun, Vec<Waker>) {
         let went = self.fabric.run_some_for_host(most_events);
         let mut events = std::mem::take(&mut self.events);

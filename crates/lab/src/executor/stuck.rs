@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a run of host code was given up.
+//! The error of a run of host code that was given up.
 
 use std::fmt;
 
@@ -7,26 +7,26 @@ use crosslane_pcie::units::Picoseconds;
 
 use super::MAX_POLLS_AT_ONE_TIME;
 
-/// Why it was given up.
+/// The reason why a run was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyStuck {
     /// Nothing can happen any more: a deadlock.
     NothingLeft,
     /// The time limit of the simulation was reached.
     TimeLimit,
-    /// Tasks went on and on without simulated time doing so.
+    /// Tasks kept running while simulated time stood still.
     NoProgress,
 }
 
-/// A run that was given up: when, and what every task waits for.
+/// A run that was given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// When: of a deadlock, when something happened last.
+    /// When it was given up; for a deadlock, the time of the last event.
     pub time: Picoseconds,
-    /// Why.
+    /// The reason.
     pub why: WhyStuck,
-    /// Each task that has not ended and what it waits for, one sentence each; behind them what
-    /// the fabric and its devices have not ended.
+    /// Each unfinished task and what it waits for, one sentence each; then the unfinished work of
+    /// the fabric and its devices.
     pub waiting: Vec<String>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tasks, and the queue of those that are ready.
+//! Tasks, and the queue of ready ones.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::future::Future;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use super::shared::Shared;
 use super::wait::{Wait, What};
 
-/// Number of a task, in the order in which they were started.
+/// Number of a task, in the order of spawning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct TaskId(u64);
 
@@ -23,7 +23,7 @@ impl TaskId {
 #[derive(Debug, Default)]
 struct Queue {
     order: VecDeque<TaskId>,
-    /// The same, so that each is there once.
+    /// The same as a set, so that each is queued once.
     queued: BTreeSet<TaskId>,
 }
 
@@ -31,7 +31,7 @@ struct Queue {
 #[derive(Debug, Default)]
 pub(super) struct Ready {
     queue: Mutex<Queue>,
-    /// For who runs free and has nothing else to do.
+    /// Wakes a free-running lab that is idle.
     pushed: Condvar,
 }
 
@@ -49,7 +49,7 @@ impl Ready {
         }
     }
 
-    /// Waits, asleep, until a task is ready: another thread has to wake one.
+    /// Sleeps until another thread makes a task ready.
     pub fn wait(&self) {
         let queue = self.lock();
         let ready = self.pushed.wait_while(queue, |queue| queue.order.is_empty());
@@ -60,12 +60,12 @@ impl Ready {
         self.lock().order.pop_front()
     }
 
-    /// The task is about to be polled: from now on it can become ready again.
+    /// Notes that the task is about to be polled: from now on it can become ready again.
     pub fn begin(&self, id: TaskId) {
         self.lock().queued.remove(&id);
     }
 
-    /// The task has ended.
+    /// Notes that the task has ended.
     pub fn forget(&self, id: TaskId) {
         let mut queue = self.lock();
         if queue.queued.remove(&id) {
@@ -93,15 +93,15 @@ impl Wake for TaskWaker {
     }
 }
 
-/// What a task leaves behind.
+/// Result of a task, for its [`Task`].
 struct Left<T> {
     output: Option<T>,
-    /// The one who waits for it.
+    /// Token of the wait for it.
     waiting: Option<u64>,
     ended: bool,
 }
 
-/// A spawned task, as a future of what it returns.
+/// A spawned task, as a future of its output.
 pub struct Task<T> {
     shared: Arc<Shared>,
     name: Arc<str>,
@@ -133,7 +133,7 @@ impl<T> Task<T> {
         (Self { shared, name: name.into(), left, wait: None }, future)
     }
 
-    /// Whether it has ended.
+    /// Whether the task has ended.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.left.lock().unwrap_or_else(PoisonError::into_inner).ended
@@ -144,7 +144,7 @@ impl<T> Future for Task<T> {
     type Output = T;
 
     /// # Panics
-    /// Where it has given its output already.
+    /// If it has returned its output already.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         let this = &mut *self;
         let mut left = this.left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -158,7 +158,7 @@ impl<T> Future for Task<T> {
             left.waiting = Some(wait.token());
             wait
         });
-        // Never ready: what it waits for is seen above.
+        // Never ready: its outcome is checked above.
         let _ = Pin::new(wait).poll(context);
         Poll::Pending
     }

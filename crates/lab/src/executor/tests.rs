@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Interrupts, with a device that sends them when it is told to, and what nobody answers.
+//! Interrupts from a device that sends them on command, and requests without an answer.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -22,17 +22,17 @@ use super::{LabBus, LabMemory, Simulation, WhyStuck};
 use crate::enumerate::{Policy, enumerate};
 use crate::lab::{RunningHost, RunningLab, open};
 
-/// Where the bell's table is.
+/// Offset of the bell's MSI-X table.
 const TABLE: u64 = 0x1000;
 const VECTORS: u16 = 4;
-/// A read from here is never answered.
+/// Reads from here are never answered.
 const SILENT: u64 = 0x800;
 
 const fn ns(ns: u64) -> Picoseconds {
     Picoseconds::from_ns(ns)
 }
 
-/// Keeps what is written, reads it back, and sends an interrupt for each write below the table:
+/// Stores what is written, reads it back, and sends an interrupt for each write below the table:
 /// the offset is the delay in ns, the value the vector.
 #[derive(Default)]
 struct Bell {
@@ -152,7 +152,7 @@ fn bells(hosts: u16) -> (Simulation, Vec<LabBus>, RegisterAddress) {
     (simulation, buses, RegisterAddress { function, bar: 0, offset_bytes: 0 })
 }
 
-/// Rings after so many ns.
+/// Rings after `delay_ns`.
 async fn ring(bus: &LabBus, at: RegisterAddress, delay_ns: u64, vector: u16) {
     let at = RegisterAddress { offset_bytes: delay_ns, ..at };
     bus.write_register(at, vector.into()).await.unwrap();
@@ -171,7 +171,7 @@ fn interrupts_are_counted_and_wake_those_who_wait() {
             ring(bus, at, 0, 2).await;
         }
         bus.sleep_until(bus.now() + ns(5000)).await;
-        // They came before the call, and another vector's are not among them.
+        // They came before the call, and those of another vector are not counted.
         assert_eq!(bus.wait_interrupt(at.function, 2, far).await, Ok(3));
         let late = bus.wait_interrupt(at.function, 2, bus.now() + ns(10)).await.unwrap_err();
         assert!(late.to_string().contains("interrupt 2 of 01:00.0 at host0"), "{late}");
@@ -226,7 +226,7 @@ fn two_who_wait_for_one_vector() {
         [one.await, other.await]
     });
     let [one, other] = ends.unwrap();
-    // Each gets one; the second came a store later.
+    // Each gets one; the second interrupt came a store later.
     assert_eq!((one.0, other.0), (Ok(1), Ok(1)));
     assert_eq!(other.1 - one.1, ns(50));
 }
@@ -299,7 +299,7 @@ fn step() -> impl Strategy<Value = Step> {
     })
 }
 
-/// Does a step; what it has seen.
+/// Does a step; returns what it saw.
 fn doing<'a>(
     bus: &'a LabBus,
     at: RegisterAddress,
@@ -342,7 +342,7 @@ fn doing<'a>(
     })
 }
 
-/// Runs tasks of steps; everything that they have seen, with its time.
+/// Runs tasks of steps; returns everything they saw, with its time.
 fn run_steps(tasks: &[Vec<Step>]) -> Vec<String> {
     let (simulation, buses, at) = bells(1);
     let bus = &buses[0];
@@ -368,8 +368,8 @@ fn run_steps(tasks: &[Vec<Step>]) -> Vec<String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever tasks do, race for and drop: all of them end, the second run is as the first,
-    /// and nothing is left behind.
+    /// Whatever tasks do, race for and drop, all of them end, a second run equals the first, and
+    /// nothing is left behind.
     #[test]
     fn tasks_that_race(tasks in prop::collection::vec(prop::collection::vec(step(), 1..6), 1..6)) {
         let log = run_steps(&tasks);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host with an IOMMU has mapped for its devices: I/O virtual addresses of memory that is
-//! pinned, and peers' BARs.
+//! The mappings of a host with an IOMMU for its devices: I/O virtual addresses of pinned memory,
+//! and peers' BARs.
 //!
 //! I/O virtual addresses come from the range of the host's buffers. No BAR lies there, so a switch
-//! never takes a request for memory for one to a peer, and headers are as long as without an IOMMU.
-//! A BAR is mapped at its bus address, so a request gets there whichever way a switch sends it.
+//! never mistakes a request for memory for one to a peer, and headers are as long as without an
+//! IOMMU. A BAR is mapped at its bus address, so a request arrives whichever way a switch routes
+//! it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,13 +18,13 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds, RoutingId};
 use super::memory::LabMemory;
 use super::shared::State;
 
-/// I/O virtual addresses of the functions of one host, each with a range of its own.
+/// I/O virtual addresses of one host's functions; each function has its own address space.
 #[derive(Clone, Debug)]
 pub(super) struct IoAddresses {
     range: Range<u64>,
-    /// Function and first address of each run in use, and its end.
+    /// Function and first address of each run in use, with its end.
     used: BTreeMap<(u16, u64), u64>,
-    /// How often each page-aligned run of BARs is pinned, by function and first address.
+    /// Pin count of each page-aligned run of BARs, by function and first address.
     bars: BTreeMap<(u16, u64), u32>,
 }
 
@@ -34,7 +35,7 @@ impl IoAddresses {
         Self { range: start..end.max(start), used: BTreeMap::new(), bars: BTreeMap::new() }
     }
 
-    /// Runs that are not in use, lowest first.
+    /// Returns the unused runs, lowest first.
     fn gaps(&self, function: u16) -> Vec<Range<u64>> {
         let mut gaps = Vec::new();
         let mut begin = self.range.start;
@@ -50,9 +51,8 @@ impl IoAddresses {
         gaps
     }
 
-    /// Takes whole pages: one run that begins at a multiple of `align` if there is one, else one
-    /// run, else what there is. There is always enough for memory of the host, which is no larger
-    /// than the range.
+    /// Takes whole pages: one run aligned to `align` if possible, else one run, else several. The
+    /// range always suffices for memory of the host, which is no larger.
     pub fn take(&mut self, function: RoutingId, bytes: u64, align: u64) -> Vec<Range<u64>> {
         let gaps = self.gaps(function.0);
         let fitting = |align: u64| {
@@ -85,23 +85,23 @@ impl IoAddresses {
     }
 }
 
-/// What is mapped for one pin of a memory.
+/// The mapping of one pin of a memory.
 #[derive(Clone, Debug)]
 pub(super) struct Mapped {
     /// I/O virtual addresses.
     runs: Vec<Range<u64>>,
-    /// Where each mapping begins.
+    /// Start of each mapping.
     begins: Vec<u64>,
 }
 
 impl State {
-    /// Whether what is pinned for a function has to be mapped for it.
+    /// Whether pins for a function need a mapping.
     fn is_mapped(&mut self, host: usize, function: RoutingId) -> bool {
         let direct = self.memories[host].direct.contains(&function);
         !direct && self.fabric.iommu(self.hosts[host]).is_some()
     }
 
-    /// What the lab says of a host's IOMMU; none where it has none.
+    /// Returns the lab's description of a host's IOMMU; `None` if it has none.
     pub fn known_iommu(&mut self, host: HostId) -> Option<IoTranslation> {
         self.fabric.iommu(host).map(|iommu| IoTranslation {
             iotlb_pages: iommu.iotlb_entries,
@@ -111,7 +111,7 @@ impl State {
         })
     }
 
-    /// Time on a core that mapping a memory for a function takes.
+    /// Returns the core's time for mapping a memory for a function.
     pub fn mapping_time(&mut self, memory: &LabMemory, function: RoutingId) -> Picoseconds {
         if !self.is_mapped(memory.host(), function) {
             return Picoseconds::ZERO;
@@ -127,8 +127,8 @@ impl State {
         Picoseconds(iommu.map_page.0.saturating_mul(pages))
     }
 
-    /// Pins memory for a function, and maps it where there is an IOMMU; memory that is pinned for
-    /// it already stays as it is. Returns the addresses that the function has to send.
+    /// Pins memory for a function, and maps it if the host has an IOMMU; existing pins are reused.
+    /// Returns the addresses for the function to use.
     pub fn pin(&mut self, memory: &LabMemory, function: RoutingId) -> Vec<Segment> {
         let host = memory.host();
         if !self.is_mapped(host, function) {
@@ -183,8 +183,8 @@ impl State {
         Mapped { runs: addresses, begins }
     }
 
-    /// Ends a pin: from now on the function's requests for that memory are faults. Returns what
-    /// that takes on a core, or `None` where it was not pinned.
+    /// Ends a pin: from now on the function's requests for that memory are faults. Returns the
+    /// core's time for it, or `None` if it was not pinned.
     pub fn unpin(&mut self, host: usize, memory: u64, function: RoutingId) -> Option<Picoseconds> {
         let Some(mapped) = self.memories[host].pins.unpin(memory, function)? else {
             return Some(Picoseconds::ZERO);
@@ -194,8 +194,8 @@ impl State {
         Some(unmapping)
     }
 
-    /// Maps a BAR of a peer for a function once more. Returns what that takes on a core; `None`
-    /// where nothing has to be mapped.
+    /// Maps a BAR of a peer for a function once more. Returns the core's time for it; `None` if no
+    /// mapping is needed.
     pub fn pin_bar(&mut self, host: usize, function: RoutingId, bar: &Bar) -> Option<Picoseconds> {
         if !self.is_mapped(host, function) {
             return None;
@@ -213,10 +213,10 @@ impl State {
         Some(Picoseconds(iommu.map_page.0.saturating_mul(pages)))
     }
 
-    /// Ends that. Returns what it takes on a core, `None` where nothing had to be mapped.
+    /// Ends one such pin. Returns the core's time for it; `None` if no mapping was needed.
     ///
     /// # Errors
-    /// A BAR that is not mapped for the function.
+    /// If the BAR is not mapped for the function.
     pub fn unpin_bar(
         &mut self,
         host: usize,
@@ -240,7 +240,7 @@ impl State {
         Ok(Some(self.unmap(host, function, &[begin])))
     }
 
-    /// Ends mappings. Returns what that takes on a core.
+    /// Ends mappings. Returns the core's time for it.
     fn unmap(&mut self, host: usize, function: RoutingId, begins: &[u64]) -> Picoseconds {
         let id = HostId(host as u16);
         let unmapped = begins.iter().map(|&begin| {
@@ -256,7 +256,8 @@ impl State {
     }
 }
 
-/// The whole pages that a BAR lies in: more than itself only where it is shorter than one.
+/// Returns the start and length of the whole pages that hold a BAR; they exceed it only if it is
+/// smaller than a page.
 fn pages_of(bar: &Bar) -> (u64, u64) {
     let begin = bar.base.0 & !(IO_PAGE_BYTES - 1);
     (begin, (bar.base.0 + bar.size_bytes).next_multiple_of(IO_PAGE_BYTES) - begin)
@@ -280,12 +281,12 @@ mod tests {
         let mut addresses = IoAddresses::new(PAGE + 1..11 * PAGE + 7);
         let first = addresses.take(F, 3 * PAGE, PAGE);
         assert_eq!(pages(&first), [(2, 3)]);
-        // Aligned where that is possible, and where not, not.
+        // Aligned if possible, else unaligned.
         assert_eq!(pages(&addresses.take(F, PAGE, 8 * PAGE)), [(8, 1)]);
         assert_eq!(pages(&addresses.take(F, PAGE, 8 * PAGE)), [(5, 1)]);
-        // Another function has all of the range.
+        // Another function has the whole range.
         assert_eq!(pages(&addresses.take(G, 9 * PAGE, PAGE)), [(2, 9)]);
-        // No run is long enough for what is left: two are taken.
+        // No run is long enough for the rest: two are taken.
         let rest = addresses.take(F, 4 * PAGE, PAGE);
         assert_eq!(pages(&rest), [(6, 2), (9, 2)]);
         addresses.give_back(F, &first);

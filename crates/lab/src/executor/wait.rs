@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Futures of things that happen in the lab, and what they say they wait for.
+//! Futures of events in the lab, and descriptions of what they wait for.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,16 +12,16 @@ use crosslane_pcie::units::{Picoseconds, RoutingId};
 
 use super::shared::Shared;
 
-/// What is waited for.
+/// The event that a future waits for.
 #[derive(Clone, Debug)]
 pub(super) enum What {
     /// A load of a register.
     Load { host: usize, at: RegisterAddress },
     /// Stores to leave the core.
     Stores { host: usize, at: RegisterAddress, bytes: usize },
-    /// A core's combined writes to leave.
+    /// A core's combining buffers to drain.
     Fence { host: usize, core: u16 },
-    /// A moment.
+    /// A point in time.
     Time(Picoseconds),
     /// Work of a core, or its turn.
     Work { host: usize, core: u16, until: Picoseconds },
@@ -33,7 +33,7 @@ pub(super) enum What {
     Task(Arc<str>),
     /// An operation over a network.
     Rdma { host: usize, peer: Arc<str>, operation: &'static str, bytes: u64 },
-    /// A message of another node.
+    /// A message from another node.
     Message { host: usize, peer: Arc<str> },
     /// A connection to an address.
     Accept(Arc<str>),
@@ -42,7 +42,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// As it goes on behind "waits for".
+    /// Describes it; follows the words "waits for".
     pub fn sentence(&self, shared: &Shared) -> String {
         let name = |host: &usize| &shared.hosts[*host].name;
         match self {
@@ -76,16 +76,17 @@ impl What {
     }
 }
 
-/// What has happened.
+/// Outcome of a wait.
 #[derive(Clone, Debug)]
 pub(super) enum Outcome {
-    /// It, or its deadline: who waits looks.
+    /// The event or its deadline; the waiting code checks which.
     Happened,
     /// A load ended.
     Loaded(Result<u64, LoadError>),
 }
 
-/// Waits for what was asked of the fabric under one token. To drop it is to ask no longer.
+/// A future of the event requested from the fabric under one token. Dropping it withdraws the
+/// request.
 pub(super) struct Wait {
     shared: Arc<Shared>,
     token: u64,
@@ -105,7 +106,7 @@ impl Future for Wait {
     type Output = Outcome;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
-        // A waker may be anybody's: the old one is not dropped under the lock.
+        // A waker may run foreign code when dropped, so the old one is dropped without the lock.
         let (polled, old) = self.shared.lock().poll_wait(self.token, context.waker());
         drop(old);
         polled
@@ -119,7 +120,7 @@ impl Drop for Wait {
     }
 }
 
-/// Lets the other tasks that are ready go first.
+/// Lets the other ready tasks run first.
 #[derive(Default)]
 pub(super) struct Turn {
     given: bool,

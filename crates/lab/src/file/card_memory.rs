@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory of an engine's card: the table `card_memory` of its part.
+//! The memory on an engine's card: the table `card_memory` of its part.
 
 use crosslane_device::{CardMemoryParameters, Copying, DramParameters, ParameterError};
 
@@ -26,16 +26,16 @@ const KEYS: [&str; 17] = [
     "dram_refresh_ns",
 ];
 
-/// Channels of a memory: more than any card has.
+/// Number of channels of a memory: more than any card has.
 const CHANNELS: std::ops::RangeInclusive<u64> = 1..=16;
 
-/// What this project's gateware reads ahead: where a lab does not say it.
+/// Read-ahead of this project's gateware, the default.
 const READ_AHEAD_BYTES: u32 = 8192;
 
-/// How a copier works that reads a burst and then writes it.
+/// A copier that reads a burst and then writes it.
 const IN_TURN: Copying = Copying::InTurn { turnaround_clocks: 0 };
 
-/// Reads the memory of a part's card; `None` where it has none.
+/// Reads the memory of a part's card; `None` if it has none.
 pub(super) fn read(part: &Table<'_>) -> Result<Option<CardMemoryParameters>, LabError> {
     let Some(table) = part.table("card_memory")? else { return Ok(None) };
     table.only(&KEYS)?;

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A constant of a lab file: its value, its unit, and where it comes from.
+//! Constants of a lab file, each with its value, unit and source.
 
 use std::fmt;
 
-/// What kind of source a constant has: the first word of its `source`.
+/// Kind of a constant's source: the first word of its `source`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Provenance {
     /// A clause of the specification.
     Clause,
     /// A data sheet, product brief or user guide of the part.
     DataSheet,
-    /// The document that the lab reproduces.
+    /// The paper that the lab reproduces.
     Document,
-    /// Read from a machine's configuration space; the text says from which register.
+    /// A machine's configuration space; the text names the register.
     Sysfs,
-    /// Fitted; the text says to which measurements.
+    /// A fit; the text names the measurements.
     Fit,
-    /// Nobody has measured or written it: the text says why it is plausible.
+    /// Neither measured nor published; the text says why it is plausible.
     Assumption,
 }
 
 impl Provenance {
-    /// Every kind, the best founded first.
+    /// All kinds, the best founded first.
     pub const ALL: [Self; 6] =
         [Self::Clause, Self::DataSheet, Self::Document, Self::Sysfs, Self::Fit, Self::Assumption];
 
-    /// The word that a source begins with, without its colon.
+    /// Returns the word that begins such a source, without its colon.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -38,10 +38,10 @@ impl Provenance {
         }
     }
 
-    /// Kind and text of a source such as `fit: median of the 64 B row`.
+    /// Splits a source such as `fit: median of the 64 B row` into kind and text.
     ///
     /// # Errors
-    /// What is wrong with it, half a sentence.
+    /// The fault of the source, half a sentence.
     pub(crate) fn parse(source: &str) -> Result<(Self, String), String> {
         let (word, text) = source
             .split_once(':')
@@ -62,35 +62,35 @@ impl fmt::Display for Provenance {
     }
 }
 
-/// A constant as a lab file gives it, for `lab show` and for reports.
+/// A constant as read from a lab file, for `lab show` and for reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
-    /// The table it stands in, with dots: `part.v7.requester`.
+    /// Dotted path of its table: `part.v7.requester`.
     pub place: String,
     /// Its key: `idle_clocks_per_tlp`.
     pub key: String,
-    /// Its value as the file writes it (or as it was set anew).
+    /// Its value as written in the file, or as replaced.
     pub value: String,
     /// Its unit; empty for a plain number or a word.
     pub unit: &'static str,
-    /// What kind of source it has.
+    /// Kind of its source.
     pub provenance: Provenance,
-    /// The source, without the word of its kind.
+    /// Text of its source, without the word for its kind.
     pub source: String,
     /// Line of the file, from 1.
     pub line: usize,
-    /// Whether [`Lab::with_constant`](crate::Lab::with_constant) may set it: it is a number.
+    /// Whether it is a number, which [`Lab::with_constant`](crate::Lab::with_constant) may replace.
     pub is_number: bool,
 }
 
 impl Constant {
-    /// Place and key: `part.v7.requester.idle_clocks_per_tlp`.
+    /// Returns its dotted path: `part.v7.requester.idle_clocks_per_tlp`.
     #[must_use]
     pub fn path(&self) -> String {
         format!("{}.{}", self.place, self.key)
     }
 
-    /// Its value for people: numbers that stand for something, such as class codes, in hexadecimal.
+    /// Returns its value for display: numeric codes, such as class codes, in hexadecimal.
     #[must_use]
     pub fn shown_value(&self) -> String {
         let digits = match self.key.as_str() {
@@ -105,7 +105,7 @@ impl Constant {
     }
 }
 
-/// The unit that the end of a key names.
+/// Returns the unit named by the end of a key.
 pub(crate) fn unit_of(key: &str) -> &'static str {
     const UNITS: [(&str, &str); 6] = [
         ("_gb_per_s", "GB/s"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The DMA engine of an endpoint: the table `engine` of its part. What the engine has in common
-//! with the generic requester (its clock, its tags, its sizes) is read from the table
-//! `requester`, so that no constant stands in two places.
+//! The DMA engine of an endpoint: the table `engine` of its part. Constants that the engine shares
+//! with the generic requester (clock, tags, sizes) are read from the table `requester`, so that no
+//! constant is written twice.
 
 use std::ops::RangeInclusive;
 
@@ -31,24 +31,24 @@ const KEYS: [&str; 15] = [
     "fetch_batch",
 ];
 
-/// Bytes of BAR0 that the registers of an engine take (`docs/engine.md`).
+/// Size of an engine's registers in BAR0, bytes (`docs/engine.md`).
 const REGISTER_BYTES: u64 = 1 << 16;
-/// Smallest window of a lane, bytes: a TLP never crosses a multiple of it.
+/// Smallest aperture of a receive queue, bytes: a TLP never crosses a multiple of it.
 const LEAST_LANE_WINDOW_BYTES: u64 = 4096;
-/// Channels of each kind that the register map has places for.
+/// Number of channels of each kind that fit the register map.
 const CHANNELS: RangeInclusive<u64> = 1..=4;
-/// Lanes that the register map has places for.
+/// Number of receive queues that fit the register map.
 const LANES: RangeInclusive<u64> = 1..=16;
-/// Sizes of FIFOs, bytes: from the least payload to 16 MiB, more than any chip has.
+/// FIFO sizes, bytes: from the smallest payload to 16 MiB, more than any chip has.
 const FIFO_BYTES: RangeInclusive<u64> = 128..=1 << 24;
-/// Clocks from one thing to the next: more than any engine takes.
+/// Latencies, clocks: more than any engine takes.
 const LATENCY_CLOCKS: RangeInclusive<u64> = 0..=1024;
-/// Descriptors of a table: 16 B each, 16 KiB of BAR0.
+/// Number of descriptors of a table: 16 B each, 16 KiB of BAR0.
 const TABLE_DESCRIPTORS: RangeInclusive<u64> = 1..=1024;
-/// Descriptors of one fetch: 32 B each, so that one read request of 4 KiB is enough.
+/// Number of descriptors of one fetch: 32 B each, so that a read request of 4 KiB is enough.
 const FETCH_BATCH: RangeInclusive<u64> = 1..=128;
 
-/// Reads the engine of an endpoint's part; `None` where it has none.
+/// Reads the engine of an endpoint's part; `None` if it has none.
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
@@ -64,14 +64,14 @@ pub(super) fn read(
     let lanes = table.power_of_two("lanes", LANES)?;
     check_bars(part, endpoint, lanes)?;
     let lane_fifo_bytes = table.power_of_two("lane_fifo_bytes", FIFO_BYTES)? as u32;
-    // A TLP that comes in goes in whole.
+    // A receive queue must have room for a whole TLP.
     let payload_bytes = u32::from(port.capability.max_payload_bytes);
     if lane_fifo_bytes < payload_bytes {
         let problem =
             format!("{lane_fifo_bytes} B do not hold a payload of its port, {payload_bytes} B");
         return Err(table.bad("lane_fifo_bytes", problem));
     }
-    // Left out: none.
+    // The default is no latency.
     let latency = |key| -> Result<u32, LabError> {
         Ok(table.optional_whole(key, LATENCY_CLOCKS)?.unwrap_or(0) as u32)
     };
@@ -105,7 +105,7 @@ pub(super) fn read(
     Ok(Some(parameters))
 }
 
-/// What the model refuses, at the key that it is about.
+/// Reports a parameter that the model rejects at its key.
 fn check(
     engine: &Table<'_>,
     requester: &Table<'_>,
@@ -129,7 +129,7 @@ fn check(
     Err(table.bad(key, format!("an engine's {error}")))
 }
 
-/// An engine has a datapath and a clock; a generic requester may be without.
+/// Returns the clock of an engine, which must have a datapath; a generic requester need not.
 fn clock(table: &Table<'_>, requester: &RequesterParameters) -> Result<Picoseconds, LabError> {
     if requester.datapath_bytes == 0 {
         return Err(table.missing("datapath_bytes"));
@@ -137,7 +137,7 @@ fn clock(table: &Table<'_>, requester: &RequesterParameters) -> Result<Picosecon
     Ok(requester.clock)
 }
 
-/// BAR0 has the registers, BAR1 the windows of the lanes.
+/// Checks that BAR0 has room for the registers and BAR1 for the receive queues' apertures.
 fn check_bars(part: &Table<'_>, endpoint: &EndpointParameters, lanes: u64) -> Result<(), LabError> {
     for (index, key) in [(0, "bar0"), (1, "bar1")] {
         let Some(bar) = endpoint.bars[index] else {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Instances: hosts, switches, endpoints and links, one by one or in ranges such as
-//! `fpga{1..8}`.
+//! Instances: hosts, switches, endpoints and links, singly or in ranges such as `fpga{1..8}`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +15,7 @@ use super::table::{Table, Word};
 use super::{LabFile, Part, check_name, network_processor, nic};
 use crate::error::{LabError, Problem, nearest};
 
-/// Where a host's programs get their DMA buffers.
+/// Location of a host's DMA buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostBuffers {
     /// Below 4 GiB: requests have the short header of 3 DW.
@@ -25,28 +24,28 @@ pub enum HostBuffers {
     Above4Gib,
 }
 
-/// A host.
+/// A host of a lab file.
 #[derive(Clone, Debug)]
 pub struct HostInstance {
-    /// Its name.
+    /// Its name, unique in the lab.
     pub name: String,
     /// Its constants.
     pub part: Arc<RootComplexPart>,
-    /// Where its programs get their buffers.
+    /// Location of its programs' DMA buffers.
     pub buffers: HostBuffers,
-    /// Max_Read_Request_Size that its functions are set to, bytes.
+    /// Max_Read_Request_Size set in its functions, bytes.
     pub max_read_request_bytes: u32,
-    /// Largest Max_Payload_Size that its functions are set to, bytes, if the lab limits it.
+    /// Largest Max_Payload_Size set in its functions, bytes, if the lab limits it.
     pub max_payload_limit_bytes: Option<u32>,
     /// Whether its root ports redirect peer-to-peer requests (ACS).
     pub acs: bool,
     pub(crate) span: Range<usize>,
 }
 
-/// A switch.
+/// A switch of a lab file.
 #[derive(Clone, Debug)]
 pub struct SwitchInstance {
-    /// Its name.
+    /// Its name, unique in the lab.
     pub name: String,
     /// Its constants.
     pub part: Arc<SwitchPart>,
@@ -55,24 +54,24 @@ pub struct SwitchInstance {
     pub(crate) span: Range<usize>,
 }
 
-/// An endpoint.
+/// An endpoint of a lab file.
 #[derive(Clone, Debug)]
 pub struct EndpointInstance {
-    /// Its name.
+    /// Its name, unique in the lab.
     pub name: String,
     /// Its constants.
     pub part: Arc<EndpointPart>,
     pub(crate) span: Range<usize>,
 }
 
-/// A link.
+/// A PCI Express link of a lab file.
 #[derive(Clone, Debug)]
 pub struct LinkInstance {
-    /// Host or switch above it.
+    /// Name of the host or switch above it.
     pub upper: String,
-    /// Name of the port that it makes there, if the lab gives one.
+    /// Name of its port at the upper end, if the lab gives one.
     pub upper_port: Option<String>,
-    /// Switch or endpoint below it.
+    /// Name of the switch or endpoint below it.
     pub lower: String,
     /// Its constants.
     pub parameters: LinkParameters,
@@ -85,7 +84,7 @@ pub struct LinkInstance {
 
 pub(super) type Parts<'a> = BTreeMap<String, Part<'a>>;
 
-/// Names of a range `a{1..3}b`, or the one name.
+/// Expands a range `a{1..3}b` into its names; a plain name is returned alone.
 pub(super) fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Word>, LabError> {
     let bad = |problem: String| Err(table.bad(key, problem));
     let Some((head, rest)) = word.text.split_once('{') else {
@@ -111,7 +110,7 @@ pub(super) fn expand(table: &Table<'_>, key: &str, word: &Word) -> Result<Vec<Wo
     Ok((first..=last).map(name).collect())
 }
 
-/// The part that an instance names, with the instance's own keys above it.
+/// Returns an instance's part, with the instance's own keys on top.
 pub(super) fn part_of<'a>(
     instance: &Table<'a>,
     parts: &Parts<'a>,
@@ -130,7 +129,7 @@ pub(super) fn part_of<'a>(
     Ok(part.table.under(instance))
 }
 
-/// Keys of an instance: its own, and those of its part, which it may overrule.
+/// Checks an instance's keys: `own`, and those of its part, which it may overrule.
 pub(super) fn only(
     instance: &Table<'_>,
     own: &[&'static str],
@@ -154,7 +153,7 @@ fn acs(instance: &Table<'_>, able: bool) -> Result<bool, LabError> {
     Ok(wanted)
 }
 
-/// Adds a name to those of the lab.
+/// Adds a name to those taken in the lab.
 fn claim(
     instance: &Table<'_>,
     taken: &mut BTreeMap<String, usize>,
@@ -237,7 +236,7 @@ fn host<'a>(
     let buffers = table.choice("buffers", &regions)?;
     let read_request = match table.has("max_read_request_bytes") {
         true => table.power_of_two("max_read_request_bytes", PAYLOADS)? as u32,
-        // What functions have after reset (PCIe 6.x 7.5.3.4).
+        // The value after reset (PCIe 6.x 7.5.3.4).
         false => 512,
     };
     let limit = match table.has("max_payload_limit_bytes") {
@@ -261,7 +260,7 @@ fn host<'a>(
     Ok(hosts)
 }
 
-/// Links from each upper to its share of the lowers: as many lowers as uppers, or a multiple.
+/// Links each upper with its share of the lowers: as many lowers as uppers, or a multiple.
 fn links<'a>(table: &Table<'a>, parts: &Parts<'a>, lab: &mut LabFile) -> Result<(), LabError> {
     only(table, &["upper", "upper_port", "lower", "part"], PartKind::Link)?;
     let with_part = match table.has("part") {

@@ -17,7 +17,7 @@ const KEYS: [&str; 7] = [
     "invalidate_ns",
 ];
 
-/// Reads the IOMMU of a root complex; `None` where it has none.
+/// Reads the IOMMU of a root complex; `None` if it has none.
 pub(super) fn read(part: &Table<'_>) -> Result<Option<IommuParameters>, LabError> {
     let Some(table) = part.table("iommu")? else { return Ok(None) };
     table.only(&KEYS)?;

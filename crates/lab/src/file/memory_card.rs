@@ -18,7 +18,7 @@ const KEYS: [&str; 8] = [
     "fifo_bytes",
 ];
 
-/// Reads the memory card of an endpoint's part; `None` where it is none.
+/// Reads the memory card of an endpoint's part; `None` if the part is something else.
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,

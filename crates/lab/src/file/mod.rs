@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lab files: TOML text as parts, hosts, switches, endpoints and links, checked.
+//! Lab files: TOML text, parsed into parts, hosts, switches, endpoints and links, and checked.
 //!
-//! Read first: `labs/minimal.toml`, which explains every key that it uses.
+//! Read first: `labs/minimal.toml`, which explains every key it uses.
 
 mod card_memory;
 pub mod constant;
@@ -31,13 +31,13 @@ pub use nic::NetworkInstance;
 use parts::PartKind;
 use table::{Source, Table, Word};
 
-/// Longest lab file that is read, bytes.
+/// Size limit of a lab file, bytes.
 pub const MAX_FILE_BYTES: usize = 16 << 20;
 
-/// Published measurements that a lab is compared with.
+/// Published measurements to compare a lab with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measurements {
-    /// CSV file, relative to the lab file.
+    /// The CSV file, relative to the lab file.
     pub file: String,
 }
 
@@ -46,18 +46,18 @@ pub struct Measurements {
 pub struct Variant {
     /// Its name, asked for as `lab:variant`.
     pub name: String,
-    /// One sentence.
+    /// Its description, one sentence.
     pub summary: String,
 }
 
-/// A lab file that was read and checked.
+/// A lab file, read and checked.
 #[derive(Clone, Debug)]
 pub struct LabFile {
     /// Name of the lab.
     pub name: String,
-    /// One sentence.
+    /// Description of the lab, one sentence.
     pub summary: String,
-    /// What is reproduced, if anything.
+    /// The publication it reproduces, if any.
     pub source: Option<String>,
     /// Hosts; the first is [`HostId`](crosslane_pcie::HostId) 0.
     pub hosts: Vec<HostInstance>,
@@ -65,23 +65,23 @@ pub struct LabFile {
     pub switches: Vec<SwitchInstance>,
     /// Endpoints.
     pub endpoints: Vec<EndpointInstance>,
-    /// Links, in the order in which they make ports.
+    /// Links, in the order in which they add ports.
     pub links: Vec<LinkInstance>,
     /// Network links between NICs.
     pub networks: Vec<NetworkInstance>,
     /// Tori of network processors.
     pub tori: Vec<TorusInstance>,
-    /// Measurements.
+    /// Published measurements to compare with.
     pub measurements: Vec<Measurements>,
-    /// Variants that it has.
+    /// Its variants.
     pub variants: Vec<Variant>,
-    /// Constants that are in force, in the order of the file.
+    /// Constants in force, in the order of the file.
     pub constants: Vec<Constant>,
     file: Arc<str>,
     text: Arc<str>,
 }
 
-/// A part by name, read when it is used.
+/// A named part, read when it is used.
 struct Part<'a> {
     kind: PartKind,
     table: Table<'a>,
@@ -101,11 +101,11 @@ const LAB_KEYS: [&str; 10] = [
 ];
 
 impl LabFile {
-    /// Reads a lab file. `file` is its name for errors; `variant` chooses one of its variants;
+    /// Reads a lab file. `file` is its name for errors; `variant` selects one of its variants;
     /// `replaced` sets constants anew by path.
     ///
     /// # Errors
-    /// The first problem of the file, with its place.
+    /// The first problem of the file, with its position.
     pub fn parse(
         file: &str,
         text: &str,
@@ -151,7 +151,7 @@ impl LabFile {
         Ok(lab)
     }
 
-    /// The place of a problem with an instance.
+    /// Returns the position of a problem with an instance.
     pub(crate) fn place(&self, span: std::ops::Range<usize>, key: &str) -> Place {
         Place::new(self.file.clone(), self.text.clone(), span, key.to_owned())
     }
@@ -165,12 +165,12 @@ impl LabFile {
         LabError::at(self.place(span, key), problem)
     }
 
-    /// Line of a byte of the text, from 1.
+    /// Returns the line of a byte of the text, from 1.
     pub(crate) fn line(&self, at: usize) -> usize {
         self.text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -199,7 +199,7 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
             }
         },
     };
-    // Constants of variants that were only checked are not in force.
+    // Constants of variants read only to check them are not in force.
     source.constants.borrow_mut().clear();
     let parts = parts(&chosen)?;
     let name = head.needed_word("name")?;
@@ -225,8 +225,8 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
     Ok(lab)
 }
 
-/// The variants, and for each the lab's parts with the variant's constants above them. Every
-/// variant is checked, whichever is chosen.
+/// Reads the variants, and for each the lab's parts with the variant's constants on top. Every
+/// variant is checked, whichever is selected.
 fn variants<'a>(
     root: &Table<'a>,
     own_parts: &Table<'a>,
@@ -283,10 +283,10 @@ fn measurements(root: &Table<'_>) -> Result<Vec<Measurements>, LabError> {
     root.list("measurements")?.into_iter().map(read).collect()
 }
 
-/// Longest name, bytes.
+/// Size limit of a name, bytes.
 const MAX_NAME_BYTES: usize = 64;
 
-/// Names are letters, digits, `-` and `_`: a dot separates a node from its port.
+/// Checks a name: letters, digits, `-` and `_` only, since a dot separates a node from its port.
 fn check_name(table: &Table<'_>, key: &str, name: &Word) -> Result<(), LabError> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     let good = (1..=MAX_NAME_BYTES).contains(&name.text.len()) && name.text.bytes().all(fits);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network processor of an endpoint, the table `network_processor` of its part; the cables
-//! between network processors, parts of the kind `torus-link`; and tori, which say where they lie.
+//! The network processor of an endpoint: the table `network_processor` of its part. Also the cables
+//! between network processors, parts of the kind `torus-link`, and the tori they form.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ const KEYS: [&str; 10] = [
     "register_latency_ns",
 ];
 
-/// Keys of a cable.
+/// Keys of a cable's constants.
 pub(super) const CABLE_KEYS: [&str; 14] = [
     "kind",
     "summary",
@@ -51,23 +51,23 @@ pub(super) const CABLE_KEYS: [&str; 14] = [
     "refresh_ns",
 ];
 
-/// Highest bit error rate: beyond it hardly a datagram comes through.
+/// Highest bit error rate: beyond it hardly any datagram gets through.
 const MOST_BIT_ERRORS: f64 = 0.01;
 
 /// A torus of network processors.
 #[derive(Clone, Debug)]
 pub struct TorusInstance {
-    /// Its nodes: endpoints, in the order of their numbers.
+    /// Its nodes: names of endpoints, in the order of their numbers.
     pub nodes: Vec<String>,
-    /// Its dimensions.
+    /// Its dimensions, and which of them wrap around.
     pub torus: Torus,
-    /// Each of its cables.
+    /// The constants of each cable.
     pub parameters: CableParameters,
     pub(crate) path: String,
     pub(crate) span: Range<usize>,
 }
 
-/// The parameter of the model as a key of the lab file.
+/// Returns the lab file's key for a parameter of the model.
 fn key_of(error: ParameterError) -> &'static str {
     let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
         error;
@@ -85,8 +85,8 @@ fn key_of(error: ParameterError) -> &'static str {
     }
 }
 
-/// Reads the network processor of an endpoint's part; `None` where it is none. Its tags, its sizes
-/// and its completion time-out are those of the table `requester`.
+/// Reads the network processor of an endpoint's part; `None` if the part is something else. Its
+/// tags, sizes and completion time-out come from the table `requester`.
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,

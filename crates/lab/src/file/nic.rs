@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NIC of an endpoint, the table `nic` of its part; and the network links between NICs.
+//! The NIC of an endpoint: the table `nic` of its part. Also the network links between NICs.
 
 use std::ops::Range;
 
@@ -37,15 +37,15 @@ pub(super) const NETWORK_KEYS: [&str; 8] = [
     "latency_ns",
 ];
 
-/// Bytes of BAR 0 that a NIC needs: doorbells of 512 connections.
+/// Least size of a NIC's BAR 0, bytes: doorbells of 512 connections.
 const DOORBELL_BYTES: u64 = 4096;
 
 /// A network link between two NICs.
 #[derive(Clone, Debug)]
 pub struct NetworkInstance {
-    /// The endpoint at one end.
+    /// Name of the endpoint at one end.
     pub first: String,
-    /// The endpoint at the other.
+    /// Name of the endpoint at the other end.
     pub second: String,
     /// Its constants.
     pub parameters: NetworkParameters,
@@ -54,7 +54,7 @@ pub struct NetworkInstance {
     pub(crate) second_span: Range<usize>,
 }
 
-/// The parameter of the model as a key of the lab file.
+/// Returns the lab file's key for a parameter of the model.
 fn key_of(error: ParameterError) -> &'static str {
     let (ParameterError::OutOfRange { name, .. } | ParameterError::NoPowerOfTwo { name, .. }) =
         error;
@@ -71,8 +71,8 @@ fn key_of(error: ParameterError) -> &'static str {
     }
 }
 
-/// Reads the NIC of an endpoint's part; `None` where it is none. Its tags, its sizes and its
-/// completion time-out are those of the table `requester`.
+/// Reads the NIC of an endpoint's part; `None` if the part is something else. Its tags, sizes and
+/// completion time-out come from the table `requester`.
 pub(super) fn read(
     part: &Table<'_>,
     endpoint: &EndpointParameters,
@@ -139,7 +139,7 @@ pub(super) fn network(table: &Table<'_>) -> Result<NetworkParameters, LabError> 
     }
 }
 
-/// Reads one entry of the list `network`: a link, or one for each pair of names.
+/// Reads one entry of the list `network`: one link, or a link for each pair of names.
 pub(super) fn networks<'a>(
     table: &Table<'a>,
     parts: &Parts<'a>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Parts: the constants that instances of one kind share, as parameters of the fabric.
+//! Parts: constants shared by instances of one kind, as parameters of the fabric.
 
 use std::ops::RangeInclusive;
 
@@ -22,12 +22,12 @@ use super::table::Table;
 use super::{engine, iommu, memory_card, network_processor, nic, routines};
 use crate::error::{LabError, Problem};
 
-/// Most credits that a pool may have; beyond the 2047 x 16 of scaled flow control.
+/// Most credits of a pool; beyond the 2047 x 16 of scaled flow control.
 const MOST_CREDITS: u64 = 1 << 16;
 /// Largest replay buffer, bytes.
 const MOST_REPLAY_BYTES: u64 = 1 << 24;
-/// Most TLPs that one Ack or UpdateFC may sum up: half of the 4096 sequence numbers
-/// (PCIe 6.x 3.6.2.1), beyond which nothing could be sent.
+/// Most TLPs covered by one Ack or UpdateFC: half of the 4096 sequence numbers (PCIe 6.x 3.6.2.1),
+/// beyond which nothing could be sent.
 const MOST_COALESCED: u64 = 2048;
 /// Largest host memory, bytes: 16 TiB.
 const MOST_MEMORY_BYTES: u64 = 1 << 44;
@@ -35,14 +35,14 @@ const MOST_MEMORY_BYTES: u64 = 1 << 44;
 const LEAST_MEMORY_BYTES: u64 = 1 << 20;
 /// Largest BAR, bytes: 1 TiB.
 const MOST_BAR_BYTES: u64 = 1 << 40;
-/// Highest bit error rate, as the fabric's builder allows it.
+/// Highest bit error rate that the fabric's builder accepts.
 const MOST_BIT_ERRORS: f64 = 0.1;
 /// Class code of a PCI-to-PCI bridge (PCI Code and ID Assignment 1.5).
 const BRIDGE_CLASS: u32 = 0x06_04_00;
-/// Payload sizes that a function can be set to (PCIe 6.x 7.5.3.4).
+/// Payload sizes for Max_Payload_Size, bytes (PCIe 6.x 7.5.3.4).
 pub(super) const PAYLOADS: RangeInclusive<u64> = 128..=MAX_PAYLOAD_BYTES as u64;
 
-/// Keys of `port` where the port is one of a switch.
+/// Keys of a switch's `port`.
 const SWITCH_PORT_KEYS: [&str; 16] = [
     "max_generation",
     "max_width",
@@ -61,7 +61,7 @@ const SWITCH_PORT_KEYS: [&str; 16] = [
     "update_fc_tlps",
     "update_fc_within_ns",
 ];
-/// Keys of `port` otherwise, on top.
+/// Additional keys of any other `port`.
 const LATENCY_KEYS: [&str; 2] = ["receive_latency_ns", "transmit_latency_ns"];
 
 const COMPLETER_KEYS: [&str; 15] = [
@@ -118,7 +118,7 @@ const REQUESTER_KEYS: [&str; 15] = [
     "completion_timeout_ns",
 ];
 
-/// What a part is.
+/// Kind of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartKind {
     /// A root complex with memory and processor.
@@ -145,7 +145,7 @@ impl PartKind {
         Self::TorusLink,
     ];
 
-    /// The word of the lab file.
+    /// Returns its word in a lab file.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -158,7 +158,7 @@ impl PartKind {
         }
     }
 
-    /// With its article, for sentences.
+    /// Returns it with its article, for sentences.
     pub(crate) const fn described(self) -> &'static str {
         match self {
             Self::RootComplex => "a root complex",
@@ -170,7 +170,7 @@ impl PartKind {
         }
     }
 
-    /// The keys of a part of this kind, `kind` and `summary` among them.
+    /// Returns the keys of such a part, including `kind` and `summary`.
     pub(super) const fn keys(self) -> &'static [&'static str] {
         match self {
             Self::RootComplex => &[
@@ -240,46 +240,46 @@ impl PartKind {
     }
 }
 
-/// The constants of a host.
+/// Constants of a host.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RootComplexPart {
-    /// Who its root ports say they are.
+    /// Vendor, device and class of its root ports.
     pub identity: Identity,
-    /// Root complex, memory and processor.
+    /// Constants of its root complex, memory and processor.
     pub parameters: RootComplexParameters,
-    /// Each of its root ports.
+    /// Constants of each root port.
     pub port: PortParameters,
-    /// What its C library does, if the lab says so.
+    /// Store routines of its C library, if the lab has them.
     pub routines: Option<Routines>,
 }
 
-/// The constants of a switch.
+/// Constants of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchPart {
-    /// Who its ports say they are.
+    /// Vendor, device and class of its ports.
     pub identity: Identity,
-    /// How it passes TLPs on.
+    /// Constants of its forwarding.
     pub parameters: SwitchParameters,
-    /// Its upstream port.
+    /// Constants of its upstream port.
     pub upstream: PortParameters,
-    /// Each downstream port.
+    /// Constants of each downstream port.
     pub downstream: PortParameters,
 }
 
-/// The constants of an endpoint.
+/// Constants of an endpoint: a DMA engine, memory card, NIC, network processor, or a generic one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndpointPart {
-    /// Identity, BARs, memory and requester.
+    /// Constants of its identity, BARs, memory and requester.
     pub parameters: EndpointParameters,
-    /// Its DMA engine, if it has one.
+    /// Constants of its DMA engine, if it has one.
     pub engine: Option<EngineParameters>,
-    /// The memory card that it is instead.
+    /// Constants of the memory card, if it is one.
     pub memory_card: Option<MemoryCardParameters>,
-    /// The NIC that it is instead.
+    /// Constants of the NIC, if it is one.
     pub nic: Option<NicParameters>,
-    /// The network processor that it is instead.
+    /// Constants of the network processor, if it is one.
     pub network_processor: Option<NetworkProcessorParameters>,
-    /// Its port.
+    /// Constants of its port.
     pub port: PortParameters,
 }
 
@@ -289,7 +289,7 @@ fn half_words(text: &str) -> Option<(u16, u16)> {
     Some((half(vendor)?, half(device)?))
 }
 
-/// A constant such as "10ee:7028": two numbers of four hexadecimal digits.
+/// Reads a constant such as "10ee:7028": two numbers of four hexadecimal digits.
 fn id_pair(table: &Table<'_>, key: &str) -> Result<Option<(u16, u16)>, LabError> {
     let Some(text) = table.text(key)? else { return Ok(None) };
     let pair = half_words(&text).ok_or_else(|| {
@@ -324,7 +324,7 @@ fn rate(table: &Table<'_>, generation: &str, width: &str) -> Result<LinkRate, La
 }
 
 fn coalescing(table: &Table<'_>, tlps: &str, within: &str) -> Result<Coalescing, LabError> {
-    // Infinite: by time only.
+    // Infinite means by time only.
     let tlps = table.whole_or_infinite(tlps, 1..=MOST_COALESCED, u32::MAX.into())? as u32;
     Ok(Coalescing { tlps, within: table.optional_ns(within)? })
 }
@@ -336,7 +336,7 @@ fn credits(table: &Table<'_>, header: &str, data: &str) -> Result<Credits, LabEr
     Ok(Credits { header: read(header)?, data: read(data)? })
 }
 
-/// Reads a port; a switch's has no latencies of its own, they are counted in the switch.
+/// Reads a port; a switch's ports have no latencies, they are counted in the switch.
 fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters, LabError> {
     let mut keys = SWITCH_PORT_KEYS.to_vec();
     if !of_switch {
@@ -371,7 +371,7 @@ fn port(table: &Table<'_>, of_switch: bool) -> Result<PortParameters, LabError> 
     Ok(parameters)
 }
 
-/// A receiver must have room for one payload of the largest size (PCIe 6.x 2.6.1).
+/// Checks that a receiver has room for one payload of the largest size (PCIe 6.x 2.6.1).
 fn check_data_credits(table: &Table<'_>, port: &PortParameters) -> Result<(), LabError> {
     let payload_bytes = port.capability.max_payload_bytes;
     let need = Credits::minimum_posted(payload_bytes.into()).data;
@@ -393,7 +393,7 @@ fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParame
     let key = "read_completion_boundary_bytes";
     let boundary = match table.optional_whole(key, 0..=u64::from(u32::MAX))? {
         None if of_root_complex => return Err(table.missing(key)),
-        // Every completer but a root complex has 128 bytes (PCIe 6.x 2.3.1.1).
+        // Every completer except a root complex uses 128 bytes (PCIe 6.x 2.3.1.1).
         None => 128,
         Some(64) if of_root_complex => 64,
         Some(128) => 128,
@@ -407,7 +407,7 @@ fn completer(table: &Table<'_>, of_root_complex: bool) -> Result<CompleterParame
     let partial_line = table.optional_ns("partial_line_ns")?;
     let line_bytes = match partial_line.is_some() || table.has("line_bytes") {
         true => table.power_of_two("line_bytes", 4..=4096)? as u32,
-        // No cost hangs on it.
+        // No cost depends on it.
         false => 64,
     };
     let cuts = [("longest", CompletionCut::Longest), ("aligned", CompletionCut::Aligned)];
@@ -466,7 +466,7 @@ fn cpu(table: &Table<'_>) -> Result<CpuParameters, LabError> {
     })
 }
 
-/// The interval, which cannot be 0: that would be polling without one.
+/// Reads the polling interval, which cannot be 0.
 fn kernel_poll(table: &Table<'_>) -> Result<Option<Picoseconds>, LabError> {
     const KEY: &str = "kernel_poll_ns";
     match table.optional_ns(KEY)? {
@@ -592,7 +592,7 @@ impl SwitchPart {
 }
 
 impl EndpointPart {
-    /// Whether it is a device, with a table of its own, and no generic endpoint.
+    /// Whether it is a device with its own table, not a generic endpoint.
     pub(crate) const fn is_device(&self) -> bool {
         self.engine.is_some()
             || self.memory_card.is_some()
@@ -635,12 +635,12 @@ pub(super) fn link(table: &Table<'_>) -> Result<LinkParameters, LabError> {
         flight: table.ns("flight_ns")?,
         bit_error_rate,
         retrain,
-        // The specification asks for them (PCIe 3.1 4.2.7.1); only an ideal link has none.
+        // The specification demands them (PCIe 3.1 4.2.7.1); only an ideal link has none.
         skp: table.truth("skp")?.unwrap_or(true),
     })
 }
 
-/// Reads a part for its errors and its constants.
+/// Reads a part to check it and to record its constants.
 pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<(), LabError> {
     table.only(kind.keys())?;
     table.word("summary")?;
@@ -654,7 +654,7 @@ pub(super) fn check(kind: PartKind, table: &Table<'_>) -> Result<(), LabError> {
     }
 }
 
-/// The error of a part that is of another kind than is needed.
+/// Returns the error for a part of the wrong kind.
 pub(super) fn wrong_kind(
     table: &Table<'_>,
     key: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a host's C library does when it stores into a window: the table `cpu.routines` of its part.
+//! Store routines of a host's C library, used on apertures: the table `cpu.routines` of its part.
 
 use crosslane_host::Routines;
 
@@ -16,7 +16,7 @@ const KEYS: [&str; 7] = [
     "copy_string_from_bytes",
 ];
 
-/// Reads the routines of a host's processor, whose widest store is `widest` bytes.
+/// Reads the routines of a host's processor, whose widest store has `widest` bytes.
 pub(super) fn read(cpu: &Table<'_>, widest: u32) -> Result<Option<Routines>, LabError> {
     let Some(table) = cpu.table("routines")? else { return Ok(None) };
     table.only(&KEYS)?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading tables of a lab file: every value with its place, every constant with its source.
+//! Reads tables of a lab file: every value with its position, every constant with its source.
 //!
-//! A [`Table`] has layers. A key is looked up in the uppermost layer that has it: so a variant
-//! overrules a part, an instance its part, and `upstream_port` what `port` says.
+//! A [`Table`] has layers. A key is looked up in the uppermost layer that has it, so that a variant
+//! overrules a part, an instance its part, and `upstream_port` overrules `port`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,23 +16,23 @@ use toml::de::{DeTable, DeValue};
 use super::constant::{Constant, Provenance, unit_of};
 use crate::error::{LabError, Place, Problem, nearest};
 
-/// Longest time that a constant may have, nanoseconds: 1000 s.
+/// Longest time of a constant, nanoseconds: 1000 s.
 const LONGEST_NS: f64 = 1e12;
-/// Fastest rate that a constant may have, GB/s; above it, write "infinite".
+/// Highest finite rate of a constant, GB/s.
 const FASTEST_GB_PER_S: f64 = 1e6;
 
-/// A number that must be "infinite" where it has no limit.
+/// The word for a number without limit.
 pub(super) const INFINITE: &str = "infinite";
 
-/// What all tables of one file share.
+/// State shared by all tables of one file.
 pub(super) struct Source {
     pub file: Arc<str>,
     pub text: Arc<str>,
-    /// Constants that were read, by where they stand in the text.
+    /// Constants read so far, by their position in the text.
     pub constants: RefCell<BTreeMap<usize, Constant>>,
-    /// Numbers that replace those of the file, by path.
+    /// Numbers that replace the file's, by path.
     pub replaced: BTreeMap<String, f64>,
-    /// Which of them were met.
+    /// Paths of those found in the file.
     pub replaced_met: RefCell<BTreeSet<String>>,
 }
 
@@ -57,7 +57,7 @@ struct Layer<'a> {
     span: Range<usize>,
 }
 
-/// A table, or several that overrule one another.
+/// A table, or several layers that overrule one another.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     pub source: &'a Source,
@@ -65,14 +65,14 @@ pub(super) struct Table<'a> {
     layers: Vec<Layer<'a>>,
 }
 
-/// A value, and the table that it was found in.
+/// A value and the path of its table.
 struct Found<'a> {
     path: String,
     place: String,
     value: &'a Spanned<DeValue<'a>>,
 }
 
-/// A word or a name, and where it stands.
+/// A word or name with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub text: String,
@@ -112,13 +112,13 @@ impl<'a> Table<'a> {
         Self { source, layers: vec![Layer { path: path.to_owned(), table, span }] }
     }
 
-    /// The layers of `upper` above those of this table.
+    /// Puts the layers of `upper` above this table's.
     pub fn under(&self, upper: &Table<'a>) -> Self {
         let layers = upper.layers.iter().chain(&self.layers).cloned().collect();
         Self { source: self.source, layers }
     }
 
-    /// Path of the lowest layer, where a missing key is missed.
+    /// Returns the path of the lowest layer, which is named when a key is missing.
     pub fn path(&self) -> &str {
         self.layers.last().map_or("", |layer| &layer.path)
     }
@@ -139,7 +139,7 @@ impl<'a> Table<'a> {
         self.find(key).is_some()
     }
 
-    /// Where the value of `key` stands, or the table where there is none.
+    /// Returns the position of `key`'s value, or of the table if it has none.
     pub fn span_of(&self, key: &str) -> Range<usize> {
         self.find(key).map_or(self.span(), |found| found.value.span())
     }
@@ -170,7 +170,7 @@ impl<'a> Table<'a> {
         self.source.error(found.value.span(), &found.path, problem)
     }
 
-    /// Refuses every key, in any layer, that is not among `known`.
+    /// Rejects any key, in any layer, that is not among `known`.
     pub fn only(&self, known: &[&'static str]) -> Result<(), LabError> {
         for layer in &self.layers {
             let mut keys: Vec<_> = layer.table.keys().collect();
@@ -192,7 +192,7 @@ impl<'a> Table<'a> {
         Ok(())
     }
 
-    /// The tables of that name in all layers.
+    /// Returns the layers of a subtable, from all layers of this one.
     pub fn table(&self, key: &str) -> Result<Option<Table<'a>>, LabError> {
         let mut layers = Vec::new();
         for layer in &self.layers {
@@ -211,7 +211,7 @@ impl<'a> Table<'a> {
         self.table(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// The tables of a list `[[key]]` of the uppermost layer that has one, in order.
+    /// Returns the tables of a list `[[key]]`, from the uppermost layer that has one, in order.
     pub fn list(&self, key: &str) -> Result<Vec<Table<'a>>, LabError> {
         let Some(found) = self.find(key) else { return Ok(Vec::new()) };
         let Some(list) = found.value.get_ref().as_array() else {
@@ -231,8 +231,7 @@ impl<'a> Table<'a> {
         Ok(tables)
     }
 
-    /// The tables of a table, each with its name and where the name stands, in the order of the
-    /// file.
+    /// Returns the subtables, each with its name and the name's position, in the order of the file.
     pub fn children(&self) -> Result<Vec<(Word, Table<'a>)>, LabError> {
         let mut names: BTreeMap<usize, Word> = BTreeMap::new();
         let mut seen = BTreeSet::new();
@@ -246,7 +245,7 @@ impl<'a> Table<'a> {
         names.into_values().map(with_table).collect()
     }
 
-    /// A plain text, without provenance: a name or a sentence.
+    /// Reads a plain text without a source: a name or a sentence.
     pub fn word(&self, key: &str) -> Result<Option<Word>, LabError> {
         let Some(found) = self.find(key) else { return Ok(None) };
         match found.value.get_ref().as_str() {
@@ -259,14 +258,14 @@ impl<'a> Table<'a> {
         self.word(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// A plain true or false, without provenance: a wish, not a constant. Left out: false.
+    /// Reads a plain true or false without a source: a setting, not a constant. Default: false.
     pub fn wish(&self, key: &str) -> Result<bool, LabError> {
         let Some(found) = self.find(key) else { return Ok(false) };
         let truth = found.value.get_ref().as_bool();
         truth.ok_or_else(|| self.wrong_type(&found, "true or false"))
     }
 
-    /// A constant `{ value = ..., source = "..." }`: its value, after its source was checked.
+    /// Reads a constant `{ value = ..., source = "..." }` and checks its source.
     fn constant(&self, key: &str) -> Result<Option<Found<'a>>, LabError> {
         let Some(found) = self.find(key) else { return Ok(None) };
         let span = found.value.span();
@@ -317,7 +316,7 @@ impl<'a> Table<'a> {
         Some(number)
     }
 
-    /// A number within limits; `None` where the key is left out.
+    /// Reads a number within limits; `None` if the key is left out.
     fn number(
         &self,
         key: &str,
@@ -342,13 +341,13 @@ impl<'a> Table<'a> {
         Ok(Some(number))
     }
 
-    /// A number above zero that must be given.
+    /// Reads a mandatory number above zero.
     pub fn needed_number(&self, key: &str, most: f64) -> Result<f64, LabError> {
         let number = self.number(key, f64::MIN_POSITIVE..=most, false)?;
         number.ok_or_else(|| self.missing(key))
     }
 
-    /// A list of plain whole numbers, without provenance: what there is, not what is measured.
+    /// Reads a list of plain whole numbers without a source: structure, not measurement.
     pub fn needed_wholes(
         &self,
         key: &str,
@@ -373,33 +372,34 @@ impl<'a> Table<'a> {
         Ok(numbers)
     }
 
-    /// A time in nanoseconds; `None` where the key is left out.
+    /// Reads a time in nanoseconds; `None` if the key is left out.
     pub fn optional_ns(&self, key: &str) -> Result<Option<Picoseconds>, LabError> {
         Ok(self.number(key, 0.0..=LONGEST_NS, false)?.map(Picoseconds::from_ns_f64))
     }
 
-    /// A time that must be given.
+    /// Reads a mandatory time in nanoseconds.
     pub fn ns(&self, key: &str) -> Result<Picoseconds, LabError> {
         self.optional_ns(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// A cost that is off where the key is left out.
+    /// Reads a cost in nanoseconds; 0 if the key is left out.
     pub fn ns_or_off(&self, key: &str) -> Result<Picoseconds, LabError> {
         Ok(self.optional_ns(key)?.unwrap_or_default())
     }
 
-    /// A rate in GB/s, as bytes per second; without limit where the key is left out.
+    /// Reads a rate in GB/s, as bytes per second; infinite if the key is left out.
     pub fn rate_or_unlimited(&self, key: &str) -> Result<f64, LabError> {
         let rate = self.number(key, 1e-6..=FASTEST_GB_PER_S, true)?;
         Ok(rate.map_or(f64::INFINITY, |gb_per_s| gb_per_s * 1e9))
     }
 
-    /// A probability up to `most`; 0 where the key is left out.
+    /// Reads a probability up to `most`; 0 if the key is left out.
     pub fn probability(&self, key: &str, most: f64) -> Result<f64, LabError> {
         Ok(self.number(key, 0.0..=most, false)?.unwrap_or(0.0))
     }
 
-    /// A whole number within limits; `None` where the key is left out or (if it may) infinite.
+    /// Reads a whole number within limits; `None` if the key is left out. The word "infinite", if
+    /// allowed, gives `infinite`.
     fn whole_or(
         &self,
         key: &str,
@@ -438,7 +438,7 @@ impl<'a> Table<'a> {
         self.whole_or(key, limits, None)?.ok_or_else(|| self.missing(key))
     }
 
-    /// A whole number, or "infinite", which is given back as `infinite`.
+    /// Reads a mandatory whole number; the word "infinite" gives `infinite`.
     pub fn whole_or_infinite(
         &self,
         key: &str,
@@ -448,7 +448,7 @@ impl<'a> Table<'a> {
         self.whole_or(key, limits, Some(infinite))?.ok_or_else(|| self.missing(key))
     }
 
-    /// A power of two within limits.
+    /// Reads a mandatory power of two within limits.
     pub fn power_of_two(&self, key: &str, limits: RangeInclusive<u64>) -> Result<u64, LabError> {
         let number = self.whole(key, limits.clone())?;
         if number.is_power_of_two() {
@@ -458,7 +458,7 @@ impl<'a> Table<'a> {
         Err(self.bad(key, format!("{number} is not a power of two between {low} and {high}")))
     }
 
-    /// A constant that is true or false; `None` where the key is left out.
+    /// Reads a constant that is true or false; `None` if the key is left out.
     pub fn truth(&self, key: &str) -> Result<Option<bool>, LabError> {
         let Some(found) = self.constant(key)? else { return Ok(None) };
         let truth = found.value.get_ref().as_bool();
@@ -469,7 +469,7 @@ impl<'a> Table<'a> {
         self.truth(key)?.ok_or_else(|| self.missing(key))
     }
 
-    /// A constant that is a text; `None` where the key is left out.
+    /// Reads a constant that is a text; `None` if the key is left out.
     pub fn text(&self, key: &str) -> Result<Option<String>, LabError> {
         let Some(found) = self.constant(key)? else { return Ok(None) };
         let text = found.value.get_ref().as_str();
@@ -477,7 +477,7 @@ impl<'a> Table<'a> {
         Ok(Some(text.to_owned()))
     }
 
-    /// A constant that is one of some words.
+    /// Reads a constant that is one of a few words.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, LabError> {
         let text = self.text(key)?.ok_or_else(|| self.missing(key))?;
         if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting for memory with the kernel's help: what it costs, and when a change is seen.
+//! Waiting for memory in the kernel: its cost, and when a change is seen.
 
 use crosslane_fabric::CoreWork;
 use crosslane_host::{Bus, BusError, DmaMemory, Waiting};
@@ -9,13 +9,13 @@ use super::LabBus;
 use crate::executor::memory::LabMemory;
 
 impl LabBus {
-    /// Half of a system call: the way in, or the way out.
+    /// Spends half of a system call: the entry, or the return.
     async fn half_a_call(&self) {
         let half = Picoseconds(self.running_host().cpu.system_call.0 / 2);
         self.spend(&[CoreWork::Time(half)]).await;
     }
 
-    /// The constant that a way of waiting needs, if it has one.
+    /// Returns the constant for a kind of waiting, if it needs one.
     pub(super) fn cost_of_waiting(&self, waiting: Waiting) -> Result<Picoseconds, BusError> {
         let cpu = &self.running_host().cpu;
         let (cost, key) = match waiting {
@@ -29,7 +29,7 @@ impl LabBus {
         })
     }
 
-    /// The kernel looks when it is called, and then at each tick; last of all at the deadline.
+    /// Waits as a kernel that looks when it is called, at each tick, and finally at the deadline.
     pub(super) async fn poll_in_kernel(
         &self,
         memory: &LabMemory,
@@ -41,7 +41,7 @@ impl LabBus {
         self.half_a_call().await;
         let begun = Bus::now(self);
         let mut changed = self.wait_memory(memory, offset_bytes, seen, deadline).await;
-        // What has changed meanwhile is seen at the next tick, as it is then.
+        // A change in between is seen at the next tick, with the word's value then.
         let waited_ps = Bus::now(self).0 - begun.0;
         let tick_ps = waited_ps.div_ceil(interval.0).saturating_mul(interval.0);
         let tick = Picoseconds(begun.0.saturating_add(tick_ps).min(deadline.0));
@@ -54,7 +54,8 @@ impl LabBus {
         changed
     }
 
-    /// The kernel has the processor watch the word; it wakes some time after the change.
+    /// Waits as a kernel that has the processor monitor the word; it wakes some time after the
+    /// change.
     pub(super) async fn monitor_in_kernel(
         &self,
         memory: &LabMemory,
@@ -67,7 +68,7 @@ impl LabBus {
         let begun = Bus::now(self);
         let changed = self.wait_memory(memory, offset_bytes, seen, deadline).await;
         if Bus::now(self) > begun {
-            // It has rested, whatever has woken it.
+            // The core was idle, whatever woke it.
             self.spend(&[CoreWork::Time(wake)]).await;
         }
         self.half_a_call().await;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How operations end: by the completion entries that a NIC has written.
+//! Ends of operations, by the completion entries that a NIC has written.
 
 use std::task::Waker;
 
@@ -12,12 +12,12 @@ use super::super::wait::Outcome;
 use super::connections::{Connection, Dead, Life};
 
 impl State {
-    /// Memory that is watched has changed: works off completion entries, if it is some
-    /// connection's. Gives whom to wake.
+    /// Handles a change of watched memory: processes completion entries, if it belongs to a
+    /// connection. Collects the wakers to wake.
     pub(in super::super) fn completed(&mut self, token: u64, wakers: &mut Vec<Waker>) -> bool {
         let Some(&id) = self.networks.watches.get(&token) else { return false };
         while let Some(bytes) = self.next_entry(id) {
-            // A NIC writes no other.
+            // A NIC writes no other kind.
             let Some(entry) = Entry::from_bytes(&bytes) else { continue };
             match entry.kind {
                 EntryKind::Request { id: number } => {
@@ -52,7 +52,7 @@ impl State {
         self.end_operation(id, number, result, wakers);
     }
 
-    /// Gives an operation its result, or forgets it where nobody asks for it.
+    /// Gives an operation its result, or drops the result if no future waits for it.
     fn end_operation(
         &mut self,
         id: u64,
@@ -81,7 +81,7 @@ impl State {
         }
     }
 
-    /// The last entry of a connection: the NIC is done with it.
+    /// Handles the last entry of a connection: the NIC is done with it.
     fn lost(&mut self, id: u64, status: Status, wakers: &mut Vec<Waker>) {
         let mut saved = Vec::new();
         while let Some(message) = self.copy_message(id, saved.len()) {
@@ -119,7 +119,7 @@ impl State {
         }
     }
 
-    /// The result of an operation, if it has ended. It is forgotten then.
+    /// Takes the result of an operation, if it has ended.
     pub(super) fn result_of(&mut self, id: u64, number: u32) -> Option<Result<(), RdmaError>> {
         let connection = self.networks.connections.get_mut(&id)?;
         let result = connection.running.get_mut(&number)?.result.take()?;
@@ -127,7 +127,7 @@ impl State {
         Some(result)
     }
 
-    /// Nobody asks for the result of an operation any more; it goes on to its end.
+    /// Notes that no future waits for the result any more; the operation still runs to its end.
     pub(super) fn forget_result(&mut self, id: u64, number: u32) {
         let connection: Option<&mut Connection> = self.networks.connections.get_mut(&id);
         let Some(connection) = connection else { return };

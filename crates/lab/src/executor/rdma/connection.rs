@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Connections, as programs have them.
+//! Connections, as programs see them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::super::wait::{Wait, What};
 use super::connections::Life;
 use super::{LabRdma, LabRegion};
 
-/// A connection over a network of a lab. To post an operation is a store into a doorbell of the
-/// NIC; to wait for its end takes no core's time. Clones are the same connection; it is closed when
-/// the last one goes, which takes no simulated time.
+/// A connection over a network of a lab. Posting an operation is a store into a doorbell of the
+/// NIC; waiting for its end takes no core's time. Clones share the connection; dropping the last
+/// one closes it, in no simulated time.
 #[derive(Clone)]
 pub struct LabConnection {
     handle: Arc<Handle>,
@@ -43,7 +43,7 @@ impl fmt::Debug for LabConnection {
     }
 }
 
-/// An operation that has begun: its future has it.
+/// An operation in progress, owned by its future.
 struct Begun<'a> {
     shared: &'a Shared,
     id: u64,
@@ -69,7 +69,7 @@ impl LabConnection {
         RdmaError::Lost { peer: self.handle.peer.to_string(), why: why.to_owned() }
     }
 
-    /// Begins an operation and waits for its end.
+    /// Starts an operation and waits for its end.
     async fn run(
         &self,
         operation: &'static str,
@@ -93,7 +93,7 @@ impl LabConnection {
         }
     }
 
-    /// What an operation between memories is, after both ends are looked at.
+    /// Makes the work request of an operation between memories, after checking both ends.
     fn between(
         &self,
         operation: Operation,
@@ -109,7 +109,7 @@ impl LabConnection {
         }
         near.check(far, bytes)?;
         let FarEnd { memory: remote, offset_bytes: far_offset } = far;
-        // A key of more bits is none that a NIC gives; 0 is none.
+        // NICs give keys of at most 32 bits; 0 is not a key.
         let far_key = u32::try_from(remote.key).unwrap_or(0);
         Ok(WorkRequest {
             operation,
@@ -122,7 +122,7 @@ impl LabConnection {
         })
     }
 
-    /// A message if there is one, that the connection is lost, or a wait.
+    /// Returns the length of the next message, or the error of a lost connection; else a wait.
     fn look_for_message(&self) -> Result<Result<usize, RdmaError>, Wait> {
         let mut state = self.shared().lock();
         let id = self.handle.id;
@@ -134,7 +134,7 @@ impl LabConnection {
         if let Some(bytes) = first {
             return Ok(Ok(bytes));
         }
-        // One that closes may still have messages on their way into memory.
+        // A closing connection may still have messages on their way into memory.
         if let (Life::Lost(_), Some(error)) = (&connection.life, connection.loss()) {
             return Ok(Err(error));
         }
@@ -155,7 +155,7 @@ impl RdmaConnection for LabConnection {
         self.handle.peer.to_string()
     }
 
-    /// Takes a copy of the message and a store; ends when it is in the other node's memory.
+    /// Costs a copy of the message and a store; ends when it is in the other node's memory.
     async fn send(&self, message: &[u8]) -> Result<(), RdmaError> {
         let (bytes, most) = (message.len(), MAX_RDMA_MESSAGE_BYTES);
         if bytes > most {
@@ -173,7 +173,7 @@ impl RdmaConnection for LabConnection {
         self.run("message", work, Some(message.to_vec()), None).await
     }
 
-    /// Takes a copy of the message, and a store that gives its place back.
+    /// Costs a copy of the message, and a store that gives its slot back.
     async fn receive(&self) -> Result<Vec<u8>, RdmaError> {
         let network = &self.handle.network;
         network.bus.turn().await;
@@ -214,7 +214,7 @@ impl RdmaConnection for LabConnection {
         self.run("write", work, None, Some(near.region.clone())).await
     }
 
-    /// Takes a system call, and until the NIC is done with the connection.
+    /// Costs a system call, and the time until the NIC is done with the connection.
     async fn close(&self) {
         let id = self.handle.id;
         self.shared().lock().close(id);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a lab keeps of listeners and connections.
+//! State of a lab's listeners and connections.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -16,39 +16,39 @@ use super::super::shared::{Shared, State};
 use super::super::wait::Outcome;
 use super::{Adapter, LabRegion, doorbells, what_operation};
 
-/// Work requests of a connection that the NIC may have at once; further operations wait.
+/// Most work requests of a connection in its NIC at once; further operations wait.
 const REQUESTS: u32 = 128;
-/// Messages that may have come and not been received; the other end's further ones wait.
+/// Most messages that have arrived and not been received; further ones wait at the other end.
 const MESSAGES: u32 = 16;
-/// Messages that may be on their way; further ones wait.
+/// Most messages being sent at once; further ones wait.
 const MESSAGES_OUT: u32 = 16;
 const LAYOUT: QueueLayout = QueueLayout::new(REQUESTS, MESSAGES);
-/// Host memory of a connection, at each end: its rings, and messages that go out.
+/// Host memory of a connection at each end, bytes: its rings, and outgoing messages.
 pub(super) const QUEUE_BYTES: u64 = LAYOUT.bytes() + MESSAGES_OUT as u64 * MESSAGE_BYTES;
-/// Connections of a listener that nobody has accepted; further ones are refused.
+/// Most connections of a listener not yet accepted; further ones are refused.
 const BACKLOG: usize = 64;
-/// Ports that a network chooses from.
+/// Ports for listeners that ask for any free one.
 const FREE_PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
-/// Token of doorbells: nobody waits for them.
+/// Token of doorbell stores, which have no wait.
 const DOORBELL: u64 = u64::MAX;
 
 /// A listener.
 struct Listening {
     adapter: Adapter,
-    /// Connections that nobody has accepted.
+    /// Connections not yet accepted.
     backlog: VecDeque<u64>,
     waiting: Vec<u64>,
 }
 
-/// An operation that has begun.
+/// An operation in progress.
 pub(super) struct Running {
     pub operation: &'static str,
-    /// What it keeps until it has ended.
+    /// The region it keeps registered until it has ended.
     pub holds: Option<LabRegion>,
-    /// The wait of its future; none once that has gone.
+    /// The wait of its future; `None` once that is dropped.
     pub token: Option<u64>,
     pub result: Option<Result<(), RdmaError>>,
-    /// Where its message lies.
+    /// The slot of its message.
     pub slot: Option<u32>,
 }
 
@@ -59,13 +59,13 @@ struct Queued {
     message: Option<Vec<u8>>,
 }
 
-/// Whether a connection is there.
+/// State of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,
     /// Its NIC has been told to end it.
     Closing,
-    /// Why it is no more.
+    /// It has ended, for this reason.
     Lost(String),
 }
 
@@ -75,11 +75,11 @@ pub(super) struct Connection {
     pub core: u16,
     pub peer: Arc<str>,
     pub pair: PairNumber,
-    /// Its queues, until it is lost, and their registration.
+    /// Its queues until it is lost, and their registration.
     pub memory: Option<LabMemory>,
     pub key: u32,
     pub life: Life,
-    /// Whether somebody has it.
+    /// Whether a program holds it.
     pub is_held: bool,
     pub last_id: u32,
     pub running: BTreeMap<u32, Running>,
@@ -88,37 +88,36 @@ pub(super) struct Connection {
     posted: u32,
     pub ended: u32,
     pub free_slots: Vec<u32>,
-    /// Completion entries seen.
+    /// Completion entries processed.
     pub seen: u32,
-    /// The watch of the next entry.
+    /// Token of the watch on the next entry.
     pub watch: u64,
-    /// Lengths of the messages that lie in their slots, and messages that were saved when it was
-    /// lost.
+    /// Lengths of the messages in their slots, and messages saved when it was lost.
     pub messages: VecDeque<u32>,
     pub saved: VecDeque<Vec<u8>>,
-    /// Messages taken.
+    /// Messages taken by the program.
     taken: u32,
     pub receiving: Option<u64>,
     pub closing: Vec<u64>,
 }
 
-/// The networks of a lab, as their programs see them.
+/// The networks of a lab, as programs see them.
 #[derive(Default)]
 pub(in super::super) struct Networks {
     last_id: u64,
     last_port: u16,
-    /// How often each memory is registered with each NIC: host, memory, function.
+    /// Registrations of each memory with each NIC: host, memory, function.
     pins: BTreeMap<(usize, u64, u16), u32>,
     /// By host and port.
     listeners: BTreeMap<(usize, u16), Listening>,
     pub(super) connections: BTreeMap<u64, Connection>,
-    /// Connection of each watch.
+    /// Connection of each watch token.
     pub(super) watches: BTreeMap<u64, u64>,
-    /// What is to be dropped when the lab is not locked.
+    /// Objects to drop once the lab is unlocked.
     pub(super) dead: Vec<Dead>,
 }
 
-/// Something that a lab must not be locked for when it goes.
+/// An object that must not be dropped while the lab is locked.
 pub(in super::super) enum Dead {
     Region { _region: LabRegion },
     Memory { _memory: LabMemory },
@@ -129,7 +128,7 @@ impl Networks {
         *self.pins.entry((adapter.host, memory, adapter.function.0)).or_default() += 1;
     }
 
-    /// Whether that was the last time.
+    /// Removes one registration; returns whether it was the last.
     pub(super) fn pinned_once_less(&mut self, adapter: &Adapter, memory: u64) -> bool {
         let place = (adapter.host, memory, adapter.function.0);
         let Some(count) = self.pins.get_mut(&place) else { return false };
@@ -146,7 +145,7 @@ impl Networks {
         self.connections.values().any(|connection| connection.life == Life::Closing)
     }
 
-    /// Everything that lives on, to be dropped elsewhere: the lab goes.
+    /// Takes all remaining objects, to be dropped without the lock, when the lab ends.
     pub(in super::super) fn take_all(&mut self) -> Vec<Dead> {
         let mut dead = std::mem::take(&mut self.dead);
         for (_, connection) in std::mem::take(&mut self.connections) {
@@ -157,7 +156,7 @@ impl Networks {
         dead
     }
 
-    /// Listens at a port, or at one that is free for 0. `None` where it is taken.
+    /// Listens at a port; 0 means any free one. `None` if it is taken.
     pub(super) fn listen(&mut self, adapter: &Adapter, port: u16) -> Option<u16> {
         let is_free = |port: u16| !self.listeners.contains_key(&(adapter.host, port));
         let port = match port {
@@ -170,7 +169,7 @@ impl Networks {
         Some(port)
     }
 
-    /// The next connection of a listener.
+    /// Takes the next connection of a listener.
     pub(super) fn accept(&mut self, host: usize, port: u16) -> Option<(u64, Arc<str>)> {
         let id = self.listeners.get_mut(&(host, port))?.backlog.pop_front()?;
         let connection = self.connections.get_mut(&id)?;
@@ -180,7 +179,7 @@ impl Networks {
 }
 
 impl State {
-    /// Waits with this token for a connection of a listener.
+    /// Registers a wait for a connection of a listener.
     pub(super) fn wait_to_accept(&mut self, host: usize, port: u16, token: u64) {
         let Some(listening) = self.networks.listeners.get_mut(&(host, port)) else { return };
         let mut waiting = std::mem::take(&mut listening.waiting);
@@ -191,14 +190,14 @@ impl State {
         }
     }
 
-    /// A connection is worked by this core from now on.
+    /// Makes this core work a connection from now on.
     pub(super) fn set_core(&mut self, id: u64, core: u16) {
         if let Some(connection) = self.networks.connections.get_mut(&id) {
             connection.core = core;
         }
     }
 
-    /// Ends a listener, and the connections that nobody has accepted.
+    /// Ends a listener and its connections not yet accepted.
     pub(super) fn stop_listening(&mut self, host: usize, port: u16) {
         let Some(listening) = self.networks.listeners.remove(&(host, port)) else { return };
         for id in listening.backlog {
@@ -206,8 +205,8 @@ impl State {
         }
     }
 
-    /// Connects a NIC with a listener, each end with memory for its queues. The near end's number,
-    /// and whom to wake.
+    /// Connects a NIC with a listener, each end with memory for its queues. Returns the near end's
+    /// number, and the wakers to wake.
     pub(super) fn connect(
         &mut self,
         adapter: &Adapter,
@@ -216,7 +215,7 @@ impl State {
         memories: [LabMemory; 2],
     ) -> Result<(u64, Vec<Waker>), String> {
         let result = self.try_connect(adapter, core, to, &memories);
-        // The queues have them, if there are any.
+        // The queues hold it, if they were made.
         let dead = memories.into_iter().map(|_memory| Dead::Memory { _memory });
         self.networks.dead.extend(dead);
         result
@@ -276,7 +275,7 @@ impl State {
         Ok((id, wakers))
     }
 
-    /// Makes a queue pair in memory that is pinned with that.
+    /// Makes a queue pair in memory, which this pins.
     fn create_pair(&mut self, adapter: &Adapter, memory: &LabMemory) -> Result<PairNumber, String> {
         let runs = self.pin(memory, adapter.function).into_iter();
         let runs = crosslane_device::nic::Runs::new(runs.map(|part| (part.address, part.bytes)));
@@ -292,7 +291,7 @@ impl State {
         created
     }
 
-    /// Gives up a queue pair that has no other end.
+    /// Removes a queue pair that has no other end.
     fn destroy_new(&mut self, adapter: &Adapter, pair: PairNumber, memory: &LabMemory) {
         self.fabric.command(adapter.node, |nic: &mut Nic, _| nic.destroy(pair));
         self.unpin(adapter.host, memory.id(), adapter.function);
@@ -347,7 +346,7 @@ impl State {
         self.fabric.host_watch(root_complex, address..address + 4, token);
     }
 
-    /// The next completion entry of a connection, if it is there.
+    /// Takes the next completion entry of a connection, if it has been written.
     pub(super) fn next_entry(&mut self, id: u64) -> Option<[u8; 64]> {
         let connection = self.networks.connections.get_mut(&id)?;
         let (address, _) = connection.memory.as_ref()?.locate(LAYOUT.entry_offset(connection.seen));
@@ -364,8 +363,8 @@ impl State {
 
     // --- Operations ----------------------------------------------------------------------------
 
-    /// Begins an operation: posts it, or keeps it until the rings have room. Its number and the
-    /// token that is waited with.
+    /// Starts an operation: posts it, or keeps it until the rings have room. Returns its number and
+    /// the token of its wait.
     pub(super) fn begin_operation(
         &mut self,
         id: u64,
@@ -393,7 +392,7 @@ impl State {
         Ok((number, token))
     }
 
-    /// Posts what the rings have room for.
+    /// Posts queued operations while the rings have room.
     pub(super) fn post_queued(&mut self, id: u64) {
         let mut has_posted = false;
         while let Some(connection) = self.networks.connections.get_mut(&id)
@@ -409,7 +408,7 @@ impl State {
                     slot => slot,
                 },
             };
-            // A work request, and a message, lie in one page.
+            // A work request lies within one page, and so does a message.
             let (place, _) = memory.locate(LAYOUT.request_offset(connection.posted));
             let slot_offset = LAYOUT.bytes() + u64::from(slot.unwrap_or_default()) * MESSAGE_BYTES;
             let (slot_place, _) = memory.locate(slot_offset);
@@ -439,7 +438,7 @@ impl State {
         }
     }
 
-    /// Stores into a doorbell. The core does it behind what it has to do already.
+    /// Stores into a doorbell. The core does it after its earlier work.
     fn ring(&mut self, id: u64, offset: u64, count: u32) {
         let Some(connection) = self.networks.connections.get(&id) else { return };
         let Some(base) = doorbells(&self.fabric, connection.adapter.node) else { return };
@@ -448,12 +447,12 @@ impl State {
         let word = count.to_le_bytes();
         let asked = self.fabric.host_store(root_complex, core, address, &word, 4, DOORBELL);
         if asked.is_err() {
-            // So much waits for the core that nothing more is taken.
+            // The core's queue is full.
             self.close(id);
         }
     }
 
-    /// Takes the next message, if there is one.
+    /// Takes the next message, if any.
     pub(super) fn take_message(&mut self, id: u64) -> Option<Vec<u8>> {
         let connection = self.networks.connections.get_mut(&id)?;
         if let Some(saved) = connection.saved.pop_front() {
@@ -470,7 +469,7 @@ impl State {
         Some(message)
     }
 
-    /// One of the messages that lie in their slots.
+    /// Copies one of the messages in their slots.
     pub(super) fn copy_message(&mut self, id: u64, number: usize) -> Option<Vec<u8>> {
         let connection = self.networks.connections.get(&id)?;
         let bytes = *connection.messages.get(number)?;
@@ -495,7 +494,7 @@ impl State {
         self.fabric.command(node, |nic: &mut Nic, port| nic.close(pair, port));
     }
 
-    /// Nobody has a connection any more.
+    /// Notes that no program holds a connection any more.
     pub(super) fn let_go(&mut self, id: u64) {
         self.close(id);
         let Some(connection) = self.networks.connections.get_mut(&id) else { return };
@@ -507,7 +506,7 @@ impl State {
 }
 
 impl Connection {
-    /// Why nothing can be done with it, if so.
+    /// Returns the error for a connection that is not open.
     pub(super) fn loss(&self) -> Option<RdmaError> {
         let why = match &self.life {
             Life::Open => return None,
@@ -517,14 +516,14 @@ impl Connection {
         Some(RdmaError::Lost { peer: self.peer.to_string(), why: why.to_owned() })
     }
 
-    /// Operations that have no room yet never begin.
+    /// Drops the operations that were never posted.
     pub(super) fn forget_queued(&mut self) {
         self.queued.clear();
     }
 }
 
 impl Shared {
-    /// Drops what could not be dropped while the lab was locked.
+    /// Drops the objects that could not be dropped while the lab was locked.
     pub(in super::super) fn bury(&self) {
         loop {
             let dead = std::mem::take(&mut self.lock().networks.dead);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Listeners, as programs have them.
+//! Listeners, as programs see them.
 
 use std::fmt;
 
@@ -9,8 +9,7 @@ use crosslane_host::{RdmaError, RdmaListener};
 use super::super::wait::{Wait, What};
 use super::{LabConnection, LabRdma};
 
-/// Waits for connections at a port of a host. When it goes, connections that nobody has accepted
-/// are closed.
+/// Waits for connections at a port of a host. Dropping it closes connections not yet accepted.
 pub struct LabListener {
     network: LabRdma,
     port: u16,
@@ -35,7 +34,7 @@ impl RdmaListener for LabListener {
         format!("{}:{}", self.network.host_name(), self.port)
     }
 
-    /// Takes a system call.
+    /// Costs a system call.
     async fn accept(&self) -> Result<LabConnection, RdmaError> {
         let (host, shared) = (self.network.adapter.host, &self.network.shared);
         self.network.bus.spend(&[CoreWork::SystemCall]).await;

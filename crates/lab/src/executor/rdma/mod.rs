@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The networks of a lab: what a library of verbs is to a program, over the simulated NICs.
+//! The networks of a lab: a verbs library for its programs, over the simulated NICs.
 //!
-//! Read first: [`LabRdma`], then `connections.rs` for what is kept of each connection and
-//! `completions.rs` for how its operations end. What a kernel would order of a NIC takes the time
-//! that is said at each method; all else goes by doorbells and host memory.
+//! Read first: [`LabRdma`], then `connections.rs` for the state of each connection and
+//! `completions.rs` for the ends of its operations. Requests to a NIC that would go through a
+//! kernel take the time given at each method; the rest uses doorbells and host memory.
 
 mod completions;
 mod connection;
@@ -39,10 +39,10 @@ pub(super) struct Adapter {
     pub name: Arc<str>,
 }
 
-/// A host's way into a network: one of its NICs. Clones are the same.
+/// A host's access to a network: one of its NICs. Clones share it.
 ///
 /// Its addresses are names of hosts with a port, such as `fpga-node:7471`. Connections that it
-/// makes are worked by the core that it is of.
+/// makes are worked by its core.
 #[derive(Clone)]
 pub struct LabRdma {
     bus: LabBus,
@@ -83,13 +83,13 @@ impl LabRdma {
         Ok(Self { bus, shared, adapter })
     }
 
-    /// The same, worked by another core of the host; numbers beyond the last wrap around.
+    /// Returns the same access, worked by another core; numbers beyond the last wrap around.
     #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { bus: self.bus.on_core(core), ..self.clone() }
     }
 
-    /// The host that it is of.
+    /// Returns its host.
     #[must_use]
     pub fn host(&self) -> HostId {
         self.bus.host()
@@ -99,7 +99,7 @@ impl LabRdma {
         &self.shared.hosts[self.adapter.host].name
     }
 
-    /// Host and port of an address.
+    /// Parses an address into host and port.
     fn parse(&self, address: &str) -> Result<(usize, u16), RdmaError> {
         let refused = |why: String| Err(RdmaError::Address { address: address.to_owned(), why });
         let Some((name, port)) = address.rsplit_once(':') else {
@@ -114,7 +114,7 @@ impl LabRdma {
         }
     }
 
-    /// Waits for the other end to answer: as long as connecting takes.
+    /// Waits for the other end to answer: the NIC's time to connect.
     async fn wait_to_connect(&self, address: &str, deadline: Picoseconds) -> Result<(), RdmaError> {
         let node = self.adapter.node;
         let parameters = {
@@ -165,7 +165,7 @@ impl Rdma for LabRdma {
         allocated.map_err(|error| RdmaError::OutOfMemory { bytes, why: error.to_string() })
     }
 
-    /// Takes a system call, and the time to pin each page.
+    /// Costs a system call, and the time to pin each page.
     async fn register(
         &self,
         memory: &LabMemory,
@@ -179,7 +179,7 @@ impl Rdma for LabRdma {
         Ok(LabRegion::register(&self.shared, &self.adapter, memory, access))
     }
 
-    /// Takes a system call.
+    /// Costs a system call.
     async fn listen(&self, address: &str) -> Result<LabListener, RdmaError> {
         let (host, port) = self.parse(address)?;
         if host != self.adapter.host {
@@ -195,7 +195,7 @@ impl Rdma for LabRdma {
         Ok(LabListener::new(self.clone(), port))
     }
 
-    /// Takes a system call, and the NIC's time to connect.
+    /// Costs a system call, and the NIC's time to connect.
     async fn connect(
         &self,
         address: &str,
@@ -226,13 +226,13 @@ impl Rdma for LabRdma {
     }
 }
 
-/// The address at which doorbells of a NIC begin.
+/// Returns the address of a NIC's first doorbell.
 fn doorbells(fabric: &Fabric, node: NodeId) -> Option<crosslane_pcie::units::BusAddress> {
     let port = *fabric.node(node).ports.first()?;
     Some(fabric.port(port).config.bar(0)?.base)
 }
 
-/// What a wait for a connection is called.
+/// Describes the wait for an operation.
 fn what_operation(host: usize, peer: &Arc<str>, operation: &'static str, bytes: u64) -> What {
     What::Rdma { host, peer: peer.clone(), operation, bytes }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a host that is registered with one of its NICs.
+//! Host memory registered with a NIC.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use super::super::memory::LabMemory;
 use super::super::shared::{Shared, State};
 use super::Adapter;
 
-/// Memory that is registered with a NIC. The registration ends with the last clone, and with the
-/// last operation that uses it; that takes no simulated time.
+/// Memory registered with a NIC. The registration ends with the last clone and the last operation
+/// that uses it; that takes no simulated time.
 #[derive(Clone)]
 pub struct LabRegion {
     inner: Arc<Inner>,
@@ -37,7 +37,7 @@ impl LabRegion {
         Self { inner: Arc::new(Inner { shared, adapter, key, memory }) }
     }
 
-    /// Its key for the NIC.
+    /// Returns its key for the NIC.
     pub(super) fn key(&self) -> u32 {
         self.inner.key
     }
@@ -81,7 +81,7 @@ impl Drop for Inner {
 }
 
 impl State {
-    /// Pins memory for a NIC, for each registration once more, and gives it a key.
+    /// Pins memory for a NIC, once more for each registration, and gives it a key.
     pub(super) fn register(
         &mut self,
         adapter: &Adapter,
