@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! I/O virtual addresses of one domain: which are free.
+//! Free I/O virtual addresses of one domain.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-/// What is never given out at the bottom: address 0 means "none" to many a device, and below
-/// 1 MiB a PC has its legacy ranges.
+/// Lowest address that is given out: many devices take 0 for "none", and a PC has its legacy ranges
+/// below 1 MiB.
 const LOWEST: u64 = 1 << 20;
-/// Where an x86 processor takes interrupts in place of memory (Intel SDM 3A, 12.11.1).
+/// Addresses that an x86 processor takes as interrupts, not memory (Intel SDM 3A, 12.11.1).
 pub(crate) const INTERRUPT_WINDOW: RangeInclusive<u64> = 0xfee0_0000..=0xfeef_ffff;
 
-/// Free addresses. The lowest that fit are given out: below 4 GiB a request has the short header.
+/// Free addresses, given out lowest first: a request below 4 GiB has the short header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Addresses {
-    /// Last address of each free range by its first; no two touch.
+    /// Last address of each free range by its first; the ranges do not touch.
     free: BTreeMap<u64, u64>,
 }
 
 impl Addresses {
-    /// All of `usable` but what is in one of `kept_off`.
+    /// All of `usable` except the ranges in `kept_off`.
     pub fn new(
         usable: &[RangeInclusive<u64>],
         kept_off: impl IntoIterator<Item = RangeInclusive<u64>>,
@@ -36,7 +36,7 @@ impl Addresses {
         addresses
     }
 
-    /// The lowest free run of so many bytes at a multiple of `alignment`, a power of two.
+    /// Takes the lowest free run of `bytes` at a multiple of `alignment`, a power of two.
     pub fn take(&mut self, bytes: u64, alignment: u64) -> Option<u64> {
         let more = bytes.checked_sub(1)?;
         let (first, last) = self.free.iter().find_map(|(&first, &last)| {
@@ -47,12 +47,12 @@ impl Addresses {
         Some(first)
     }
 
-    /// Makes what was taken free again.
+    /// Frees a run that was taken.
     pub fn give_back(&mut self, first: u64, bytes: u64) {
         self.insert(first, first + (bytes - 1));
     }
 
-    /// Adds a range of which nothing is free, joined with those beside it.
+    /// Adds a range, none of it free so far, and joins it with its neighbours.
     fn insert(&mut self, first: u64, last: u64) {
         if first > last {
             return;
@@ -70,7 +70,7 @@ impl Addresses {
         self.free.insert(first, last);
     }
 
-    /// Takes a range out, free or not.
+    /// Removes a range, free or not.
     fn remove(&mut self, range: &RangeInclusive<u64>) {
         let (from, to) = (*range.start(), *range.end());
         while let Some((&first, &last)) = self.free.range(..=to).next_back() {
@@ -111,7 +111,7 @@ mod tests {
         }
         assert_eq!(&taken[..3], [MIB, 3 * MIB, 4 * MIB], "lowest first");
         assert_eq!(taken.last(), Some(&(0x1_fff0_0000 - MIB + 0x1000)));
-        // What is usable, less 1 MiB at the bottom and the two BARs, in whole MiB.
+        // The usable addresses, less 1 MiB at the bottom and the two BARs, in whole MiB.
         let high = (0x1_ffff_ffff_u64 - 0x1_0000_1000) / MIB;
         assert_eq!(taken.len() as u64, (0xfec0_0000 / MIB - 2) + high);
         for first in &taken {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host code run by a thread of its own, without an async runtime.
+//! Runs host code on the calling thread, without an async runtime.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,8 +20,8 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end on this thread, which sleeps while nothing is to be done. To wait for
-/// several at once join or select them in one future.
+/// Runs a future to its end on this thread, which sleeps between wakes. To wait for several, join
+/// or select them in one future.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -29,7 +29,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     loop {
         match future.as_mut().poll(&mut context) {
             Poll::Ready(output) => return output,
-            // Returns at once where the waker was called meanwhile; may return without, too.
+            // Returns at once if the waker was called meanwhile, and may return spuriously.
             Poll::Pending => thread::park(),
         }
     }

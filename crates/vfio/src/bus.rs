@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bus over functions that VFIO shows.
+//! The bus over functions that VFIO provides.
 //!
 //! Read first: [`VfioBus`].
 
@@ -30,55 +30,54 @@ use crate::memory::{Pages, available_bytes};
 use crate::reactor::{self, Held, Reactor};
 use crate::stores::{StoreWidth, empty_combining_buffers};
 
-/// Picoseconds of a nanosecond.
+/// Picoseconds in a nanosecond.
 const PS_OF_NS: u64 = 1000;
 
-/// The tree that functions stand in: `sysfs` on Linux, something else in tests.
+/// The tree that functions belong to: `sysfs` on Linux, a model in tests.
 pub type Tree = Arc<dyn Topology + Send + Sync>;
 
-/// What whoever opens a bus may decide.
+/// Options of a bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusOptions {
-    /// How much memory may stay mapped in each domain after nobody has it pinned any more, bytes.
-    /// Pinning it again costs nothing then; as long as it is kept its device can still reach it.
-    /// What was pinned longest ago goes first, and memory that is freed is unmapped at once.
+    /// Bytes in each domain that may stay mapped after their last pin has ended. Pinning such
+    /// memory again is free; until it is unmapped its device can still reach it. The memory
+    /// unpinned longest ago is unmapped first, and freed memory at once.
     pub kept_bytes: u64,
-    /// The highest I/O virtual address that devices are given: 2^28 - 1 for one that has 28
-    /// address bits.
+    /// The highest I/O virtual address for devices: 2^28 - 1 for one with 28 address bits.
     pub highest_address: u64,
 }
 
 impl Default for BusOptions {
-    /// 64 MiB are kept; any address.
+    /// Keeps 64 MiB mapped and uses any address.
     fn default() -> Self {
         Self { kept_bytes: 64 << 20, highest_address: u64::MAX }
     }
 }
 
-/// The way to PCI functions that VFIO shows, on the machine's own time. Clones are the same bus;
-/// with the last one the functions are disabled and given back.
+/// A bus over PCI functions that VFIO provides, in the machine's time. Clones are the same bus;
+/// dropping the last one disables and releases the functions.
 ///
 /// Registers that are mapped into the program are read and written there, with one load or store
 /// each; others through [`Function::read`](crate::Function::read) and
-/// [`Function::write`](crate::Function::write), which block. Waiting for
-/// memory spins for a moment and then lets other tasks and threads run; waiting for interrupts and
-/// for time sleeps. Any executor will do, [`block_on`](crate::block_on()) among them.
+/// [`Function::write`](crate::Function::write), which block. A wait for memory spins for a moment
+/// and then lets other tasks and threads run; a wait for interrupts or for time sleeps. Any
+/// executor will do, such as [`block_on`](crate::block_on()).
 ///
-/// Memory is given to devices at one run of I/O virtual addresses, the lowest that are free,
-/// outside of every BAR and every bridge's window of the tree: a switch that does not redirect
-/// requests would send them there.
+/// Memory gets one run of I/O virtual addresses, the lowest that are free, outside of every BAR and
+/// of every range that a bridge of the tree forwards: a switch that does not redirect requests
+/// would send them there.
 #[derive(Clone)]
 pub struct VfioBus {
     shared: Arc<Shared>,
 }
 
-/// What the clones of a bus share.
+/// State that the clones of a bus share.
 pub(crate) struct Shared {
     functions: Vec<Arc<Held>>,
     tree: Option<Tree>,
     reactor: Reactor,
     mappings: Mutex<Mappings>,
-    /// Tokens of the vectors that are enabled.
+    /// Tokens of the enabled vectors.
     vectors: Mutex<BTreeMap<RoutingId, Vec<u64>>>,
     start: Instant,
     cores: u16,
@@ -104,7 +103,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         for held in self.functions.iter().filter(|held| !held.look()) {
-            // Where this fails the function is gone, and closing it does the same.
+            // If this fails the function is gone, and closing it has the same effect.
             let _ = held.function.set_vectors(&[]);
             let _ = change_command(held, 0, reg::COMMAND_BUS_MASTER);
         }
@@ -112,7 +111,7 @@ impl Drop for Shared {
     }
 }
 
-/// Sets and clears bits of a function's Command register, and returns what they were.
+/// Sets and clears bits of a function's Command register, and returns its earlier value.
 fn change_command(held: &Held, set: u32, clear: u32) -> Result<u32, FunctionError> {
     let function = &*held.function;
     let before = flat::config_dw(function, reg::COMMAND)?;
@@ -123,10 +122,10 @@ fn change_command(held: &Held, set: u32, clear: u32) -> Result<u32, FunctionErro
 }
 
 impl VfioBus {
-    /// Resets a function. Its Command register is as before when this returns.
+    /// Resets a function and restores its Command register.
     ///
     /// # Errors
-    /// No such function, or it cannot be reset.
+    /// No such function, or one that cannot be reset.
     pub fn reset(&self, function: RoutingId) -> Result<(), BusError> {
         let held = self.held(function)?;
         let reset = || {
@@ -138,12 +137,12 @@ impl VfioBus {
         reset().map_err(|error| bus_error(function, &error))
     }
 
-    /// The functions of this bus, by number.
+    /// Returns the numbers of this bus's functions.
     pub fn own_functions(&self) -> impl Iterator<Item = RoutingId> + '_ {
         self.shared.functions.iter().map(|held| held.function.id())
     }
 
-    /// Where the tree has a BAR.
+    /// Returns the address of a BAR in the tree.
     fn bar_address(&self, function: RoutingId, bar: u8) -> Result<BusAddress, BusError> {
         let functions = self.functions()?;
         let info = functions.iter().find(|info| info.id == function);
@@ -160,7 +159,7 @@ impl VfioBus {
         Ok(self.shared.held(function).ok_or(TopologyError::NoSuchFunction(function))?)
     }
 
-    /// A function that is still there.
+    /// Finds a function that is not lost.
     fn present(&self, function: RoutingId) -> Result<&Arc<Held>, BusError> {
         let held = self.held(function)?;
         match held.lost.load(Ordering::Relaxed) {
@@ -215,7 +214,7 @@ impl VfioBus {
     }
 }
 
-/// A function's error as the bus says it.
+/// Converts a function's error to the bus's.
 fn bus_error(function: RoutingId, error: &FunctionError) -> BusError {
     let why = error.to_string();
     match error {
@@ -224,7 +223,7 @@ fn bus_error(function: RoutingId, error: &FunctionError) -> BusError {
     }
 }
 
-/// That a function is lost.
+/// The error of a lost function.
 fn lost(held: &Held) -> BusError {
     let why = held.function.lost().map_or_else(String::new, |error| error.to_string());
     BusError::Lost { function: held.function.id(), why }
@@ -287,8 +286,8 @@ impl Topology for VfioBus {
         };
         let is_off = value & reg::COMMAND_MEMORY_SPACE == 0 && byte_enables & 1 != 0;
         if offset == reg::COMMAND && is_off {
-            // Whoever is about to look at a register finds out first: without decoding an access
-            // to a mapped BAR ends the program.
+            // Cleared first, so that concurrent register accesses see it: without decoding, an
+            // access to a mapped BAR ends the program.
             held.decodes.store(false, Ordering::Release);
         }
         let write = || {
@@ -315,7 +314,7 @@ impl Clock for VfioBus {
         self.sleep(time).await;
     }
 
-    /// Of this process, all its threads together.
+    /// Processor time of this process, all threads together.
     fn processor_time(&self) -> Option<Picoseconds> {
         let time = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
         let ns =
@@ -335,7 +334,7 @@ impl Bus for VfioBus {
         self.sleep(time).await;
     }
 
-    /// The core is whichever the calling thread runs on: this is the same bus.
+    /// Returns the same bus: accesses come from the core that runs the calling thread.
     fn on_core(&self, _core: u16) -> Self {
         self.clone()
     }
@@ -460,7 +459,7 @@ impl Bus for VfioBus {
     }
 
     /// # Panics
-    /// Where `offset_bytes` is not a multiple of 4.
+    /// If `offset_bytes` is not a multiple of 4.
     async fn wait_memory(
         &self,
         memory: &VfioMemory,
@@ -476,7 +475,7 @@ impl Bus for VfioBus {
     }
 
     /// # Panics
-    /// Where `offset_bytes` is not a multiple of 4.
+    /// If `offset_bytes` is not a multiple of 4.
     async fn wait_memory_by(
         &self,
         waiting: Waiting,
@@ -527,6 +526,6 @@ impl Bus for VfioBus {
         self.interrupts(function, vector, deadline).await
     }
 
-    /// The work takes its own time.
+    /// Does nothing: the work takes real time.
     async fn work(&self, _work: HostWork) {}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of a bus that devices can be given.
+//! Memory of a bus that devices can reach.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,8 +12,8 @@ use crate::mappings::MemoryId;
 use crate::memory::Pages;
 use crate::stores::{StoreWidth, keep_order};
 
-/// Pages that devices can be given. Clones are the same memory; before the last one frees it, it
-/// is unmapped from every device.
+/// Pages that devices can reach. Clones are the same memory; the last one unmaps it from every
+/// device before it is freed.
 #[derive(Clone)]
 pub struct VfioMemory(Arc<Inner>);
 
@@ -45,7 +45,7 @@ impl VfioMemory {
         Self(Arc::new(Inner { pages: Arc::new(pages), size_bytes, id, bus }))
     }
 
-    /// The pages that it consists of.
+    /// The pages that back the memory.
     #[must_use]
     pub fn pages(&self) -> &Arc<Pages> {
         &self.0.pages
@@ -60,7 +60,7 @@ impl VfioMemory {
         std::ptr::eq(self.0.bus.as_ptr(), Arc::as_ptr(bus))
     }
 
-    /// That so many bytes are within it.
+    /// Checks that a range is within the memory.
     pub(crate) fn check(&self, offset_bytes: u64, bytes: u64) -> Result<(), BusError> {
         let size_bytes = self.0.size_bytes;
         match offset_bytes.checked_add(bytes) {

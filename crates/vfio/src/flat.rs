@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What functions say of themselves, where nobody shows the tree above them.
+//! Descriptions of functions without a tree, from their configuration space.
 
 use crosslane_host::{FunctionInfo, TopologyError};
 use crosslane_pcie::config::{Bar, PortType, registers as reg};
@@ -17,7 +17,7 @@ pub(crate) fn config_dw(function: &dyn Function, offset: u16) -> Result<u32, Fun
     Ok(u32::from_le_bytes(bytes))
 }
 
-/// An endpoint with nothing above it.
+/// Describes a function as an endpoint with nothing above it.
 pub(crate) fn info(function: &dyn Function) -> Result<FunctionInfo, FunctionError> {
     let ids = config_dw(function, reg::VENDOR_DEVICE)?;
     let mut bars = Vec::new();
@@ -46,12 +46,12 @@ pub(crate) fn info(function: &dyn Function) -> Result<FunctionInfo, FunctionErro
     })
 }
 
-/// As [`info`], with what a tree answers where it fails.
+/// Like [`info`], with the error of a tree.
 pub(crate) fn info_or_refusal(function: &dyn Function) -> Result<FunctionInfo, TopologyError> {
     info(function).map_err(|error| refusal(function, &error))
 }
 
-/// A function's error as a tree says it.
+/// Converts a function's error to a tree's.
 pub(crate) fn refusal(function: &dyn Function, error: &FunctionError) -> TopologyError {
     TopologyError::Refused { function: function.id(), why: error.to_string() }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A PCI function as VFIO shows it, whoever is behind it: the kernel, or a server on a socket.
+//! A PCI function that VFIO provides, by the kernel or by a server on a socket.
 //!
 //! Read first: [`Function`]; its terms are those of the kernel's `linux/vfio.h`.
 
@@ -14,13 +14,13 @@ use thiserror::Error;
 
 use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
 
-/// Functions of one domain share what is mapped for DMA. Unique within a process: made by
+/// A set of functions that share their DMA mappings. Unique within a process: made by
 /// [`DomainId::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainId(u64);
 
 impl DomainId {
-    /// One that nobody has yet.
+    /// Returns an unused domain.
     #[must_use]
     pub fn next() -> Self {
         use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,50 +29,50 @@ impl DomainId {
     }
 }
 
-/// A PCI function as VFIO shows it. Its calls are plain and block: where the answer comes from
-/// another process each has a deadline. They may be made from several threads at once.
+/// A PCI function that VFIO provides. Its calls are synchronous and block; those that another
+/// process answers have a deadline. Several threads may call at once.
 pub trait Function: Send + Sync {
-    /// Bus, device and function number: of its address, or as whoever opened it gave it.
+    /// Bus, device and function number: from its address, or as its opener assigned it.
     fn id(&self) -> RoutingId;
 
-    /// What people call it: `0000:01:00.0`, or the path of a socket.
+    /// Human-readable name: `0000:01:00.0`, or the path of a socket.
     fn name(&self) -> &str;
 
-    /// Reads so many bytes of its configuration space.
+    /// Reads `into.len()` bytes of its configuration space.
     ///
     /// # Errors
-    /// Beyond its end, or no answer.
+    /// A range beyond its end, or no answer.
     fn config_read(&self, offset: u16, into: &mut [u8]) -> Result<(), FunctionError>;
 
-    /// Writes so many bytes of its configuration space: 1, 2 or 4, aligned.
+    /// Writes 1, 2 or 4 aligned bytes of its configuration space.
     ///
     /// # Errors
-    /// As [`config_read`](Self::config_read).
+    /// Those of [`config_read`](Self::config_read).
     fn config_write(&self, offset: u16, from: &[u8]) -> Result<(), FunctionError>;
 
-    /// A memory BAR, 0 to 5; none where there is none (the upper half of another, ports).
+    /// A memory BAR, 0 to 5; `None` for a missing one, the upper half of another, or I/O ports.
     fn region(&self, bar: u8) -> Option<&Region>;
 
-    /// Reads 1, 2, 4 or 8 aligned bytes of a BAR as one access, by asking for it: what is mapped
-    /// into this process is better read there.
+    /// Reads 1, 2, 4 or 8 aligned bytes of a BAR as one access, by a call: bytes that are mapped
+    /// into this process are better read there.
     ///
     /// # Errors
-    /// No such BAR, beyond its end, or no answer.
+    /// No such BAR, a range beyond its end, or no answer.
     fn read(&self, bar: u8, offset: u64, into: &mut [u8]) -> Result<(), FunctionError>;
 
-    /// Writes 1, 2, 4 or 8 aligned bytes of a BAR as one access. It has arrived at whoever
-    /// answers for the function when this returns; accesses arrive in the order of the calls.
+    /// Writes 1, 2, 4 or 8 aligned bytes of a BAR as one access. It has reached the kernel or the
+    /// server when this returns; accesses arrive in the order of the calls.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     fn write(&self, bar: u8, offset: u64, from: &[u8]) -> Result<(), FunctionError>;
 
-    /// Lets the functions of its domain reach `bytes` of `memory` from `offset` on at I/O virtual
-    /// addresses from `iova` on. All three are multiples of 4 KiB, and of the pages' size where
-    /// they are huge; nothing else is mapped there.
+    /// Lets the functions of its domain reach `bytes` of `memory` from `offset` at I/O virtual
+    /// addresses from `iova`. All three are multiples of 4 KiB, and of the page size for huge
+    /// pages. The addresses must be unmapped.
     ///
     /// # Errors
-    /// Refused, or no answer.
+    /// A refusal, or no answer.
     fn map_dma(
         &self,
         iova: u64,
@@ -81,11 +81,11 @@ pub trait Function: Send + Sync {
         bytes: u64,
     ) -> Result<(), FunctionError>;
 
-    /// Lets the functions of its domain reach a part of a BAR of another one: for peer writes that
-    /// go through the root complex. `mapped` is where the part lies in this process.
+    /// Lets the functions of its domain reach a part of a peer's BAR, for peer writes that pass the
+    /// root complex. `mapped` is the part's mapping in this process.
     ///
     /// # Errors
-    /// [`FunctionError::Unsupported`] where that is not to be had; else as for
+    /// [`FunctionError::Unsupported`] for a function without such mappings; else those of
     /// [`map_dma`](Self::map_dma).
     fn map_peer(
         &self,
@@ -102,54 +102,54 @@ pub trait Function: Send + Sync {
         })
     }
 
-    /// Ends what [`map_dma`](Self::map_dma) or [`map_peer`](Self::map_peer) did, with exactly
-    /// their range. When this returns the functions no longer reach it.
+    /// Ends a mapping of [`map_dma`](Self::map_dma) or [`map_peer`](Self::map_peer), given exactly
+    /// its range. When this returns the functions no longer reach it.
     ///
     /// # Errors
-    /// Nothing is mapped there, or no answer.
+    /// No such mapping, or no answer.
     fn unmap_dma(&self, iova: u64, bytes: u64) -> Result<(), FunctionError>;
 
-    /// Who shares its mappings.
+    /// The domain whose mappings it uses.
     fn domain(&self) -> DomainId;
 
-    /// Whether an IOMMU of this machine translates its requests. Without one the addresses of
-    /// memory are translated all the same, by whoever serves it, and those of BARs are not.
+    /// Whether an IOMMU of this machine translates its requests. Otherwise its server still
+    /// translates addresses of memory, but not those of BARs.
     fn is_translated(&self) -> bool {
         false
     }
 
-    /// The I/O virtual addresses that may be mapped, lowest first.
+    /// I/O virtual addresses that may be mapped, lowest first.
     fn usable_addresses(&self) -> &[RangeInclusive<u64>];
 
-    /// How many mappings its domain can hold at once; none where nobody counts.
+    /// Number of mappings that its domain can hold at once; `None` for no known limit.
     fn most_mappings(&self) -> Option<u32> {
         None
     }
 
-    /// How many interrupts it can send: MSI-X vectors, else MSI's.
+    /// Number of interrupts that it can send: MSI-X vectors, else MSI's.
     fn vectors(&self) -> u16;
 
-    /// Has the first vectors signal one eventfd each and enables them, in place of what was set
-    /// before; with an empty list turns them off.
+    /// Connects the first vectors to one eventfd each and enables them, in place of earlier ones;
+    /// an empty list turns interrupts off.
     ///
     /// # Errors
-    /// More than [`vectors`](Self::vectors), or refused.
+    /// More eventfds than [`vectors`](Self::vectors), or a refusal.
     fn set_vectors(&self, eventfds: &[BorrowedFd<'_>]) -> Result<(), FunctionError>;
 
-    /// Resets the function. BARs, mappings and vectors are as before when this returns.
+    /// Resets the function and restores its BARs, mappings and vectors.
     ///
     /// # Errors
-    /// Refused, or no answer.
+    /// A refusal, or no answer.
     fn reset(&self) -> Result<(), FunctionError>;
 
-    /// Why the function can no longer be used, once that is so: it was removed, its server is
-    /// gone, or the kernel wants it back.
+    /// The reason that the function can no longer be used: it was removed, its server is gone, or
+    /// the kernel wants it back. `None` while it can be used.
     fn lost(&self) -> Option<FunctionError> {
         None
     }
 
-    /// A descriptor that can be read (poll's `POLLIN` or `POLLHUP`) once [`lost`](Self::lost) has
-    /// an answer: what waits for the function ends then. Nobody but the function reads from it.
+    /// A descriptor that becomes readable (poll's `POLLIN` or `POLLHUP`) once [`lost`](Self::lost)
+    /// has an answer, to end waits for the function. Only the function reads from it.
     fn lost_event(&self) -> Option<BorrowedFd<'_>> {
         None
     }
@@ -158,27 +158,26 @@ pub trait Function: Send + Sync {
 /// A memory BAR of a function.
 #[derive(Debug)]
 pub struct Region {
-    /// Its size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Whether it is prefetchable, and how wide its addresses are.
+    /// Prefetchable or not, and the width of its addresses.
     pub kind: BarKind,
-    /// What of it lies in this process, lowest offset first, apart from each other. All else is
-    /// reached by [`Function::read`] and [`Function::write`].
+    /// Parts of it that are mapped into this process, lowest offset first, without overlap.
+    /// [`Function::read`] and [`Function::write`] reach the rest.
     pub parts: Vec<Part>,
-    /// Why no part has a write-combined mapping; shown to people.
+    /// The reason that no part has a write-combined mapping; shown to people.
     pub not_combined: String,
 }
 
 impl Region {
-    /// One of which nothing is mapped.
+    /// A BAR without any mapping.
     #[must_use]
     pub fn trapped(bytes: u64, kind: BarKind) -> Self {
         let not_combined = "the BAR is not mapped into the program".to_owned();
         Self { bytes, kind, parts: Vec::new(), not_combined }
     }
 
-    /// Looks whether the parts are as they are meant to be: in whole pages, in order, apart from
-    /// each other and within the BAR.
+    /// Checks that the parts are whole pages, in order, without overlap and within the BAR.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut end = 0;
         for part in &self.parts {
@@ -202,7 +201,7 @@ impl Region {
         Ok(())
     }
 
-    /// The part that has all of these bytes, and where in it they begin.
+    /// Returns the part that holds all of these bytes, and their offset in it.
     #[must_use]
     pub fn part(&self, offset: u64, bytes: u64) -> Option<(&Part, u64)> {
         let index = self.parts.partition_point(|part| part.offset <= offset).checked_sub(1)?;
@@ -212,112 +211,112 @@ impl Region {
     }
 }
 
-/// A part of a BAR that lies in this process.
+/// A part of a BAR that is mapped into this process.
 #[derive(Debug)]
 pub struct Part {
-    /// Where in the BAR it begins, bytes.
+    /// Offset in the BAR, bytes.
     pub offset: u64,
-    /// Its uncached mapping (of a server's memory: the plain one). Where there is a combined one
-    /// too this may combine as well, so that each access is fenced.
+    /// Its uncached mapping (of a server's memory: the plain one). If `combined` is set this one
+    /// may combine too, so each access is fenced.
     pub uncached: Mapped,
-    /// The same bytes once more, write-combined.
+    /// A second, write-combined mapping of the same bytes.
     pub combined: Option<Mapped>,
 }
 
-/// What a function refuses, or cannot do.
+/// Errors of a function.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FunctionError {
-    /// It can no longer be used.
+    /// The function can no longer be used.
     #[error("{function} is gone: {why}")]
     Gone {
-        /// Its name.
+        /// Name of the function.
         function: String,
-        /// What happened to it.
+        /// The cause of the loss.
         why: String,
     },
     /// Another process did not answer in time.
     #[error("{function} did not answer {what} within {} ms", waited.as_millis())]
     Deadline {
-        /// Its name.
+        /// Name of the function.
         function: String,
-        /// What was asked of it.
+        /// The request.
         what: String,
-        /// How long it had.
+        /// Time that the function had to answer.
         waited: Duration,
     },
-    /// Whoever answers for it said no.
+    /// The kernel or the server refused a request.
     #[error("{function} refused {what}: {}", errno_text(*errno))]
     Refused {
-        /// Its name.
+        /// Name of the function.
         function: String,
-        /// What was asked of it.
+        /// The request.
         what: String,
-        /// The reason, as Linux numbers them.
+        /// Error number of Linux.
         errno: i32,
     },
     /// An answer that makes no sense.
     #[error("{function} answered {what} with what cannot be: {why}")]
     Malformed {
-        /// Its name.
+        /// Name of the function.
         function: String,
-        /// What was asked of it.
+        /// The request.
         what: String,
-        /// What is wrong with the answer.
+        /// The fault in the answer.
         why: String,
     },
     /// A system call failed.
     #[error("{function}: {what} failed: {}{}{remedy}", errno_text(*errno),
         if remedy.is_empty() { "" } else { ". " })]
     System {
-        /// The function's name.
+        /// Name of the function.
         function: String,
-        /// What was tried.
+        /// The operation that failed.
         what: String,
-        /// The reason, as Linux numbers them.
+        /// Error number of Linux.
         errno: i32,
-        /// What would help, with the command; empty where nothing is known.
+        /// The remedy, with its command; empty if none is known.
         remedy: String,
     },
-    /// Something that it, or whoever shows it, does not have.
+    /// Something that the function, or its kernel or server, does not offer.
     #[error("{function} has no {what}: {why}")]
     Unsupported {
-        /// Its name.
+        /// Name of the function.
         function: String,
-        /// What was asked for.
+        /// The missing feature.
         what: String,
-        /// Why it is not to be had.
+        /// The reason.
         why: String,
     },
-    /// An access that is not within a BAR or the configuration space.
+    /// An access beyond a BAR or the configuration space.
     #[error("{bytes} B at {offset:#x} of {region} of {function} are beyond its {size} B")]
     BeyondRegion {
-        /// The function's name.
+        /// Name of the function.
         function: String,
         /// `BAR0`, or the configuration space.
         region: String,
-        /// Where the access begins.
+        /// Offset of the access's first byte.
         offset: u64,
-        /// Its length.
+        /// Length of the access.
         bytes: u64,
-        /// Size of the region; 0 where there is none.
+        /// Size of the region; 0 if the function lacks it.
         size: u64,
     },
-    /// An access that is no access of the bus.
+    /// An access whose length or alignment the bus does not support.
     #[error("{bytes} B at {offset:#x} of {region} of {function}: 1, 2, 4 or 8 B, aligned, can be")]
     Unaligned {
-        /// The function's name.
+        /// Name of the function.
         function: String,
         /// `BAR0`, or the configuration space.
         region: String,
-        /// Where the access begins.
+        /// Offset of the access's first byte.
         offset: u64,
-        /// Its length.
+        /// Length of the access.
         bytes: u64,
     },
 }
 
-/// The text of an error number of Linux.
+/// Returns the text of a Linux error number.
 fn errno_text(errno: i32) -> String {
     std::io::Error::from_raw_os_error(errno).to_string()
 }

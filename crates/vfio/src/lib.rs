@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the driver stands on where there is hardware: the bus over PCI functions as VFIO shows
-//! them, memory that they reach, interrupts and time; a processor's stores into the mapped memory
-//! of a device, as wide as the processor has them, and its rest until a device has written memory.
+//! The driver's bus on real hardware: PCI functions that VFIO provides, memory that they reach,
+//! interrupts and time; stores into mapped device memory, as wide as the processor supports; and
+//! waits with the core at rest until a device writes memory.
 //!
 //! Read first: [`VfioBus`], then [`Function`].
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is mapped for DMA, by domain, and the cache of mappings that nobody uses for the moment.
+//! DMA mappings by domain, with a cache of mappings that are not pinned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -11,20 +11,20 @@ use crate::addresses::Addresses;
 use crate::function::{DomainId, Function, FunctionError, Region};
 use crate::memory::{HUGE_PAGE_BYTES, Pages, SMALL_PAGE_BYTES};
 
-/// Error number of "no space": the domain holds no more mappings.
+/// Error number of "no space": the domain can hold no more mappings.
 const ENOSPC: i32 = 28;
 
-/// One of a process's memories.
+/// Number of a memory, unique in the process.
 pub(crate) type MemoryId = u64;
 
-/// What a function may already have.
+/// An error of pinning or unpinning.
 #[derive(Debug)]
 pub(crate) enum PinError {
-    /// It has it.
+    /// The function has the memory pinned.
     Already,
-    /// It does not have it.
+    /// The function does not have it pinned.
     NotPinned,
-    /// There is no such function.
+    /// No domain has the function.
     NoFunction,
     /// No run of free addresses is long enough.
     NoAddresses,
@@ -37,28 +37,28 @@ pub(crate) enum PinError {
 struct Mapping {
     iova: u64,
     bytes: u64,
-    /// For whom; empty while it is only kept.
+    /// Functions that have it pinned; empty while the mapping is only kept.
     pinned: BTreeSet<RoutingId>,
-    /// Place in the order of those that are kept.
+    /// Key in [`Domain::kept`]; 0 for a mapping that was never kept.
     kept_since: u64,
 }
 
-/// A BAR of a function in the domain of another one.
+/// A BAR of one function that is mapped in the domain of another.
 struct PinnedBar {
     iova: u64,
     peer: Arc<dyn Function>,
-    /// How often for whom.
+    /// Number of pins of each function.
     pins: BTreeMap<RoutingId, u32>,
 }
 
-/// Functions that share their mappings.
+/// A set of functions that share their mappings.
 struct Domain {
     id: DomainId,
     functions: Vec<Arc<dyn Function>>,
     addresses: Addresses,
     mappings: BTreeMap<MemoryId, Mapping>,
     bars: BTreeMap<(RoutingId, u8), PinnedBar>,
-    /// Memories that nobody has pinned and that are still mapped, oldest first.
+    /// Memories that are mapped but not pinned, oldest first.
     kept: BTreeMap<u64, MemoryId>,
     kept_bytes: u64,
     next_kept: u64,
@@ -67,11 +67,11 @@ struct Domain {
 /// The mappings of all functions of a bus.
 pub(crate) struct Mappings {
     domains: Vec<Domain>,
-    /// How much may stay mapped without being pinned, bytes in each domain.
+    /// Bytes in each domain that may stay mapped without a pin.
     most_kept_bytes: u64,
 }
 
-/// The addresses that every one of the functions can use.
+/// Returns the addresses that all of the functions can use.
 fn in_all(functions: &[Arc<dyn Function>]) -> Vec<RangeInclusive<u64>> {
     let mut common = vec![0..=u64::MAX];
     for function in functions {
@@ -90,7 +90,8 @@ fn in_all(functions: &[Arc<dyn Function>]) -> Vec<RangeInclusive<u64>> {
 }
 
 impl Mappings {
-    /// Nothing is mapped yet. Addresses in `kept_off` are never used.
+    /// Creates the domains of `functions`, without mappings. Addresses in `kept_off` are never
+    /// used.
     pub fn new(
         functions: &[Arc<dyn Function>],
         kept_off: &[RangeInclusive<u64>],
@@ -118,7 +119,7 @@ impl Mappings {
         self.domains.iter_mut().find(|domain| domain.id == id).ok_or(PinError::NoFunction)
     }
 
-    /// Makes a memory reachable for a function, and says from which address on.
+    /// Makes a memory reachable for a function, and returns its first address.
     pub fn pin(
         &mut self,
         function: &Arc<dyn Function>,
@@ -140,12 +141,12 @@ impl Mappings {
         let iova = domain
             .map(bytes, alignment, |function, iova| function.map_dma(iova, pages, 0, bytes))?;
         let pinned = BTreeSet::from([function.id()]);
-        // Numbers of those that are kept begin at 1.
+        // `next_kept` gives 1 first, so 0 is never a key.
         domain.mappings.insert(memory, Mapping { iova, bytes, pinned, kept_since: 0 });
         Ok(iova)
     }
 
-    /// Ends that. The mapping is kept for the next pin of the same memory while there is room.
+    /// Ends a pin. The mapping is kept for the next pin of the same memory while room lasts.
     pub fn unpin(
         &mut self,
         function: &Arc<dyn Function>,
@@ -175,15 +176,15 @@ impl Mappings {
         mapping.is_some_and(|mapping| mapping.pinned.contains(&function.id()))
     }
 
-    /// Unmaps a memory everywhere: it is about to be freed.
+    /// Unmaps a memory from every domain because it is about to be freed.
     pub fn forget(&mut self, memory: MemoryId) {
         for domain in &mut self.domains {
-            // Where that fails the function is gone, or the kernel keeps the pages for it.
+            // If this fails the function is gone, or the kernel keeps the pages for it.
             let _ = domain.unmap(memory);
         }
     }
 
-    /// Unmaps all that is mapped.
+    /// Removes all mappings.
     pub fn clear(&mut self) {
         for domain in &mut self.domains {
             let memories: Vec<_> = domain.mappings.keys().copied().collect();
@@ -197,8 +198,8 @@ impl Mappings {
         }
     }
 
-    /// Makes what is mapped into the program of a BAR of another function reachable, and says at
-    /// which address the BAR begins.
+    /// Makes the parts of a peer's BAR that are mapped into the program reachable, and returns the
+    /// address at which the BAR begins.
     pub fn pin_bar(
         &mut self,
         function: &Arc<dyn Function>,
@@ -221,7 +222,7 @@ impl Mappings {
         Ok(iova)
     }
 
-    /// Ends one of these.
+    /// Ends one pin of a BAR.
     pub fn unpin_bar(
         &mut self,
         function: &Arc<dyn Function>,
@@ -242,19 +243,19 @@ impl Mappings {
     }
 }
 
-/// A BAR's size in whole pages.
+/// Returns a BAR's size rounded up to whole pages.
 fn bar_bytes(region: &Region) -> Option<u64> {
     region.bytes.checked_next_multiple_of(SMALL_PAGE_BYTES)
 }
 
 impl Domain {
-    /// One of the functions, to call for all of them: one that is there, if any is.
+    /// Returns a function that can make calls for the domain, if possible one that is not lost.
     fn mapper(&self) -> &Arc<dyn Function> {
         let there = self.functions.iter().find(|function| function.lost().is_none());
         there.unwrap_or(&self.functions[0])
     }
 
-    /// Maps something at free addresses. Where the domain is full, what is only kept goes first.
+    /// Maps something at free addresses. A full domain first drops the mappings that are only kept.
     fn map(
         &mut self,
         bytes: u64,
@@ -285,7 +286,7 @@ impl Domain {
         Ok(iova)
     }
 
-    /// Unmaps what has been kept longest until no more than so many bytes are.
+    /// Unmaps the memories kept longest until at most `bytes` are kept.
     fn keep_at_most(&mut self, bytes: u64) -> Result<(), FunctionError> {
         while self.kept_bytes > bytes
             && let Some((_, &memory)) = self.kept.first_key_value()
@@ -307,8 +308,7 @@ impl Domain {
         Ok(())
     }
 
-    /// Maps the parts of a BAR that are mapped into the program, at the places that they have
-    /// in it.
+    /// Maps the parts of a BAR that are mapped into the program, at their offsets in the BAR.
     fn map_bar(&mut self, peer: &Arc<dyn Function>, bar: u8) -> Result<u64, PinError> {
         let parts = peer.region(bar).map_or(&[][..], |region| &region.parts);
         let Some(region) = peer.region(bar).filter(|_| !parts.is_empty()) else {

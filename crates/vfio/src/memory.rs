@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that others write too: what is mapped of a BAR, and pages that devices reach. There is
-//! never a slice of it: it is loaded and stored, volatile and within its bounds.
+//! Memory that others write too: mapped parts of BARs, and pages that devices reach. It is never
+//! lent as a slice: loads and stores are volatile and checked against its bounds.
 #![allow(unsafe_code)]
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,8 +19,8 @@ pub const SMALL_PAGE_BYTES: u64 = 4 << 10;
 /// Bytes of a huge page.
 pub const HUGE_PAGE_BYTES: u64 = 2 << 20;
 
-/// A run of bytes of a file or a device that lies in this process, shared with whoever else has
-/// it, readable and writable. It is unmapped when this is dropped.
+/// A shared, readable and writable mapping of a run of bytes of a file or a device. Dropping it
+/// unmaps the bytes.
 #[derive(Debug)]
 pub struct Mapped {
     pointer: NonNull<u8>,
@@ -33,14 +33,14 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// Maps `bytes` of a file from `offset` on; both multiples of a page of the file.
+    /// Maps `bytes` of a file from `offset`, both multiples of the file's page size.
     ///
     /// # Errors
-    /// What `mmap` says; [`Errno::INVAL`] for no bytes at all.
+    /// Errors of `mmap`; [`Errno::INVAL`] if `bytes` is 0.
     pub fn of(file: BorrowedFd<'_>, offset: u64, bytes: u64) -> Result<Self, Errno> {
         let length = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping where the kernel wants it: nothing that exists is touched.
+        // SAFETY: the kernel chooses the address of a new mapping, so no existing one is touched.
         let pointer = unsafe {
             rustix::mm::mmap(ptr::null_mut(), length, protection, MapFlags::SHARED, file, offset)?
         };
@@ -48,22 +48,22 @@ impl Mapped {
         Ok(Self { pointer, bytes: length })
     }
 
-    /// Its length.
+    /// Length in bytes.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// Where it lies in this process: for system calls that are told an address.
+    /// Its address in this process, for system calls that take one.
     #[must_use]
     pub fn address(&self) -> usize {
         self.pointer.addr().get()
     }
 
-    /// The place of a run of bytes.
+    /// Returns the address of a run of bytes.
     ///
     /// # Panics
-    /// Where it is not within the mapping: whoever calls has looked.
+    /// If the run is not within the mapping: callers have checked.
     fn place(&self, offset: u64, bytes: usize) -> *mut u8 {
         let end = usize::try_from(offset).ok().and_then(|offset| offset.checked_add(bytes));
         assert!(
@@ -71,20 +71,20 @@ impl Mapped {
             "{bytes} B at {offset:#x} are not within a mapping of {} B",
             self.bytes
         );
-        // SAFETY: just found to be within the mapping.
+        // SAFETY: checked above to be within the mapping.
         unsafe { self.pointer.as_ptr().add(offset as usize) }
     }
 
     /// Loads 1, 2, 4 or 8 bytes as one access.
     ///
     /// # Panics
-    /// At a length that is none of these, a place that is not aligned to it, or one beyond the
-    /// end.
+    /// If the length is not one of these, `offset` is not aligned to it, or the access ends beyond
+    /// the mapping.
     pub fn load(&self, offset: u64, into: &mut [u8]) {
         let place = self.place(offset, into.len());
         assert!(offset.is_multiple_of(into.len() as u64), "an access is aligned to its length");
-        // SAFETY: within the mapping, which is readable and begins at a page, so that the offset
-        // tells the alignment.
+        // SAFETY: within the mapping, which is readable and begins at a page, so `offset` gives the
+        // alignment.
         unsafe {
             match into.len() {
                 1 => into[0] = place.read_volatile(),
@@ -99,18 +99,18 @@ impl Mapped {
     /// Stores a run of bytes, lowest address first, as [`StoreWidth::store`] does.
     ///
     /// # Panics
-    /// Where it is not within the mapping, or the processor does not have the width.
+    /// If the run is not within the mapping, or the processor does not have the width.
     pub fn store(&self, offset: u64, bytes: &[u8], width: StoreWidth) {
         let place = self.place(offset, bytes.len());
-        // SAFETY: within the mapping, which is writable. Others may write there as well; both
-        // sides' stores are of whole bytes, and nobody here holds a reference to them.
+        // SAFETY: within the mapping, which is writable. Others may write there as well; both sides
+        // store whole bytes, and this side holds no references to them.
         unsafe { width.store(place, bytes) };
     }
 
     /// Loads a run of bytes, eight at a time where they are aligned.
     ///
     /// # Panics
-    /// Where it is not within the mapping.
+    /// If the run is not within the mapping.
     pub fn copy_out(&self, offset: u64, into: &mut [u8]) {
         let place = self.place(offset, into.len());
         let mut done = 0;
@@ -131,10 +131,10 @@ impl Mapped {
         }
     }
 
-    /// A word that others change.
+    /// Returns a word that others may change.
     ///
     /// # Panics
-    /// Where it is not within the mapping, or its offset is no multiple of 4.
+    /// If the word is not within the mapping, or `offset` is not a multiple of 4.
     #[must_use]
     pub fn word(&self, offset: u64) -> &AtomicU32 {
         let place = self.place(offset, 4);
@@ -146,14 +146,14 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this one's own, and nothing refers to it any more. It cannot
-        // fail for a range that was mapped as a whole.
+        // SAFETY: the mapping belongs to `self`, and nothing refers to it any more. Unmapping the
+        // whole of a mapping cannot fail.
         let _ = unsafe { rustix::mm::munmap(self.pointer.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Zeroed pages of memory that devices can be given: a file without a name (`memfd`), so that
-/// another process can be given them too. All of them are there from the beginning.
+/// Zeroed pages of memory that devices can reach: an unnamed file (`memfd`), which can also be
+/// passed to another process. All pages are allocated from the start.
 #[derive(Debug)]
 pub struct Pages {
     file: OwnedFd,
@@ -162,11 +162,11 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// Gets at least so many bytes, in whole pages: huge ones where asked for and to be had, else
-    /// small ones.
+    /// Allocates at least `bytes`, in whole pages: huge ones if asked for and available, else small
+    /// ones.
     ///
     /// # Errors
-    /// What the kernel says: mostly [`Errno::NOMEM`].
+    /// Errors of the kernel, mostly [`Errno::NOMEM`].
     pub fn allocate(bytes: u64, pages: PageSize) -> Result<Self, Errno> {
         if pages == PageSize::Huge
             && let Ok(pages) = Self::of_size(bytes, HUGE_PAGE_BYTES)
@@ -182,33 +182,33 @@ impl Pages {
             HUGE_PAGE_BYTES => MemfdFlags::HUGETLB | MemfdFlags::HUGE_2MB,
             _ => MemfdFlags::empty(),
         };
-        // The kernel would rather end a program than refuse small pages.
+        // The kernel would kill a program rather than refuse it small pages.
         if page_bytes == SMALL_PAGE_BYTES && bytes > available_bytes() {
             return Err(Errno::NOMEM);
         }
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING | huge;
         let file = rustix::fs::memfd_create("crosslane", flags)?;
-        // All of it now: later a page that is not to be had would be a signal, not an error.
+        // Allocates all of it now: a page missing later would be a signal, not an error.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-        // Another process that is given them need not fear that they go under it.
+        // A process that receives the file can rely on its size.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         let mapped = Mapped::of(file.as_fd(), 0, bytes)?;
         Ok(Self { file, mapped, page_bytes })
     }
 
-    /// The file, for another process; the pages begin at its offset 0.
+    /// The file, to pass to another process; the pages begin at its offset 0.
     #[must_use]
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// Where they lie in this process.
+    /// Their mapping in this process.
     #[must_use]
     pub const fn mapped(&self) -> &Mapped {
         &self.mapped
     }
 
-    /// Their size: a multiple of [`page_bytes`](Self::page_bytes).
+    /// Their size in bytes, a multiple of [`page_bytes`](Self::page_bytes).
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.mapped.bytes()
@@ -221,7 +221,7 @@ impl Pages {
     }
 }
 
-/// How much memory the machine could still give: what it says, else what is free.
+/// Returns the memory that the machine can still give: `MemAvailable`, else its free memory.
 pub(crate) fn available_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = text.lines().find_map(|line| {
@@ -247,7 +247,7 @@ mod tests {
         let mut bytes = [0xa5; 8192];
         pages.mapped().copy_out(0, &mut bytes);
         assert_eq!(bytes, [0; 8192]);
-        // The other one who has the file sees what is stored, and the other way round.
+        // A second mapping of the file sees stores through the first, and the reverse.
         let other = Mapped::of(pages.file(), 4096, 4096).unwrap();
         pages.mapped().store(4099, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10], StoreWidth::widest());
         let mut seen = [0; 14];

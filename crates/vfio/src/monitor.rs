@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting in a program for memory that a device writes, with the core at rest: `umonitor` and
-//! `umwait` of x86 processors that have WAITPKG (Intel SDM volume 2; CPUID leaf 7, ECX bit 5).
+//! Waits of a program for memory that a device writes, with the core at rest: `umonitor` and
+//! `umwait` of x86 processors with WAITPKG (Intel SDM volume 2; CPUID leaf 7, ECX bit 5).
 #![allow(unsafe_code)]
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Why a program cannot wait so: its processor does not have the instructions.
+/// The error of a processor that does not have the instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoUserMonitor;
 
@@ -18,32 +18,32 @@ impl fmt::Display for NoUserMonitor {
 
 impl std::error::Error for NoUserMonitor {}
 
-/// Stands for a processor that has the instructions.
+/// Proof that the processor has the instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct UserMonitor(());
 
 impl UserMonitor {
-    /// Asks the processor.
+    /// Asks the processor for the instructions.
     ///
     /// # Errors
-    /// It does not have them.
+    /// [`NoUserMonitor`] if it does not have them.
     pub fn find() -> Result<Self, NoUserMonitor> {
         if has_waitpkg() { Ok(Self(())) } else { Err(NoUserMonitor) }
     }
 
-    /// The processor's time-stamp counter, in which [`wait`](Self::wait) has its deadline.
+    /// The processor's time-stamp counter, the clock of [`wait`](Self::wait)'s deadline.
     #[must_use]
     pub fn ticks(self) -> u64 {
         ticks()
     }
 
-    /// Rests until the word is no longer `seen` or the time-stamp counter has reached
-    /// `until_ticks`, whichever is first, and returns the word as it is then: `seen` where the
-    /// time is over. Wakes in between, for interrupts and at the kernel's limit of a rest, rest on.
+    /// Rests until the word differs from `seen` or the time-stamp counter has reached
+    /// `until_ticks`, and returns the word: `seen` if the time has run out. Continues to rest after
+    /// interrupts and after the kernel's limit of a rest.
     #[must_use]
     pub fn wait(self, word: &AtomicU32, seen: u32, until_ticks: u64) -> u32 {
         loop {
-            // Watched first and read then: a write between the two ends the rest at once.
+            // Read after the watch begins: a write between the two ends the rest immediately.
             watch(word);
             let now = word.load(Ordering::Acquire);
             if now != seen || ticks() >= until_ticks {
@@ -59,8 +59,8 @@ fn has_waitpkg() -> bool {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
     const FEATURES: u32 = 7;
     const WAITPKG: u32 = 1 << 5;
-    // SAFETY: every processor of this architecture has the instruction, and leaf 0 says which
-    // leaves there are. Newer compilers know that it is safe.
+    // SAFETY: every processor of this architecture has the instruction, and leaf 0 gives the
+    // highest leaf. Newer compilers know that it is safe.
     #[allow(unused_unsafe)]
     unsafe {
         __cpuid(0).eax >= FEATURES && __cpuid_count(FEATURES, 0).ecx & WAITPKG != 0
@@ -69,15 +69,15 @@ fn has_waitpkg() -> bool {
 
 #[cfg(target_arch = "x86_64")]
 fn ticks() -> u64 {
-    // SAFETY: the instruction is there on every processor of this architecture, changes nothing,
-    // and no system that this runs on forbids it to programs.
+    // SAFETY: every processor of this architecture has the instruction. It changes nothing, and no
+    // system that this runs on forbids it to programs.
     unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 #[cfg(target_arch = "x86_64")]
 fn watch(word: &AtomicU32) {
-    // SAFETY: a `UserMonitor` exists, so the processor has the instruction. It takes an address
-    // that can be read, which the reference is, and changes no memory and no register.
+    // SAFETY: a `UserMonitor` exists, so the processor has the instruction. It takes a readable
+    // address, which a reference is, and changes neither memory nor registers.
     unsafe {
         std::arch::asm!("umonitor {word}", word = in(reg) word.as_ptr(),
             options(nostack, preserves_flags));
@@ -88,8 +88,8 @@ fn watch(word: &AtomicU32) {
 fn rest(until_ticks: u64) {
     /// The lighter of the two states, C0.1, which wakes sooner.
     const LIGHT: u32 = 1;
-    // SAFETY: a `UserMonitor` exists, so the processor has the instruction. It waits for what was
-    // watched, for an interrupt or for the time in EDX:EAX, and changes only the flags.
+    // SAFETY: a `UserMonitor` exists, so the processor has the instruction. It waits for a write to
+    // the watched word, an interrupt or the time in EDX:EAX, and changes only the flags.
     unsafe {
         std::arch::asm!("umwait {state:e}", state = in(reg) LIGHT,
             in("edx") (until_ticks >> 32) as u32, in("eax") until_ticks as u32,
@@ -123,7 +123,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the kernel's list of the processor's features has it.
+    /// Whether the kernel lists the feature for the processor.
     fn kernel_names_it() -> bool {
         let flags = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         flags.split_whitespace().any(|flag| flag == "waitpkg")
@@ -139,7 +139,7 @@ mod tests {
             );
             return;
         };
-        // What has changed already is seen at once, and time that is over ends a wait.
+        // A past change is seen immediately, and an expired time ends a wait.
         let word = Arc::new(AtomicU32::new(7));
         assert_eq!(monitor.wait(&word, 6, u64::MAX), 7);
         let until = monitor.ticks() + 100_000;

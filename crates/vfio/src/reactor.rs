@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One thread that waits in the kernel for everything at once: the eventfds of interrupts,
-//! deadlines, and functions that go away. It counts interrupts, so that none is lost when nobody
-//! waits, and wakes whoever does.
+//! A thread that waits in the kernel for several events at once: eventfds of interrupts, deadlines,
+//! and the loss of functions. It counts interrupts, so that none is lost while no task waits, and
+//! wakes the tasks that do.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -25,24 +25,24 @@ use crate::function::Function;
 
 /// Token of the timer's descriptor.
 const TIMER: u64 = 0;
-/// Token of the descriptor that ends the thread.
+/// Token of the descriptor that stops the thread.
 const STOP: u64 = 1;
-/// The first token of anything else.
+/// The first token of other descriptors.
 const FIRST_SOURCE: u64 = 2;
-/// Events that are taken from the kernel at once.
+/// Most events taken from the kernel at once.
 const EVENTS_AT_ONCE: usize = 64;
 
-/// A function as the bus holds it.
+/// A function with the state that its bus keeps.
 pub(crate) struct Held {
     pub function: Arc<dyn Function>,
     /// Whether it answers memory accesses: bit 1 of its Command register.
     pub decodes: AtomicBool,
-    /// Set for ever once it is lost.
+    /// Set once the function is lost, and never cleared.
     pub lost: AtomicBool,
 }
 
 impl Held {
-    /// Looks whether it is lost, and remembers it.
+    /// Checks whether the function is lost, and remembers it.
     pub fn look(&self) -> bool {
         let lost = self.lost.load(Ordering::Relaxed) || self.function.lost().is_some();
         if lost {
@@ -52,7 +52,7 @@ impl Held {
     }
 }
 
-/// Which of its descriptors the thread watches, and who waits.
+/// A descriptor that the thread watches, with the tasks that wait for it.
 enum Source {
     Vector { event: OwnedFd, count: u64, waiting: Vec<(u64, Waker)>, held: Arc<Held> },
     Lost(Arc<Held>),
@@ -62,7 +62,7 @@ enum Source {
 struct Table {
     sources: BTreeMap<u64, Source>,
     next_token: u64,
-    /// Who is to be woken when, by time and number.
+    /// Wakers by time and number of the waiter.
     timers: BTreeMap<(Instant, u64), Waker>,
     next_waiter: u64,
 }
@@ -88,18 +88,18 @@ struct Shared {
     table: Mutex<Table>,
 }
 
-/// The thread. It ends when this is dropped.
+/// Handle of the thread, which ends when this is dropped.
 pub(crate) struct Reactor {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// An eventfd that neither blocks nor survives `exec`.
+/// Makes an eventfd that neither blocks nor survives `exec`.
 pub(crate) fn event() -> Result<OwnedFd, Errno> {
     eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
 }
 
-/// What an eventfd or a timer has counted since it was read last.
+/// Reads and clears the count of an eventfd or a timer.
 fn drain(event: BorrowedFd<'_>) -> u64 {
     let mut count = [0; 8];
     match rustix::io::read(event, &mut count) {
@@ -112,7 +112,7 @@ impl Reactor {
     /// Starts the thread.
     ///
     /// # Errors
-    /// No descriptors or no thread are left.
+    /// Too few descriptors, or no thread.
     pub fn start() -> Result<Self, Errno> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -130,10 +130,10 @@ impl Reactor {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Watches for a function's going, where it can be watched.
+    /// Watches for the loss of a function, if it can be watched.
     ///
     /// # Errors
-    /// No memory in the kernel.
+    /// Too little memory in the kernel.
     pub fn watch_loss(&self, held: &Arc<Held>) -> Result<(), Errno> {
         let Some(event) = held.function.lost_event() else { return Ok(()) };
         let token = self.shared.lock().insert(Source::Lost(Arc::clone(held)));
@@ -141,11 +141,10 @@ impl Reactor {
         epoll::add(&self.shared.epoll, event, EventData::new_u64(token), flags)
     }
 
-    /// Counts the signals of an eventfd of a function from now on, until
-    /// [`forget`](Self::forget).
+    /// Counts the signals of a function's eventfd until [`forget`](Self::forget).
     ///
     /// # Errors
-    /// No memory in the kernel.
+    /// Too little memory in the kernel.
     pub fn count(&self, event: OwnedFd, held: &Arc<Held>) -> Result<u64, Errno> {
         let mut table = self.shared.lock();
         let data = EventData::new_u64(table.next_token.max(FIRST_SOURCE));
@@ -154,7 +153,7 @@ impl Reactor {
         Ok(table.insert(Source::Vector { event, count: 0, waiting: Vec::new(), held }))
     }
 
-    /// Ends that. Who waits is woken.
+    /// Ends a count and wakes its waiters.
     pub fn forget(&self, token: u64) {
         let source = self.shared.lock().sources.remove(&token);
         if let Some(Source::Vector { event, waiting, .. }) = source {
@@ -163,7 +162,7 @@ impl Reactor {
         }
     }
 
-    /// Takes what the eventfd of this token has counted so far; 0 where the token is gone.
+    /// Takes the count of a token's eventfd so far; 0 if the token is gone.
     pub fn take(&self, token: u64) -> u64 {
         match self.shared.lock().sources.get_mut(&token) {
             Some(Source::Vector { event, count, .. }) => {
@@ -173,8 +172,8 @@ impl Reactor {
         }
     }
 
-    /// Waits until the eventfd of this token has been signalled, and takes the count; none when
-    /// the time is over, or the function or the token gone.
+    /// Waits until the eventfd of a token is signalled, and takes its count; `None` when the time
+    /// runs out, or the function or the token is gone.
     pub fn counted(&self, token: u64, until: Option<Instant>) -> Counted<'_> {
         Counted { shared: &self.shared, token, until, waiter: None }
     }
@@ -188,7 +187,7 @@ impl Reactor {
 impl Drop for Reactor {
     fn drop(&mut self) {
         let _ = rustix::io::write(&self.shared.stop, &1_u64.to_ne_bytes());
-        // The last handle of a bus may go with a task that this thread has just woken.
+        // A task that this thread has just woken may drop the last handle of a bus.
         if let Some(thread) = self.thread.take()
             && thread.thread().id() != thread::current().id()
         {
@@ -219,12 +218,12 @@ impl Shared {
                     token => self.signalled(token, &mut woken),
                 }
             }
-            // Outside of the lock: a waker may run what takes it.
+            // After the lock is released: a waker may run code that takes it.
             woken.into_iter().for_each(Waker::wake);
         }
     }
 
-    /// The timer has run out: wakes everybody whose time has come, and sets it for the next.
+    /// Wakes every waiter whose time has come, and sets the timer for the next.
     fn timer(&self, woken: &mut Vec<Waker>) {
         drain(self.timer.as_fd());
         let mut table = self.lock();
@@ -233,10 +232,10 @@ impl Shared {
         self.arm(&table);
     }
 
-    /// Sets the timer for the first of those who wait.
+    /// Sets the timer for the earliest waiter.
     fn arm(&self, table: &Table) {
         let left = table.timers.first_key_value().map(|((moment, _), _)| {
-            // No time at all would turn the timer off.
+            // A time of zero would turn the timer off.
             moment.saturating_duration_since(Instant::now()).max(Duration::from_nanos(1))
         });
         let left = left.unwrap_or_default();
@@ -244,7 +243,7 @@ impl Shared {
             Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
         let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
         let time = Itimerspec { it_interval, it_value };
-        // The descriptor is a timer and the time one that can be: this cannot fail.
+        // Cannot fail: the descriptor is a timer, and the time is valid.
         let _ = timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &time);
     }
 
@@ -276,12 +275,12 @@ impl Shared {
                 woken.extend(waiting.drain(..).map(|(_, waker)| waker));
             }
         }
-        // Who sleeps may wait for its memory: everybody looks again.
+        // A sleeping task may wait for the function's memory, so all of them look again.
         let timers = std::mem::take(&mut table.timers);
         woken.extend(timers.into_values());
     }
 
-    /// Has a waker called at a moment.
+    /// Registers a waker to be called at a moment.
     fn wake_at(&self, table: &mut Table, moment: Instant, waiter: u64, waker: &Waker) {
         table.timers.insert((moment, waiter), waker.clone());
         if table.timers.first_key_value().is_some_and(|(first, _)| *first == (moment, waiter)) {
@@ -290,7 +289,7 @@ impl Shared {
     }
 }
 
-/// See [`Reactor::counted`].
+/// Future of [`Reactor::counted`].
 pub(crate) struct Counted<'a> {
     shared: &'a Shared,
     token: u64,
@@ -311,7 +310,7 @@ impl Future for Counted<'_> {
         else {
             return Poll::Ready(None);
         };
-        // Read here as well: the thread may not have come to it yet.
+        // Read here as well, since the thread may lag behind.
         let signals = drain(event.as_fd()).saturating_add(std::mem::take(count));
         waiting.retain(|(other, _)| *other != waiter);
         if signals > 0 {
@@ -342,7 +341,7 @@ impl Drop for Counted<'_> {
     }
 }
 
-/// See [`Reactor::until`].
+/// Future of [`Reactor::until`].
 pub(crate) struct Until<'a> {
     shared: &'a Shared,
     moment: Instant,

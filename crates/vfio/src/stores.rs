@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stores into mapped device memory. Each is one instruction, so that it is one write of its width
-//! in an uncached mapping: a compiler may neither join, nor cut, nor leave out any.
+//! Stores into mapped device memory. Each is one instruction, and so one write of its width in an
+//! uncached mapping: a compiler must not join, split or omit any.
 #![allow(unsafe_code)]
 
-/// How wide a processor's stores are.
+/// Width of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StoreWidth {
-    /// 8 bytes: any processor's.
+    /// 8 bytes, on every processor.
     B8,
     /// 16 bytes: SSE2, or Advanced SIMD.
     B16,
     /// 32 bytes: AVX.
     B32,
-    /// 64 bytes: AVX-512. A line at once.
+    /// 64 bytes, a whole line: AVX-512.
     B64,
 }
 
 impl StoreWidth {
-    /// From the narrowest on.
+    /// All widths, narrowest first.
     pub const ALL: [Self; 4] = [Self::B8, Self::B16, Self::B32, Self::B64];
 
-    /// The widest that this processor has, asked for when the program runs.
+    /// Detects the widest store of this processor at run time.
     #[must_use]
     pub fn widest() -> Self {
         Self::ALL.into_iter().rfind(|width| width.is_there()).unwrap_or(Self::B8)
     }
 
-    /// Bytes of a store.
+    /// Bytes of a store of this width.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -37,7 +37,7 @@ impl StoreWidth {
         }
     }
 
-    /// Whether this processor has it.
+    /// Whether this processor has stores of this width.
     #[must_use]
     pub fn is_there(self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -52,20 +52,21 @@ impl StoreWidth {
         return self == Self::B8;
     }
 
-    /// Stores `bytes` from `target` on, upwards: as many stores of this width as are aligned to it,
-    /// and before and behind them narrower ones, each aligned to itself.
+    /// Stores `bytes` at `target`, lowest address first: as many aligned stores of this width as
+    /// fit, and narrower aligned ones before and after them.
     ///
     /// # Panics
     /// If the processor does not have this width.
     ///
-    /// # Safety
-    /// `target` is valid for writes of `bytes.len()` bytes, and what is mapped there takes stores
+    /// `target` is valid for writes of `bytes.len()` bytes, and the memory mapped there accepts
+    /// aligned stores of every width up to this one. Nothing else writes there meanwhile.
     /// of any width and alignment that this makes. Nothing else writes there meanwhile.
     pub unsafe fn store(self, target: *mut u8, bytes: &[u8]) {
         assert!(self.is_there(), "this processor has no stores of {} B", self.bytes());
         let mut done = 0;
         while done < bytes.len() {
-            // SAFETY: `done` is within `bytes`, and the caller vouches for as much at `target`.
+            // SAFETY: `done` is within `bytes`, and the caller vouches for as many bytes at
+            // `target`.
             let (to, from) = unsafe { (target.add(done), bytes.as_ptr().add(done)) };
             let left = bytes.len() - done;
             let aligned = 1 << to.addr().trailing_zeros().min(6);
@@ -78,7 +79,7 @@ impl StoreWidth {
     }
 }
 
-/// Empties the processor's buffers of combined stores.
+/// Empties the processor's combining buffers.
 pub(crate) fn empty_combining_buffers() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of this architecture has the instruction; it changes no register.
@@ -94,7 +95,7 @@ pub(crate) fn empty_combining_buffers() {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// The same, and has nothing be loaded before it is done.
+/// Empties the combining buffers, and holds later loads back until that is done.
 pub(crate) fn finish_combined_stores() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every processor of this architecture has the instruction; it changes no register.
@@ -110,10 +111,9 @@ pub(crate) fn finish_combined_stores() {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// Has everything that was stored to memory before be seen by devices before what is stored to
-/// them from here on, and everything that was loaded before be older than what is loaded from
-/// here on. An x86 processor keeps that order by itself (Intel SDM 3A, 9.2.2 and 12.3.1), so that
-/// only the compiler has to.
+/// Makes earlier stores to memory visible to devices before later stores to devices, and orders
+/// earlier loads before later ones. An x86 processor keeps that order itself (Intel SDM 3A, 9.2.2
+/// and 12.3.1), so only the compiler needs a fence.
 pub(crate) fn keep_order() {
     #[cfg(target_arch = "aarch64")]
     // SAFETY: every processor of this architecture has the instruction; it changes no register.
@@ -126,13 +126,13 @@ pub(crate) fn keep_order() {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
 }
 
-/// One store.
+/// Makes one store.
 ///
 /// # Safety
-/// `width` bytes can be read at `from` and written at `to`, which is aligned to it; it is a power
-/// of two of at most 64 that the processor has.
+/// `width` bytes can be read at `from` and written at `to`, which is aligned to `width`: a power of
+/// two of at most 64 that the processor supports.
 unsafe fn store_one(to: *mut u8, from: *const u8, width: usize) {
-    // SAFETY: as the caller vouches; what is read needs no alignment.
+    // SAFETY: as the caller vouches; reads from `from` need no alignment.
     unsafe {
         match width {
             1 => to.write_volatile(from.read()),
@@ -144,12 +144,12 @@ unsafe fn store_one(to: *mut u8, from: *const u8, width: usize) {
     }
 }
 
-/// As [`store_one`], of 16 bytes and more.
+/// Makes one store of 16 bytes or more, like [`store_one`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn store_vector(to: *mut u8, from: *const u8, width: usize) {
     use std::arch::asm;
-    // SAFETY: as the caller vouches. The instructions read and write nothing else; the registers
-    // that they change are named.
+    // SAFETY: as the caller vouches. The instructions access nothing else, and the registers that
+    // they change are named.
     unsafe {
         match width {
             16 => asm!("movups xmm0, [{from}]", "movaps [{to}], xmm0", from = in(reg) from,
@@ -170,7 +170,7 @@ unsafe fn store_vector(to: *mut u8, from: *const u8, width: usize) {
     }
 }
 
-/// As [`store_one`], of 16 bytes.
+/// Makes one store of 16 bytes, like [`store_one`].
 #[cfg(target_arch = "aarch64")]
 unsafe fn store_vector(to: *mut u8, from: *const u8, _width: usize) {
     // SAFETY: as the caller vouches. The instructions read and write nothing else.
@@ -180,7 +180,7 @@ unsafe fn store_vector(to: *mut u8, from: *const u8, _width: usize) {
     }
 }
 
-/// There is none.
+/// Panics: these processors have no such store.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn store_vector(_to: *mut u8, _from: *const u8, width: usize) {
     unreachable!("no store of {width} B: the widest is of 8")
@@ -190,7 +190,7 @@ unsafe fn store_vector(_to: *mut u8, _from: *const u8, width: usize) {
 mod tests {
     use super::*;
 
-    /// Bytes that stand around what is stored.
+    /// Bytes before and after the stored ones that must not change.
     const AROUND: usize = 64;
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
                 let skip = rng.usize(..AROUND);
                 let bytes: Vec<u8> = (0..length).map(|_| rng.u8(..)).collect();
                 let mut memory = vec![0xa5; skip + length + AROUND];
-                // SAFETY: there are so many bytes behind `skip`.
+                // SAFETY: `length + AROUND` bytes follow `skip`.
                 unsafe { width.store(memory.as_mut_ptr().add(skip), &bytes) };
                 assert_eq!(memory[skip..skip + length], bytes, "{width:?}, {skip}, {length}");
                 let around = memory[..skip].iter().chain(&memory[skip + length..]);

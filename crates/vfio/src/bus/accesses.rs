@@ -20,8 +20,8 @@ const REGISTER_BYTES: u32 = 4;
 /// The widest load, and the widest access that goes through a call, bytes.
 const WIDEST_CALL_BYTES: usize = 8;
 
-/// The longest access of at most `widest` bytes, a power of two, that begins at `offset` and is
-/// naturally aligned.
+/// Length of the longest naturally aligned access at `offset`: a power of two, at most `widest` and
+/// `left` bytes.
 fn piece(offset: u64, left: usize, widest: usize) -> usize {
     let aligned = 1 << offset.trailing_zeros().min(6);
     widest.min(aligned).min(1 << left.ilog2())
@@ -37,7 +37,7 @@ impl Part {
 }
 
 impl VfioBus {
-    /// A function and its BAR, that has all of these bytes.
+    /// Finds a function and its BAR, which must hold all of these bytes.
     pub(super) fn region(
         &self,
         at: RegisterAddress,
@@ -54,7 +54,7 @@ impl VfioBus {
         }
     }
 
-    /// The same, of a function that answers.
+    /// Like [`region`](Self::region), for a function that is not lost and decodes memory accesses.
     fn answering(
         &self,
         at: RegisterAddress,
@@ -173,7 +173,7 @@ impl VfioBus {
     }
 }
 
-/// Stores of this width, or shorter ones where one would not be aligned or reach too far.
+/// Stores a run with stores of this width, shorter where one would be unaligned or too long.
 fn store_part(
     part: &Part,
     at: RegisterAddress,
@@ -183,8 +183,8 @@ fn store_part(
     width: usize,
 ) -> Result<(), BusError> {
     let mapped = mapped(part, at, mapping)?;
-    // Where a BAR has both mappings the kernel may have made both of them combining: each store
-    // that must not be combined is then sent off before the next.
+    // The kernel may have made both mappings of a BAR combining: a store that must not be combined
+    // then has to leave before the next.
     let is_fenced = mapping == Mapping::Uncached && part.combined.is_some();
     let wide = StoreWidth::ALL.into_iter().find(|wide| wide.bytes() == width);
     if let Some(wide) = wide.filter(|_| !is_fenced) {
@@ -218,7 +218,7 @@ fn mapped(part: &Part, at: RegisterAddress, mapping: Mapping) -> Result<&Mapped,
     part.mapping(mapping).ok_or_else(|| BusError::CannotCombine { function, bar, why: why() })
 }
 
-/// One load, of 1 to 8 bytes, aligned. All ones may be a value, or that nobody answers.
+/// Makes one aligned load of 1 to 8 bytes. All ones may be a value or a missing answer.
 fn load_one(
     held: &Held,
     region: &Region,
@@ -256,8 +256,8 @@ fn no_answer(at: RegisterAddress, error: &FunctionError) -> BusError {
     }
 }
 
-/// Looks whether a function that read as all ones is still there: its Vendor ID then is no such
-/// value (PCIe 6.x 7.5.1.1.1).
+/// Checks whether a function that read as all ones still answers: a Vendor ID is never all ones
+/// (PCIe 6.x 7.5.1.1.1).
 fn check_presence(held: &Held, at: RegisterAddress) -> Result<(), BusError> {
     if held.look() {
         return Err(lost(held));

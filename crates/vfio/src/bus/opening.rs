@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions are taken into use, and the addresses that their memory may have are found.
+//! Takes functions into use and finds the addresses that their memory may have.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::AtomicBool;
@@ -19,9 +19,9 @@ use crate::mappings::Mappings;
 use crate::reactor::{Held, Reactor};
 use crate::sysfs::{Address, ConfigurationWrites, Machine};
 
-/// The windows of a bridge: what it sends down (PCIe 6.x 7.5.1.3).
+/// Returns the address ranges that a bridge forwards downstream (PCIe 6.x 7.5.1.3).
 fn windows(tree: &dyn Topology, id: RoutingId) -> Result<Vec<RangeInclusive<u64>>, TopologyError> {
-    /// The 12 bits of an address that base and limit have, and what is below them.
+    /// The address bits below the 12 that base and limit hold.
     const GRAIN: u64 = (1 << 20) - 1;
     let window = |pair: u32, base_upper: u32, limit_upper: u32| {
         let base = u64::from(base_upper) << 32 | u64::from(pair & 0xfff0) << 16;
@@ -38,11 +38,11 @@ fn windows(tree: &dyn Topology, id: RoutingId) -> Result<Vec<RangeInclusive<u64>
 }
 
 impl VfioBus {
-    /// Takes functions into use: their memory decoding and bus mastering are turned on. Without a
-    /// tree each is an endpoint with nothing above it.
+    /// Takes functions into use: turns on their memory decoding and bus mastering. Without a tree
+    /// each is an endpoint with nothing above it.
     ///
     /// # Errors
-    /// A function that does not answer, two of the same number, a tree that cannot be read.
+    /// A function that does not answer, two with the same number, or a tree that cannot be read.
     pub fn new(
         functions: Vec<Arc<dyn Function>>,
         tree: Option<Tree>,
@@ -50,10 +50,10 @@ impl VfioBus {
         Self::with_options(functions, tree, BusOptions::default())
     }
 
-    /// The same, with what can be decided.
+    /// Like [`new`](Self::new), with options.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn with_options(
         functions: Vec<Arc<dyn Function>>,
         tree: Option<Tree>,
@@ -115,12 +115,12 @@ impl VfioBus {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens functions of this machine by the kernel's VFIO (see [`kernel::open`]), all of one
-    /// domain of its PCI tree. `writes` says whether the configuration space of other functions,
-    /// such as the ports above, may be written.
+    /// Opens functions of this machine through the kernel's VFIO (see [`kernel::open`]), all in one
+    /// domain of its PCI tree. `writes` permits or forbids writes to the configuration space of
+    /// other functions, such as the ports above.
     ///
     /// # Errors
-    /// As there, and as [`new`](Self::new).
+    /// Those of [`kernel::open`] and [`new`](Self::new).
     pub fn open(
         addresses: &[Address],
         interface: Option<Interface>,
@@ -145,7 +145,7 @@ impl VfioBus {
         Self::with_options(functions, Some(Arc::new(tree.segment(domain, writes))), options)
     }
 
-    /// Addresses that some device or bridge of the tree answers to.
+    /// Returns the addresses that belong to a device or bridge of the tree.
     fn taken_addresses(
         functions: &[Arc<dyn Function>],
         tree: Option<&Tree>,

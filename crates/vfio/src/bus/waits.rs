@@ -16,17 +16,16 @@ use crate::dma_memory::VfioMemory;
 use crate::monitor::UserMonitor;
 use crate::stores::keep_order;
 
-/// How often a word is looked at before other tasks and threads have their turn: some
-/// microseconds.
+/// Number of looks at a word before other tasks and threads get a turn: some microseconds.
 const LOOKS: u32 = 500;
-/// How long a core rests before other tasks have their turn, clocks of its time-stamp counter:
-/// some tens of microseconds.
+/// Time that a core rests before other tasks get a turn, clocks of its time-stamp counter: some
+/// tens of microseconds.
 const REST_TICKS: u64 = 100_000;
 
-/// How long an interrupt is waited for awake.
+/// Time to wait awake for an interrupt.
 const SPIN: Duration = Duration::from_micros(20);
 
-/// Lets other threads run, and then other tasks of this one.
+/// Lets other threads run, then other tasks of this one.
 fn turn<T>(context: &mut Context<'_>) -> Poll<T> {
     thread::yield_now();
     context.waker().wake_by_ref();
@@ -49,7 +48,7 @@ impl VfioBus {
         }
     }
 
-    /// The processor's monitor, where that is wanted and there.
+    /// Returns the processor's monitor if `waiting` needs it.
     pub(super) fn waiting(&self, waiting: Waiting) -> Result<Option<UserMonitor>, BusError> {
         let refused = |why: String| Err(BusError::CannotWait { waiting, why });
         match waiting {
@@ -113,7 +112,7 @@ impl VfioBus {
         .await
     }
 
-    /// That a function which may write a memory is lost.
+    /// Returns the error of a lost function that may write a memory.
     fn lost_writer(&self, memory: &VfioMemory) -> Option<BusError> {
         let mut gone = self
             .shared
@@ -140,7 +139,7 @@ impl VfioBus {
             let token = tokens.get(usize::from(vector)).copied();
             token.ok_or(BusError::NoSuchVector { function, vector, have })?
         };
-        // Sleeping and waking take longer than a device that answers at once.
+        // A device that answers at once is faster than sleeping and waking.
         let begin = Instant::now();
         let until = self.moment(deadline);
         while begin.elapsed() < SPIN && until.is_none_or(|until| Instant::now() < until) {
