@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One connection to a server: commands and their replies, each with a deadline.
 //!
-//! A thread reads what comes. Replies find their commands by number, in any order; late ones, for
-//! which nobody waits any more, are dropped; commands of the server that read or write memory are
-//! answered, whether it was given the memory as a file or not, and others are refused. Whatever
-//! cannot be understood, and the end of the connection, ends every wait at once, and all that is
-//! asked for afterwards.
+//! A thread reads incoming messages. Replies find their commands by number, in any order; late
+//! ones, whose caller has given up, are dropped. Commands of the server that read or write memory
+//! are answered, even for memory that it was given as a file; other commands are refused. A message
+//! that cannot be understood, or the end of the connection, ends all waits and later requests
+//! immediately.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,14 +25,14 @@ use super::reachable::Reachable;
 use super::socket::{Message, SocketError, receive, send};
 use crate::function::FunctionError;
 
-/// Answers that wait to be sent; a server that asks for more at once is out of order.
+/// Most answers that may wait to be sent; a server with more open commands is at fault.
 const MOST_ANSWERS: usize = 64;
 
-/// A connection. It is closed when this is dropped.
+/// A connection to a server, closed on drop.
 #[derive(Debug)]
 pub(super) struct Client {
     shared: Arc<Shared>,
-    /// What the server can.
+    /// Limits that the server has stated.
     pub server: Capabilities,
     deadline: Duration,
     reader: Option<JoinHandle<()>>,
@@ -43,22 +43,22 @@ struct Shared {
     /// The socket's path: the function's name.
     name: String,
     stream: UnixStream,
-    /// Held while a message is sent: the number of the last command.
+    /// Number of the last command; locked while a message is sent.
     sending: Mutex<u16>,
     waiting: Mutex<Waiting>,
-    /// Something of `waiting` has changed.
+    /// Signals changes of `waiting`.
     changed: Condvar,
-    /// What commands of the server's are answered with, to be sent.
+    /// Answers to the server's commands that wait to be sent.
     answers: Mutex<Vec<(Header, Vec<u8>)>>,
-    /// What the server may reach.
+    /// Memory that the server may reach.
     reachable: Reachable,
-    /// Can be read once the connection is lost.
+    /// Becomes readable once the connection is lost.
     lost_event: OwnedFd,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// Commands that have no reply yet, or one that nobody has taken.
+    /// Commands that still wait for a reply, or whose reply has not been taken.
     open: BTreeMap<u16, Option<Message>>,
     lost: Option<FunctionError>,
 }
@@ -68,12 +68,12 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection is of no more use.
+    /// Ends the connection, and returns the first error that did.
     fn lose(&self, error: FunctionError) -> FunctionError {
         let mut waiting = self.waiting();
         let first = waiting.lost.get_or_insert(error).clone();
         drop(waiting);
-        // Both fail only where they have been done.
+        // Both fail only if they were done before.
         let _ = self.stream.shutdown(std::net::Shutdown::Both);
         let _ = rustix::io::write(&self.lost_event, &1_u64.to_ne_bytes());
         self.changed.notify_all();
@@ -124,9 +124,9 @@ impl Shared {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends what the server's commands are answered with. Where somebody is sending, they do it
-    /// next: this side goes on reading, so that the server can take what is sent. Who has sent
-    /// looks once more when others may send again: so no answer is left to nobody.
+    /// Sends the answers to the server's commands. If another thread is sending, it sends them
+    /// next, and this one continues to read so that the server can take them. A sender checks once
+    /// more after it has unlocked, so no answer is left behind.
     fn send_answers(&self) {
         while !self.answers().is_empty() {
             let guard = match self.sending.try_lock() {
@@ -147,10 +147,11 @@ impl Shared {
 }
 
 impl Client {
-    /// Connects, and agrees on a version. Every request, this one too, has so long.
+    /// Connects and agrees on a version. Every request, including this one, may take up to
+    /// `deadline`.
     ///
     /// # Errors
-    /// Nobody listens there, or somebody who speaks otherwise.
+    /// No server listens at `path`, or one with another protocol or version.
     pub fn connect(path: &Path, deadline: Duration) -> Result<Self, FunctionError> {
         let name = path.display().to_string();
         let failed = |what: &str, errno: Errno, remedy: &str| FunctionError::System {
@@ -162,7 +163,7 @@ impl Client {
         let plain = |errno| failed("making a socket", errno, "");
         let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
         let socket = socket_with(family, kind, SocketFlags::CLOEXEC, None).map_err(plain)?;
-        // Also how long `connect` waits.
+        // This also limits `connect`.
         set_socket_timeout(&socket, Timeout::Send, Some(deadline)).map_err(plain)?;
         let bytes = path.as_os_str().len();
         let too_long = format!("the path is {bytes} bytes long, at most 107 are possible");
@@ -220,30 +221,30 @@ impl Client {
         &self.shared.name
     }
 
-    /// What the server may reach by messages.
+    /// Memory that the server may reach by messages.
     pub fn reachable(&self) -> &Reachable {
         &self.shared.reachable
     }
 
-    /// An answer that makes no sense.
+    /// The error of an answer that makes no sense.
     pub fn malformed(&self, what: &str, why: String) -> FunctionError {
         FunctionError::Malformed { function: self.name().to_owned(), what: what.to_owned(), why }
     }
 
-    /// Why the connection is of no more use, once it is.
+    /// The error that ended the connection, if it is lost.
     pub fn lost(&self) -> Option<FunctionError> {
         self.shared.waiting().lost.clone()
     }
 
-    /// Can be read once it is lost.
+    /// A descriptor that becomes readable once the connection is lost.
     pub fn lost_event(&self) -> BorrowedFd<'_> {
         self.shared.lost_event.as_fd()
     }
 
-    /// Sends a command and waits for its reply; `what` is asked for, as people say it.
+    /// Sends a command and waits for its reply; `what` describes the request in errors.
     ///
     /// # Errors
-    /// The connection is lost, the deadline has passed, or the server says no.
+    /// A lost connection, a passed deadline, or a refusal.
     pub fn request(
         &self,
         command: Command,
@@ -280,7 +281,7 @@ impl Client {
         }
         if reply.header.is_refusal() {
             let (function, what) = (self.name().to_owned(), what.to_owned());
-            // A refusal need not say why.
+            // A refusal need not give a reason.
             let errno = match i32::try_from(reply.header.errno) {
                 Ok(0) | Err(_) => Errno::IO.raw_os_error(),
                 Ok(errno) => errno,
@@ -290,7 +291,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// Sends a command; the number that its reply will have.
+    /// Sends a command, and returns the number that its reply will have.
     fn post(
         &self,
         command: Command,
@@ -302,7 +303,7 @@ impl Client {
         if let Some(lost) = &waiting.lost {
             return Err(lost.clone());
         }
-        // One that nobody waits for: far fewer do than there are numbers.
+        // Finds one: far fewer commands are open than numbers exist.
         let id = (1..=u16::MAX)
             .map(|next| last.wrapping_add(next))
             .find(|id| !waiting.open.contains_key(id))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function behind a socket.
+//! A function that a server provides on a socket.
 
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,9 +20,9 @@ use super::protocol::{
 use crate::function::{DomainId, Function, FunctionError, Part, Region};
 use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
 
-/// Room for what a server says of a region, at first and at most, bytes.
+/// First and largest size of a reply about a region, bytes.
 const REGION_INFO_ROOM: [u32; 2] = [4096, 64 << 10];
-/// Registers that a reset may change and that are set again after it: BARs, then Command.
+/// Registers that a reset may change, in the order in which they are restored.
 const KEPT_REGISTERS: [u16; 7] = [
     reg::BAR0,
     reg::BAR0 + 4,
@@ -32,12 +32,12 @@ const KEPT_REGISTERS: [u16; 7] = [
     reg::BAR0 + 20,
     reg::COMMAND,
 ];
-/// I/O virtual addresses: what a PC has as memory below its devices, and what is above 4 GiB.
-/// So they are never those of a BAR below 4 GiB or of an interrupt, also not of a function on
-/// another socket of the same server.
+/// I/O virtual addresses: a PC's memory below its devices, and addresses above 4 GiB. They never
+/// belong to a BAR below 4 GiB or to an interrupt, even of a function on another socket of the same
+/// server.
 const ADDRESSES: [RangeInclusive<u64>; 2] = [0x10_0000..=0x7fff_ffff, 1 << 32..=(1 << 47) - 1];
 
-/// A PCI function that a server shows on a Unix socket.
+/// A PCI function that a server provides on a Unix socket.
 #[derive(Debug)]
 pub struct UserFunction {
     client: Client,
@@ -45,20 +45,20 @@ pub struct UserFunction {
     domain: DomainId,
     regions: [Option<Region>; 6],
     config_bytes: u64,
-    /// Which kind of interrupts it has, and how many.
+    /// Kind and number of its interrupts.
     interrupts: (u32, u16),
-    /// What its interrupts signal.
+    /// Eventfds that its interrupts signal.
     eventfds: Mutex<Vec<OwnedFd>>,
-    /// Memory is mapped with its file.
+    /// Whether memory is mapped with its file.
     gives_files: AtomicBool,
 }
 
 impl UserFunction {
-    /// Connects to a server and asks what its function is. The number is this side's to give;
-    /// every request has so long as `deadline`.
+    /// Connects to a server and asks for a description of its function. The caller chooses `id`;
+    /// every request may take up to `deadline`.
     ///
     /// # Errors
-    /// Nobody answers, or what answers is no PCI function.
+    /// No answer, or a device that is not a PCI function.
     pub fn open(path: &Path, id: RoutingId, deadline: Duration) -> Result<Self, FunctionError> {
         let client = Client::connect(path, deadline)?;
         let what = "what kind of device it is";
@@ -96,8 +96,8 @@ impl UserFunction {
         Ok(function)
     }
 
-    /// From now on memory is mapped without its file, so that the server cannot have it in its
-    /// own address space: each access of the function's is a message and an answer.
+    /// Maps memory without its file from now on, so that the server cannot map it itself: each
+    /// access of the function becomes a message and an answer.
     pub fn keep_files(&self) {
         self.gives_files.store(false, Ordering::Relaxed);
     }
@@ -111,7 +111,7 @@ impl UserFunction {
         Ok(if info.eventfd { info.count.min(u16::MAX.into()) as u16 } else { 0 })
     }
 
-    /// What the server says of a region, with the file that comes with it.
+    /// Asks the server to describe a region; returns the file that comes with the answer too.
     fn region_info(&self, index: u32) -> Result<(RegionInfo, Option<OwnedFd>), FunctionError> {
         let what = format!("what its region {index} is");
         let [first, most] = REGION_INFO_ROOM;
@@ -157,8 +157,8 @@ impl UserFunction {
         Ok(Some(region))
     }
 
-    /// Maps what of a region can be mapped, and once more where stores may be combined: there the
-    /// mapping is the same, of memory of this machine, in which combining changes nothing.
+    /// Maps the mappable parts of a region, twice if stores may be combined: both mappings are of
+    /// this machine's memory, where combining changes nothing.
     fn map_parts(
         &self,
         info: &RegionInfo,
@@ -179,7 +179,7 @@ impl UserFunction {
             errno: errno.raw_os_error(),
             remedy: String::new(),
         };
-        // Beyond the end of a file there is nothing that could be mapped.
+        // Pages beyond the end of the file cannot be accessed.
         let file_bytes = u64::try_from(fstat(file).map_err(failed)?.st_size).unwrap_or(0);
         let (mut parts, mut end) = (Vec::new(), 0);
         for area in areas {
@@ -209,7 +209,7 @@ impl UserFunction {
         self.eventfds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads so much of a region, in pieces that the server takes.
+    /// Reads a part of a region, in pieces that the server accepts.
     fn region_read(
         &self,
         region: u32,
@@ -306,7 +306,7 @@ impl UserFunction {
     }
 }
 
-/// What a reply says, or that it makes no sense.
+/// Converts a decoding error to the function's.
 fn understood<T>(
     client: &Client,
     what: &str,
@@ -417,7 +417,7 @@ impl Function for UserFunction {
         Ok(())
     }
 
-    /// BARs, the Command register and interrupts are set again: not every server keeps them.
+    /// Restores BARs, the Command register and interrupts: some servers do not keep them.
     fn reset(&self) -> Result<(), FunctionError> {
         let mut kept = [[0; 4]; KEPT_REGISTERS.len()];
         for (register, value) in KEPT_REGISTERS.into_iter().zip(&mut kept) {
@@ -425,7 +425,7 @@ impl Function for UserFunction {
         }
         self.client.request(Command::Reset, &[], &[], "a reset")?;
         for (register, value) in KEPT_REGISTERS.into_iter().zip(&kept) {
-            // The upper half of Command's double word has bits that a 1 clears.
+            // Writing 1 clears bits in the upper half of Command's DW.
             let bytes = if register == reg::COMMAND { 2 } else { 4 };
             self.config_write(register, &value[..bytes])?;
         }

@@ -4,8 +4,8 @@
 //! Read first: [`open()`]; [`protocol`] for the messages, which the server's side (the crate
 //! `crosslane-serve`) shares.
 //!
-//! The client of the crate `vfio_user` is not used: it waits for ever for the payload of a reply
-//! that says no, takes no notice of what such a reply says, and knows no deadlines.
+//! The client of the crate `vfio_user` is not used: it waits forever for the payload of a refusal,
+//! ignores the refusal's content, and has no deadlines.
 
 mod client;
 mod function;

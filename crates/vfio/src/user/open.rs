@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opening functions behind sockets, and giving their BARs addresses: here nobody has started the
-//! machine before.
+//! Opens functions behind sockets and assigns addresses to their BARs, since no firmware has.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,23 +13,22 @@ use super::tree::SocketTree;
 use crate::bus::{BusOptions, VfioBus};
 use crate::function::{Function, FunctionError};
 
-/// How long a server may take for one request where nobody says otherwise: a hundred times what
-/// a busy machine needs for the longest, a reset.
+/// Default time for one request: a hundred times that of the longest, a reset, on a busy machine.
 pub const REQUEST_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Each function's BARs begin at a multiple of this: windows of bridges have it as their grain, so
-/// that no two functions share one (PCIe 6.x 7.5.1.3.8).
+/// Alignment of each function's BARs as a whole: the granularity of the ranges that bridges
+/// forward, so that no two functions share one (PCIe 6.x 7.5.1.3.8).
 const GRAIN: u64 = 1 << 20;
-/// Where BARs below 4 GiB go, from below.
+/// Addresses of BARs below 4 GiB, assigned upwards.
 const BELOW_4_GIB: std::ops::Range<u64> = 0xa000_0000..0xfec0_0000;
-/// Where 64-bit prefetchable BARs go: above every I/O virtual address.
+/// Addresses of 64-bit prefetchable BARs: above every I/O virtual address.
 const ABOVE_4_GIB: std::ops::Range<u64> = 1 << 48..1 << 51;
 
-/// Opens functions behind sockets and gives all their BARs addresses, apart from each other. They
+/// Opens functions behind sockets and assigns disjoint addresses to all their BARs. The functions
 /// get the numbers 01:00.0, 02:00.0 and so on.
 ///
 /// # Errors
-/// A server that does not answer, or BARs for which there is no room.
+/// A server that does not answer, or too little room for BARs.
 pub fn open(
     sockets: &[impl AsRef<Path>],
     deadline: Duration,
@@ -51,11 +49,11 @@ pub fn open(
     Ok(functions)
 }
 
-/// Opens a bus of functions behind sockets. Its tree shows a root port above each: what the server
-/// has there it does not say.
+/// Opens a bus of functions behind sockets. Its tree has a root port above each, because the
+/// servers do not describe their own ports.
 ///
 /// # Errors
-/// As [`open`], and as [`VfioBus::new`].
+/// Those of [`open`] and [`VfioBus::new`].
 pub fn open_bus(
     sockets: &[impl AsRef<Path>],
     deadline: Duration,
@@ -67,7 +65,7 @@ pub fn open_bus(
     VfioBus::with_options(functions, Some(Arc::new(tree)), options)
 }
 
-/// Writes the addresses of a function's BARs, from `next` on.
+/// Assigns addresses to a function's BARs, from `next` upwards.
 fn assign(function: &UserFunction, next: &mut [u64; 2]) -> Result<(), FunctionError> {
     let mut bars: Vec<_> = (0..6).filter_map(|bar| Some((bar, function.region(bar)?))).collect();
     // Largest first: powers of two leave no gaps.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of this process that the server reaches by messages: what it was told of, nothing else.
+//! Memory of this process that the server reaches by messages: only the ranges mapped for it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::protocol::{Command, DmaAccess, ProtocolError};
 use crate::memory::{Mapped, Pages};
 use crate::stores::StoreWidth;
 
-/// A part of some memory.
+/// A mapped part of a memory.
 #[derive(Debug)]
 struct Part {
     memory: Arc<Pages>,
@@ -19,7 +19,7 @@ struct Part {
     bytes: u64,
 }
 
-/// All that is mapped, by its first I/O virtual address.
+/// Mapped parts by their first I/O virtual address.
 #[derive(Debug, Default)]
 pub(super) struct Reachable(Mutex<BTreeMap<u64, Part>>);
 
@@ -28,23 +28,23 @@ impl Reachable {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The server may reach this from now on.
+    /// Lets the server reach a part of a memory.
     pub fn add(&self, address: u64, memory: &Arc<Pages>, offset: u64, bytes: u64) {
         let memory = Arc::clone(memory);
         self.parts().insert(address, Part { memory, offset, bytes });
     }
 
-    /// The server no longer reaches what begins within a range, once this returns.
+    /// Removes the parts that begin within a range; the server cannot reach them once this returns.
     pub fn remove(&self, address: u64, bytes: u64) {
         let is_outside = |first: &u64| first.checked_sub(address).is_none_or(|by| by >= bytes);
         self.parts().retain(|first, _| is_outside(first));
     }
 
-    /// Does what the server asks for; the payload of the reply.
+    /// Carries out a command of the server, and returns the payload of the reply.
     ///
     /// # Errors
-    /// `EINVAL` for what makes no sense, `EFAULT` where not all of it is mapped; then nothing of
-    /// it is done. `ENOTSUP` for anything but reads and writes.
+    /// `EINVAL` for a malformed command. `EFAULT` if part of the range is not mapped; no byte is
+    /// then read or written. `ENOTSUP` for anything but reads and writes.
     pub fn answer(&self, command: u16, payload: &[u8]) -> Result<Vec<u8>, Errno> {
         let invalid = |_: ProtocolError| Errno::INVAL;
         let parts = self.parts();
@@ -69,10 +69,10 @@ impl Reachable {
     }
 }
 
-/// Memory, where in it, and which bytes of an access these are.
+/// A mapping, an offset in it, and the bytes of an access that lie there.
 type Piece<'a> = (&'a Mapped, u64, Range<usize>);
 
-/// Where an access leads.
+/// Splits an access by the mappings that it covers.
 fn pieces(parts: &BTreeMap<u64, Part>, access: DmaAccess) -> Result<Vec<Piece<'_>>, Errno> {
     let (mut found, mut done) = (Vec::new(), 0);
     while done < access.bytes {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole messages over a Unix socket, with the file descriptors that come with them.
+//! Whole messages over a Unix socket, with their file descriptors.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,53 +15,53 @@ use thiserror::Error;
 
 use super::protocol::{HEADER_BYTES, Header, MAX_DESCRIPTORS, ProtocolError};
 
-/// Room for the descriptors of one message: more are closed by the kernel.
+/// Room for the descriptors of one message; the kernel closes any others.
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS));
 
-/// A message as it came.
+/// A received message.
 #[derive(Debug)]
 pub struct Message {
-    /// What it is.
+    /// Number, command and length.
     pub header: Header,
-    /// What follows the header.
+    /// Bytes after the header.
     pub payload: Vec<u8>,
-    /// What came with it.
+    /// File descriptors that came with the message.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Why no message came, or none went.
+/// Errors of sending or receiving a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SocketError {
     /// The other side has closed the connection.
     #[error("the other side has closed the connection")]
     Closed,
-    /// It closed it within a message.
+    /// The other side has closed the connection within a message.
     #[error("the other side has closed the connection {missing} B before the end of a message")]
     Cut {
-        /// Bytes that did not come.
+        /// Bytes that did not arrive.
         missing: usize,
     },
-    /// What came is no message; nothing that follows can be understood.
+    /// Bytes that are not a message; nothing after them can be understood.
     #[error(transparent)]
     Protocol(#[from] ProtocolError),
-    /// The other side takes nothing, and the time for it is over.
+    /// The other side took no data until the socket's time-out.
     #[error("the other side took only {sent} of {bytes} B in time")]
     Stalled {
-        /// What it took.
+        /// Bytes that it took.
         sent: usize,
-        /// What was to be sent.
+        /// Bytes of the message.
         bytes: usize,
     },
-    /// The kernel says no.
+    /// A system call failed.
     #[error("the socket failed: {0}")]
     Failed(Errno),
 }
 
-/// Sends a message with its descriptors, whole. Only one thread at a time may.
+/// Sends a whole message with its descriptors. Only one thread may send at a time.
 ///
 /// # Errors
-/// After any the connection is of no more use.
+/// After any error the connection is unusable.
 pub fn send(
     stream: &UnixStream,
     header: &Header,
@@ -74,7 +74,7 @@ pub fn send(
     while sent < bytes {
         let mut room = [MaybeUninit::uninit(); CONTROL_BYTES];
         let mut control = SendAncillaryBuffer::new(&mut room);
-        // They go with the first byte.
+        // Descriptors go with the first byte.
         if sent == 0 && !descriptors.is_empty() {
             let fits = control.push(SendAncillaryMessage::ScmRights(descriptors));
             assert!(fits, "{} descriptors are more than a message has", descriptors.len());
@@ -94,10 +94,10 @@ pub fn send(
     Ok(())
 }
 
-/// Waits for a whole message. Only one thread at a time may.
+/// Waits for a whole message. Only one thread may receive at a time.
 ///
 /// # Errors
-/// After any the connection is of no more use.
+/// After any error the connection is unusable.
 pub fn receive(stream: &UnixStream) -> Result<Message, SocketError> {
     let mut descriptors = Vec::new();
     let mut head = [0; HEADER_BYTES];
@@ -108,8 +108,8 @@ pub fn receive(stream: &UnixStream) -> Result<Message, SocketError> {
     Ok(Message { header, payload, descriptors })
 }
 
-/// Reads so many bytes and keeps what comes with them; `may_end`: the connection may be closed
-/// before the first.
+/// Fills `into`, and keeps the descriptors that arrive. `may_end` permits the connection to close
+/// before the first byte.
 fn fill(
     stream: &UnixStream,
     into: &mut [u8],
@@ -125,7 +125,7 @@ fn fill(
             Ok(received) => {
                 for message in control.drain() {
                     if let RecvAncillaryMessage::ScmRights(rights) = message {
-                        // What is beyond the limit is closed at once.
+                        // Descriptors beyond the limit are closed immediately.
                         descriptors.extend(rights);
                         descriptors.truncate(MAX_DESCRIPTORS);
                     }

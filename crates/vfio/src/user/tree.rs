@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A tree for functions behind sockets. Which ports the server has above them it does not say;
-//! whoever asks for the way between two of them is shown a root port above each, whose link and
-//! sizes are those of its function: they meet in the root complex.
+//! A tree for functions behind sockets. Servers do not describe the ports above their functions, so
+//! each is shown below a root port with the function's link and payload sizes: paths between
+//! functions meet in the root complex.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,12 +14,12 @@ use super::function::UserFunction;
 use crate::flat;
 use crate::function::{Function, FunctionError};
 
-/// Capabilities of a function that are looked at: a list has no more room.
+/// Most capabilities of a function to visit: a list has no room for more.
 const MOST_CAPABILITIES: usize = 48;
-/// Device and function number of root ports are what is left of a bus number: 255 of them.
+/// Bus of the root ports, whose device and function numbers suffice for 255 of them.
 const PORTS_BUS: u8 = 0;
 
-/// A root port that nobody has built.
+/// A root port that exists only in this tree.
 struct RootPort {
     info: FunctionInfo,
     config: Mutex<ConfigSpace>,
@@ -37,7 +37,7 @@ pub(super) struct SocketTree {
     functions: Vec<FunctionInfo>,
 }
 
-/// What a function's PCI Express capability says of its link and its payloads; none without one.
+/// Reads link rate and payload size code from a function's PCI Express capability, if it has one.
 fn express(function: &dyn Function) -> Result<Option<(LinkRate, u32)>, FunctionError> {
     let mut at = flat::config_dw(function, reg::CAPABILITIES_POINTER)? as u16 & 0xfc;
     for _ in 0..MOST_CAPABILITIES {
@@ -62,7 +62,7 @@ fn express(function: &dyn Function) -> Result<Option<(LinkRate, u32)>, FunctionE
 }
 
 impl SocketTree {
-    /// Of functions whose BARs have their addresses.
+    /// Builds the tree of functions whose BARs have been assigned addresses.
     pub fn new(functions: &[Arc<UserFunction>]) -> Result<Self, FunctionError> {
         let mut tree = Self { ports: Vec::new(), functions: Vec::new() };
         for (number, function) in functions.iter().enumerate() {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The messages of vfio-user as values: what both ends of a socket say to each other. Pure: no
-//! socket, no clock.
+//! The messages of vfio-user as values, for both ends of a socket. Pure: no socket, no clock.
 //!
 //! Read first: QEMU's `docs/interop/vfio-user.rst`, and `linux/vfio.h`, whose structures most
-//! payloads are. All numbers are in the byte order of the machine, as the specification has it.
-//! What has more bytes than its structure is taken all the same: structures grow at their end.
+//! payloads use. All numbers are in the machine's byte order, as the specification demands. A
+//! payload may be longer than its structure: structures grow at their end.
 
 mod payload;
 
@@ -18,27 +17,27 @@ pub use payload::{
 
 /// Bytes of the header before each message.
 pub const HEADER_BYTES: usize = 16;
-/// Most bytes of data of one read or write: `max_data_xfer_size` where nobody says another.
+/// Most data of one read or write, bytes: the default of `max_data_xfer_size`.
 pub const MAX_DATA_BYTES: u32 = 1 << 20;
-/// Longest message that is read: the data of one write, and its structures.
+/// Longest message that is accepted, bytes: the data of one write, and its structures.
 pub const MAX_MESSAGE_BYTES: u32 = MAX_DATA_BYTES + 4096;
-/// Most file descriptors of one message, both ways: QEMU sends so many by itself.
+/// Most file descriptors of one message in either direction, as many as QEMU sends by default.
 pub const MAX_DESCRIPTORS: usize = 8;
-/// `max_dma_maps` where nobody says another.
+/// Default of `max_dma_maps`.
 pub const DEFAULT_MAX_MAPPINGS: u32 = 65_535;
 /// Major version of the protocol.
 pub const MAJOR: u16 = 0;
-/// Latest minor version of it that there is.
+/// Latest minor version of the protocol.
 pub const MINOR: u16 = 1;
-/// Regions of a PCI device: six BARs, ROM, configuration space, VGA.
+/// Number of regions of a PCI device: six BARs, ROM, configuration space, VGA.
 pub const REGIONS: u32 = 9;
-/// The region that is configuration space.
+/// Index of the region that is configuration space.
 pub const CONFIG_REGION: u32 = 7;
-/// Kinds of interrupts of a PCI device: INTx, MSI, MSI-X, errors, requests of the device.
+/// Number of interrupt kinds of a PCI device: INTx, MSI, MSI-X, errors, requests of the device.
 pub const INTERRUPT_KINDS: u32 = 5;
-/// The kind that is MSI.
+/// Index of the interrupt kind MSI.
 pub const MSI: u32 = 1;
-/// The kind that is MSI-X.
+/// Index of the interrupt kind MSI-X.
 pub const MSIX: u32 = 2;
 
 const TYPE_MASK: u32 = 0xf;
@@ -46,83 +45,83 @@ const TYPE_REPLY: u32 = 1;
 const FLAG_NO_REPLY: u32 = 1 << 4;
 const FLAG_ERROR: u32 = 1 << 5;
 
-/// What is wrong with a message.
+/// Errors of decoding a message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// A length that no message has.
+    /// A length that no message can have.
     #[error("a message says that it has {bytes} B; {HEADER_BYTES} to {MAX_MESSAGE_BYTES} can be")]
     BadLength {
-        /// What it says.
+        /// The length in the header.
         bytes: u32,
     },
-    /// Neither a command nor a reply.
+    /// A message that is neither a command nor a reply.
     #[error("a message has type {kind}; 0 is a command and 1 a reply")]
     BadType {
-        /// Its type.
+        /// The type in the header.
         kind: u32,
     },
-    /// A structure that is not whole.
+    /// A structure that is cut short.
     #[error("{what} needs {need} B and has {have}")]
     TooShort {
-        /// Which.
+        /// Name of the structure.
         what: &'static str,
-        /// Bytes that it needs at least.
+        /// Least bytes of the structure.
         need: usize,
-        /// Bytes that came.
+        /// Bytes that arrived.
         have: usize,
     },
     /// More data than one message carries.
     #[error("{what} is for {bytes} B; {MAX_DATA_BYTES} are the most")]
     TooMuchData {
-        /// Which message.
+        /// Name of the message.
         what: &'static str,
-        /// Bytes that it is for.
+        /// Bytes of data.
         bytes: u64,
     },
-    /// The text behind a version.
+    /// Capabilities after a version that cannot be parsed.
     #[error("the capabilities behind the version cannot be read: {why}")]
     BadCapabilities {
-        /// What is wrong with them.
+        /// The fault in them.
         why: String,
     },
-    /// The list of what of a region can be mapped.
+    /// A faulty list of a region's mappable parts.
     #[error("the list of capabilities of region {region} leads astray: {why}")]
     BadAreas {
-        /// Which region.
+        /// Index of the region.
         region: u32,
-        /// What is wrong with it.
+        /// The fault in the list.
         why: &'static str,
     },
 }
 
-/// What a message is about.
+/// Kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Command {
-    /// The first: which version, and what the sender can.
+    /// Agrees on a version and tells the sender's limits; the first message.
     Version = 1,
-    /// Memory that the device may reach.
+    /// Maps memory for the device to reach.
     DmaMap = 2,
-    /// No longer.
+    /// Unmaps memory.
     DmaUnmap = 3,
-    /// What kind of device, how many regions and interrupts.
+    /// Asks for the kind of device, and its numbers of regions and interrupt kinds.
     DeviceInfo = 4,
-    /// Size of a region, and what of it can be mapped.
+    /// Asks for the size of a region and its mappable parts.
     RegionInfo = 5,
-    /// Descriptors that stand for stores to a region.
+    /// Asks for descriptors that stand for stores to a region.
     RegionIoDescriptors = 6,
-    /// How many interrupts of a kind.
+    /// Asks for the number of interrupts of a kind.
     InterruptInfo = 7,
-    /// Which descriptors interrupts signal.
+    /// Sets the descriptors that interrupts signal.
     SetInterrupts = 8,
     /// Reads from a region.
     RegionRead = 9,
     /// Writes to a region.
     RegionWrite = 10,
-    /// The server reads memory of the client.
+    /// Reads memory of the client, for the server.
     DmaRead = 11,
-    /// The server writes memory of the client.
+    /// Writes memory of the client, for the server.
     DmaWrite = 12,
     /// Resets the device.
     Reset = 13,
@@ -145,50 +144,50 @@ impl Command {
         Self::Reset,
     ];
 
-    /// The command of that number, if it is known here.
+    /// Returns the command with this number, if it is known.
     #[must_use]
     pub fn from_number(number: u16) -> Option<Self> {
         Self::ALL.into_iter().find(|command| *command as u16 == number)
     }
 }
 
-/// What stands before each message.
+/// Header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Chosen by who sends a command, and repeated in its reply.
+    /// Number that the sender of a command chooses, repeated in the reply.
     pub id: u16,
-    /// Which command; see [`Command::from_number`].
+    /// Number of the command; see [`Command::from_number`].
     pub command: u16,
-    /// Bytes of the whole message, with this header.
+    /// Bytes of the whole message, including this header.
     pub bytes: u32,
     flags: u32,
-    /// Of a reply that is an error: why, as Linux numbers errors. May be 0 all the same.
+    /// Linux error number of a refusal; a refusal may also have 0.
     pub errno: u32,
 }
 
 impl Header {
-    /// Of a command with so many bytes behind the header.
+    /// Header of a command with `payload_bytes` after it.
     #[must_use]
     pub const fn command(id: u16, command: Command, payload_bytes: usize) -> Self {
         let bytes = (HEADER_BYTES + payload_bytes) as u32;
         Self { id, command: command as u16, bytes, flags: 0, errno: 0 }
     }
 
-    /// Of the reply to a command.
+    /// Header of the reply to this command.
     #[must_use]
     pub const fn reply(self, payload_bytes: usize) -> Self {
         let bytes = (HEADER_BYTES + payload_bytes) as u32;
         Self { bytes, flags: TYPE_REPLY, errno: 0, ..self }
     }
 
-    /// Of the reply that says no.
+    /// Header of a refusal of this command.
     #[must_use]
     pub const fn refusal(self, errno: i32) -> Self {
         let bytes = HEADER_BYTES as u32;
         Self { bytes, flags: TYPE_REPLY | FLAG_ERROR, errno: errno.unsigned_abs(), ..self }
     }
 
-    /// The same command, which wants no reply.
+    /// The same command, without a request for a reply.
     #[must_use]
     pub const fn without_reply(self) -> Self {
         Self { flags: self.flags | FLAG_NO_REPLY, ..self }
@@ -200,25 +199,25 @@ impl Header {
         self.flags & TYPE_MASK == TYPE_REPLY
     }
 
-    /// Whether it is a reply that says no.
+    /// Whether it is a refusal: a reply with an error.
     #[must_use]
     pub const fn is_refusal(&self) -> bool {
         self.flags & FLAG_ERROR != 0
     }
 
-    /// Whether a command wants to be answered.
+    /// Whether a command asks for a reply.
     #[must_use]
     pub const fn wants_reply(&self) -> bool {
         self.flags & FLAG_NO_REPLY == 0
     }
 
-    /// Bytes behind the header.
+    /// Bytes after the header.
     #[must_use]
     pub const fn payload_bytes(&self) -> usize {
         self.bytes as usize - HEADER_BYTES
     }
 
-    /// As it goes over the socket.
+    /// Encodes the header for the socket.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -230,10 +229,10 @@ impl Header {
         bytes
     }
 
-    /// From the socket.
+    /// Decodes a header from the socket.
     ///
     /// # Errors
-    /// A length or a type that no message has: what follows cannot be trusted.
+    /// A length or a type that no message has: the following bytes cannot be trusted.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, ProtocolError> {
         let mut fields = Fields { what: "a header", bytes };
         let (id, command) = (fields.u16()?, fields.u16()?);
@@ -249,7 +248,7 @@ impl Header {
     }
 }
 
-/// Numbers one behind the other.
+/// Reads consecutive numbers.
 struct Fields<'a> {
     what: &'static str,
     bytes: &'a [u8],
@@ -285,25 +284,25 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What an end of a connection can.
+/// Limits of one end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// File descriptors that it takes with one message.
+    /// Most file descriptors that it takes with one message.
     pub max_descriptors: u32,
-    /// Bytes that it takes or gives with one read or write.
+    /// Most bytes that it takes or gives with one read or write.
     pub max_data_bytes: u32,
-    /// Ranges of memory that may be mapped for it at once.
+    /// Most ranges of memory that may be mapped for it at once.
     pub max_mappings: u32,
 }
 
 impl Capabilities {
-    /// What this project's ends can.
+    /// Limits of this project's ends.
     pub const OURS: Self = Self {
         max_descriptors: MAX_DESCRIPTORS as u32,
         max_data_bytes: MAX_DATA_BYTES,
         max_mappings: DEFAULT_MAX_MAPPINGS,
     };
-    /// What holds where an end says nothing.
+    /// Limits of an end that states none.
     pub const UNSAID: Self = Self {
         max_descriptors: 1,
         max_data_bytes: MAX_DATA_BYTES,
@@ -311,19 +310,19 @@ impl Capabilities {
     };
 }
 
-/// The first message and its reply.
+/// Version and limits of an end: the first message and its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// Both ends must have the same.
+    /// Major version, the same at both ends.
     pub major: u16,
-    /// The lower of the two ends' holds.
+    /// Minor version; the lower of both ends applies.
     pub minor: u16,
-    /// What the sender can.
+    /// Limits of the sender.
     pub capabilities: Capabilities,
 }
 
 impl Version {
-    /// As it goes over the socket.
+    /// Encodes the payload for the socket.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = self.major.to_ne_bytes().to_vec();
@@ -339,10 +338,10 @@ impl Version {
         bytes
     }
 
-    /// From the socket.
+    /// Decodes a payload from the socket.
     ///
     /// # Errors
-    /// No version, or capabilities that are no text of the kind that they should be.
+    /// A payload that is too short, or capabilities that are not the expected JSON.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::of("a version", bytes, 4)?;
         let (major, minor) = (fields.u16()?, fields.u16()?);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What stands behind the headers.
+//! Payloads of messages.
 
 use super::{Fields, MAX_DATA_BYTES, ProtocolError};
 
 /// Bytes of `struct vfio_region_info`.
 const REGION_INFO_BYTES: usize = 32;
-/// Identity of the capability that says which parts of a region can be mapped.
+/// Number of the capability that lists the mappable parts of a region.
 const CAPABILITY_SPARSE: u16 = 1;
-/// Capabilities and parts of one region that are looked at: more than any device has.
+/// Most capabilities and parts of one region that are decoded: more than any device has.
 const MOST_AREAS: usize = 64;
 
 /// Memory that the device may reach: a part of the file that comes with the message, if one does.
@@ -17,7 +17,7 @@ pub struct DmaMap {
     pub readable: bool,
     /// The device may write it.
     pub writable: bool,
-    /// Where in the file it begins.
+    /// Offset in the file.
     pub offset: u64,
     /// Its first I/O virtual address.
     pub address: u64,
@@ -28,7 +28,7 @@ pub struct DmaMap {
 impl DmaMap {
     const BYTES: usize = 32;
 
-    /// As it goes over the socket.
+    /// Encodes the payload for the socket.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let flags = u32::from(self.readable) | u32::from(self.writable) << 1;
@@ -40,10 +40,10 @@ impl DmaMap {
         bytes
     }
 
-    /// From the socket.
+    /// Decodes a payload from the socket.
     ///
     /// # Errors
-    /// Not whole.
+    /// A payload that is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::of("a mapping for DMA", bytes, Self::BYTES)?;
         let (_argsz, flags) = (fields.u32()?, fields.u32()?);
@@ -57,14 +57,14 @@ impl DmaMap {
     }
 }
 
-/// Memory that the device may no longer reach; the reply is the same.
+/// Memory that the device may no longer reach; the reply repeats it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaUnmap {
-    /// All that is mapped, whatever the range says.
+    /// Unmaps everything, whatever the range.
     pub all: bool,
     /// First I/O virtual address.
     pub address: u64,
-    /// Length in bytes. Address and length together may be 2^64.
+    /// Length in bytes. Address and length may add up to 2^64.
     pub bytes: u64,
 }
 
@@ -73,7 +73,7 @@ impl DmaUnmap {
     /// `VFIO_DMA_UNMAP_FLAG_ALL`.
     const ALL: u32 = 1 << 1;
 
-    /// As it goes over the socket.
+    /// Encodes the payload for the socket.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let flags = if self.all { Self::ALL } else { 0 };
@@ -85,10 +85,10 @@ impl DmaUnmap {
         bytes
     }
 
-    /// From the socket.
+    /// Decodes a payload from the socket.
     ///
     /// # Errors
-    /// Not whole.
+    /// A payload that is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::of("the end of a mapping", bytes, Self::BYTES)?;
         let (_argsz, flags) = (fields.u32()?, fields.u32()?);
@@ -96,23 +96,23 @@ impl DmaUnmap {
     }
 }
 
-/// What kind of device it is; the command has zeros.
+/// Description of a device; zeros in the command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// It can be reset.
     pub resets: bool,
     /// It is a PCI device.
     pub is_pci: bool,
-    /// How many regions it has.
+    /// Number of regions.
     pub regions: u32,
-    /// How many kinds of interrupts it has.
+    /// Number of interrupt kinds.
     pub interrupt_kinds: u32,
 }
 
 impl DeviceInfo {
     const BYTES: usize = 16;
 
-    /// As it goes over the socket.
+    /// Encodes the payload for the socket.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let flags = u32::from(self.resets) | u32::from(self.is_pci) << 1;
@@ -120,10 +120,10 @@ impl DeviceInfo {
         numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
     }
 
-    /// From the socket.
+    /// Decodes a payload from the socket.
     ///
     /// # Errors
-    /// Not whole.
+    /// A payload that is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::of("what the device is", bytes, Self::BYTES)?;
         let (_argsz, flags) = (fields.u32()?, fields.u32()?);
@@ -139,35 +139,35 @@ impl DeviceInfo {
 /// A part of a region that can be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area {
-    /// Where in the region it begins.
+    /// Offset in the region.
     pub offset: u64,
     /// Its length in bytes.
     pub bytes: u64,
 }
 
-/// What a region is. In the command only `index` and `room_bytes` count.
+/// Description of a region. The command uses only `index` and `room_bytes`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionInfo {
-    /// Bytes that a reply may have, or (in a reply) that a whole one has.
+    /// Bytes that a reply may have or, in a reply, that a complete one has.
     pub room_bytes: u32,
     /// It can be read.
     pub readable: bool,
     /// It can be written.
     pub writable: bool,
-    /// It can be mapped, by the descriptor that comes with the reply.
+    /// It can be mapped, through the descriptor that comes with the reply.
     pub mappable: bool,
-    /// Which region.
+    /// Index of the region.
     pub index: u32,
     /// Its length in bytes.
     pub bytes: u64,
-    /// Where in the descriptor's file it begins.
+    /// Offset of the region in the descriptor's file.
     pub file_offset: u64,
-    /// The parts that can be mapped; empty where that is all of it, or nothing.
+    /// The mappable parts; empty if the whole region is mappable, or none of it.
     pub areas: Vec<Area>,
 }
 
 impl RegionInfo {
-    /// As a reply goes over the socket, to a client that has `room_bytes` for it.
+    /// Encodes a reply to a client that has `room_bytes` for it.
     #[must_use]
     pub fn encode(&self, room_bytes: u32) -> Vec<u8> {
         let mut areas = Vec::new();
@@ -185,7 +185,7 @@ impl RegionInfo {
         let whole_bytes = REGION_INFO_BYTES + areas.len();
         let has_room = whole_bytes <= room_bytes as usize;
         let mut flags = u32::from(self.readable) | u32::from(self.writable) << 1;
-        // Who has no room asks again; QEMU takes a list that is nowhere for an error.
+        // A client without room asks again; QEMU treats a flag without a list as an error.
         let has_list = has_room && !areas.is_empty();
         flags |= u32::from(self.mappable) << 2 | u32::from(has_list) << 3;
         let first = if has_list { REGION_INFO_BYTES as u32 } else { 0 };
@@ -201,7 +201,7 @@ impl RegionInfo {
         bytes
     }
 
-    /// A command: it asks about a region.
+    /// Encodes a command that asks about a region.
     #[must_use]
     pub fn question(index: u32, room_bytes: u32) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(REGION_INFO_BYTES);
@@ -212,10 +212,10 @@ impl RegionInfo {
         bytes
     }
 
-    /// From the socket, a command or a reply.
+    /// Decodes a command or a reply from the socket.
     ///
     /// # Errors
-    /// Not whole, or a list of parts that leads out of the message or in a circle.
+    /// A payload that is too short, or a list of parts that leaves the message or runs in a circle.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let what = "what a region is";
         let mut fields = Fields::of(what, bytes, REGION_INFO_BYTES)?;
@@ -263,31 +263,31 @@ impl RegionInfo {
     }
 }
 
-/// What interrupts of a kind there are. In the command only `index` counts.
+/// Description of the interrupts of a kind. The command uses only `index`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterruptInfo {
-    /// They can signal descriptors.
+    /// They can signal eventfds.
     pub eventfd: bool,
-    /// Which kind.
+    /// Index of the kind.
     pub index: u32,
-    /// How many.
+    /// Number of interrupts.
     pub count: u32,
 }
 
 impl InterruptInfo {
     const BYTES: usize = 16;
 
-    /// As it goes over the socket.
+    /// Encodes the payload for the socket.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let numbers = [Self::BYTES as u32, u32::from(self.eventfd), self.index, self.count];
         numbers.into_iter().flat_map(u32::to_ne_bytes).collect()
     }
 
-    /// From the socket, a command or a reply.
+    /// Decodes a command or a reply from the socket.
     ///
     /// # Errors
-    /// Not whole.
+    /// A payload that is too short.
     pub fn decode(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::of("what interrupts there are", bytes, Self::BYTES)?;
         let (_argsz, flags) = (fields.u32()?, fields.u32()?);
@@ -295,47 +295,47 @@ impl InterruptInfo {
     }
 }
 
-/// What comes with a command about interrupts.
+/// Data of a command about interrupts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterruptData {
-    /// Nothing: it is for all of them.
+    /// No data: the command applies to all of them.
     None,
-    /// Which of them it is for.
+    /// A flag for each interrupt: whether the command applies to it.
     Bools(Vec<bool>),
-    /// The descriptors of the message, one each; none at all to take them away.
+    /// The descriptors of the message, one each; without descriptors, removes the present ones.
     Eventfds,
 }
 
-/// What is to be done about interrupts.
+/// An action on interrupts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InterruptAction {
-    /// Hold them back.
+    /// Masks them.
     Mask,
-    /// No longer.
+    /// Unmasks them.
     Unmask,
-    /// Make them happen, or say what happens when they do.
+    /// Triggers them, or sets the eventfds that they signal.
     Trigger,
 }
 
 /// A command about interrupts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetInterrupts {
-    /// What comes with it.
+    /// Data of the command.
     pub data: InterruptData,
-    /// What is to be done.
+    /// The action to take.
     pub action: InterruptAction,
-    /// Which kind.
+    /// Index of the kind.
     pub index: u32,
-    /// The first of them.
+    /// Number of the first interrupt.
     pub start: u32,
-    /// How many; none and no data: all are turned off.
+    /// Number of interrupts; 0 without data turns all of them off.
     pub count: u32,
 }
 
 impl SetInterrupts {
     const BYTES: usize = 20;
 
-    /// As it goes over the socket.
+    /// Encodes the payload for the socket.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let (data, bools) = match &self.data {
@@ -355,10 +355,11 @@ impl SetInterrupts {
         bytes
     }
 
-    /// From the socket; none where data or action are not exactly one of those that there are.
+    /// Decodes a payload from the socket; `None` if its data or action is not exactly one known
+    /// kind.
     ///
     /// # Errors
-    /// Not whole.
+    /// A payload that is too short.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, ProtocolError> {
         let what = "a command about interrupts";
         let mut fields = Fields::of(what, bytes, Self::BYTES)?;
@@ -386,25 +387,25 @@ impl SetInterrupts {
     }
 }
 
-/// A read or write of a region: the command, and what its reply begins with. Data follow in the
+/// A read or write of a region: the command, and the beginning of its reply. Data follow in the
 /// command of a write and in the reply to a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionAccess {
-    /// Where in the region it begins.
+    /// Offset in the region.
     pub offset: u64,
-    /// Which region.
+    /// Index of the region.
     pub region: u32,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u32,
 }
 
 impl RegionAccess {
-    /// Bytes of it without the data.
+    /// Bytes of the structure, without the data.
     pub const BYTES: usize = 16;
     /// Most bytes of data.
     pub const MOST_BYTES: usize = MAX_DATA_BYTES as usize;
 
-    /// As it goes over the socket, with the data behind it.
+    /// Encodes the payload with `data` after it.
     #[must_use]
     pub fn encode(&self, data: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::BYTES + data.len());
@@ -415,10 +416,10 @@ impl RegionAccess {
         bytes
     }
 
-    /// From the socket, and what follows.
+    /// Decodes a payload from the socket, and returns the bytes that follow it.
     ///
     /// # Errors
-    /// Not whole, or more data than one message carries.
+    /// A payload that is too short, or more data than one message carries.
     pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
         let what = "an access to a region";
         let mut fields = Fields::of(what, bytes, Self::BYTES)?;
@@ -430,10 +431,10 @@ impl RegionAccess {
         Ok((access, fields.bytes))
     }
 
-    /// The same, of which exactly so many data follow as it says.
+    /// Like [`decode`](Self::decode), and returns exactly as many data as the payload states.
     ///
     /// # Errors
-    /// As there, and too few data.
+    /// Those of [`decode`](Self::decode), and too few data.
     pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
         let (access, data) = Self::decode(bytes)?;
         let (need, have) = (access.bytes as usize, data.len());
@@ -443,8 +444,8 @@ impl RegionAccess {
     }
 }
 
-/// An access of the server's to memory of the client: the command, and what its reply begins with.
-/// Data follow in the command of a write and in the reply to a read.
+/// A server's access to memory of the client: the command, and the beginning of its reply. Data
+/// follow in the command of a write and in the reply to a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaAccess {
     /// First I/O virtual address.
@@ -454,12 +455,12 @@ pub struct DmaAccess {
 }
 
 impl DmaAccess {
-    /// Bytes of it without the data.
+    /// Bytes of the structure, without the data.
     pub const BYTES: usize = 16;
-    /// The same where a reply to a write has only half of the length, as the specification says.
+    /// Bytes of a reply to a write with only half of the length, as the specification has it.
     const SHORT_BYTES: usize = 12;
 
-    /// As it goes over the socket, with the data behind it.
+    /// Encodes the payload with `data` after it.
     #[must_use]
     pub fn encode(&self, data: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(Self::BYTES + data.len());
@@ -469,10 +470,10 @@ impl DmaAccess {
         bytes
     }
 
-    /// From the socket, and what follows.
+    /// Decodes a payload from the socket, and returns the bytes that follow it.
     ///
     /// # Errors
-    /// Not whole, or more data than one message carries.
+    /// A payload that is too short, or more data than one message carries.
     pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
         let what = "an access to memory";
         let mut fields = Fields::of(what, bytes, Self::BYTES)?;
@@ -483,10 +484,10 @@ impl DmaAccess {
         Ok((access, fields.bytes))
     }
 
-    /// The same, of which exactly so many data follow as it says.
+    /// Like [`decode`](Self::decode), and returns exactly as many data as the payload states.
     ///
     /// # Errors
-    /// As there, and too few data.
+    /// Those of [`decode`](Self::decode), and too few data.
     pub fn decode_with_data(bytes: &[u8]) -> Result<(Self, &[u8]), ProtocolError> {
         let (access, data) = Self::decode(bytes)?;
         let (need, have) = (access.bytes as usize, data.len());
@@ -495,10 +496,10 @@ impl DmaAccess {
         Ok((access, data))
     }
 
-    /// From the reply to a write.
+    /// Decodes the reply to a write.
     ///
     /// # Errors
-    /// Not whole.
+    /// A payload that is too short.
     pub fn decode_written(bytes: &[u8]) -> Result<Self, ProtocolError> {
         let mut fields = Fields::of("the end of a write to memory", bytes, Self::SHORT_BYTES)?;
         let address = fields.u64()?;
