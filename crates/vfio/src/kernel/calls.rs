@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, opcode};
 use vfio_bindings::bindings::vfio;
 
-/// Letter of all of these calls.
+/// Letter in the numbers of all these calls.
 const LETTER: u8 = vfio::VFIO_TYPE;
 
 const fn vfio_call(number: u8) -> Opcode {
@@ -42,19 +42,19 @@ const IOAS_UNMAP: Opcode = opcode::none(LETTER, ioas::IOMMUFD_CMD_IOAS_UNMAP as 
 
 /// The version of VFIO that all kernels have.
 pub(super) const API_VERSION: i32 = 0;
-/// Room for the capabilities behind a structure: a few hundred bytes are used.
+/// Room for the capabilities after a structure: kernels use a few hundred bytes.
 const CAPABILITY_BYTES: usize = 4096;
-/// Ranges of addresses that are asked for at first.
+/// Address ranges to ask for at first.
 const RANGES_AT_FIRST: usize = 64;
 
-/// A call with an argument of some bytes, or a number in its place.
+/// A call whose argument points to some bytes, or is a number.
 struct Call {
     opcode: Opcode,
     argument: *mut c_void,
 }
 
-// SAFETY: the argument is given on as it is, and the result is the call's own. Whether the call
-// is a sound one is for whoever makes it.
+// SAFETY: the argument is passed on unchanged, and the result is the call's own. The caller is
+// responsible for the soundness of the call.
 unsafe impl Ioctl for Call {
     type Output = IoctlOutput;
     const IS_MUTATING: bool = true;
@@ -72,25 +72,25 @@ unsafe impl Ioctl for Call {
     }
 }
 
-/// A call whose argument is a number.
+/// Makes a call whose argument is a number.
 fn call_number(file: BorrowedFd<'_>, opcode: Opcode, number: usize) -> Result<i32, Errno> {
     let argument = ptr::without_provenance_mut(number);
-    // SAFETY: the calls that are made so take a number and touch no memory of the program.
+    // SAFETY: the calls made here take a number and touch no memory of the program.
     unsafe { rustix::ioctl::ioctl(file, Call { opcode, argument }) }
 }
 
-/// A call whose argument is a structure that says its own size.
+/// Makes a call whose argument is a structure that holds its size.
 ///
 /// # Safety
-/// The kernel reads and writes no more than the structure for this call, and what the structure
-/// points to, if anything, is as the call needs it.
+/// For this call the kernel accesses no more than the structure, and anything that the structure
+/// points to is valid for the call.
 unsafe fn call<T>(file: BorrowedFd<'_>, opcode: Opcode, value: &mut T) -> Result<i32, Errno> {
     let argument = ptr::from_mut(value).cast();
     // SAFETY: as the caller vouches.
     unsafe { rustix::ioctl::ioctl(file, Call { opcode, argument }) }
 }
 
-/// A structure with room for capabilities behind it.
+/// A structure with room for capabilities after it.
 #[repr(C)]
 struct WithCapabilities<T> {
     head: T,
@@ -106,12 +106,12 @@ impl<T: Default> WithCapabilities<T> {
         size_of::<Self>() as u32
     }
 
-    /// A capability, found by its number in the list that begins at `offset` of the structure: the
-    /// bytes from its header to the end of all.
+    /// Finds a capability by its number in the list that begins at `offset` of the structure.
+    /// Returns the bytes from its header to the end of the room.
     fn find(&self, offset: u32, id: u32) -> Option<&[u8]> {
         let head = size_of::<T>();
         let mut at = offset as usize;
-        // The headers lie one behind the other: a list that goes back is none.
+        // Each header lies after the previous one: a list that goes back is invalid.
         while let Some(capability) = at.checked_sub(head).and_then(|at| self.capabilities.get(at..))
             && capability.len() >= size_of::<vfio::vfio_info_cap_header>()
         {
@@ -136,7 +136,8 @@ fn long(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-/// Pairs of 64-bit numbers behind a capability's header, their count and a reserved word.
+/// Returns the pairs of 64-bit numbers after a capability's header, their count and a reserved
+/// word.
 fn pairs(capability: &[u8]) -> Option<Vec<(u64, u64)>> {
     let count = word(capability, 8)? as usize;
     (0..count)
@@ -151,7 +152,7 @@ pub(super) fn api_version(container: BorrowedFd<'_>) -> Result<i32, Errno> {
     call_number(container, GET_API_VERSION, 0)
 }
 
-/// Whether the container can have the second version of the type 1 IOMMU.
+/// Whether the container supports the second version of the type 1 IOMMU.
 pub(super) fn has_type1(container: BorrowedFd<'_>) -> Result<bool, Errno> {
     Ok(call_number(container, CHECK_EXTENSION, vfio::VFIO_TYPE1v2_IOMMU as usize)? > 0)
 }
@@ -160,7 +161,7 @@ pub(super) fn set_type1(container: BorrowedFd<'_>) -> Result<(), Errno> {
     call_number(container, SET_IOMMU, vfio::VFIO_TYPE1v2_IOMMU as usize).map(|_| ())
 }
 
-/// Whether all functions of a group are with VFIO or without a driver.
+/// Whether all functions of a group are bound to VFIO or have no driver.
 pub(super) fn group_is_viable(group: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut status = vfio::vfio_group_status { argsz: 8, flags: 0 };
     // SAFETY: the kernel fills in the flags of the structure.
@@ -197,9 +198,9 @@ pub(super) fn can_reset(device: BorrowedFd<'_>) -> Result<bool, Errno> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RegionInfo {
     pub bytes: u64,
-    /// Where in the function's descriptor it begins.
+    /// Offset in the function's descriptor.
     pub file_offset: u64,
-    /// The parts that can be mapped: offset and length.
+    /// Mappable parts: offset and length.
     pub mappable: Vec<(u64, u64)>,
     /// Whether the MSI-X table lies in it.
     pub has_msix_table: bool,
@@ -214,7 +215,7 @@ pub(super) fn region(device: BorrowedFd<'_>, index: u32) -> Result<RegionInfo, E
     described(&info)
 }
 
-/// What the kernel filled in.
+/// Converts the kernel's answer about a region.
 fn described(info: &WithCapabilities<vfio::vfio_region_info>) -> Result<RegionInfo, Errno> {
     let head = &info.head;
     let mut mappable = Vec::new();
@@ -242,7 +243,7 @@ fn described(info: &WithCapabilities<vfio::vfio_region_info>) -> Result<RegionIn
     Ok(RegionInfo { bytes: head.size, file_offset: head.offset, mappable, has_msix_table })
 }
 
-/// How many interrupts of a kind there are that signal eventfds.
+/// Returns the number of interrupts of a kind that can signal eventfds.
 pub(super) fn interrupt_count(device: BorrowedFd<'_>, kind: u32) -> Result<u32, Errno> {
     let argsz = size_of::<vfio::vfio_irq_info>() as u32;
     let mut info = vfio::vfio_irq_info { argsz, index: kind, ..Default::default() };
@@ -252,7 +253,7 @@ pub(super) fn interrupt_count(device: BorrowedFd<'_>, kind: u32) -> Result<u32, 
     Ok(if by_eventfd { info.count } else { 0 })
 }
 
-/// Has the interrupts of a kind signal eventfds; turns the kind off where there are none.
+/// Connects the interrupts of a kind to eventfds; without eventfds turns the kind off.
 pub(super) fn set_interrupts(
     device: BorrowedFd<'_>,
     kind: u32,
@@ -276,12 +277,12 @@ pub(super) fn reset(device: BorrowedFd<'_>) -> Result<(), Errno> {
     call_number(device, DEVICE_RESET, 0).map(|_| ())
 }
 
-/// What a container's IOMMU can map.
+/// Limits of a container's IOMMU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct IommuInfo {
-    /// None where the kernel does not say (before Linux 5.4).
+    /// Mappable addresses; `None` before Linux 5.4, which does not tell them.
     pub ranges: Option<Vec<RangeInclusive<u64>>>,
-    /// How many more mappings can be made.
+    /// Number of mappings that can still be made.
     pub mappings: Option<u32>,
 }
 
@@ -306,8 +307,8 @@ pub(super) fn iommu_info(container: BorrowedFd<'_>) -> Result<IommuInfo, Errno> 
     Ok(IommuInfo { ranges, mappings })
 }
 
-/// Maps memory of this process, at a place that lives until it is unmapped: the kernel holds the
-/// pages themselves.
+/// Maps memory of this process. It stays at `address` until it is unmapped; the kernel pins the
+/// pages.
 pub(super) fn map(
     container: BorrowedFd<'_>,
     iova: u64,
@@ -321,12 +322,12 @@ pub(super) fn map(
         iova,
         size: bytes,
     };
-    // SAFETY: the kernel reads the structure. Devices will write to the pages, of which nobody
-    // holds a reference: they are reached only through `Mapped`.
+    // SAFETY: the kernel reads the structure. Devices will write to the pages, but no references to
+    // them exist: they are accessed only through `Mapped`.
     unsafe { call(container, IOMMU_MAP_DMA, &mut map) }.map(|_| ())
 }
 
-/// Unmaps a range and returns how many bytes were mapped there.
+/// Unmaps a range, and returns the number of bytes that were mapped there.
 pub(super) fn unmap(container: BorrowedFd<'_>, iova: u64, bytes: u64) -> Result<u64, Errno> {
     let mut unmap = vfio::vfio_iommu_type1_dma_unmap {
         argsz: size_of::<vfio::vfio_iommu_type1_dma_unmap>() as u32,
@@ -339,7 +340,7 @@ pub(super) fn unmap(container: BorrowedFd<'_>, iova: u64, bytes: u64) -> Result<
     Ok(unmap.size)
 }
 
-/// Gives a function that was opened by `/dev/vfio/devices` an owner.
+/// Binds a function that was opened by `/dev/vfio/devices` to an iommufd.
 pub(super) fn bind_iommufd(device: BorrowedFd<'_>, iommufd: BorrowedFd<'_>) -> Result<(), Errno> {
     let argsz = size_of::<vfio::vfio_device_bind_iommufd>() as u32;
     let iommufd = iommufd.as_raw_fd();
@@ -348,7 +349,7 @@ pub(super) fn bind_iommufd(device: BorrowedFd<'_>, iommufd: BorrowedFd<'_>) -> R
     unsafe { call(device, DEVICE_BIND_IOMMUFD, &mut bind) }.map(|_| ())
 }
 
-/// Has a function's requests translated by an address space.
+/// Attaches a function to an address space, which then translates its requests.
 pub(super) fn attach(device: BorrowedFd<'_>, space: u32) -> Result<(), Errno> {
     let argsz = size_of::<vfio::vfio_device_attach_iommufd_pt>() as u32;
     let mut attach =
@@ -357,7 +358,7 @@ pub(super) fn attach(device: BorrowedFd<'_>, space: u32) -> Result<(), Errno> {
     unsafe { call(device, DEVICE_ATTACH_IOMMUFD, &mut attach) }.map(|_| ())
 }
 
-/// Makes an address space.
+/// Makes an address space, and returns its number.
 pub(super) fn new_space(iommufd: BorrowedFd<'_>) -> Result<u32, Errno> {
     let size = size_of::<ioas::iommu_ioas_alloc>() as u32;
     let mut space = ioas::iommu_ioas_alloc { size, ..Default::default() };
@@ -366,7 +367,7 @@ pub(super) fn new_space(iommufd: BorrowedFd<'_>) -> Result<u32, Errno> {
     Ok(space.out_ioas_id)
 }
 
-/// Which addresses of an address space can be mapped.
+/// Returns the mappable addresses of an address space.
 pub(super) fn space_ranges(
     iommufd: BorrowedFd<'_>,
     space: u32,
@@ -381,11 +382,11 @@ pub(super) fn space_ranges(
             allowed_iovas: found.as_mut_ptr().expose_provenance() as u64,
             ..Default::default()
         };
-        // SAFETY: the kernel writes at most as many ranges as it is told that there is room for.
+        // SAFETY: the kernel writes at most `num_iovas` ranges, for which `found` has room.
         let asked = unsafe { call(iommufd, IOAS_RANGES, &mut ranges) };
         let count = ranges.num_iovas as usize;
         match asked {
-            // It says how many there are.
+            // The kernel has set the count that is needed.
             Err(Errno::MSGSIZE) if count > room => room = count,
             Err(errno) => return Err(errno),
             Ok(_) => {
@@ -396,7 +397,7 @@ pub(super) fn space_ranges(
     }
 }
 
-/// As [`map`], into an address space.
+/// Like [`map`], into an address space.
 pub(super) fn map_space(
     iommufd: BorrowedFd<'_>,
     space: u32,
@@ -419,7 +420,7 @@ pub(super) fn map_space(
     unsafe { call(iommufd, IOAS_MAP, &mut map) }.map(|_| ())
 }
 
-/// As [`unmap`], from an address space.
+/// Like [`unmap`], from an address space.
 pub(super) fn unmap_space(
     iommufd: BorrowedFd<'_>,
     space: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the kernel fills in is read as it was meant, and whatever it is, never beyond its end.
+//! Answers of the kernel are read as specified and, whatever they hold, never beyond their end.
 
 use super::*;
 
@@ -8,7 +8,7 @@ type Region = WithCapabilities<vfio::vfio_region_info>;
 /// Size of a region in these tests.
 const BYTES: u64 = 0x10000;
 
-/// A region with these capabilities, the first of which begins right behind the structure.
+/// A region with these capabilities, the first directly after the structure.
 fn region_with(capabilities: &[u8]) -> Region {
     let mut region = Region::new();
     region.head.size = BYTES;
@@ -19,7 +19,7 @@ fn region_with(capabilities: &[u8]) -> Region {
     region
 }
 
-/// A capability: number, where the next one is, and what follows the header.
+/// A capability: its number, the offset of the next, and the bytes after the header.
 fn capability(id: u32, next: usize, body: &[u64]) -> Vec<u8> {
     let mut bytes = (id as u16).to_ne_bytes().to_vec();
     bytes.extend(1_u16.to_ne_bytes());
@@ -38,7 +38,7 @@ fn areas_that_can_be_mapped_are_found_behind_other_capabilities() {
     let info = described(&region).unwrap();
     assert_eq!(info.mappable, [(0, 0x1000), (0x8000, 0x8000)], "in order");
     assert!(info.has_msix_table);
-    // Without the list all of it can be mapped, and without the flag nothing.
+    // Without the list all of it can be mapped, and without the flag none of it.
     let mut region = region_with(&capability(vfio::VFIO_REGION_INFO_CAP_MSIX_MAPPABLE, 0, &[]));
     let info = described(&region).unwrap();
     assert_eq!((info.mappable, info.has_msix_table), (vec![(0, BYTES)], true));
@@ -78,7 +78,7 @@ fn fuzz_whatever_the_kernel_says_of_a_region() {
             let mut region = region_with(capabilities);
             region.head.flags |= flags;
             region.head.size = *size;
-            // Near the beginning, where something is.
+            // Near the beginning, where the capabilities lie.
             region.head.cap_offset = offset % 300;
             let Ok(info) = described(&region) else { return };
             let mut end = 0;

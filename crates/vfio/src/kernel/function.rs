@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A function that the kernel's VFIO shows.
+//! A function that the kernel's VFIO provides.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -26,34 +26,34 @@ use crate::reactor;
 use crate::stores::{StoreWidth, empty_combining_buffers, finish_combined_stores};
 use crate::sysfs::Address;
 
-/// Bit of a BAR register that stands for I/O ports (PCIe 6.x 7.5.1.2.1).
+/// Bit of a BAR register that marks I/O ports (PCIe 6.x 7.5.1.2.1).
 const BAR_IS_PORTS: u32 = 1;
 
-/// A function that the kernel's VFIO shows. Closed when it is dropped: the kernel then resets it
-/// where it can.
+/// A function that the kernel's VFIO provides. Dropping it closes it; the kernel then resets it if
+/// it can.
 #[derive(Debug)]
 pub struct KernelFunction {
-    // In this order: what is mapped of the device goes before the device, that before its space.
+    // Dropped in this order: mappings of the device, the device, its address space.
     regions: BTreeMap<u8, (Region, u64)>,
     config: RegionInfo,
     lost: Loss,
     device: OwnedFd,
     interface: Interface,
-    /// Kept open as long as the function is used.
+    /// Kept open while the function is in use.
     _group: Option<Arc<OwnedFd>>,
     space: Arc<Space>,
     usable: Vec<RangeInclusive<u64>>,
     most_mappings: Option<u32>,
     address: Address,
     name: String,
-    /// Kind and number of its interrupts; none where it has neither MSI-X nor MSI.
+    /// Kind and number of its interrupts; `None` without MSI-X and MSI.
     interrupts: Option<(u32, u16)>,
-    /// Whether they are on.
+    /// Whether interrupts are enabled.
     interrupts_on: Mutex<bool>,
     can_reset: bool,
 }
 
-/// Why a function may be lost: eventfds that stay signalled, and one descriptor for both.
+/// Causes of a loss: eventfds that stay signalled, and one descriptor for both.
 #[derive(Debug)]
 struct Loss {
     wanted_back: OwnedFd,
@@ -78,7 +78,7 @@ fn is_signalled(event: &OwnedFd) -> bool {
     poll(&mut polled, Some(&at_once)).is_ok_and(|ready| ready > 0)
 }
 
-/// A function that has just been opened.
+/// Descriptors and address space of a function that has just been opened.
 pub(super) struct Opened {
     pub address: Address,
     pub device: OwnedFd,
@@ -113,7 +113,7 @@ impl KernelFunction {
             (vfio::VFIO_PCI_ERR_IRQ_INDEX, &lost.error),
         ];
         for (kind, event) in of_loss {
-            // A function that is no PCI Express device reports no errors.
+            // Only PCI Express functions report errors.
             if calls::interrupt_count(file, kind).is_ok_and(|count| count > 0) {
                 calls::set_interrupts(file, kind, &[event.as_fd()])
                     .map_err(|errno| failed("asking to be told of its loss", errno))?;
@@ -142,7 +142,7 @@ impl KernelFunction {
         Ok(function)
     }
 
-    /// By which of the kernel's interfaces it was opened.
+    /// The kernel's interface through which it was opened.
     #[must_use]
     pub fn interface(&self) -> Interface {
         self.interface
@@ -170,8 +170,7 @@ impl KernelFunction {
         Ok(())
     }
 
-    /// Maps what can be mapped of a BAR: through sysfs where it can be combined, else through
-    /// VFIO.
+    /// Maps the mappable parts of a BAR: through sysfs if it can be combined, else through VFIO.
     fn map_bar(
         &self,
         number: u8,
@@ -198,7 +197,7 @@ impl KernelFunction {
         Ok(region)
     }
 
-    /// The part of a BAR that is mapped through sysfs, if all of it is.
+    /// Returns the part of a BAR that is mapped through sysfs, which then is the whole BAR.
     fn combined_part(&self, bar: u8) -> Option<&Part> {
         let parts = self.regions.get(&bar).map(|(region, _)| &region.parts);
         parts?.first().filter(|part| part.combined.is_some())
@@ -277,13 +276,12 @@ impl KernelFunction {
     }
 }
 
-/// Maps all of a BAR write-combined.
+/// Maps a whole BAR write-combined.
 ///
-/// The kernel gives all mappings of an address the kind of the first one, so this one is for
-/// uncached accesses as well, which the bus then fences one by one. VFIO must not be asked for the
-/// BAR, neither to map nor to read it: it would claim the addresses, and a kernel with
-/// `CONFIG_IO_STRICT_DEVMEM` takes the mapping away then. A BAR with the MSI-X table is left to
-/// VFIO, since the kernel writes there itself.
+/// The kernel gives all mappings of an address the kind of the first one, so uncached accesses use
+/// this kind too, and the bus fences each of them. VFIO must not be asked to map or read the BAR:
+/// it would claim the addresses, and a kernel with `CONFIG_IO_STRICT_DEVMEM` would then remove the
+/// mapping. A BAR with the MSI-X table is left to VFIO, since the kernel itself writes there.
 fn map_combined(kind: BarKind, info: &RegionInfo, resource: &Path) -> Result<Part, String> {
     if !kind.is_prefetchable() {
         return Err("it is not prefetchable, so its device may not bear merged writes".to_owned());
@@ -377,7 +375,7 @@ impl Function for KernelFunction {
     ) -> Result<(), FunctionError> {
         let address = mapped.address() + offset as usize;
         self.space.map(iova, address, bytes).map_err(|errno| match self.space.translation {
-            // It pins pages, and a BAR has none.
+            // iommufd pins pages, and a BAR has none.
             Translation::Iommufd(..) if errno == Errno::FAULT => FunctionError::Unsupported {
                 function: self.name.clone(),
                 what: "a mapping of another function's BAR".to_owned(),

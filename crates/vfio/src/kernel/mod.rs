@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Functions of this machine by the kernel's VFIO: `/dev/vfio` with groups and a container, or
-//! iommufd where the kernel has it.
+//! Functions of this machine through the kernel's VFIO: `/dev/vfio` with groups and a container, or
+//! iommufd if the kernel has it.
 //!
 //! Read first: [`open`].
 
@@ -29,12 +29,12 @@ use space::{Space, Translation};
 
 pub use function::KernelFunction;
 
-/// Which of the kernel's two interfaces.
+/// One of the kernel's two interfaces to VFIO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Interface {
-    /// `/dev/vfio/GROUP` and a container with the type 1 IOMMU: every kernel has it.
+    /// `/dev/vfio/GROUP` and a container with the type 1 IOMMU: available in every kernel.
     Group,
-    /// `/dev/vfio/devices/vfioN` and `/dev/iommu`: from Linux 6.6 on, where it is configured.
+    /// `/dev/vfio/devices/vfioN` and `/dev/iommu`: available since Linux 6.6, if configured.
     Iommufd,
 }
 
@@ -47,14 +47,14 @@ impl fmt::Display for Interface {
     }
 }
 
-/// Opens functions of this machine, which must be with vfio-pci. They share one I/O address
-/// space where their IOMMUs let them.
+/// Opens functions of this machine, which must be bound to vfio-pci. They share one I/O address
+/// space if their IOMMUs permit.
 ///
-/// Without a wish for an interface it is iommufd where `/dev/iommu` and the function's own device
-/// can be opened, else groups; [`KernelFunction::interface`] says which it was.
+/// Without an `interface` this uses iommufd if `/dev/iommu` and the function's device of iommufd
+/// can be opened, else groups; [`KernelFunction::interface`] tells which it was.
 ///
 /// # Errors
-/// What is missing, with the command that helps.
+/// The obstacle, with the command that removes it.
 pub fn open(
     addresses: &[Address],
     interface: Option<Interface>,
@@ -62,7 +62,7 @@ pub fn open(
     Opening::new(Places::of_machine()).open(addresses, interface)
 }
 
-/// What has been opened so far.
+/// Descriptors and address spaces that have been opened so far.
 struct Opening {
     places: Places,
     groups: BTreeMap<String, (Arc<OwnedFd>, Arc<Space>)>,
@@ -99,7 +99,7 @@ impl Opening {
                 Interface::Iommufd => self.open_with_iommufd(address)?,
             });
         }
-        // Only now: which addresses can be used depends on all functions of a space.
+        // Last, because the usable addresses depend on all functions of a space.
         let functions = opened.into_iter();
         functions.map(|opened| KernelFunction::new(opened, &self.places)).collect()
     }
@@ -135,7 +135,7 @@ impl Opening {
         Ok(Opened { address: *address, device, group, space, interface: Interface::Group })
     }
 
-    /// Opens a group and puts it in a container: one that is there, or a new one.
+    /// Opens a group and puts it in a container, an existing one if possible.
     fn open_group(
         &mut self,
         address: &Address,
@@ -151,7 +151,7 @@ impl Opening {
             return Err(self.places.not_viable(address, number));
         }
         for space in &self.containers {
-            // Refused where the IOMMUs are not alike.
+            // Refused if the IOMMUs differ.
             if let Translation::Container(container) = &space.translation
                 && calls::set_container(group.as_fd(), container.as_fd()).is_ok()
             {
@@ -210,7 +210,7 @@ impl Opening {
         calls::bind_iommufd(device.as_fd(), iommufd.as_fd())
             .map_err(|errno| failed("binding to iommufd", errno))?;
         let attached = self.spaces.iter().find(|space| match &space.translation {
-            // Refused where the IOMMUs are not alike.
+            // Refused if the IOMMUs differ.
             Translation::Iommufd(_, number) => calls::attach(device.as_fd(), *number).is_ok(),
             Translation::Container(_) => false,
         });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the kernel shows a function and the devices of VFIO, and what is missing where it does
-//! not: which module, right or setting, and the command that helps.
+//! Paths at which the kernel shows functions and the devices of VFIO. Errors name the missing
+//! module, right or setting, and the command that helps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use super::function::system;
 use crate::function::FunctionError;
 use crate::sysfs::{Address, VFIO_PCI};
 
-/// Roots of the two file systems, so that tests can have their own.
+/// Roots of the two file systems, replaceable in tests.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pub sys: PathBuf,
     pub dev: PathBuf,
 }
 
-/// Name of what a link leads to.
+/// Returns the name of a link's target.
 fn link_name(link: &Path) -> Option<String> {
     Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
 }
 
-/// Whether a driver is VFIO's, or one that a vendor built on it.
+/// Whether a driver is VFIO's, or a vendor's that builds on it.
 fn is_vfio(driver: &str) -> bool {
     driver == VFIO_PCI || driver.ends_with("vfio-pci") || driver.ends_with("vfio_pci")
 }
 
 impl Places {
-    /// The machine's.
+    /// The roots of this machine.
     pub fn of_machine() -> Self {
         Self { sys: PathBuf::from("/sys"), dev: PathBuf::from("/dev") }
     }
@@ -38,12 +38,12 @@ impl Places {
         self.sys.join("bus/pci/devices").join(address.to_string())
     }
 
-    /// Where the kernel maps a BAR write-combined.
+    /// Returns the path at which the kernel maps a BAR write-combined.
     pub fn combined_resource(&self, address: &Address, bar: u8) -> PathBuf {
         self.device(address).join(format!("resource{bar}_wc"))
     }
 
-    /// Checks that a function is there and with VFIO.
+    /// Checks that a function exists and is bound to VFIO.
     pub fn check_driver(&self, address: &Address) -> Result<(), FunctionError> {
         let device = self.device(address);
         let name = address.to_string();
@@ -71,7 +71,7 @@ impl Places {
         Err(system(&name, "opening by VFIO", Errno::NODEV, remedy))
     }
 
-    /// Number of the function's IOMMU group.
+    /// Returns the number of the function's IOMMU group.
     pub fn group(&self, address: &Address) -> Result<String, FunctionError> {
         link_name(&self.device(address).join("iommu_group")).ok_or_else(|| {
             let remedy = "No IOMMU translates its requests: turn the IOMMU on in the firmware \
@@ -94,14 +94,14 @@ impl Places {
         self.dev.join("iommu")
     }
 
-    /// The device of its own that a kernel with iommufd gives a function.
+    /// Returns the path of the function's individual device, which kernels with iommufd have.
     pub fn device_path(&self, address: &Address) -> Option<PathBuf> {
         let entries = fs::read_dir(self.device(address).join("vfio-dev")).ok()?;
         let name = entries.flatten().next()?.file_name();
         Some(self.dev.join("vfio/devices").join(name))
     }
 
-    /// That a device file cannot be opened, with what helps.
+    /// The error of a device file that cannot be opened, with a remedy.
     pub fn cannot_open(&self, address: &Address, path: &Path, errno: Errno) -> FunctionError {
         let place = path.display();
         let without_iommu = path.file_name().is_some_and(|name| {
@@ -139,7 +139,7 @@ impl Places {
         system(&address.to_string(), &format!("opening {place}"), errno, remedy)
     }
 
-    /// That a group cannot be used, and which functions of it stand against that.
+    /// The error of a group that cannot be used, with the functions that prevent it.
     pub fn not_viable(&self, address: &Address, group: &str) -> FunctionError {
         let devices = self.sys.join("kernel/iommu_groups").join(group).join("devices");
         let entries = fs::read_dir(&devices).into_iter().flatten().flatten();
@@ -147,7 +147,7 @@ impl Places {
             .filter_map(|entry| {
                 let driver = link_name(&entry.path().join("driver"))?;
                 let name = entry.file_name().to_string_lossy().into_owned();
-                // Bridges may keep the driver of ports.
+                // Bridges may keep the ports' driver.
                 (!is_vfio(&driver) && driver != "pcieport").then(|| format!("{name} ({driver})"))
             })
             .collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An I/O address space of the kernel: a container with groups in it, or an iommufd's.
+//! An I/O address space of the kernel: a container with groups, or one of an iommufd.
 
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,20 +9,20 @@ use rustix::io::Errno;
 use super::calls;
 use crate::function::DomainId;
 
-/// What an IOMMU can translate where the kernel does not say: 39 bits, which all have, without
-/// the window of interrupts.
+/// Addresses to use if the kernel does not tell: 39 bits, which every IOMMU translates, without the
+/// interrupt addresses.
 const UNSTATED_RANGES: [RangeInclusive<u64>; 2] = [0..=0xfedf_ffff, 0xfef0_0000..=(1 << 39) - 1];
 
-/// Who translates.
+/// The kernel object that translates.
 #[derive(Debug)]
 pub(super) enum Translation {
     /// `/dev/vfio/vfio` with the type 1 IOMMU.
     Container(OwnedFd),
-    /// `/dev/iommu`, and the number of an address space of it.
+    /// `/dev/iommu`, and the number of one of its address spaces.
     Iommufd(OwnedFd, u32),
 }
 
-/// Addresses, and what is mapped there.
+/// An I/O address space, shared by the functions of a domain.
 #[derive(Debug)]
 pub(super) struct Space {
     pub translation: Translation,
@@ -34,8 +34,8 @@ impl Space {
         Self { translation, domain: DomainId::next() }
     }
 
-    /// The addresses that can be mapped, and how many mappings there can be. They depend on the
-    /// functions that are attached.
+    /// Returns the mappable addresses and the number of possible mappings, both of which depend on
+    /// the attached functions.
     pub fn limits(&self) -> Result<(Vec<RangeInclusive<u64>>, Option<u32>), Errno> {
         match &self.translation {
             Translation::Container(container) => {
@@ -59,7 +59,7 @@ impl Space {
         }
     }
 
-    /// Returns how many bytes were mapped.
+    /// Unmaps a range, and returns the number of bytes that were mapped there.
     pub fn unmap(&self, iova: u64, bytes: u64) -> Result<u64, Errno> {
         match &self.translation {
             Translation::Container(container) => calls::unmap(container.as_fd(), iova, bytes),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is missing where a function cannot be opened, in trees that are written here. Up to the
-//! first system call of VFIO: a plain file in the place of a device refuses it.
+//! Remedies for functions that cannot be opened, in trees that are written here. The tests end at
+//! the first system call of VFIO, which a plain file in place of a device refuses.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -60,7 +60,7 @@ impl Machine {
         Opening::new(Places { sys: self.path("sys"), dev: self.path("dev") })
     }
 
-    /// What opening a function says.
+    /// Returns the error text of opening a function.
     fn refusal(&self, interface: Option<Interface>) -> String {
         let addresses = ["0000:01:00.0".parse().unwrap()];
         self.opening().open(&addresses, interface).unwrap_err().to_string()
@@ -111,7 +111,7 @@ fn no_iommu_no_module_and_no_right() {
     let opened = machine.opening().open(&[address], None).unwrap_err().to_string();
     assert!(opened.contains("VFIO runs without an IOMMU (noiommu) here"), "{opened}");
     fs::remove_file(without).unwrap();
-    // The file is there, but no group: the first call says so.
+    // The file exists but is not a group: the first call reports it.
     machine.file("dev/vfio/12");
     let opened = machine.opening().open(&[address], None);
     assert_eq!(
@@ -159,7 +159,7 @@ fn iommufd_is_taken_where_both_of_its_files_can_be_opened() {
     assert_eq!(machine.opening().choose(&address), Interface::Group);
     machine.file("dev/vfio/devices/vfio4");
     assert_eq!(machine.opening().choose(&address), Interface::Group);
-    // A kernel may have this interface alone.
+    // A kernel may have only this interface.
     let refusal = machine.plain(machine.refusal(Some(Interface::Group)));
     assert!(refusal.contains("opening /dev/vfio/7 failed"), "{refusal}");
     assert!(refusal.contains("no groups of VFIO (CONFIG_VFIO_GROUP)"), "{refusal}");

@@ -8,18 +8,18 @@ use crosslane_pcie::units::RoutingId;
 
 use super::SysfsError;
 
-/// Domain, bus, device and function: `0000:01:00.0`. A domain (a segment in the specification's
-/// words, PCIe 6.x 7.2.2) has bus numbers of its own.
+/// Domain, bus, device and function: `0000:01:00.0`. Each domain (a segment in the specification's
+/// words, PCIe 6.x 7.2.2) has separate bus numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
-    /// The domain: 0 on most machines. Linux makes up ones above 0xffff for buses behind devices.
+    /// The domain: 0 on most machines. Linux assigns those above 0xffff to buses behind devices.
     pub domain: u32,
-    /// Bus, device and function number within it.
+    /// Bus, device and function number within the domain.
     pub id: RoutingId,
 }
 
 impl Address {
-    /// In the same domain.
+    /// Address of a function in the same domain.
     #[must_use]
     pub const fn beside(self, id: RoutingId) -> Self {
         Self { domain: self.domain, id }
@@ -39,7 +39,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// `0000:01:00.0`, or `01:00.0` for domain 0.
+/// Parses `0000:01:00.0`, or `01:00.0` for domain 0.
 impl FromStr for Address {
     type Err = SysfsError;
 

@@ -7,27 +7,27 @@ use std::path::Path;
 
 use super::SysfsError;
 
-/// Most bytes that are read of a file; the kernel's attributes are no longer than a page.
+/// Most bytes read from a file; the kernel's attributes are no longer than a page.
 const MOST_BYTES: u64 = 4096;
 
-/// So many bytes at most of a file; none where it is not there or may not be read.
+/// Reads at most [`MOST_BYTES`] of a file; `None` if it is missing or unreadable.
 pub(super) fn bytes(path: &Path) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path).ok()?.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
     Some(bytes)
 }
 
-/// The text of an attribute, without the newline at its end; none where there is none.
+/// Reads the text of an attribute without its last newline; `None` if it is missing.
 pub(super) fn text(path: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes(path)?).trim_end().to_owned())
 }
 
-/// A number, decimal or with `0x`.
+/// Reads a number, decimal or with `0x`.
 pub(super) fn number(path: &Path) -> Option<u64> {
     parse(&text(path)?)
 }
 
-/// A number as attributes have it.
+/// Parses a number, decimal or with `0x`.
 pub(super) fn parse(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -35,18 +35,18 @@ pub(super) fn parse(text: &str) -> Option<u64> {
     }
 }
 
-/// The last part of where a link leads: how sysfs names drivers and groups.
+/// Returns the name of a link's target, by which sysfs names drivers and groups.
 pub(super) fn link_name(path: &Path) -> Option<String> {
     let target = std::fs::read_link(path).ok()?;
     Some(shown(&target.file_name()?.to_string_lossy()))
 }
 
-/// Text from outside as it may be printed: control characters replaced.
+/// Makes text from outside printable by replacing control characters.
 pub(super) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Writes a value, in one call, to a file that must be there.
+/// Writes a value to an existing file in one call.
 pub(super) fn write(path: &Path, value: &str, what: &str) -> Result<(), SysfsError> {
     let write = || OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes());
     write().map_err(|error: std::io::Error| SysfsError::Refused {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which driver a function is bound to: to vfio-pci, so that a program may drive it, and back.
+//! Binds functions to vfio-pci, so that a program may drive them, and back.
 //!
 //! Read first: the kernel's `Documentation/ABI/testing/sysfs-bus-pci`, `driver_override`; and
 //! `Documentation/driver-api/vfio.rst` for groups.
@@ -15,22 +15,22 @@ use super::{Address, Machine, PciFunction, SysfsError, Tree};
 
 /// The kernel's driver that gives functions to programs.
 pub const VFIO_PCI: &str = "vfio-pci";
-/// How long a driver may take to go after the kernel was told.
+/// Time that a driver may take to release a function.
 pub(super) const BINDING_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a driver may take to appear: the kernel has mostly tried it before the write returns.
+/// Time that a driver may take to appear: usually the kernel has tried it before the write returns.
 const PROBE_DEADLINE: Duration = Duration::from_secs(2);
-/// How often that is looked at.
+/// Interval of checks for a driver.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// How long a driver that need not come is waited for.
+/// Time to wait for a driver that is optional.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// What a binding may do.
+/// Options of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindOptions {
     /// The driver to bind to.
     pub driver: String,
-    /// Whether a storage, network or display controller may be taken from its driver, and a
-    /// function from a program that has it open.
+    /// Permits taking a storage, network or display controller from its driver, and a function from
+    /// a program that has it open.
     pub force: bool,
 }
 
@@ -41,23 +41,23 @@ impl Default for BindOptions {
     }
 }
 
-/// What a function was bound to, and is.
+/// Outcome of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
     /// The function.
     pub address: Address,
-    /// The driver before.
+    /// The driver before, if it had one.
     pub before: Option<String>,
-    /// The driver now.
+    /// The driver now, if it has one.
     pub now: Option<String>,
     /// Its IOMMU group.
     pub group: Option<u32>,
-    /// Functions of the group that other drivers have: until they give them up the kernel opens
-    /// none of the group for a program.
+    /// Functions of the group that other drivers hold: until those are released, the kernel opens
+    /// no function of the group for a program.
     pub in_the_way: Vec<(Address, String)>,
 }
 
-/// Waits until `look` has an answer, for so long at most.
+/// Waits until `look` has an answer, at most for `deadline`.
 pub(super) fn wait_for<T>(deadline: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let begun = Instant::now();
     loop {
@@ -75,8 +75,8 @@ fn driver_of(folder: &Path) -> Option<String> {
     link_name(&folder.join("driver"))
 }
 
-/// Functions of a function's group that stand in the way of a program: bound to drivers that are
-/// neither VFIO's nor of ports.
+/// Returns the functions of a function's group that keep a program from using it: those bound to
+/// drivers other than VFIO's and those of ports.
 #[must_use]
 pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)> {
     let Some(group) = &function.iommu_group else { return Vec::new() };
@@ -89,8 +89,8 @@ pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)>
     bound.collect()
 }
 
-/// Why a function stays with its driver unless it is taken by force: `bind` refuses it for this
-/// reason, and nothing proposes to bind it. None: a program may have it.
+/// Returns the reason that a function keeps its driver unless forced: `bind` refuses it, and
+/// nothing proposes to bind it. `None` if a program may have it.
 #[must_use]
 pub fn why_kept(function: &PciFunction) -> Option<String> {
     if function.kind.is_bridge() {
@@ -99,7 +99,7 @@ pub fn why_kept(function: &PciFunction) -> Option<String> {
     why_not_given_up(function)
 }
 
-/// The same of one that is no port.
+/// Like [`why_kept`], for a function that is not a port.
 fn why_not_given_up(function: &PciFunction) -> Option<String> {
     let driver = function.driver.as_ref().filter(|driver| !is_vfio_driver(driver))?;
     let words = function.class_words();
@@ -111,7 +111,7 @@ fn why_not_given_up(function: &PciFunction) -> Option<String> {
     })
 }
 
-/// Refuses what a binding must not take away.
+/// Refuses to take a function that is in use or that the system needs, unless forced.
 pub(super) fn check_giving_up(
     machine: &Machine,
     function: &PciFunction,
@@ -157,7 +157,7 @@ pub(super) fn release(function: &PciFunction) -> Result<(), SysfsError> {
     })
 }
 
-/// Sets the only driver that may take a function; none: any.
+/// Sets the only driver that may take a function; `None` permits any.
 pub(super) fn set_override(folder: &Path, driver: Option<&str>) -> Result<(), SysfsError> {
     // A newline alone clears it.
     let value = format!("{}\n", driver.unwrap_or_default());
@@ -165,7 +165,7 @@ pub(super) fn set_override(folder: &Path, driver: Option<&str>) -> Result<(), Sy
     write(&folder.join("driver_override"), &value, &what)
 }
 
-/// Has the kernel look for a driver of a function; the one that took it.
+/// Makes the kernel look for a driver of a function, and returns the one that took it.
 pub(super) fn probe(
     tree: &Tree,
     function: &PciFunction,
@@ -177,7 +177,7 @@ pub(super) fn probe(
     }
     let what = format!("looking for a driver of {address}");
     let probed = write(&tree.root().join("bus/pci/drivers_probe"), &address.to_string(), &what);
-    // A driver that refuses a function makes the write fail; which one is there says more.
+    // A driver that refuses a function makes the write fail; the present driver tells more.
     let deadline = if wanted.is_some() && probed.is_ok() { PROBE_DEADLINE } else { GRACE };
     let found = wait_for(deadline, || driver_of(&function.folder));
     match (found, probed, wanted) {
@@ -191,11 +191,11 @@ pub(super) fn probe(
     }
 }
 
-/// Binds a function to vfio-pci, or to the driver that the options name. Where that fails, the
-/// function goes back to the driver that it had.
+/// Binds a function to vfio-pci, or to the driver that the options name. If that fails, the
+/// function returns to its earlier driver.
 ///
 /// # Errors
-/// No such function, one that must not be taken, no IOMMU, no such driver, or no right.
+/// No such function or driver, a function that must not be taken, no IOMMU, or no right.
 pub fn bind(
     machine: &Machine,
     address: Address,
@@ -241,7 +241,7 @@ pub fn bind(
     })
 }
 
-/// From its driver to the one that is wanted; back to its own where that fails.
+/// Moves a function from its driver to the wanted one, and back if that fails.
 fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<(), SysfsError> {
     let address = function.address;
     let attempt = || {
@@ -278,7 +278,7 @@ fn rebind(tree: &Tree, function: &PciFunction, wanted: &str) -> Result<(), Sysfs
     })
 }
 
-/// Takes a function from its driver of VFIO, and lets the kernel look for its own.
+/// Takes a function from its driver of VFIO, and lets the kernel look for the usual one.
 ///
 /// # Errors
 /// No such function, one that VFIO does not have or that is in use, or no right.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space as it was read from a machine: any bytes, of any length, decoded as far
-//! as they go.
+//! Configuration space as read from a machine: arbitrary bytes of any length, decoded as far as
+//! they go.
 //!
 //! Read first: base specification 7.5.1 (the headers), 7.5.3 (the PCI Express capability), 7.8.4
 //! (Advanced Error Reporting), 7.9.14 (Downstream Port Containment), 7.7.11 (Access Control
@@ -11,7 +11,7 @@ use std::fmt;
 use crosslane_pcie::config::{PortType, registers as reg};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 
-/// Capabilities that a walk visits at most: a list has no more room than that.
+/// Most capabilities that a walk visits: a list has no room for more.
 const LIST_LIMIT: usize = 1024;
 
 /// ID of the MSI capability (PCIe 6.x 7.7.1).
@@ -20,23 +20,23 @@ const CAPABILITY_MSI: u8 = 0x05;
 const EXTENDED_AER: u16 = 0x0001;
 /// ID of the Downstream Port Containment extended capability (PCIe 6.x 7.9.14.1).
 const EXTENDED_DPC: u16 = 0x001d;
-/// Device Capabilities 2: the function can ask with 10-bit tags (PCIe 6.x 7.5.3.15).
+/// Device Capabilities 2: the function can send requests with 10-bit tags (PCIe 6.x 7.5.3.15).
 const TEN_BIT_TAG_REQUESTER: u32 = 1 << 17;
-/// Device Capabilities 2: the function can answer 10-bit tags.
+/// Device Capabilities 2: the function can answer requests with 10-bit tags.
 const TEN_BIT_TAG_COMPLETER: u32 = 1 << 16;
 /// Device Control 2: 10-Bit Tag Requester Enable (PCIe 6.x 7.5.3.16).
 const TEN_BIT_TAG_ENABLE: u32 = 1 << 12;
-/// Device Capabilities: the function can be reset by itself (PCIe 6.x 7.5.3.3).
+/// Device Capabilities: the function supports Function Level Reset (PCIe 6.x 7.5.3.3).
 const FUNCTION_LEVEL_RESET: u32 = 1 << 28;
-/// Largest code of the payload and read sizes; the two above are reserved.
+/// Largest code of payload and read sizes; the two codes above are reserved.
 const LARGEST_SIZE_CODE: u32 = 5;
 
-/// What a function is by its header and its PCI Express capability (PCIe 6.x 7.5.3.2).
+/// Kind of a function, by its header and its PCI Express capability (PCIe 6.x 7.5.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// An endpoint.
     Endpoint,
-    /// An endpoint that may use what PCI Express has given up (I/O space, locks).
+    /// An endpoint that may use features removed from PCI Express (I/O space, locks).
     LegacyEndpoint,
     /// A port of the root complex.
     RootPort,
@@ -50,18 +50,18 @@ pub enum Kind {
     BridgeFromPci,
     /// A device within the root complex, without a link.
     IntegratedEndpoint,
-    /// Where the root complex collects the errors of integrated endpoints.
+    /// The root complex's collector of errors of integrated endpoints.
     EventCollector,
     /// A device without a PCI Express capability.
     Conventional,
     /// A bridge without a PCI Express capability.
     ConventionalBridge,
-    /// A code that no specification has given out.
+    /// A code that no specification defines.
     Unknown(u8),
 }
 
 impl Kind {
-    /// As the tree of a host knows ports; none for bridges that are not of PCI Express.
+    /// Its port type in the tree of a host; `None` for bridges that are not PCI Express ports.
     #[must_use]
     pub const fn port_type(self) -> Option<PortType> {
         match self {
@@ -86,7 +86,7 @@ impl Kind {
         matches!(self, Self::Endpoint | Self::LegacyEndpoint)
     }
 
-    /// Whether other functions are below it.
+    /// Whether other functions can be below it.
     #[must_use]
     pub const fn is_bridge(self) -> bool {
         matches!(
@@ -120,17 +120,17 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Speed and width as a link register has them; the codes need not be ones that are known.
+/// Speed and width from a link register; the codes may be unknown ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkCode {
     /// 1 for 2.5 GT/s, and so on (PCIe 6.x 7.5.3.6, 7.5.3.8).
     pub speed: u8,
-    /// Lanes.
+    /// Number of lanes.
     pub lanes: u8,
 }
 
 impl LinkCode {
-    /// The rate, where it is one that is modelled.
+    /// The rate, if it is one that is modelled.
     #[must_use]
     pub fn rate(self) -> Option<LinkRate> {
         let generation = Generation::from_number(self.speed)?;
@@ -148,49 +148,49 @@ impl fmt::Display for LinkCode {
     }
 }
 
-/// What the PCI Express capability says.
+/// Contents of the PCI Express capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Express {
-    /// Where the capability is.
+    /// Offset of the capability, bytes.
     pub offset: u16,
-    /// Max_Payload_Size that is supported, bytes.
+    /// Largest Max_Payload_Size that is supported, bytes.
     pub max_payload_supported_bytes: u32,
     /// Max_Payload_Size that is set, bytes.
     pub max_payload_bytes: u32,
     /// Max_Read_Request_Size that is set, bytes.
     pub max_read_request_bytes: u32,
-    /// Whether 8-bit tags can be used as requester.
+    /// Whether 8-bit tags are supported as requester.
     pub extended_tags_supported: bool,
-    /// Whether they are.
+    /// Whether 8-bit tags are enabled.
     pub extended_tags: bool,
-    /// Whether 10-bit tags can be used as requester.
+    /// Whether 10-bit tags are supported as requester.
     pub ten_bit_tags_supported: bool,
-    /// Whether they are.
+    /// Whether 10-bit tags are enabled.
     pub ten_bit_tags: bool,
-    /// Whether it can answer requests with 10-bit tags.
+    /// Whether 10-bit tags are supported as completer.
     pub answers_ten_bit_tags: bool,
     /// Whether it may set the relaxed ordering attribute.
     pub relaxed_ordering: bool,
     /// Whether it may set the no snoop attribute.
     pub no_snoop: bool,
-    /// Whether it can be reset by itself.
+    /// Whether it supports Function Level Reset.
     pub function_level_reset: bool,
-    /// Errors that it has seen since they were cleared: correctable, non-fatal, fatal, unsupported
+    /// Errors detected since they were last cleared: correctable, non-fatal, fatal, unsupported
     /// request, lowest bit first.
     pub detected_errors: u8,
-    /// Fastest and widest link.
+    /// Fastest and widest link that it supports.
     pub link_capability: LinkCode,
-    /// The link now.
+    /// The present link.
     pub link: LinkCode,
-    /// Whether the data link layer is up, of ports that say so.
+    /// Whether the data link layer is up; `None` if the function does not report it.
     pub link_active: Option<bool>,
     /// Read completion boundary, bytes.
     pub read_completion_boundary_bytes: u32,
 }
 
 impl Express {
-    /// Reads of one function that can be told apart: 2 to the power of its tag's bits that are
-    /// enabled (10-bit tags leave out those that begin with 00, PCIe 6.x 2.2.6.2).
+    /// Number of reads that one function can have in flight: 2 to the power of its enabled tag bits
+    /// (10-bit tags exclude those that begin with 00, PCIe 6.x 2.2.6.2).
     #[must_use]
     pub const fn tags(&self) -> u32 {
         match (self.ten_bit_tags, self.extended_tags) {
@@ -204,16 +204,15 @@ impl Express {
 /// Access Control Services of a port (PCIe 6.x 7.7.11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acs {
-    /// What it has, and what is on: source validation, translation blocking, request redirect,
-    /// completion redirect, upstream forwarding, egress control, direct translated; lowest bit
-    /// first.
+    /// Supported services: source validation, translation blocking, request redirect, completion
+    /// redirect, upstream forwarding, egress control, direct translated; lowest bit first.
     pub supported: u8,
-    /// What is on.
+    /// Enabled services, with the same bits.
     pub enabled: u8,
 }
 
 impl Acs {
-    /// Words for bits, as `lspci` has them.
+    /// Names of the bits, as in `lspci`.
     const WORDS: [&str; 7] = [
         "source validation",
         "translation blocking",
@@ -224,13 +223,13 @@ impl Acs {
         "direct translated",
     ];
 
-    /// Whether peer requests that enter here are sent up to the root complex.
+    /// Whether peer requests that enter here are redirected to the root complex.
     #[must_use]
     pub const fn redirects_requests(self) -> bool {
         self.enabled & 0b100 != 0
     }
 
-    /// What is on, in words; empty where nothing is.
+    /// Names of the enabled services; empty if none is enabled.
     #[must_use]
     pub fn enabled_words(self) -> String {
         let words = (0..).zip(Self::WORDS).filter(|(bit, _)| self.enabled >> bit & 1 != 0);
@@ -238,7 +237,7 @@ impl Acs {
     }
 }
 
-/// Configuration space of one function: as many bytes as could be read.
+/// Configuration space of one function, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     bytes: Vec<u8>,
@@ -250,25 +249,25 @@ const fn size_of_code(code: u32) -> u32 {
 }
 
 impl Configuration {
-    /// From its bytes, the first at offset 0.
+    /// Takes the bytes of a configuration space, the first at offset 0.
     #[must_use]
     pub fn new(bytes: Vec<u8>) -> Self {
         Self { bytes }
     }
 
-    /// How many bytes could be read: 4096 or 256; 64 by those who may not see more.
+    /// Number of bytes that could be read: 4096 or 256; 64 without the right to see more.
     #[must_use]
     pub fn readable_bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether the function did not answer: all of its header reads ones.
+    /// Whether the function did not answer: all of its header reads as ones.
     #[must_use]
     pub fn is_absent(&self) -> bool {
         self.bytes.iter().take(64).all(|byte| *byte == 0xff)
     }
 
-    /// The double word at `offset`, bytes; none beyond what could be read.
+    /// The DW at `offset`, in bytes; `None` beyond the readable bytes.
     #[must_use]
     pub fn double_word(&self, offset: u16) -> Option<u32> {
         let from = usize::from(offset);
@@ -280,13 +279,13 @@ impl Configuration {
         self.bytes.get(usize::from(offset)).copied()
     }
 
-    /// Offset of the capability with this ID; none where it has none, or it cannot be seen.
+    /// Offset of the capability with this ID; `None` if it is absent or cannot be seen.
     #[must_use]
     pub fn capability(&self, id: u8) -> Option<u16> {
         if self.is_absent() {
             return None;
         }
-        // Bit 4 of Status says whether there is a list at all.
+        // Bit 4 of Status tells whether the function has a list.
         if self.double_word(reg::COMMAND)? & reg::STATUS_CAPABILITIES_LIST == 0 {
             return None;
         }
@@ -303,8 +302,7 @@ impl Configuration {
         None
     }
 
-    /// Offset of the extended capability with this ID; none where it has none, or it cannot be
-    /// seen.
+    /// Offset of the extended capability with this ID; `None` if it is absent or cannot be seen.
     #[must_use]
     pub fn extended_capability(&self, id: u16) -> Option<u16> {
         let mut offset = reg::EXTENDED_SPACE;
@@ -330,7 +328,7 @@ impl Configuration {
         self.byte(reg::HEADER_TYPE + 2).is_some_and(|kind| kind & 0x7f == 1)
     }
 
-    /// What the function is; none where its capabilities cannot be seen.
+    /// Kind of the function; `None` if its capabilities cannot be seen.
     #[must_use]
     pub fn kind(&self) -> Option<Kind> {
         if self.bytes.len() <= 64 || self.is_absent() {
@@ -373,7 +371,7 @@ impl Configuration {
         Some(u32::from(self.command()?) & reg::COMMAND_MEMORY_SPACE != 0)
     }
 
-    /// The PCI Express capability; none where it has none, or it cannot be seen.
+    /// The PCI Express capability; `None` if it is absent or cannot be seen.
     #[must_use]
     pub fn express(&self) -> Option<Express> {
         let offset = self.capability(reg::CAPABILITY_PCI_EXPRESS)?;
@@ -414,7 +412,7 @@ impl Configuration {
         })
     }
 
-    /// Access Control Services; none where it has none, or they cannot be seen.
+    /// Access Control Services; `None` if they are absent or cannot be seen.
     #[must_use]
     pub fn acs(&self) -> Option<Acs> {
         let offset = self.extended_capability(reg::EXTENDED_CAPABILITY_ACS)?;
@@ -422,19 +420,19 @@ impl Configuration {
         Some(Acs { supported: register as u8 & 0x7f, enabled: (register >> 16) as u8 & 0x7f })
     }
 
-    /// Where Advanced Error Reporting is.
+    /// Offset of Advanced Error Reporting.
     #[must_use]
     pub fn error_reporting(&self) -> Option<u16> {
         self.extended_capability(EXTENDED_AER)
     }
 
-    /// Where Downstream Port Containment is.
+    /// Offset of Downstream Port Containment.
     #[must_use]
     pub fn containment(&self) -> Option<u16> {
         self.extended_capability(EXTENDED_DPC)
     }
 
-    /// Interrupt vectors: those of MSI-X, else those of MSI; 0 where it has neither.
+    /// Number of interrupt vectors: those of MSI-X, else those of MSI; 0 without both.
     #[must_use]
     pub fn vectors(&self) -> u32 {
         if let Some(header) =
@@ -447,7 +445,7 @@ impl Configuration {
         header.map_or(0, |header| 1 << (header >> 17 & 7).min(5))
     }
 
-    /// Buses right below a bridge and furthest below it; none for others.
+    /// Secondary and subordinate bus number of a bridge; `None` for others.
     #[must_use]
     pub fn buses(&self) -> Option<(u8, u8)> {
         let [_, secondary, subordinate, _] = self.double_word(reg::PRIMARY_BUS)?.to_le_bytes();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tree of a machine refuses, and what would help.
+//! Errors of a machine's PCI tree, with remedies.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use thiserror::Error;
 
 use super::Address;
 
-/// Why something of a machine's PCI tree cannot be read, or is not done.
+/// An error of reading or changing a machine's PCI tree.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SysfsError {
-    /// Not the address of a function.
+    /// A text that is not the address of a function.
     #[error("{text} is no address of a PCI function; one is written 0000:01:00.0 or 01:00.0")]
     BadAddress {
-        /// What was given.
+        /// The text as given.
         text: String,
     },
-    /// There is no PCI bus to be seen.
+    /// The machine shows no PCI bus.
     #[error("{path} cannot be read, so no PCI functions are to be seen: {why}",
         path = .path.display())]
     NoBus {
-        /// Where it should be.
+        /// The folder that should list the functions.
         path: PathBuf,
         /// The system's reason.
         why: String,
@@ -30,57 +30,57 @@ pub enum SysfsError {
     /// No function has that address.
     #[error("there is no PCI function {address}; there are {there}")]
     NoSuchFunction {
-        /// What was asked for.
+        /// The address that was asked for.
         address: Address,
-        /// Those that are there, or how many.
+        /// Existing addresses, or their number.
         there: String,
     },
-    /// Something that is not done with this function.
+    /// An operation that is impossible or not permitted with this function.
     #[error("{address}: {why}{}{remedy}", if remedy.is_empty() { "" } else { ". " })]
     Cannot {
         /// The function.
         address: Address,
         /// The reason.
         why: String,
-        /// What would help, with the command; empty where nothing is known.
+        /// A remedy, with its command; empty if none is known.
         remedy: String,
     },
-    /// A file that was not allowed to be written.
+    /// A file that could not be written.
     #[error("{what} failed: {path}: {why}{}{remedy}", if remedy.is_empty() { "" } else { ". " },
         path = .path.display())]
     Refused {
-        /// What was tried.
+        /// The operation that failed.
         what: String,
         /// The file.
         path: PathBuf,
         /// The system's reason.
         why: String,
-        /// What would help; empty where nothing is known.
+        /// A remedy; empty if none is known.
         remedy: String,
     },
-    /// Nothing happened until the deadline.
+    /// The deadline passed before the operation ended.
     #[error("{what}: not within {} ms{}{remedy}", waited.as_millis(),
         if remedy.is_empty() { "" } else { ". " })]
     Deadline {
-        /// What was waited for.
+        /// The operation.
         what: String,
-        /// How long.
+        /// Time that it had.
         waited: Duration,
-        /// What would help; empty where nothing is known.
+        /// A remedy; empty if none is known.
         remedy: String,
     },
-    /// Whoever started it wants it to end.
+    /// The user has interrupted the operation.
     #[error("{what} was interrupted")]
     Interrupted {
-        /// What was going on.
+        /// The operation.
         what: String,
     },
-    /// Something failed, and so did putting back what had been changed for it.
+    /// An operation failed, and its changes could not all be undone.
     #[error("{first}; and not all was put back as it was: {then}")]
     NotRestored {
-        /// What failed first.
+        /// The error of the operation.
         first: Box<SysfsError>,
-        /// What was not put back, and why.
+        /// The change that was not undone, and the reason.
         then: String,
     },
 }

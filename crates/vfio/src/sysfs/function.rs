@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One PCI function, with all that sysfs says about it.
+//! One PCI function, as sysfs describes it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ const RESOURCE_MEMORY: u64 = 0x200;
 const RESOURCE_PREFETCHABLE: u64 = 0x2000;
 /// Flag of a resource: addresses of 64 bits.
 const RESOURCE_64_BIT: u64 = 0x10_0000;
-/// Lines of `resource` that are BARs of the function.
+/// Number of lines of `resource` that describe BARs.
 const BARS: usize = 6;
-/// Most lines of an error counters' file that are read.
+/// Most lines of a file of error counters that are read.
 const COUNTER_LINES: usize = 64;
 
 /// The IOMMU group of a function.
@@ -26,23 +26,23 @@ const COUNTER_LINES: usize = 64;
 pub struct IommuGroup {
     /// Its number.
     pub number: u32,
-    /// What its functions' addresses are to the kernel's own drivers: `DMA`, `DMA-FQ` (translated),
-    /// `identity` (not); empty where the kernel does not say.
+    /// Translation of addresses for the kernel's own drivers: `DMA`, `DMA-FQ` (translated),
+    /// `identity` (not); empty if the kernel does not tell.
     pub kind: String,
-    /// Whether no IOMMU is behind it: VFIO made it up, because it was told to do without.
+    /// Whether VFIO has made the group up because it was told to work without an IOMMU.
     pub is_made_up: bool,
-    /// Every function of the group, this one too.
+    /// All functions of the group, including this one.
     pub members: Vec<Address>,
 }
 
-/// Counters of Advanced Error Reporting, as the kernel adds them up.
+/// Counters of Advanced Error Reporting, as the kernel sums them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorCounters {
-    /// Corrected by hardware: those that are not 0, by the kernel's names.
+    /// Errors that hardware has corrected: the counters other than 0, by the kernel's names.
     pub correctable: Vec<(String, u64)>,
-    /// Not corrected, the link still good.
+    /// Uncorrected errors that leave the link reliable.
     pub non_fatal: Vec<(String, u64)>,
-    /// Not corrected, the link not to be trusted.
+    /// Uncorrected errors that make the link unreliable.
     pub fatal: Vec<(String, u64)>,
 }
 
@@ -51,14 +51,14 @@ pub struct ErrorCounters {
 pub struct PciFunction {
     /// Its address.
     pub address: Address,
-    /// Its folder.
+    /// Its folder in sysfs.
     pub folder: PathBuf,
     /// The bridge above it.
     pub parent: Option<Address>,
-    /// What it is.
+    /// Kind of endpoint, port or bridge.
     pub kind: Kind,
-    /// Whether `kind` was read from its configuration space, rather than told from its place in
-    /// the tree: without the right to see the capabilities nothing else is left.
+    /// Whether `kind` was read from its configuration space. Without the right to see the
+    /// capabilities it is derived from the position in the tree.
     pub kind_is_read: bool,
     /// Vendor ID.
     pub vendor: u16,
@@ -70,23 +70,23 @@ pub struct PciFunction {
     pub class: u32,
     /// Revision ID.
     pub revision: u8,
-    /// Its configuration space when the tree was read.
+    /// Its configuration space at the time when the tree was read.
     pub configuration: Configuration,
-    /// Its memory BARs as they were placed.
+    /// Its memory BARs as placed.
     pub bars: Vec<Bar>,
-    /// BARs of which sysfs has a write-combined mapping (`resourceN_wc`).
+    /// BARs with a write-combined mapping in sysfs (`resourceN_wc`).
     pub combined_bars: Vec<u8>,
-    /// The processor's node that it is nearest to; none where the machine has one only.
+    /// The nearest NUMA node; `None` on a machine with only one.
     pub numa_node: Option<u32>,
     /// Its IOMMU group.
     pub iommu_group: Option<IommuGroup>,
-    /// The driver that it is bound to.
+    /// The driver that it is bound to, if any.
     pub driver: Option<String>,
-    /// The only driver that may take it, where one is set.
+    /// The only driver that may take it, if one is set.
     pub driver_override: Option<String>,
-    /// Counters of its errors, where the kernel has them.
+    /// Counters of its errors, if the kernel has them.
     pub errors: Option<ErrorCounters>,
-    /// The link now, and the fastest and widest, as the kernel words them.
+    /// The present link, and the fastest and widest one, as the kernel reports them.
     kernel_link: Option<(LinkCode, LinkCode)>,
 }
 
@@ -114,7 +114,7 @@ const CLASSES: [&str; 0x14] = [
     "instrumentation",
 ];
 
-/// What a class code stands for, by its base class.
+/// Returns the name of a class code, by its base class.
 #[must_use]
 pub fn class_words(class: u32) -> &'static str {
     match class >> 16 {
@@ -125,10 +125,10 @@ pub fn class_words(class: u32) -> &'static str {
 }
 
 impl PciFunction {
-    /// Reads a function's folder; none where there is no function (any more). Parents and groups
-    /// are filled in by the tree.
+    /// Reads a function's folder; `None` if the function no longer exists. The tree fills in
+    /// parents and groups.
     pub(super) fn read(link: &Path, address: Address) -> Option<Self> {
-        // The link of the bus leads to where the function stands in the tree of devices.
+        // The bus's link leads to the function's folder in the tree of devices.
         let folder = link.canonicalize().ok()?;
         let attribute = |name: &str| number(&folder.join(name));
         let vendor = attribute("vendor")? as u16;
@@ -173,14 +173,14 @@ impl PciFunction {
         })
     }
 
-    /// The class in words.
+    /// Name of its class.
     #[must_use]
     pub fn class_words(&self) -> &'static str {
         class_words(self.class)
     }
 
-    /// Whether it is one that a running system needs its driver for: storage, network, display,
-    /// USB, and all that a hypervisor gives its guest (virtio).
+    /// Whether a running system needs its driver: storage, network, display, USB, and all that a
+    /// hypervisor gives its guest (virtio).
     #[must_use]
     pub const fn is_of_the_system(&self) -> bool {
         /// Vendor of virtio devices (Virtual I/O Device 1.x, 4.1.2).
@@ -188,14 +188,14 @@ impl PciFunction {
         matches!(self.class >> 16, 1..=3) || self.class >> 8 == 0x0c03 || self.vendor == VIRTIO
     }
 
-    /// The PCI Express capability, where it can be seen.
+    /// The PCI Express capability, if it can be seen.
     #[must_use]
     pub fn express(&self) -> Option<Express> {
         self.configuration.express()
     }
 
-    /// The link above an endpoint or an upstream port, below another port: now, and at best. From
-    /// configuration space, else as the kernel words it for those who may not see that.
+    /// The link above an endpoint or an upstream port, below another port: present and best. From
+    /// configuration space, else from the kernel's attributes, which need no rights.
     #[must_use]
     pub fn link(&self) -> Option<(LinkCode, LinkCode)> {
         let has_link = !matches!(
@@ -215,18 +215,18 @@ impl PciFunction {
         self.driver.as_deref().is_some_and(is_vfio_driver)
     }
 
-    /// Whether an IOMMU translates the addresses of its requests: those of a function that VFIO has
-    /// always, of others as the kernel has set their group.
+    /// Whether an IOMMU translates the addresses of its requests: always if it is bound to VFIO,
+    /// else as the kernel has configured its group.
     #[must_use]
     pub fn is_translated(&self) -> bool {
         let Some(group) = self.iommu_group.as_ref().filter(|group| !group.is_made_up) else {
             return false;
         };
-        // An older kernel does not say how it has set a group; it translates unless told not to.
+        // Older kernels do not tell a group's type; they translate unless told otherwise.
         self.is_bound_to_vfio() || group.kind != "identity"
     }
 
-    /// As the trait `Topology` has functions; none of bridges that are not of PCI Express.
+    /// Converts it for the trait `Topology`; `None` for bridges that are not PCI Express ports.
     #[must_use]
     pub fn info(&self) -> Option<FunctionInfo> {
         Some(FunctionInfo {
@@ -251,7 +251,7 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text != "(null)"
 }
 
-/// The memory BARs of a `resource` file: a line of first address, last address and flags each.
+/// Parses the memory BARs of a `resource` file: first address, last address and flags a line.
 fn bars(resource: &str) -> Vec<Bar> {
     let mut bars = Vec::new();
     for (index, line) in resource.lines().take(BARS).enumerate() {
@@ -265,7 +265,7 @@ fn bars(resource: &str) -> Vec<Bar> {
         else {
             continue;
         };
-        // What a BAR cannot be is none: it is a power of two, and begins at a multiple of it.
+        // Skipped unless the size is a power of two and the address a multiple of it.
         let fits = size_bytes.is_power_of_two() && size_bytes > 1 && first % size_bytes == 0;
         if flags & RESOURCE_MEMORY == 0 || !fits || first == 0 {
             continue;
@@ -280,7 +280,7 @@ fn bars(resource: &str) -> Vec<Bar> {
     bars
 }
 
-/// `current_link_speed` and its kin: `8.0 GT/s PCIe` and a number of lanes.
+/// Reads `current_link_speed` and its kin: `8.0 GT/s PCIe` and a number of lanes.
 fn kernel_link(folder: &Path) -> Option<(LinkCode, LinkCode)> {
     let code = |speed: &str, lanes: &str| {
         let speed = text(&folder.join(speed))?;
@@ -310,14 +310,14 @@ impl ErrorCounters {
         })
     }
 
-    /// Whether nothing was counted.
+    /// Whether all counters are 0.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.correctable.is_empty() && self.non_fatal.is_empty() && self.fatal.is_empty()
     }
 }
 
-/// The counters that are not 0, without their sums (`TOTAL_ERR_COR` and so on).
+/// Parses the counters other than 0, without their sums (`TOTAL_ERR_COR` and so on).
 fn counters(text: &str) -> Vec<(String, u64)> {
     let lines = text.lines().take(COUNTER_LINES).filter_map(|line| {
         let (name, count) = line.rsplit_once(char::is_whitespace)?;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where Linux shows a machine: its folders for devices, their nodes, and processes.
+//! A machine as Linux shows it: folders of devices, their nodes, and processes.
 
 use std::path::{Path, PathBuf};
 
 use super::attribute::{shown, text};
 use super::{PciFunction, SysfsError, Tree};
 
-/// Most processes that are looked at for who has a device open.
+/// Most processes that are searched for users of a device.
 const MOST_PROCESSES: usize = 100_000;
-/// Most open files of one process that are looked at.
+/// Most open files of one process that are searched.
 const MOST_FILES: usize = 100_000;
 
 /// The folders `/sys`, `/dev` and `/proc` of a machine.
@@ -25,9 +25,9 @@ pub struct Machine {
 /// A process that has a function open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Its number.
+    /// Number of the process.
     pub process: u32,
-    /// Its name.
+    /// Name of its program.
     pub name: String,
 }
 
@@ -44,22 +44,22 @@ impl Machine {
         Self::below(Path::new("/"))
     }
 
-    /// One whose folders lie below `root`.
+    /// A machine whose folders lie below `root`.
     #[must_use]
     pub fn below(root: &Path) -> Self {
         Self { sys: root.join("sys"), dev: root.join("dev"), proc: root.join("proc") }
     }
 
-    /// Its PCI tree as it is now.
+    /// Reads its present PCI tree.
     ///
     /// # Errors
-    /// As [`Tree::read`].
+    /// Those of [`Tree::read`].
     pub fn tree(&self) -> Result<Tree, SysfsError> {
         Tree::read(&self.sys)
     }
 
-    /// The nodes through which a function that is bound to VFIO is opened: that of its group, and
-    /// its own where the kernel has those (iommufd).
+    /// The nodes through which a function bound to VFIO is opened: its group's, and its individual
+    /// one in a kernel with iommufd.
     #[must_use]
     pub fn vfio_nodes(&self, function: &PciFunction) -> Vec<PathBuf> {
         let mut nodes = Vec::new();
@@ -73,7 +73,8 @@ impl Machine {
         nodes
     }
 
-    /// Who has a function's VFIO nodes open. Without root only one's own processes are seen.
+    /// Returns the processes that have a function's VFIO nodes open; without root, only the user's
+    /// own.
     #[must_use]
     pub fn users(&self, function: &PciFunction) -> Vec<User> {
         let nodes = self.vfio_nodes(function);

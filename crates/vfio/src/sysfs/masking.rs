@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors of a port that are kept quiet while the card below it is away, and put back as they
-//! were.
+//! Masks the errors of a port while the card below it is away, and restores their reporting.
 //!
 //! Read first: base specification 6.2.6 (which bits let an error be reported), 7.8.4 (Advanced
 //! Error Reporting), 7.9.14 (Downstream Port Containment).
@@ -28,12 +27,12 @@ const ROOT_COMMAND_INTERRUPTS: u32 = 0b111;
 const CONTAINMENT_CONTROL: u16 = 0x04;
 const CONTAINMENT_TRIGGER: u32 = 0b11 << 16;
 
-/// Byte enables of halves of a double word: the other half may have bits that a 1 clears.
+/// Byte enables of halves of a DW: a 1 may clear bits of the other half.
 const LOW: u8 = 0b0011;
 const HIGH: u8 = 0b1100;
 const BOTH: u8 = 0b1111;
 
-/// Names of the bits of Uncorrectable Error Status that a card that goes away sets.
+/// Names of the bits of Uncorrectable Error Status that the loss of a card sets.
 const UNCORRECTABLE: [(u32, &str); 6] = [
     (4, "data link protocol error"),
     (5, "surprise down"),
@@ -53,7 +52,7 @@ struct Changed {
     before: u32,
 }
 
-/// A register in which errors are recorded, with what stood there before.
+/// A register that records errors, with its earlier value.
 #[derive(Clone, Copy, Debug)]
 struct Recorded {
     offset: u16,
@@ -62,7 +61,7 @@ struct Recorded {
     before: u32,
 }
 
-/// The errors of a port, masked. They are put back when this is dropped, at the latest.
+/// The masked errors of a port. Dropping this restores them.
 #[derive(Debug)]
 pub(super) struct MaskedErrors<'a, T: Topology> {
     topology: &'a T,
@@ -72,7 +71,7 @@ pub(super) struct MaskedErrors<'a, T: Topology> {
 }
 
 impl<'a, T: Topology> MaskedErrors<'a, T> {
-    /// Masks the errors of a port. Where that fails in the middle, what was changed is put back.
+    /// Masks the errors of a port. If that fails midway, the changes are undone.
     pub fn new(topology: &'a T, port: &PciFunction) -> Result<Self, TopologyError> {
         let mut masked =
             Self { topology, port: port.address.id, changed: Vec::new(), recorded: Vec::new() };
@@ -117,7 +116,7 @@ impl<'a, T: Topology> MaskedErrors<'a, T> {
         bits: u32,
     ) -> Result<(), TopologyError> {
         let before = self.topology.config_read(self.port, offset)?;
-        // It counts as changed before it is: a write that fails half way is put back too.
+        // Listed before it is written: a write that fails midway is undone too.
         self.changed.push(Changed { what, offset, enables, bits, before });
         self.topology.config_write(self.port, offset, before & !bits, enables)
     }
@@ -128,18 +127,18 @@ impl<'a, T: Topology> MaskedErrors<'a, T> {
         self.topology.config_write(self.port, offset, before | bits, BOTH)
     }
 
-    /// Clears what was recorded since they were masked, puts all back as it was, and says what
-    /// was recorded.
+    /// Clears the errors recorded since they were masked, restores the registers, and returns the
+    /// names of those errors.
     ///
     /// # Errors
-    /// What was not put back, one sentence each. All that can be is.
+    /// The registers that were not restored, one sentence each; the others are.
     pub fn restore(mut self) -> Result<Vec<String>, Vec<String>> {
         let logged = self.forget_recorded();
         let failed = self.put_back();
         if failed.is_empty() { Ok(logged) } else { Err(failed) }
     }
 
-    /// Clears the records of errors that were not there before.
+    /// Clears the records of new errors, and returns their names.
     fn forget_recorded(&mut self) -> Vec<String> {
         let mut words = Vec::new();
         for (index, it) in self.recorded.iter().enumerate() {
@@ -148,7 +147,7 @@ impl<'a, T: Topology> MaskedErrors<'a, T> {
             if fresh == 0 || now == u32::MAX {
                 continue;
             }
-            // A bit is cleared by a 1; where that fails the record stays, and nothing else.
+            // A 1 clears a bit; if that fails only the record stays.
             let _ = self.topology.config_write(self.port, it.offset, fresh, it.enables);
             match index {
                 1 => words.extend(named(fresh)),
@@ -183,7 +182,7 @@ impl<'a, T: Topology> MaskedErrors<'a, T> {
 
 impl<T: Topology> Drop for MaskedErrors<'_, T> {
     fn drop(&mut self) {
-        // Nobody is left who could be told.
+        // A drop cannot report the failures.
         let _ = self.put_back();
     }
 }

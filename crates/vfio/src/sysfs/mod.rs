@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The PCI tree of a machine as Linux shows it in `/sys`: every function, its configuration space,
-//! its driver, and what a program may do with it.
+//! The PCI tree of a machine as Linux shows it in `/sys`: functions, their configuration space and
+//! drivers, and a program's rights to them.
 //!
 //! Read first: [`Tree`], [`PciFunction`], [`Segment`]; the kernel's `Documentation/ABI/testing/`
 //! `sysfs-bus-pci`. What is read here may be odd or incomplete: all of it is bounded and checked,
@@ -35,12 +35,12 @@ pub use rights::{
 };
 pub use segment::{ConfigurationWrites, Segment};
 
-/// Most functions that are read: all that one domain has room for.
+/// Most functions that are read: a domain has no room for more.
 const MOST_FUNCTIONS: usize = 1 << 16;
-/// Addresses that an error names.
+/// Most addresses that an error names.
 const NAMED: usize = 12;
 
-/// Every PCI function of a machine, as it was when the tree was read.
+/// All PCI functions of a machine at the time when the tree was read.
 #[derive(Clone, Debug)]
 pub struct Tree {
     root: PathBuf,
@@ -51,7 +51,7 @@ impl Tree {
     /// Reads the tree below `root`, which is `/sys` (or a tree like it).
     ///
     /// # Errors
-    /// [`SysfsError::NoBus`] where there is no PCI bus.
+    /// [`SysfsError::NoBus`] for a machine without a PCI bus.
     pub fn read(root: &Path) -> Result<Self, SysfsError> {
         let path = root.join("bus/pci/devices");
         let no_bus = |error: std::io::Error| {
@@ -65,7 +65,7 @@ impl Tree {
             else {
                 continue;
             };
-            // One that goes while the tree is read is not there.
+            // A function that disappears meanwhile is left out.
             if let Some(function) = PciFunction::read(&entry.path(), address) {
                 functions.insert(address, function);
             }
@@ -77,7 +77,7 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Leaves out parents that are not there, or of another domain.
+    /// Removes parents that are missing or in another domain.
     fn tie_parents(&mut self) {
         let known: BTreeSet<Address> = self.functions.keys().copied().collect();
         for function in self.functions.values_mut() {
@@ -87,8 +87,8 @@ impl Tree {
         }
     }
 
-    /// Where capabilities cannot be seen: a bridge without one above it is a root port, and below
-    /// that switches have two bridges, one above the other.
+    /// Derives the kinds of functions whose capabilities cannot be seen: a bridge without one above
+    /// it is a root port; the bridges below are in turn upstream and downstream ports of switches.
     fn tell_kinds_by_place(&mut self) {
         let unseen: Vec<Address> = self
             .functions
@@ -129,20 +129,20 @@ impl Tree {
         &self.root
     }
 
-    /// The same tree as it is now.
+    /// Reads the tree again.
     ///
     /// # Errors
-    /// As [`read`](Self::read).
+    /// Those of [`read`](Self::read).
     pub fn read_again(&self) -> Result<Self, SysfsError> {
         Self::read(&self.root)
     }
 
-    /// Every function, by address.
+    /// All functions, by address.
     pub fn functions(&self) -> impl Iterator<Item = &PciFunction> {
         self.functions.values()
     }
 
-    /// The function of that address.
+    /// Finds the function with this address.
     ///
     /// # Errors
     /// [`SysfsError::NoSuchFunction`].
@@ -158,7 +158,7 @@ impl Tree {
         })
     }
 
-    /// Every bridge above a function, the nearest first.
+    /// Returns all bridges above a function, the nearest first.
     #[must_use]
     pub fn above(&self, address: Address) -> Vec<&PciFunction> {
         let mut bridges: Vec<&PciFunction> = Vec::new();
@@ -174,13 +174,13 @@ impl Tree {
         bridges
     }
 
-    /// Every function right below a bridge.
+    /// Returns the functions directly below a bridge.
     pub fn below(&self, bridge: Address) -> impl Iterator<Item = &PciFunction> {
         self.functions.values().filter(move |function| function.parent == Some(bridge))
     }
 
-    /// The functions of one domain, as the trait `Topology` has them; with writes to configuration
-    /// space or without.
+    /// Returns the functions of one domain for the trait `Topology`, with or without writes to
+    /// configuration space.
     #[must_use]
     pub fn segment(&self, domain: u32, writes: ConfigurationWrites) -> Segment {
         Segment::new(self.clone(), domain, writes)

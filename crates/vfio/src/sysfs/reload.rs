@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card that is reconfigured while the machine runs: taken out of the kernel's tree, waited for,
-//! looked for again, and set as it was.
+//! Reconfigures a card while the machine runs: removes it from the kernel's tree, waits for it,
+//! finds it again, and restores its settings.
 //!
 //! Read first: the kernel's `Documentation/ABI/testing/sysfs-bus-pci` (`remove`, `rescan`); base
 //! specification 6.6.1 (how long after a link is up configuration requests wait).
@@ -18,46 +18,47 @@ use super::function::is_vfio_driver;
 use super::masking::MaskedErrors;
 use super::{Address, ConfigurationWrites, Machine, PciFunction, Segment, SysfsError, Tree};
 
-/// How long a function may take to leave the kernel's tree.
+/// Time that a function may take to leave the kernel's tree.
 const REMOVAL_DEADLINE: Duration = Duration::from_secs(10);
-/// From a link that is up to the first configuration request (PCIe 6.x 6.6.1).
+/// Time from link up to the first configuration request (PCIe 6.x 6.6.1).
 const AFTER_LINK_UP: Duration = Duration::from_millis(100);
-/// How often the kernel is told to look for a card that is not there yet.
+/// Interval at which the kernel is told to look for a missing card.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
-/// How often a link is looked at.
+/// Interval of checks of a link.
 const LINK_EVERY: Duration = Duration::from_millis(2);
-/// Bits of Command that are put back: parity, SERR; and where no driver has the function, memory
+/// Bits of Command that are restored: parity, SERR; for a function without a driver also memory
 /// space, bus master and the interrupt pin.
 const COMMAND_ALWAYS: u32 = 1 << 6 | 1 << 8;
 const COMMAND_UNDRIVEN: u32 =
     reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER | 1 << 10 | COMMAND_ALWAYS;
-/// Bits of Device Control that are put back: all but the request for a reset of the function.
+/// Bits of Device Control that are restored: all but the request for a Function Level Reset.
 const DEVICE_CONTROL_KEPT: u32 = 0x7fff;
 
-/// When a card is taken to be reconfigured.
+/// Condition under which a card counts as reconfigured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CardReady {
     /// Its link has gone down, and is up again.
     LinkDownAndUp,
-    /// Its link is up: whoever reconfigured it has ended.
+    /// Its link is up, after [`ReloadOptions::reconfigure`] has returned.
     LinkUp,
 }
 
-/// How a card is reloaded.
+/// Options of a reload.
 pub struct ReloadOptions<'a> {
-    /// How long it may take from the removal until the function is back.
+    /// Longest time from the removal until the function is back.
     pub deadline: Duration,
-    /// Even where a program has it open, or the system uses it.
+    /// Permits reloading a card that a program has open or the system uses.
     pub force: bool,
-    /// What is waited for.
+    /// Condition to wait for.
     pub ready: CardReady,
-    /// Called once the function is removed: reconfigures the card, or says that it can be done.
+    /// Called once the function is removed: reconfigures the card, or announces that it may be
+    /// done.
     pub reconfigure: &'a mut dyn FnMut() -> Result<(), String>,
-    /// Set when whoever started it wants it to end.
+    /// Set by the caller to interrupt the reload.
     pub interrupted: &'a AtomicBool,
 }
 
-/// A card that was reloaded.
+/// Outcome of a reload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reloaded {
     /// The function before.
@@ -66,22 +67,22 @@ pub struct Reloaded {
     pub now: PciFunction,
     /// The port above it.
     pub port: Address,
-    /// From the removal until it was back.
+    /// Time from the removal until it was back.
     pub took: Duration,
-    /// Errors that the port recorded meanwhile; they were masked and are cleared.
+    /// Errors that the port recorded meanwhile; they were masked, and are now cleared.
     pub recorded: Vec<String>,
-    /// What is not as it was, a sentence each.
+    /// Differences from before, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Takes a card's functions out of the tree, waits until it is reconfigured, and puts them back:
-/// driver, override, payload and read sizes and the rest of Device Control, and Command as far as
-/// no driver sets it. Meanwhile the errors of the port above are masked; they are put back
-/// whatever happens.
+/// Removes a card's functions from the tree, waits until it is reconfigured, and restores them:
+/// driver, override, payload and read sizes and the rest of Device Control, and the bits of Command
+/// that no driver sets. Meanwhile the errors of the port above are masked; they are restored in any
+/// case.
 ///
 /// # Errors
-/// No such function, no port above it, one that must not be taken, no right, the deadline. When
-/// the function was removed by then, the sentence says how it comes back.
+/// No such function, no port above it, a function that must not be taken, no right, or the
+/// deadline. If the function has already been removed, the error tells how it comes back.
 pub fn reload(
     machine: &Machine,
     address: Address,
@@ -103,7 +104,7 @@ pub fn reload(
     if port.configuration.readable_bytes() <= 64 {
         return Err(refuse("the port above it cannot be seen", "run the command as root (sudo)"));
     }
-    // A slot that denies the link of a card that answers, as emulated ones do, says nothing.
+    // A slot that reports no link although its card answers, as emulated ones do, is of no use.
     let reports = port.express().is_some_and(|express| express.link_active == Some(true));
     if options.ready == CardReady::LinkDownAndUp && !reports {
         let remedy = "Reconfigure the card by a program that is given behind --, or use --now";
@@ -142,7 +143,7 @@ pub fn reload(
     }
 }
 
-/// The functions removed, waited for, and put back.
+/// Removes the functions, waits for the card, and restores them.
 fn away_and_back(
     segment: &Segment,
     port: &PciFunction,
@@ -151,7 +152,7 @@ fn away_and_back(
     options: &mut ReloadOptions<'_>,
 ) -> Result<Reloaded, SysfsError> {
     let (tree, address, begun) = (segment.tree(), function.address, Instant::now());
-    // The last function first: with function 0 gone the others have no device any more.
+    // The last function first: without function 0 the others have no device.
     for function in card.iter().rev().filter(|function| !is_gone(function)) {
         remove(function)?;
     }
@@ -174,7 +175,7 @@ fn away_and_back(
     }
     wait.until("the link to come up", options.interrupted, || !wait.link_is_down())?;
     sleep(AFTER_LINK_UP);
-    // No driver may take the function before it has its override again.
+    // Drivers must not take the function before its override is set again.
     let autoprobe = Autoprobe::off(tree)?;
     let rescan = || write(&port.folder.join("rescan"), "1", "looking for the card");
     // The bus's link to a function is made last.
@@ -229,7 +230,7 @@ fn remove(function: &PciFunction) -> Result<(), SysfsError> {
     })
 }
 
-/// What is waited for, and until when.
+/// Waits for a condition, until the reload's deadline.
 struct Wait<'a> {
     segment: &'a Segment,
     port: &'a PciFunction,
@@ -239,7 +240,7 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// Whether the port says that its link is down; one that does not say so never does.
+    /// Whether the port reports that its link is down; always false for one that does not report.
     fn link_is_down(&self) -> bool {
         let Some(express) = self.port.express() else { return false };
         let offset = express.offset + reg::LINK_CONTROL;
@@ -272,7 +273,7 @@ impl Wait<'_> {
     }
 }
 
-/// The kernel's habit of looking for a driver of each new function, turned off for a while.
+/// The kernel's search for a driver of each new function, turned off for a while.
 struct Autoprobe<'a> {
     tree: &'a Tree,
     was_on: bool,
@@ -306,12 +307,12 @@ impl<'a> Autoprobe<'a> {
 
 impl Drop for Autoprobe<'_> {
     fn drop(&mut self) {
-        // Another error is on its way.
+        // Another error is already being returned.
         let _ = self.set();
     }
 }
 
-/// Puts back a function's override, and its registers.
+/// Restores a function's override and registers.
 fn put_back(
     tree: &Tree,
     before: &PciFunction,
@@ -355,10 +356,10 @@ fn put_back(
     Ok(())
 }
 
-/// Gives a function back to the driver that it had.
+/// Returns a function to its earlier driver.
 fn drive(tree: &Tree, before: &PciFunction, notes: &mut Vec<String>) -> Result<(), SysfsError> {
     let Some(driver) = before.driver.as_deref() else { return Ok(()) };
-    // Where the port has hot-plug, the kernel may have found the card, and a driver, by itself.
+    // Below a port with hot-plug, the kernel may have found the card, and a driver, by itself.
     let function = tree.function(before.address)?;
     if function.driver.as_deref().is_some_and(|other| other != driver) {
         release(function)?;
@@ -371,7 +372,7 @@ fn drive(tree: &Tree, before: &PciFunction, notes: &mut Vec<String>) -> Result<(
     Ok(())
 }
 
-/// What another configuration of the card has changed.
+/// Describes the changes that the card's new configuration has made.
 fn differences(before: &PciFunction, now: &PciFunction) -> Vec<String> {
     let mut notes = Vec::new();
     if (before.vendor, before.device) != (now.vendor, now.device) {

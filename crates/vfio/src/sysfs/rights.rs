@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this program may do with a function, and the command that grants what it may not.
+//! A program's rights to a function, and the commands that grant the missing ones.
 
 use std::path::Path;
 
@@ -9,26 +9,25 @@ use super::attribute::{number, text};
 use super::binding::{VFIO_PCI, why_kept};
 use super::{Machine, PciFunction};
 
-/// Memory of one program that has to be locked for a transfer of this size, bytes: what the limit
-/// is compared with.
+/// Locked memory that a transfer of this size needs, bytes; compared with the program's limit.
 pub const ENOUGH_LOCKED_BYTES: u64 = 64 << 20;
 
-/// What is found of a function that VFIO cannot have.
+/// Finding for a function that VFIO cannot have.
 const NO_GROUP: &str = "it is in no IOMMU group";
 
-/// Where kernels with iommufd show functions, below `/dev`.
+/// Folder below `/dev` in which kernels with iommufd show functions.
 const DEVICES: &str = "vfio/devices";
 
 /// One right, and whether this program has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Right {
-    /// What may be done with it.
+    /// The action that it permits.
     pub what: &'static str,
     /// Whether this program has it.
     pub granted: bool,
-    /// What was found: the node, or what is missing.
+    /// The finding: the node, or the missing part.
     pub found: String,
-    /// The command that grants it; empty where it is granted, or nothing is known.
+    /// The command that grants it; empty if it is granted, or none is known.
     pub command: String,
 }
 
@@ -37,9 +36,9 @@ pub struct Right {
 pub struct HugePages {
     /// Size of each, bytes.
     pub page_bytes: u64,
-    /// How many there are.
+    /// Number of pages.
     pub pages: u64,
-    /// How many of them are free.
+    /// Number of free pages.
     pub free: u64,
 }
 
@@ -55,7 +54,7 @@ fn right(what: &'static str, outcome: Result<String, (String, String)>) -> Right
     }
 }
 
-/// The limit of locked memory of this program, bytes; none: without limit, or not known.
+/// Returns the program's limit of locked memory, bytes; `None` if it is unlimited or unknown.
 fn locked_limit(machine: &Machine) -> Option<u64> {
     let limits = text(&machine.proc.join("self/limits"))?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max locked memory"))?;
@@ -72,7 +71,7 @@ fn locks_freely(machine: &Machine) -> bool {
         .is_some_and(|capabilities| capabilities >> CAP_IPC_LOCK & 1 != 0)
 }
 
-/// Every right that driving a function takes, in the order in which they are needed.
+/// Returns the rights that driving a function needs, in the order of their use.
 #[must_use]
 pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
     let both = Access::READ_OK | Access::WRITE_OK;
@@ -99,7 +98,7 @@ pub fn rights(machine: &Machine, function: &PciFunction) -> Vec<Right> {
             "bind it to vfio-pci",
             match (why_kept(function), function.iommu_group.is_some()) {
                 (Some(why), _) => Err((why, String::new())),
-                // There is nothing to bind it to; the right to open it says what would help.
+                // Binding has no use here; the right to open it names the remedy.
                 (None, false) => Err((NO_GROUP.to_owned(), String::new())),
                 (None, true) => may(&function.folder.join("driver_override"), Access::WRITE_OK)
                     .map(|()| "its driver can be changed".to_owned())
@@ -131,7 +130,7 @@ pub fn locking_right(machine: &Machine) -> Right {
     )
 }
 
-/// Whether the machine is a virtual one, as far as it says.
+/// Whether the machine is a virtual one, as far as it tells.
 fn is_virtual(machine: &Machine) -> bool {
     let flags = text(&machine.proc.join("cpuinfo")).unwrap_or_default();
     let mut flags = flags.lines().filter(|line| line.starts_with("flags"));
@@ -141,7 +140,7 @@ fn is_virtual(machine: &Machine) -> bool {
         || vendor == "QEMU"
 }
 
-/// How this machine gets an IOMMU.
+/// Explains how this machine gets an IOMMU.
 #[must_use]
 pub fn iommu_help(machine: &Machine) -> String {
     match is_virtual(machine) {
@@ -159,7 +158,7 @@ pub fn iommu_help(machine: &Machine) -> String {
     }
 }
 
-/// Whether the kernel has the driver that gives functions to programs.
+/// The right to use VFIO: the kernel needs the driver that gives functions to programs.
 #[must_use]
 pub fn vfio_right(machine: &Machine) -> Right {
     let driver = machine.sys.join("bus/pci/drivers").join(VFIO_PCI);
@@ -175,7 +174,7 @@ pub fn vfio_right(machine: &Machine) -> Right {
     )
 }
 
-/// IOMMU groups of the machine; 0: no IOMMU is in use.
+/// Number of the machine's IOMMU groups; 0 if no IOMMU is in use.
 #[must_use]
 pub fn iommu_groups(machine: &Machine) -> usize {
     std::fs::read_dir(machine.sys.join("kernel/iommu_groups")).map_or(0, Iterator::count)
@@ -200,7 +199,7 @@ fn open_right(machine: &Machine, function: &PciFunction, both: Access) -> Right 
         let nodes = machine.vfio_nodes(function);
         let (own, group): (Vec<_>, Vec<_>) =
             nodes.into_iter().partition(|node| node.parent() == Some(&machine.dev.join(DEVICES)));
-        // The driver takes iommufd where it can, else groups: either will do.
+        // Either interface will do: the driver prefers iommufd.
         let own = own.first().filter(|own| own.exists());
         let by_iommufd = own.map(|own| [machine.dev.join("iommu"), own.clone()]);
         let by_group = group.first().map(|group| [machine.dev.join("vfio/vfio"), group.clone()]);
@@ -212,7 +211,7 @@ fn open_right(machine: &Machine, function: &PciFunction, both: Access) -> Right 
             });
             match missing {
                 None => return Ok(node.display().to_string()),
-                // What the kernel has and may not be used says more than what it has not.
+                // An interface that exists but may not be used tells more than a missing one.
                 Some(missing) if refused.is_none() || common.exists() => refused = Some(missing),
                 Some(_) => {}
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One domain of the tree, as the trait `Topology` has it: configuration space of every function
+//! One domain of the tree for the trait `Topology`, with the configuration space of every function
 //! in it, read and written through sysfs.
 
 use std::fs::{File, OpenOptions};
@@ -10,18 +10,18 @@ use crosslane_pcie::units::RoutingId;
 
 use super::{Address, PciFunction, Tree};
 
-/// Whether configuration space may be written: a wrong value can stop a machine, so it is asked
-/// for explicitly.
+/// Permission to write configuration space. It is asked for explicitly, because a wrong value can
+/// stop a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConfigurationWrites {
-    /// Never.
+    /// No writes.
     Forbidden,
-    /// As far as the kernel lets this program.
+    /// Writes that the kernel permits this program.
     Allowed,
 }
 
-/// One domain of a machine: bus numbers are unique in it. The functions are those that were there
-/// when the tree was read; configuration space is as it is at each access.
+/// One domain of a machine, with unique bus numbers. The functions are those found when the tree
+/// was read; configuration space is read at each access.
 #[derive(Clone, Debug)]
 pub struct Segment {
     tree: Tree,
@@ -60,8 +60,8 @@ impl Segment {
 }
 
 impl Topology for Segment {
-    /// Those of the domain that are endpoints or ports of PCI Express. What stands below a bridge
-    /// of another kind hangs on the port above that.
+    /// Returns the domain's endpoints and ports of PCI Express. A function below another kind of
+    /// bridge has the port above that bridge as its parent.
     fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
         let of_domain = self.tree.functions().filter(|it| it.address.domain == self.domain);
         let infos = of_domain.filter_map(|function| {
@@ -111,7 +111,7 @@ impl Topology for Segment {
         }
         let file = self.open(function, true)?;
         let bytes = value.to_le_bytes();
-        // The kernel makes one access of 4 or 2 aligned bytes, and single ones of others.
+        // The kernel makes one access of 4 or 2 aligned bytes; other bytes are written singly.
         let pieces: &[(usize, usize)] = match byte_enables & 0xf {
             0b1111 => &[(0, 4)],
             0b0011 => &[(0, 2)],
