@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drives QEMU's `edu` device (its documentation: `docs/specs/edu.rst`), which somebody else
-//! wrote, through the bus: registers, DMA both ways, interrupts, an IOMMU fault, reset. Ends with
-//! an error at the first thing that is not as it should be. Functions are with vfio-pci.
+//! Drives QEMU's `edu` device (documentation: `docs/specs/edu.rst`), an independent device, through
+//! the bus: registers, DMA in both directions, interrupts, an IOMMU fault, reset. Ends with an
+//! error at the first deviation. Functions must be bound to vfio-pci.
 //!
-//! * `edu ADDRESS [group|iommufd]`: all of that.
+//! * `edu ADDRESS [group|iommufd]`: all of these.
 //! * `edu peer ADDRESS ADDRESS`: the first writes a register of the second through the IOMMU.
 //! * `edu lose ADDRESS`: waits until the kernel wants the function back (it is unbound, or
-//!   removed), sees that every wait and access ends with an error, and gives it back.
+//!   removed), checks that every wait and access ends with an error, and releases it.
 //! * `edu window ADDRESS BAR`: stores into a BAR that is plain memory (QEMU's `ivshmem-plain` has
 //!   one) through both mappings, in every width.
 
@@ -27,13 +27,13 @@ use crosslane_vfio::{BusOptions, Function, VfioBus, VfioMemory, block_on};
 const EDU: u32 = 0x11e8_1234;
 /// Address bits of its DMA engine.
 const ADDRESS_BITS: u32 = 28;
-/// Where its buffer lies in its own address space.
+/// Address of its buffer, inside the device.
 const BUFFER: u64 = 0x4_0000;
-/// The most that is moved at once, bytes: half of the buffer.
+/// Longest transfer, bytes: half of the buffer.
 const PIECE_BYTES: u64 = 2048;
-/// Memory of which the ends are moved, bytes.
+/// Size of a memory whose ends are transferred, bytes.
 const LARGE_BYTES: u64 = 16 << 20;
-/// How long anything may take; a transfer takes 100 ms.
+/// Longest time for an operation; a transfer takes 100 ms.
 const PATIENCE: Picoseconds = Picoseconds(10_000_000_000_000);
 
 const ID: u64 = 0x00;
@@ -48,13 +48,13 @@ const TARGET: u64 = 0x88;
 const COUNT: u64 = 0x90;
 const COMMAND: u64 = 0x98;
 
-/// Bits of the command.
+/// Bits of the command register.
 const START: u64 = 1;
 const TO_MEMORY: u64 = 2;
 const INTERRUPT: u64 = 4;
-/// What the interrupt status shows after a transfer.
+/// Interrupt status after a transfer.
 const TRANSFER_DONE: u32 = 0x100;
-/// A bit of the status: a factorial is being computed.
+/// Status bit: a factorial is being computed.
 const COMPUTING: u32 = 1;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -81,7 +81,7 @@ impl Edu {
         Ok(self.bus.write_register(self.at(register), value).await?)
     }
 
-    /// One store of 8 B: the registers of the DMA engine take the whole of it or half of it.
+    /// Makes one store of 8 B: the registers of the DMA engine take all or half of it.
     async fn write_long(&self, register: u64, value: u64) -> Outcome<()> {
         let stores = Stores::uncached(8);
         Ok(self.bus.store(self.at(register), &value.to_le_bytes(), stores).await?)
@@ -130,7 +130,7 @@ impl Edu {
             check(left == 0, || format!("{left:#x} is left after acknowledging"))?;
             println!("interrupt: raised with {value:#x}, waited {latency:?}");
         }
-        // Nobody waits while they come.
+        // No task waits while they arrive.
         self.write(RAISE, 1).await?;
         self.write(RAISE, 2).await?;
         let mut count = 0;
@@ -147,7 +147,7 @@ impl Edu {
         Ok(())
     }
 
-    /// One transfer; waits for its interrupt.
+    /// Makes one transfer, and waits for its interrupt.
     async fn transfer(&self, source: u64, target: u64, bytes: u64, command: u64) -> Outcome<()> {
         self.write_long(SOURCE, source).await?;
         self.write_long(TARGET, target).await?;
@@ -208,7 +208,7 @@ impl Edu {
         Ok(())
     }
 
-    /// Memory that is no longer pinned: the device neither reads nor writes it.
+    /// Checks that the device neither reads nor writes memory that is no longer pinned.
     async fn fault(&self) -> Outcome<()> {
         let (kept, known) = self.pinned(PIECE_BYTES, PageSize::Small).await?;
         let (memory, address) = self.pinned(PIECE_BYTES, PageSize::Small).await?;
@@ -228,7 +228,7 @@ impl Edu {
         check(after != pattern(PIECE_BYTES, 2), || {
             "the device read memory that is not pinned".to_owned()
         })?;
-        // What is pinned still works.
+        // Pinned memory still works.
         kept.write(0, &pattern(PIECE_BYTES, 3))?;
         self.to_device(known, PIECE_BYTES).await?;
         kept.write(0, &pattern(PIECE_BYTES, 4))?;
@@ -253,7 +253,7 @@ impl Edu {
     }
 }
 
-/// Bytes that are told apart by their seed.
+/// Bytes that differ by seed.
 fn pattern(bytes: u64, seed: u64) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -265,7 +265,7 @@ fn pattern(bytes: u64, seed: u64) -> Vec<u8> {
     (0..bytes).map(|_| next()).collect()
 }
 
-/// One device writes a register of another one.
+/// Makes one device write a register of another.
 async fn write_peer(edu: &Edu, peer: &Edu) -> Outcome<()> {
     edu.bus.enable_interrupts(edu.function, 1).await?;
     let (memory, address) = edu.pinned(PIECE_BYTES, PageSize::Small).await?;
@@ -313,9 +313,9 @@ async fn lose(edu: &Edu) -> Outcome<()> {
     Ok(())
 }
 
-/// Stores into a BAR of memory.
+/// Stores into a BAR that is plain memory.
 async fn window(bus: &VfioBus, function: RoutingId, bar: u8) -> Outcome<()> {
-    /// Not a multiple of anything, and at such a place.
+    /// Not a multiple of any store width, and at an unaligned offset.
     const BYTES: u64 = 5003;
     const OFFSET: u64 = 13;
     let at = RegisterAddress { function, bar, offset_bytes: OFFSET };
@@ -354,7 +354,7 @@ fn open_bus(addresses: &[Address], interface: Option<Interface>) -> Outcome<Vfio
         println!("{}: opened by {}", function.name(), function.interface());
         functions.push(Arc::new(function));
     }
-    // Nothing stays mapped that is not pinned: a part of this is to see that.
+    // Unpinned memory must not stay mapped: `Edu::fault` checks that.
     let options = BusOptions { kept_bytes: 0, highest_address: (1 << ADDRESS_BITS) - 1 };
     let segment = Machine::this().tree()?.segment(0, ConfigurationWrites::Forbidden);
     Ok(VfioBus::with_options(functions, Some(Arc::new(segment)), options)?)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bus over functions that are played by the test: registers, configuration space, DMA,
-//! mappings and their cache.
+//! The bus over functions that the test plays: registers, configuration space, DMA, mappings and
+//! their cache.
 
 use crate::fake;
 
@@ -46,7 +46,7 @@ fn bytes(count: usize, seed: u64) -> Vec<u8> {
     (0..count).map(|_| rng.u8(..)).collect()
 }
 
-/// That a domain holds no more mappings.
+/// The error of a domain that can hold no more mappings.
 fn refusal() -> FunctionError {
     FunctionError::System {
         function: "fake0".to_owned(),
@@ -173,13 +173,13 @@ fn configuration_space_and_memory_decoding() {
     let on = reg::COMMAND_MEMORY_SPACE | reg::COMMAND_BUS_MASTER;
     assert_eq!(fake.command(), on, "turned on when it was opened");
     assert_eq!(bus.config_read(fake.id(), 0), Ok(0x5678_1234));
-    // One byte of four, and no other.
+    // Only one byte of four.
     bus.config_write(fake.id(), reg::INTERRUPT_BRIDGE_CONTROL, 0x5a5a_5a5a, 0b0001).unwrap();
     assert_eq!(bus.config_read(fake.id(), reg::INTERRUPT_BRIDGE_CONTROL), Ok(0x5a));
     let bad = bus.config_read(fake.id(), 2);
     assert_eq!(bad, Err(TopologyError::BadOffset { offset: 2 }));
     assert!(bus.config_read(fake.id(), 4096).is_err());
-    // Without decoding nothing is touched: a load would be the end of the program.
+    // Without decoding nothing is touched: a load would end the program.
     bus.config_write(fake.id(), reg::COMMAND, reg::COMMAND_BUS_MASTER, 0b0011).unwrap();
     let error = block_on(bus.read_register(at(fake, 0, 0))).unwrap_err();
     let text = "reading 01:00.0 BAR0 + 0x0 got no data: fake0 does not decode memory accesses";
@@ -210,7 +210,7 @@ fn functions_and_the_tree_above_them() {
     assert_eq!(windows, Ok(0x4000_4000));
     bus.config_write(FakeTree::PORT, 8, 7, 0xf).unwrap();
     assert_eq!(*tree.writes.lock().unwrap(), [(FakeTree::PORT, 8, 7, 0xf)]);
-    // No address that the port or the function claims is given out: memory that fills all below
+    // No address that the port or the function claims is given out: these memories fill all below
     // the first BAR, all between the two, and so on.
     let mut given = Vec::new();
     for _ in 0..40 {
@@ -270,7 +270,7 @@ fn mappings_that_cannot_be_are_refused() {
 #[test]
 fn windows_of_bridges_are_kept_off() {
     let fake = Arc::new(Fake::new(0, &FakeDomain::new()));
-    // All that is below 4 MiB but one page is BAR, window, or below the lowest address.
+    // All below 4 MiB except one page is BAR, forwarded by the port, or below the lowest address.
     let tree = FakeTree::new(0x10_0000, 0x20_0000);
     let bus = VfioBus::new(vec![fake.clone()], Some(Arc::new(tree))).unwrap();
     let memory = bus.allocate(4096, PageSize::Small).unwrap();
@@ -327,10 +327,10 @@ fn one_mapping_serves_the_functions_of_a_domain() {
     // Kept, and used again.
     assert_eq!(pin(&bus, &fakes[1], &memory), first);
     assert!(fakes[0].take_calls().is_empty() && fakes[1].take_calls().is_empty());
-    // Memory that is freed is unmapped, pinned or not.
+    // Freed memory is unmapped, pinned or not.
     drop(memory);
     assert_eq!(fakes[0].take_calls(), [Call::Unmap { iova: first, bytes: 8192 }]);
-    // Each domain has mappings of its own.
+    // Each domain has separate mappings.
     let apart: Vec<_> =
         (0..2).map(|device| Arc::new(Fake::new(device, &FakeDomain::new()))).collect();
     let bus = bus_over(&apart, BusOptions::default());
@@ -349,7 +349,7 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     let memories: Vec<_> = (0..4).map(|_| bus.allocate(4096, PageSize::Small).unwrap()).collect();
     let places: Vec<_> = memories.iter().map(|memory| pin(&bus, fake, memory)).collect();
     fake.take_calls();
-    // In another order than they were pinned in.
+    // Not in the order in which they were pinned.
     for index in [2, 0, 1] {
         block_on(bus.unpin(fake.id(), &memories[index])).unwrap();
     }
@@ -357,7 +357,7 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     block_on(bus.unpin(fake.id(), &memories[3])).unwrap();
     let unmapped = |index: usize| Call::Unmap { iova: places[index], bytes: 4096 };
     assert_eq!(fake.take_calls(), [unmapped(2)]);
-    // One that is used again is the youngest when it is given back.
+    // A memory that is used again is the youngest when it is unpinned.
     assert_eq!(pin(&bus, fake, &memories[0]), places[0]);
     block_on(bus.unpin(fake.id(), &memories[0])).unwrap();
     let big = bus.allocate(2 * 4096, PageSize::Small).unwrap();
@@ -366,7 +366,7 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     let mapped = Call::Map { iova: at, bytes: 8192 };
     assert_eq!(fake.take_calls(), [mapped, unmapped(1), unmapped(3)]);
     assert_eq!(fake.mapping_count(), 2);
-    // One that is pinned again does not count and does not go.
+    // A memory that is pinned again neither counts nor is unmapped.
     assert_eq!(pin(&bus, fake, &memories[0]), places[0]);
     let next = [1, 3].map(|index| pin(&bus, fake, &memories[index]));
     for index in [1, 3] {
@@ -375,7 +375,7 @@ fn what_is_kept_is_bounded_and_the_oldest_goes_first() {
     assert!(fake.dma_read(places[0], 4096).is_some() && fake.dma_read(next[0], 4096).is_some());
     assert_eq!(fake.dma_read(at, 1), None, "the oldest that is only kept");
     block_on(bus.unpin(fake.id(), &memories[0])).unwrap();
-    // What is larger than all that may be kept is not kept.
+    // A memory larger than the limit is not kept.
     let larger = bus.allocate(4 * 4096, PageSize::Small).unwrap();
     pin(&bus, fake, &larger);
     block_on(bus.unpin(fake.id(), &larger)).unwrap();
@@ -395,7 +395,7 @@ fn a_full_domain_gives_up_what_is_only_kept() {
     let memory_at = pin(&bus, fake, &memory);
     let unmap = Call::Unmap { iova: kept_at, bytes: 4096 };
     assert_eq!(fake.take_calls(), [unmap, Call::Map { iova: memory_at, bytes: 4096 }]);
-    // Nothing is kept now: the error is told, and its addresses are free again.
+    // Nothing is kept now: the error is returned, and its addresses are free again.
     fake.map_errors.lock().unwrap().push_back(Some(refusal()));
     let other = bus.allocate(4096, PageSize::Small).unwrap();
     let error = block_on(bus.pin(fake.id(), &other)).unwrap_err();
@@ -405,7 +405,7 @@ fn a_full_domain_gives_up_what_is_only_kept() {
          Raise the limit"
     );
     assert_eq!(pin(&bus, fake, &other), kept_at, "the lowest that is free");
-    // A limit that is known is not run against.
+    // A known limit is never exceeded.
     let mut limited = Fake::new(1, &FakeDomain::new());
     limited.most_mappings = Some(2);
     let limited = [Arc::new(limited)];
@@ -443,13 +443,13 @@ fn a_peers_bar_is_mapped_once_and_for_as_long_as_somebody_has_it() {
     let (id, peer) = (sender.id(), target.id());
     assert_eq!(bus.is_translated(id), Ok(true));
     let begin = block_on(bus.pin_bar(id, peer, 0)).unwrap().0;
-    // The parts that are mapped, where they lie in the BAR; not what is between them.
+    // The mapped parts at their offsets in the BAR, without the hole between them.
     for (index, offset) in [0, 8192].into_iter().enumerate() {
         let part = &target.region(0).unwrap().parts[index];
         assert_eq!(sender.peer_at(begin + offset), Some(part.uncached.address()));
     }
     assert_eq!((sender.peer_at(begin + 4096), sender.mapping_count()), (None, 2));
-    // No memory comes into its hole.
+    // No memory is placed in the hole.
     let memory = bus.allocate(64 << 10, PageSize::Small).unwrap();
     let memory_at = pin(&bus, sender, &memory);
     assert!(memory_at >= begin + REGISTERS_BYTES || memory_at + (64 << 10) <= begin);

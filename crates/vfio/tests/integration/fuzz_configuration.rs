@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes at all as a configuration space that was read from a machine.
+//! Arbitrary bytes as a configuration space that was read from a machine.
 //!
 //! `cargo test` tries some ten thousand random inputs for each target; `tools/corpus.py NAME`
 //! fuzzes one with coverage and writes the inputs that each run replays first.
@@ -9,7 +9,7 @@ use crosslane_vfio::sysfs::Configuration;
 /// Random inputs of each target in a plain run of the tests.
 const ITERATIONS: usize = 20_000;
 
-/// Everything that is decoded has an end, and holds to what its registers can say.
+/// Decodes everything: it comes to an end, and stays within the ranges of its registers.
 fn decode_all(bytes: &[u8]) {
     let space = Configuration::new(bytes.to_vec());
     assert_eq!(space.readable_bytes(), bytes.len());
@@ -49,8 +49,8 @@ fn fuzz_configuration_of_any_bytes() {
     bolero::check!().with_iterations(ITERATIONS).for_each(decode_all);
 }
 
-/// Bytes that are nearly a configuration space: lists of capabilities whose pointers are random,
-/// in a space of one of the lengths that the kernel shows.
+/// Bytes that resemble a configuration space: lists of capabilities with random pointers, in a
+/// space of one of the lengths that the kernel shows.
 #[test]
 fn fuzz_configuration_with_lists() {
     type Random = (u8, Vec<(u8, u8)>, Vec<(u8, u8, u8)>);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What comes from a server of vfio-user at random: bytes, payloads, whole conversations.
+//! Random messages of a vfio-user server: bytes, payloads, whole conversations.
 
 use crate::played_server;
 
@@ -22,9 +22,9 @@ use played_server::*;
 enum Deed {
     Reply,
     Refusal(i32),
-    /// Another payload than the right one.
+    /// A wrong payload.
     Payload(Vec<u8>),
-    /// One byte of the right payload is another.
+    /// The right payload with one byte changed.
     Change {
         at: u16,
         to: u8,
@@ -40,7 +40,7 @@ enum Deed {
         payload: Vec<u8>,
         wants_reply: bool,
     },
-    /// A read or write of memory, most of it where some is mapped.
+    /// A read or write of memory, mostly at mapped addresses.
     Memory {
         is_write: bool,
         address: u16,
@@ -57,7 +57,7 @@ enum Deed {
     Close,
 }
 
-/// What a server does for each message, and then it is in order.
+/// Plays the server: a deed for each message, then correct answers.
 fn play(stream: &UnixStream, deeds: &[Deed]) {
     let memory = pages();
     let mut deeds = deeds.iter();
@@ -132,7 +132,7 @@ fn play(stream: &UnixStream, deeds: &[Deed]) {
     }
 }
 
-/// Whatever a server does: each call ends in time, with a result or an error.
+/// Every call ends in time, with a result or an error, whatever the server does.
 #[test]
 fn fuzz_client() {
     let deadline = Duration::from_millis(30);
@@ -140,7 +140,7 @@ fn fuzz_client() {
         let mine = deeds.clone();
         let (path, thread) = server(move |stream| play(&stream, &mine));
         let begun = Instant::now();
-        // Seventeen requests to open it and twenty-six to use it, each at most so long.
+        // Seventeen requests to open it and twenty-six to use it, each at most `deadline` long.
         if let Ok(function) = UserFunction::open(&path, ID, deadline) {
             for _ in 0..2 {
                 let _ = use_all(&function);
@@ -151,7 +151,7 @@ fn fuzz_client() {
     });
 }
 
-/// Bytes that are any message's payload.
+/// Decodes any bytes as the payload of any message.
 #[test]
 fn fuzz_payloads() {
     bolero::check!().with_type::<Vec<u8>>().with_iterations(20_000).for_each(|bytes| {

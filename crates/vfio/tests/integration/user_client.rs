@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client of vfio-user against servers that the test plays: in order, out of order, refusing.
+//! The client of vfio-user against servers that the test plays: correct, out of order, refusing.
 
 use crate::played_server;
 
@@ -53,8 +53,8 @@ fn a_server_in_order_is_understood() {
     thread.join().unwrap();
 }
 
-/// Replies that nobody waits for, and commands of the server's, in between; two requests that are
-/// answered the other way round.
+/// Stray replies and commands of the server in between; two requests that are answered in reverse
+/// order.
 #[test]
 fn replies_find_their_requests_in_any_order() {
     let (path, thread) = server(|stream| {
@@ -68,7 +68,7 @@ fn replies_find_their_requests_in_any_order() {
                 refused += 1;
                 continue;
             }
-            // The server asks something itself, and answers what nobody has asked.
+            // The server sends a command, and a reply without one.
             let own = Header::command(message.header.id, Command::RegionIoDescriptors, 16);
             send(&stream, &own, &[0; 16], &[]).unwrap();
             let mut stray = message.header;
@@ -104,7 +104,7 @@ fn replies_find_their_requests_in_any_order() {
     thread.join().unwrap();
 }
 
-/// A server reads and writes memory of its client's by messages: what is mapped, and nothing else.
+/// A server reads and writes its client's memory by messages: only the mapped part.
 #[test]
 fn memory_is_reached_by_messages() {
     const FIRST: u64 = 0x10_0000;
@@ -132,14 +132,14 @@ fn memory_is_reached_by_messages() {
                 ask(&stream, Command::DmaWrite, access(address, data.len() as u64), data)
             };
             if command == Command::Reset as u16 && maps == 2 && unmaps == 0 {
-                // Across the seam of two mappings, and each on its own.
+                // Across the seam of two mappings, and each alone.
                 let seam = FIRST + 2 * PAGE;
                 let data: Vec<u8> = (0..100).collect();
                 assert_eq!(write(seam - 50, &data), Ok(access(seam - 50, 100).encode(&[])));
                 assert_eq!(read(seam - 50, 100), Ok(access(seam - 50, 100).encode(&data)));
                 let all = access(FIRST, 3 * PAGE);
                 assert_eq!(read(FIRST, 3 * PAGE).unwrap().len(), all.encode(&[]).len() + 12288);
-                // Beyond either end; then nothing is written.
+                // Beyond either end; nothing is written then.
                 for (address, bytes) in
                     [(FIRST - 1, 2), (FIRST + 3 * PAGE - 1, 2), (u64::MAX, 1), (u64::MAX, 2)]
                 {
@@ -148,7 +148,7 @@ fn memory_is_reached_by_messages() {
                 }
                 let end = FIRST + 3 * PAGE - 1;
                 assert_eq!(read(end, 1), Ok(access(end, 1).encode(&[0])));
-                // What makes no sense.
+                // Malformed commands.
                 assert_eq!(read(FIRST, 1 << 40), Err(22));
                 let short = ask(&stream, Command::DmaWrite, access(FIRST, 8), &[1, 2, 3]);
                 assert_eq!(short, Err(22));
@@ -189,7 +189,7 @@ fn refusals_say_what_was_refused_and_why() {
         while let Ok(message) = receive(&stream) {
             let is_refused = match Command::from_number(message.header.command).unwrap() {
                 Command::DmaMap => Some(17),
-                // One that does not say why.
+                // A refusal without a reason.
                 Command::RegionWrite => Some(0),
                 _ => None,
             };
@@ -204,7 +204,7 @@ fn refusals_say_what_was_refused_and_why() {
     assert!(error.contains("refused a mapping of 8192 B at 0x100000: File exists"), "{error}");
     let error = function.write(0, 4, &[0; 4]).unwrap_err().to_string();
     assert!(error.contains("refused a write of BAR0 at 0x4: Input/output error"), "{error}");
-    // And all goes on.
+    // The connection still works.
     function.read(0, 4, &mut [0; 4]).unwrap();
     drop(function);
     thread.join().unwrap();
@@ -261,7 +261,7 @@ fn payloads_that_cannot_be_are_refused() {
         bad[at..at + 4].copy_from_slice(&to.to_ne_bytes());
         assert!(RegionInfo::decode(&bad).is_err(), "{at} {to}");
     }
-    // What there is no room for is left out.
+    // A list without room is left out.
     let short = RegionInfo::decode(&info.encode(40)).unwrap();
     assert_eq!((short.areas.len(), short.room_bytes), (0, 64));
     let set = SetInterrupts {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Waiting over the bus: for time, for memory that a device writes, for interrupts, and what ends
-//! a wait when the device is gone.
+//! Waits over the bus: for time, for memory that a device writes, for interrupts; and their end
+//! when the device is lost.
 
 use crate::fake;
 
@@ -18,7 +18,7 @@ use crosslane_vfio::{Function, UserMonitor, VfioBus, block_on};
 
 use fake::{Fake, FakeDomain, VECTORS};
 
-/// Longer than anything here takes.
+/// Longer than any operation here.
 const PATIENCE: Picoseconds = Picoseconds(20_000_000_000_000);
 
 fn bus() -> (VfioBus, Arc<Fake>) {
@@ -42,7 +42,7 @@ fn later(ms: u64, action: impl FnOnce() + Send + 'static) -> thread::JoinHandle<
     })
 }
 
-/// Counts how often it is woken.
+/// Counts its wakes.
 #[derive(Default)]
 struct Counter(AtomicU32);
 
@@ -66,12 +66,12 @@ fn time_passes_and_sleepers_wake_in_time() {
     assert!(
         passed.0 >= 20_050_000_000 && u128::from(passed.0) <= start.elapsed().as_nanos() * 1000
     );
-    // A moment that is over is no wait, and one that never comes is.
+    // A past moment ends a wait at once, and one that never comes does not.
     block_on(Clock::sleep_until(&bus, before));
     let waker = Waker::from(Arc::new(Counter::default()));
     let mut never = pin!(Bus::sleep_until(&bus, Picoseconds::NEVER));
     assert!(never.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    // Processor time is counted, and is not the time that passes.
+    // Processor time is counted, and differs from the time that passes.
     let used = bus.processor_time().unwrap();
     let begin = Instant::now();
     while begin.elapsed() < Duration::from_millis(20) {
@@ -124,7 +124,7 @@ fn memory_that_a_device_writes_is_seen() {
     for (round, waiting) in (1_u32..).zip(ways) {
         let device = later(10, {
             let fake = Arc::clone(&fake);
-            // The data first, the word behind them.
+            // The data first, then the word.
             move || {
                 assert!(fake.dma_write(address, &[round as u8; 64]));
                 assert!(fake.dma_write(address + 2048, &round.to_le_bytes()));
@@ -137,7 +137,7 @@ fn memory_that_a_device_writes_is_seen() {
         assert_eq!(data, [round as u8; 64]);
         device.join().unwrap();
     }
-    // What has changed before is seen at once, even if the time is over.
+    // An earlier change is seen at once, even after the deadline.
     assert_eq!(
         block_on(bus.wait_memory(&memory, 2048, 77, Picoseconds::ZERO)),
         Ok(ways.len() as u32)
@@ -161,13 +161,13 @@ fn interrupts_are_counted_whoever_waits() {
     let (bus, fake) = bus();
     let id = fake.id();
     block_on(bus.enable_interrupts(id, 2)).unwrap();
-    // Before anybody waits.
+    // Before any task waits.
     for _ in 0..3 {
         assert!(fake.interrupt(1));
     }
     thread::sleep(Duration::from_millis(5));
     assert_eq!(block_on(bus.wait_interrupt(id, 1, patience(&bus))), Ok(3));
-    // While somebody waits, of the vector and of another one.
+    // While a task waits, for its vector and for another one.
     let device = later(10, {
         let fake = Arc::clone(&fake);
         move || {
@@ -179,7 +179,7 @@ fn interrupts_are_counted_whoever_waits() {
     assert_eq!(block_on(bus.wait_interrupt(id, 1, patience(&bus))), Ok(1));
     assert_eq!(block_on(bus.wait_interrupt(id, 0, patience(&bus))), Ok(1));
     device.join().unwrap();
-    // A deadline, and one that has passed while an interrupt is there.
+    // A deadline, and a past deadline with an interrupt pending.
     let soon = after(&bus, Duration::from_millis(5));
     let error = block_on(bus.wait_interrupt(id, 0, soon)).unwrap_err();
     assert_eq!(
@@ -191,7 +191,7 @@ fn interrupts_are_counted_whoever_waits() {
     assert_eq!(block_on(bus.wait_interrupt(id, 0, Picoseconds::ZERO)), Ok(1));
 }
 
-/// Polls a wait until it sleeps: until it no longer asks for its next turn.
+/// Polls a wait until it sleeps and no longer asks for its next turn.
 fn put_to_sleep<F: Future>(mut wait: Pin<&mut F>, counter: &Arc<Counter>) {
     let waker = Waker::from(Arc::clone(counter));
     loop {
@@ -221,7 +221,7 @@ fn a_wait_that_is_dropped_loses_nothing() {
         }
     }
     assert_eq!(block_on(bus.wait_interrupt(id, 0, patience(&bus))), Ok(1));
-    // One that has gone is not woken any more, neither by an interrupt nor at its deadline.
+    // A dropped wait is not woken, neither by an interrupt nor at its deadline.
     let soon = after(&bus, Duration::from_millis(20));
     {
         let mut wait = pin!(bus.wait_interrupt(id, 0, soon));
@@ -258,7 +258,7 @@ fn every_interrupt_is_counted_once_whoever_sends_and_waits() {
                             let count = count as u32;
                             counted[usize::from(vector)].fetch_add(count, Ordering::Relaxed);
                         }
-                        // Nothing came after the last was sent.
+                        // Everything up to the last interrupt was received.
                         Err(BusError::Deadline { .. }) if is_last => return,
                         Err(BusError::Deadline { .. }) => {}
                         Err(error) => panic!("{error}"),
@@ -364,7 +364,7 @@ fn a_bus_of_two_goes_on_when_one_is_lost() {
     });
     assert!(block_on(bus.wait_interrupt(fakes[1].id(), 0, patience(&bus))).is_ok());
     device.join().unwrap();
-    // Mappings of the domain are made by whoever is still there.
+    // A function that is still there makes the domain's mappings.
     let other = bus.allocate(4096, PageSize::Small).unwrap();
     block_on(bus.pin(fakes[1].id(), &other)).unwrap();
     assert!(fakes[1].mapping_count() >= 1);

@@ -17,13 +17,13 @@ use crosslane_pcie::units::RoutingId;
 use crosslane_vfio::{DomainId, Function, FunctionError, Mapped, Pages, Part, Region, StoreWidth};
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Interrupt vectors that it has.
+/// Number of interrupt vectors.
 pub const VECTORS: u16 = 4;
-/// BAR0: registers. The second page is not mapped, as one with an MSI-X table.
+/// BAR0: registers. The second page is not mapped, like one with an MSI-X table.
 pub const REGISTERS_BYTES: u64 = 16 << 10;
 /// The page of BAR0 that is not mapped.
 pub const TRAPPED: RangeInclusive<u64> = 4096..=8191;
-/// BAR2: a prefetchable window.
+/// BAR2: a prefetchable aperture.
 pub const WINDOW_BYTES: u64 = 8 << 10;
 
 /// One call of the bus that changes something.
@@ -35,16 +35,16 @@ pub enum Call {
     Reset,
 }
 
-/// An access by a call: BAR, offset, and the bytes where it was a write.
+/// An access by a call: BAR, offset, and the bytes of a write.
 pub type Access = (u8, u64, Option<Vec<u8>>);
 
-/// What is mapped at an I/O virtual address.
+/// Target of an I/O virtual address.
 enum Target {
     Memory(Arc<Pages>, u64),
     Peer(usize),
 }
 
-/// What functions that share their mappings share.
+/// Mappings of functions that share them.
 pub struct FakeDomain {
     id: DomainId,
     mappings: Mutex<BTreeMap<u64, (u64, Target)>>,
@@ -61,12 +61,12 @@ pub struct Fake {
     name: String,
     config: Mutex<ConfigSpace>,
     pub regions: BTreeMap<u8, Region>,
-    /// What is behind BAR0 and BAR2.
+    /// Memory behind BAR0; `window` is behind BAR2.
     pub registers: Pages,
     pub window: Pages,
     pub accesses: Mutex<Vec<Access>>,
     pub calls: Mutex<Vec<Call>>,
-    /// What the next calls that map something answer, if not that it is done.
+    /// Answers of the next mapping calls: an error, or `None` for success.
     pub map_errors: Mutex<VecDeque<Option<FunctionError>>>,
     vectors: Mutex<Vec<OwnedFd>>,
     domain: Arc<FakeDomain>,
@@ -75,7 +75,7 @@ pub struct Fake {
     pub is_translated: bool,
     lost: Mutex<Option<FunctionError>>,
     lost_event: OwnedFd,
-    /// Whether reads are answered by all ones, as those of a card that is gone are.
+    /// Whether reads return all ones, like those of a removed card.
     pub is_dead: Mutex<bool>,
 }
 
@@ -84,7 +84,7 @@ fn prefetchable() -> BarKind {
 }
 
 impl Fake {
-    /// One with this device number; `domain` is whose mappings it shares.
+    /// A function with this device number that shares the mappings of `domain`.
     pub fn new(device: u8, domain: &Arc<FakeDomain>) -> Self {
         let registers = Pages::allocate(REGISTERS_BYTES, PageSize::Small).unwrap();
         let window = Pages::allocate(WINDOW_BYTES, PageSize::Small).unwrap();
@@ -153,7 +153,7 @@ impl Fake {
         }
     }
 
-    /// The place of an I/O virtual address, if all of the bytes are mapped.
+    /// Finds the memory at an I/O virtual address, if all of the bytes are mapped.
     fn reach(&self, iova: u64, bytes: u64, then: impl FnOnce(&Mapped, u64)) -> bool {
         let mappings = self.domain.mappings.lock().unwrap();
         let Some((&first, (length, Target::Memory(pages, offset)))) =
@@ -169,21 +169,21 @@ impl Fake {
         true
     }
 
-    /// The device reads memory; none where that is not mapped.
+    /// Reads memory as the device; `None` if it is not mapped.
     pub fn dma_read(&self, iova: u64, bytes: u64) -> Option<Vec<u8>> {
         let mut data = vec![0; bytes as usize];
         let reached = self.reach(iova, bytes, |mapped, offset| mapped.copy_out(offset, &mut data));
         reached.then_some(data)
     }
 
-    /// The device writes memory; false where that is not mapped.
+    /// Writes memory as the device; false if it is not mapped.
     pub fn dma_write(&self, iova: u64, data: &[u8]) -> bool {
         self.reach(iova, data.len() as u64, |mapped, offset| {
             mapped.store(offset, data, StoreWidth::B8);
         })
     }
 
-    /// Address of the peer's BAR in this process that is mapped at an I/O virtual address.
+    /// Address in this process of the peer's BAR that is mapped at an I/O virtual address.
     pub fn peer_at(&self, iova: u64) -> Option<usize> {
         match self.domain.mappings.lock().unwrap().get(&iova)? {
             (_, Target::Peer(address)) => Some(*address),
@@ -191,7 +191,7 @@ impl Fake {
         }
     }
 
-    /// The device sends an interrupt. False where the vector is not enabled.
+    /// Sends an interrupt as the device; false if the vector is not enabled.
     pub fn interrupt(&self, vector: usize) -> bool {
         let vectors = self.vectors.lock().unwrap();
         let Some(event) = vectors.get(vector) else { return false };
@@ -199,7 +199,7 @@ impl Fake {
         true
     }
 
-    /// The function goes away.
+    /// Makes the function go away.
     pub fn lose(&self, why: &str) {
         let gone = FunctionError::Gone { function: self.name.clone(), why: why.to_owned() };
         *self.lost.lock().unwrap() = Some(gone);
@@ -214,7 +214,7 @@ impl Fake {
         self.domain.mappings.lock().unwrap().len()
     }
 
-    /// The calls since the last time.
+    /// Returns the calls since the last time.
     pub fn take_calls(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
@@ -367,7 +367,7 @@ impl Function for Fake {
     }
 }
 
-/// A tree with a root port whose windows are open, and another function below it.
+/// A tree with a root port that forwards memory, and another function below it.
 pub struct FakeTree {
     port: ConfigSpace,
     pub writes: Mutex<Vec<(RoutingId, u16, u32, u8)>>,
@@ -376,7 +376,7 @@ pub struct FakeTree {
 impl FakeTree {
     pub const PORT: RoutingId = RoutingId::new(0, 1, 0);
 
-    /// Windows from `memory` and `prefetchable` on, 1 MiB each.
+    /// Forwards 1 MiB each from `memory` and `prefetchable`.
     pub fn new(memory: u32, prefetchable: u64) -> Self {
         let max_rate = LinkRate { generation: Generation::Gen3, width: Width::new(8).unwrap() };
         let capability =

@@ -22,11 +22,11 @@ use crosslane_vfio::{Function, FunctionError, Pages};
 use rustix::event::{EventfdFlags, eventfd};
 
 pub const ID: RoutingId = RoutingId(0x100);
-/// For servers that answer.
+/// Deadline for servers that answer.
 pub const LONG: Duration = Duration::from_secs(20);
 pub const BAR_BYTES: u64 = 0x10000;
 
-/// A socket that nobody else has.
+/// Returns an unused path for a socket.
 fn socket() -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -50,8 +50,8 @@ pub fn server(play: impl FnOnce(UnixStream) + Send + 'static) -> (PathBuf, JoinH
     (path, thread)
 }
 
-/// What a server in order answers, and whether a file goes with it: one with a BAR of which the
-/// second half can be mapped.
+/// Returns a correct server's answer, and whether a file goes with it. The second half of one BAR
+/// can be mapped.
 pub fn answer(message: &Message) -> (Vec<u8>, bool) {
     let plain = |payload| (payload, false);
     match Command::from_number(message.header.command).unwrap() {
@@ -88,7 +88,7 @@ pub fn answer(message: &Message) -> (Vec<u8>, bool) {
         }
         Command::RegionRead => {
             let (access, _) = RegionAccess::decode(&message.payload).unwrap();
-            // Each byte tells where it is from.
+            // Each byte tells its offset.
             let first = access.offset;
             let data: Vec<u8> = (0..u64::from(access.bytes)).map(|at| (first + at) as u8).collect();
             let is_flags = access.region == CONFIG_REGION && (0x10..0x28).contains(&first);
@@ -120,7 +120,7 @@ pub fn in_order(stream: &UnixStream, memory: &Pages) {
     }
 }
 
-/// All that a bus asks of a function.
+/// Makes every kind of request that a bus makes of a function.
 pub fn use_all(function: &UserFunction) -> Result<(), FunctionError> {
     let event = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let memory = pages();

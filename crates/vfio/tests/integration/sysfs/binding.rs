@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Drivers bound and unbound, with a thread that does the kernel's part.
+//! Binding and unbinding of drivers, with a thread that plays the kernel.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -101,7 +101,7 @@ fn who_has_a_card_open_is_named() {
     let open = &rights(&machine, tree.function(card).unwrap())[3];
     assert_eq!((open.granted, open.what), (true, "open it through VFIO"));
     assert!(open.found.ends_with("dev/vfio/1"), "{open:?}");
-    // A kernel that has iommufd alone.
+    // A kernel with iommufd only.
     fs::remove_file(machine.dev.join("vfio/vfio")).unwrap();
     fs::create_dir_all(fake.folder("0000:03:00.0").join("vfio-dev/vfio4")).unwrap();
     fs::create_dir_all(machine.dev.join("vfio/devices")).unwrap();

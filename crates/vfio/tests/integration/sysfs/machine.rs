@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine in a folder: `sys`, `dev` and `proc` as Linux lays them out, small, and a thread that
-//! does what the kernel does when its files are written.
+//! A machine in a folder: small `sys`, `dev` and `proc` folders as on Linux, and a thread that
+//! plays the kernel when their files are written.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use crosslane_vfio::sysfs::{Address, Machine};
 
-/// Where the PCI Express capability is in the functions made here.
+/// Offset of the PCI Express capability in the functions made here.
 pub const EXPRESS: usize = 0x40;
-/// Where Access Control Services are, in ports.
+/// Offset of Access Control Services, in ports.
 pub const ACS: usize = 0x140;
-/// Where Advanced Error Reporting is.
+/// Offset of Advanced Error Reporting.
 pub const AER: usize = 0x100;
-/// Where Downstream Port Containment is, in ports.
+/// Offset of Downstream Port Containment, in ports.
 pub const DPC: usize = 0x180;
 
 /// The card that is reloaded.
@@ -31,7 +31,7 @@ pub const PORT: &str = "0000:02:00.0";
 pub struct Space(pub Vec<u8>);
 
 impl Space {
-    /// A function of PCI Express with this type code, and a link of this speed and width.
+    /// A PCI Express function with this type code, and a link of this speed and width.
     pub fn express(vendor: u16, device: u16, port_type: u8, speed: u8, lanes: u8) -> Self {
         let mut space = Self(vec![0; 4096]);
         let is_bridge = matches!(port_type, 4..=6);
@@ -60,7 +60,7 @@ impl Space {
         self
     }
 
-    /// Sets a double word.
+    /// Sets a DW.
     pub fn word(&mut self, at: usize, value: u32) -> &mut Self {
         self.0[at..at + 4].copy_from_slice(&value.to_le_bytes());
         self
@@ -92,13 +92,13 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// An empty machine with the drivers vfio-pci and pcieport, in a folder of this test's own.
+    /// An empty machine with the drivers vfio-pci and pcieport, in a separate folder for this test.
     pub fn new(test: &str) -> Self {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join("sysfs")
             .join(env!("CARGO_PKG_NAME"))
             .join(test);
-        // Left over from an earlier run, or not there.
+        // Left over from an earlier run, if it exists.
         let _ = fs::remove_dir_all(&root);
         for folder in ["devices", "drivers/vfio-pci", "drivers/pcieport"] {
             fs::create_dir_all(root.join("sys/bus/pci").join(folder)).unwrap();
@@ -112,7 +112,7 @@ impl Fake {
         Self { root, stop: Arc::default(), kernel: None }
     }
 
-    /// The machine, as the code under test has it.
+    /// The machine in the form that the code under test takes.
     pub fn machine(&self) -> Machine {
         Machine::below(&self.root)
     }
@@ -204,7 +204,7 @@ impl Fake {
         fake
     }
 
-    /// Starts a thread that does every few milliseconds what `kernel` does with the machine.
+    /// Starts a thread that runs `kernel` on the machine every few milliseconds.
     pub fn start(&mut self, mut kernel: impl FnMut(&Path) + Send + 'static) {
         let (root, stop) = (self.root.clone(), Arc::clone(&self.stop));
         self.kernel = Some(std::thread::spawn(move || {
@@ -225,7 +225,7 @@ impl Drop for Fake {
     }
 }
 
-/// What was written to a file, which is emptied by that.
+/// Returns the text written to a file, and empties the file.
 pub fn taken(path: &Path) -> Option<String> {
     let text = fs::read_to_string(path).ok().filter(|text| !text.is_empty())?;
     fs::write(path, "").ok()?;
@@ -233,7 +233,7 @@ pub fn taken(path: &Path) -> Option<String> {
 }
 
 /// Binds and unbinds as the kernel does: `driver_override` names the only driver, else `native`
-/// is the one that wants every function.
+/// takes every function.
 pub fn bind_and_unbind(root: &Path, native: Option<&str>, refusing: &[&str]) {
     let bus = root.join("sys/bus/pci");
     for driver in fs::read_dir(bus.join("drivers")).unwrap().flatten() {
@@ -257,8 +257,8 @@ pub fn bind_and_unbind(root: &Path, native: Option<&str>, refusing: &[&str]) {
     symlink(driver, folder.join("driver")).unwrap();
 }
 
-/// Removes the card where that is asked for. At a rescan it is found again, if `ready` says with
-/// which device ID, with a configuration space as after reset and no driver.
+/// Removes the card on request. A rescan finds it again if `ready` returns its device ID, with its
+/// configuration space as after a reset and no driver.
 pub fn remove_and_rescan(root: &Path, ready: impl FnOnce() -> Option<u16>) {
     let devices = root.join("sys/bus/pci/devices");
     let away: PathBuf = root.join("away");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The PCI tree of machines that lie in folders: what is read of them, and what is changed.
+//! The PCI tree of machines in folders: reading and changing it.
 
 mod binding;
 mod machine;

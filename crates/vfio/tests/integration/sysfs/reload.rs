@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Cards that are taken out, reconfigured and put back, with a thread that does the kernel's part
-//! and the card's.
+//! Cards that are removed, reconfigured and put back, with a thread that plays the kernel and the
+//! card.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -26,14 +26,14 @@ fn set(folder: &Path, at: usize, value: u32) {
     file.write_all_at(&value.to_le_bytes(), at as u64).unwrap();
 }
 
-/// Every register of the port that a reload touches.
+/// Returns every register of the port that a reload touches.
 fn port_state(fake: &Fake) -> Vec<u32> {
     let offsets = [4, 0x3c, EXPRESS + 8, AER + 8, AER + 0x14, DPC + 4];
     offsets.map(|at| double_word(&fake.folder(PORT), at)).to_vec()
 }
 
-/// A machine whose card is bound to vfio-pci and set to 256 B and reads of 4096 B, and whose port
-/// reports every error.
+/// A machine whose card is bound to vfio-pci, with payloads of 256 B and reads of 4096 B, and whose
+/// port reports every error.
 fn machine(test: &str) -> Fake {
     let mut fake = Fake::switch_with_two_cards(test);
     fake.start(|root| {
@@ -135,7 +135,7 @@ fn whatever_fails_errors_are_reported_as_before() {
     assert!(words.starts_with("0000:03:00.0: it was removed, and no cable. When the"), "{words}");
     assert!(words.ends_with("0000:02:00.0/rescan"), "{words}");
     assert_eq!(port_state(&fake), before);
-    // It comes back as the sentence says.
+    // The command in the error brings it back.
     fs::write(fake.root.join("ready"), "1").unwrap();
     fs::write(fake.folder(PORT).join("rescan"), "1").unwrap();
     fs::write(fake.sys("bus/pci/drivers_autoprobe"), "0\n").unwrap();

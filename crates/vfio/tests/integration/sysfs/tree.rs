@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is read of a tree.
+//! Reading of a tree.
 
 use std::fs;
 use std::path::Path;
@@ -41,7 +41,7 @@ fn a_switch_with_two_cards() {
     assert_eq!((acs.supported, acs.enabled_words().as_str()), (0x1f, ""));
 }
 
-/// As those see it who may read 64 bytes of configuration space only.
+/// A tree as seen with the right to only 64 bytes of configuration space.
 #[test]
 fn without_rights_kinds_are_told_from_the_place() {
     let fake = Fake::switch_with_two_cards("without_rights_kinds_are_told_from_the_place");
@@ -136,7 +136,7 @@ fn ports_and_endpoints_as_the_trait_has_them() {
     );
 }
 
-/// Files that no kernel writes: what makes no sense is left out, and nothing ends the program.
+/// Files that no kernel writes: malformed ones are left out, and none ends the program.
 #[test]
 fn odd_trees_are_read() {
     let fake = Fake::switch_with_two_cards("odd_trees_are_read");
@@ -196,7 +196,7 @@ fn errors_say_what_is_there() {
     );
 }
 
-/// The machine that the test runs on has a tree, or it has none: both are answers.
+/// The test's machine has a tree or an error: both are answers.
 #[test]
 fn this_machine_can_be_read() {
     if let Ok(tree) = crosslane_vfio::sysfs::Machine::this().tree() {
@@ -207,8 +207,8 @@ fn this_machine_can_be_read() {
     }
 }
 
-/// Whose requests an IOMMU translates: those of functions that VFIO has, and of others as the
-/// kernel has set their group.
+/// An IOMMU translates the requests of functions bound to VFIO, and of others as the kernel has
+/// configured their group.
 #[test]
 fn translation_is_told_by_group_and_driver() {
     let fake = Fake::switch_with_two_cards("translation_is_told_by_group_and_driver");
