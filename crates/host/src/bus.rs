@@ -27,7 +27,7 @@ impl fmt::Display for RegisterAddress {
     }
 }
 
-/// How the processor treats the addresses of a BAR.
+/// The processor's treatment of a BAR's addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Mapping {
     /// Every store is a separate write and every load a separate read, in program order.
@@ -39,7 +39,7 @@ pub enum Mapping {
     WriteCombined,
 }
 
-/// How a run of bytes is stored.
+/// Width and mapping of the stores for a run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Stores {
     /// Bytes of each store: 1, 2, 4, 8, 16, 32 or 64, at most [`Bus::widest_store_bytes`].
@@ -80,7 +80,7 @@ pub struct Segment {
     pub bytes: u64,
 }
 
-/// How a core learns that a word of memory has changed.
+/// Method by which a core learns that a word of memory has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Waiting {
     /// The program polls the word and sees a change as soon as it is visible.
@@ -148,11 +148,11 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// Waits until `time`, without keeping the core busy.
     fn sleep_until(&self, time: Picoseconds) -> impl Future<Output = ()>;
 
-    /// The same bus from another core of the host; numbers beyond the last core wrap around.
+    /// Returns the bus of another core of the host; numbers beyond the last core wrap around.
     #[must_use]
     fn on_core(&self, core: u16) -> Self;
 
-    /// How many cores the host has.
+    /// Number of cores of the host.
     fn cores(&self) -> u16;
 
     /// Reads a 32-bit register: the core waits for the round trip.
@@ -178,8 +178,8 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
     /// Checks that a BAR can be mapped that way.
     ///
     /// # Errors
-    /// No such BAR; [`BusError::CannotCombine`] where it is not prefetchable or the platform has
-    /// no write-combined mapping.
+    /// No such BAR; [`BusError::CannotCombine`] if it is not prefetchable or the platform has no
+    /// write-combined mapping.
     fn check_mapping(&self, function: RoutingId, bar: u8, mapping: Mapping)
     -> Result<(), BusError>;
 

@@ -255,7 +255,7 @@ pub enum RdmaError {
     Address {
         /// The address as given.
         address: String,
-        /// The fault in the address, or of the node there.
+        /// The reason.
         why: String,
     },
     /// Memory that cannot be allocated.

@@ -14,13 +14,13 @@ use thiserror::Error;
 
 use crate::memory::{Mapped, Pages, SMALL_PAGE_BYTES};
 
-/// A set of functions that share their DMA mappings. Unique within a process: made by
-/// [`DomainId::next`].
+/// Number of a domain: a set of functions that share their DMA mappings. Unique within a process:
+/// made by [`DomainId::next`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainId(u64);
 
 impl DomainId {
-    /// Returns an unused domain.
+    /// Returns an unused number.
     #[must_use]
     pub fn next() -> Self {
         use std::sync::atomic::{AtomicU64, Ordering};

@@ -141,7 +141,7 @@ impl Mappings {
         let iova = domain
             .map(bytes, alignment, |function, iova| function.map_dma(iova, pages, 0, bytes))?;
         let pinned = BTreeSet::from([function.id()]);
-        // `next_kept` gives 1 first, so 0 is never a key.
+        // `next_kept` is at least 1 for kept mappings, so 0 is never a key.
         domain.mappings.insert(memory, Mapping { iova, bytes, pinned, kept_since: 0 });
         Ok(iova)
     }

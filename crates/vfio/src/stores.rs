@@ -58,9 +58,9 @@ impl StoreWidth {
     /// # Panics
     /// If the processor does not have this width.
     ///
+    /// # Safety
     /// `target` is valid for writes of `bytes.len()` bytes, and the memory mapped there accepts
     /// aligned stores of every width up to this one. Nothing else writes there meanwhile.
-    /// of any width and alignment that this makes. Nothing else writes there meanwhile.
     pub unsafe fn store(self, target: *mut u8, bytes: &[u8]) {
         assert!(self.is_there(), "this processor has no stores of {} B", self.bytes());
         let mut done = 0;

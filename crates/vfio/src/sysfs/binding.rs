@@ -76,7 +76,7 @@ fn driver_of(folder: &Path) -> Option<String> {
 }
 
 /// Returns the functions of a function's group that keep a program from using it: those bound to
-/// drivers other than VFIO's and those of ports.
+/// drivers other than VFIO's, those of ports, and pci-stub.
 #[must_use]
 pub fn in_the_way(tree: &Tree, function: &PciFunction) -> Vec<(Address, String)> {
     let Some(group) = &function.iommu_group else { return Vec::new() };

@@ -4,7 +4,7 @@
 //!
 //! Read first: base specification 7.5.1 (the headers), 7.5.3 (the PCI Express capability), 7.8.4
 //! (Advanced Error Reporting), 7.9.14 (Downstream Port Containment), 7.7.11 (Access Control
-//! Services). Of a function that does not answer, every byte reads 0xff.
+//! Services). Every byte of a function that does not answer reads 0xff.
 
 use std::fmt;
 
@@ -36,7 +36,7 @@ const LARGEST_SIZE_CODE: u32 = 5;
 pub enum Kind {
     /// An endpoint.
     Endpoint,
-    /// An endpoint that may use features removed from PCI Express (I/O space, locks).
+    /// An endpoint that may use features deprecated by PCI Express (I/O space, locks).
     LegacyEndpoint,
     /// A port of the root complex.
     RootPort,
@@ -138,7 +138,7 @@ impl LinkCode {
     }
 }
 
-/// `Gen3 x8`.
+/// Writes `Gen3 x8`, or `down`.
 impl fmt::Display for LinkCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

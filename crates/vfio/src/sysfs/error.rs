@@ -32,7 +32,7 @@ pub enum SysfsError {
     NoSuchFunction {
         /// The address that was asked for.
         address: Address,
-        /// Existing addresses, or their number.
+        /// The first existing addresses, and the number of the others.
         there: String,
     },
     /// An operation that is impossible or not permitted with this function.

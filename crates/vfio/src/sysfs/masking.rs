@@ -131,7 +131,7 @@ impl<'a, T: Topology> MaskedErrors<'a, T> {
     /// names of those errors.
     ///
     /// # Errors
-    /// The registers that were not restored, one sentence each; the others are.
+    /// The registers that were not restored, one sentence each. All others are restored.
     pub fn restore(mut self) -> Result<Vec<String>, Vec<String>> {
         let logged = self.forget_recorded();
         let failed = self.put_back();

@@ -3,8 +3,8 @@
 //! drivers, and a program's rights to them.
 //!
 //! Read first: [`Tree`], [`PciFunction`], [`Segment`]; the kernel's `Documentation/ABI/testing/`
-//! `sysfs-bus-pci`. What is read here may be odd or incomplete: all of it is bounded and checked,
-//! and what makes no sense is left out.
+//! `sysfs-bus-pci`. Contents of `/sys` may be odd or incomplete: all are bounded and checked, and
+//! meaningless ones are left out.
 
 mod address;
 mod attribute;

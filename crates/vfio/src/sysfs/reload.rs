@@ -3,7 +3,7 @@
 //! finds it again, and restores its settings.
 //!
 //! Read first: the kernel's `Documentation/ABI/testing/sysfs-bus-pci` (`remove`, `rescan`); base
-//! specification 6.6.1 (how long after a link is up configuration requests wait).
+//! specification 6.6.1 (the time from link up to the first configuration request).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;

@@ -151,7 +151,7 @@ impl Client {
     /// `deadline`.
     ///
     /// # Errors
-    /// No server listens at `path`, or one with another protocol or version.
+    /// No listener at `path`, or one with another protocol or version.
     pub fn connect(path: &Path, deadline: Duration) -> Result<Self, FunctionError> {
         let name = path.display().to_string();
         let failed = |what: &str, errno: Errno, remedy: &str| FunctionError::System {
@@ -303,7 +303,7 @@ impl Client {
         if let Some(lost) = &waiting.lost {
             return Err(lost.clone());
         }
-        // Finds one: far fewer commands are open than numbers exist.
+        // Always finds one: far fewer commands are open than numbers exist.
         let id = (1..=u16::MAX)
             .map(|next| last.wrapping_add(next))
             .find(|id| !waiting.open.contains_key(id))

@@ -111,7 +111,7 @@ impl UserFunction {
         Ok(if info.eventfd { info.count.min(u16::MAX.into()) as u16 } else { 0 })
     }
 
-    /// Asks the server to describe a region; returns the file that comes with the answer too.
+    /// Asks the server for a region's description, which may come with a file.
     fn region_info(&self, index: u32) -> Result<(RegionInfo, Option<OwnedFd>), FunctionError> {
         let what = format!("what its region {index} is");
         let [first, most] = REGION_INFO_ROOM;
