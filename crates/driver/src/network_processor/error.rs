@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why a message failed.
+//! Errors of the network processor's messages and links.
 
 use crosslane_pcie::units::Picoseconds;
 use crosslane_regs::network_notification::NetworkStatus;
@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::error::DriverError;
 
-/// Why a message failed.
+/// Reason for which a message failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NetworkFault {
@@ -18,7 +18,7 @@ pub enum NetworkFault {
     RefusedThere,
     /// Host memory did not answer a read of the network processor, or refused it.
     HostMemory,
-    /// The message that came is longer than the room for it; what fits is there.
+    /// The message is longer than the room for it; the part that fits was written.
     TooLong,
     /// The link is not enabled, or its training has failed.
     LinkDown,
@@ -30,31 +30,31 @@ pub enum NetworkFault {
     Reset,
     /// The deadline passed; the request was taken back.
     Deadline {
-        /// The deadline.
+        /// The deadline, in absolute time.
         deadline: Picoseconds,
     },
-    /// The deadline passed, and the network processor does not say that it has taken the request
-    /// back. The memory is kept until a reset.
+    /// The deadline passed, and the network processor does not confirm that it has taken the
+    /// request back. The memory is kept until a reset.
     NoNotification {
-        /// The deadline.
+        /// The deadline, in absolute time.
         deadline: Picoseconds,
     },
     /// A link did not come up.
     NotUp {
-        /// What it was at last.
+        /// Last state of the link.
         state: LinkState,
     },
     /// The device does not answer.
     NoAnswer(Box<DriverError>),
-    /// A status that its register map does not have.
+    /// A status that the register map does not define.
     UnknownStatus {
-        /// The status.
+        /// The undefined status.
         status: u32,
     },
 }
 
 impl NetworkFault {
-    /// The fault that a notification's status stands for; none for a message that is done.
+    /// Decodes a notification's status; `None` for a completed message.
     pub(super) fn from_status(status: u32) -> Option<Self> {
         Some(match NetworkStatus::from_bits(status) {
             Some(NetworkStatus::Done) => return None,
@@ -102,21 +102,21 @@ const fn state_words(state: LinkState) -> &'static str {
     }
 }
 
-/// A message that failed, or a link that did not come up.
+/// A failed message, or a link that did not come up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", sentence(self))]
 pub struct NetworkError {
-    /// What it is about: the device and what tells the message apart.
+    /// The device, and the link or the key of the message.
     pub place: String,
-    /// Why.
+    /// Reason of the failure.
     pub fault: NetworkFault,
-    /// Bytes that were moved: read from host memory, or written to it.
+    /// Bytes read from host memory, or written to it.
     pub moved_bytes: u64,
-    /// Bytes of the message, or of the room for it.
+    /// Length of the message, or of the room for it.
     pub total_bytes: u64,
 }
 
-/// `fpga0 link 1 channel 0 tag 3: cancelled: 512 of 4096 B were moved`.
+/// Formats an error: `fpga0 link 1 channel 0 tag 3: cancelled: 512 of 4096 B were moved`.
 fn sentence(error: &NetworkError) -> String {
     let NetworkError { place, fault, moved_bytes, total_bytes } = error;
     match fault {
@@ -127,7 +127,7 @@ fn sentence(error: &NetworkError) -> String {
 }
 
 impl NetworkError {
-    /// A request that was refused before anything was written.
+    /// Error of a request refused before anything was written.
     pub(super) fn refused(error: DriverError) -> Self {
         let place = match &error {
             DriverError::Bus { device, .. } => device.clone(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that are on their way: their places, keys, tokens and notification words, and the
-//! memory that belongs to the device until each has ended.
+//! Messages in flight: their slots, keys, tokens and notification words, and the memory that
+//! belongs to the device until each has ended.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ops::Range;
@@ -12,25 +12,25 @@ use crosslane_regs::network_notification::{self, NetworkStatus, word};
 use super::options::Key;
 use crate::buffer::{Buffer, Claim};
 
-/// Bytes from one notification word to the next: a line, so that a core which watches one is not
-/// woken for another.
+/// Distance between notification words: a line, so that a core watching one is not woken for
+/// another.
 pub(super) const WORD_STRIDE: u64 = 64;
 /// Bytes of a notification.
 pub(super) const NOTIFICATION_BYTES: usize = network_notification::BYTES as usize;
-/// Notification words for each place: a word is kept a little longer than its message's places,
-/// until all who wait for it have looked.
+/// Notification words for each slot: a word is kept a little longer than its message's slots, until
+/// all waiters have read it.
 pub(super) const WORDS_FOR_EACH_PLACE: u32 = 2;
 
-/// Which of the two engines a message is for.
+/// Engine that a message is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
-    /// Host memory is read.
+    /// The get engine, which reads host memory.
     Get,
-    /// Host memory is written.
+    /// The engine of credits, which writes host memory.
     Credit,
 }
 
-/// How many of a message's requests have been written.
+/// Progress of writing a message's requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     Nothing,
@@ -38,25 +38,25 @@ pub(super) enum Written {
     All,
 }
 
-/// How a message has ended.
+/// End of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outcome {
-    /// A status of a notification.
+    /// Status of the notification.
     pub status: u32,
     pub bytes: u64,
     pub ended: Picoseconds,
 }
 
-/// Memory of the driver's own that stands for the program's.
+/// The driver's own memory in place of the program's.
 pub(super) struct Bounce<B: Bus> {
     pub own: Buffer<B>,
-    /// Where what comes is to be copied.
+    /// Target of the copy of received data.
     pub target: Option<(Buffer<B>, Range<u64>, Claim<B>)>,
 }
 
-/// Memory of a message: what the device may reach of it.
+/// Memory of a message that the device may reach.
 pub(super) struct Held<B: Bus> {
-    /// The program's, which the device reaches itself.
+    /// Claimed part of the program's buffer, which the device reaches itself.
     pub claim: Option<Claim<B>>,
     pub bounce: Option<Bounce<B>>,
 }
@@ -67,14 +67,14 @@ pub(super) struct Flight<B: Bus> {
     pub key: Key,
     pub token: u16,
     pub places: u32,
-    /// Number of its notification word.
+    /// Number of the notification word.
     pub word: u32,
     pub written: Written,
-    /// A cancel is to be written.
+    /// Whether a cancel must be written.
     pub cancel_due: bool,
-    /// Nobody will ask for its outcome.
+    /// Whether the handle was dropped, so that no one will ask for the outcome.
     is_abandoned: bool,
-    /// Who waits for its word at the moment.
+    /// Number of tasks waiting for the notification word.
     waiters: u32,
     pub posted: Picoseconds,
     pub total_bytes: u64,
@@ -82,18 +82,18 @@ pub(super) struct Flight<B: Bus> {
     pub outcome: Option<Outcome>,
 }
 
-/// Why a message cannot begin now.
+/// Reason for which a message cannot begin now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NotNow {
-    /// Another message has its key.
+    /// Another message uses its key.
     KeyInUse,
-    /// The key's last message is about to end.
+    /// The last message with the key is about to end.
     KeyEnding,
-    /// Not enough places, or no notification word, or others have waited for longer.
+    /// Too few free slots, no notification word, or earlier messages in line.
     NoPlace,
 }
 
-/// A message that waits for places of an engine.
+/// A message that waits for slots of an engine.
 struct Waiting {
     turn: u64,
     places: u32,
@@ -102,17 +102,17 @@ struct Waiting {
 /// All messages of a network processor.
 pub(super) struct Flights<B: Bus> {
     by_id: BTreeMap<u64, Flight<B>>,
-    /// Keys of messages that have not ended.
+    /// Keys of messages in flight.
     keys: HashSet<(Kind, Key)>,
     tokens: HashSet<u16>,
     next_id: u64,
     next_token: u16,
-    /// For gets and credits.
+    /// Free slots for gets and for credits.
     free_places: [u32; 2],
     slots: [u32; 2],
     next_slot: [u32; 2],
     free_words: Vec<u32>,
-    /// Who waits for places of each engine, in the order in which they came.
+    /// Messages waiting for slots of each engine, in order of arrival.
     waiting: [VecDeque<Waiting>; 2],
     next_turn: u64,
 }
@@ -125,7 +125,7 @@ const fn of(kind: Kind) -> usize {
 }
 
 impl<B: Bus> Flights<B> {
-    /// None under way, with so many places for gets and credits.
+    /// Starts without messages, with this many slots for gets and credits.
     pub fn new(slots: [u32; 2]) -> Self {
         Self {
             by_id: BTreeMap::new(),
@@ -136,20 +136,20 @@ impl<B: Bus> Flights<B> {
             free_places: slots,
             slots,
             next_slot: [0; 2],
-            // From the lowest on.
+            // The lowest word is taken first.
             free_words: (0..words(slots)).rev().collect(),
             waiting: Default::default(),
             next_turn: 0,
         }
     }
 
-    /// Places of an engine.
+    /// Returns the number of slots of an engine.
     pub const fn slots(&self, kind: Kind) -> u32 {
         self.slots[of(kind)]
     }
 
-    /// Begins a message, if it can be now; `held` is called when it does. `turn` is that of a
-    /// message that [waits](Self::wait_in_line).
+    /// Begins a message if possible now, and only then calls `held`. `turn` comes from
+    /// [`wait_in_line`](Self::wait_in_line).
     pub fn begin(
         &mut self,
         (kind, key): (Kind, Key),
@@ -159,14 +159,14 @@ impl<B: Bus> Flights<B> {
         held: impl FnOnce() -> Held<B>,
     ) -> Result<u64, NotNow> {
         if self.keys.contains(&(kind, key)) {
-            // What was dropped ends without anybody's doing.
+            // A dropped message ends without further action.
             return Err(if self.is_abandoned(kind, key) {
                 NotNow::KeyEnding
             } else {
                 NotNow::KeyInUse
             });
         }
-        // There must be enough for those before it, too: small messages would pass large ones for
+        // Leaves enough for earlier messages too: small ones would otherwise pass large ones for
         // ever.
         let is_before = |other: &&Waiting| turn.is_none_or(|turn| other.turn < turn);
         let before = self.waiting[of(kind)].iter().take_while(is_before);
@@ -176,7 +176,7 @@ impl<B: Bus> Flights<B> {
             return Err(NotNow::NoPlace);
         }
         let word = self.free_words.pop().ok_or(NotNow::NoPlace)?;
-        // There are far fewer words than tokens.
+        // Ends, as words are far fewer than tokens.
         while !self.tokens.insert(self.next_token) {
             self.next_token = self.next_token.wrapping_add(1);
         }
@@ -208,7 +208,7 @@ impl<B: Bus> Flights<B> {
         Ok(id)
     }
 
-    /// A message waits for places from now on, behind all that do. Its turn, to be given to
+    /// Puts a message at the end of the line for slots. Returns its turn, for
     /// [`begin`](Self::begin) and [`leave_line`](Self::leave_line).
     pub fn wait_in_line(&mut self, kind: Kind, places: u32) -> u64 {
         let turn = self.next_turn;
@@ -217,12 +217,12 @@ impl<B: Bus> Flights<B> {
         turn
     }
 
-    /// And no longer: it has begun, or was given up.
+    /// Takes a message out of the line, because it has begun or was given up.
     pub fn leave_line(&mut self, kind: Kind, turn: u64) {
         self.waiting[of(kind)].retain(|waiting| waiting.turn != turn);
     }
 
-    /// Whether nobody asks any more for the message that has a key.
+    /// Returns whether the handle of the message that uses a key was dropped.
     fn is_abandoned(&self, kind: Kind, key: Key) -> bool {
         let has_it = |flight: &&Flight<B>| {
             flight.outcome.is_none() && (flight.kind, flight.key) == (kind, key)
@@ -230,7 +230,7 @@ impl<B: Bus> Flights<B> {
         self.by_id.values().find(has_it).is_some_and(|flight| flight.is_abandoned)
     }
 
-    /// The slot for the next request of an engine: whichever, as each is copied out when it is
+    /// Takes the slot for an engine's next request: any will do, as each is copied out when
     /// complete.
     pub const fn take_slot(&mut self, kind: Kind) -> u32 {
         let slot = self.next_slot[of(kind)];
@@ -246,18 +246,18 @@ impl<B: Bus> Flights<B> {
         self.by_id.get_mut(&id)
     }
 
-    /// Messages that have not ended.
+    /// Returns the number of messages in flight.
     pub fn under_way(&self) -> usize {
         self.keys.len()
     }
 
-    /// Notification words of messages that have not ended.
+    /// Returns the notification words of messages in flight.
     pub fn words_under_way(&self) -> Vec<u32> {
         let open = self.by_id.values().filter(|flight| flight.outcome.is_none());
         open.map(|flight| flight.word).collect()
     }
 
-    /// Whether a message that was dropped is still being taken back.
+    /// Returns whether a dropped message is still being taken back.
     pub fn is_taking_back(&self) -> bool {
         self.by_id.values().any(|flight| {
             let goes_on = (flight.written, flight.kind) == (Written::All, Kind::Get);
@@ -265,12 +265,12 @@ impl<B: Bus> Flights<B> {
         })
     }
 
-    /// Whether a message is to be taken back.
+    /// Returns whether a message must be taken back.
     pub fn is_cancel_due(&self) -> bool {
         self.by_id.values().any(|flight| flight.cancel_due && flight.outcome.is_none())
     }
 
-    /// A message that is to be taken back; the caller writes its cancel at once.
+    /// Takes a message that must be taken back; the caller writes its cancel at once.
     pub fn take_cancel(&mut self) -> Option<(Kind, Key, u16, u32)> {
         let due = |flight: &&mut Flight<B>| flight.cancel_due && flight.outcome.is_none();
         let flight = self.by_id.values_mut().find(due)?;
@@ -278,7 +278,7 @@ impl<B: Bus> Flights<B> {
         Some((flight.kind, flight.key, flight.token, flight.word))
     }
 
-    /// Looks at the notification words of all messages that have not ended.
+    /// Reads the notification words of all messages in flight.
     pub fn reap(&mut self, now: Picoseconds, read: impl Fn(u32) -> [u8; NOTIFICATION_BYTES]) {
         let open: Vec<u64> = self.open().collect();
         for id in open {
@@ -299,7 +299,7 @@ impl<B: Bus> Flights<B> {
         self.by_id.iter().filter(|(_, flight)| flight.outcome.is_none()).map(|(&id, _)| id)
     }
 
-    /// Ends a message: its memory and places are free.
+    /// Ends a message and frees its memory and slots.
     fn end(&mut self, id: u64, outcome: Outcome) {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
         let before = flight.outcome.replace(outcome);
@@ -322,13 +322,13 @@ impl<B: Bus> Flights<B> {
         }
     }
 
-    /// No notification word is given back twice.
+    /// Asserts that no notification word is freed twice.
     fn assert_words(&self) {
         let (free, all) = (self.free_words.len(), words(self.slots) as usize);
         assert!(free <= all, "{free} notification words are free, of {all}");
     }
 
-    /// Ends all that is under way: the device has forgotten it and is quiet.
+    /// Ends all messages in flight: the device has forgotten them and is quiet.
     pub fn end_all(&mut self, now: Picoseconds) {
         let status = NetworkStatus::Reset.bits();
         let open: Vec<u64> = self.open().collect();
@@ -338,7 +338,7 @@ impl<B: Bus> Flights<B> {
         self.next_slot = [0; 2];
     }
 
-    /// Somebody waits for a message's word from now on. False where it has ended.
+    /// Registers a waiter for a message's word; false if the message has ended.
     pub fn begin_waiting(&mut self, id: u64) -> bool {
         match self.by_id.get_mut(&id) {
             Some(flight) if flight.outcome.is_none() => {
@@ -349,7 +349,7 @@ impl<B: Bus> Flights<B> {
         }
     }
 
-    /// And no longer.
+    /// Removes a waiter.
     pub fn end_waiting(&mut self, id: u64) {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
         assert!(flight.waiters > 0, "nobody waits for message {id}, and one ends that");
@@ -360,8 +360,8 @@ impl<B: Bus> Flights<B> {
         }
     }
 
-    /// Nobody asks for it any more. What the device has of it goes on without: a get to its end,
-    /// a credit or a message that is not whole is taken back.
+    /// Gives up interest in a message. A get whose requests are all written runs to its end; a
+    /// credit or a partly written message is taken back.
     pub fn abandon(&mut self, id: u64) {
         let Some(flight) = self.by_id.get_mut(&id) else { return };
         if flight.outcome.is_some() {
@@ -370,7 +370,7 @@ impl<B: Bus> Flights<B> {
         }
         flight.is_abandoned = true;
         match (flight.written, flight.kind) {
-            // The device knows nothing of it.
+            // The device does not know it.
             (Written::Nothing, _) => {
                 let outcome = Outcome {
                     status: NetworkStatus::Cancelled.bits(),
@@ -385,7 +385,7 @@ impl<B: Bus> Flights<B> {
     }
 }
 
-/// Notification words for so many places.
+/// Returns the number of notification words for these slots.
 pub(super) const fn words([gets, credits]: [u32; 2]) -> u32 {
     WORDS_FOR_EACH_PLACE * (gets + credits)
 }

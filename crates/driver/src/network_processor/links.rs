@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links of a network processor, and its place in a torus.
+//! Links of a network processor, and its position in a torus.
 
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
@@ -13,30 +13,30 @@ use super::{FIRST_LOOK, LONGEST_LOOK, NetworkProcessor};
 use crate::buffer::lock;
 use crate::error::DriverError;
 
-/// Most nodes of a torus: their numbers have 16 bits.
+/// Most nodes of a torus: node numbers have 16 bits.
 const MAX_NODES: u32 = 1 << 16;
 
-/// A dimension of a torus, and where the node is in it.
+/// A dimension of a torus, and the node's coordinate in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TorusDimension {
-    /// Nodes.
+    /// Number of nodes along the dimension.
     pub size: u16,
     /// The node's coordinate, less than `size`.
     pub position: u16,
-    /// No link joins its ends.
+    /// Whether the ring is open: no link joins its ends.
     pub is_open: bool,
 }
 
-/// Where a node is.
+/// Position of a node in its torus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TorusPlace {
-    /// Its number.
+    /// Number of the node.
     pub own: u16,
-    /// Nodes of the torus.
+    /// Number of nodes in the torus.
     pub nodes: u32,
 }
 
-/// Counters of a link since the device's reset; they run on through 2^32.
+/// Counters of a link since the device's reset; they wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Datagrams sent for the first time.
@@ -45,17 +45,17 @@ pub struct LinkCounters {
     pub delivered: u32,
     /// Datagrams sent again.
     pub repeated: u32,
-    /// Frames that came damaged.
+    /// Damaged frames received.
     pub damaged: u32,
     /// NACK commands sent.
     pub nacks: u32,
     /// RESTART commands sent.
     pub restarts: u32,
-    /// Times that the oldest datagram was not acknowledged in time.
+    /// Time-outs of the oldest unacknowledged datagram.
     pub timeouts: u32,
-    /// Times that the link has come up.
+    /// Completed trainings of the link.
     pub trainings: u32,
-    /// Datagrams of the generator that the checker found right.
+    /// Generator datagrams that the checker found right.
     pub checked: u32,
     /// Datagrams that the checker found wrong.
     pub wrong: u32,
@@ -78,7 +78,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.write_raw(register, held & !mask | value).await
     }
 
-    /// Enables a link: it trains. Requests for it wait until it is up.
+    /// Enables a link, which then trains. Requests for it wait until it is up.
     ///
     /// # Errors
     /// No such link, or no answer.
@@ -86,9 +86,8 @@ impl<B: Bus> NetworkProcessor<B> {
         self.change(link, control::ENABLE.mask(), control::ENABLE.mask()).await
     }
 
-    /// Takes a link down: both ends forget what they have of it, and its messages end with
-    /// [`NetworkFault::LinkDown`]. The other end is to be disabled as well before it is enabled
-    /// again.
+    /// Takes a link down: both ends forget all of its data, and its messages end with
+    /// [`NetworkFault::LinkDown`]. Disable the other end too before enabling it again.
     ///
     /// # Errors
     /// No such link, or no answer.
@@ -98,7 +97,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(())
     }
 
-    /// Says where a link's datagrams go.
+    /// Sets the destination of a link's datagrams.
     ///
     /// # Errors
     /// No such link, or no answer.
@@ -106,7 +105,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.change(link, control::MODE.mask(), control::MODE.put(mode.bits())).await
     }
 
-    /// Has a link train anew; nothing is lost.
+    /// Retrains a link without loss.
     ///
     /// # Errors
     /// No such link, or no answer.
@@ -114,7 +113,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.change(link, 0, control::RETRAIN.put(1)).await
     }
 
-    /// Lets a link's generator send on channel 7, and its checker take what comes there.
+    /// Switches a link's generator on channel 7, and the checker of what arrives there.
     ///
     /// # Errors
     /// No such link, or no answer.
@@ -130,10 +129,10 @@ impl<B: Bus> NetworkProcessor<B> {
         self.change(link, mask, value).await
     }
 
-    /// What a link's state is.
+    /// Reads the state of a link.
     ///
     /// # Errors
-    /// No such link, no answer, or a state that the register map does not have.
+    /// No such link, no answer, or a state that the register map does not define.
     pub async fn link_state(&self, link: u8) -> Result<LinkState, DriverError> {
         let register = self.link_register(link, torus_link::STATUS)?;
         let bits = status::STATE.get(self.read_raw(register).await?);
@@ -146,7 +145,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Waits until a link is up.
     ///
     /// # Errors
-    /// No such link, or it is not up at the deadline, or has failed.
+    /// No such link, a link that is not up at the deadline, or one that has failed.
     pub async fn wait_link_up(&self, link: u8, deadline: Picoseconds) -> Result<(), NetworkError> {
         let mut pause = FIRST_LOOK;
         loop {
@@ -168,7 +167,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// A link's counters.
+    /// Reads a link's counters.
     ///
     /// # Errors
     /// No such link, or no answer.
@@ -188,12 +187,12 @@ impl<B: Bus> NetworkProcessor<B> {
         })
     }
 
-    /// Gives the node its place in a torus: channels 6 and 7 are for routed messages then. The
-    /// first dimension counts fastest in a node's number; link 2d leads up in dimension d, link
-    /// 2d + 1 down. No dimensions, or one node: it has none.
+    /// Sets the node's position in a torus; channels 6 and 7 then carry routed messages. The first
+    /// dimension counts fastest in a node's number; link 2d leads up in dimension d, link 2d + 1
+    /// down. No dimensions, or one node, means no torus.
     ///
     /// # Errors
-    /// A place that cannot be, or no answer.
+    /// An impossible position, or no answer.
     pub async fn place_in_torus(&self, dimensions: &[TorusDimension]) -> Result<(), DriverError> {
         let place = place(dimensions).map_err(|problem| self.shared.access.refused(problem))?;
         for number in 0..map::DIMENSIONS.count {
@@ -205,12 +204,12 @@ impl<B: Bus> NetworkProcessor<B> {
             self.write_raw(map::DIMENSIONS.at(number), value).await?;
         }
         *lock(&self.shared.place) = place;
-        // Behind the last of the writes.
+        // The read waits for the writes before it.
         self.read_raw(map::DIMENSIONS.at(0)).await.map(|_| ())
     }
 }
 
-/// The place that these dimensions give, if there is more than one node.
+/// Returns the position that these dimensions give, if there is more than one node.
 fn place(dimensions: &[TorusDimension]) -> Result<Option<TorusPlace>, String> {
     let (have, most) = (dimensions.len(), map::DIMENSIONS.count);
     if have > most as usize {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of messages: the program's own, or the driver's that data are copied through.
+//! Memory of messages: the program's, or the driver's with a copy.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use super::options::{Buffers, Message};
 use crate::buffer::{Buffer, Claim, check_placed, lock};
 use crate::error::DriverError;
 
-/// Least bytes of the driver's own buffers.
+/// Smallest size of the driver's own buffers, bytes.
 const LEAST_COPY_BYTES: u64 = 4096;
-/// Own buffers that are kept while nothing uses them.
+/// Most unused buffers kept by the driver.
 const POOL: usize = 512;
 
 impl<B: Bus> NetworkProcessor<B> {
-    /// Gets `count` buffers of the driver's own ready for messages of so many bytes, so that no
-    /// message waits for that later. Only [`Buffers::Copied`] has use for it.
+    /// Prepares `count` of the driver's own buffers for messages of up to `bytes`, so that no
+    /// message waits for that later. Useful only with [`Buffers::Copied`].
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
@@ -34,7 +34,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(())
     }
 
-    /// Gives the memory of a message to the device, and says where it lies.
+    /// Gives the memory of a message to the device, and returns its addresses.
     pub(super) async fn hold(
         &self,
         kind: Kind,
@@ -67,7 +67,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok((Held { claim: None, bounce: Some(Bounce { own, target }) }, pieces))
     }
 
-    /// Where a part of a buffer lies on the bus.
+    /// Returns the bus addresses of a part of a buffer.
     fn placed(
         &self,
         buffer: &Buffer<B>,
@@ -82,7 +82,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(pieces)
     }
 
-    /// A buffer of the driver's own of at least so many bytes.
+    /// Gets one of the driver's own buffers with at least this many bytes.
     async fn own_buffer(&self, bytes: u64) -> Result<Buffer<B>, DriverError> {
         let pooled = {
             let mut pool = lock(&self.shared.pool);
@@ -101,7 +101,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(self.as_buffer(memory, segments, Arc::clone(&self.shared.retired)))
     }
 
-    /// Keeps a buffer of the driver's own for the next message.
+    /// Keeps one of the driver's own buffers for the next message.
     pub(super) fn keep(&self, own: Buffer<B>) {
         let mut pool = lock(&self.shared.pool);
         if pool.len() < POOL {
@@ -109,7 +109,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Copies what has come to where the program wants it.
+    /// Copies received data into the program's buffer.
     pub(super) async fn copy_out(
         &self,
         own: &Buffer<B>,
@@ -120,7 +120,7 @@ impl<B: Bus> NetworkProcessor<B> {
         let bytes = bytes.min(part.end - part.start);
         let mut data = vec![0; bytes as usize];
         drop(claim);
-        // Both have so many bytes: they were looked at when the message was posted.
+        // Cannot fail: the sizes were compared when the message was posted.
         let copied = own.read(0, &mut data).and_then(|()| buffer.write(part.start, &data));
         debug_assert_eq!(copied, Ok(()));
         self.bus().work(HostWork::Copy(bytes)).await;

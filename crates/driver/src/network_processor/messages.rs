@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Gets and credits: posting, waiting, taking back.
+//! Gets and credits: posting, waiting, cancelling.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -19,13 +19,13 @@ use super::{CREDIT_WINDOW, NetworkProcessor, REQUEST_BAR};
 use crate::buffer::lock;
 use crate::error::DriverError;
 
-/// How long a message that was taken back may take to end: reads of host memory that get no
-/// answer time out within that.
+/// Time that a cancelled message may take to end: unanswered reads of host memory time out within
+/// it.
 const CANCEL_PATIENCE: Picoseconds = Picoseconds::from_ns(200_000_000);
-/// Longest time after which who waits for a place looks again, whatever has happened.
+/// Longest time between two checks by a message that waits for a slot.
 const PLACE_LOOK: Picoseconds = Picoseconds::from_ns(10_000);
 
-/// A message that was posted; see [`Get`] and [`Credit`].
+/// A posted message; see [`Get`] and [`Credit`].
 pub(super) struct Posted<B: Bus> {
     shared: Arc<Shared<B>>,
     id: u64,
@@ -37,13 +37,13 @@ impl<B: Bus> Drop for Posted<B> {
     }
 }
 
-/// A message that is being sent. To drop it lets it go on.
+/// A message being sent. Dropping it does not stop the message.
 pub struct Get<B: Bus>(Posted<B>);
 
-/// Room for a message that is to come. To drop it takes it back.
+/// Room for a message to be received. Dropping it takes the room back.
 pub struct Credit<B: Bus>(Posted<B>);
 
-/// Somebody waits for a message's notification, until this is dropped.
+/// A waiter for a message's notification, until this is dropped.
 struct Waiter<'a, B: Bus>(&'a Posted<B>);
 
 impl<B: Bus> Drop for Waiter<'_, B> {
@@ -52,7 +52,7 @@ impl<B: Bus> Drop for Waiter<'_, B> {
     }
 }
 
-/// A message waits in line for places, until this is dropped.
+/// A message in line for slots, until this is dropped.
 struct InLine<'a, B: Bus> {
     shared: &'a Shared<B>,
     kind: Kind,
@@ -66,12 +66,11 @@ impl<B: Bus> Drop for InLine<'_, B> {
 }
 
 impl<B: Bus> NetworkProcessor<B> {
-    /// Sends a message: writes its requests once there are places for them. Its part of the
-    /// buffer is the device's until it has ended; with copied buffers only until it has been
-    /// copied.
+    /// Sends a message: writes its requests once slots are free. Its part of the buffer belongs to
+    /// the device until it has ended; with copied buffers only until it has been copied.
     ///
     /// # Errors
-    /// A message that cannot be, a key that is in use, or no place until the message's deadline.
+    /// An impossible message, a key in use, or no slot until the message's deadline.
     pub async fn nget(&self, message: Message<B>) -> Result<Get<B>, NetworkError> {
         Ok(Get(self.post(Kind::Get, message).await?))
     }
@@ -79,8 +78,8 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Waits until all data of a message have left host memory.
     ///
     /// # Errors
-    /// The message failed. At the deadline it is taken back, and memory is the program's again
-    /// when this returns, unless [`NetworkFault::NoNotification`] says otherwise.
+    /// The message failed. At the deadline it is taken back, and the memory is the program's again
+    /// on return, except with [`NetworkFault::NoNotification`].
     pub async fn nget_wait(
         &self,
         get: &Get<B>,
@@ -89,7 +88,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.wait(&get.0, deadline).await
     }
 
-    /// How a message has ended, if it has, without waiting.
+    /// Returns the end of a message if it has ended, without waiting.
     ///
     /// # Errors
     /// The message failed.
@@ -97,11 +96,11 @@ impl<B: Bus> NetworkProcessor<B> {
         self.poll(&get.0)
     }
 
-    /// Makes room for a message that is to come. Its part of the buffer is the device's until it
-    /// has ended.
+    /// Makes room for a message to be received. Its part of the buffer belongs to the device until
+    /// the message has ended.
     ///
     /// # Errors
-    /// As [`nget`](Self::nget).
+    /// See [`nget`](Self::nget).
     pub async fn credit(&self, message: Message<B>) -> Result<Credit<B>, NetworkError> {
         Ok(Credit(self.post(Kind::Credit, message).await?))
     }
@@ -109,7 +108,7 @@ impl<B: Bus> NetworkProcessor<B> {
     /// Waits until the message is in the buffer.
     ///
     /// # Errors
-    /// As [`nget_wait`](Self::nget_wait).
+    /// See [`nget_wait`](Self::nget_wait).
     pub async fn credit_wait(
         &self,
         credit: &Credit<B>,
@@ -118,8 +117,8 @@ impl<B: Bus> NetworkProcessor<B> {
         self.wait(&credit.0, deadline).await
     }
 
-    /// Whether the message has come, without waiting. With copied buffers the data are in the
-    /// program's buffer when [`credit_wait`](Self::credit_wait) has returned.
+    /// Returns the end of a message if it has arrived, without waiting. Copied data are in the
+    /// program's buffer only after [`credit_wait`](Self::credit_wait).
     ///
     /// # Errors
     /// The message failed.
@@ -127,8 +126,8 @@ impl<B: Bus> NetworkProcessor<B> {
         self.poll(&credit.0)
     }
 
-    /// Takes back a message that is being sent. Waiting for it then returns
-    /// [`NetworkFault::Cancelled`], or that it had ended before.
+    /// Cancels a message being sent. A wait for it then returns [`NetworkFault::Cancelled`], or its
+    /// result if it had ended before.
     ///
     /// # Errors
     /// The device cannot be written to.
@@ -136,7 +135,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.cancel(&get.0).await
     }
 
-    /// Takes back room for a message, in the same way.
+    /// Cancels room for a message, with the same results.
     ///
     /// # Errors
     /// The device cannot be written to.
@@ -152,7 +151,7 @@ impl<B: Bus> NetworkProcessor<B> {
         NetworkError::refused(DriverError::Refused { place: self.place_of(key), problem })
     }
 
-    /// Looks whether a message can be, before anything is written.
+    /// Checks a message before anything is written.
     fn check(&self, message: &Message<B>) -> Result<(), NetworkError> {
         let Message { key, part, .. } = message;
         let bytes = part.end.saturating_sub(part.start);
@@ -205,7 +204,7 @@ impl<B: Bus> NetworkProcessor<B> {
     async fn post(&self, kind: Kind, message: Message<B>) -> Result<Posted<B>, NetworkError> {
         self.settle().await.map_err(|error| self.no_answer(message.key, error))?;
         self.check(&message)?;
-        // What was dropped has its memory for a moment yet; it may be what is wanted now.
+        // Dropped messages hold their memory for a moment; this one may want it.
         while lock(&self.shared.flights).is_taking_back() && self.bus().now() < message.deadline {
             self.any_ends(message.deadline).await;
             self.reap();
@@ -229,8 +228,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(posted)
     }
 
-    /// Takes places, waiting for them until the message's deadline. Who has waited for longer comes
-    /// first.
+    /// Takes slots, waiting for them until the message's deadline. The longest waiter goes first.
     async fn begin(
         &self,
         kind: Kind,
@@ -286,7 +284,7 @@ impl<B: Bus> NetworkProcessor<B> {
                             let turn = lock(&self.shared.flights).wait_in_line(kind, runs as u32);
                             in_line = Some(InLine { shared: &self.shared, kind, turn });
                         }
-                        // Nobody waits for a place behind one that waits for its key.
+                        // A message that waits for its key must not block others.
                         NotNow::KeyEnding => in_line = None,
                         _ => {}
                     }
@@ -297,8 +295,8 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Polls until any message that is under way may have ended, until the deadline, or for a
-    /// while of some microseconds, whichever is first: for those who wait for several.
+    /// Polls until a message in flight may have ended, until the deadline, or for a few
+    /// microseconds, whichever is first: for callers that wait for several.
     pub async fn any_ends(&self, deadline: Picoseconds) {
         let until = (self.bus().now() + PLACE_LOOK).min(deadline);
         let words = lock(&self.shared.flights).words_under_way();
@@ -319,8 +317,8 @@ impl<B: Bus> NetworkProcessor<B> {
         .await;
     }
 
-    /// Writes the requests of a message. Once a store has been polled it is made, so it counts as
-    /// made from then on.
+    /// Writes the requests of a message. A store takes effect once polled, so it counts as made
+    /// from then on.
     async fn write_requests(
         &self,
         posted: &Posted<B>,
@@ -355,8 +353,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Of { key, token, notify: self.shared.words.address(u64::from(word) * WORD_STRIDE) }
     }
 
-    /// Keeps requests that are combined in their order. Those of narrow stores were sent off one
-    /// by one.
+    /// Keeps combined requests in order. Narrow stores were flushed one by one.
     async fn fence_requests(&self) -> Result<(), BusError> {
         let is_wide = self.bus().widest_store_bytes() as usize >= SLOT_BYTES;
         match self.shared.modes.requests {
@@ -383,11 +380,11 @@ impl<B: Bus> NetworkProcessor<B> {
         let widest = self.bus().widest_store_bytes();
         match self.shared.modes.requests {
             Requests::Stores(Mapping::WriteCombined) => {
-                // A whole line leaves by itself; what stands behind the request means nothing.
+                // A whole line leaves by itself; the bytes after the request are ignored.
                 let mut line = [0; SLOT_BYTES];
                 line[..REQUEST_BYTES].copy_from_slice(&request);
                 if (widest as usize) < SLOT_BYTES {
-                    // It may leave between two of its stores, and what comes then is no whole line.
+                    // The line may leave between two of its stores, and then arrives in pieces.
                     self.fence_due.store(true, Ordering::Release);
                 }
                 self.bus().store(at, &line, Stores::combined(widest)).await?;
@@ -400,17 +397,17 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Writes what others have left to be written: cancels of what was dropped, and a fence.
+    /// Writes deferred work: cancels of dropped messages, and a fence.
     pub(super) async fn settle(&self) -> Result<(), DriverError> {
         let failed = |error| self.shared.access.failed(error);
         self.send_off().await.map_err(failed)?;
         loop {
-            // Those that have ended need none.
+            // Ended messages need no cancel.
             self.reap();
             if !lock(&self.shared.flights).is_cancel_due() {
                 return Ok(());
             }
-            // Behind the requests that it takes back.
+            // Must follow the requests that it cancels.
             self.fence_requests().await.map_err(failed)?;
             let due = {
                 let mut flights = lock(&self.shared.flights);
@@ -423,7 +420,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Sends off what this core has combined, if anything may be left in its buffers.
+    /// Flushes this core's combining buffers if they may hold something.
     pub(super) async fn send_off(&self) -> Result<(), BusError> {
         match self.fence_due.swap(false, Ordering::AcqRel) {
             true => self.bus().fence().await,
@@ -431,7 +428,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Takes in the notifications that have come.
+    /// Takes in new notifications.
     pub(super) fn reap(&self) {
         let words = &self.shared.words;
         let now = self.bus().now();
@@ -459,7 +456,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Until a message has ended.
+    /// Waits until a message has ended.
     async fn wait_for_word(
         &self,
         posted: &Posted<B>,
@@ -496,7 +493,7 @@ impl<B: Bus> NetworkProcessor<B> {
         outcome.map(|outcome| self.ended(posted, outcome, None)).transpose()
     }
 
-    /// The result of a message that has ended, with its data where the program wants them.
+    /// Returns the result of an ended message, with its data in the program's buffer.
     async fn result(
         &self,
         posted: &Posted<B>,

@@ -39,39 +39,39 @@ use crate::error::DriverError;
 use crate::ports::LOW_HALF;
 use shared::{Access, Pinned, Shared};
 
-/// Major version of the register map that this driver is written for.
+/// Major version of the register map that this driver supports.
 const MAJOR: u32 = map::version::MAJOR.get(map::VERSION_RESET);
 /// BAR of the registers.
 const REGISTER_BAR: u8 = 0;
-/// BAR of the request windows.
+/// BAR of the request apertures.
 const REQUEST_BAR: u8 = 2;
-/// Where the credit slots begin there.
+/// Offset of the credit slots in that BAR.
 const CREDIT_WINDOW: u64 = 0x4000;
-/// Most slots that a request window has room for.
+/// Most slots of a request aperture.
 const MAX_SLOTS: u32 = 256;
-/// BAR of the put window.
+/// BAR of the put aperture.
 const PUT_BAR: u8 = 4;
-/// How long a reset may take: reads of host memory that time out end within that.
+/// Longest duration of a reset: unanswered reads of host memory time out within it.
 const RESET_PATIENCE: Picoseconds = Picoseconds::from_ns(200_000_000);
-/// First time between two looks at a register; then twice as long each time.
+/// First pause between two polls of a register; doubled each time.
 const FIRST_LOOK: Picoseconds = Picoseconds::from_ns(1_000);
-/// Longest time between two looks.
+/// Longest pause between two polls.
 const LONGEST_LOOK: Picoseconds = Picoseconds::from_ns(1_000_000);
 
-/// What a network processor says of itself.
+/// Capabilities of a network processor, as its registers report them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkSizes {
-    /// Links.
+    /// Number of links.
     pub links: u8,
-    /// Get requests that may be under way.
+    /// Most get requests in flight.
     pub get_slots: u32,
-    /// Credits that may be.
+    /// Most credits in flight.
     pub credit_slots: u32,
-    /// Put datagrams of each channel that may be in the window.
+    /// Most put datagrams of each channel in the aperture.
     pub put_slots: u32,
 }
 
-/// Counters of a network processor since its reset; they run on through 2^32.
+/// Counters of a network processor since its reset; they wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
     /// Get messages taken.
@@ -86,21 +86,21 @@ pub struct NetworkCounters {
     pub forwarded: u32,
     /// Routed datagrams dropped.
     pub misrouted: u32,
-    /// Datagrams that wait for a credit now.
+    /// Datagrams that currently wait for a credit.
     pub waiting: u32,
 }
 
-/// A network processor, opened. Clones are the same one.
+/// An open network processor. Clones are the same device.
 ///
 /// Memory of a message belongs to the device until the driver has seen its notification. Futures
-/// and handles may be dropped at any time: a get then goes on to its end, a credit is taken back
-/// with the next call, and the memory of both is kept until the device is done with it. What is
-/// dropped while stores are being made is made all the same.
+/// and handles may be dropped at any time: a get then runs to its end, a credit is taken back with
+/// the next call, and the memory of both is kept until the device has finished with it. Stores in
+/// progress when their future is dropped are completed.
 pub struct NetworkProcessor<B: Bus> {
     bus: B,
     shared: Arc<Shared<B>>,
     /// Whether stores of this handle's core may still be in its combining buffers: only a fence of
-    /// the same core sends them off.
+    /// the same core flushes them.
     fence_due: Arc<AtomicBool>,
 }
 
@@ -119,16 +119,16 @@ impl<B: Bus> fmt::Debug for NetworkProcessor<B> {
 }
 
 impl<B: Bus> NetworkProcessor<B> {
-    /// Opens the network processor of a function: checks that it is one and of this version,
-    /// enables memory space and bus mastering, resets it and gives it memory for counts. A
-    /// function is opened once: two openings do not know of each other.
+    /// Opens the network processor of a function: checks that it is one and that its version
+    /// matches, enables memory space and bus mastering, resets it and gives it memory for counts.
+    /// Open a function only once: two openings do not know of each other.
     ///
-    /// Puts are stored write-combined where their window can be mapped so, else uncached:
-    /// [`put_mapping`](Self::put_mapping) tells.
+    /// Puts are stored write-combined if their aperture can be mapped like that, else uncached; see
+    /// [`put_mapping`](Self::put_mapping).
     ///
     /// # Errors
-    /// No such endpoint, none of this kind, another version, modes that the host does not have,
-    /// or the platform's refusal.
+    /// No such endpoint, one of another kind or version, modes that the host does not support, or a
+    /// refusal by the platform.
     pub async fn init(bus: B, name: &str, modes: Modes) -> Result<Self, DriverError> {
         let info = find(&bus, name)?;
         let access = Access { name: info.name.clone(), function: info.id };
@@ -153,7 +153,7 @@ impl<B: Bus> NetworkProcessor<B> {
         };
         let enabled = memory | reg::COMMAND_BUS_MASTER;
         bus.config_write(info.id, reg::COMMAND, enabled, LOW_HALF).map_err(tree)?;
-        // Nothing of an earlier life writes into what is pinned now.
+        // Nothing from an earlier use may write into memory pinned now.
         reset_and_wait(&bus, &access).await?;
         let slots = [sizes.get_slots, sizes.credit_slots];
         let words_bytes = u64::from(flights::words(slots)) * flights::WORD_STRIDE;
@@ -166,7 +166,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(opened)
     }
 
-    /// Tells the device where the counts of puts go.
+    /// Tells the device the address of the counts of puts.
     async fn set_up(&self) -> Result<(), DriverError> {
         let at = self.shared.counts.address(0);
         let registers =
@@ -185,12 +185,11 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(())
     }
 
-    /// Resets the device: all messages end with [`NetworkFault::Reset`], links are taken down,
-    /// and the node has no place in a torus.
+    /// Resets the device: all messages end with [`NetworkFault::Reset`], links go down, and the
+    /// node loses its position in a torus.
     ///
     /// # Errors
-    /// It does not answer, or does not come to rest: then the memory of messages that were under
-    /// way is kept.
+    /// It does not answer, or does not become quiet: then the memory of messages in flight is kept.
     pub async fn reset(&self) -> Result<(), DriverError> {
         self.send_off().await.map_err(|error| self.shared.access.failed(error))?;
         reset_and_wait(&self.bus, &self.shared.access).await?;
@@ -202,11 +201,11 @@ impl<B: Bus> NetworkProcessor<B> {
         self.set_up().await
     }
 
-    /// Resets the device, ends its bus mastering and unpins all memory of it that is not in use
-    /// any more. Other clones can do nothing useful from then on.
+    /// Resets the device, disables its bus mastering and unpins all of its memory that is no longer
+    /// in use. Other clones are useless from then on.
     ///
     /// # Errors
-    /// As [`reset`](Self::reset).
+    /// See [`reset`](Self::reset).
     pub async fn release(self) -> Result<(), DriverError> {
         self.reset().await?;
         self.write_raw(map::PUT_COUNTS_LOW, 0).await?;
@@ -228,45 +227,45 @@ impl<B: Bus> NetworkProcessor<B> {
         Ok(())
     }
 
-    /// The same with stores and waits made by another core of the host.
+    /// Returns the same device with stores and waits made by another core of the host.
     #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         let shared = Arc::clone(&self.shared);
         Self { bus: self.bus.on_core(core), shared, fence_due: Arc::default() }
     }
 
-    /// The bus that it was opened on.
+    /// Returns the bus that it was opened on.
     #[must_use]
     pub fn bus(&self) -> &B {
         &self.bus
     }
 
-    /// Its name in the tree.
+    /// Returns its name in the tree.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.shared.access.name
     }
 
-    /// What it says of itself.
+    /// Returns its capabilities.
     #[must_use]
     pub fn sizes(&self) -> NetworkSizes {
         self.shared.sizes
     }
 
-    /// How the driver works.
+    /// Returns the driver's modes.
     #[must_use]
     pub fn modes(&self) -> Modes {
         self.shared.modes
     }
 
-    /// How puts are stored.
+    /// Returns the mapping by which puts are stored.
     #[must_use]
     pub fn put_mapping(&self) -> Mapping {
         self.shared.put_mapping
     }
 
-    /// Memory for messages, as [`Modes::buffers`] has it: registered pages, pages that no device
-    /// reaches, or one contiguous piece where there is one.
+    /// Allocates memory for messages according to [`Modes::buffers`]: registered pages, pages that
+    /// no device reaches, or one contiguous piece if possible.
     ///
     /// # Errors
     /// No memory, or it cannot be pinned.
@@ -280,8 +279,8 @@ impl<B: Bus> NetworkProcessor<B> {
         self.register(memory.map_err(|error| self.shared.access.failed(error))?).await
     }
 
-    /// Makes memory of the program's usable for messages: registers it, where
-    /// [`Modes::buffers`] is not [`Buffers::Copied`].
+    /// Makes the program's memory usable for messages: registers it, unless [`Modes::buffers`] is
+    /// [`Buffers::Copied`].
     ///
     /// # Errors
     /// It cannot be pinned, or has no bytes.
@@ -291,7 +290,7 @@ impl<B: Bus> NetworkProcessor<B> {
             return Err(self.shared.access.refused("memory of 0 B was asked for".to_owned()));
         }
         if self.shared.modes.buffers == Buffers::Copied {
-            // Not registered: nothing is to be unpinned.
+            // Not registered, so never to be unpinned.
             return Ok(self.as_buffer(memory, Vec::new(), Retired::default()));
         }
         let Access { function, .. } = self.shared.access;
@@ -310,7 +309,7 @@ impl<B: Bus> NetworkProcessor<B> {
         Buffer::new(self.bus.clone(), name.clone(), *function, memory, segments, retired)
     }
 
-    /// Unpins the memory of buffers that were dropped.
+    /// Unpins the memory of dropped buffers.
     async fn unpin_retired(&self) -> Result<(), DriverError> {
         loop {
             let next = lock(&self.shared.retired).pop();
@@ -320,7 +319,7 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Reads a register, by a system call where requests are made by one.
+    /// Reads a register, by a system call if requests are made by one.
     ///
     /// # Errors
     /// No such register, or no answer.
@@ -329,7 +328,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.read_raw(offset).await
     }
 
-    /// Writes a register, by a system call where requests are made by one.
+    /// Writes a register, by a system call if requests are made by one.
     ///
     /// # Errors
     /// No such register.
@@ -338,7 +337,7 @@ impl<B: Bus> NetworkProcessor<B> {
         self.write_raw(offset, value).await
     }
 
-    /// Its counters.
+    /// Reads its counters.
     ///
     /// # Errors
     /// No answer.
@@ -355,7 +354,7 @@ impl<B: Bus> NetworkProcessor<B> {
         })
     }
 
-    /// A system call, where the mode has one.
+    /// Spends the time of a system call if the mode has one.
     async fn call(&self) {
         if self.shared.modes.requests == Requests::SystemCall {
             self.bus.work(HostWork::SystemCall).await;
@@ -373,7 +372,7 @@ impl<B: Bus> NetworkProcessor<B> {
     }
 }
 
-/// The endpoint of that name.
+/// Finds the endpoint of that name.
 fn find<B: Bus>(bus: &B, name: &str) -> Result<FunctionInfo, DriverError> {
     let functions = bus
         .functions()
@@ -390,7 +389,7 @@ fn find<B: Bus>(bus: &B, name: &str) -> Result<FunctionInfo, DriverError> {
     }
 }
 
-/// Looks for the three BARs.
+/// Checks the three BARs.
 fn check_bars(info: &FunctionInfo) -> Result<(), String> {
     let bytes = |bar: u8| {
         let found = info.bars.iter().find(|it| it.index == usize::from(bar));
@@ -409,7 +408,7 @@ fn check_bars(info: &FunctionInfo) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads what the device says of itself.
+/// Reads the device's capabilities.
 async fn describe<B: Bus>(bus: &B, access: &Access) -> Result<NetworkSizes, DriverError> {
     let read = async |offset: u32| {
         let read = bus.read_register(access.register(offset)).await;

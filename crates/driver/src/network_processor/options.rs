@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is asked for: how the driver works, and a message with its key.
+//! Modes of the driver, and messages with their keys.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,44 +11,44 @@ use crosslane_regs::network_request::what;
 use super::REQUEST_BAR;
 use crate::buffer::Buffer;
 
-/// Payloads that a message has at most: its index has 13 bits.
+/// Most payloads of a message: its index has 13 bits.
 pub const MAX_PAYLOADS: u64 = 1 << what::INDEX.width;
 /// Bytes of a datagram's payload.
 pub const PAYLOAD_BYTES: u64 = 128;
-/// The same of a routed message, beside its routing word.
+/// Bytes of a routed datagram's payload, without its routing word.
 pub const ROUTED_PAYLOAD_BYTES: u64 = 120;
-/// Channels of a link.
+/// Number of virtual channels of a link.
 pub const CHANNELS: u8 = 1 << what::CHANNEL.width;
-/// Tags of a channel.
+/// Number of tags of a channel.
 pub const TAGS: u8 = 1 << what::TAG.width;
-/// The channel that routed messages name.
+/// The channel that routed messages use.
 pub(crate) const ROUTED_CHANNEL: u8 = 6;
 
-/// Where the data of messages lie.
+/// Location of the data of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Buffers {
-    /// In the program's own pages, registered once. They lie anywhere, so a message has a request
+    /// The program's own pages, registered once. They may be anywhere, so a message has a request
     /// for each page.
     #[default]
     User,
-    /// In the program's own memory, which no device reaches: the driver copies each message to or
-    /// from contiguous memory of its own.
+    /// The program's own memory, which no device reaches: the driver copies each message to or from
+    /// contiguous memory of its own.
     Copied,
-    /// In contiguous memory that the driver has got and mapped for the program beforehand.
+    /// Contiguous memory that the driver has allocated and mapped for the program beforehand.
     Mapped,
 }
 
-/// How a request comes to the network processor.
+/// Means of passing a request to the network processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Requests {
     /// One system call for each message; the kernel stores the request, uncached.
     SystemCall,
-    /// The program stores it through a mapping of the window.
+    /// Stores by the program through a mapping of the aperture.
     Stores(Mapping),
 }
 
 impl Requests {
-    /// Stores through the fastest mapping that a card's window can have: write-combined, or else
+    /// Chooses the fastest mapping that the card's aperture supports: write-combined, or else
     /// uncached.
     #[must_use]
     pub fn fastest<B: Bus>(bus: &B, function: RoutingId) -> Self {
@@ -57,39 +57,39 @@ impl Requests {
     }
 }
 
-/// How the driver works: the three choices of the document.
+/// Modes of the driver: the three choices of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Modes {
-    /// Where data lie.
+    /// Location of the data.
     pub buffers: Buffers,
-    /// How requests are written.
+    /// Means of writing requests.
     pub requests: Requests,
-    /// How the end of a message is learned of.
+    /// Means of waiting for the end of a message.
     pub waiting: Waiting,
 }
 
 impl Default for Modes {
-    /// Registered pages, requests stored without a call and polling.
+    /// Registered pages, requests stored without a system call, and polling.
     fn default() -> Self {
         let requests = Requests::Stores(Mapping::Uncached);
         Self { buffers: Buffers::User, requests, waiting: Waiting::Polling }
     }
 }
 
-/// What a message is told apart by. Two messages that one node sends at the same time differ in it,
-/// and so do two that it receives.
+/// Identity of a message. Messages that one node sends at the same time have different keys, and so
+/// do those that it receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// To or from the node at the other end of a link.
+    /// A message to or from the node at the other end of a link.
     Neighbour {
         /// Number of the link.
         link: u8,
-        /// Virtual channel, 0 to 7; where the node has a place in a torus, 0 to 5.
+        /// Virtual channel, 0 to 7; 0 to 5 if the node has a position in a torus.
         channel: u8,
         /// Tag, 0 to 63.
         tag: u8,
     },
-    /// To or from any node of the torus.
+    /// A message to or from any node of the torus.
     Routed {
         /// Number of the other node.
         node: u16,
@@ -99,7 +99,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// Bytes of a message in each of its datagrams but the last.
+    /// Returns how many bytes of the message each of its datagrams but the last carries.
     #[must_use]
     pub const fn payload_bytes(self) -> u64 {
         match self {
@@ -108,13 +108,13 @@ impl Key {
         }
     }
 
-    /// The longest message, bytes.
+    /// Returns the length of the longest message, bytes.
     #[must_use]
     pub const fn max_bytes(self) -> u64 {
         self.payload_bytes() * MAX_PAYLOADS
     }
 
-    /// Its tag.
+    /// Returns the tag.
     #[must_use]
     pub const fn tag(self) -> u8 {
         match self {
@@ -134,15 +134,15 @@ impl fmt::Display for Key {
     }
 }
 
-/// A message that is to be sent, or the room for one that is to come.
+/// A message to be sent, or the room for one to be received.
 pub struct Message<B: Bus> {
-    /// Whose, and which.
+    /// Identity of the message: link or node, channel and tag.
     pub key: Key,
     /// Memory of [`NetworkProcessor::buffer`](super::NetworkProcessor::buffer) or `register`.
     pub buffer: Buffer<B>,
-    /// The message's bytes there.
+    /// Part of the buffer that holds the message, in bytes.
     pub part: Range<u64>,
-    /// Until when its request may wait for a place.
+    /// Time until which its request may wait for a slot.
     pub deadline: Picoseconds,
 }
 
@@ -159,13 +159,13 @@ impl<B: Bus> fmt::Debug for Message<B> {
     }
 }
 
-/// A message that has ended as it should.
+/// Result of a message that ended without error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Bytes of the message: what was sent, or what came.
+    /// Bytes of the message that were sent or received.
     pub bytes: u64,
-    /// When its request was written.
+    /// Time at which its request was written.
     pub posted: Picoseconds,
-    /// When the driver has learned of its end.
+    /// Time at which the driver learned of its end.
     pub ended: Picoseconds,
 }

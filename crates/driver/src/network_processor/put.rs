@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts: datagrams that the processor stores straight into a link.
+//! Puts: datagrams that the processor stores directly into a link.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::Ordering;
@@ -15,26 +15,26 @@ use super::{NetworkProcessor, PUT_BAR};
 use crate::buffer::lock;
 use crate::error::DriverError;
 
-/// Bytes from one slot of the put window to the next.
+/// Distance between slots of the put aperture, bytes.
 const SLOT_STRIDE: u64 = 256;
-/// Bytes in front of a datagram's payload.
+/// Bytes before a datagram's payload.
 const CONTROL_BYTES: usize = layout::BYTES as usize;
 /// Bytes of one count.
 const COUNT_BYTES: u64 = 4;
 /// Bytes of the counts of all channels of eight links.
 pub(super) const COUNTS_BYTES: u64 = 8 * CHANNELS as u64 * COUNT_BYTES;
 
-/// Datagrams of one key: a message is not interrupted by another one.
+/// Datagrams of one key, so that messages do not interleave.
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Vec<u8>>,
-    /// How many have left it.
+    /// Number of datagrams that have left the queue.
     taken: u64,
 }
 
-/// What is put, and how much was so far.
+/// Queued puts, and counts of those stored.
 pub(super) struct Puts {
-    /// Datagrams stored, of each channel of each link.
+    /// Datagrams stored, for each channel of each link.
     stored: Vec<u32>,
     queues: HashMap<Key, Queue>,
 }
@@ -45,19 +45,19 @@ impl Puts {
         Self { stored, queues: HashMap::new() }
     }
 
-    /// The device was reset.
+    /// Forgets everything after a reset of the device.
     pub fn clear(&mut self) {
         self.stored.fill(0);
         self.queues.clear();
     }
 
-    /// A link forgets what it has: what is left of messages is nothing any more.
+    /// Forgets the queued datagrams of a link that has gone down.
     pub fn forget_link(&mut self, number: u8) {
         self.queues.retain(|key, _| !matches!(key, Key::Neighbour { link, .. } if *link == number));
     }
 
-    /// Adds a message behind all others of its key; how many datagrams of the key will have
-    /// been taken when all of it has. `None` while another one waits.
+    /// Adds a message to the queue of its key. Returns how many datagrams of the key will have been
+    /// taken when all of this message have been, or `None` while another message waits.
     fn push(&mut self, key: Key, datagrams: impl Iterator<Item = Vec<u8>>) -> Option<u64> {
         let queue = self.queues.entry(key).or_default();
         if !queue.waiting.is_empty() {
@@ -67,13 +67,13 @@ impl Puts {
         Some(queue.taken + queue.waiting.len() as u64)
     }
 
-    /// How many datagrams of a key have been taken, and whether none waits.
+    /// Returns how many datagrams of a key have been taken, and whether none waits.
     fn state(&self, key: Key) -> (u64, bool) {
         self.queues.get(&key).map_or((0, true), |queue| (queue.taken, queue.waiting.is_empty()))
     }
 }
 
-/// A datagram as its slot holds it.
+/// Lays out a datagram for its slot.
 fn datagram(tag: u8, index: u32, is_last: bool, payload: &[u8]) -> Vec<u8> {
     let first = what::TAG.put(tag.into())
         | what::LAST.put(u32::from(is_last))
@@ -88,13 +88,13 @@ fn datagram(tag: u8, index: u32, is_last: bool, payload: &[u8]) -> Vec<u8> {
 }
 
 impl<B: Bus> NetworkProcessor<B> {
-    /// Stores a message into a link, datagram by datagram, waiting for room in the window until
-    /// the deadline. When it returns all of it is on its way to the device. Messages of one key go
-    /// one behind the other: what a put has not stored whose deadline has passed, or whose future
-    /// was dropped, is stored by the next one of the key, before its own.
+    /// Stores a message into a link, datagram by datagram, waiting for room in the aperture until
+    /// the deadline. On return all of it is on its way to the device. Messages of one key keep
+    /// their order: the rest of a put that missed its deadline, or whose future was dropped, is
+    /// stored by the next put of the key before its own.
     ///
     /// # Errors
-    /// A message that cannot be, or no room in time: then what was stored counts as moved.
+    /// An impossible message, or no room in time: then the stored bytes count as moved.
     pub async fn put(
         &self,
         key: Key,
@@ -124,7 +124,7 @@ impl<B: Bus> NetworkProcessor<B> {
             }
             let stored = (last as u64 + 1 - left) as usize * PAYLOAD_BYTES as usize;
             if is_empty {
-                // Its own datagrams are gone, and it has not stored them.
+                // Its datagrams are gone without having been stored.
                 return Err(self.put_error(key, NetworkFault::Reset, bytes.len(), 0));
             }
             match self.put_one(key, at, deadline).await {
@@ -141,11 +141,10 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// Waits until all puts of a channel have left the window: then they are in its queue to
-    /// the link.
+    /// Waits until all puts of a channel have left the aperture for its queue to the link.
     ///
     /// # Errors
-    /// The deadline.
+    /// A missed deadline.
     pub async fn put_drained(
         &self,
         link: u8,
@@ -215,14 +214,14 @@ impl<B: Bus> NetworkProcessor<B> {
         }
     }
 
-    /// How many datagrams of a channel were stored, and how many have left the window.
+    /// Returns how many datagrams of a channel were stored, and how many have left the aperture.
     fn put_counts(&self, link: u8, channel: u8) -> (u32, u32) {
         let index = Self::channel_index(link, channel);
         let left = self.shared.counts.read(index as u64 * COUNT_BYTES);
         (lock(&self.shared.puts).stored[index], u32::from_le_bytes(left))
     }
 
-    /// Stores the next datagram of a key, if there is one, when a slot is free.
+    /// Stores the next datagram of a key, if any, when a slot is free.
     async fn put_one(
         &self,
         key: Key,
@@ -248,11 +247,11 @@ impl<B: Bus> NetworkProcessor<B> {
                     break (slot, datagram);
                 }
             }
-            // What is still in the processor could be what it waits for.
+            // Datagrams still in this core may be what the count waits for.
             self.send_off().await?;
             self.wait_for_count(link, channel, left, deadline).await?;
         };
-        // Nothing was awaited since the slot was taken, and the store is made once polled.
+        // No await since the slot was taken, and a store takes effect once polled.
         let stores = match self.shared.put_mapping {
             Mapping::WriteCombined => {
                 self.fence_due.store(true, Ordering::Release);

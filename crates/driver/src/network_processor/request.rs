@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests as they are laid down in their window, without any bus.
+//! Layout of requests in their aperture, without any bus.
 
 use crosslane_pcie::units::BusAddress;
 use crosslane_regs::network_request as layout;
@@ -9,10 +9,10 @@ use super::options::{Key, MAX_PAYLOADS, ROUTED_CHANNEL};
 
 /// Bytes of a request.
 pub(super) const REQUEST_BYTES: usize = layout::BYTES as usize;
-/// Bytes of a slot of the request windows: a line of a processor's combining buffers.
+/// Bytes of a slot in the request apertures: a line of a processor's combining buffers.
 pub(super) const SLOT_BYTES: usize = 64;
 
-/// What all requests of a message say.
+/// Content that all requests of a message share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Of {
     pub key: Key,
@@ -20,23 +20,23 @@ pub(super) struct Of {
     pub notify: BusAddress,
 }
 
-/// A contiguous piece of host memory, and where in the message it is.
+/// A contiguous piece of host memory, and its position in the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub address: BusAddress,
     pub bytes: u32,
-    /// In payloads.
+    /// Position in the message, in payloads.
     pub index: u32,
     pub is_last: bool,
 }
 
-/// Why memory cannot be described by runs: it is cut `at` so many bytes of the message.
+/// Error of memory that runs cannot describe: a cut at byte `at` of the message, within a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CutWithin {
     pub at: u64,
 }
 
-/// The runs of a message that lies in these pieces.
+/// Returns the runs of a message that lies in these pieces.
 pub(super) fn runs(
     key: Key,
     pieces: impl Iterator<Item = (BusAddress, u32)>,
@@ -60,13 +60,13 @@ pub(super) fn runs(
     Ok(runs)
 }
 
-/// The request of a run.
+/// Encodes the request of a run.
 pub(super) fn request(of: Of, run: Run) -> [u8; REQUEST_BYTES] {
     let flags = what::LAST.put(u32::from(run.is_last)) | what::INDEX.put(run.index);
     encode(of, flags, run)
 }
 
-/// A request that takes back a message.
+/// Encodes a request that cancels a message.
 pub(super) fn cancel(of: Of) -> [u8; REQUEST_BYTES] {
     let nothing = Run { address: BusAddress(0), bytes: 0, index: 0, is_last: false };
     encode(of, what::CANCEL.put(1), nothing)
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(indices, [(0, false), (32, false), (64, true)]);
         let cut = [piece(7, 4000), piece(3, 4096)];
         assert_eq!(runs(NEIGHBOUR, cut.into_iter()), Err(CutWithin { at: 4000 }));
-        // No page is a multiple of what a routed datagram carries.
+        // A page is not a multiple of a routed datagram's payload.
         assert_eq!(runs(ROUTED, pieces.into_iter()), Err(CutWithin { at: 4096 }));
         assert_eq!(runs(ROUTED, [piece(1, 4096)].into_iter()).unwrap().len(), 1);
         let none = runs(NEIGHBOUR, std::iter::empty()).unwrap();

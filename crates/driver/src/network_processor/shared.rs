@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all handles of a network processor share.
+//! State that all handles of a network processor share.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +15,7 @@ use super::{NetworkSizes, REGISTER_BAR};
 use crate::buffer::{Buffer, Retired};
 use crate::error::DriverError;
 
-/// Which function it is.
+/// Name and identity of the function, for register accesses and errors.
 pub(super) struct Access {
     pub name: String,
     pub function: RoutingId,
@@ -56,7 +56,7 @@ impl<B: Bus> Pinned<B> {
         Ok(Self { memory, segments, is_registered: AtomicBool::new(true) })
     }
 
-    /// Where the device finds what is at `offset_bytes`, which is within it.
+    /// Returns the bus address of `offset_bytes`, which must be within the memory.
     pub fn address(&self, offset_bytes: u64) -> BusAddress {
         let mut start = 0;
         for segment in &self.segments {
@@ -68,7 +68,7 @@ impl<B: Bus> Pinned<B> {
         unreachable!("{offset_bytes} is beyond the {start} B of the driver's own memory")
     }
 
-    /// So many bytes of it.
+    /// Reads `BYTES` bytes at an offset.
     pub fn read<const BYTES: usize>(&self, offset_bytes: u64) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         self.memory.read(offset_bytes, &mut bytes).expect("it is within the driver's own memory");
@@ -79,35 +79,35 @@ impl<B: Bus> Pinned<B> {
         self.memory.write(offset_bytes, bytes).expect("it is within the driver's own memory");
     }
 
-    /// Fills it with zeros.
+    /// Fills the memory with zeros.
     pub fn clear(&self) {
         self.write(0, &vec![0; self.memory.size_bytes() as usize]);
     }
 
-    /// Whether it was registered until now.
+    /// Ends the registration, and returns whether the memory was registered.
     pub fn take_registration(&self) -> bool {
         self.is_registered.swap(false, Ordering::AcqRel)
     }
 }
 
-/// What all handles of a network processor share.
+/// State that all handles of a network processor share.
 pub(super) struct Shared<B: Bus> {
     bus: B,
     pub access: Access,
     pub sizes: NetworkSizes,
     pub modes: Modes,
     pub put_mapping: Mapping,
-    /// Notification words, each in a line of its own.
+    /// Notification words, one in each line.
     pub words: Pinned<B>,
-    /// Counts of puts.
+    /// Counts of puts that have left the aperture.
     pub counts: Pinned<B>,
     pub flights: Mutex<Flights<B>>,
     pub puts: Mutex<Puts>,
-    /// Where the node is in its torus, if it is in one.
+    /// Position of the node in its torus, if any.
     pub place: Mutex<Option<TorusPlace>>,
     /// Memory of dropped buffers, to be unpinned.
     pub retired: Retired<B::Memory>,
-    /// The driver's own buffers that messages are copied through, while nothing uses them.
+    /// The driver's own copy buffers that are unused.
     pub pool: Mutex<Vec<Buffer<B>>>,
 }
 
@@ -139,7 +139,7 @@ impl<B: Bus> Shared<B> {
 }
 
 impl<B: Bus> Drop for Shared<B> {
-    /// Memory that the device may still write is never given back.
+    /// Abandons memory that the device may still write, which is never given back.
     fn drop(&mut self) {
         if !self.words.is_registered.load(Ordering::Acquire) {
             return;
