@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Networks where libfabric was not there when the program was built: none opens.
+//! Networks of a program built without libfabric: none opens.
 
 use std::convert::Infallible;
 
@@ -11,25 +11,25 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::{MachineClock, NetworkMemory, Provider, ProviderState};
 
-/// Why; the build says it.
+/// Reason, from the build.
 const WHY: &str = env!("CROSSLANE_WITHOUT");
 
-/// What there is: nothing.
+/// Lists all providers as unusable, with the reason.
 #[must_use]
 pub fn providers() -> Vec<ProviderState> {
     let state = |provider| ProviderState { provider, usable: Err(WHY.into()) };
     Provider::ALL.into_iter().map(state).collect()
 }
 
-/// A network; none opens.
+/// A network that never opens.
 #[derive(Clone, Debug)]
 pub struct Network(Infallible);
 
-/// Memory that is registered with a [`Network`].
+/// Memory registered with a [`Network`].
 #[derive(Clone, Debug)]
 pub struct Region(Infallible);
 
-/// Takes connections of a [`Network`].
+/// Listens for connections of a [`Network`].
 #[derive(Debug)]
 pub struct Listener(Infallible);
 
@@ -38,7 +38,7 @@ pub struct Listener(Infallible);
 pub struct Connection(Infallible);
 
 impl Network {
-    /// Opens a provider.
+    /// Fails to open a provider.
     ///
     /// # Errors
     /// [`RdmaError::Unusable`], always.
@@ -46,7 +46,7 @@ impl Network {
         Err(RdmaError::Unusable { network: provider.to_string(), why: WHY.into() })
     }
 
-    /// Its provider.
+    /// Returns its provider.
     #[must_use]
     pub fn provider(&self) -> Provider {
         match self.0 {}

@@ -13,8 +13,8 @@ use crosslane_host::Clock;
 use crosslane_pcie::units::Picoseconds;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The machine's monotonic clock, counted from when the first one was made. One thread wakes all
-/// who sleep; it ends with the last clone.
+/// The machine's monotonic clock, counted from the creation of the first clone. One thread wakes
+/// all sleepers; it ends with the last clone.
 #[derive(Clone)]
 pub struct MachineClock {
     start: Instant,
@@ -34,9 +34,9 @@ struct Shared {
 #[derive(Default)]
 struct Sleepers {
     last: u64,
-    /// When, and whose: the earliest on top. Those who sleep no longer are still there.
+    /// Due time and id of each sleep, earliest on top. Includes sleeps that were dropped.
     due: BinaryHeap<Reverse<(Instant, u64)>>,
-    /// Who still sleeps.
+    /// Wakers of the current sleepers.
     wakers: BTreeMap<u64, Waker>,
     has_thread: bool,
     ended: bool,
@@ -63,7 +63,7 @@ impl Shared {
                 }
             }
             if !wakers.is_empty() {
-                // A waker may do anything, also sleep again.
+                // A waker may do anything, even start another sleep.
                 drop(sleepers);
                 for waker in wakers {
                     waker.wake();
@@ -84,13 +84,13 @@ impl Shared {
 }
 
 impl MachineClock {
-    /// A clock that begins at 0 now.
+    /// Makes a clock that starts at 0 now.
     #[must_use]
     pub fn new() -> Self {
         Self { start: Instant::now(), timer: Arc::new(Timer { shared: Arc::default() }) }
     }
 
-    /// So much later than now.
+    /// Returns the time `time` from now.
     #[must_use]
     pub fn after(&self, time: Duration) -> Picoseconds {
         picoseconds(self.start.elapsed().saturating_add(time))
@@ -103,7 +103,7 @@ impl Default for MachineClock {
     }
 }
 
-/// Times beyond what picoseconds count are never.
+/// Converts a duration to picoseconds; one too long to count is never.
 fn picoseconds(time: Duration) -> Picoseconds {
     u64::try_from(time.as_nanos().saturating_mul(1000)).map_or(Picoseconds::NEVER, Picoseconds)
 }
@@ -117,7 +117,7 @@ impl Clock for MachineClock {
         if time == Picoseconds::NEVER {
             return std::future::pending().await;
         }
-        // Rounded up, so that the time has come when it wakes.
+        // Rounded up, so that the time has passed on waking.
         let due = self.start + Duration::from_nanos(time.0.div_ceil(1000));
         let mut sleep = Sleep { shared: &self.timer.shared, id: None };
         poll_fn(|context| match Instant::now() >= due {
@@ -143,7 +143,7 @@ impl std::fmt::Debug for MachineClock {
     }
 }
 
-/// One who sleeps; to drop it is to be no longer woken.
+/// A sleep; dropping it cancels the waking.
 struct Sleep<'a> {
     shared: &'a Arc<Shared>,
     id: Option<u64>,
@@ -166,7 +166,7 @@ impl Sleep<'_> {
             let thread = thread::Builder::new().name("crosslane-clock".into());
             sleepers.has_thread = thread.spawn(move || shared.run()).is_ok();
             if !sleepers.has_thread {
-                // No thread is to be had: who sleeps looks again at once, and again.
+                // No thread can be started: the sleeper must check again and again.
                 sleepers.wakers.remove(&id);
                 waker.wake_by_ref();
             }
@@ -181,7 +181,7 @@ impl Drop for Sleep<'_> {
         if let Some(id) = self.id {
             let mut sleepers = self.shared.lock();
             let waker = sleepers.wakers.remove(&id);
-            // Those who woke earlier than they had asked for must not fill the heap.
+            // Dropped sleeps must not fill the heap.
             if sleepers.due.len() > 64 && sleepers.due.len() > 2 * sleepers.wakers.len() {
                 let Sleepers { due, wakers, .. } = &mut *sleepers;
                 due.retain(|Reverse((_, id))| wakers.contains_key(id));
@@ -221,7 +221,7 @@ mod tests {
             }
         });
         block_on(join_all(sleeps));
-        // What has passed, and what never comes.
+        // Past times, and never.
         block_on(clock.sleep_until(Picoseconds::ZERO));
         let never = Box::pin(clock.sleep_until(Picoseconds::NEVER));
         let soon = Box::pin(clock.sleep_until(clock.after(Duration::from_millis(1))));

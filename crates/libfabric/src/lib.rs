@@ -2,8 +2,8 @@
 //! Networks on libfabric: [`Rdma`](crosslane_host::Rdma) over verbs, EFA, tcp and shared memory,
 //! and the machine's clock.
 //!
-//! Read first: [`Network`]. Where libfabric's headers were not there at build time, everything is
-//! here but no network opens, and [`providers`] says why.
+//! Read first: [`Network`]. In a build without libfabric's headers all of this exists but no
+//! network opens, and [`providers`] says why.
 //!
 //! ```
 //! use crosslane_host::{Rdma, RdmaConnection, RdmaListener};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of this machine that a network reads and writes: mapped by itself, never behind a slice.
-//! It is this program's own, or a file without a name that others have mapped too.
+//! Memory of this machine that a network reads and writes: mapped separately, and never exposed as
+//! a slice. It is private to this program, or a nameless file that others have mapped too.
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;
@@ -14,33 +14,32 @@ use crosslane_host::{BusError, DmaMemory, PageSize, RdmaError};
 use rustix::fs::{SealFlags, fcntl_get_seals, fstat};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
-/// Of a huge page: the default size of x86-64 and, with pages of 4 KiB, of aarch64.
+/// Size of a huge page: the default size of x86-64 and, with pages of 4 KiB, of aarch64.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// Bytes that are copied at once. Each is aligned to itself.
+/// Unit of copying in bytes. Each unit is naturally aligned.
 const WORD_BYTES: usize = size_of::<u64>();
 
 /// Whole pages of this process, or of a file.
 ///
-/// The kernel, an adapter or another process may write them at any time, so that programs here
-/// only ever copy words out and in: each an atomic access of 8 B that is aligned to 8 B. Clones of
-/// the memory may be used from several threads: what is written while it is read comes torn at
-/// words, as from any device.
+/// The kernel, an adapter or another process may write them at any time, so programs only ever copy
+/// words in and out, each an atomic, aligned access of 8 B. Clones of the memory may be used from
+/// several threads: data written during a read are torn at words, as from any device.
 pub(crate) struct Mapping {
     start: NonNull<c_void>,
     mapped_bytes: usize,
     pages: PageSize,
-    /// Pages of a file, which others may have as well.
+    /// Whether these are pages of a file, which others may have mapped too.
     is_of_file: bool,
 }
 
-// SAFETY: nothing of it belongs to a thread; every access to what it maps is atomic.
+// SAFETY: it has no thread affinity; every access to the mapped pages is atomic.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Zeroed pages, at least one.
+    /// Maps zeroed pages, at least one.
     pub fn new(bytes: u64, pages: PageSize) -> Result<Self, RdmaError> {
         let out_of_memory = |why: String| RdmaError::OutOfMemory { bytes, why };
         let wanted = usize::try_from(bytes).map_err(|error| out_of_memory(error.to_string()))?;
@@ -58,12 +57,12 @@ impl Mapping {
         Ok(Self { start, mapped_bytes, pages: PageSize::Small, is_of_file: false })
     }
 
-    /// All pages of a file that holds at least so many bytes and cannot be made shorter.
+    /// Maps all pages of a file that holds at least this many bytes and cannot be shortened.
     fn of_file(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, String> {
         let words = |error: rustix::io::Errno| error.to_string();
         let seals = fcntl_get_seals(file).unwrap_or(SealFlags::empty());
         if !seals.contains(SealFlags::SHRINK) {
-            // Pages that others take away would be a signal, not an error.
+            // Access to pages that others have removed would raise a signal, not an error.
             return Err("its file could be made shorter while it is in use".into());
         }
         let status = fstat(file).map_err(words)?;
@@ -71,7 +70,7 @@ impl Mapping {
         if file_bytes < bytes.max(1) {
             return Err(format!("its file has {file_bytes} B"));
         }
-        // The rest of the last page is there as well: the kernel maps whole ones.
+        // The rest of the last page is mapped too: the kernel maps whole pages.
         let mapped_bytes = usize::try_from(file_bytes).ok();
         let mapped_bytes = mapped_bytes
             .and_then(|bytes| bytes.checked_next_multiple_of(rustix::param::page_size()))
@@ -79,8 +78,8 @@ impl Mapping {
         let is_huge = usize::try_from(status.st_blksize).is_ok_and(|page| page >= HUGE_PAGE_BYTES);
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a new mapping, where the kernel chooses; the pages stay while it is there, as
-        // the file cannot be made shorter.
+        // SAFETY: a new mapping at an address chosen by the kernel; its pages stay for as long as
+        // it does, as the file cannot be shortened.
         let start = unsafe {
             mmap(std::ptr::null_mut(), mapped_bytes, protection, flags, file, 0).map_err(words)?
         };
@@ -89,31 +88,31 @@ impl Mapping {
         Ok(Self { start, mapped_bytes, pages, is_of_file: true })
     }
 
-    /// Its first byte, for the network.
+    /// Returns the address of its first byte, for the network.
     pub const fn start(&self) -> *mut c_void {
         self.start.as_ptr()
     }
 
-    /// Gives its pages back to the kernel: they read as zeros from then on. Those of a file are
-    /// not its own to give: they go with the last that has them.
+    /// Gives its pages back to the kernel; they read as zeros afterwards. Pages of a file stay, and
+    /// are freed with the last process that has them.
     #[cfg_attr(not(has_libfabric), expect(dead_code))]
     pub fn empty(&self) {
         if self.is_of_file {
             return;
         }
-        // SAFETY: the pages are this mapping's own, private and anonymous. What they hold may
-        // change at any time, also to zeros. That a kernel cannot do it for huge pages is no harm.
+        // SAFETY: the pages are private to this mapping and anonymous. Their content may change at
+        // any time, also to zeros. A kernel that cannot do this for huge pages does no harm.
         let _ = unsafe { madvise(self.start(), self.mapped_bytes, Advice::LinuxDontNeed) };
     }
 
     fn word(&self, number: usize) -> &AtomicU64 {
         assert!(number < self.mapped_bytes / WORD_BYTES, "word {number} is beyond the mapping");
-        // SAFETY: the word is within the mapping, which lives as long as `self`; pages are
-        // aligned; nothing here ever accesses it but by such words.
+        // SAFETY: the word is within the mapping, which lives as long as `self`; pages are aligned;
+        // all accesses here use such words.
         unsafe { AtomicU64::from_ptr(self.start.as_ptr().cast::<u64>().add(number)) }
     }
 
-    /// Copies out; the caller has seen to it that it lies within.
+    /// Copies bytes out; the caller has checked the bounds.
     pub fn read(&self, offset: usize, into: &mut [u8]) {
         let (head, skip) = (offset / WORD_BYTES, offset % WORD_BYTES);
         let (mut number, mut rest) = (head, into);
@@ -136,7 +135,7 @@ impl Mapping {
         }
     }
 
-    /// Copies in; the caller has seen to it that it lies within. No other byte is written.
+    /// Copies bytes in, and writes no other byte; the caller has checked the bounds.
     pub fn write(&self, offset: usize, from: &[u8]) {
         let (head, skip) = (offset / WORD_BYTES, offset % WORD_BYTES);
         let (mut number, mut rest) = (head, from);
@@ -155,21 +154,21 @@ impl Mapping {
         }
     }
 
-    /// Writes a part of a word, and leaves the rest as whoever else has written it.
+    /// Writes a part of a word and keeps the rest, even if another writer changes it meanwhile.
     fn merge(&self, number: usize, skip: usize, piece: &[u8]) {
         let merged = |old: u64| {
             let mut bytes = old.to_ne_bytes();
             bytes[skip..skip + piece.len()].copy_from_slice(piece);
             Some(u64::from_ne_bytes(bytes))
         };
-        // It always has something to write, so it never fails.
+        // Cannot fail, as `merged` always returns a value.
         let _ = self.word(number).fetch_update(Ordering::Relaxed, Ordering::Relaxed, merged);
     }
 }
 
 fn map(bytes: usize, more: MapFlags) -> rustix::io::Result<NonNull<c_void>> {
     let flags = MapFlags::PRIVATE | more;
-    // SAFETY: a new mapping, where the kernel chooses, of nothing that anybody has.
+    // SAFETY: a new anonymous mapping at an address chosen by the kernel.
     let start = unsafe {
         mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
     };
@@ -178,14 +177,14 @@ fn map(bytes: usize, more: MapFlags) -> rustix::io::Result<NonNull<c_void>> {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: it was mapped as a whole with this length, and nobody has it any more: networks
-        // keep what they may still reach.
+        // SAFETY: it was mapped as a whole with this length and has no other owner: networks keep
+        // mappings that they may still reach.
         let unmapped = unsafe { munmap(self.start(), self.mapped_bytes) };
         debug_assert!(unmapped.is_ok(), "what was mapped can be unmapped");
     }
 }
 
-/// Memory of this machine that a network may read and write. Clones are the same memory.
+/// Memory of this machine that a network may read and write. Clones share the memory.
 #[derive(Clone)]
 pub struct NetworkMemory {
     mapping: Arc<Mapping>,
@@ -193,28 +192,28 @@ pub struct NetworkMemory {
 }
 
 impl NetworkMemory {
-    /// Zeroed memory in pages of its own; in huge ones if they are asked for and there are any.
+    /// Allocates zeroed memory in separate pages; huge ones if asked for and available.
     ///
     /// # Errors
-    /// [`RdmaError::OutOfMemory`].
+    /// [`RdmaError::OutOfMemory`] if there is not enough memory.
     pub fn new(bytes: u64, pages: PageSize) -> Result<Self, RdmaError> {
         Ok(Self { mapping: Arc::new(Mapping::new(bytes, pages)?), size_bytes: bytes })
     }
 
-    /// The first bytes of a file without a name (a memfd): the very pages that others have who
-    /// have mapped it too, such as the buffers of a card. What one writes all see. It has its
-    /// pages for itself: others may close and unmap the file.
+    /// Maps the first bytes of a nameless file (a memfd), sharing its pages with all others that
+    /// have mapped it, such as the buffers of a card. A write by one is seen by all. The mapping
+    /// outlives the file descriptor and the others' mappings.
     ///
     /// # Errors
-    /// [`RdmaError::Registration`] for a file that is shorter, that cannot be mapped, or that
-    /// could be made shorter (it needs the seal `F_SEAL_SHRINK`).
+    /// [`RdmaError::Registration`] for a file that is too short, cannot be mapped, or could be
+    /// shortened (it needs the seal `F_SEAL_SHRINK`).
     pub fn of_file(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, RdmaError> {
         let mapping =
             Mapping::of_file(file, bytes).map_err(|why| RdmaError::Registration { bytes, why })?;
         Ok(Self { mapping: Arc::new(mapping), size_bytes: bytes })
     }
 
-    /// The pages that it got.
+    /// Returns the size of the pages allocated.
     #[must_use]
     pub fn pages(&self) -> PageSize {
         self.mapping.pages
@@ -228,7 +227,7 @@ impl NetworkMemory {
     fn check(&self, offset_bytes: u64, bytes: usize) -> Result<usize, BusError> {
         let (bytes, size_bytes) = (bytes as u64, self.size_bytes);
         match offset_bytes.checked_add(bytes).is_some_and(|end| end <= size_bytes) {
-            // Within a mapping, so it fits.
+            // Within a mapping, so it fits `usize`.
             true => Ok(offset_bytes as usize),
             false => Err(BusError::BeyondMemory { offset_bytes, bytes, size_bytes }),
         }
@@ -289,7 +288,7 @@ mod tests {
         }
     }
 
-    /// A file without a name, of so many bytes.
+    /// Makes a nameless file of this size.
     fn file(bytes: u64, seals: SealFlags) -> OwnedFd {
         let file = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&file, bytes).unwrap();
@@ -308,13 +307,13 @@ mod tests {
         one.write(4993, &[1, 2, 3, 4, 5, 6, 7]).unwrap();
         other.read(4993, &mut seen).unwrap();
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
-        // What lies in the pages is not its own: it stays for the others, whoever ends it.
+        // The pages are shared: their content outlives each mapping.
         one.mapping().empty();
         drop(one);
         other.read(4993, &mut seen).unwrap();
         assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
         assert!(other.read(8192, &mut [0]).is_err());
-        // One that ends within a page, and within a word.
+        // A file that ends within a page, and within a word.
         let short = NetworkMemory::of_file(self::file(4101, SealFlags::SHRINK).as_fd(), 4101);
         let short = short.unwrap();
         short.write(4097, &[1, 2, 3, 4]).unwrap();
@@ -341,7 +340,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is copied in at any place comes out, and nothing beside it changes.
+        /// Bytes copied in anywhere come out again, and no others change.
         #[test]
         fn copies_at_any_place(
             writes in prop::collection::vec((0_usize..200, 0_usize..100, any::<u8>()), 1..20),

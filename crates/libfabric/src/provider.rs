@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The providers of libfabric that this crate knows, and which one to take.
+//! The providers of libfabric that this crate supports, and the choice between them.
 
 use std::fmt;
 use std::net::ToSocketAddrs;
@@ -7,24 +7,24 @@ use std::str::FromStr;
 
 use crosslane_host::RdmaError;
 
-/// A provider.
+/// A libfabric provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Provider {
-    /// RDMA adapters, also software ones (Soft-RoCE).
+    /// RDMA adapters, including software ones (Soft-RoCE).
     Verbs,
-    /// Amazon's adapter. Written by its documentation: nobody has tested it.
+    /// Amazon's adapter. Written from its documentation, and untested.
     Efa,
-    /// Memory that programs of this machine share.
+    /// Memory shared by programs of one machine.
     Shm,
-    /// TCP sockets: everywhere.
+    /// TCP sockets, which work everywhere.
     Tcp,
 }
 
 impl Provider {
-    /// All of them, the fastest first.
+    /// All providers, the fastest first.
     pub const ALL: [Self; 4] = [Self::Verbs, Self::Efa, Self::Shm, Self::Tcp];
 
-    /// As libfabric calls it.
+    /// Returns libfabric's name for it.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -35,10 +35,10 @@ impl Provider {
         }
     }
 
-    /// Which one to take for an address to listen at or connect to, and why: within one machine
-    /// shared memory, else the first adapter that is usable, else TCP. Both ends have to come to
-    /// the same, which they do where the address of the listener is one of the loopback, or both
-    /// machines have the same adapters.
+    /// Chooses a provider for an address to listen at or connect to, with the reason: shared memory
+    /// within one machine, else the first usable adapter, else TCP. Both ends must choose alike,
+    /// which they do if the listener's address is a loopback address, or if both machines have the
+    /// same adapters.
     #[must_use]
     pub fn choose(address: &str) -> (Self, String) {
         let usable = |provider: Self| {
@@ -61,7 +61,7 @@ impl Provider {
     }
 }
 
-/// Whether an address is one of the loopback, and nothing else.
+/// Returns whether an address resolves to loopback addresses only.
 pub(crate) fn is_loopback(address: &str) -> bool {
     let addresses = address.to_socket_addrs();
     addresses.is_ok_and(|mut all| all.all(|address| address.ip().is_loopback()))
@@ -87,11 +87,11 @@ impl FromStr for Provider {
     }
 }
 
-/// Whether a provider can be used here.
+/// Availability of a provider on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProviderState {
-    /// Which.
+    /// The provider.
     pub provider: Provider,
-    /// What it is here, or why it cannot be used.
+    /// Description of the device, or the reason why it cannot be used.
     pub usable: Result<String, String>,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One connection: its slots, what waits for one, and what has come.
+//! One connection: its slots, waiting operations, and received messages.
 //!
-//! Messages, questions and reads and writes each have slots of their own. An operation without a
-//! slot waits in order. Where the provider tells an initiator nothing of a key that is not valid,
-//! or ends the connection for it (tcp and shm do), the other end is asked once for each key.
+//! Messages, questions, and reads and writes each have separate slots. An operation without a slot
+//! waits in order. If the provider gives an initiator no error for an invalid key, or ends the
+//! connection for it (tcp and shm do), the other end is asked once for each key.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use super::inbox::Inbox;
 use super::message::{BUFFER_BYTES, Body, Grant, MAX_QUESTIONS, Packet, RECEIVES, SENDS, WINDOW};
 use super::raw::{Completion, Far, FiError, Part, RawEndpoint, Registration, What};
 
-/// Reads and writes at once on one connection.
+/// Most reads and writes in flight on one connection.
 pub const TRANSFERS: u32 = 128;
 /// Slots of an endpoint.
 pub const SLOTS: u32 = RECEIVES + SENDS + TRANSFERS;
 /// Registered memory for messages, bytes.
 pub const MESSAGES_BYTES: u64 = (RECEIVES + SENDS) as u64 * BUFFER_BYTES;
-/// Messages that wait for the window, so that none of this is without bounds.
+/// Most messages that wait for the window, to bound the memory.
 pub const MAX_WAITING_MESSAGES: usize = 1 << 14;
-/// Grants that are remembered.
+/// Most grants remembered.
 const MAX_GRANTS: usize = 1 << 12;
 
-/// Why a connection is lost that no error of the provider explains.
+/// Reason for the loss of a connection without an error of the provider.
 pub const OTHER_END_GONE: &str = "the other end has closed it, or is gone";
 
 pub type Reply<T> = oneshot::Sender<Result<T, RdmaError>>;
@@ -46,7 +46,7 @@ impl Direction {
     }
 }
 
-/// A read or write, in pieces if it is longer than the provider takes at once.
+/// A read or write, split into pieces if the provider cannot take it at once.
 pub struct Transfer {
     pub direction: Direction,
     pub near: Arc<Registration>,
@@ -55,7 +55,7 @@ pub struct Transfer {
     pub bytes: u64,
     /// Bytes of the pieces that have ended.
     pub done: u64,
-    /// Of the piece that is on its way.
+    /// Bytes of the piece in flight.
     pub piece: u64,
     pub reply: Reply<()>,
 }
@@ -63,18 +63,18 @@ pub struct Transfer {
 impl Transfer {
     fn refuse(self, peer: &str, why: String) {
         let (peer, operation) = (peer.to_owned(), self.direction.name());
-        // Whoever does not wait any longer need not know.
+        // A caller that has gone need not know.
         let _ = self.reply.send(Err(RdmaError::Refused { peer, operation, why }));
     }
 }
 
-/// A question of the other end: what memory has this key?
+/// A question to the other end: which memory has this key?
 pub struct Question {
     pub id: u32,
     pub key: u64,
 }
 
-/// Who turns to whom when the connection is there.
+/// Phase of a connection's setup.
 pub enum Phase {
     /// This end connects.
     Connecting(Reply<()>),
@@ -88,9 +88,10 @@ pub struct Connection {
     pub phase: Phase,
     pub peer: String,
     pub inbox: Arc<Inbox>,
-    /// Something was begun that the other end has to look for, or could not be until it does.
+    /// Whether something was begun that the other end must look for, or could not begin until it
+    /// does.
     pub has_begun: bool,
-    /// Operations and messages that have ended or come.
+    /// Count of operations ended and messages received.
     pub ended: u64,
     messages: Arc<Registration>,
     most_piece: u64,
@@ -98,7 +99,7 @@ pub struct Connection {
     free_transfers: Vec<u32>,
     transfers: BTreeMap<u32, Transfer>,
     waiting: VecDeque<Transfer>,
-    /// None where the adapter itself says what is not allowed.
+    /// Grants by key; `None` if the adapter checks access itself.
     grants: Option<BTreeMap<u64, Grant>>,
     unsure: BTreeMap<u64, Vec<Transfer>>,
     unasked: VecDeque<u64>,
@@ -106,16 +107,16 @@ pub struct Connection {
     last_question: u32,
     control: VecDeque<Body>,
     outbox: VecDeque<(Vec<u8>, Reply<()>)>,
-    /// Number of the next message out, and how many of them the other program has taken.
+    /// Number of the next message out, and how many the other program has taken.
     next_out: u32,
     taken_there: u32,
-    /// Number of the next message in, and what has overtaken it.
+    /// Number of the next message in, and messages that arrived early.
     next_in: u32,
     early: BTreeMap<u32, Vec<u8>>,
     completions: Vec<Completion>,
 }
 
-/// What a connection is made with.
+/// Parameters of a new connection.
 pub struct Settings {
     pub most_piece: u64,
     pub transfers: u32,
@@ -123,7 +124,7 @@ pub struct Settings {
 }
 
 impl Connection {
-    /// With its receives posted.
+    /// Makes a connection and posts its receives.
     pub fn new(
         endpoint: RawEndpoint,
         messages: Arc<Registration>,
@@ -168,19 +169,20 @@ impl Connection {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Whether something is on its way out, or waits to be.
+    /// Returns whether anything is in flight or waits to be sent.
     pub fn has_work(&self) -> bool {
         !self.transfers.is_empty() || self.free_sends.len() < SENDS as usize || self.is_stalled()
     }
 
-    /// Whether something waits that has a slot: the provider has said "again".
+    /// Returns whether an operation with a free slot still waits, because the provider said
+    /// "again".
     pub fn is_stalled(&self) -> bool {
         let messages = !self.control.is_empty() || self.may_send();
         messages && !self.free_sends.is_empty()
             || !self.waiting.is_empty() && !self.free_transfers.is_empty()
     }
 
-    /// Whether operations of this node are on their way that use memory of a program.
+    /// Returns whether operations of this node that use a program's memory are in flight.
     pub fn has_transfers(&self) -> bool {
         !self.transfers.is_empty()
     }
@@ -201,7 +203,7 @@ impl Connection {
         self.endpoint.begin(slot, What::Receive, part)
     }
 
-    // --- What programs ask for -----------------------------------------------------------
+    // --- Requests of programs -----------------------------------------------------------------
 
     pub fn send(&mut self, message: Vec<u8>, reply: Reply<()>) {
         if self.outbox.len() >= MAX_WAITING_MESSAGES {
@@ -214,7 +216,7 @@ impl Connection {
     }
 
     pub fn tell_taken(&mut self) {
-        // One that waits says it as well, as it is numbered when it goes.
+        // A waiting one will carry this count too, as it is filled in on sending.
         if !self.control.contains(&Body::Taken) {
             self.control.push_back(Body::Taken);
         }
@@ -253,15 +255,15 @@ impl Connection {
         transfer.refuse(&self.peer, why);
     }
 
-    /// Answers a question of the other end; false where it asks more than it may.
+    /// Answers a question of the other end; false if it asks more than it may.
     pub fn answer(&mut self, id: u32, grant: Option<Grant>) -> bool {
         self.control.push_back(Body::Answer { id, grant });
         self.control.len() <= 4 * MAX_QUESTIONS
     }
 
-    // --- On their way ----------------------------------------------------------------------
+    // --- In flight --------------------------------------------------------------------------
 
-    /// Begins what can be begun.
+    /// Begins all operations that can begin.
     pub fn flush(&mut self) -> Result<(), String> {
         if !self.is_open() {
             return Ok(());
@@ -369,10 +371,10 @@ impl Connection {
         }
     }
 
-    // --- What has ended ----------------------------------------------------------------------
+    // --- Completions ------------------------------------------------------------------------
 
-    /// Looks what has ended and what has come; the questions among it. An error is the end of
-    /// the connection.
+    /// Takes in completions and received packets, and returns the questions among them. An error
+    /// ends the connection.
     pub fn reap(&mut self) -> Result<Vec<Question>, String> {
         let mut completions = std::mem::take(&mut self.completions);
         let read = self.endpoint.completions(&mut completions);
@@ -380,7 +382,7 @@ impl Connection {
         let mut lost = None;
         for completion in completions.drain(..) {
             if let Err(why) = self.completed(completion, &mut questions) {
-                // What has come before is still good.
+                // Everything received before is still good.
                 lost.get_or_insert(why);
             }
         }
@@ -405,7 +407,7 @@ impl Connection {
             }
             let mut packet = vec![0; bytes.min(BUFFER_BYTES) as usize];
             self.messages.mapping().read((u64::from(slot) * BUFFER_BYTES) as usize, &mut packet);
-            // The buffer is posted again before anything else is said: there is always room.
+            // Repost the buffer before anything else is sent, so that a receive is always ready.
             self.post_receive(slot).map_err(FiError::text)?;
             return self.received(&packet, questions);
         }
@@ -417,7 +419,7 @@ impl Connection {
         if let Some((error, why)) = error {
             self.free_transfers.push(slot);
             if !is_refusal(error) {
-                // All operations of the connection end the same way.
+                // All operations of a connection end with the same error.
                 self.waiting.push_back(transfer);
                 return Err(why);
             }
@@ -438,7 +440,8 @@ impl Connection {
         let Some(Packet { taken, body }) = Packet::decode(packet) else {
             return Err("it sends what no program of this kind does".into());
         };
-        // Packets may overtake each other: only what is newer counts, and no more than was sent.
+        // Packets may overtake each other: only a newer count matters, at most as many as were
+        // sent.
         let (news, open) =
             (taken.wrapping_sub(self.taken_there), self.next_out.wrapping_sub(self.taken_there));
         if news <= open {
@@ -483,21 +486,22 @@ impl Connection {
         }
     }
 
-    /// Ends everything: whoever waits for something of it gets the reason of its inbox. Gives the
-    /// memory that the other end may still reach where that is another process.
+    /// Ends the connection: all waiting operations get the reason given to its inbox. Returns the
+    /// memory that the other end, if another process, may still reach.
     pub fn end(self, why: RdmaError) -> Vec<Arc<Registration>> {
         self.inbox.lose(why.clone());
         if let Phase::Connecting(reply) = self.phase {
             let _ = reply.send(Err(why));
         }
-        // The queues go with it, and with them all replies.
+        // Dropping the queues drops all replies.
         self.endpoint.close()
     }
 }
 
-/// Whether an error says that one operation was refused, and not that the connection has ended.
+/// Returns whether an error refuses one operation and leaves the connection open.
 fn is_refusal(error: FiError) -> bool {
-    /// Not permitted, no entry, bad address, invalid argument, key rejected, message too long.
+    /// Not permitted, no entry, permission denied, bad address, invalid argument, key rejected,
+    /// message too long.
     const REFUSALS: [i32; 7] = [1, 2, 13, 14, 22, 129, 90];
     REFUSALS.contains(&error.0)
 }

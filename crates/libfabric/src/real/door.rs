@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The small socket beside an endpoint that has no connection: over it both ends tell each other
-//! their names, ring when there is something to look for, and see when the other one is gone.
+//! The small socket beside a connectionless endpoint: both ends exchange their names over it, ring
+//! when the other must look for work, and notice when the other is gone.
 //!
-//! For shared memory it is a socket of this machine's abstract names, for adapters a TCP socket.
+//! For shared memory it is a Unix socket with an abstract name, for adapters a TCP socket.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,22 +19,22 @@ use rustix::time::Timespec;
 
 use super::raw::MAX_NAME_BYTES;
 
-/// What both ends begin with: the kind and version of what follows.
+/// Greeting of both ends: kind and version of the protocol.
 pub const GREETING: [u8; 8] = *b"XLANE\0\0\x01";
-/// Length of the first words of both ends: greeting, length of the name (2), name.
+/// Length of each end's hello: greeting, length of the name (2), name.
 pub const HELLO_BYTES: usize = GREETING.len() + 2 + MAX_NAME_BYTES;
-/// Connections that the kernel keeps until they are taken.
+/// Most connections that the kernel keeps for accepting.
 const KERNEL_BACKLOG: i32 = 128;
 
-/// There is something to look for.
+/// Asks the other end to look for work.
 const RING: u8 = b'R';
-/// It was looked for.
+/// Confirms that it has looked.
 const DONE: u8 = b'D';
 
-/// Which sockets.
+/// Kind of socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Of this machine only.
+    /// Unix socket, for this machine only.
     Local,
     Tcp,
 }
@@ -49,14 +49,14 @@ fn family(address: SocketAddr) -> AddressFamily {
     if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 }
 }
 
-/// Waits for those who ring.
+/// Listening socket for doors.
 pub struct Porch {
     socket: OwnedFd,
     kind: Kind,
 }
 
 impl Porch {
-    /// Begins to wait; where, with the port that was chosen if it was 0.
+    /// Starts to listen. Returns the address, with the chosen port if it was 0.
     pub fn open(kind: Kind, at: SocketAddr) -> rustix::io::Result<(Self, SocketAddr)> {
         let (socket, at) = match kind {
             Kind::Local => {
@@ -76,7 +76,7 @@ impl Porch {
         Ok((Self { socket, kind }, at))
     }
 
-    /// Takes one who has rung, if there is one: the socket and who it is.
+    /// Accepts a waiting connection, if any: the socket and a name for the peer.
     pub fn accept(&self) -> rustix::io::Result<Option<(Door, String)>> {
         let socket = match accept_with(&self.socket, FLAGS) {
             Ok(socket) => socket,
@@ -88,8 +88,8 @@ impl Porch {
                 let who = sockopt::socket_peercred(&socket)?;
                 let is_other_user = who.uid != geteuid() && !who.uid.is_root();
                 if is_other_user || who.pid == getpid() {
-                    // It is turned away, as another user's files would be; one of this process
-                    // knows why.
+                    // Turned away like another user's access to a file; a peer in this process
+                    // finds the reason itself.
                     return Ok(None);
                 }
                 format!("process {}", who.pid.as_raw_nonzero())
@@ -115,9 +115,9 @@ fn bind_local(socket: &OwnedFd, port: u16) -> rustix::io::Result<u16> {
         bind(socket, &local_name(port)?)?;
         return Ok(port);
     }
-    /// The ports that the kernel gives out of itself begin here, as those of TCP do by default.
+    /// First of the ports chosen here; those of TCP start there by default too.
     const FIRST: u16 = 32_768;
-    /// Each is free but for a few.
+    /// Enough, as almost all ports are free.
     const TRIES: usize = 64;
     for _ in 0..TRIES {
         let random = getrandom::u32().map_err(|_| Errno::ADDRINUSE)? as u16;
@@ -131,12 +131,12 @@ fn bind_local(socket: &OwnedFd, port: u16) -> rustix::io::Result<u16> {
     Err(Errno::ADDRINUSE)
 }
 
-/// What was rung since one looked last.
+/// Signals received since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rung {
-    /// There is something to look for.
+    /// The other end asks this one to look.
     pub ring: bool,
-    /// What was rung for was looked for.
+    /// The other end has looked.
     pub done: bool,
     /// The other end is gone.
     pub gone: bool,
@@ -145,7 +145,7 @@ pub struct Rung {
 /// A socket to the other end.
 pub struct Door {
     socket: OwnedFd,
-    /// Whether it is known to be connected.
+    /// Whether the connection is established.
     connected: bool,
     hello: Vec<u8>,
 }
@@ -155,7 +155,7 @@ impl Door {
         Self { socket, connected: true, hello: Vec::new() }
     }
 
-    /// Begins to connect. [`Errno::AGAIN`]: later.
+    /// Starts to connect. [`Errno::AGAIN`] means to try later.
     pub fn connect(kind: Kind, to: SocketAddr) -> rustix::io::Result<Self> {
         let (socket, connecting) = match kind {
             Kind::Local => {
@@ -177,38 +177,38 @@ impl Door {
         Ok(Self { connected, ..Self::new(socket) })
     }
 
-    /// Whether the other end is in this process.
+    /// Returns whether the other end is in this process.
     pub fn leads_home(&self) -> bool {
         let who = sockopt::socket_peercred(&self.socket);
         who.is_ok_and(|who| who.pid == getpid())
     }
 
-    /// Whether one has to wait until it can be written to, not until something comes.
+    /// Returns whether to wait until it can be written to, not read from.
     pub const fn is_connecting(&self) -> bool {
         !self.connected
     }
 
-    /// Whether it can be written to: what was begun has come to an end, good or bad.
+    /// Returns whether it can be written to: the attempt to connect has succeeded or failed.
     pub fn is_writable(&self) -> bool {
         let mut polled = [PollFd::new(&self.socket, PollFlags::OUT)];
         let now = Timespec { tv_sec: 0, tv_nsec: 0 };
         poll(&mut polled, Some(&now)).is_ok_and(|count| count > 0)
     }
 
-    /// After it can be written to: whether it is connected.
+    /// Finishes connecting once the socket can be written to.
     pub fn finish_connecting(&mut self) -> rustix::io::Result<()> {
         sockopt::socket_error(&self.socket)??;
         self.connected = true;
         Ok(())
     }
 
-    /// The first words: the name of this end's endpoint.
+    /// Sends the hello with the name of this end's endpoint.
     pub fn say_hello(&self, name: &[u8]) -> rustix::io::Result<()> {
         let mut hello = GREETING.to_vec();
         hello.extend((name.len() as u16).to_le_bytes());
         hello.extend(name);
         hello.resize(HELLO_BYTES, 0);
-        // The socket is new: there is room.
+        // A new socket has room.
         match send(&self.socket, &hello, SendFlags::NOSIGNAL) {
             Ok(HELLO_BYTES) => Ok(()),
             Ok(_) => Err(Errno::MSGSIZE),
@@ -216,7 +216,7 @@ impl Door {
         }
     }
 
-    /// The other end's first words, as soon as they are there: its name.
+    /// Receives the other end's hello, and returns its name once complete.
     pub fn hear_hello(&mut self) -> Result<Option<Vec<u8>>, String> {
         let mut room = [0; HELLO_BYTES];
         let missing = HELLO_BYTES - self.hello.len();
@@ -247,11 +247,11 @@ impl Door {
     }
 
     fn write(&self, word: u8) {
-        // A full socket has rung already; one that is gone is seen when it is read.
+        // A full socket has rung already; a closed one is noticed on reading.
         let _ = send(&self.socket, &[word], SendFlags::NOSIGNAL);
     }
 
-    /// What was rung since.
+    /// Reads the signals received since the last call.
     pub fn listen(&self) -> Rung {
         let mut rung = Rung::default();
         loop {
@@ -274,7 +274,7 @@ impl Door {
         }
     }
 
-    /// Says that this end will do nothing more.
+    /// Tells the other end that this one sends nothing more.
     pub fn hang_up(&self) {
         let _ = shutdown(&self.socket, Shutdown::Write);
     }

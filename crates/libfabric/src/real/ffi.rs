@@ -7,10 +7,10 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// Length of a text that the shim fills.
 pub const TEXT_BYTES: usize = 128;
-/// Most that goes with a request for a connection, bytes.
+/// Most bytes of data with a request for a connection.
 pub const MAX_GREETING_BYTES: usize = 32;
 
-/// Opaque: what the shim allocates.
+/// Opaque; allocated by the shim.
 #[repr(C)]
 pub struct NetworkC {
     _opaque: [u8; 0],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs and the state share: messages that have come, and connections to be accepted.
+//! Queues shared by programs and the state: received messages, and connections to accept.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crosslane_host::RdmaError;
 
 use super::message::WINDOW;
 
-/// Messages of one connection that the program has not taken, and why no more will come.
+/// Received messages of one connection, and the reason once no more will come.
 #[derive(Debug, Default)]
 pub struct Inbox {
     inner: Mutex<Inner>,
@@ -20,7 +20,7 @@ struct Inner {
     messages: VecDeque<Vec<u8>>,
     waker: Option<Waker>,
     lost: Option<RdmaError>,
-    /// Taken so far, and as the other end has last been told; they wrap around.
+    /// Count of messages taken, and the last count told to the other end; both wrap.
     taken: u32,
     told: u32,
 }
@@ -30,7 +30,7 @@ impl Inbox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A message has come; false where more have come than may.
+    /// Adds a message; false if there are more than allowed.
     pub fn push(&self, message: Vec<u8>) -> bool {
         let mut inner = self.lock();
         if inner.messages.len() >= WINDOW as usize {
@@ -45,7 +45,7 @@ impl Inbox {
         true
     }
 
-    /// Nothing more comes; the first reason counts.
+    /// Ends the inbox; the first reason counts.
     pub fn lose(&self, why: RdmaError) {
         let mut inner = self.lock();
         inner.lost.get_or_insert(why);
@@ -60,14 +60,14 @@ impl Inbox {
         self.lock().lost.clone()
     }
 
-    /// How many were taken; the other end is being told.
+    /// Returns the count of messages taken, to be told to the other end.
     pub fn tell_taken(&self) -> u32 {
         let mut inner = self.lock();
         inner.told = inner.taken;
         inner.taken
     }
 
-    /// The next message, and whether it is time to tell the other end how many were taken.
+    /// Takes the next message; the flag says that it is time to tell the other end the count.
     pub fn poll(&self, context: &Context<'_>) -> Poll<Result<(Vec<u8>, bool), RdmaError>> {
         let mut inner = self.lock();
         if let Some(message) = inner.messages.pop_front() {
@@ -85,7 +85,7 @@ impl Inbox {
     }
 }
 
-/// A connection that was accepted and that no program has yet.
+/// An accepted connection that no program has taken yet.
 #[derive(Debug)]
 pub struct Accepted {
     pub id: u64,
@@ -93,7 +93,7 @@ pub struct Accepted {
     pub inbox: std::sync::Arc<Inbox>,
 }
 
-/// Connections of one listener that no program has yet.
+/// Accepted connections of one listener that no program has taken yet.
 #[derive(Debug, Default)]
 pub struct Backlog {
     inner: Mutex<BacklogInner>,
@@ -106,7 +106,7 @@ struct BacklogInner {
     failed: Option<RdmaError>,
 }
 
-/// Connections that wait for a program; whoever comes then is turned away.
+/// Most connections that wait for a program; later ones are turned away.
 pub const MAX_BACKLOG: usize = 256;
 
 impl Backlog {
@@ -138,7 +138,7 @@ impl Backlog {
         Self::wake(inner);
     }
 
-    /// Those that no program will take.
+    /// Takes all connections, as no program will.
     pub fn take_all(&self) -> VecDeque<Accepted> {
         std::mem::take(&mut self.lock().ready)
     }
