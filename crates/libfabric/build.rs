@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Compiles the shim over libfabric. The library's headers are not needed, and the library itself
-//! only where a network is opened: it is loaded then.
+//! Compiles the shim over libfabric, without the library's headers. The library is loaded only when
+//! a network is opened.
 //!
-//! * `CROSSLANE_NO_LIBFABRIC`: build without it.
+//! * `CROSSLANE_NO_LIBFABRIC`: build without libfabric.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

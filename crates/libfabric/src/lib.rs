@@ -2,7 +2,7 @@
 //! Networks on libfabric: [`Rdma`](crosslane_host::Rdma) over verbs, EFA, tcp and shared memory,
 //! and the machine's clock.
 //!
-//! Read first: [`Network`]. In a build without libfabric's headers all of this exists but no
+//! Read first: [`Network`]. In a build with `CROSSLANE_NO_LIBFABRIC` all of this exists but no
 //! network opens, and [`providers`] says why.
 //!
 //! ```

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How connections begin: by the provider's own requests and events, or, where endpoints have no
-//! connections, by what both ends say at the [`Door`].
+//! Setup of connections: by the provider's requests and events or, for connectionless endpoints, by
+//! the hellos at the [`Door`].
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use super::raw::{Event, FiError, RawEndpoint, Registration, Request};
 use super::state::{Entrance, Member, Rings, State, Visitor};
 use crate::memory::Mapping;
 
-/// The longest piece of a read or write, bytes: adapters take 1 GiB.
+/// Longest piece of a read or write, bytes: adapters take 1 GiB.
 const MAX_PIECE_BYTES: u64 = 1 << 30;
-/// Those who may have rung and not said who they are at once.
+/// Most visitors that have rung without a hello so far.
 const MAX_VISITORS: usize = 64;
 
-/// An endpoint that is to be a connection.
+/// An endpoint about to become a connection.
 struct Newcomer {
     endpoint: RawEndpoint,
     door: Option<Door>,
@@ -48,7 +48,7 @@ impl State {
         self.register_raw(&mapping, MESSAGES_BYTES, RemoteAccess::NONE)
     }
 
-    /// Takes an endpoint in.
+    /// Adds an endpoint as a member.
     fn join(
         &mut self,
         id: u64,
@@ -63,11 +63,11 @@ impl State {
         self.by_fid.insert(fid, id);
         let (is_gone, rings) = (false, Rings::default());
         let member = Member { connection, door, is_gone, unsaid, rings };
-        // The number is new.
+        // The id is new.
         Ok(self.members.entry(id).or_insert(member))
     }
 
-    // --- This end connects -----------------------------------------------------------------
+    // --- Connecting from this end -----------------------------------------------------------
 
     pub(super) fn connect(
         &mut self,
@@ -120,7 +120,7 @@ impl State {
         self.network.datagram_endpoint(SLOTS, service.as_deref()).map_err(FiError::text)
     }
 
-    /// Goes on with a door at which this end has rung.
+    /// Continues with a door at which this end has rung.
     pub(super) fn go_on_connecting(&mut self, id: u64) -> Result<(), String> {
         let Some(member) = self.members.get_mut(&id) else { return Ok(()) };
         let Some(door) = &mut member.door else { return Ok(()) };
@@ -138,7 +138,7 @@ impl State {
         Ok(())
     }
 
-    // --- Others connect ----------------------------------------------------------------------
+    // --- Connections from others ------------------------------------------------------------
 
     pub(super) fn take_event(&mut self, event: Event) {
         match event {
@@ -157,7 +157,7 @@ impl State {
             }
             Event::Shutdown { fid } => {
                 let Some(&id) = self.by_fid.get(&fid) else { return };
-                // What has come before it is still good.
+                // Everything received before the shutdown is still good.
                 self.look_after(id);
                 self.lose(id, OTHER_END_GONE.into());
             }
@@ -176,8 +176,8 @@ impl State {
             raw.reject(request);
             return;
         }
-        // One that fails has hung up meanwhile, or this machine lacks something for it: the
-        // listener goes on, and who connects sees that nothing comes of it.
+        // On an error the client has hung up meanwhile, or this machine lacks a resource: the
+        // listener carries on, and the client's attempt fails.
         let Ok(endpoint) = self.network.accept(request, SLOTS, &GREETING) else { return };
         let peer = endpoint.peer_address();
         let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// Nothing comes of a connection that has begun, or it is lost.
+    /// Ends a connection whose setup failed, or that is lost.
     pub(super) fn refuse(&mut self, id: u64, why: &str) {
         let Some(member) = self.members.get(&id) else { return };
         let (peer, why) = (member.connection.peer.clone(), why.to_owned());
@@ -199,13 +199,13 @@ impl State {
         self.end(id, error, None);
     }
 
-    /// Both ends are there.
+    /// Opens a connection whose both ends are ready.
     fn opened(&mut self, id: u64) {
         let Some(member) = self.members.get_mut(&id) else { return };
         let connection = &mut member.connection;
         match std::mem::replace(&mut connection.phase, Phase::Open) {
             Phase::Connecting(reply) => {
-                // Nobody waits for it any more: its `Close` is on the way.
+                // If the caller has gone, its `Close` will follow.
                 let _ = reply.send(Ok(()));
             }
             Phase::Accepting(listener) => {
@@ -220,7 +220,7 @@ impl State {
         self.look_after(id);
     }
 
-    /// Those who have rung at a porch.
+    /// Takes in visitors that have rung at a porch.
     pub(super) fn welcome(&mut self, listener_id: u64) {
         while self.visitors.len() < MAX_VISITORS {
             let Some(listener) = self.listeners.get(&listener_id) else { return };
@@ -243,12 +243,12 @@ impl State {
         }
     }
 
-    /// Hears who a visitor is; gives it back if it has not said so yet.
+    /// Reads a visitor's hello; returns the visitor if it has not sent it yet.
     pub(super) fn hear(&mut self, mut visitor: Visitor) -> Option<Visitor> {
         let name = match visitor.door.hear_hello() {
             Ok(Some(name)) => name,
             Ok(None) => return Some(visitor),
-            // It went away, or is something else: nobody has to know.
+            // It has left, or is not a peer of this kind: no error to report.
             Err(_) => return None,
         };
         let Visitor { door, peer, listener, .. } = visitor;

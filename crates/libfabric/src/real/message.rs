@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes over a connection besides the data of reads and writes: messages, with how many the
-//! receiver has taken, and questions whether memory may be used.
+//! Packets on a connection besides the data of reads and writes: messages, counts of messages
+//! taken, and questions about access to memory.
 //!
-//! A sender has at most [`WINDOW`] messages under way that the other program has not taken, so
-//! that there is a receive buffer for each. The rest is bounded too: one count of messages for
-//! each half window, and [`MAX_QUESTIONS`] questions with their answers.
+//! A sender has at most [`WINDOW`] messages in flight that the other program has not taken, so each
+//! has a receive buffer. The rest is bounded too: one count of messages for each half window, and
+//! [`MAX_QUESTIONS`] questions with their answers.
 
 use crosslane_host::MAX_RDMA_MESSAGE_BYTES;
 
-/// Messages that were sent and not taken by the program at the other end.
+/// Most messages sent but not yet taken by the program at the other end.
 pub const WINDOW: u32 = 64;
-/// Questions under way at once.
+/// Most questions in flight.
 pub const MAX_QUESTIONS: usize = 8;
-/// Receive buffers: the window, counts for it, questions and answers.
+/// Receive buffers, for the window, its counts, questions and answers.
 pub const RECEIVES: u32 = WINDOW + 4 + 2 * MAX_QUESTIONS as u32;
-/// Messages on their way out of this node.
+/// Most outgoing messages in flight.
 pub const SENDS: u32 = 32;
-/// Room for one message and what stands before it.
+/// Bytes of a buffer for one message with its header.
 pub const BUFFER_BYTES: u64 = (HEADER_BYTES + MAX_RDMA_MESSAGE_BYTES).next_multiple_of(64) as u64;
 
-/// Kind (1), unused (3), number of the message (4), how many messages the sender has taken (4).
+/// Length of a header: kind (1), unused (3), number of the message (4), count of messages that the
+/// sender has taken (4).
 const HEADER_BYTES: usize = 12;
 
-/// What is known of memory with a key.
+/// Description of the memory with a key, for the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     pub address: u64,
@@ -33,19 +34,19 @@ pub struct Grant {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// From program to program; numbered from 0.
+    /// A message from program to program; numbered from 0.
     Data { number: u32, message: Vec<u8> },
-    /// Only the count.
+    /// Only the count in the header.
     Taken,
-    /// What memory has this key?
+    /// Asks which memory has this key.
     Question { id: u32, key: u64 },
-    /// This, or none that this program has registered.
+    /// Answers with that memory; `None` if this program has registered none with the key.
     Answer { id: u32, grant: Option<Grant> },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Messages that the sender's program has taken so far; wraps around.
+    /// Count of messages that the sender's program has taken; wraps.
     pub taken: u32,
     pub body: Body,
 }
@@ -76,7 +77,7 @@ impl Packet {
         bytes
     }
 
-    /// None where it is nothing that this program sends.
+    /// Decodes a packet; `None` if this program could not have sent it.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
         let word = |at: usize| Some(u32::from_le_bytes(*header[at..].first_chunk()?));

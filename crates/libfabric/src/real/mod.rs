@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Networks where libfabric is there.
+//! Networks of a build with libfabric.
 //!
-//! Read first: [`Network`], then `shared.rs` (one lock, one thread), `state.rs` (what programs ask
-//! for), `joining.rs` (how connections begin), `connection.rs` (operations and messages).
+//! Read first: [`Network`], then `shared.rs` (one lock, one thread), `state.rs` (requests of
+//! programs), `joining.rs` (setup of connections), `connection.rs` (operations and messages).
 
 mod connection;
 mod door;
@@ -49,7 +49,7 @@ const fn way(provider: Provider) -> Way {
     Way { provider: provider.name(), with_connections, hardware }
 }
 
-/// What there is, and of the rest why not; in the order of [`Provider::ALL`].
+/// Lists all providers, in the order of [`Provider::ALL`], with the reasons why some are unusable.
 #[must_use]
 pub fn providers() -> Vec<ProviderState> {
     let state = |provider| ProviderState { provider, usable: usable(provider) };
@@ -75,14 +75,14 @@ fn usable(provider: Provider) -> Result<String, String> {
     }
 }
 
-/// Whether the kernel knows of an RDMA adapter.
+/// Returns whether the kernel has an RDMA adapter.
 fn has_rdma_device() -> bool {
     let devices = std::fs::read_dir("/sys/class/infiniband");
     devices.is_ok_and(|mut devices| devices.next().is_some())
 }
 
-/// A network on one provider of libfabric. Clones are the same; it ends with the last clone and
-/// the last of what was made from it.
+/// A network on one provider of libfabric. Clones are the same network, which ends with the last
+/// clone and the last object made from it.
 #[derive(Clone)]
 pub struct Network {
     inner: Arc<NetworkInner>,
@@ -96,10 +96,10 @@ struct NetworkInner {
 }
 
 impl Network {
-    /// Opens a provider. Deadlines are in the time of `clock`.
+    /// Opens a provider. Deadlines use the time of `clock`.
     ///
     /// # Errors
-    /// [`RdmaError::Unusable`] where it is not there.
+    /// [`RdmaError::Unusable`] if the provider is unavailable.
     pub fn open(provider: Provider, clock: &MachineClock) -> Result<Self, RdmaError> {
         let network = provider.to_string();
         let unusable = |why: String| RdmaError::Unusable { network: network.clone(), why };
@@ -108,7 +108,7 @@ impl Network {
         }
         let library = raw::load().map_err(unusable)?;
         let raw = RawNetwork::open(library, way(provider)).map_err(|error| {
-            // The probe knows the reason better, if there is one.
+            // The probe may give a better reason.
             unusable(usable(provider).err().unwrap_or_else(|| error.text()))
         })?;
         let version = raw::version(library);
@@ -128,7 +128,7 @@ impl Network {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// Its provider.
+    /// Returns its provider.
     #[must_use]
     pub fn provider(&self) -> Provider {
         self.inner.provider
@@ -144,7 +144,7 @@ impl Network {
         RdmaError::Unusable { network: self.inner.name.clone(), why: "it has ended".into() }
     }
 
-    /// The socket addresses that an address stands for.
+    /// Resolves an address to socket addresses.
     async fn resolve(&self, address: &str) -> Result<Vec<SocketAddr>, RdmaError> {
         let failed =
             |why: &str| RdmaError::Address { address: address.to_owned(), why: why.to_owned() };
@@ -162,7 +162,7 @@ impl Network {
     }
 }
 
-/// Asks the resolver, which may take its time, in a thread of its own.
+/// Asks the resolver in a separate thread, as it may block.
 async fn look_up(address: &str) -> Result<Vec<SocketAddr>, String> {
     let (reply, answer) = oneshot::channel();
     let address = address.to_owned();
@@ -192,7 +192,7 @@ impl Rdma for Network {
         self.inner.name.clone()
     }
 
-    /// Only adapters do that.
+    /// Returns whether the provider copies nothing: only adapters do.
     fn is_zero_copy(&self) -> bool {
         way(self.provider()).hardware
     }
@@ -263,7 +263,7 @@ impl Rdma for Network {
     }
 }
 
-/// An address as the program has named it.
+/// Restores the program's spelling of the address in an error.
 fn in_words_of(address: &str, error: RdmaError) -> RdmaError {
     match error {
         RdmaError::Address { why, .. } => RdmaError::Address { address: address.to_owned(), why },
@@ -271,7 +271,7 @@ fn in_words_of(address: &str, error: RdmaError) -> RdmaError {
     }
 }
 
-/// A registration; it ends with this.
+/// A registration; dropping it ends it.
 struct Registered {
     id: u64,
     running: Arc<Running>,
@@ -283,14 +283,14 @@ impl Drop for Registered {
     }
 }
 
-/// Memory that is registered with a [`Network`].
+/// Memory registered with a [`Network`].
 #[derive(Clone)]
 pub struct Region {
     inner: Arc<RegionInner>,
 }
 
 struct RegionInner {
-    // It ends before the memory goes.
+    // Dropped first: the registration must end before its memory.
     registered: Registered,
     memory: NetworkMemory,
     remote: RemoteMemory,
@@ -310,12 +310,12 @@ impl RdmaRegion for Region {
 
 impl fmt::Debug for Region {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key is what lets others in.
+        // Omits the key, which grants access.
         write!(f, "Region({:?})", self.inner.memory)
     }
 }
 
-/// Waits at an address; it ends with this.
+/// A listener's address; dropping it stops listening.
 struct Listening {
     id: u64,
     running: Arc<Running>,
@@ -327,7 +327,7 @@ impl Drop for Listening {
     }
 }
 
-/// Takes connections of a [`Network`].
+/// Listens for connections of a [`Network`].
 pub struct Listener {
     listening: Listening,
     backlog: Arc<Backlog>,
@@ -355,7 +355,7 @@ impl fmt::Debug for Listener {
     }
 }
 
-/// An open connection; it is closed with this.
+/// An open connection; dropping it closes it.
 struct Open {
     id: u64,
     running: Arc<Running>,

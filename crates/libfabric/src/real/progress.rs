@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What has happened since one looked last, and what to wait for.
+//! One pass over all events, and the descriptors to wait for.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use rustix::event::PollFlags;
 use super::connection::{Connection, OTHER_END_GONE, Phase};
 use super::state::{Entrance, State};
 
-/// How long somebody who has rung may take to say who it is.
+/// Time for a visitor that has rung to send its hello.
 const HELLO_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the other process has to confirm that it no longer uses this one's memory.
+/// Time for the other process to confirm that it no longer uses this one's memory.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
-/// What the provider did not take is tried again after this time, and so is a ring after many
-/// in vain.
+/// Delay before retrying an operation that the provider refused, or a ring after many fruitless
+/// ones.
 const AGAIN: Duration = Duration::from_millis(1);
-/// Rings without anything ending, after which the next one waits.
+/// Rings without any operation ending, after which the next ring is delayed.
 const FRUITLESS_RINGS: u32 = 256;
 
 impl State {
-    /// Looks everywhere once. True where one may wait for the descriptors then; false where
-    /// something has come already.
+    /// Checks everything once. Returns true if the caller may now wait for the descriptors, and
+    /// false if more has happened already.
     pub fn pass(&mut self) -> bool {
-        // Bounded: programs ask for things meanwhile.
+        // Bounded, as programs make requests meanwhile.
         const EVENTS: usize = 64;
         let mut is_quiet = true;
         for number in 0..EVENTS {
@@ -40,7 +40,7 @@ impl State {
             self.listen_at(id);
         }
         for retired in &mut self.retired {
-            // Only what nobody of this program has any more.
+            // Only memory that this program no longer uses.
             if !retired.is_empty && std::sync::Arc::strong_count(&retired.mapping) == 1 {
                 retired.mapping.empty();
                 retired.is_empty = true;
@@ -72,12 +72,12 @@ impl State {
                     let _ = reply.send(());
                 }
             }
-            // What the other process may still use stays where it is.
+            // Memory that the other process may still use stays mapped.
             !is_gone
         });
     }
 
-    /// Looks after one connection, and at its door if it has one.
+    /// Handles one connection, and its door if it has one.
     fn listen_at(&mut self, id: u64) {
         let Some(member) = self.members.get_mut(&id) else { return };
         let Some(door) = &member.door else { return self.look_after(id) };
@@ -114,13 +114,13 @@ impl State {
         }
     }
 
-    /// Descriptors to wait for.
+    /// Returns the descriptors to wait for.
     pub fn descriptors(&self) -> Vec<(RawFd, PollFlags)> {
         let mut all: Vec<(RawFd, PollFlags)> = Vec::new();
         all.extend(self.network.event_fd().map(|fd| (fd, PollFlags::IN)));
         for listener in self.listeners.values() {
             if let Entrance::Porch(porch) = &listener.entrance {
-                // A full one is looked at again when there is room: with the next that happens.
+                // A full backlog is checked again at the next event.
                 if !listener.backlog.is_full() {
                     all.push((porch.as_fd().as_raw_fd(), PollFlags::IN));
                 }
@@ -142,7 +142,7 @@ impl State {
         all
     }
 
-    /// How long to wait at most.
+    /// Returns the longest time to wait.
     pub fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         let again = self.members.values().any(|member| {
@@ -158,7 +158,7 @@ impl State {
     }
 }
 
-/// Whether a connection needs the other end to look.
+/// Returns whether a connection needs the other end to look.
 fn has_ring_work(connection: &Connection) -> bool {
     connection.is_open() && connection.has_work()
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The binding: libfabric's objects as values that free themselves in the right order, and keep
-//! the memory that an operation uses until it has ended.
+//! The binding: libfabric's objects as values that are freed in the right order, and that keep the
+//! memory of an operation until it has ended.
 //!
-//! One network's objects are used by one thread at a time: all of them live in one `State`
-//! behind one lock (`state.rs`), and none ever leaves it.
+//! One network's objects are used by one thread at a time: all of them are in one `State` behind
+//! one lock (`state.rs`), and none leaves it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -20,16 +20,16 @@ use crate::memory::Mapping;
 /// Longest address of an endpoint or socket, bytes.
 pub const MAX_NAME_BYTES: usize = 256;
 
-/// libfabric's own words for what went wrong, with the number.
+/// Error number of libfabric, with its text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiError(pub c_int);
 
 impl FiError {
-    /// Not now: the queue is full, or nothing is there.
+    /// Try again: the queue is full, or empty.
     pub const AGAIN: Self = Self(11);
-    /// What was under way when the connection ended.
+    /// The operation was in flight when the connection ended.
     pub const CANCELED: Self = Self(125);
-    /// No provider has what was asked for.
+    /// No provider meets the request.
     pub const NO_DATA: Self = Self(61);
 
     fn check(result: c_int) -> Result<c_int, Self> {
@@ -37,40 +37,41 @@ impl FiError {
     }
 
     pub fn text(self) -> String {
-        // SAFETY: only what is loaded makes errors; it returns a constant string for every number.
+        // SAFETY: only a loaded library makes errors; it returns a constant string for every
+        // number.
         let text = unsafe { CStr::from_ptr(ffi::crosslane_fi_error_text(self.0)) };
         text.to_string_lossy().into_owned()
     }
 }
 
-/// A text that the shim has filled, with a zero at its end.
+/// Converts a zero-terminated text filled by the shim.
 fn text_of(text: &[c_char]) -> String {
     let bytes: Vec<u8> = text.iter().map(|c| c.to_ne_bytes()[0]).take_while(|c| *c != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn c_string(text: &str) -> CString {
-    // What goes in are names of providers and numbers; a zero would be cut off.
+    // Only names of providers and numbers; a zero would cut them off.
     CString::new(text.replace('\0', "")).unwrap_or_default()
 }
 
-/// The library, loaded: what calls it needs one.
+/// Proof that the library is loaded, required by all calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Library(());
 
-/// Loads it the first time; why it cannot be had.
+/// Loads the library the first time; returns the reason if it fails.
 pub fn load() -> Result<Library, String> {
     static LOADED: OnceLock<Result<(), String>> = OnceLock::new();
     let loaded = LOADED.get_or_init(|| {
-        // The library keeps registrations of memory that nobody has any more, and finds out by
-        // watching the C library's calls that the addresses have other memory now. This program
-        // makes its mappings by system calls of its own: an adapter would go on with the old
-        // pages. What is registered here is kept as long as it is needed anyway.
-        // SAFETY: only what reads the environment without the standard library's lock could be
-        // in the way, at this moment; the library to be loaded is the one that reads it.
+        // libfabric caches registrations of memory that is no longer used, and notices new memory
+        // at the same addresses by watching the C library's calls. This program makes its mappings
+        // by direct system calls, so an adapter would keep using the old pages. Registrations here
+        // are kept as long as needed anyway.
+        // SAFETY: only a concurrent read of the environment without the standard library's lock
+        // could conflict; the only such reader is the library about to be loaded.
         unsafe { std::env::set_var("FI_MR_CACHE_MAX_COUNT", "0") };
-        // SAFETY: it is called once, and nothing else of the shim before it has returned. What
-        // it returns is null or a text that stays until the next call of the loader.
+        // SAFETY: called once, and before anything else of the shim. It returns null or a text that
+        // stays valid until the next call of the loader.
         let why = unsafe {
             let why = ffi::crosslane_fi_load();
             if why.is_null() {
@@ -83,25 +84,25 @@ pub fn load() -> Result<Library, String> {
     loaded.clone().map(|()| Library(()))
 }
 
-/// Version of the library that is loaded, such as 1.17.
+/// Returns the version of the loaded library, such as 1.17.
 pub fn version(_: Library) -> String {
-    // SAFETY: it is loaded; it only returns a number.
+    // SAFETY: the library is loaded; the call only returns a number.
     let version = unsafe { ffi::crosslane_fi_version() };
     format!("{}.{}", version >> 16, version & 0xffff)
 }
 
-/// How a provider is opened.
+/// Options for opening a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// As libfabric calls it.
+    /// libfabric's name for it.
     pub provider: &'static str,
-    /// Connected endpoints, else reliable datagrams with one peer each.
+    /// Connected endpoints; else reliable datagrams with one peer each.
     pub with_connections: bool,
-    /// An adapter that reads and writes memory itself.
+    /// Whether it is an adapter that accesses memory itself.
     pub hardware: bool,
 }
 
-/// Whether a provider has something to offer.
+/// Checks whether a provider is available.
 pub fn probe(_: Library, way: Way) -> Result<(), FiError> {
     let provider = c_string(way.provider);
     // SAFETY: the string lives through the call.
@@ -111,7 +112,7 @@ pub fn probe(_: Library, way: Way) -> Result<(), FiError> {
     FiError::check(result).map(|_| ())
 }
 
-/// What a provider is like.
+/// Properties of a provider.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub max_message_bytes: u64,
@@ -125,30 +126,30 @@ struct Handle {
     network: *mut ffi::NetworkC,
 }
 
-// SAFETY: libfabric's objects belong to no thread, and the lock of the state that they are in is
-// held whenever one is used (module description).
+// SAFETY: libfabric's objects have no thread affinity, and the lock of their state is held whenever
+// one is used (module description).
 unsafe impl Send for Handle {}
 // SAFETY: as above.
 unsafe impl Sync for Handle {}
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: it was opened and is closed once, after everything that was made from it: each
-        // of those has an `Arc` of this.
+        // SAFETY: it was opened, and is closed once, after everything made from it: each such
+        // object has an `Arc` of this.
         unsafe { ffi::crosslane_fi_close(self.network) };
     }
 }
 
-/// An opened provider.
+/// An open provider.
 pub struct RawNetwork {
     handle: Arc<Handle>,
     way: Way,
     pub facts: Facts,
 }
 
-/// Something of connections that has happened. `fid` says whose.
+/// An event of a connection; `fid` identifies its endpoint or listener.
 pub enum Event {
-    /// Somebody asks to be accepted.
+    /// A client asks for a connection.
     Request {
         fid: usize,
         request: Request,
@@ -167,7 +168,7 @@ pub enum Event {
     },
 }
 
-/// To be accepted or rejected.
+/// A request to accept or reject.
 pub struct Request {
     info: *mut ffi::InfoC,
 }
@@ -180,7 +181,7 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        // SAFETY: it came with an event, and nobody has taken it.
+        // SAFETY: it came with an event, and has not been given up.
         unsafe { ffi::crosslane_fi_forget(self.info) };
     }
 }
@@ -193,8 +194,8 @@ impl RawNetwork {
         let provider = c_string(way.provider);
         let mut network = std::ptr::null_mut();
         let mut facts = MaybeUninit::<ffi::Facts>::zeroed();
-        // SAFETY: all pointers are valid for the call; `facts` is filled where it succeeds, and
-        // zeros are one.
+        // SAFETY: all pointers are valid for the call; `facts` is filled on success, and zeros are
+        // a valid value.
         let (result, facts) = unsafe {
             let result = ffi::crosslane_fi_open(
                 provider.as_ptr(),
@@ -220,7 +221,7 @@ impl RawNetwork {
         self.way
     }
 
-    /// The descriptor that says that events may be there, where the provider has connections.
+    /// Returns the descriptor that signals events, if the provider has connections.
     pub fn event_fd(&self) -> Option<RawFd> {
         // SAFETY: the network is open.
         let fd = unsafe { ffi::crosslane_fi_event_fd(self.handle.network) };
@@ -240,8 +241,8 @@ impl RawNetwork {
             descriptor: std::ptr::null_mut(),
             key: 0,
         };
-        // SAFETY: the mapping has at least so many bytes, and outlives the registration, which
-        // keeps it; so is the network open.
+        // SAFETY: the mapping has at least `bytes` bytes, and outlives the registration, which
+        // holds it; the network is open and held, too.
         let result = unsafe {
             ffi::crosslane_fi_register(
                 self.handle.network,
@@ -269,7 +270,7 @@ impl RawNetwork {
         RawEndpoint { endpoint, held, _network: self.handle.clone() }
     }
 
-    /// An endpoint for one peer, without a connection; its name is for the peer.
+    /// Makes a connectionless endpoint for one peer; returns its name, for the peer.
     pub fn datagram_endpoint(
         &self,
         slots: u32,
@@ -279,7 +280,7 @@ impl RawNetwork {
         let mut endpoint = std::ptr::null_mut();
         let mut name = [0; MAX_NAME_BYTES];
         let mut bytes = name.len() as u64;
-        // SAFETY: all pointers are valid for the call, and `bytes` is the room that `name` has.
+        // SAFETY: all pointers are valid for the call, and `bytes` is the size of `name`.
         let result = unsafe {
             ffi::crosslane_fi_endpoint_new(
                 self.handle.network,
@@ -295,7 +296,7 @@ impl RawNetwork {
         Ok((self.endpoint(endpoint, slots), name))
     }
 
-    /// Begins to connect.
+    /// Starts to connect.
     pub fn connect(
         &self,
         to: SocketAddr,
@@ -328,8 +329,8 @@ impl RawNetwork {
         greeting: &[u8],
     ) -> Result<RawEndpoint, FiError> {
         let mut endpoint = std::ptr::null_mut();
-        // SAFETY: the request came with an event and is given up here; the other pointers are
-        // valid for the call.
+        // SAFETY: the request came with an event and is given up here; the other pointers are valid
+        // for the call.
         let result = unsafe {
             ffi::crosslane_fi_accept(
                 self.handle.network,
@@ -344,13 +345,13 @@ impl RawNetwork {
         Ok(self.endpoint(endpoint, slots))
     }
 
-    /// Waits for connections; where, with the port that was chosen.
+    /// Starts to listen; returns the address with the chosen port.
     pub fn listen(&self, at: SocketAddr) -> Result<(RawListener, SocketAddr), FiError> {
         let (node, service) = node_and_service(at);
         let mut listener = std::ptr::null_mut();
         let mut address = [0; MAX_NAME_BYTES];
         let mut bytes = address.len() as u64;
-        // SAFETY: all pointers are valid for the call, and `bytes` is the room that `address` has.
+        // SAFETY: all pointers are valid for the call, and `bytes` is the size of `address`.
         let result = unsafe {
             ffi::crosslane_fi_listen(
                 self.handle.network,
@@ -370,7 +371,7 @@ impl RawNetwork {
 
     pub fn next_event(&mut self) -> Result<Option<Event>, FiError> {
         let mut event = MaybeUninit::<ffi::EventC>::zeroed();
-        // SAFETY: the network is open; the event is filled, and zeros are one.
+        // SAFETY: the network is open; the event is filled, and zeros are a valid value.
         let (result, event) = unsafe {
             let result = ffi::crosslane_fi_next_event(self.handle.network, event.as_mut_ptr());
             (result, event.assume_init())
@@ -388,12 +389,12 @@ impl RawNetwork {
             ffi::EVENT_CONNECTED => Event::Connected { fid, greeting },
             ffi::EVENT_SHUTDOWN => Event::Shutdown { fid },
             ffi::EVENT_ERROR => Event::Failed { fid, why: text_of(&event.text) },
-            // Of no interest: nobody has this address.
+            // An event of no interest: no endpoint has this address.
             _ => Event::Shutdown { fid: 0 },
         }))
     }
 
-    /// Whether the descriptor of the events tells of all that comes from now on.
+    /// Returns whether the descriptor will signal all events from now on.
     pub fn may_wait(&self) -> bool {
         // SAFETY: the network is open.
         unsafe { ffi::crosslane_fi_may_wait_events(self.handle.network) == 0 }
@@ -410,7 +411,7 @@ fn node_and_service(address: SocketAddr) -> (CString, CString) {
     (c_string(&node), c_string(&address.port().to_string()))
 }
 
-/// A `sockaddr_in` or `sockaddr_in6`.
+/// Decodes a `sockaddr_in` or `sockaddr_in6`.
 fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(*bytes.first_chunk()?);
     let port = u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?);
@@ -426,7 +427,7 @@ fn socket_address(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Memory that the network may reach.
+/// Memory registered with the network.
 pub struct Registration {
     region: *mut ffi::RegionC,
     descriptor: *mut c_void,
@@ -446,24 +447,24 @@ impl Registration {
         &self.mapping
     }
 
-    /// Its address as the provider counts, if those are virtual.
+    /// Returns its address for providers with virtual addresses.
     pub fn virtual_address(&self) -> u64 {
         self.mapping.start().addr() as u64
     }
 
-    /// Where a part of it begins.
+    /// Returns the address of a part.
     fn part(&self, offset: u64, bytes: u64) -> *mut c_void {
         let within = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
         assert!(within, "{bytes} B at {offset} of a registration of {} B", self.bytes);
-        // SAFETY: within the mapping, which has at least `self.bytes`.
+        // SAFETY: the part is within the mapping, which has at least `self.bytes`.
         unsafe { self.mapping.start().byte_add(offset as usize) }
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: it is registered, once; no operation of this node uses it, since each has an
-        // `Arc` of this.
+        // SAFETY: it is registered, and unregistered once; no operation of this node uses it, since
+        // each has an `Arc` of this.
         unsafe { ffi::crosslane_fi_unregister(self.region) };
     }
 }
@@ -477,7 +478,7 @@ pub struct RawListener {
 unsafe impl Send for RawListener {}
 
 impl RawListener {
-    /// What its events are known by.
+    /// Returns the identity used in its events.
     pub fn fid(&self) -> usize {
         // SAFETY: it is open.
         unsafe { ffi::crosslane_fi_listener_fid(self.listener) }.addr()
@@ -500,16 +501,16 @@ impl Drop for RawListener {
 #[derive(Clone, Debug)]
 pub struct Completion {
     pub slot: u32,
-    /// The provider's words where it failed.
+    /// Error of the provider, with its text.
     pub error: Option<(FiError, String)>,
-    /// Of a message that was received.
+    /// Length of a received message.
     pub bytes: u64,
 }
 
-/// One end of a way to another node, with numbered slots for operations.
+/// One end of a connection to another node, with numbered slots for operations.
 pub struct RawEndpoint {
     endpoint: *mut ffi::EndpointC,
-    /// What the operation of each slot uses.
+    /// Registration used by the operation of each slot.
     held: Vec<Option<Arc<Registration>>>,
     _network: Arc<Handle>,
 }
@@ -532,7 +533,7 @@ pub struct Far {
     pub key: u64,
 }
 
-/// What an operation does.
+/// Kind of operation.
 #[derive(Clone, Copy, Debug)]
 pub enum What {
     Send,
@@ -542,41 +543,41 @@ pub enum What {
 }
 
 impl RawEndpoint {
-    /// What its events are known by.
+    /// Returns the identity used in its events.
     pub fn fid(&self) -> usize {
         // SAFETY: it is open.
         unsafe { ffi::crosslane_fi_endpoint_fid(self.endpoint) }.addr()
     }
 
-    /// The descriptor that says that completions may be there, if the provider has one.
+    /// Returns the descriptor that signals completions, if the provider has one.
     pub fn wait_fd(&self) -> Option<RawFd> {
         // SAFETY: it is open.
         let fd = unsafe { ffi::crosslane_fi_wait_fd(self.endpoint) };
         (fd >= 0).then_some(fd)
     }
 
-    /// Whether that descriptor tells of all that comes from now on.
+    /// Returns whether that descriptor will signal all completions from now on.
     pub fn may_wait(&self) -> bool {
         // SAFETY: it is open.
         unsafe { ffi::crosslane_fi_may_wait(self.endpoint) == 0 }
     }
 
-    /// Tells an endpoint without connection who its peer is.
+    /// Sets the peer of a connectionless endpoint.
     pub fn set_peer(&mut self, name: &[u8]) -> Result<(), FiError> {
-        // Providers read as many bytes as their addresses have, not as many as came.
+        // Providers read the full length of an address, not the length received.
         let mut room = [0; MAX_NAME_BYTES];
         let length = name.len().min(MAX_NAME_BYTES - 1);
         room[..length].copy_from_slice(&name[..length]);
-        // SAFETY: it is open; the name has as much room as any address, and ends in a zero.
+        // SAFETY: it is open; the name has room for any address, and ends in a zero.
         let result = unsafe { ffi::crosslane_fi_endpoint_peer(self.endpoint, room.as_ptr()) };
         FiError::check(result).map(|_| ())
     }
 
-    /// The socket at the other end.
+    /// Returns the socket address of the other end.
     pub fn peer_address(&self) -> Option<SocketAddr> {
         let mut address = [0; MAX_NAME_BYTES];
         let mut bytes = address.len() as u64;
-        // SAFETY: it is open; `bytes` is the room that `address` has.
+        // SAFETY: it is open; `bytes` is the size of `address`.
         let result = unsafe {
             ffi::crosslane_fi_peer_address(self.endpoint, address.as_mut_ptr(), &raw mut bytes)
         };
@@ -589,16 +590,16 @@ impl RawEndpoint {
         unsafe { ffi::crosslane_fi_shutdown(self.endpoint) };
     }
 
-    /// Begins an operation in a slot that has none. The memory is kept until it has ended.
+    /// Begins an operation in a free slot. Its memory is kept until it has ended.
     pub fn begin(&mut self, slot: u32, what: What, near: Part<'_>) -> Result<(), FiError> {
         let held = &mut self.held[slot as usize];
         assert!(held.is_none(), "slot {slot} has an operation");
         let start = near.registration.part(near.offset, near.bytes);
         let (endpoint, bytes, descriptor) =
             (self.endpoint, near.bytes, near.registration.descriptor);
-        // SAFETY: the endpoint is open and has this slot, in which nothing goes on. The memory is
-        // within a registration of the same network, which is held from here on until the slot's
-        // completion was read or the endpoint has been closed.
+        // SAFETY: the endpoint is open and has this slot, which is free. The memory is within a
+        // registration of the same network, which is held from here on until the slot's completion
+        // was read or the endpoint has been closed.
         let result = unsafe {
             match what {
                 What::Send => {
@@ -620,13 +621,13 @@ impl RawEndpoint {
         Ok(())
     }
 
-    /// Reads the completions that are there.
+    /// Reads the available completions.
     pub fn completions(&mut self, into: &mut Vec<Completion>) -> Result<(), FiError> {
-        /// How many are read at once.
+        /// Most completions read at once.
         const BATCH: usize = 32;
         let mut batch = [MaybeUninit::<ffi::CompletionC>::zeroed(); BATCH];
         loop {
-            // SAFETY: the endpoint is open, and there is room for so many.
+            // SAFETY: the endpoint is open, and the batch has room for `BATCH` completions.
             let result = unsafe {
                 ffi::crosslane_fi_completions(
                     self.endpoint,
@@ -636,7 +637,7 @@ impl RawEndpoint {
             };
             let count = FiError::check(result)? as usize;
             for completion in &batch[..count] {
-                // SAFETY: so many were filled, and zeros are one too.
+                // SAFETY: the call filled this many, and zeros are a valid value too.
                 let completion = unsafe { completion.assume_init_ref() };
                 let slot = completion.slot;
                 let Some(held) = self.held.get_mut(slot as usize) else { continue };
@@ -653,7 +654,7 @@ impl RawEndpoint {
 }
 
 impl RawEndpoint {
-    /// Closes it; what its operations used that had not ended.
+    /// Closes the endpoint; returns the memory of its unfinished operations.
     pub fn close(mut self) -> Vec<Arc<Registration>> {
         std::mem::take(&mut self.held).into_iter().flatten().collect()
     }
@@ -661,15 +662,15 @@ impl RawEndpoint {
 
 impl Drop for RawEndpoint {
     fn drop(&mut self) {
-        // SAFETY: it is open, and closed once; what its operations use is held until afterwards,
-        // here or by who has called `close`.
+        // SAFETY: it is open, and closed once; the memory of its operations is held until
+        // afterwards, here or by the caller of `close`.
         unsafe { ffi::crosslane_fi_endpoint_free(self.endpoint) };
     }
 }
 
-/// A descriptor of libfabric's, to be polled.
+/// Borrows a descriptor of libfabric's for polling.
 pub fn borrow_fd<'a>(fd: RawFd) -> BorrowedFd<'a> {
-    // SAFETY: it is polled, nothing else. Were it closed in between, as when a connection ends
-    // while the thread waits, the poll says so or finds another file, and the thread looks again.
+    // SAFETY: it is only polled. If it is closed meanwhile, as when a connection ends while the
+    // thread waits, the poll reports that or another file, and the thread checks again.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }

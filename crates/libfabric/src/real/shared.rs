@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The state behind its lock, and the thread that waits for what happens.
+//! The state behind its lock, and the thread that waits for events.
 //!
-//! A program's request is done at once by its own thread if it is short and the lock is free; else
-//! it is left for the thread of the network. So nobody who polls a future copies, or waits while
-//! that thread does.
+//! The program's own thread runs a short request at once if the lock is free; any other is left to
+//! the network's thread. So polling a future never copies, or waits while that thread does.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -25,7 +24,7 @@ pub struct Shared {
     has_ended: AtomicBool,
 }
 
-/// A network with its thread, which ends with the last one who has this.
+/// A network with its thread, which ends when the last owner drops this.
 pub struct Running {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -55,7 +54,7 @@ impl Running {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Has something done, now or soon.
+    /// Runs a command, now or soon.
     pub fn submit(&self, command: Command) {
         self.shared.submit(command);
     }
@@ -67,7 +66,7 @@ impl Drop for Running {
         self.shared.wake();
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
-            // The last one may go in the thread itself, with a waker that had it.
+            // The last owner may be a waker that drops it in the thread itself.
             if thread.thread().id() != thread::current().id() {
                 let _ = thread.join();
             }
@@ -77,7 +76,7 @@ impl Drop for Running {
 
 impl Shared {
     fn wake(&self) {
-        // A counter that is full has woken already.
+        // A full counter has woken the thread already.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
@@ -93,7 +92,7 @@ impl Shared {
             return self.wake();
         };
         self.run_commands(&mut state);
-        // What happens to connections that are there already the thread sees by itself.
+        // The thread notices events of existing connections by itself.
         let is_seen = matches!(
             command,
             Command::Transfer { .. } | Command::Send { .. } | Command::Taken { .. }
@@ -106,10 +105,10 @@ impl Shared {
         }
     }
 
-    /// In the order in which they came.
+    /// Runs the commands in order of arrival.
     fn run_commands(&self, state: &mut State) {
         loop {
-            // The lock is not held while it is done: others may leave something meanwhile.
+            // The lock is free during the command, so that others can add more.
             let command = lock(&self.commands).pop_front();
             match command {
                 Some(command) => state.execute(command),
@@ -140,7 +139,7 @@ impl Shared {
             tv_sec: patience.as_secs().cast_signed(),
             tv_nsec: patience.subsec_nanos().into(),
         });
-        // Whatever it says, the next pass looks everywhere.
+        // Whatever the result, the next pass checks everything.
         let _ = poll(&mut polled, timeout.as_ref());
         if polled[0].revents().contains(PollFlags::IN) {
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of the shared memory of this machine's endpoints, and of those that died.
+//! Names of this machine's endpoints in shared memory, and removal of those that died.
 
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the names of all endpoints of this program begin with. Behind it are the number of the
-/// process and a number of the endpoint.
+/// Prefix of the names of all endpoints of this program, followed by the number of the process and
+/// a number of the endpoint.
 const PREFIX: &str = "crosslane";
-/// Where the provider's files are.
+/// Folder of the provider's files.
 const FOLDER: &str = "/dev/shm";
 
-/// A name that no other endpoint of this machine has.
+/// Returns a name that no other endpoint of this machine has.
 pub fn endpoint_name() -> String {
     static LAST: AtomicU64 = AtomicU64::new(0);
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     format!("{PREFIX}-{}-{number}", std::process::id())
 }
 
-/// Deletes what processes have left behind that were killed. Failures are no harm: nobody will
-/// take those names again.
+/// Deletes the files left by killed processes. Failures do no harm: no endpoint will take those
+/// names again.
 pub fn remove_stale_files() {
     remove_stale(Path::new(FOLDER), |process| Path::new("/proc").join(process).exists());
 }

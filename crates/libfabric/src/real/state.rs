@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! All of one network: what programs have asked for, and what has happened. It is used by one
-//! thread at a time, behind the lock in [`Shared`](super::shared::Shared).
+//! Complete state of one network: requests of programs, and events. One thread at a time uses it,
+//! behind the lock in [`Shared`](super::shared::Shared).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -18,11 +18,11 @@ use super::message::Grant;
 use super::raw::{Far, FiError, RawListener, RawNetwork, Registration};
 use crate::memory::Mapping;
 
-/// Mappings that are kept because the other end might still write there.
+/// Most mappings kept because the other end might still write there.
 const MAX_RETIRED: usize = 1 << 12;
 
-/// What a program asks for. Numbers come from the program, so that what nobody waits for any more
-/// can be taken back.
+/// A request of a program. The program chooses the ids, so that it can take back a request that it
+/// no longer waits for.
 pub enum Command {
     Register {
         id: u64,
@@ -74,9 +74,9 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether a provider in software may copy much when this begins.
+    /// Returns whether a software provider may copy for long when this begins.
     pub const fn is_long(&self) -> bool {
-        /// Takes as long to copy as it takes to wake a thread.
+        /// Length that takes as long to copy as it takes to wake a thread.
         const LONG_BYTES: u64 = 64 << 10;
         matches!(self, Self::Transfer { direction: Direction::Write, bytes: LONG_BYTES.., .. })
     }
@@ -85,21 +85,21 @@ impl Command {
 pub(super) struct Member {
     pub connection: Connection,
     pub door: Option<Door>,
-    /// The other end has hung up.
+    /// Whether the other end has hung up.
     pub is_gone: bool,
-    /// The name to say as soon as the door is connected.
+    /// The name to send as soon as the door is connected.
     pub unsaid: Option<Vec<u8>>,
     pub rings: Rings,
 }
 
-/// Rings for work that goes on.
+/// Rings for work in progress.
 #[derive(Debug, Default)]
 pub(super) struct Rings {
-    /// How much had ended at the last one.
+    /// Count of ended operations at the last ring.
     pub ended: u64,
-    /// How many since then.
+    /// Rings since that count last changed.
     pub fruitless: u32,
-    /// The next one waits.
+    /// Whether the next ring is delayed.
     pub is_late: bool,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Listener {
     pub backlog: Arc<Backlog>,
 }
 
-/// Somebody who has rung and not yet said who it is.
+/// A peer that has rung but not yet sent its hello.
 pub(super) struct Visitor {
     pub door: Door,
     pub peer: String,
@@ -121,7 +121,7 @@ pub(super) struct Visitor {
     pub since: Instant,
 }
 
-/// A connection that has ended here and perhaps not yet in the other process.
+/// A connection that has ended here, but perhaps not yet in the other process.
 pub(super) struct Farewell {
     id: u64,
     pub door: Door,
@@ -143,7 +143,7 @@ struct Registered {
 }
 
 pub struct State {
-    // In the order in which they have to end.
+    // In the order in which they must end.
     pub(super) members: BTreeMap<u64, Member>,
     pub(super) by_fid: BTreeMap<usize, u64>,
     pub(super) listeners: BTreeMap<u64, Listener>,
@@ -153,7 +153,7 @@ pub struct State {
     by_key: BTreeMap<u64, u64>,
     pub(super) retired: Vec<Retired>,
     pub(super) network: RawNetwork,
-    /// Of the sockets beside the endpoints, where those have no connections.
+    /// Kind of the sockets beside connectionless endpoints; `None` for connected ones.
     pub(super) door: Option<Kind>,
     last_id: Arc<AtomicU64>,
 }
@@ -179,7 +179,7 @@ impl State {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    // --- Commands ------------------------------------------------------------------------
+    // --- Commands ---------------------------------------------------------------------------
 
     pub fn execute(&mut self, command: Command) {
         match command {
@@ -235,8 +235,7 @@ impl State {
         Ok(remote)
     }
 
-    /// Where keys are this node's to choose they are random: nobody guesses one that it was not
-    /// told.
+    /// Registers memory. Keys that this node may choose are random, so that they cannot be guessed.
     pub(super) fn register_raw(
         &self,
         mapping: &Arc<Mapping>,
@@ -258,8 +257,8 @@ impl State {
             self.by_key.remove(&registration.key);
         }
         if (access.read || access.write) && !self.members.is_empty() {
-            // A provider in software may be in the middle of an operation of another node: its
-            // addresses must not become anybody else's meanwhile.
+            // A software provider may be in the middle of another node's operation: the addresses
+            // must not be reused meanwhile.
             let connections = self.members.keys().copied().collect();
             let mapping = registration.mapping().clone();
             self.retired.push(Retired { mapping, is_empty: false, connections });
@@ -309,16 +308,16 @@ impl State {
         }
     }
 
-    // --- Connections go on and end -------------------------------------------------------------
+    // --- Progress and end of connections ----------------------------------------------------
 
-    /// Looks what has ended on a connection, begins what can be begun, and rings if the other end
-    /// has to look as well.
+    /// Takes in completions of a connection, begins waiting operations, and rings if the other end
+    /// must look too.
     pub fn look_after(&mut self, id: u64) {
-        /// Passes over one connection before others have their turn.
+        /// Passes over one connection before others get a turn.
         const PASSES: usize = 16;
         let Some(member) = self.members.get_mut(&id) else { return };
         let connection = &mut member.connection;
-        // Without a descriptor nobody tells of what has ended at once.
+        // Without a descriptor nothing signals operations that end at once.
         let passes = if connection.endpoint.wait_fd().is_some() { 1 } else { PASSES };
         let memory = Memory {
             registrations: &self.registrations,
@@ -358,7 +357,7 @@ impl State {
     /// Ends a connection: all its operations get this error.
     pub(super) fn end(&mut self, id: u64, why: RdmaError, reply: Option<oneshot::Sender<()>>) {
         let Some(Member { mut connection, door, is_gone, .. }) = self.members.remove(&id) else {
-            // It has ended before; perhaps it still waits for the other process.
+            // It has ended before, and may still be waiting for the other process.
             let farewell = self.farewells.iter_mut().find(|farewell| farewell.id == id);
             match (farewell, reply) {
                 (Some(farewell), Some(reply)) => farewell.replies.push(reply),
@@ -392,7 +391,7 @@ impl State {
     }
 }
 
-/// What others may reach.
+/// Memory that others may reach.
 struct Memory<'a> {
     registrations: &'a BTreeMap<u64, Registered>,
     by_key: &'a BTreeMap<u64, u64>,
