@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Windows, the FIFO behind one, and messages in slots, on the lab `aws-f1`.
+//! Windows, a FIFO, and messages in slots, on the lab `aws-f1`.
 
 use crosslane_driver::{
     Contents, FIFO_BAR, MAX_MESSAGE_BYTES, MEMORY_BAR, MemoryCard, SLOT_BYTES, SlotReceiver,
@@ -83,7 +83,8 @@ fn combining_is_refused_where_it_would_be_wrong() {
     ] {
         assert_eq!(said, expected);
     }
-    // The lab `minimal` has a processor without buffers; its BARs are not prefetchable either.
+    // The processor of lab `minimal` has no combining buffers; its BARs are not prefetchable
+    // either.
     let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());
     let bus = simulation.bus(HostId(0));
     let card = bus.functions().unwrap().last().unwrap().id;
@@ -91,7 +92,7 @@ fn combining_is_refused_where_it_would_be_wrong() {
     assert!(bus.check_mapping(card, 1, Mapping::Uncached).is_ok());
 }
 
-/// All ways of storing bring the same bytes, at any place and of any length.
+/// All kinds of stores bring the same bytes, at any offset and of any length.
 #[test]
 fn every_store_arrives() {
     let bench = Bench::new(1);
@@ -144,7 +145,7 @@ fn a_load_before_the_fence_is_stale() {
     });
 }
 
-/// The document's last section: six bytes stored to a FIFO's first address are eaten, sprayed ones
+/// The last section of the paper: six bytes stored to a FIFO's first address are lost, spread ones
 /// arrive; pushed lines arrive in order, each as one write.
 #[test]
 fn a_fifo_gets_what_is_sprayed() {
@@ -177,7 +178,7 @@ fn a_fifo_gets_what_is_sprayed() {
         assert_eq!((metrics.fifo_writes, metrics.fifo_bytes, metrics.fifo_lost), (10, 640, 0));
         assert!(window.push(&data[..63]).await.is_err());
         assert!(window.write(0, &data[..8]).await.is_err());
-        // Uncached, and of a FIFO that has one address of 4 B.
+        // Uncached, into a FIFO that decodes one address of 4 B.
         let narrow = Contents::Fifo { decoded_bytes: 4 };
         let window = bench.window(FIFO_BAR, 64, Mapping::Uncached, narrow);
         window.push(&data[..30]).await.unwrap();
@@ -187,8 +188,8 @@ fn a_fifo_gets_what_is_sprayed() {
     });
 }
 
-/// Messages of all lengths through a ring of seven slots, with lines that leave in any order and at
-/// any time, and TLPs that pass each other where they may.
+/// Messages of all lengths through a ring of seven slots, with lines that leave at any time in any
+/// order, and TLPs that pass each other if allowed.
 #[test]
 fn messages_in_slots_survive_any_order() {
     for seed in 0..20 {
@@ -219,7 +220,7 @@ fn messages_in_slots_survive_any_order() {
         });
         assert_eq!(sender.slots(), 7);
         let mut receiver = SlotReceiver::new(far.unwrap()).unwrap();
-        // A sender that is slower than the reader leaves parts of lines in the processor.
+        // A sender slower than the reader leaves parts of lines in the combining buffers.
         let (sent, idle) = (messages.clone(), Picoseconds::from_ns(seed % 3 * 15_000));
         let clock = bench.bus.clone();
         let pause = Picoseconds::from_ns(500);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Transfers with addresses of the card's memory, and what is refused of them.
+//! Transfers with addresses of the card's memory, and their refusals.
 
 use crosslane_driver::{
     Buffer, Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device,
@@ -26,7 +26,7 @@ fn at(buffer: &Buffer<LabBus>, card: u64) -> Target<LabBus> {
     Target::Card(buffer.clone(), 0..buffer.size_bytes(), card)
 }
 
-/// Buffers of many pieces lie in the card's memory as one, whatever the engine.
+/// Buffers of many segments are contiguous in the card's memory, with every engine.
 #[test]
 fn buffers_go_to_the_card_and_back() {
     for lab in ["kc705", "kc705:narrow", "kc705:crosslane"] {
@@ -49,7 +49,7 @@ fn buffers_go_to_the_card_and_back() {
     }
 }
 
-/// The document's way: parameters by registers, an interrupt at the end.
+/// The method of the paper: parameters by registers, an interrupt at the end.
 #[test]
 fn a_table_moves_to_the_cards_first_address() {
     run_on("kc705", ["kc705"], async |[device]| {
@@ -86,7 +86,7 @@ fn what_the_card_does_not_have_is_refused_and_told() {
         assert_eq!(error.address.map(|it| it.0), Some(CARD_BYTES));
         let error = c2h.transfer(to(at(&buffer, behind), VISIBLE)).await.unwrap_err();
         assert_eq!((&error.fault, error.moved_bytes), (&TransferFault::CardMemory, 1024));
-        // After a restart it goes on.
+        // It works again after a restart.
         h2c.restart().await.unwrap();
         h2c.transfer(to(at(&buffer, 0), VISIBLE)).await.unwrap();
         let error = h2c.transfer(to(at(&buffer, u64::MAX), VISIBLE)).await.unwrap_err();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes wrong while data move: it is reported as what it is, with what was moved, and the
-//! channel goes on without a reset.
+//! Faults while data move: each is reported exactly, with how much was moved, and the channel works
+//! again without a reset.
 
 use std::future::Future;
 use std::pin::pin;
@@ -49,7 +49,7 @@ fn a_deadline_cancels_and_what_was_moved_is_exact() {
             let (data, rest) = bytes.split_at(moved as usize);
             assert!(data == pattern(21, 0, moved));
             assert!(rest.iter().all(|&byte| byte == 0), "more was moved than was said");
-            // The stream goes on where it stopped.
+            // The stream continues where it stopped.
             c2h.transfer(whole(&behind, VISIBLE)).await.unwrap();
             assert!(contents(&behind) == pattern(21, (moved / 4) as u32, PAGE));
             let statistics = c2h.statistics();
@@ -58,7 +58,7 @@ fn a_deadline_cancels_and_what_was_moved_is_exact() {
     }
 }
 
-/// A channel that was not told to stop would move more than what is reported.
+/// A channel that missed the stop would move more than is reported.
 #[test]
 fn a_cancel_whose_register_write_is_lost_says_exactly_what_was_moved() {
     let simulation = simulation("rosta");
@@ -84,7 +84,7 @@ fn a_cancel_whose_register_write_is_lost_says_exactly_what_was_moved() {
 #[test]
 fn an_earlier_deadline_counts_behind_a_transfer_that_has_none() {
     run_on("rosta:crosslane", ["fpga1"], async |[device]| {
-        // Nothing ever comes in that lane.
+        // This receive queue never gets data.
         device.user().route(StreamSource::Lane(3), StreamSource::Generator).await.unwrap();
         let buffer = empty(&device, 2 * PAGE).await;
         let mut c2h = channel(&device, ChannelKind::C2h).await;
@@ -151,9 +151,9 @@ fn a_peer_channel_and_its_lane_begin_anew_together() {
     });
 }
 
-/// Lets a switch believe that all addresses below the hole for devices are behind one of its ports:
-/// what its other devices ask of host memory then goes there, where nothing knows the address. Or
-/// sets the window back.
+/// Makes a switch believe that all addresses below the hole for devices are behind one of its
+/// ports, so that its other devices' requests for host memory go there, where nothing claims the
+/// address. Or restores the port's address range.
 fn set_window(bus: &LabBus, name: &str, window: u32) -> u32 {
     let id = function(bus, name);
     let before = bus.config_read(id, registers::MEMORY_BASE_LIMIT).unwrap();
@@ -177,7 +177,8 @@ fn a_read_that_is_refused_stops_its_channel_only() {
             let window = set_window(&bus, "rc47a.down1", 0x7ff0_0000);
             sleep(&device, us(100)).await;
             set_window(&bus, "rc47a.down1", window);
-            // The status write did not get through either; a closer look finds it out.
+            // The status write did not get through either; a check of the registers finds the
+            // fault.
             let error = h2c.wait(tickets[0]).await.unwrap_err();
             assert_eq!(error.fault, TransferFault::UnsupportedRequest, "{error}");
             assert!((PAGE..MEGABYTE).contains(&error.moved_bytes), "{error}");
@@ -186,14 +187,14 @@ fn a_read_that_is_refused_stops_its_channel_only() {
             assert!(sentence.ends_with(" of 1048576 B were moved"), "{sentence}");
             let behind = h2c.wait(tickets[1]).await.unwrap_err();
             assert_eq!((behind.fault, behind.moved_bytes), (TransferFault::Cancelled, 0));
-            // What was moved was right.
+            // The moved data were right.
             assert_eq!(device.user().h2c_check_result().await.unwrap().errors, 0);
             let refused = h2c.post(&batch).await.unwrap_err();
             assert_eq!(
                 refused.to_string(),
                 "fpga1 H2C 0: it has stopped (Unsupported Request) and has to be restarted first"
             );
-            // Another channel does not care, and this one goes on when it is told to.
+            // Another channel is not affected, and this one works after a restart.
             let buffer = empty(&device, PAGE).await;
             let mut c2h = channel(&device, ChannelKind::C2h).await;
             c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
@@ -329,7 +330,7 @@ fn writes_that_a_short_outage_further_up_has_swallowed_are_not_called_complete()
 
 #[test]
 fn a_short_outage_completes_no_transfer_whose_data_it_has_swallowed() {
-    // Many small transfers: the engine counts them as complete when it has handed them on.
+    // Many small transfers: the engine counts them as complete when it has handed them to the link.
     for at_ns in (0..3_000).step_by(97) {
         let simulation = simulation("rosta:crosslane");
         let link = {
@@ -401,7 +402,7 @@ fn a_device_that_is_no_bus_master_says_so() {
     });
 }
 
-/// Payloads that are sent whatever the way is set to.
+/// Options for payloads longer than the path takes.
 fn oversize(bytes: u32) -> ChannelOptions {
     ChannelOptions { payload_bytes: Some(bytes), oversize: true, ..ChannelOptions::default() }
 }
@@ -412,7 +413,7 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
     run(&simulation, async |bus| {
         let [from, to_] = open_all(&bus, ["fpga1", "fpga2"]).await;
         let place = |name| Place::Function(function(&bus, name));
-        // The sender and its link may, the port to the target may not.
+        // The sender and its link take 256 B, the port to the target does not.
         set_max_payload_on_path(&bus, place("fpga1"), place("fpga3"), 256).unwrap();
         let peer = from.connect(&to_, PeerOptions::default()).await.unwrap();
         let mut channel = from.channel(ChannelKind::Peer, 0, oversize(256)).await.unwrap();
@@ -424,7 +425,7 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
         assert_eq!(error.fault, TransferFault::Deadline { deadline, detected });
         assert_eq!(error.moved_bytes, 0, "all of it was handed to the link and lost: {error}");
         channel.close().await.unwrap();
-        // Whoever asks for 256 B and not for the error is refused, with the same name.
+        // Asking for 256 B without `oversize` is refused, with the same name.
         let asked = ChannelOptions { payload_bytes: Some(256), ..ChannelOptions::default() };
         let refused = from.channel(ChannelKind::Peer, 0, asked).await.unwrap_err();
         assert_eq!(
@@ -432,7 +433,7 @@ fn payloads_that_a_port_does_not_take_are_found_by_its_name() {
             "fpga1 peer 0: payloads of 256 B were asked for, and Max_Payload_Size of rc47a.down1 \
              is set to 128 B"
         );
-        // And who does not ask gets what goes through.
+        // Without a size the longest payload that gets through is used.
         from.reset_counters().await.unwrap();
         let mut channel = crate::lab::setup::channel(&from, ChannelKind::Peer).await;
         let transfer = to(peer.target(PAGE), CompletionLevel::Acknowledged);
@@ -466,7 +467,7 @@ fn writes_to_nowhere_are_sent_and_the_port_that_refused_them_is_on_record() {
     run_on("rosta", ["fpga1"], async |[device]| {
         let mut channel = channel(&device, ChannelKind::Peer).await;
         let nowhere = Target::Bus(BusAddress(0xf000_0000), PAGE);
-        // Posted writes have no answer: sent is all that can be known.
+        // Posted writes have no completion: sent is all that can be known.
         channel.transfer(to(nowhere, CompletionLevel::Sent)).await.unwrap();
     });
 }
@@ -501,7 +502,7 @@ fn futures_may_be_dropped_at_any_point() {
     });
 }
 
-/// Polls a future so many times and then drops it, if it has not ended.
+/// Polls a future at most `polls` times, then drops it.
 async fn limited<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     let mut left = polls;
@@ -512,7 +513,7 @@ async fn limited<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
         left -= 1;
         match future.as_mut().poll(context) {
             Poll::Ready(value) => Poll::Ready(Some(value)),
-            // A poll that was the last one is not waited for.
+            // After the last poll it is dropped at once.
             Poll::Pending if left == 0 => Poll::Ready(None),
             Poll::Pending => Poll::Pending,
         }
@@ -520,8 +521,8 @@ async fn limited<T>(polls: u32, future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// Descriptors of a posting that was dropped may lie in the table: none of them is ever used, also
-/// where those that come next are lost on their way.
+/// Descriptors of a dropped posting may be in the table: none is ever used, even if the next ones
+/// are lost on the link.
 #[test]
 fn descriptors_of_a_dropped_posting_are_never_used() {
     let simulation = simulation("rosta");
@@ -538,7 +539,7 @@ fn descriptors_of_a_dropped_posting_are_never_used() {
             assert_eq!(c2h.statistics().posted, 0);
             sleep(&device, us(10)).await;
             let direction = lose_writes(&simulation, "fpga1", lost);
-            // It may fail, as most of what it stores is lost.
+            // It may fail, as most of its stores are lost.
             let _ = c2h.transfer(within(&device, us(100), whole(&new, VISIBLE))).await;
             simulation.with_fabric(|fabric| fabric.clear_injections(direction));
             let untouched = contents(&old).iter().all(|&byte| byte == 0);
@@ -549,7 +550,7 @@ fn descriptors_of_a_dropped_posting_are_never_used() {
     });
 }
 
-/// More polls than any of these calls takes, but for waits.
+/// More polls than any of these calls takes, except for waits.
 const POLLS: u32 = 32;
 
 #[test]
@@ -616,7 +617,7 @@ fn a_dropped_channel_leaves_the_device_its_memory_until_it_is_opened_again() {
         let mut c2h = channel(&device, ChannelKind::C2h).await;
         c2h.post(&[whole(&buffer, VISIBLE)]).await.unwrap();
         drop(c2h);
-        // Nobody owns the channel, and the engine writes on.
+        // The channel has no owner, and the engine still writes.
         let error = buffer.read(0, &mut [0; 4]).unwrap_err();
         assert!(error.to_string().contains("in flight"), "{error}");
         let error = buffer.clone().unregister().await.unwrap_err();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver on a host with an IOMMU: memory and peers by I/O virtual addresses, what the plan
-//! says of it, and faults.
+//! The driver on a host with an IOMMU: memory and peers by I/O virtual addresses, the plan, and
+//! faults.
 
 use crosslane_driver::{
     Addressing, ChannelKind, Check, CompletionLevel, PeerOptions, Place, Plan, Refusal,
@@ -50,7 +50,7 @@ fn the_plan_says_where_addresses_are_translated() {
             "the IOMMU translates what fpga1 sends to the root complex: each page that its IOTLB \
              of 112 pages does not hold costs a walk of its table, 253 ns each and 5 at once"
         );
-        // What a core sends is not translated, nor what a switch turns round itself.
+        // A core's requests are not translated, nor those that a switch turns round itself.
         let down = plan(&bus, Place::HostMemory, place("fpga1"));
         assert_eq!((down.addressing, down.refused), (Addressing::Bus, vec![]));
         let peers = plan(&bus, place("fpga1"), place("fpga5"));
@@ -64,7 +64,7 @@ fn the_plan_says_where_addresses_are_translated() {
         let port = "rc47a.down0".to_owned();
         assert_eq!(redirected.refused, [Refusal::AcsRedirect { port }, translated]);
     });
-    // The same without an IOMMU: nothing is to be mapped anywhere.
+    // Without an IOMMU nothing needs to be mapped.
     run(&crate::lab::setup::simulation("rosta"), async |bus| {
         let from = Place::Function(function(&bus, "fpga1"));
         let up = plan(&bus, from, Place::HostMemory);
@@ -72,7 +72,7 @@ fn the_plan_says_where_addresses_are_translated() {
     });
 }
 
-/// A host whose IOMMU nobody knows, as a real one is.
+/// A host whose IOMMU has unknown constants, like a real one.
 struct Unknown(LabBus);
 
 impl Topology for Unknown {
@@ -99,8 +99,9 @@ impl Topology for Unknown {
     }
 }
 
-/// One walk of 20 us at a time is 4 KiB each 20 us, whichever way data go; memory that the IOTLB
-/// holds, or large pages, leave the link. Who does not know the IOMMU leaves it out, and says so.
+/// One walk of 20 us at a time is 4 KiB each 20 us, in both directions; memory that the IOTLB
+/// holds, or large pages, leave the link as the limit. An unknown IOMMU is left out, and the plan
+/// says so.
 #[test]
 fn walks_are_part_of_what_is_expected() {
     let walks = [("part.i7.iommu.walk_ns", 20_000.0), ("part.i7.iommu.walks", 1.0)];
@@ -153,7 +154,7 @@ fn data_go_out_and_back_at_addresses_of_the_devices_own() {
             assert!(contents(&back) == pattern(5, 0, MEGABYTES_4));
             let after = counters(&simulation);
             // One walk for each of 2 x 1024 small pages or of 2 x 2 large ones, and some for the
-            // descriptors, which are written anew.
+            // descriptors, which are rewritten.
             let walks = after.misses - before.misses;
             match pages {
                 PageSize::Small => assert!((2048..2100).contains(&walks), "{walks}"),
@@ -167,7 +168,7 @@ fn data_go_out_and_back_at_addresses_of_the_devices_own() {
     }
 }
 
-/// Small pages lie anywhere in memory, but one behind the other at the device.
+/// Small pages are scattered in memory, but contiguous for the device.
 #[test]
 fn what_is_pinned_is_one_run_and_gone_when_it_is_not() {
     let simulation = simulation(LAB);
@@ -177,7 +178,7 @@ fn what_is_pinned_is_one_run_and_gone_when_it_is_not() {
         let memory = bus.allocate(64 * PAGE, PageSize::Small).unwrap();
         let segments = bus.pin(id, &memory).await.unwrap();
         assert_eq!(segments.iter().map(|segment| segment.bytes).collect::<Vec<_>>(), [64 * PAGE]);
-        // Two functions have their addresses each.
+        // Each function has separate addresses.
         let other = function(&bus, "fpga2");
         assert_eq!(bus.pin(other, &memory).await.unwrap(), segments);
         let leads = |function| {
@@ -207,7 +208,7 @@ fn peers_write_with_and_without_redirection() {
         let simulation = simulation(LAB);
         run(&simulation, async |bus| {
             if redirected {
-                // Both ways: data and credits.
+                // In both directions: data and credits.
                 for name in ["rc47a.down0", "rc47a.down1", "rha25.down0"] {
                     redirect(&bus, name);
                 }
@@ -223,7 +224,7 @@ fn peers_write_with_and_without_redirection() {
             let transfer = to(peer.target(MEGABYTE), CompletionLevel::Acknowledged);
             channel.transfer(transfer).await.unwrap();
             assert_eq!(peer.check_result().await.unwrap(), Check::default());
-            // Each of 8192 writes is looked up, and some more: descriptors, credits, status.
+            // Each of 8192 writes needs a lookup, and so do descriptors, credits and status.
             let looked_up = counters(&simulation);
             let looked_up = looked_up.hits + looked_up.joined - before.hits - before.joined;
             assert_eq!(looked_up >= 8192, redirected, "{looked_up}");
@@ -237,8 +238,8 @@ fn peers_write_with_and_without_redirection() {
     }
 }
 
-/// A peer's BAR that is not mapped, and memory that nobody has pinned: the fault names function,
-/// address and direction, and the transfer ends with an error or its deadline.
+/// An unmapped peer BAR and unpinned memory: the fault names function, address and direction, and
+/// the transfer ends with an error or at its deadline.
 #[test]
 fn what_is_not_mapped_is_a_fault() {
     let simulation = simulation(LAB);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a lab's engine does not do by itself: every error code, lost and needless interrupts, an
-//! engine that does not answer.
+//! Behaviour that a lab's engine does not show by itself: every error code, lost and needless
+//! interrupts, an engine that does not answer.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn c2h(device: &Device<Proxy>, notification: Notification) -> Channel<Prox
 #[test]
 fn every_error_code_reaches_the_caller_as_that_error() {
     run(async |bus, device| {
-        // Nothing comes from the stream, so nobody but the test writes the status block.
+        // The stream has no data, so only the test writes the status block.
         device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
         let buffer = device.buffer(16 * PAGE, PageSize::Small).await.unwrap();
         let mut channel = c2h(&device, Notification::Poll).await;
@@ -80,7 +80,7 @@ fn every_error_code_reaches_the_caller_as_that_error() {
             );
             channel.restart().await.unwrap();
         }
-        // A code that the register map does not have.
+        // A code that the register map does not define.
         let ticket = channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap()[0];
         let status = channel::status::STATE.put(ChannelState::Stopped.bits())
             | channel::status::ERROR.put(15);
@@ -127,7 +127,7 @@ fn interrupts_may_get_lost_or_come_for_nothing() {
             let words = 16 * PAGE as u32;
             assert!(bytes == pattern(1, n as u32 * words, 64 * PAGE), "transfer {n}");
         }
-        // Those that came meanwhile disturb nothing.
+        // Needless interrupts disturb nothing.
         for _ in 0..8 {
             channel.transfer(whole(&buffer, Picoseconds::NEVER)).await.unwrap();
         }
@@ -142,12 +142,12 @@ fn an_engine_that_does_not_answer_keeps_its_buffers_until_it_does() {
         let mut channel = c2h(&device, Notification::Poll).await;
         let ticket = channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap()[0];
         bus.lies.does_not_answer.store(true, Relaxed);
-        // No deadline, and still no hang: somebody looks.
+        // No deadline, and still no hang: the wait checks for faults.
         let error = channel.wait(ticket).await.unwrap_err();
         let sentence = error.to_string();
         assert!(sentence.starts_with("fpga1 C2H 0: the engine does not answer (fpga1: reading"));
         assert!(sentence.ends_with(": 0 of 4096 B were moved"), "{sentence}");
-        // It may come back and write: nobody else gets the memory.
+        // It may come back and write: the memory must not be reused.
         assert!(buffer.read(0, &mut [0]).is_err());
         assert!(channel.restart().await.is_err());
         assert!(channel.close().await.is_err());
@@ -171,13 +171,13 @@ fn a_bus_that_forgets_a_place_is_an_error() {
         let refused = channel.post(&[whole(&buffer, Picoseconds::NEVER)]).await.unwrap_err();
         assert!(refused.to_string().contains("the bus has named"), "{refused}");
         assert!(refused.to_string().ends_with("where 65536 B were pinned"), "{refused}");
-        // Nothing is claimed by what was refused.
+        // A refused transfer claims nothing.
         buffer.write(0, &[1]).unwrap();
         assert_eq!(channel.statistics().posted, 0);
     });
 }
 
-/// What an engine may still write is kept for as long as the simulation, and not longer.
+/// Memory that an engine may still write is kept exactly as long as the simulation.
 #[test]
 fn memory_of_a_dropped_channel_ends_with_its_simulation() {
     let lies = run(async |bus, device| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver against the engine's model, on whole labs: what is written here goes through the
-//! public interface, and every byte that is moved is looked at.
+//! The driver against the engine's model, on whole labs: tests use the public interface, and check
+//! every byte moved.
 
 mod card_memory;
 mod faults;

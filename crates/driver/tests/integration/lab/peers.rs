@@ -12,7 +12,7 @@ use crate::lab::setup::*;
 
 const MEGABYTE: u64 = 1 << 20;
 
-/// A peer channel that takes its descriptors from the command port.
+/// Opens a peer channel that takes its descriptors from the command port.
 async fn commanded(device: &Device<LabBus>) -> Channel<LabBus> {
     let descriptors = DescriptorSource::CommandPort;
     let options = ChannelOptions { descriptors, ..ChannelOptions::default() };
@@ -35,7 +35,7 @@ fn a_peer_takes_what_the_generator_sends_at_both_levels() {
                 let acknowledged = channel.transfer(to(peer.target(MEGABYTE), level)).await;
                 if credits {
                     acknowledged.unwrap();
-                    // What is acknowledged has been taken out.
+                    // Acknowledged data have been taken out.
                     let counters = peer.counters().await.unwrap();
                     assert_eq!(u64::from(counters.drained_bytes), 2 * MEGABYTE);
                 } else {
@@ -52,7 +52,7 @@ fn a_peer_takes_what_the_generator_sends_at_both_levels() {
                 assert_eq!(u64::from(counters.received_bytes), expected);
                 assert!(!counters.overflow);
                 assert!(counters.last_clocks > counters.first_clocks);
-                // A check begun in the middle: both ends begin anew, and the generator is told to.
+                // A check begun in the middle: both ends restart, and so must the generator.
                 from.user().seed(4).await.unwrap();
                 peer.check(4).await.unwrap();
                 channel.transfer(to(peer.target(MEGABYTE), CompletionLevel::Sent)).await.unwrap();
@@ -76,7 +76,8 @@ fn a_checker_that_expects_something_else_says_which_word_was_wrong_first() {
         channel.transfer(transfer).await.unwrap();
         let wrong = Check { errors: 1024, first_word: Some(0) };
         assert_eq!(peer.check_result().await.unwrap(), wrong);
-        // Closing the sender's channel takes nothing from the lane's account; opening it does.
+        // Closing the sender's channel keeps the receive queue's account; opening it resets the
+        // account.
         channel.close().await.unwrap();
         assert_eq!(peer.check_result().await.unwrap(), wrong);
         assert_eq!(u64::from(peer.counters().await.unwrap().drained_bytes), PAGE);
@@ -96,9 +97,9 @@ fn a_lane_that_nobody_empties_is_never_overrun_by_a_sender_with_credits() {
         let mut channel = channel(&from, ChannelKind::Peer).await;
         let transfer = to(peer.target(3 * PAGE), CompletionLevel::Acknowledged);
         let error = channel.transfer(within(&from, us(200), transfer)).await.unwrap_err();
-        // The lane holds a page.
+        // The receive queue holds a page.
         assert_eq!((error.moved_bytes, error.total_bytes), (PAGE, 3 * PAGE));
-        // Both ends have begun anew, so all goes on once somebody takes it.
+        // Both ends have restarted, so data move once the queue is drained.
         let counters = peer.counters().await.unwrap();
         assert_eq!((counters.received_bytes, counters.fill_bytes), (0, 0));
         assert!(!counters.overflow);
@@ -207,7 +208,7 @@ fn the_command_port_sends_and_messages_go_to_and_fro() {
             let (least, most) = (5 * u64::from(made.least_clocks), 5 * u64::from(made.most_clocks));
             assert!((least..=most).contains(&made.sum_clocks), "{made:?}");
         }
-        // One whose far end does not answer meets its deadline.
+        // A ping-pong whose far end does not answer meets its deadline.
         let late = a.user().ping_pong(there.address(), 128, 1, a_while(&a)).await.unwrap_err();
         assert!(late.to_string().contains("the end of a ping-pong"), "{late}");
         channel_a.close().await.unwrap();
@@ -316,7 +317,7 @@ fn command_with_a_lost_register_write_is_refused() {
     });
 }
 
-/// The count of the ping-pong before is no answer to one whose start was lost.
+/// A leftover count must not be taken for the result of a ping-pong whose start was lost.
 #[test]
 fn ping_pong_whose_start_is_lost_has_not_been_made() {
     let simulation = simulation("rosta");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plans: the way, the rate, and why not a faster one.
+//! Plans: path, rate, and reasons against a faster route.
 
 use crosslane_driver::{Place, Plan, PlanError, Refusal, set_max_payload_on_path};
 use crosslane_host::Topology;
@@ -64,7 +64,7 @@ fn peers_meet_in_the_lowest_switch_above_both() {
             let high = write_ceiling_bytes_per_second(gen2_x4(), 4, 128);
             let at_high = plan.expected_at(BusAddress(1 << 32));
             assert!((at_high / high - 1.0).abs() < 1e-12);
-            // The switches and the engines take 256 B, if they were set to.
+            // The switches and the engines support 256 B, but are not set to it.
             let ports = path(&plan).iter().map(ToString::to_string).collect();
             let refusal = Refusal::MaxPayload { in_force_bytes: 128, possible_bytes: 256, ports };
             assert_eq!(plan.refused, [refusal]);
@@ -97,7 +97,7 @@ fn a_port_that_redirects_sends_peers_through_the_root_complex() {
     let simulation = simulation("rosta");
     run(&simulation, async |bus| {
         redirect(&bus, "rc47a.down0");
-        // The switch above it would have to send them back where they come from.
+        // The switch above would have to send the requests back where they come from.
         let half_way = Plan::new(&bus, place(&bus, "fpga1"), place(&bus, "fpga2")).unwrap_err();
         assert_eq!(
             half_way.to_string(),
@@ -139,7 +139,7 @@ fn payloads_are_set_along_the_path_and_nowhere_else() {
         assert_eq!(set, ["fpga1", "rc47a.down0", "rc47a.down1", "fpga2"]);
         let plan = Plan::new(&bus, from, to).unwrap();
         assert_eq!((plan.max_payload_bytes, plan.refused), (256, vec![]));
-        // The upstream port was not on the way.
+        // The upstream port was not on the path.
         let upward = Plan::new(&bus, from, Place::HostMemory).unwrap();
         assert_eq!(upward.max_payload_bytes, 128);
         // The root port supports 128: nothing is changed at all.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A bus that lies: interrupts that get lost or come for nothing, registers that do not answer,
-//! and status blocks that no engine has written. Behind it is a lab.
+//! A bus that lies, over a lab: interrupts that are lost or needless, registers that do not answer,
+//! and status blocks that no engine has written.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -20,7 +20,7 @@ pub struct Lies {
     pub loses_interrupts: AtomicBool,
     pub interrupts_for_nothing: AtomicBool,
     pub does_not_answer: AtomicBool,
-    /// Of what is pinned it names all places but the last.
+    /// Omits the last segment of pinned memory.
     pub forgets_a_place: AtomicBool,
 }
 
@@ -35,7 +35,7 @@ impl Proxy {
         Self { inner, lies: Arc::default() }
     }
 
-    /// Writes a status block as no engine did: the one that was allocated last.
+    /// Forges a status block, the one that was allocated last.
     pub fn forge(&self, words: &[(u32, u32)]) {
         let memories = self.lies.memories.lock().unwrap();
         let is_block = |memory: &&LabMemory| memory.size_bytes() == status_block::BYTES.into();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What cannot be asked for: each is answered with a sentence that names the place, and nothing is
-//! half done.
+//! Impossible requests: each error names the device, channel or buffer, and nothing is half done.
 
 use crosslane_driver::{
     Channel, ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
@@ -60,7 +59,7 @@ fn transfers_of_buffers() {
             refused(&mut c2h, to(target, VISIBLE)).await,
             "fpga1 C2H 0: it moves buffers; bus addresses are for peers"
         );
-        // The engine was not touched: it goes on with the first word.
+        // The engine was not touched: it starts with the first word.
         device.user().seed(1).await.unwrap();
         c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         assert!(contents(&buffer) == pattern(1, 0, 2 * PAGE));
@@ -85,7 +84,7 @@ fn buffers_in_flight() {
         assert!(buffer.read(half - 1, &mut [0]).is_err());
         assert!(buffer.write(half - 1, &[0]).is_err());
         buffer.read(half, &mut [0]).unwrap();
-        // Two transfers that read may share, and may be read meanwhile, but not written.
+        // Two transfers that read may share a part, which may be read meanwhile, but not written.
         let batch =
             [part(&buffer, half, 2 * half, VISIBLE), part(&buffer, half, half + 4, VISIBLE)];
         let reading = h2c.post(&batch).await.unwrap();
@@ -245,7 +244,7 @@ fn an_endpoint_that_is_no_engine() {
         let error = Device::open_by_name(bus.clone(), "fpga1").await.unwrap_err();
         let sentence = error.to_string();
         assert!(sentence.starts_with("fpga1: it is no engine: its first register is 0x"));
-        // It is left as it was.
+        // The device is left unchanged.
         use crosslane_host::Topology;
         use crosslane_pcie::config::registers::{COMMAND, COMMAND_BUS_MASTER};
         let command = bus.config_read(function(&bus, "fpga1"), COMMAND).unwrap();
@@ -315,7 +314,7 @@ fn channels() {
             let error = device.channel(kind, number, options).await.unwrap_err();
             assert_eq!(error.to_string(), sentence);
         }
-        // What was refused took nothing; what is open is open once.
+        // The refused calls took nothing; an open channel is open once.
         let open = device.channel(c2h, 0, default).await.unwrap();
         let error = device.channel(c2h, 0, table).await.unwrap_err();
         assert_eq!(error.to_string(), "fpga1 C2H 0: it is open already");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device that is gone is no hindrance to the others.
+//! A device that is gone does not hinder the others.
 
 use crosslane_driver::{ChannelKind, ChannelOptions, CompletionLevel, Target};
 use crosslane_pcie::units::BusAddress;

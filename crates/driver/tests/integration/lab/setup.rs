@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs, and data that are told apart.
+//! Labs, and recognizable data.
 
 use std::future::Future;
 
@@ -21,8 +21,8 @@ pub const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
 }
 
-/// A lab with engines: `rosta`, or `rosta:crosslane`. With `CROSSLANE_ENGINE=rtl` the latter's are
-/// the gateware, where that is built (`make check-rtl`).
+/// A lab with engines: `rosta`, or `rosta:crosslane`. With `CROSSLANE_ENGINE=rtl` the latter's
+/// engines are the gateware, if built (`make check-rtl`).
 pub fn simulation(lab: &str) -> Simulation {
     let is_rtl = std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl");
     let kind = match lab {
@@ -31,7 +31,7 @@ pub fn simulation(lab: &str) -> Simulation {
     };
     let lab = open(lab).unwrap().with_engines(kind);
     let simulation = Simulation::new(lab.build_engines(1).unwrap());
-    // What a test waits for longer than that will not come.
+    // No test waits for longer.
     simulation.set_time_limit(Some(us(10_000_000)));
     simulation
 }
@@ -42,7 +42,7 @@ pub fn run<T, F: Future<Output = T>>(simulation: &Simulation, code: impl FnOnce(
     simulation.run("test", code(bus)).unwrap()
 }
 
-/// The same with engines opened, by their names.
+/// Runs host code on a lab with these engines opened.
 pub fn run_on<T, const N: usize, F: Future<Output = T>>(
     lab: &str,
     names: [&str; N],
@@ -60,13 +60,13 @@ pub async fn open_all<const N: usize>(bus: &LabBus, names: [&str; N]) -> [Device
     devices.try_into().unwrap()
 }
 
-/// Bytes of the generator's pattern from word `first` on.
+/// Bytes of the generator's pattern from word `first`.
 pub fn pattern(seed: u32, first: u32, bytes: u64) -> Vec<u8> {
     let words = (bytes / 4) as u32;
     (0..words).flat_map(|n| User::<LabBus>::pattern(seed, first + n).to_le_bytes()).collect()
 }
 
-/// A buffer that holds the pattern.
+/// A buffer filled with the pattern.
 pub async fn filled(device: &Device<LabBus>, bytes: u64, seed: u32) -> Buffer<LabBus> {
     let buffer = device.buffer(bytes, PageSize::Small).await.unwrap();
     buffer.write(0, &pattern(seed, 0, bytes)).unwrap();
@@ -101,7 +101,7 @@ pub fn to(target: Target<LabBus>, level: CompletionLevel) -> Transfer<LabBus> {
     Transfer { target, level, deadline: Picoseconds::NEVER }
 }
 
-/// The same with a deadline that is `span` away.
+/// The same transfer with a deadline after `span`.
 pub fn within(
     device: &Device<LabBus>,
     span: Picoseconds,
@@ -134,7 +134,7 @@ pub fn set_bus_master(bus: &LabBus, name: &str, on: bool) {
     bus.config_write(id, registers::COMMAND, command, 0b0011).unwrap();
 }
 
-/// Every way to give descriptors, and to learn of completions.
+/// All combinations of descriptor source and notification.
 pub fn every_way() -> Vec<ChannelOptions> {
     let mut ways = Vec::new();
     for descriptors in [DescriptorSource::Table, DescriptorSource::Ring { entries: 1024 }] {
@@ -145,7 +145,7 @@ pub fn every_way() -> Vec<ChannelOptions> {
     ways
 }
 
-/// The next writes to a card are lost. Says where that is.
+/// Loses the next writes to a card. Returns the direction of the link.
 pub fn lose_writes(simulation: &Simulation, card: &str, count: u32) -> DirectionId {
     let port = simulation.find_port(card).unwrap();
     simulation.with_fabric(|fabric| {

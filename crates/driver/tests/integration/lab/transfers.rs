@@ -29,7 +29,7 @@ async fn loop_back(
     let counters = c2h.counters().await.unwrap();
     assert_eq!(counters.bytes, bytes);
     assert_eq!(h2c.statistics().bytes, bytes);
-    // Of a long ring the engine hears twice.
+    // A long ring batch rings the doorbell twice.
     let is_long = bytes > 32 * PAGE && options.descriptors != DescriptorSource::Table;
     assert_eq!(h2c.statistics().doorbells, 1 + u64::from(is_long));
     h2c.close().await.unwrap();
@@ -68,7 +68,7 @@ fn the_generator_and_the_checker_agree_with_memory() {
         user.check_h2c(99).await.unwrap();
         h2c.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         assert_eq!(user.h2c_check_result().await.unwrap().errors, 0);
-        // And a checker that expects something else says so.
+        // A checker that expects another seed reports it.
         user.check_h2c(98).await.unwrap();
         h2c.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         let check = user.h2c_check_result().await.unwrap();
@@ -76,7 +76,7 @@ fn the_generator_and_the_checker_agree_with_memory() {
     });
 }
 
-/// Transfers are bytes: each begins and ends anywhere, and nothing beside it is touched.
+/// Transfers of bytes begin and end anywhere, and change nothing else.
 #[test]
 fn any_bytes_go_out_and_come_back() {
     for lab in ["rosta", "rosta:crosslane"] {
@@ -88,7 +88,7 @@ fn any_bytes_go_out_and_come_back() {
                 device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
                 let mut h2c = device.channel(ChannelKind::H2c, 0, options).await.unwrap();
                 let mut c2h = device.channel(ChannelKind::C2h, 0, options).await.unwrap();
-                // Where it begins, how long it is, and where it goes.
+                // Source offset, length and target offset.
                 for (from, bytes, to) in [
                     (0, 1, 3),
                     (3, 2, 4095),
@@ -204,7 +204,7 @@ fn accepted_returns_at_once_and_the_buffer_stays_in_flight() {
             "a buffer of fpga2: bytes 0 to 4 are wanted while a transfer of bytes 0 to 4096 is in \
              flight"
         );
-        // The next transfer's completion tells of this one too.
+        // The next transfer's completion covers this one too.
         let other = empty(&device, PAGE).await;
         c2h.transfer(whole(&other, VISIBLE)).await.unwrap();
         assert!(contents(&buffer) == pattern(1, 0, PAGE));

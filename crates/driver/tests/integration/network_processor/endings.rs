@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How messages end that do not end well; and many at once.
+//! Messages that end with an error; and many at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -21,7 +21,7 @@ fn more_messages_than_places_go_through() {
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     let bytes = 3000;
     stand.run(async {
-        // 32 credits are all there are; 16 gets may be under way.
+        // At most 32 credits and 16 gets can be in flight.
         let mut credits = Vec::new();
         for number in 0..32_u8 {
             let room = to.buffer(bytes).await.unwrap();
@@ -68,7 +68,7 @@ fn a_place_is_waited_for_until_the_deadline() {
         let error = from.credit(credit.clone()).await.map(drop).unwrap_err();
         assert_eq!(error.fault, NetworkFault::Deadline { deadline: credit.deadline });
         assert_eq!(from.bus().now(), begun + ns(30_000));
-        // One that is dropped makes room.
+        // Dropping one makes room.
         credits.pop();
         let credit = Message { deadline: late(from), ..credit };
         from.credit(credit).await.unwrap();
@@ -119,7 +119,7 @@ fn what_cannot_be_is_refused_before_it_is_written() {
         ] {
             assert_eq!(refusal(message).await, sentence);
         }
-        // Two of a key.
+        // Two with one key.
         let get = from.credit(good.clone()).await.unwrap();
         let again = Message { part: 4096..4160, ..good.clone() };
         let error = from.credit(again).await.map(drop).unwrap_err();
@@ -127,7 +127,7 @@ fn what_cannot_be_is_refused_before_it_is_written() {
             error.to_string(),
             "fpga1 link 0 channel 0 tag 0: another message has it and has not ended"
         );
-        // And two of a piece of memory.
+        // And two in one piece of memory.
         let error = from.credit(Message { key: key(0, 0, 1), ..good.clone() }).await;
         assert_eq!(
             error.map(drop).unwrap_err().to_string(),
@@ -147,7 +147,7 @@ fn a_channel_that_waits_blocks_no_other() {
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     let bytes = 256 * 1024;
     stand.run(async {
-        // No credit for it: it fills the other end's buffer and its own staging memory.
+        // Without a credit it fills the other end's buffer and its own staging memory.
         let source = filled(from, &pattern(1, bytes)).await;
         let held = from.nget(message(from, key(0, 0, 0), &source, bytes)).await.unwrap();
         for channel in 1..8 {
@@ -188,7 +188,7 @@ fn a_deadline_gives_the_memory_back() {
             assert!(to.bus().now() < deadline + ns(5_000), "the cancel takes no longer");
             target.read(0, &mut [0]).unwrap();
         });
-        // What comes now is for the next credit, not for that one.
+        // New data are for the next credit, not for that one.
         stand.run(carry(&stand.nodes, (0, 0), &pattern(5, 4096)));
     }
 }
@@ -212,7 +212,7 @@ fn a_get_that_is_cancelled_ends_the_message_at_the_other_end() {
         assert_eq!(error.fault, NetworkFault::FarEnd);
         source.write(0, &[1]).unwrap();
         target.write(0, &[1]).unwrap();
-        // Cancelled when it has ended: nothing happens.
+        // Cancels after the end do nothing.
         from.cancel_get(&get).await.unwrap();
         to.cancel_credit(&credit).await.unwrap();
     });
@@ -253,7 +253,7 @@ fn a_link_that_is_taken_down_ends_its_messages_and_no_others() {
         to.disable_link(1).await.unwrap();
         let error = to.credit_wait(&first, late(to)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::LinkDown);
-        // What comes then fares no better.
+        // Later messages fail too.
         let third = to.credit(on(1, 0..4096)).await.unwrap();
         let error = to.credit_wait(&third, late(to)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::LinkDown);
@@ -265,7 +265,7 @@ fn a_link_that_is_taken_down_ends_its_messages_and_no_others() {
         let mut seen = vec![0; 4096];
         target.read(4096, &mut seen).unwrap();
         assert!(seen == data);
-        // Both ends begin anew.
+        // Both ends restart.
         from.disable_link(0).await.unwrap();
         to.enable_link(1).await.unwrap();
         from.enable_link(0).await.unwrap();
@@ -314,7 +314,7 @@ fn a_reset_ends_everything_and_leaves_it_usable() {
     stand.run(carry(&stand.nodes, (0, 0), &pattern(2, 5000)));
 }
 
-/// Polls a future so many times and drops it then and there.
+/// Polls a future at most `polls` times, then drops it.
 async fn drop_after<F: Future>(polls: u32, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut left = polls;
@@ -362,7 +362,7 @@ fn futures_may_be_dropped_at_any_step() {
                         from.nget_wait(&get, late(from)).await
                     };
                     drop(drop_after(polls, send).await);
-                    // The next call takes back what was dropped; then its key is free, too.
+                    // The next call takes back dropped messages; then their key is free, too.
                     to.bus().sleep_until(to.bus().now() + ns(50_000)).await;
                     to.put_drained(0, 0, late(to)).await.unwrap();
                     to.bus().sleep_until(to.bus().now() + ns(50_000)).await;
@@ -370,7 +370,7 @@ fn futures_may_be_dropped_at_any_step() {
                     assert!(contents(&target, 16_384).iter().all(|&byte| byte == 0xee));
                     from.put_drained(0, 0, late(from)).await.unwrap();
                     from.bus().sleep_until(from.bus().now() + ns(50_000)).await;
-                    // Whatever of that message was sent ends here, or never begins.
+                    // A partly sent message ends here, or never begins.
                     let room = to.buffer(16_384).await.unwrap();
                     let credit = to.credit(message(to, key(1, 1, 0), &room, 16_384)).await.unwrap();
                     let deadline = to.bus().now() + ns(100_000);

@@ -12,7 +12,7 @@ fn a_loop_brings_back_what_is_sent() {
     let stand = Stand::new(&[2], Modes::default());
     let node = &stand.nodes[0];
     stand.run(async {
-        // It need not be enabled.
+        // Loopback works on a disabled link.
         node.disable_link(0).await.unwrap();
         node.set_link_mode(0, LinkMode::Loopback).await.unwrap();
         for bytes in [0, 1, 128, 5000] {
@@ -45,7 +45,7 @@ fn a_sink_takes_everything_and_counts_it() {
         }
         node.put_drained(0, 0, late(node)).await.unwrap();
         let counters = node.link_counters(0).await.unwrap();
-        // The last of them may be in the staging memory yet.
+        // The last of them may still be in the staging memory.
         node.bus().sleep_until(node.bus().now() + ns(10_000)).await;
         let settled = node.link_counters(0).await.unwrap();
         assert!(counters.sent <= settled.sent);
@@ -68,7 +68,7 @@ fn generator_and_checker_agree_and_leave_other_channels_alone() {
             (from.link_counters(0).await.unwrap(), to.link_counters(1).await.unwrap());
         assert_eq!((taken.wrong, taken.delivered), (0, sent.sent));
         assert_eq!(taken.checked, sent.sent - 20_000_u32.div_ceil(128));
-        // 50 us at 34 ns a datagram, and what has gone beside the message.
+        // 50 us at 34 ns a datagram, plus those sent beside the message.
         assert!(taken.checked > 1400, "{} datagrams", taken.checked);
     });
 }

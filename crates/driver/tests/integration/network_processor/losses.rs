@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory that does not answer, and notifications that do not come.
+//! Host memory that does not answer, and missing notifications.
 
 use crosslane_driver::network_processor::*;
 use crosslane_fabric::MemoryFault;
@@ -39,7 +39,7 @@ fn a_read_that_fails_ends_its_message_at_both_ends() {
             stand.simulation.with_fabric(|fabric| {
                 assert!(fabric.set_memory_fault(HostId(0), at..at + 64, None));
             });
-            // Once more, now that it answers.
+            // Again, now that it answers.
             let credit = to.credit(message(to, key(1, 0, 0), &target, bytes)).await.unwrap();
             let get = from.nget(message(from, key(0, 0, 0), &source, bytes)).await.unwrap();
             from.nget_wait(&get, late(from)).await.unwrap();
@@ -66,7 +66,7 @@ fn memory_is_kept_while_no_notification_comes() {
     stand.run(async {
         let target = filled(to, &[0xee; 4096]).await;
         let credit = to.credit(message(to, key(1, 0, 0), &target, 4096)).await.unwrap();
-        // The device can write nothing, so it cannot say that it has taken the credit back.
+        // The device cannot write, so it cannot confirm that it has taken the credit back.
         set_bus_master(to.bus(), false);
         let deadline = to.bus().now() + ns(10_000);
         let error = to.credit_wait(&credit, deadline).await.unwrap_err();
@@ -80,7 +80,7 @@ fn memory_is_kept_while_no_notification_comes() {
         );
         assert!(to.bus().now() >= deadline + ns(200_000_000), "it has been patient");
         assert!(target.write(0, &[0]).is_err(), "it is the device's");
-        // It comes after all.
+        // The notification comes after all.
         set_bus_master(to.bus(), true);
         let error = to.credit_wait(&credit, late(to)).await.unwrap_err();
         assert_eq!(error.fault, NetworkFault::Cancelled);

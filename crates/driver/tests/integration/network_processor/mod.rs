@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver of the network processor against its model, in simulated time: every byte is looked
-//! at, and times are exact.
+//! The driver of the network processor against its model, in simulated time: tests check every
+//! byte, and times are exact.
 
 mod endings;
 mod links;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The document's modes: each moves the same data, and costs what the lab's processor says.
+//! The modes of the paper: each moves the same data, at the cost given by the lab's processor.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn every_mode_moves_every_length() {
                     let data = pattern(bytes, bytes);
                     stand.run(carry(&stand.nodes, (tag as u8 % 8, tag as u8), &data));
                 }
-                // Once more with keys that were used.
+                // Again with keys that were used before.
                 stand.run(carry(&stand.nodes, (0, 0), &pattern(1, 300)));
                 stand.run(async {
                     let counters = stand.nodes[0].counters().await.unwrap();
@@ -45,7 +45,7 @@ fn every_mode_moves_every_length() {
 fn combined_requests_and_puts_rely_on_no_order_of_their_lines() {
     let requests = Requests::Stores(Mapping::WriteCombined);
     for seed in 0..8 {
-        // A line is filled by eight stores, and may leave between them.
+        // Eight stores fill a line, which may leave between them.
         let lab = lab(&[2]).edited(|file| {
             for host in &mut file.hosts {
                 Arc::make_mut(&mut host.part).parameters.cpu.widest_store_bytes = 8;
@@ -86,7 +86,7 @@ fn the_longest_message_takes_a_request_for_each_run() {
     });
 }
 
-/// Duration of a get of 64 B at the sender in a mode, after one that has warmed up.
+/// Duration of a get of 64 B at the sender in a mode, after a warm-up.
 fn duration(modes: Modes) -> Picoseconds {
     let stand = Stand::new(&[2], modes);
     let data = pattern(7, 64);
@@ -94,7 +94,7 @@ fn duration(modes: Modes) -> Picoseconds {
     stand.run(carry(&stand.nodes, (0, 1), &data)).0
 }
 
-/// The same time, but for the fraction of a picosecond that a byte on the wire ends with.
+/// Compares times, except for the fraction of a picosecond at the end of a byte on the link.
 fn same(measured: Picoseconds, expected: Picoseconds) {
     assert!(measured.0.abs_diff(expected.0) <= 2, "{measured}, not {expected}");
 }
@@ -117,13 +117,13 @@ fn each_mode_costs_what_the_processor_takes_for_it() {
     let kernel = duration(Modes { waiting: Waiting::KernelPolling, ..base });
     let ticked = kernel.0 - polled.0 - SYSTEM_CALL.0 / 2;
     assert!(ticked < TICK.0, "{ticked} ps after the change");
-    // A whole line is combined: 32 B more on the wire than an uncached store of the request.
+    // A whole line is combined: 32 B more on the link than an uncached store of the request.
     let requests = Requests::Stores(Mapping::WriteCombined);
     let combined = duration(Modes { requests, ..base });
     assert!(polled < combined && combined < polled + ns(10), "{combined} and {polled}");
 }
 
-/// How long the core is busy with eight requests.
+/// Time that eight requests keep the core busy.
 fn posting(requests: Requests) -> Picoseconds {
     let stand = Stand::new(&[2], Modes { requests, ..Modes::default() });
     let from = &stand.nodes[0];
@@ -190,7 +190,7 @@ fn a_mode_that_the_host_does_not_have_is_refused() {
         let opened = NetworkProcessor::init(bus.clone(), "fpga1", modes);
         let error = simulation.run("init", opened).unwrap().unwrap_err();
         assert_eq!(error.to_string(), sentence);
-        // What it has is to be had.
+        // The mapping that the host has works.
         let opened = NetworkProcessor::init(bus, "fpga1", Modes::default());
         let opened = simulation.run("init", opened).unwrap().unwrap();
         let is_combined = opened.put_mapping() == Mapping::WriteCombined;

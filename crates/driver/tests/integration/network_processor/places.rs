@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Places for requests that are not enough for all: who waits for whom.
+//! Too few slots for all requests: who waits for whom.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,12 +11,12 @@ use crosslane_lab::LabBus;
 
 use crate::network_processor::stand::*;
 
-/// Places for credits.
+/// Number of credit slots.
 const PLACES: u8 = 32;
 /// Datagrams that a channel's receive buffer holds.
 const CHANNEL_DATAGRAMS: u64 = 64;
 
-/// Credits for a page each that take all places, with the tags from 0 on.
+/// Credits for a page each that take all slots, with tags from 0.
 async fn take_all_places(node: &Processor, room: &Buffer<LabBus>) -> Vec<Credit<LabBus>> {
     let mut credits = Vec::new();
     for tag in 0..PLACES {
@@ -46,7 +46,7 @@ fn small_credits_do_not_pass_a_large_one() {
                 credit.map(|credit| (credit, room))
             })
         };
-        // One that gives up, one of three pages, and small ones behind them.
+        // One that gives up, one of three pages, and small ones in line behind them.
         let mut asked = Vec::new();
         for (tag, bytes, patience_ns) in
             [(40, 5 * 4096, 30_000), (41, 3 * 4096, 900_000), (42, 64, 900_000), (43, 64, 900_000)]
@@ -65,7 +65,7 @@ fn small_credits_do_not_pass_a_large_one() {
             to.bus().sleep_until(to.bus().now() + ns(30_000)).await;
             begun.push(order.borrow().len());
         }
-        // Two places are not enough for the large one, and the small ones come behind it.
+        // Two slots are too few for the large one, and the small ones follow it.
         assert_eq!(begun, [1, 1, 2, 3, 4]);
         assert_eq!(*order.borrow(), [(40, false), (41, true), (42, true), (43, true)]);
         for task in asked {
@@ -81,7 +81,7 @@ fn data_without_a_credit_hold_up_their_channel() {
     stand.run(async {
         let room = to.buffer(4096).await.unwrap();
         let mut credits = take_all_places(to, &room).await;
-        // A message fills the receive buffer of channel 0, and its credit finds no place.
+        // A message fills the receive buffer of channel 0, and its credit finds no slot.
         let bytes = 128 * CHANNEL_DATAGRAMS;
         let first = filled(from, &pattern(1, bytes)).await;
         let first = from.nget(message(from, key(0, 0, 40), &first, bytes)).await.unwrap();
@@ -91,13 +91,13 @@ fn data_without_a_credit_hold_up_their_channel() {
         let credit = Message { deadline, ..message(to, key(1, 0, 40), &target, bytes) };
         let error = to.credit(credit.clone()).await.map(drop).unwrap_err();
         assert_eq!(error.fault, NetworkFault::Deadline { deadline });
-        // The message behind it has a credit, and cannot come.
+        // The next message has a credit, but cannot arrive.
         let second = filled(from, &pattern(2, 128)).await;
         let second = from.nget(message(from, key(0, 0, 0), &second, 128)).await.unwrap();
         from.nget_wait(&second, late(from)).await.unwrap();
         to.bus().sleep_until(to.bus().now() + ns(100_000)).await;
         assert_eq!(to.credit_poll(&credits[0]).unwrap(), None);
-        // With places for the first one's credit both come.
+        // With slots for the first one's credit both arrive.
         credits.truncate(16);
         let credit = Message { deadline: late(to), ..credit };
         let credit = to.credit(credit).await.unwrap();

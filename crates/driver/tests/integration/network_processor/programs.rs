@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs by seed: messages of all kinds both ways at once, with deadlines that pass, cancels
-//! and dropped futures, over a link with errors. What is received is a message that was sent
-//! with that key; and at the end everything is usable.
+//! Programs by seed: messages of all kinds in both directions, with missed deadlines, cancels and
+//! dropped futures, over a link with errors. A received message was sent with that key, and
+//! everything is usable at the end.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,7 +15,7 @@ use crate::network_processor::stand::*;
 
 const SEEDS: u64 = 24;
 const STEPS: u32 = 40;
-/// Messages are of this many lengths, so that many have the same.
+/// Few lengths, so that many messages have the same.
 const LENGTHS: [u64; 6] = [0, 8, 128, 1000, 4096, 12_345];
 
 fn modes(random: &mut crosslane_random::Random) -> Modes {
@@ -33,7 +33,7 @@ fn modes(random: &mut crosslane_random::Random) -> Modes {
     }
 }
 
-/// The only data that a message of this key and length has, so a receiver can tell.
+/// The only data that a message of this key and length can have, so that a receiver can check them.
 fn data(from: u8, key: Key, bytes: u64) -> Vec<u8> {
     let Key::Neighbour { link, channel, tag } = key else { panic!("neighbours only") };
     let seed =
@@ -41,7 +41,7 @@ fn data(from: u8, key: Key, bytes: u64) -> Vec<u8> {
     pattern(seed, bytes)
 }
 
-/// Runs a future until it ends or so much time has passed; then it is dropped.
+/// Runs a future until it ends or the time has passed; then drops it.
 async fn at_most<F: Future>(node: &Processor, ns_: u64, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
     let mut sleep = pin!(node.bus().sleep_until(node.bus().now() + ns(ns_)));
@@ -56,7 +56,7 @@ fn any_key(random: &mut crosslane_random::Random, link: u8) -> Key {
     key(link, random.u8(..3), random.u8(..4))
 }
 
-/// What is allowed to go wrong here.
+/// Asserts that an error is one allowed here.
 fn expected(error: &NetworkError) {
     let is_expected = matches!(
         error.fault,
@@ -69,7 +69,7 @@ fn expected(error: &NetworkError) {
     assert!(is_expected, "{error}");
 }
 
-/// A node that sends.
+/// Work of the sending node.
 async fn sends(node: Processor, own: u8, seed: u64) {
     let mut random = crosslane_random::Random::with_seed(seed);
     for _ in 0..STEPS {
@@ -78,7 +78,7 @@ async fn sends(node: Processor, own: u8, seed: u64) {
         let data = data(own, key, bytes);
         let short = node.bus().now() + ns(random.u64(100..40_000));
         if random.u8(..4) == 0 && bytes > 0 {
-            // Gets and puts at the same time have keys of their own.
+            // Concurrent gets and puts need separate keys.
             let Key::Neighbour { link, channel, .. } = key else { continue };
             let key = self::key(link, channel, 9);
             let put = self::data(own, key, bytes);
@@ -114,7 +114,7 @@ async fn sends(node: Processor, own: u8, seed: u64) {
     }
 }
 
-/// The one that receives from it.
+/// Work of the receiving node.
 async fn receives(node: Processor, from: u8, seed: u64) -> u32 {
     let mut random = crosslane_random::Random::with_seed(seed);
     let mut whole = 0;
@@ -197,7 +197,7 @@ fn programs_end_and_receive_nothing_but_what_was_sent() {
             for receiver in receivers {
                 received += receiver.await;
             }
-            // Both begin anew, whatever is left.
+            // Both restart, whatever is left.
             for node in &stand.nodes {
                 node.reset().await.unwrap();
             }

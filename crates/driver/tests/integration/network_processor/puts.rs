@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts: what is stored into a link comes out of it.
+//! Puts: data stored into a link arrive at its other end.
 
 use crosslane_driver::network_processor::*;
 use crosslane_host::{Bus, Mapping};
@@ -34,7 +34,7 @@ fn puts_of_one_key_are_taken_in_their_order() {
     let stand = Stand::new(&[2], Modes::default());
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     stand.run(async {
-        // More than the window has slots for; the credits come later.
+        // More than the aperture has slots for; the credits come later.
         let messages: Vec<Vec<u8>> = (0..40).map(|number| pattern(number, 40)).collect();
         for message in &messages {
             from.put(key(0, 2, 5), message, late(from)).await.unwrap();
@@ -48,8 +48,8 @@ fn puts_of_one_key_are_taken_in_their_order() {
     });
 }
 
-/// A message by get and one by put, from the sender's call to the receiver's data: how long each
-/// takes, in ps.
+/// A message by get and one by put, from the sender's call to the receiver's data: the latency of
+/// each in ps.
 fn latencies(bytes: u64) -> (u64, u64) {
     let stand = Stand::new(&[2], Modes::default());
     let (sent, got) = stand.run(carry(&stand.nodes, (0, 0), &pattern(1, bytes)));
@@ -73,7 +73,7 @@ fn a_put_is_faster_than_a_get_by_the_read_of_host_memory() {
         let (got, put) = latencies(bytes);
         assert!(got < 1_800_000, "a get of {bytes} B takes {got} ps");
         assert!(put < 1_000_000, "a put of {bytes} B takes {put} ps");
-        // There and back through ports of 100 and 150 ns, and 132 ns of memory.
+        // A round trip through ports of 100 and 150 ns, and 132 ns of memory.
         assert!(got > put + 2 * (100 + 150) * 1000 + 132_000, "{bytes} B: {got} and {put} ps");
     }
 }
@@ -83,7 +83,7 @@ fn a_window_that_is_full_is_waited_for_until_the_deadline() {
     let stand = Stand::new(&[2], Modes::default());
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     stand.run(async {
-        // The link is taken away at the other end: what is put stays.
+        // The link is taken down at the other end: puts stay in the aperture.
         to.disable_link(1).await.unwrap();
         from.retrain_link(0).await.unwrap();
         let deadline = from.bus().now() + ns(50_000);
@@ -93,7 +93,7 @@ fn a_window_that_is_full_is_waited_for_until_the_deadline() {
         assert_eq!(from.bus().now(), deadline);
         let error = from.put_drained(0, 0, deadline + ns(10_000)).await.unwrap_err();
         assert!(matches!(error.fault, NetworkFault::Deadline { .. }), "{error}");
-        // Another link of the same window takes what comes.
+        // Another link of the same aperture works.
         let target = to.buffer(64).await.unwrap();
         let credit = to.credit(message(to, key(0, 0, 0), &target, 64)).await.unwrap();
         from.put(key(1, 0, 0), &pattern(3, 64), late(from)).await.unwrap();
@@ -110,7 +110,7 @@ fn what_a_put_has_not_stored_in_time_the_next_one_stores() {
     let stand = Stand::new(&[2], Modes::default());
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     stand.run(async {
-        // More than the other end's buffer and the window hold.
+        // More than the other end's buffer and the aperture hold.
         let bytes = 32 * 1024;
         let long = pattern(1, bytes);
         let deadline = from.bus().now() + ns(50_000);

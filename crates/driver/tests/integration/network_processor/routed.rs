@@ -5,7 +5,7 @@ use crosslane_driver::network_processor::*;
 
 use crate::network_processor::stand::*;
 
-/// Gives every node its place, the first dimension counting fastest.
+/// Sets every node's position, the first dimension counting fastest.
 async fn place(stand: &Stand, sizes: &[u16]) {
     for (node, processor) in stand.nodes.iter().enumerate() {
         let mut rest = node as u16;

@@ -18,7 +18,7 @@ pub const fn ns(ns: u64) -> Picoseconds {
     Picoseconds::from_ns(ns)
 }
 
-/// Hosts and cards of a torus of one size in each dimension.
+/// Hosts and cards of a torus with one size for each dimension.
 pub fn lab(sizes: &[u16]) -> Lab {
     let nodes: u16 = sizes.iter().product();
     let text = format!(
@@ -49,7 +49,7 @@ pub struct Stand {
 }
 
 impl Stand {
-    /// All nodes opened, and their links up.
+    /// Opens all nodes and brings their links up.
     pub fn new(sizes: &[u16], modes: Modes) -> Self {
         Self::of_seed(&lab(sizes), sizes, modes, 1)
     }
@@ -97,7 +97,7 @@ pub fn key(link: u8, channel: u8, tag: u8) -> Key {
     Key::Neighbour { link, channel, tag }
 }
 
-/// A buffer that holds these bytes.
+/// A buffer filled with these bytes.
 pub async fn filled(node: &Processor, bytes: &[u8]) -> Buffer<LabBus> {
     let buffer = node.buffer(bytes.len().max(1) as u64).await.unwrap();
     buffer.write(0, bytes).unwrap();
@@ -115,13 +115,13 @@ pub fn message(node: &Processor, key: Key, buffer: &Buffer<LabBus>, bytes: u64) 
     Message { key, buffer: buffer.clone(), part: 0..bytes, deadline }
 }
 
-/// A deadline that nothing reaches which goes well.
+/// A deadline that no successful operation reaches.
 pub fn late(node: &Processor) -> Picoseconds {
     node.bus().now() + ns(10_000_000)
 }
 
-/// Sends a message over link 0 of the first node to the second, which has the credit before; how
-/// long each end took, from its request to its notification.
+/// Sends a message over link 0 of the first node to the second, which posts the credit first.
+/// Returns the time of each end, from its request to its notification.
 pub async fn carry(
     nodes: &[Processor],
     (channel, tag): (u8, u8),

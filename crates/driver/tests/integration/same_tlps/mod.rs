@@ -2,15 +2,15 @@
 //! The gateware against the behavioural model, TLP by TLP: the same workload on both in the same
 //! lab. Only with `CROSSLANE_ENGINE=rtl`, where the gateware is built (`make check-rtl`).
 //!
-//! A TLP is known by what sent it (the data of a channel, its descriptors, its status block,
-//! credits, interrupts) and its number there. Both engines have to send the same TLPs with the same
+//! A TLP is identified by its source (the data of a channel, its descriptors, its status block,
+//! credits, interrupts) and its number there. Both engines must send the same TLPs with the same
 //! headers in the same order from each source.
 //!
-//! Where one channel works alone, TLP *n* of each source comes as long after what it waited for
-//! (the doorbell, or the first descriptors), but for 3 clocks and 1 % of the time since the first.
-//! Where several are at work it is a matter of single clocks which of them goes first: then the
-//! first TLP of each comes as soon, and its data take as long, but for 3 clocks, 1 %, and one turn
-//! of the others. Where they work for long they have the same rates, but for 1 %.
+//! If one channel works alone, TLP *n* of each source has the same delay after its trigger (the
+//! doorbell, or the first descriptors), within 3 clocks and 1 % of the time since the first. With
+//! several at work single clocks decide their order: then the first TLP of each has the same delay,
+//! and its data take the same time, within 3 clocks, 1 %, and one turn of the others. Long runs
+//! have the same rates within 1 %.
 //!
 //! `CROSSLANE_SEEDS=17..18` chooses the random workloads.
 
@@ -39,7 +39,7 @@ fn is_wanted() -> bool {
     is_rtl
 }
 
-/// The neighbourhood of a difference, on both sides.
+/// Formats the surroundings of a difference, on both sides.
 fn beside(model: &[Seen], rtl: &[Seen], at: usize) -> String {
     let side = |name: &str, seen: &[Seen]| {
         let lines = seen.iter().enumerate().skip(at.saturating_sub(2)).take(5).map(|(n, seen)| {
@@ -51,17 +51,17 @@ fn beside(model: &[Seen], rtl: &[Seen], at: usize) -> String {
     side("model", model) + &side("gateware", rtl)
 }
 
-/// What of the times is held against each other.
+/// Times that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Times {
     Free,
-    /// When the data of each channel begin, and how long they take.
+    /// Start and duration of each channel's data.
     Rates,
-    /// Each TLP's.
+    /// Time of each TLP.
     Each,
 }
 
-/// The largest difference of times in clocks (gateware less model), and where.
+/// The largest difference of times in clocks (gateware less model), and its position.
 type Worst = Vec<(String, i64)>;
 
 fn compare_steps(model: &Step, rtl: &Step, times: Times, skp_ps: i64) -> Result<Worst, String> {
@@ -73,9 +73,9 @@ fn compare_steps(model: &Step, rtl: &Step, times: Times, skp_ps: i64) -> Result<
     for source in &sources {
         let ours = model.tlps.get(source).unwrap_or(&empty);
         let theirs = rtl.tlps.get(source).unwrap_or(&empty);
-        // One status block, or interrupt, may stand for several descriptors: how many of them are
-        // complete when it is built is a matter of clocks. So is whether a stream that shares its
-        // link pauses for long enough for its credits to be returned. Of these the last one counts.
+        // One status block, or interrupt, may cover several descriptors: a matter of clocks. So is
+        // whether a stream that shares its link pauses long enough for its credits to be returned.
+        // Only the last of these is compared.
         let (ours, theirs) = match source.part {
             Part::Status(_) | Part::Interrupts => (last(ours), last(theirs)),
             Part::Credits if !is_timed => (last(ours), last(theirs)),
@@ -98,17 +98,17 @@ fn compare_steps(model: &Step, rtl: &Step, times: Times, skp_ps: i64) -> Result<
         for (at, (a, b)) in ours.iter().zip(theirs).enumerate() {
             let (since, since_rtl) = ((a.time_ps - begin) as i64, (b.time_ps - begin_rtl) as i64);
             let difference = since_rtl - since;
-            // What follows data is as late as they are.
+            // TLPs that follow data are as late as the data.
             let moving = match source.part {
                 Part::Status(_) | Part::Interrupts | Part::Credits => since,
                 _ => (a.time_ps - ours[0].time_ps) as i64,
             };
             let bound = CLOCKS * CLOCK_PS + skp_ps + moving / 100;
-            // Which of two TLPs goes first is a matter of single clocks: one of the data may be
-            // before a status block here, and behind it there.
+            // The order of two TLPs is a matter of single clocks: data may precede a status block
+            // here, and follow it there.
             let told = rtl.told_ps(source.device, begin_rtl, b.time_ps) as i64
                 - model.told_ps(source.device, begin, a.time_ps) as i64;
-            // In whole clocks: the model's edges are anywhere.
+            // In whole clocks: the model's edges are not aligned.
             let is_late = |late: i64| late.abs() >= bound + CLOCK_PS;
             let is_late = is_late(difference) && is_late(difference - told);
             if is_timed && is_late {
@@ -146,7 +146,7 @@ fn last(seen: &[Seen]) -> &[Seen] {
     &seen[seen.len().saturating_sub(1)..]
 }
 
-/// Runs a workload on both.
+/// Runs a workload on both engines.
 fn compare(workload: &Workload, times: Times) -> Result<Worst, String> {
     let (model, contents) = workload.run(EngineKind::Model);
     let (rtl, contents_rtl) = workload.run(EngineKind::Rtl);
@@ -162,7 +162,7 @@ fn compare(workload: &Workload, times: Times) -> Result<Worst, String> {
     Ok(worst)
 }
 
-/// One TLP, and a few, of each channel with nothing beside it.
+/// One TLP, and a few, of each channel on its own.
 #[test]
 fn unloaded_latencies_are_the_same() {
     if !is_wanted() {
@@ -188,7 +188,7 @@ fn unloaded_latencies_are_the_same() {
     assert!(failures.is_empty(), "{failures}");
 }
 
-/// Several channels of an engine at once: the rate of each, within 1 %.
+/// Several channels of an engine at once: equal rates within 1 %.
 #[test]
 fn rates_side_by_side_are_the_same() {
     if !is_wanted() {
@@ -220,7 +220,7 @@ fn rates_side_by_side_are_the_same() {
 fn compare_rosta(case: Rosta) -> Result<String, String> {
     let (mut model, mut rtl) = (case.run(EngineKind::Model), case.run(EngineKind::Rtl));
     for shown in [&mut model, &mut rtl] {
-        // How often the host looks depends on when it has looked.
+        // The number of polls depends on when the host polls.
         shown.step.tlps.retain(|source, _| source.part != Part::Answers);
     }
     let times = if case.is_timed() { Times::Each } else { Times::Free };
@@ -231,7 +231,7 @@ fn compare_rosta(case: Rosta) -> Result<String, String> {
         }
     }
     for (a, b) in model.round_trips_ps.iter().zip(&rtl.round_trips_ps) {
-        // There and back.
+        // Twice the bound, for both directions.
         if a.abs_diff(*b) as i64 > 2 * CLOCKS * CLOCK_PS {
             return Err(format!("a round trip takes {b} ps, not {a}"));
         }
@@ -239,7 +239,7 @@ fn compare_rosta(case: Rosta) -> Result<String, String> {
     Ok(format!("{worst:?} {:?} {:?}", model.rates, rtl.rates))
 }
 
-/// What the reproduction `rosta` runs on this project's own engine.
+/// Workloads of the reproduction `rosta` on this project's engine.
 #[test]
 fn rosta_is_the_same() {
     if !is_wanted() {
@@ -261,7 +261,7 @@ fn seeds() -> Range<u64> {
     first.parse().unwrap()..end.parse().unwrap()
 }
 
-/// A hundred workloads by seed.
+/// Compares a hundred workloads by seed.
 fn compare_random(test: &str, random: impl Fn(u64) -> Workload, times: Times) {
     if !is_wanted() {
         return;
@@ -289,7 +289,7 @@ fn random_workloads_of_one_channel_are_the_same() {
     compare_random("of_one", |seed| Workload::random_alone(Where::Rosta, seed), Times::Each);
 }
 
-/// Another width, another link.
+/// Another link width and generation.
 #[test]
 fn random_workloads_of_minimal_are_the_same() {
     compare_random("minimal", |seed| Workload::random_alone(Where::Minimal, seed), Times::Each);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The workloads of the reproduction `rosta`, short: to and from host memory, from card to card on
-//! a board and over the cable that all share, the row of eight, and ping-pong.
+//! Short workloads of the reproduction `rosta`: to and from host memory, between cards on a board
+//! and over the shared cable, the row of eight, and ping-pong.
 
 use crosslane_bench::{
     Flow, LatencyOptions, NoObserver, Options, Work, chain, latency, peer_write, read, together,
@@ -19,18 +19,18 @@ const NAMES: [&str; 8] = ["fpga1", "fpga2", "fpga3", "fpga4", "fpga5", "fpga6", 
 /// Bytes that each flow moves.
 const BYTES: u64 = 256 << 10;
 
-/// What is run, by numbers of engines.
+/// A workload, by numbers of engines.
 #[derive(Clone, Copy, Debug)]
 pub enum Rosta {
     Write(&'static [usize]),
     Read(&'static [usize]),
-    /// From one to another each, with this Max_Payload_Size on the way.
+    /// Peer writes of these pairs, with this Max_Payload_Size on the path.
     Peer(&'static [(usize, usize)], u32),
     Chain,
     PingPong(usize, usize),
 }
 
-/// Boards take turns.
+/// Alternating boards.
 const EIGHT: &[usize] = &[1, 5, 2, 6, 3, 7, 4, 8];
 /// Case 8.1, a ring over both boards, and case 8.2, each to the other board.
 const RING: &[(usize, usize)] = &[(1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 8), (8, 1)];
@@ -55,7 +55,7 @@ pub const ALL: [Rosta; 16] = [
     Rosta::Read(EIGHT),
 ];
 
-/// What a run has shown: TLPs, rates of the flows (B/s) by the engines' timers, and round trips.
+/// Results of a run: TLPs, rates of the flows (B/s) by the engines' timers, and round trips.
 pub struct Shown {
     pub step: Step,
     pub rates: Vec<f64>,
@@ -63,12 +63,12 @@ pub struct Shown {
 }
 
 impl Rosta {
-    /// Whether single TLPs have a time: one engine works alone, or one behind another.
+    /// Whether single TLPs can be timed: one engine works alone, or one behind another.
     pub fn is_timed(&self) -> bool {
         match self {
             Self::Write(numbers) | Self::Read(numbers) => numbers.len() == 1,
             Self::Peer(pairs, _) => pairs.len() == 1,
-            // What the host does between two messages depends on when it has looked.
+            // The host's work between two messages depends on when it polls.
             Self::Chain | Self::PingPong(..) => false,
         }
     }

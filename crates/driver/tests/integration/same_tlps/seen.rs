@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the engines of a lab put on their links, told apart by what it is for.
+//! TLPs of a lab's engines, sorted by their source.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,22 +16,22 @@ use crosslane_regs::status_block;
 /// `rosta:crosslane` has one channel of each kind, each with four tags for descriptors.
 const KINDS: [ChannelKind; 3] = [ChannelKind::H2c, ChannelKind::C2h, ChannelKind::Peer];
 const FETCH_TAGS: u16 = 12;
-/// Tags of an engine, rounded up to a power of two: what is above says how often one was used.
+/// Tags of an engine, rounded up to a power of two: the bits above count its uses.
 const TAGS: u16 = 128;
 
-/// Which part of an engine has sent a TLP.
+/// Part of an engine that sends TLPs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     Answers,
     Credits,
     Interrupts,
-    /// A channel's status block is known by its address.
+    /// A channel's status block, by its address.
     Status(u64),
     Descriptors(u8),
     Data(u8),
 }
 
-/// Part of which engine.
+/// A part of a certain engine.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Source {
     pub device: usize,
@@ -52,7 +52,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A TLP on the wire: when it begins.
+/// A TLP on the link, and the time at which it begins.
 #[derive(Clone, Copy)]
 pub struct Seen {
     pub header: Header,
@@ -61,7 +61,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Time that it takes on the wire.
+    /// Time that it takes on the link.
     fn wire_ps(&self) -> u64 {
         self.end_ps - self.time_ps
     }
@@ -76,13 +76,13 @@ impl fmt::Display for Seen {
     }
 }
 
-/// Where things are in a lab.
+/// Addresses in a lab.
 pub struct Places {
     /// Link of each engine, and its BARs: base and size.
     pub links: Vec<DirectionId>,
     pub registers: Vec<u64>,
     pub lanes: Vec<(u64, u64)>,
-    /// Memory that C2H channels write to, and the place of interrupts.
+    /// Memory that C2H channels write to, and the address of interrupts.
     pub buffers: Vec<(u64, u64)>,
 }
 
@@ -110,14 +110,14 @@ impl Places {
             TlpKind::MemoryWrite if header.payload_bytes() == status_block::BYTES => {
                 Part::Status(at)
             }
-            // Where nobody has said which memory it is.
+            // Memory that no source was registered for.
             TlpKind::MemoryWrite => Part::Data(1),
             _ => Part::Answers,
         };
         Source { device, part }
     }
 
-    /// Channel for which descriptors come with a completion: all that have been asked for.
+    /// Channel that a completion brings the last of the requested descriptors to.
     fn fetched(&self, header: &Header) -> Option<u8> {
         let tag = header.tag.0 % TAGS;
         let is_last = u32::from(header.byte_count) <= header.payload_bytes();
@@ -140,23 +140,22 @@ impl Places {
     }
 }
 
-/// What was seen in one step of a workload.
+/// TLPs seen in one step of a workload.
 #[derive(Default)]
 pub struct Step {
     pub tlps: BTreeMap<Source, Vec<Seen>>,
     /// First doorbell of each channel of each engine.
     pub doorbells: BTreeMap<(usize, u8), u64>,
-    /// When the first descriptors of each channel came, where it fetches any.
+    /// Arrival of the first descriptors of each channel that fetches them.
     pub descriptors: BTreeMap<(usize, u8), u64>,
-    /// When the last data came that an engine had read.
+    /// Arrival of the last data that an engine had read.
     pub read_ps: BTreeMap<usize, u64>,
-    /// Register reads that came.
+    /// Register reads that arrived.
     pub reads: BTreeMap<usize, Vec<Seen>>,
 }
 
 impl Step {
-    /// When that began which a source works for: its channel's doorbell was rung, or its first
-    /// descriptors came.
+    /// Time of a source's trigger: its channel's doorbell, or its first descriptors.
     pub fn begin_ps(&self, source: &Source) -> Option<u64> {
         let doorbell = |at: u8| self.doorbells.get(&(source.device, at));
         let own = match source.part {
@@ -169,14 +168,13 @@ impl Step {
 }
 
 impl Step {
-    /// When the data of a source have moved: what a read asks for comes later.
+    /// Time at which the data of a source have moved: read data arrive later than the read.
     pub fn end_ps(&self, source: &Source, last: &Seen) -> u64 {
         let read_ps = self.read_ps.get(&source.device).filter(|_| source.part == Part::Data(0));
         read_ps.copied().unwrap_or(last.time_ps)
     }
 
-    /// Time that an engine's status blocks and interrupts have taken on its link from one time to
-    /// another.
+    /// Link time of an engine's status blocks and interrupts between two times.
     pub fn told_ps(&self, device: usize, from_ps: u64, until_ps: u64) -> u64 {
         let tells = |part| matches!(part, Part::Status(_) | Part::Interrupts);
         let told = self.tlps.iter().filter(|(of, _)| of.device == device && tells(of.part));
@@ -195,7 +193,7 @@ impl Step {
     }
 }
 
-/// Records of a lab's links.
+/// Trace records of a lab's links.
 #[derive(Clone, Default)]
 pub struct Recorder(Arc<Mutex<Vec<TraceRecord>>>);
 
@@ -212,7 +210,7 @@ impl Recorder {
         recorder
     }
 
-    /// What was seen from each of these times on, up to the next.
+    /// Returns the TLPs seen from each of these times to the next.
     pub fn steps(&self, places: &Places, begins_ps: &[u64]) -> Vec<Step> {
         let mut steps: Vec<Step> = begins_ps.iter().map(|_| Step::default()).collect();
         let mut records = self.0.lock().unwrap().clone();

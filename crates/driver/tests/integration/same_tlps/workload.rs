@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traffic that is run on both engines.
+//! Traffic for both engines.
 
 use crosslane_driver::{
     ChannelKind, ChannelOptions, CompletionLevel, DescriptorSource, Device, Notification,
@@ -19,7 +19,7 @@ const BUFFER: u64 = 512 << 10;
 /// Bytes that each of several channels moves.
 const LONG: u64 = 128 << 10;
 
-/// Links of engines, upwards.
+/// Upstream directions of the engines' links.
 pub fn links_of(simulation: &Simulation, names: &[&str]) -> Vec<DirectionId> {
     let link_of = |name: &&str| {
         let port = simulation.find_port(name).unwrap();
@@ -35,14 +35,14 @@ pub fn bars_of(functions: &[FunctionInfo], name: &str) -> [(u64, u64); 2] {
     [0, 1].map(|at| (function.bars[at].base.0, function.bars[at].size_bytes))
 }
 
-/// What one channel is to do in a step: where in its buffer, and how much.
+/// Work of one channel in a step: its kind, and offset and length of each piece in its buffer.
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub kind: ChannelKind,
     pub pieces: Vec<(u64, u64)>,
 }
 
-/// Where the stream of the H2C channel goes.
+/// Destination of the H2C channel's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     Nowhere,
@@ -50,18 +50,18 @@ pub enum Route {
     ToPeer,
 }
 
-/// Where a workload runs.
+/// Lab that a workload runs in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// `rosta:crosslane`, from `fpga1`; peer writes go to `fpga2`.
     Rosta,
-    /// `minimal`, as it is shipped; there is nobody else.
+    /// `minimal`, as shipped, with no other engine.
     Minimal,
 }
 
 impl Where {
-    /// How long SKP symbols take the engine's link, which they do once in a while: before a TLP on
-    /// one side, behind it on the other.
+    /// Time that a SKP ordered set takes on the engine's link, now and then: before a TLP on one
+    /// side, after it on the other.
     pub fn skp_ps(self) -> i64 {
         let (generation, width) = match self {
             Self::Rosta => (Generation::Gen2, 4),
@@ -72,12 +72,12 @@ impl Where {
     }
 }
 
-/// Steps, one after another; what is in a step happens at once.
+/// Consecutive steps; the work of one step runs at once.
 #[derive(Clone, Debug)]
 pub struct Workload {
     pub place: Where,
-    /// Max_Payload_Size of all links, and Max_Read_Request_Size: host memory takes the one, gives
-    /// the other.
+    /// Max_Payload_Size of all links, for writes to host memory, and Max_Read_Request_Size, for
+    /// reads from it.
     pub payload_bytes: u32,
     pub read_bytes: u32,
     pub route: Route,
@@ -106,7 +106,8 @@ impl Workload {
         }
     }
 
-    /// Several channels at once for long enough to have rates: those of a route, or any of none.
+    /// Several channels at once for long enough to have rates: those of a route, or any without
+    /// one.
     pub fn together(kinds: &[ChannelKind], route: Route, payload_bytes: u32) -> Self {
         let pieces = vec![(0, LONG)];
         let batch = |kind: &ChannelKind| Batch { kind: *kind, pieces: pieces.clone() };
@@ -158,7 +159,7 @@ impl Workload {
         workload
     }
 
-    /// The same with one channel at work in each step.
+    /// A random workload with one channel at work in each step.
     pub fn random_alone(place: Where, seed: u64) -> Self {
         let (route, steps) = (Route::Nowhere, Vec::new());
         let mut workload = Self { place, route, steps, ..Self::random(seed) };
@@ -183,7 +184,7 @@ impl Workload {
         let batch = |rng: &mut Random, kind| {
             let piece = |_| {
                 let bytes = rng.u64(1..=most);
-                // What goes into a lane is whole double words.
+                // A receive queue takes whole double words.
                 let is_peer = kind == ChannelKind::Peer || self.route == Route::ToPeer;
                 let bytes = if is_peer { bytes.div_ceil(4) * 4 } else { bytes };
                 (rng.u64(..8192), bytes)
@@ -199,7 +200,7 @@ impl Workload {
             Route::ToPeer => (batch(rng, ChannelKind::C2h), fed(rng, ChannelKind::Peer)),
         };
         let mut step = vec![c2h, peer, h2c];
-        // Some of what does not depend on another is left out.
+        // Drop some of the independent channels.
         let must_stay = |kind: ChannelKind| match self.route {
             Route::Nowhere => false,
             Route::ToC2h => kind != ChannelKind::Peer,
@@ -213,7 +214,7 @@ impl Workload {
         step
     }
 
-    /// Runs it: what was seen in each step, and what lies in the buffer that was written.
+    /// Runs the workload. Returns the TLPs of each step, and the content of the written buffer.
     pub fn run(&self, kind: EngineKind) -> (Vec<Step>, Vec<u8>) {
         let (lab, names) = match self.place {
             Where::Rosta => ("rosta:crosslane", &["fpga1", "fpga2"][..]),
@@ -292,7 +293,7 @@ impl Workload {
                     })
                     .collect();
                 let at = *kind as usize;
-                // What is in flight must not lie in the same place.
+                // Transfers in flight must not overlap.
                 let posted =
                     if *kind == ChannelKind::C2h { apart(pieces, &back) } else { transfers };
                 tickets.push((at, channels[at].post(&posted).await.unwrap()));
@@ -317,7 +318,7 @@ impl Workload {
 
 const VISIBLE: CompletionLevel = CompletionLevel::Visible;
 
-/// Pieces of the same lengths and offsets within a page, one behind the other.
+/// Consecutive pieces with the same lengths and page offsets.
 fn apart(
     pieces: &[(u64, u64)],
     back: &crosslane_driver::Buffer<LabBus>,
