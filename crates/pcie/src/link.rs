@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link rates, encodings, and what a packet costs on the wire.
+//! Link rates, encodings, and the cost of a packet on the wire.
 //!
 //! Read first: base specification chapter 4 (encodings, 4.2.2; SKP, 4.2.7.1) and 3.6.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Ticks in a picosecond. The byte time of every generation 1 to 5 and every width 1 to 32
+/// Ticks per picosecond. The byte time of every generation 1 to 5 and every width 1 to 32
 /// (x12 too) is a whole number of ticks, so wire time never rounds.
 pub const TICKS_PER_PS: u64 = 3072;
 
@@ -14,8 +14,8 @@ pub const TICKS_PER_PS: u64 = 3072;
 /// sequence, LCRC and END with 8b/10b; the STP token and LCRC with 128b/130b. Eight in both.
 pub const TLP_FRAMING_BYTES: u32 = 8;
 
-/// Bytes before the header of a TLP has begun: STP and sequence number, or the STP token.
-/// (Three and four; four is used for both, so that the header of a cut-through packet is whole.)
+/// Bytes on the wire before a TLP's header: STP and sequence number (three), or the STP token
+/// (four). Four is used for both, so that the header of a cut-through packet is whole.
 pub const TLP_PREFIX_BYTES: u32 = 4;
 
 /// Bytes of one DLLP on the wire in non-FLIT mode: six, and SDP and END or the SDP token.
@@ -24,7 +24,7 @@ pub const DLLP_BYTES: u32 = 8;
 /// Largest payload that any function may be set to, bytes (PCIe 6.x 7.5.3.4).
 pub const MAX_PAYLOAD_BYTES: u32 = 4096;
 
-/// A request must not cross a naturally aligned boundary of this many bytes (PCIe 6.x 2.2.7).
+/// Naturally aligned boundary in bytes that a request must not cross (PCIe 6.x 2.2.7).
 pub const PAGE_BYTES: u64 = 4096;
 
 /// Generation of a link's rate, 1 to 5 (non-FLIT). Generation 6 runs in FLIT mode only and is
@@ -47,13 +47,13 @@ impl Generation {
     /// Every generation, slowest first.
     pub const ALL: [Self; 5] = [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5];
 
-    /// 1 to 5, as the Link Status register encodes it.
+    /// Number of the generation, 1 to 5, as the Link Status register encodes it.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8 + 1
     }
 
-    /// The generation of a number 1 to 5.
+    /// The generation with this number, `None` unless 1 to 5.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number).checked_sub(1)?).copied()
@@ -90,8 +90,8 @@ impl Generation {
         }
     }
 
-    /// One symbol time in picoseconds: 4,000 at 2.5 GT/s, 2,000 at 5, then 1,000, 500, 250: the
-    /// unit of the Ack, UpdateFC and replay limits.
+    /// One symbol time in picoseconds, the unit of the Ack, UpdateFC and replay limits: 4,000 at
+    /// 2.5 GT/s, 2,000 at 5, then 1,000, 500, 250.
     #[must_use]
     pub const fn symbol_ps(self) -> u64 {
         match self {
@@ -115,10 +115,10 @@ impl fmt::Display for Generation {
 pub struct Width(u8);
 
 impl Width {
-    /// The widths that the specification knows (PCIe 5.0 4.2.4.9).
+    /// The widths that the specification defines (PCIe 5.0 4.2.4.9).
     pub const ALL: [Self; 7] = [Self(1), Self(2), Self(4), Self(8), Self(12), Self(16), Self(32)];
 
-    /// A width of so many lanes, where the specification knows it.
+    /// A width of `lanes` lanes, `None` if the specification does not define it.
     #[must_use]
     pub fn new(lanes: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|width| width.0 == lanes)
@@ -137,7 +137,7 @@ impl fmt::Display for Width {
     }
 }
 
-/// Reads `x4` or `4`.
+/// Parses `x4` or `4`.
 impl FromStr for Width {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
@@ -147,19 +147,19 @@ impl FromStr for Width {
     }
 }
 
-/// When SKP ordered sets interrupt a link, and for how long.
+/// Interval and length of the SKP ordered sets that interrupt a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkpRule {
     /// From one SKP ordered set's due time to the next, in ticks.
     pub interval_ticks: u64,
     /// Wire time of one SKP ordered set, in ticks (with the EDS token of 128b/130b).
     pub length_ticks: u64,
-    /// The same in bytes of the whole link, for the counters.
+    /// Length of one SKP ordered set in bytes of the whole link, for the counters.
     pub length_bytes: u32,
 }
 
-/// Symbol times between SKP ordered sets with 8b/10b: the longest that is allowed, which costs
-/// least (1180 to 1538; base specification 2.1 4.2.7.1).
+/// Symbol times between SKP ordered sets with 8b/10b: the longest allowed, which costs least (1180
+/// to 1538; base specification 2.1 4.2.7.1).
 pub const SKP_INTERVAL_SYMBOLS_8B10B: u64 = 1538;
 /// Blocks between SKP ordered sets with 128b/130b (370 to 375; base specification 3.1 4.2.7.1).
 pub const SKP_INTERVAL_BLOCKS_128B130B: u64 = 375;
@@ -167,20 +167,20 @@ pub const SKP_INTERVAL_BLOCKS_128B130B: u64 = 375;
 /// Rate and width that a link has trained to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LinkRate {
-    /// Generation.
+    /// Generation, which sets the rate of a lane.
     pub generation: Generation,
     /// Lanes in use.
     pub width: Width,
 }
 
 impl LinkRate {
-    /// Time of one byte on the whole link, in ticks. Exact.
+    /// Exact time of one byte on the whole link, in ticks.
     #[must_use]
     pub const fn byte_ticks(self) -> u64 {
         self.generation.lane_byte_ticks() / self.width.0 as u64
     }
 
-    /// Bytes per second of one direction before SKP, framing and headers (encoding taken off).
+    /// Bytes per second of one direction, encoding taken off, before SKP, framing and headers.
     #[must_use]
     pub fn bytes_per_second(self) -> f64 {
         TICKS_PER_PS as f64 * 1e12 / self.byte_ticks() as f64

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a transfer becomes requests, and how a read request becomes completions.
+//! Splits transfers into requests and read requests into completions.
 //!
 //! Read first: base specification 2.2.7 (a request stays within 4 KiB), 2.2.2 (payload and
 //! read sizes) and 2.3.1.1 (the Read Completion Boundary). The iterators do not allocate; each
@@ -28,13 +28,13 @@ mod tests;
 
 pub use single_units::SingleUnits;
 
-/// The pieces of a transfer that are requests; see [`requests`] and [`requests_aligned`].
+/// Iterator over the requests of a transfer; see [`requests`] and [`requests_aligned`].
 #[derive(Clone, Debug)]
 pub struct RequestCuts {
     address: u64,
     remaining_bytes: u64,
     max_bytes: u64,
-    /// A piece ends at the latest at a multiple of this: 4 KiB, or a divisor of it.
+    /// Multiple at which a piece must end at the latest: 4 KiB, or a divisor of it.
     boundary_bytes: u64,
 }
 
@@ -46,7 +46,7 @@ impl Iterator for RequestCuts {
             return None;
         }
         let to_boundary = self.boundary_bytes - self.address % self.boundary_bytes;
-        // The length on the wire is in whole double words, the unused bytes of the first too.
+        // The length on the wire counts whole double words, including unused bytes of the first.
         let longest = self.max_bytes - self.address % DW_BYTES;
         let length = longest.min(to_boundary).min(self.remaining_bytes);
         let piece = (BusAddress(self.address), length as u32);
@@ -59,15 +59,14 @@ impl Iterator for RequestCuts {
 
 impl FusedIterator for RequestCuts {}
 
-/// Cuts a transfer into requests: each as long as possible, at most `max_bytes`, and none
-/// crosses a 4 KiB boundary (PCIe 6.x 2.2.7). A transfer of no bytes has no requests.
+/// Cuts a transfer into requests: each as long as possible, at most `max_bytes`, and within 4 KiB
+/// boundaries (PCIe 6.x 2.2.7). An empty transfer has no requests.
 ///
-/// The limit holds for the whole double words of a packet (PCIe 6.x 2.2.2), so a piece that
-/// begins one to three bytes into a double word is that much shorter.
+/// The limit holds for the whole double words of a packet (PCIe 6.x 2.2.2), so a piece that begins
+/// one to three bytes into a double word is shorter by those bytes.
 ///
 /// # Panics
-/// Where `max_bytes` is not a multiple of four above 0, or the transfer runs past the last
-/// address.
+/// If `max_bytes` is not a multiple of four above 0, or the transfer runs past the last address.
 #[must_use]
 pub fn requests(address: BusAddress, length_bytes: u64, max_bytes: u32) -> RequestCuts {
     assert!(max_bytes > 0 && max_bytes.is_multiple_of(4), "requests of {max_bytes} bytes");
@@ -83,12 +82,11 @@ pub fn requests(address: BusAddress, length_bytes: u64, max_bytes: u32) -> Reque
     }
 }
 
-/// Cuts a transfer into requests at the address multiples of `max_bytes`: the first and the
-/// last one may be short, all others are `max_bytes` long and aligned.
+/// Cuts a transfer into requests at the address multiples of `max_bytes`: the first and the last
+/// one may be short; all others are `max_bytes` long and aligned.
 ///
 /// # Panics
-/// Where `max_bytes` is not a power of two from 4 to 4096, or the transfer runs past the last
-/// address.
+/// If `max_bytes` is not a power of two from 4 to 4096, or the transfer runs past the last address.
 #[must_use]
 pub fn requests_aligned(address: BusAddress, length_bytes: u64, max_bytes: u32) -> RequestCuts {
     let boundary_bytes = u64::from(max_bytes);
@@ -99,7 +97,7 @@ pub fn requests_aligned(address: BusAddress, length_bytes: u64, max_bytes: u32) 
     RequestCuts { boundary_bytes, ..requests(address, length_bytes, max_bytes) }
 }
 
-/// The pieces of a read request that are completions; see [`completions`] and
+/// Iterator over the completions of a read request; see [`completions`] and
 /// [`completions_aligned`].
 #[derive(Clone, Debug)]
 pub struct CompletionCuts {
@@ -107,13 +105,13 @@ pub struct CompletionCuts {
     remaining_bytes: u32,
     max_bytes: u32,
     rule: CutRule,
-    /// No completion was sent yet: a read of no bytes is answered too.
+    /// Set before the first completion, since a read of no bytes is answered too.
     begins: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum CutRule {
-    /// At the last multiple of these bytes that one payload reaches.
+    /// At the last multiple of these bytes within reach of one payload.
     LastReached(u32),
     /// At every multiple of the longest payload.
     EveryMultiple,
@@ -132,7 +130,7 @@ impl Iterator for CompletionCuts {
             CutRule::EveryMultiple => {
                 self.remaining_bytes.min(self.max_bytes - past(self.max_bytes))
             }
-            // All that is left, where its whole double words fit.
+            // Everything left, if its whole double words fit.
             CutRule::LastReached(_)
                 if past(DW_BYTES as u32) + self.remaining_bytes <= self.max_bytes =>
             {
@@ -149,18 +147,17 @@ impl Iterator for CompletionCuts {
 
 impl FusedIterator for CompletionCuts {}
 
-/// Cuts the answer to a read of `length_bytes` at `address` into the fewest completions that
-/// are legal: each but the last ends at the last multiple of `rcb_bytes` that it reaches with
-/// at most `max_bytes` (PCIe 6.x 2.3.1.1). `max_bytes` is the smaller of Max_Payload_Size and
-/// what the completer is used to send.
+/// Cuts the answer to a read of `length_bytes` at `address` into the fewest legal completions: each
+/// but the last ends at the last multiple of `rcb_bytes` within reach of `max_bytes` (PCIe 6.x
+/// 2.3.1.1). `max_bytes` is the smaller of Max_Payload_Size and the completer's usual length.
 ///
 /// The limit holds for the whole double words of a payload, as with [`requests`]. A read of no
-/// bytes (a flush, PCIe 6.x 2.2.5) is answered by one piece of length 0: the completion has one
-/// double word without meaning.
+/// bytes (a flush, PCIe 6.x 2.2.5) is answered by one piece of length 0; its completion carries one
+/// meaningless double word.
 ///
 /// # Panics
-/// Where `rcb_bytes` is not 64 or 128, `max_bytes` is not a power of two of at least
-/// `rcb_bytes`, or the read crosses a 4 KiB boundary.
+/// If `rcb_bytes` is not 64 or 128, `max_bytes` is not a power of two of at least `rcb_bytes`, or
+/// the read crosses a 4 KiB boundary.
 #[must_use]
 pub fn completions(
     address: BusAddress,
@@ -182,9 +179,9 @@ pub fn completions(
     }
 }
 
-/// Cuts the answer to a read at every address multiple of `max_bytes`: a completer that works
-/// in aligned pieces, such as one for each cache line of 64 bytes. Legal, since `max_bytes` is
-/// a multiple of `rcb_bytes`.
+/// Cuts the answer to a read at every address multiple of `max_bytes`, for a completer that works
+/// in aligned pieces such as cache lines of 64 bytes. Legal, since `max_bytes` is a multiple of
+/// `rcb_bytes`.
 ///
 /// # Panics
 /// As [`completions`].
@@ -202,11 +199,11 @@ pub fn completions_aligned(
 }
 
 /// Whether completions with payloads of these lengths, in this order, are a legal answer to the
-/// read (PCIe 6.x 2.3.1.1): together they are the read; none is empty or longer, in whole
-/// double words, than `max_payload_bytes`; all but the last end at multiples of `rcb_bytes`.
+/// read (PCIe 6.x 2.3.1.1): together they cover it; none is empty or longer, in whole double words,
+/// than `max_payload_bytes`; all but the last end at multiples of `rcb_bytes`.
 ///
 /// # Panics
-/// Where `rcb_bytes` is not 64 or 128, or the read crosses a 4 KiB boundary.
+/// If `rcb_bytes` is not 64 or 128, or the read crosses a 4 KiB boundary.
 #[must_use]
 pub fn is_legal_completion_cut(
     address: BusAddress,
@@ -235,17 +232,17 @@ pub fn is_legal_completion_cut(
     at == end && (length_bytes > 0 || lengths.len() == 1)
 }
 
-/// Most boundaries inside a read whose legal answers [`all_legal_completions`] lists; twice as
-/// many answers for each.
+/// Most boundaries inside a read that [`all_legal_completions`] accepts; each doubles the number of
+/// answers.
 pub const EXHAUSTIVE_BOUNDARIES: u32 = 12;
 
-/// Every legal answer to a read, each as the lengths of its payloads: cuts at every subset of
-/// the boundaries inside it, less those with a payload above `max_payload_bytes`. For tests:
-/// their number doubles with each boundary.
+/// Lists every legal answer to a read, each as the lengths of its payloads: cuts at every subset of
+/// the boundaries inside it, less those with a payload above `max_payload_bytes`. For tests: the
+/// number of answers doubles with each boundary.
 ///
 /// # Panics
-/// Where the read has more than [`EXHAUSTIVE_BOUNDARIES`] boundaries inside it, `rcb_bytes` is
-/// not 64 or 128, or the read crosses a 4 KiB boundary.
+/// If the read has more than [`EXHAUSTIVE_BOUNDARIES`] boundaries inside it, `rcb_bytes` is not 64
+/// or 128, or the read crosses a 4 KiB boundary.
 #[must_use]
 pub fn all_legal_completions(
     address: BusAddress,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Limits of the data link layer's timers: when an Ack or an UpdateFC is due, and when a packet
-//! is sent again.
+//! Limits of the data link layer's timers: time until an Ack, an UpdateFC or a replay is due.
 //!
 //! Read first: base specification 3.6.2.1 (replay) and 3.6.3.1 (Ack latency), non-FLIT mode.
 //! The tables there follow from one formula, in symbol times:
@@ -18,14 +17,14 @@ use std::ops::RangeInclusive;
 /// (PCIe 3.1 3.5.3.1, TLPOverhead).
 pub const TLP_OVERHEAD_BYTES: u32 = 28;
 
-/// A replay timer's limit is so many Ack limits (PCIe 3.1 3.5.2.1).
+/// Limit of the replay timer in Ack limits (PCIe 3.1 3.5.2.1).
 pub const REPLAY_ACK_LIMITS: u32 = 3;
 
 /// The simplified replay limit, symbol times: required from Gen4 on, recommended for all
 /// (PCIe 6.x 3.6.2.1). It does not depend on width or payload.
 pub const SIMPLIFIED_REPLAY_SYMBOLS: RangeInclusive<u32> = 24_000..=31_000;
 
-/// The same with the Extended Synch bit set.
+/// [`SIMPLIFIED_REPLAY_SYMBOLS`] for links with the Extended Synch bit set.
 pub const SIMPLIFIED_REPLAY_EXTENDED_SYNCH_SYMBOLS: RangeInclusive<u32> = 80_000..=100_000;
 
 /// Internal delay of a port of this rate, symbol times (PCIe 3.1 3.5.3.1).
@@ -38,12 +37,12 @@ pub const fn internal_delay_symbols(generation: Generation) -> u32 {
     }
 }
 
-/// Packets of the largest size that a receiver may let pass before it acknowledges, in tenths
-/// (the tables' AckFactor; PCIe 3.1 3.5.3.1). That of x12 and x32 equals that of x16, as the
-/// published replay table shows.
+/// Packets of the largest size that a receiver may let pass before it acknowledges, in tenths (the
+/// tables' AckFactor; PCIe 3.1 3.5.3.1). x12 and x32 have the factor of x16, as the published
+/// replay table shows.
 ///
 /// # Panics
-/// Where `max_payload_bytes` is not a power of two from 128 to 4096.
+/// If `max_payload_bytes` is not a power of two from 128 to 4096.
 #[must_use]
 pub fn ack_factor_tenths(width: Width, max_payload_bytes: u32) -> u32 {
     assert!(
@@ -59,11 +58,11 @@ pub fn ack_factor_tenths(width: Width, max_payload_bytes: u32) -> u32 {
     }
 }
 
-/// Longest time from the end of a TLP to the start of the Ack that covers it, in symbol times
-/// (PCIe 3.1 3.5.3.1).
+/// Longest time from the end of a TLP to the start of the Ack that covers it, in symbol times (PCIe
+/// 3.1 3.5.3.1).
 ///
 /// # Panics
-/// Where `max_payload_bytes` is not a power of two from 128 to 4096.
+/// If `max_payload_bytes` is not a power of two from 128 to 4096.
 #[must_use]
 pub fn ack_latency_limit_symbols(
     generation: Generation,
@@ -76,12 +75,12 @@ pub fn ack_latency_limit_symbols(
         + internal_delay_symbols(generation)
 }
 
-/// Longest time from room in a receiver's buffer to the UpdateFC that tells of it, in symbol
-/// times: a recommendation with the values of the Ack limit (PCIe 3.1 2.6.1.2). The
-/// bound that must hold is [`UPDATE_FC_LIMIT_PS`](crate::credits::UPDATE_FC_LIMIT_PS).
+/// Longest time from room in a receiver's buffer to the UpdateFC that reports it, in symbol times:
+/// a recommendation with the values of the Ack limit (PCIe 3.1 2.6.1.2). The mandatory bound is
+/// [`UPDATE_FC_LIMIT_PS`](crate::credits::UPDATE_FC_LIMIT_PS).
 ///
 /// # Panics
-/// Where `max_payload_bytes` is not a power of two from 128 to 4096.
+/// If `max_payload_bytes` is not a power of two from 128 to 4096.
 #[must_use]
 pub fn update_fc_limit_symbols(
     generation: Generation,
@@ -91,15 +90,15 @@ pub fn update_fc_limit_symbols(
     ack_latency_limit_symbols(generation, width, max_payload_bytes)
 }
 
-/// Time without an Ack after which the oldest packet is sent again, in symbol times, as the
-/// tables have it (PCIe 3.1 3.5.2.1; tolerance -0 %, +100 %): three Ack limits of
-/// that rate, internal delay included.
+/// Time without an Ack until the oldest packet is sent again, in symbol times, as the tables give
+/// it (PCIe 3.1 3.5.2.1; tolerance -0 %, +100 %): three Ack limits of that rate, internal delay
+/// included.
 ///
-/// From Gen4 on the specification has no table and asks for [`SIMPLIFIED_REPLAY_SYMBOLS`]; the
-/// answer is then the lower end of that, so that it is always a limit that a port may use.
+/// From Gen4 on the specification has no table and requires [`SIMPLIFIED_REPLAY_SYMBOLS`]; the
+/// result is then the lower end of that range, so that it is always a permitted limit.
 ///
 /// # Panics
-/// Where `max_payload_bytes` is not a power of two from 128 to 4096.
+/// If `max_payload_bytes` is not a power of two from 128 to 4096.
 #[must_use]
 pub fn replay_timer_symbols(generation: Generation, width: Width, max_payload_bytes: u32) -> u32 {
     let table = REPLAY_ACK_LIMITS * ack_latency_limit_symbols(generation, width, max_payload_bytes);
@@ -109,7 +108,7 @@ pub fn replay_timer_symbols(generation: Generation, width: Width, max_payload_by
     }
 }
 
-/// So many symbol times of this rate as a span.
+/// Converts `count` symbol times of this rate to a span.
 #[must_use]
 pub const fn symbols(generation: Generation, count: u32) -> Picoseconds {
     Picoseconds(generation.symbol_ps() * count as u64)
@@ -118,7 +117,7 @@ pub const fn symbols(generation: Generation, count: u32) -> Picoseconds {
 /// [`ack_latency_limit_symbols`] as a span.
 ///
 /// # Panics
-/// Where `max_payload_bytes` is not a power of two from 128 to 4096.
+/// If `max_payload_bytes` is not a power of two from 128 to 4096.
 #[must_use]
 pub fn ack_latency_limit(
     generation: Generation,
@@ -131,7 +130,7 @@ pub fn ack_latency_limit(
 /// [`update_fc_limit_symbols`] as a span.
 ///
 /// # Panics
-/// Where `max_payload_bytes` is not a power of two from 128 to 4096.
+/// If `max_payload_bytes` is not a power of two from 128 to 4096.
 #[must_use]
 pub fn update_fc_limit(
     generation: Generation,
@@ -144,7 +143,7 @@ pub fn update_fc_limit(
 /// [`replay_timer_symbols`] as a span.
 ///
 /// # Panics
-/// Where `max_payload_bytes` is not a power of two from 128 to 4096.
+/// If `max_payload_bytes` is not a power of two from 128 to 4096.
 #[must_use]
 pub fn replay_timer(generation: Generation, width: Width, max_payload_bytes: u32) -> Picoseconds {
     symbols(generation, replay_timer_symbols(generation, width, max_payload_bytes))

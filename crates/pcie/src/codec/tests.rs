@@ -198,7 +198,7 @@ fn any_header() -> impl Strategy<Value = Header> {
         |(is_write, address, is_high, length)| {
             let address = if is_high { address } else { address & 0xffff_ffff };
             let length = length.min(4096 - (address % 4096) as u32);
-            // Without bytes there is no first one: the address is that of a DW.
+            // Without an enabled byte the address is that of the DW.
             let address = BusAddress(if length == 0 { address & !3 } else { address });
             if is_write {
                 Header::memory_write(REQUESTER, address, length)
@@ -253,7 +253,7 @@ proptest! {
             header.wire_bytes()
         );
         prop_assert_eq!(decode(&bytes), Ok((header, &payload[..])));
-        // Cut anywhere, or with a byte too many, it is no packet.
+        // One byte less or more makes it undecodable.
         prop_assert!(decode(&bytes[..bytes.len() - 1]).is_err());
         let longer = [&bytes[..], &[0]].concat();
         let is_too_long = matches!(decode(&longer), Err(DecodeError::TooLong { .. }));

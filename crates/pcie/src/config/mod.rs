@@ -2,9 +2,9 @@
 //! Configuration space of one function, as a value.
 //!
 //! Read first: base specification 7.5.1 (the two headers), 7.5.3 (the PCI Express capability),
-//! 7.7.2 (MSI-X) and 7.7.11 (Access Control Services). The space is a table of double words,
-//! each with the bits that a write changes and the bits that a write of 1 clears; all else is
-//! read-only. BAR sizing by writing all ones follows from that, without code of its own.
+//! 7.7.2 (MSI-X) and 7.7.11 (Access Control Services). The space is a table of double words, each
+//! with masks of the bits that a write changes and those that a write of 1 clears; all others are
+//! read-only. BAR sizing by writing all ones follows from the masks and needs no code.
 //!
 //! ```
 //! use crosslane_pcie::config::*;
@@ -45,7 +45,7 @@ pub const CONFIG_SPACE_BYTES: u16 = 4096;
 /// Smallest memory range that a BAR may ask for, bytes (PCIe 6.x 7.5.1.2.1).
 pub const MINIMUM_BAR_BYTES: u64 = 128;
 
-/// What a base address register decodes.
+/// Address range type of a base address register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BarKind {
     /// Memory below 4 GiB; one register.
@@ -61,7 +61,7 @@ pub enum BarKind {
 }
 
 impl BarKind {
-    /// Whether reads have no side effects.
+    /// Whether reads of the range have no side effects.
     #[must_use]
     pub const fn is_prefetchable(self) -> bool {
         match self {
@@ -69,32 +69,32 @@ impl BarKind {
         }
     }
 
-    /// Whether it takes two registers.
+    /// Whether the BAR takes two registers.
     #[must_use]
     pub const fn is_64_bit(self) -> bool {
         matches!(self, Self::Memory64 { .. })
     }
 }
 
-/// A range that an endpoint asks for.
+/// An address range that an endpoint asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BarRequest {
-    /// What it decodes.
+    /// Type of the range.
     pub kind: BarKind,
     /// Size in bytes: a power of two, at least [`MINIMUM_BAR_BYTES`].
     pub size_bytes: u64,
 }
 
-/// A base address register as it is programmed now.
+/// A base address register as programmed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bar {
-    /// Which of the six registers (the lower one of a pair).
+    /// Number of the BAR, 0 to 5 (the lower one of a pair).
     pub index: usize,
     /// First address of the range.
     pub base: BusAddress,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// What it decodes.
+    /// Type of the range.
     pub kind: BarKind,
 }
 
@@ -102,7 +102,7 @@ impl Bar {
     /// Whether `address` lies in the range.
     #[must_use]
     pub const fn contains(&self, address: BusAddress) -> bool {
-        // The base is aligned to the size, which is a power of two.
+        // The base is aligned to the size, a power of two.
         address.0 & !(self.size_bytes - 1) == self.base.0
     }
 }
@@ -132,7 +132,7 @@ impl std::fmt::Display for PortType {
 }
 
 impl PortType {
-    /// The four bits of the register.
+    /// The four bits of the type in the register.
     #[must_use]
     pub const fn encoding(self) -> u8 {
         match self {
@@ -143,7 +143,7 @@ impl PortType {
         }
     }
 
-    /// The type of the four bits, where it is one that is modelled.
+    /// Decodes the four bits of the register; `None` for types that are not modelled.
     #[must_use]
     pub const fn from_encoding(bits: u8) -> Option<Self> {
         match bits {
@@ -168,7 +168,7 @@ impl PortType {
     }
 }
 
-/// Who a function says it is.
+/// Identification registers of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Vendor ID.
@@ -185,25 +185,25 @@ pub struct Identity {
     pub subsystem: u16,
 }
 
-/// What a function is able to do.
+/// Capabilities that a function advertises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Capability {
-    /// Largest payload that it supports, bytes: 128, 256, 512, 1024, 2048 or 4096.
+    /// Largest supported payload, bytes: 128, 256, 512, 1024, 2048 or 4096.
     pub max_payload_bytes: u16,
-    /// Fastest and widest link.
+    /// Highest generation and width of the link.
     pub max_rate: LinkRate,
-    /// Whether it can use 8-bit tags as requester.
+    /// Whether the function can use 8-bit tags as requester.
     pub extended_tags: bool,
-    /// Whether it has Access Control Services. Only root ports and downstream ports have them:
-    /// no other function modelled here may (PCIe 6.x 6.12.1), and there it has no effect.
+    /// Whether the port has Access Control Services. Only root ports and downstream ports can have
+    /// them (PCIe 6.x 6.12.1); other functions ignore this field.
     pub acs: bool,
 }
 
 impl Capability {
-    /// Checks the values against the codes that the registers have.
+    /// Checks that the registers can encode the values.
     ///
     /// # Errors
-    /// [`ConfigError::MaxPayload`] where the payload has no code.
+    /// [`ConfigError::MaxPayload`] if the payload has no code.
     pub const fn check(&self) -> Result<(), ConfigError> {
         let bytes = self.max_payload_bytes;
         if bytes.is_power_of_two() && bytes >= 128 && bytes <= 4096 {
@@ -214,44 +214,44 @@ impl Capability {
     }
 }
 
-/// Why a configuration space cannot be built.
+/// Error of building a configuration space.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum ConfigError {
-    /// A size that no BAR can express.
+    /// No BAR can express the size.
     #[error("BAR {index} asks for {size_bytes} bytes; a power of two of at least 128 is needed")]
     BarSize {
-        /// Which register.
+        /// Number of the BAR.
         index: usize,
-        /// What was asked for.
+        /// Size asked for, in bytes.
         size_bytes: u64,
     },
-    /// A 32-bit BAR that asks for more than half of its address space.
+    /// A 32-bit BAR asks for more than half of its address space.
     #[error("BAR {index} asks for {size_bytes} bytes; a 32-bit BAR can ask for 2147483648")]
     BarTooLarge {
-        /// Which register.
+        /// Number of the BAR.
         index: usize,
-        /// What was asked for.
+        /// Size asked for, in bytes.
         size_bytes: u64,
     },
-    /// A 64-bit BAR whose second register is taken or does not exist.
+    /// A 64-bit BAR lacks its second register, which is taken or does not exist.
     #[error("BAR {index} is a 64-bit BAR, but the register after it is taken or does not exist")]
     BarPair {
-        /// Which register.
+        /// Number of the BAR.
         index: usize,
     },
-    /// A Max_Payload_Size without a code.
+    /// The Max_Payload_Size has no code.
     #[error("a largest payload of {bytes} bytes has no code; known are 128 to 4096, powers of two")]
     MaxPayload {
-        /// What was asked for.
+        /// Payload asked for, in bytes.
         bytes: u16,
     },
-    /// A number of interrupt vectors without a code.
+    /// The number of interrupt vectors has no code.
     #[error("an MSI-X table of {vectors} vectors; 1 to {MAX_MSIX_VECTORS} are possible")]
     MsixVectors {
-        /// What was asked for.
+        /// Vectors asked for.
         vectors: u16,
     },
-    /// A part of MSI-X at a place where it cannot be.
+    /// The MSI-X table or pending bits are misaligned, beyond the BAR, or overlap.
     #[error(
         "the {bytes} bytes of the MSI-X {part} cannot be at {offset_bytes:#x} of BAR {bar}: they \
          must be at a multiple of 8, within the BAR, and apart from the other part"
@@ -261,15 +261,15 @@ pub enum ConfigError {
         part: &'static str,
         /// Number of the BAR.
         bar: u8,
-        /// Where in it.
+        /// Offset in the BAR, in bytes.
         offset_bytes: u32,
-        /// Length.
+        /// Length in bytes.
         bytes: u32,
     },
-    /// A class code of more than 24 bits.
+    /// The class code has more than 24 bits.
     #[error("class code 0x{class_code:x} does not fit in 24 bits")]
     ClassCode {
-        /// What was asked for.
+        /// Class code asked for.
         class_code: u32,
     },
 }
@@ -282,24 +282,24 @@ pub enum DetectedError {
     Correctable = 0,
     /// Uncorrected; the link is still good.
     NonFatal = 1,
-    /// Uncorrected; the link is not to be trusted.
+    /// Uncorrected; the link can no longer be trusted.
     Fatal = 2,
     /// A request that the function does not support.
     UnsupportedRequest = 3,
 }
 
-/// One double word and what a write does to its bits; those in neither mask are read-only.
+/// One double word, with masks of the bits that a write affects; all others are read-only.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Register {
     value: u32,
-    /// RW bits: a write sets them to what is written.
+    /// RW bits, which take the written value.
     writable: u32,
-    /// RW1C bits: a write of 1 clears them.
+    /// RW1C bits, which a write of 1 clears.
     cleared_by_one: u32,
 }
 
-/// Double words that are kept: the compatible space and the ACS capability after it. All
-/// others read 0.
+/// Number of double words kept: the compatible space and the ACS capability after it. All others
+/// read 0.
 const REGISTERS: usize = (registers::EXTENDED_SPACE as usize + 8) / 4;
 
 /// Configuration space of one function.
@@ -311,11 +311,11 @@ pub struct ConfigSpace {
 }
 
 impl ConfigSpace {
-    /// An endpoint with a type 0 header. A 64-bit BAR takes its slot and the next one, which
-    /// must be `None`.
+    /// Builds the space of an endpoint with a type 0 header. A 64-bit BAR takes its slot and the
+    /// next one, which must be `None`.
     ///
     /// # Errors
-    /// See [`ConfigError`]: a BAR, the class code or the payload that no register can express.
+    /// [`ConfigError`] if no register can express a BAR, the class code or the payload.
     pub fn endpoint(
         identity: Identity,
         capability: Capability,
@@ -344,11 +344,11 @@ impl ConfigSpace {
         Ok(space)
     }
 
-    /// A port with a type 1 header: of a root complex or of a switch.
+    /// Builds the space of a port of a root complex or switch, with a type 1 header.
     ///
     /// # Panics
-    /// Where `port_type` is an endpoint, the class code has more than 24 bits, or the
-    /// capability fails [`Capability::check`].
+    /// If `port_type` is an endpoint, the class code has more than 24 bits, or the capability fails
+    /// [`Capability::check`].
     #[must_use]
     pub fn bridge(port_type: PortType, identity: Identity, capability: Capability) -> Self {
         assert!(port_type.is_bridge(), "an endpoint has no type 1 header");
@@ -367,16 +367,16 @@ impl ConfigSpace {
         Self { port_type, bar_requests, registers: [Register::default(); REGISTERS] }
     }
 
-    /// The double word at `offset` (bytes; the low two bits are ignored, as a configuration
-    /// request has none). What is not implemented reads 0 (PCIe 6.x 7.5.1).
+    /// Reads the double word at `offset` (bytes; the low two bits are ignored, as a configuration
+    /// request has none). Registers that are not implemented read 0 (PCIe 6.x 7.5.1).
     #[must_use]
     pub fn read(&self, offset: u16) -> u32 {
         self.registers.get(usize::from(offset / 4)).map_or(0, |register| register.value)
     }
 
-    /// Writes the bytes of `value` that `byte_enables` names (bit 0 = lowest) to the double
-    /// word at `offset` (bytes; the low two bits are ignored). Read-only bits keep their value,
-    /// and what is not implemented ignores the write.
+    /// Writes the bytes of `value` selected by `byte_enables` (bit 0 = lowest) to the double word
+    /// at `offset` (bytes; the low two bits are ignored). Read-only bits keep their value, and
+    /// registers that are not implemented ignore the write.
     pub fn write(&mut self, offset: u16, value: u32, byte_enables: u8) {
         let Some(register) = self.registers.get_mut(usize::from(offset / 4)) else { return };
         let enabled = (0..4)

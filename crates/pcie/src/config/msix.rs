@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The MSI-X capability (PCIe 6.x 7.7.2): where a function's table of interrupt messages is, and
-//! whether it may send them. The table itself lies behind a BAR and is the function's own.
+//! The MSI-X capability (PCIe 6.x 7.7.2): position of a function's table of interrupt messages, and
+//! whether it may send them. The function holds the table itself, behind a BAR.
 
 use super::registers::*;
 use super::reset::{EXPRESS, MSIX};
@@ -13,40 +13,40 @@ pub const MSIX_ENTRY_BYTES: u32 = 16;
 /// Vectors of one word of the pending bit array, which has words of 8 bytes (PCIe 6.x 7.7.2.9).
 pub const MSIX_VECTORS_PER_PENDING_WORD: u32 = 64;
 
-/// Interrupt messages that an endpoint wants to have.
+/// Size and position of the interrupt message table that an endpoint asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MsixRequest {
-    /// Entries of its table, 1 to [`MAX_MSIX_VECTORS`].
+    /// Entries of the table, 1 to [`MAX_MSIX_VECTORS`].
     pub vectors: u16,
     /// Number of the BAR that holds the table.
     pub table_bar: u8,
-    /// Where in it, a multiple of 8.
+    /// Offset of the table in that BAR, a multiple of 8.
     pub table_offset_bytes: u32,
     /// Number of the BAR that holds the pending bits.
     pub pending_bar: u8,
-    /// Where in it, a multiple of 8.
+    /// Offset of the pending bits in that BAR, a multiple of 8.
     pub pending_offset_bytes: u32,
 }
 
-/// The capability as it is programmed now.
+/// The capability as programmed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Msix {
-    /// Where the table and the pending bits are.
+    /// Size and position of the table and the pending bits.
     pub request: MsixRequest,
-    /// The function may send interrupt messages.
+    /// Whether the function may send interrupt messages.
     pub enabled: bool,
-    /// All its vectors are masked, whatever the table says.
+    /// Whether all vectors are masked, whatever the table says.
     pub function_masked: bool,
 }
 
 impl MsixRequest {
-    /// Bytes of the table.
+    /// Length of the table in bytes.
     #[must_use]
     pub const fn table_bytes(&self) -> u32 {
         self.vectors as u32 * MSIX_ENTRY_BYTES
     }
 
-    /// Bytes of the pending bits, whole words of 8.
+    /// Length of the pending bits in bytes, whole words of 8.
     #[must_use]
     pub const fn pending_bytes(&self) -> u32 {
         (self.vectors as u32).div_ceil(MSIX_VECTORS_PER_PENDING_WORD) * 8
@@ -62,14 +62,14 @@ impl MsixRequest {
 }
 
 impl ConfigSpace {
-    /// Gives an endpoint the MSI-X capability, disabled.
+    /// Adds the MSI-X capability, disabled, to an endpoint.
     ///
     /// # Errors
-    /// A number of vectors that has no code, or parts that do not fit into their BARs, are not at
-    /// multiples of 8, or overlap.
+    /// [`ConfigError`] if the number of vectors has no code, or if the table or pending bits do not
+    /// fit into their BAR, are not at a multiple of 8, or overlap.
     ///
     /// # Panics
-    /// Where the function is not an endpoint, or has the capability already.
+    /// If the function is not an endpoint or already has the capability.
     pub fn with_msix(mut self, request: MsixRequest) -> Result<Self, ConfigError> {
         assert!(self.port_type == PortType::Endpoint, "only endpoints have MSI-X here");
         assert!(self.find_capability(CAPABILITY_MSIX).is_none(), "one MSI-X capability each");
@@ -106,7 +106,7 @@ impl ConfigSpace {
         Ok(self)
     }
 
-    /// The MSI-X capability, where the function has it.
+    /// The MSI-X capability, or `None` if the function lacks it.
     #[must_use]
     pub fn msix(&self) -> Option<Msix> {
         let at = self.find_capability(CAPABILITY_MSIX)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the registers of configuration space are, and the bits in them.
+//! Offsets of the registers of configuration space, and their bits.
 //!
-//! Offsets are in bytes, of the double word that holds the register; a register that is the
-//! upper half of its double word has its bits given as they stand in the double word. Offsets
-//! within a capability are relative to the capability's header.
+//! Offsets are in bytes, of the double word that holds the register. Bits of a register in the
+//! upper half of its double word are given by their position in the double word. Offsets within a
+//! capability are relative to its header.
 
 /// Vendor ID (low half) and Device ID (PCIe 6.x 7.5.1.1.1, 7.5.1.1.2).
 pub const VENDOR_DEVICE: u16 = 0x00;
@@ -48,13 +48,13 @@ pub const STATUS_CAPABILITIES_LIST: u32 = 1 << 20;
 /// Status, and Secondary Status: the error bits that a write of 1 clears (8, 11 to 15).
 pub const STATUS_ERRORS: u32 = 0xf900_0000;
 
-/// BAR, and window registers: the low bits that are flags rather than address.
+/// BAR and memory base/limit registers: the low bits, which are flags.
 pub const BAR_FLAGS: u32 = 0xf;
 /// BAR: bits 2:1 = 10b, the register pair holds a 64-bit address.
 pub const BAR_64_BIT: u32 = 0b10 << 1;
 /// BAR: reads have no side effects.
 pub const BAR_PREFETCHABLE: u32 = 1 << 3;
-/// Window registers: bits 3:0 = 1 in base and in limit, the window has upper 32 bits.
+/// Memory base/limit registers: bits 3:0 = 1 in both; upper 32 bits are present.
 pub const WINDOW_64_BIT: u32 = 0x0001_0001;
 /// Bridge Control: Secondary Bus Reset.
 pub const BRIDGE_CONTROL_SECONDARY_RESET: u32 = 1 << 22;
@@ -65,7 +65,7 @@ pub const CAPABILITY_PCI_EXPRESS: u8 = 0x10;
 pub const CAPABILITY_MSIX: u8 = 0x11;
 /// ID of the Access Control Services extended capability (PCIe 6.x 7.7.11.1).
 pub const EXTENDED_CAPABILITY_ACS: u16 = 0x000d;
-/// Where extended capabilities begin (PCIe 6.x 7.6.1).
+/// Offset of the first extended capability (PCIe 6.x 7.6.1).
 pub const EXTENDED_SPACE: u16 = 0x100;
 
 /// PCI Express Capabilities register, in the capability's header (PCIe 6.x 7.5.3.2).
@@ -97,7 +97,7 @@ pub const EXPRESS_SLOT: u32 = 1 << 24;
 pub const SLOT_STATUS_PRESENT: u32 = 1 << 22;
 /// Device Capabilities: 8-bit tags as requester.
 pub const DEVICE_CAPABILITIES_EXTENDED_TAG: u32 = 1 << 5;
-/// Device Capabilities: role-based error reporting, which every function since 1.1 has.
+/// Device Capabilities: role-based error reporting, present in every function since 1.1.
 pub const DEVICE_CAPABILITIES_ROLE_BASED_ERRORS: u32 = 1 << 15;
 /// Device Control: the four error reporting enables.
 pub const DEVICE_CONTROL_ERROR_REPORTING: u32 = 0xf;
@@ -148,7 +148,7 @@ pub const DEVICE_CONTROL_2_IDO_COMPLETIONS: u32 = 1 << 9;
 pub const MSIX_TABLE: u16 = 0x04;
 /// MSI-X: PBA Offset and PBA BIR, within the capability (PCIe 6.x 7.7.2.4).
 pub const MSIX_PENDING: u16 = 0x08;
-/// MSI-X, both of these: number of the BAR; the rest is the offset.
+/// MSI-X, both of these: number of the BAR; the other bits are the offset.
 pub const MSIX_BAR: u32 = 0b111;
 /// Message Control, upper half: shift of Table Size, entries less one.
 pub const MSIX_TABLE_SIZE_SHIFT: u32 = 16;
@@ -161,7 +161,7 @@ pub const MSIX_ENABLE: u32 = 1 << 31;
 
 /// ACS Capability (low half) and ACS Control, within the capability (PCIe 6.x 7.7.11.2, .3).
 pub const ACS_CONTROL: u16 = 0x04;
-/// ACS: what a port of a switch or root complex here implements: source validation (bit 0),
+/// ACS services implemented by switch and root complex ports: source validation (bit 0),
 /// translation blocking, request redirect, completion redirect, upstream forwarding.
 pub const ACS_IMPLEMENTED: u32 = 0x1f;
 /// ACS Control, upper half: Source Validation Enable.

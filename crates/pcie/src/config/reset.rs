@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space as it is after reset: values, and what a write may change.
+//! Configuration space after reset: values and writable bits.
 
 use super::registers::*;
 use super::{Capability, ConfigSpace, Identity, PortType, Register};
 use crate::link::LinkRate;
 
-/// Where the PCI Express capability is. Any place after the header would do.
+/// Offset of the PCI Express capability. Any offset after the header would do.
 pub(super) const EXPRESS: u16 = 0x40;
-/// Where the MSI-X capability is, where there is one: behind PCI Express, which has 0x3c bytes.
+/// Offset of the MSI-X capability if present: behind PCI Express, which takes 0x3c bytes.
 pub(super) const MSIX: u16 = 0x80;
 
 /// Max_Read_Request_Size after reset: code 2, 512 bytes (PCIe 6.x 7.5.3.4).
 const MAX_READ_RESET_CODE: u32 = 2;
 
-/// Code of a payload or read request size: 128 bytes times two to its power.
+/// Code of a payload or read request size, which is 128 bytes times two to the code.
 pub(super) const fn size_code(bytes: u16) -> u32 {
     bytes.trailing_zeros() - 7
 }
@@ -32,7 +32,7 @@ impl ConfigSpace {
         *self.register_mut(offset) = Register { value, writable, cleared_by_one };
     }
 
-    /// The registers that both headers have (PCIe 6.x 7.5.1.1).
+    /// Sets the registers common to both headers (PCIe 6.x 7.5.1.1).
     fn reset_header(&mut self, identity: Identity, header_type: u32) {
         let ids = u32::from(identity.vendor) | u32::from(identity.device) << 16;
         self.set(VENDOR_DEVICE, ids, 0, 0);
@@ -54,7 +54,7 @@ impl ConfigSpace {
         self.set(SUBSYSTEM, subsystem, 0, 0);
         for index in 0..self.bar_requests.len() {
             let Some(bar) = self.bar_requests[index] else { continue };
-            // Address bits below the size are read-only 0: so software learns the size.
+            // Software learns the size from the address bits below it, which are read-only 0.
             let address_bits = !(bar.size_bytes - 1);
             let mut flags = 0;
             if bar.kind.is_prefetchable() {
@@ -69,8 +69,9 @@ impl ConfigSpace {
         }
     }
 
-    /// Type 1 header (PCIe 6.x 7.5.1.3). It has no BARs and no I/O window. The specification
-    /// leaves the windows open to chance after reset; here they begin closed, base above limit.
+    /// Sets the type 1 header (PCIe 6.x 7.5.1.3), without BARs and I/O range. The specification
+    /// leaves base and limit undefined after reset; here every range begins closed, base above
+    /// limit.
     pub(super) fn reset_bridge_header(&mut self, identity: Identity) {
         self.reset_header(identity, 1);
         self.set(PRIMARY_BUS, 0, 0x00ff_ffff, 0);
@@ -85,7 +86,7 @@ impl ConfigSpace {
         self.set(INTERRUPT_BRIDGE_CONTROL, 0, 0xff | control, 0);
     }
 
-    /// PCI Express capability, version 2 (PCIe 6.x 7.5.3), the first in the list.
+    /// Sets the PCI Express capability, version 2 (PCIe 6.x 7.5.3), the first in the list.
     pub(super) fn reset_express_capability(&mut self, capability: Capability) {
         let port_type = self.port_type;
         let express = 2 | u32::from(port_type.encoding()) << 4;
@@ -115,7 +116,7 @@ impl ConfigSpace {
             self.set(EXPRESS + ROOT_CONTROL, 1 << 16, 0x1f, 0);
         }
         if matches!(port_type, PortType::Endpoint | PortType::RootPort) {
-            // Requesters time out: ranges A to D, and the timeout may be disabled.
+            // Requesters time out: ranges A to D, and the time-out may be disabled.
             self.set(EXPRESS + DEVICE_CAPABILITIES_2, 0x1f, 0, 0);
             let ordering = DEVICE_CONTROL_2_IDO_REQUESTS | DEVICE_CONTROL_2_IDO_COMPLETIONS;
             let control = DEVICE_CONTROL_2_COMPLETION_TIMEOUT | ordering;
@@ -148,7 +149,7 @@ impl ConfigSpace {
         self.set(EXPRESS + LINK_CONTROL_2, target, LINK_SPEED_MASK, 0);
     }
 
-    /// Access Control Services (PCIe 6.x 7.7.11), version 1, the only extended capability.
+    /// Sets Access Control Services (PCIe 6.x 7.7.11), version 1, the only extended capability.
     pub(super) fn reset_acs_capability(&mut self) {
         self.set(EXTENDED_SPACE, u32::from(EXTENDED_CAPABILITY_ACS) | 1 << 16, 0, 0);
         let offset = EXTENDED_SPACE + ACS_CONTROL;

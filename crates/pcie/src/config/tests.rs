@@ -140,7 +140,7 @@ fn device_control_defaults_and_writes() {
     assert_eq!((space.max_payload_bytes(), space.max_read_request_bytes()), (256, 4096));
     assert!(!space.relaxed_ordering_enabled() && !space.no_snoop_enabled());
     assert!(space.extended_tags_enabled());
-    // More than the function supports: the register holds it, the function does not send it.
+    // More than supported: the register holds it, but the function does not use it.
     space.write(offset, 0x00a0, 0b0011);
     assert_eq!(space.read(offset), 0x00a0);
     assert_eq!(space.max_payload_bytes(), 512);

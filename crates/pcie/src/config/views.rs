@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space as the fabric sees it: decoded, cheap, asked after each write.
+//! Decoded views of configuration space for the fabric, cheap enough to read after each write.
 
 use super::registers::*;
 use super::reset::{EXPRESS, rate_code};
@@ -8,22 +8,22 @@ use crate::link::{Generation, LinkRate, MAX_PAYLOAD_BYTES, Width};
 use crate::units::BusAddress;
 use std::ops::RangeInclusive;
 
-/// Memory windows of a bridge are whole MiB.
+/// Low address bits within a MiB, the unit of a bridge's memory base and limit.
 const WINDOW_GRANULE_MASK: u64 = 0xf_ffff;
 
-/// Bound of a walk along a capability list: no list has more entries than there is room for.
+/// Most entries followed along a capability list, so that a loop in the list ends.
 const LIST_LIMIT: usize = 1024;
 
 impl ConfigSpace {
-    /// Its place in the hierarchy.
+    /// Device/port type of the function.
     #[must_use]
     pub fn port_type(&self) -> PortType {
         self.port_type
     }
 
-    /// Largest payload that the function may send or receive now, bytes: Max_Payload_Size of
-    /// Device Control, but never more than it supports (PCIe 6.x 7.5.3.4 forbids software to
-    /// set more; the register keeps what was written).
+    /// Largest payload that the function may send or receive now, bytes: Max_Payload_Size of Device
+    /// Control, limited to the largest supported (PCIe 6.x 7.5.3.4 forbids software to set more;
+    /// the register keeps the written value).
     #[must_use]
     pub fn max_payload_bytes(&self) -> u32 {
         self.size_field(DEVICE_CONTROL, DEVICE_CONTROL_MAX_PAYLOAD_SHIFT)
@@ -80,7 +80,7 @@ impl ConfigSpace {
     }
 
     /// BAR `index` (0 to 5) with its base as programmed now, whether or not memory is enabled.
-    /// `None` where there is none, and for the upper half of a 64-bit BAR.
+    /// `None` for an unused BAR and for the upper half of a 64-bit one.
     #[must_use]
     pub fn bar(&self, index: usize) -> Option<Bar> {
         let BarRequest { kind, size_bytes } = (*self.bar_requests.get(index)?)?;
@@ -93,7 +93,7 @@ impl ConfigSpace {
         Some(Bar { index, base: BusAddress(high | low), size_bytes, kind })
     }
 
-    /// What each BAR asks for.
+    /// The range that each BAR asks for.
     #[must_use]
     pub fn bar_requests(&self) -> &[Option<BarRequest>; 6] {
         &self.bar_requests
@@ -117,15 +117,16 @@ impl ConfigSpace {
         self.bus_number(2)
     }
 
-    /// Addresses that a bridge forwards downstream by its memory base and limit: first and
-    /// last. `None` where the limit is below the base (PCIe 6.x 7.5.1.3.8), and for an
-    /// endpoint. Whether memory is enabled is asked separately.
+    /// First and last address that a bridge forwards downstream by its memory base and limit.
+    /// `None` for an endpoint, or if the limit is below the base (PCIe 6.x 7.5.1.3.8). Does not
+    /// check whether memory is enabled.
     #[must_use]
     pub fn memory_window(&self) -> Option<RangeInclusive<u64>> {
         self.window(MEMORY_BASE_LIMIT, 0, 0)
     }
 
-    /// The same for prefetchable memory, with 64-bit addresses (PCIe 6.x 7.5.1.3.9).
+    /// Like [`Self::memory_window`], for prefetchable memory with 64-bit addresses (PCIe 6.x
+    /// 7.5.1.3.9).
     #[must_use]
     pub fn prefetchable_window(&self) -> Option<RangeInclusive<u64>> {
         let upper = |offset| u64::from(self.read(offset)) << 32;
@@ -147,24 +148,24 @@ impl ConfigSpace {
         self.acs_control() & ACS_CONTROL_COMPLETION_REDIRECT != 0
     }
 
-    /// Whether the port refuses requests whose requester's bus is not below it.
+    /// Whether the port refuses requests whose requester has a bus number outside those below it.
     #[must_use]
     pub fn acs_source_validation(&self) -> bool {
         self.acs_control() & ACS_CONTROL_SOURCE_VALIDATION != 0
     }
 
-    /// Read Completion Boundary that Link Control states, bytes: that of the root port, and of
-    /// the root port above an endpoint once software has copied it there (PCIe 6.x 7.5.3.7).
+    /// Read Completion Boundary in Link Control, bytes: a root port's own; in an endpoint, that of
+    /// the root port above it once software has copied it there (PCIe 6.x 7.5.3.7).
     #[must_use]
     pub fn read_completion_boundary_bytes(&self) -> u32 {
         let bit = self.express(LINK_CONTROL) & LINK_CONTROL_READ_COMPLETION_BOUNDARY;
         if bit == 0 { 64 } else { 128 }
     }
 
-    /// Sets what a root port states as its Read Completion Boundary, read-only to software.
+    /// Sets the Read Completion Boundary of a root port, read-only to software.
     ///
     /// # Panics
-    /// Where the port is not a root port, or `bytes` is neither 64 nor 128.
+    /// If the port is not a root port, or `bytes` is neither 64 nor 128.
     pub fn set_read_completion_boundary(&mut self, bytes: u32) {
         assert!(self.port_type == PortType::RootPort, "a root port states the boundary");
         assert!(matches!(bytes, 64 | 128), "a read completion boundary of {bytes} bytes");
@@ -175,8 +176,8 @@ impl ConfigSpace {
         }
     }
 
-    /// Records the rate that the link has trained to (PCIe 6.x 7.5.3.8). After construction it
-    /// is the fastest and widest.
+    /// Records the rate and width that the link has trained to (PCIe 6.x 7.5.3.8), initially the
+    /// highest of the port.
     pub fn set_link_status(&mut self, rate: LinkRate) {
         let active = if self.port_type.is_above_its_link() { LINK_STATUS_ACTIVE } else { 0 };
         let fields = 0x3ff << LINK_STATUS_SPEED_SHIFT;
@@ -185,7 +186,7 @@ impl ConfigSpace {
         register.value |= rate_code(rate) << LINK_STATUS_SPEED_SHIFT | active;
     }
 
-    /// Sets Data Link Layer Link Active of a port above its link; others do not report it.
+    /// Sets Data Link Layer Link Active of a port above its link; no effect on others.
     pub fn set_link_active(&mut self, active: bool) {
         if self.port_type.is_above_its_link() {
             let register = self.register_mut(EXPRESS + LINK_CONTROL);
@@ -194,7 +195,7 @@ impl ConfigSpace {
         }
     }
 
-    /// Whether a port above its link says that the link is up; false for others.
+    /// Whether a port above its link reports the link as up; false for others.
     #[must_use]
     pub fn link_active(&self) -> bool {
         self.express(LINK_CONTROL) & LINK_STATUS_ACTIVE != 0
@@ -206,7 +207,7 @@ impl ConfigSpace {
         Self::rate(self.express(LINK_CONTROL) >> LINK_STATUS_SPEED_SHIFT)
     }
 
-    /// Fastest rate and widest width of the port.
+    /// Highest rate and width of the port.
     #[must_use]
     pub fn link_capability(&self) -> LinkRate {
         Self::rate(self.express(LINK_CAPABILITIES))
@@ -217,7 +218,7 @@ impl ConfigSpace {
         self.register_mut(EXPRESS + DEVICE_CONTROL).value |= 1 << (16 + error as u8);
     }
 
-    /// Offset of the capability with this ID, found along the list (PCIe 6.x 7.5.1.1.11).
+    /// Finds the capability with this ID in the list and returns its offset (PCIe 6.x 7.5.1.1.11).
     #[must_use]
     pub fn find_capability(&self, id: u8) -> Option<u16> {
         let mut offset = self.read(CAPABILITIES_POINTER) as u8 & 0xfc;
@@ -234,8 +235,8 @@ impl ConfigSpace {
         None
     }
 
-    /// Offset of the extended capability with this ID, found along the list
-    /// (PCIe 6.x 7.6.3). 0 is not an ID.
+    /// Finds the extended capability with this ID in the list and returns its offset (PCIe 6.x
+    /// 7.6.3). 0 is not a valid ID.
     #[must_use]
     pub fn find_extended_capability(&self, id: u16) -> Option<u16> {
         let mut offset = EXTENDED_SPACE;

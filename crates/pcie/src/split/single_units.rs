@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A mixture of completion sizes: of the completions that span several units of the read
-//! completion boundary, a share goes out in single units.
+//! A mixture of completion sizes: a share of the completions that span several units of the read
+//! completion boundary is cut into single units.
 //!
-//! A host bridge joins the lines that memory returns into one completion where they are there
-//! together; where they are not, each goes out by itself. Both are legal (PCIe 6.x 2.3.1.1).
+//! A host bridge joins lines from memory into one completion if they arrive together, and otherwise
+//! sends each by itself. Both are legal (PCIe 6.x 2.3.1.1).
 
 use super::{CompletionCuts, CutRule};
 use crate::units::BusAddress;
 
-/// A share is counted in parts of this.
+/// The share 1, in the units of `share` and `carried`.
 const WHOLE: u64 = 1 << 32;
 
-/// Chooses evenly, without chance: of the first n completions that span several units,
-/// `floor(n x share)` are cut.
+/// Cuts a share of the completions, evenly and without randomness: of the first n that span several
+/// units, `floor(n x share)` are cut.
 ///
 /// ```
 /// use crosslane_pcie::BusAddress;
@@ -28,7 +28,7 @@ const WHOLE: u64 = 1 << 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SingleUnits {
     share: u64,
-    /// What the completions so far have added up to and no cut has used yet, below [`WHOLE`].
+    /// Sum of the shares so far that no cut has used up, below [`WHOLE`].
     carried: u64,
 }
 
@@ -36,21 +36,21 @@ impl SingleUnits {
     /// Cuts this share of the completions, 0 to 1, to the nearest 2^-32.
     ///
     /// # Panics
-    /// Where the share is not between 0 and 1.
+    /// If the share is not between 0 and 1.
     #[must_use]
     pub fn new(share: f64) -> Self {
         assert!((0.0..=1.0).contains(&share), "a share of {share}");
         Self { share: (share * WHOLE as f64).round() as u64, carried: 0 }
     }
 
-    /// Whether it never cuts.
+    /// Whether the share is 0, so that nothing is cut.
     #[must_use]
     pub const fn is_off(&self) -> bool {
         self.share == 0
     }
 
-    /// The pieces in which the next completion goes out, which would be `whole` (address of its
-    /// first byte, length in bytes) otherwise. One without a boundary inside it is passed over.
+    /// Returns the pieces that replace `whole` (address of its first byte, length in bytes), the
+    /// next completion. One without a boundary inside it stays whole and does not count.
     pub fn cut(&mut self, whole: (BusAddress, u32), rcb_bytes: u32) -> CompletionCuts {
         let (address, length_bytes) = whole;
         let in_first = rcb_bytes - (address.0 % u64::from(rcb_bytes)) as u32;
@@ -80,7 +80,7 @@ mod tests {
     use crate::split::{completions, is_legal_completion_cut};
     use proptest::prelude::*;
 
-    /// Of reads of 512 bytes in completions of 256: the lengths of each of the latter.
+    /// Lengths of the pieces of each completion, for reads of 512 bytes in completions of 256.
     fn lengths(single_units: &mut SingleUnits, reads: u32) -> Vec<Vec<u32>> {
         let mut all = Vec::new();
         for read in 0..reads {
@@ -105,7 +105,7 @@ mod tests {
                     [64, 64, 64, 64] => cut += 1,
                     other => panic!("{other:?}"),
                 }
-                // 0.59 is not a number of 2^-32 parts: one completion may come one later.
+                // 2^-32 does not divide 0.59, so one cut may come a completion late.
                 let (exact, n) = (index as u64 + 1, index);
                 let expected = exact * parts / of;
                 let slack = u64::from(share == 0.59);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     proptest! {
-        /// Any read, any share: together the pieces are a legal answer.
+        /// For any read and any share, the pieces together are a legal answer.
         #[test]
         fn mixtures_are_legal(
             page in 0_u64..1 << 20,

@@ -88,7 +88,7 @@ fn requests_stay_within_pages() {
     assert_eq!(cut(0xf80, 512, 256), [128, 256, 128]);
     assert_eq!(cut(0x10, 512, 256), [256, 256]);
     assert_eq!(cut(0x10, 8192, 4096), [4080, 4096, 16]);
-    // A most that does not divide 4 KiB leaves a short piece at the end of each page.
+    // A limit that does not divide 4 KiB leaves a short piece at the end of each page.
     assert_eq!(cut(0, 8192, 3072), [3072, 1024, 3072, 1024]);
     assert_eq!(cut(u64::MAX - 63, 64, 128), [64]);
     let aligned = |start, length, max| lengths(requests_aligned(BusAddress(start), length, max));
@@ -108,7 +108,7 @@ fn a_transfer_past_the_last_address_is_a_programmer_error() {
     let _ = requests(BusAddress(u64::MAX - 62), 64, 128);
 }
 
-/// A legal read: start, length, boundary, and the most that a completion carries.
+/// A legal read: start, length, boundary, and the most that one completion carries.
 fn any_read() -> impl Strategy<Value = (BusAddress, u32, u32, u32)> {
     (any::<u32>(), 0_u64..4096, 1_u64..=4096, 0_u32..2, 0_u32..6).prop_map(
         |(page, offset, length, boundary, more)| {
@@ -138,7 +138,7 @@ proptest! {
             let max = u64::from(max);
             prop_assert_eq!(start.0 / max, (start.0 + u64::from(length) - 1) / max);
         }
-        // No boundary that one payload reaches is left out.
+        // Every piece ends at the last boundary within reach of one payload.
         for &(start, length) in &pieces[..pieces.len() - 1] {
             prop_assert!(start.0 % 4 + u64::from(length + rcb) > max.into());
         }

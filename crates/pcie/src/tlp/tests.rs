@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of headers: sizes on the wire, byte enables, and what a completion says.
+//! Tests of headers: sizes on the wire, byte enables, and contents of completions.
 
 use super::*;
 use proptest::prelude::*;
@@ -18,7 +18,7 @@ fn overhead_on_the_wire() {
         for (address, bytes) in [(LOW, 20), (HIGH, 24)] {
             let read = Header::memory_read(REQUESTER, Tag(0), address, payload);
             assert_eq!((read.wire_bytes(), read.payload_bytes()), (bytes, 0));
-            // A completion has no address of its own to need a longer header.
+            // A completion is routed by ID, so a high address does not lengthen its header.
             let completion = Header::completion_data(&read, COMPLETER, address, payload, payload);
             assert_eq!(completion.wire_bytes(), 20 + payload);
         }
@@ -108,7 +108,7 @@ proptest! {
             let part = Header::completion_data(&read, COMPLETER, at, piece, remaining);
             prop_assert!(part.payload_bytes() <= rcb << more);
             prop_assert_eq!(part.address.0, at.0 & 0x7f);
-            // The requester finds the place by the end of its request less the byte count.
+            // The requester finds the offset from the end of its request and the byte count.
             let end = read.address.0 + u64::from(length);
             prop_assert_eq!(end - u64::from(part.byte_count), at.0);
             remaining -= piece;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether bolero replays a committed corpus at all: it looks for a folder by the names of module
-//! and function, and says nothing where it finds none. `crates/cli/tests/tidy.rs` sees that every
-//! committed folder has such a name.
+//! Checks that bolero replays a committed corpus: it finds the folder by the names of module and
+//! function, and is silent if none matches. `crates/cli/tests/tidy.rs` checks that every committed
+//! folder has such a name.
 
 use std::sync::Mutex;
 
-/// Not named `fuzz_*`: `make fuzz` and `make corpus` leave it alone.
+/// Not named `fuzz_*`, so that `make fuzz` and `make corpus` leave it alone.
 #[test]
 fn corpus_is_replayed() {
     let inputs = Mutex::new(Vec::new());

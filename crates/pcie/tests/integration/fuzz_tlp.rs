@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes at all, given to the TLP decoder.
+//! Feeds arbitrary bytes to the TLP decoder.
 //!
-//! `cargo test` tries some thousand random inputs for each target; `tools/corpus.py NAME` fuzzes
-//! one with coverage and writes the inputs that each run replays first.
+//! `cargo test` tries random inputs for each target; `tools/corpus.py NAME` fuzzes one with
+//! coverage and writes the inputs that each run replays first.
 
 use crosslane_pcie::codec;
 use crosslane_pcie::config::{Capability, ConfigSpace, Identity, PortType};
@@ -11,7 +11,7 @@ use crosslane_pcie::link::{Generation, LinkRate, Width};
 /// Random inputs of each target in a plain run of the tests.
 const ITERATIONS: usize = 100_000;
 
-/// What decodes encodes to the same bytes, and has the size on the wire that its header says.
+/// Checks that decoded bytes encode to themselves and have the size that the header states.
 fn decode_and_encode_again(bytes: &[u8]) {
     let Ok((header, payload)) = codec::decode(bytes) else { return };
     assert_eq!(header.payload_bytes() as usize, payload.len());
@@ -32,9 +32,8 @@ const MEMORY_BITS: [u8; 12] = [0, 0x8c, 0x70, 3, 255, 255, 255, 255, 255, 255, 2
 const CONFIGURATION_BITS: [u8; 12] = [0, 0x88, 0x40, 0, 255, 255, 255, 0x0f, 255, 255, 0x0f, 0xfc];
 const COMPLETION_BITS: [u8; 12] = [0, 0x8c, 0x70, 3, 255, 255, 0x2f, 255, 255, 255, 255, 0x7f];
 
-/// Bytes that are nearly a packet: a known type, few fields that must be 0 and are not, and a
-/// payload of the length that the header says. Random bytes alone seldom get past the first
-/// checks.
+/// Nearly valid packets: a known type, few wrong must-be-zero fields, and a payload as long as the
+/// header says. Random bytes alone seldom get past the first checks.
 #[test]
 fn fuzz_decode_nearly_packets() {
     const TYPES: [u8; 8] = [0x00, 0x20, 0x40, 0x60, 0x04, 0x44, 0x0a, 0x4a];
@@ -69,7 +68,7 @@ fn fuzz_decode_nearly_packets() {
     );
 }
 
-/// Any sequence of configuration writes leaves the views answering, and identity as it was.
+/// Any sequence of configuration writes leaves the views working and the identity unchanged.
 #[test]
 fn fuzz_configuration_writes() {
     let max_rate = LinkRate { generation: Generation::Gen3, width: Width::ALL[3] };
@@ -83,7 +82,7 @@ fn fuzz_configuration_writes() {
             let fresh = ConfigSpace::bridge(port_type, Identity::default(), capability);
             let mut space = fresh.clone();
             for &(offset, value, byte_enables) in writes {
-                // Half of the writes within the registers that exist.
+                // Half of the writes go to implemented registers.
                 let offset = if value & 1 == 0 { offset % 0x110 } else { offset };
                 space.write(offset, value, byte_enables);
             }
