@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One direction of a link: its transmitter, its wire, its receiver.
+//! One direction of a link: its transmitter, wire and receiver.
 //!
-//! DLLPs are worked out late. A receiver notes when its buffer got free and what arrived; the
-//! Acks and UpdateFCs that follow from that are put on the wire of the other direction only when
-//! somebody wants to know: the next TLP on that wire, or a transmitter that needs the credits.
-//! The times are those that an eager model would give, since nothing else can use a wire in
-//! between. Links with bit errors are eager: each of their DLLPs has an event.
+//! DLLPs are computed lazily. A receiver notes when its buffer became free and what arrived; the
+//! resulting Acks and UpdateFCs go on the wire of the other direction only when needed: by the next
+//! TLP on that wire, or by a transmitter that needs the credits. The times equal those of an eager
+//! model, since nothing else can use the wire in between. Links with bit errors are eager: each of
+//! their DLLPs has an event.
 //!
 //! Read first: base specification 2.6 (flow control), 3.6 (Ack and Nak), 4.2.7 (SKP).
 
@@ -26,14 +26,14 @@ use crate::topology::DirectionId;
 use crate::trace::DllpKind;
 use crate::wire::{Wire, WireTime};
 
-/// Times that a TLP may be sent again before the link retrains: REPLAY_NUM counts 0 to 3 and
-/// rolls over (PCIe 6.x 3.6.2.1).
+/// Replays without progress until the link retrains: REPLAY_NUM counts 0 to 3 and rolls over (PCIe
+/// 6.x 3.6.2.1).
 pub(crate) const REPLAYS_BEFORE_RETRAINING: u32 = 4;
 
-/// All classes, for a transmitter that waits for something that they all need.
+/// All classes, for a transmitter that waits for a resource common to them all.
 pub(crate) const ALL_CLASSES: u8 = 0b111;
 
-/// When the wire of a link that is down is free: far beyond all times, far from overflow.
+/// Time at which the wire of a link that is down becomes free: beyond all times, without overflow.
 const NEVER_FREE_PS: u64 = u64::MAX / 2;
 
 /// A TLP that waits for its Ack (links with bit errors only).
@@ -49,31 +49,31 @@ pub(crate) struct Direction {
     pub transmitting_node: u32,
     pub receiving_port: u32,
     pub receiving_node: u32,
-    /// Whether the receiver passes a TLP on when its header is there.
+    /// Whether the receiver passes a TLP on once its header has arrived.
     pub receiver_cuts_through: bool,
-    /// From the last byte in to the logic of the receiving node.
+    /// Time from the last byte in to the logic of the receiving node.
     pub receive_latency_ps: u64,
-    /// How the device behind the receiver takes TLPs in, and when it got the last one.
+    /// How the device behind the receiver takes TLPs, and when it took the last one.
     pub intake: Intake,
     pub last_arrival_ps: u64,
     pub flight_ps: u64,
     pub wire: Wire,
-    /// Time of the Pick that is scheduled; `u64::MAX` for none.
+    /// Time of the scheduled Pick; `u64::MAX` for none.
     pub pick_ps: u64,
-    /// Time of the Wake that is scheduled; `u64::MAX` for none.
+    /// Time of the scheduled Wake; `u64::MAX` for none.
     pub wake_ps: u64,
-    /// The transmitter lacks credits or replay buffer: one bit for each class that waits.
+    /// Classes that wait for credits or replay buffer, one bit each; `None` if not blocked.
     pub blocked: Option<u8>,
-    /// DLLPs get events: the link has bit errors, or has had some.
+    /// Whether DLLPs get events, because the link has or had bit errors.
     pub eager: bool,
-    /// ln(1 - bit error rate): what a bit adds to the logarithm of arriving clean.
+    /// ln(1 - bit error rate): log probability that a bit arrives clean.
     pub log_clean_bit: f64,
-    /// Credits that are left.
+    /// Credits left.
     available: [CreditCount; 3],
-    /// Credits that the receiver has granted since the start.
+    /// Credits granted by the receiver since the start.
     limit: [CreditCount; 3],
     pub egress: Egress,
-    /// TLPs sent for the first time since the start, and their wire bytes.
+    /// TLPs sent for the first time since the start; their wire bytes.
     pub sent: u64,
     pub sent_bytes: u64,
     acked: u64,
@@ -87,22 +87,22 @@ pub(crate) struct Direction {
     pub replay_deadline_ps: u64,
     pub replay_event_ps: u64,
     pub retrain_ps: u64,
-    /// The link retrains until then.
+    /// End of the link's retraining.
     pub silent_until_ps: u64,
-    /// Bytes for whose time a DLLP takes the wire: its own, or 0 in a diagnosis.
+    /// Bytes of wire time per DLLP: its length, or 0 in a diagnosis.
     pub dllp_time_bytes: u32,
-    /// The link is down.
+    /// Whether the link is down.
     pub is_down: bool,
-    /// When it comes up by itself; `u64::MAX` for never.
+    /// Time at which the link comes up by itself; `u64::MAX` for never.
     pub up_ps: u64,
-    /// When the wire would have been free, had the link stayed up.
+    /// Time at which the wire would have been free, had the link stayed up.
     free_when_up: WireTime,
     /// DLLPs on their way to this direction's transmitter, by arrival.
     pub inbound: VecDeque<Dllp>,
     /// DLLPs that wait for this direction's wire, by due time.
     pub outbound: VecDeque<Dllp>,
     pub receiver: Receiver,
-    /// What is done to this direction on purpose.
+    /// Errors injected into this direction on purpose.
     pub disturbance: Option<Box<Disturbance>>,
     pub counters: LinkCounters,
     idle_reason: IdleReason,
@@ -111,7 +111,7 @@ pub(crate) struct Direction {
     idle_ticks: [u64; IdleReason::COUNT],
 }
 
-/// Everything that a direction is made from.
+/// Inputs for building a direction.
 pub(crate) struct DirectionSetup {
     pub id: DirectionId,
     pub transmitting_node: u32,
@@ -179,8 +179,8 @@ impl Direction {
         }
     }
 
-    /// The queues, and what may be sent from them; `stale` where DLLPs may have arrived that were
-    /// not taken in.
+    /// The queues, and the resources for sending from them; `stale` if DLLPs may have arrived that
+    /// were not taken in.
     #[inline]
     pub fn egress_and_room(&mut self, stale: bool) -> (&mut Egress, Room<'_>) {
         let unacked_bytes = self.sent_bytes - self.acked_bytes;
@@ -188,7 +188,7 @@ impl Direction {
         (&mut self.egress, Room { credits: &self.available, replay_bytes, stale })
     }
 
-    /// Whether some class has credits for less than one largest TLP.
+    /// Whether any class has fewer credits than one largest TLP needs.
     #[inline]
     pub fn is_short_of_credits(&self) -> bool {
         self.available.iter().any(|left| left.header == 0)
@@ -196,12 +196,12 @@ impl Direction {
             || self.available[2].data < self.receiver.largest_data
     }
 
-    /// Whether non-posted requests have to wait for credits, as far as is known.
+    /// Whether non-posted requests must wait for credits, as far as is known.
     pub fn lacks_nonposted_credits(&self) -> bool {
         self.available[Class::NonPosted.index()].header == 0
     }
 
-    /// Notes the use of credits by a TLP that is sent for the first time.
+    /// Uses the credits of a TLP that is sent for the first time.
     #[inline]
     pub fn consume(&mut self, class: Class, data: u32, wire_bytes: u32) {
         let available = &mut self.available[class.index()];
@@ -226,7 +226,7 @@ impl Direction {
         );
     }
 
-    /// Keeps a copy of the TLP that was sent last until it is acknowledged.
+    /// Keeps a copy of the TLP sent last until it is acknowledged.
     pub fn keep(&mut self, unacked: Unacked) {
         let sequence = unacked.sequence;
         self.replay.push_back(unacked);
@@ -243,8 +243,8 @@ impl Direction {
         );
     }
 
-    /// Whether the receiver's buffer itself, not the way of the credits, keeps a TLP of this
-    /// class from being sent.
+    /// Whether a full receive buffer, and not the return of its credits, blocks a TLP of this
+    /// class.
     pub fn receiver_is_full(&self, class: Class) -> bool {
         let r = &self.receiver;
         let pool = &r.pools[class.index()];
@@ -252,18 +252,18 @@ impl Direction {
         !free
     }
 
-    /// Notes idle time up to `now` and goes on with another reason.
+    /// Records idle time up to `now` and continues with another reason.
     pub fn idle(&mut self, now_ps: u64, reason: IdleReason) -> bool {
         self.note_idle_up_to(now_ps);
         std::mem::replace(&mut self.idle_reason, reason) != reason
     }
 
-    /// Why the wire is idle, when it is.
+    /// Reason why the wire is idle while it is.
     pub fn reason(&self) -> IdleReason {
         self.idle_reason
     }
 
-    /// Notes idle time up to now, less the SKP ordered sets that were due in it.
+    /// Records idle time up to now, less the SKP ordered sets due in it.
     fn note_idle_up_to(&mut self, now_ps: u64) {
         let now = WireTime::at(now_ps);
         if now > self.wire.free {
@@ -272,7 +272,7 @@ impl Direction {
         self.note_idle(now);
     }
 
-    /// Notes idle time. What an ordered set takes beyond its end is taken off the next.
+    /// Records idle time. An ordered set that extends beyond its end is deducted from the next.
     fn note_idle(&mut self, until: WireTime) {
         let gap = until.ticks_since(self.idle_since);
         if gap > 0 {
@@ -283,7 +283,7 @@ impl Direction {
         }
     }
 
-    /// Takes the wire for `bytes` that are ready at `ready`, and gives start and end.
+    /// Takes the wire for `bytes` that are ready at `ready`; returns start and end.
     #[inline]
     pub fn occupy(&mut self, ready: WireTime, bytes: u32) -> (WireTime, WireTime) {
         assert_of!(!self.is_down, [bytes], "{:?} is down, and sends {bytes} B", self.id);
@@ -292,7 +292,7 @@ impl Direction {
         let end = start.plus_ticks(u64::from(bytes) * self.wire.byte_ticks);
         self.wire.free = end;
         if start < self.idle_since {
-            // A DLLP that is worked out late takes time that was noted as idle.
+            // A DLLP computed late takes time that was recorded as idle.
             let taken = self.idle_since.min(end).ticks_since(start);
             let idle = &mut self.idle_ticks[self.idle_reason as usize];
             *idle = idle.saturating_sub(taken);
@@ -308,7 +308,7 @@ impl Direction {
         self.wire.free = self.wire.free.max(WireTime::at(until_ps));
     }
 
-    /// The link goes down: the wire takes nothing, and what both ends know of each other is void.
+    /// Takes the link down: the wire takes nothing, and both ends forget each other's state.
     pub fn go_down(&mut self) {
         self.is_down = true;
         self.blocked = Some(ALL_CLASSES);
@@ -323,8 +323,8 @@ impl Direction {
         self.receiver.begin_anew(self.sent, self.sent_bytes);
     }
 
-    /// The link comes up: credits are those of the buffer that is free now. All that was freed
-    /// by now must have been worked out.
+    /// Brings the link up with the credits of the buffer that is free now. Everything freed by now
+    /// must have been absorbed.
     pub fn come_up(&mut self, now_ps: u64, reason: IdleReason) {
         self.idle(now_ps, reason);
         self.is_down = false;
@@ -375,27 +375,26 @@ impl Direction {
         counters
     }
 
-    /// Changes the bit error rate. DLLPs that have events keep them: what is in the replay buffer
-    /// needs them.
+    /// Changes the bit error rate. DLLPs with events keep them, since the replay buffer depends on
+    /// them.
     pub fn set_bit_error_rate(&mut self, rate: f64) {
         self.log_clean_bit = (-rate).ln_1p();
         if rate > 0.0 && !self.eager {
             self.eager = true;
-            // All that was sent has arrived, and no copy of it was kept to be sent again.
+            // All sent TLPs have arrived; no copies were kept.
             (self.acked, self.acked_bytes) = (self.sent, self.sent_bytes);
         }
     }
 
-    /// Whether a TLP or DLLP of so many bytes arrives corrupt.
+    /// Draws whether a TLP or DLLP of `bytes` bytes arrives corrupt.
     #[inline]
     pub fn is_corrupted(&self, bytes: u32, random: &mut Random) -> bool {
         self.eager && random.f64() >= (self.log_clean_bit * f64::from(bytes) * 8.0).exp()
     }
 
-    /// All credits are back and nothing waits: what must hold when the fabric is quiet. Of a link
-    /// that is down the transmitter knows no credits until it comes up, and a device whose answers
-    /// have no way out keeps what it has received: there each used credit is that of a TLP which
-    /// the device has been given and holds.
+    /// Whether all credits are back and nothing waits, as in a quiet fabric. While a link is down
+    /// its transmitter knows no credits, and a device whose answers cannot leave keeps what it
+    /// received: there, each used credit must belong to a TLP that the device holds.
     pub fn is_quiet(&self) -> bool {
         let credits = (0..3).all(|class| {
             let pool = &self.receiver.pools[class];
@@ -411,24 +410,24 @@ impl Direction {
     }
 }
 
-/// What the DLLPs that have arrived at a transmitter brought.
+/// Contents of the DLLPs that have arrived at a transmitter.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct News {
-    /// Anything at all.
+    /// Whether any arrived.
     pub any: bool,
-    /// A Nak.
+    /// Whether a Nak arrived.
     pub nak: bool,
 }
 
 impl Direction {
-    /// Takes over the habits and limits that follow from the receiving port's configuration.
+    /// Sets the limits that follow from the receiving port's configuration.
     pub fn set_limits(&mut self, ack: Habit, update_fc: Habit, max_payload_bytes: u32) {
         self.receiver.ack = ack;
         self.receiver.update_fc = update_fc;
         self.receiver.largest_data = u64::from(max_payload_bytes / DATA_CREDIT_BYTES);
     }
 
-    /// Puts a DLLP in line for this direction's wire, by due time.
+    /// Queues a DLLP for this direction's wire by due time.
     pub fn put(&mut self, dllp: Dllp) {
         let mut at = self.outbound.len();
         while at > 0 && self.outbound[at - 1].time_ps > dllp.time_ps {
@@ -447,14 +446,14 @@ impl Direction {
         self.outbound.front().is_some_and(|first| first.time_ps <= self.wire.free.ceil_ps())
     }
 
-    /// Whether DLLPs have piled up that nobody asked for.
+    /// Whether too many uncollected DLLPs have piled up.
     #[inline]
     pub fn has_late_work(&self) -> bool {
         self.outbound.len() > LATE_LIMIT
     }
 
-    /// Takes in the DLLPs that have reached the transmitter by `now`. The TLPs whose copies are
-    /// no longer needed go to `acknowledged`.
+    /// Takes in the DLLPs that have reached the transmitter by `now`. TLPs whose copies are no
+    /// longer needed go to `acknowledged`.
     pub fn take_inbound(&mut self, now_ps: u64, acknowledged: &mut Vec<PacketIndex>) -> News {
         let mut news = News::default();
         while let Some(first) = self.inbound.front()
@@ -527,8 +526,8 @@ impl Direction {
         };
     }
 
-    /// The earliest time at which another DLLP can reach this direction's transmitter, as far as
-    /// is known; a lower bound. `reverse` is the other direction of the link.
+    /// Lower bound on the time at which another DLLP reaches this direction's transmitter.
+    /// `reverse` is the other direction of the link.
     pub fn next_news_ps(&self, reverse: &Self) -> Option<u64> {
         if let Some(first) = self.inbound.front() {
             return Some(first.time_ps);
@@ -572,7 +571,7 @@ mod tests {
         })
     }
 
-    /// Credits that nobody can account for are found on a link that is down, too.
+    /// Unaccounted credits are found even on a link that is down.
     #[test]
     fn a_dead_link_may_owe_only_what_a_device_holds() {
         let mut dead = direction();

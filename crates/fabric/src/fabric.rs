@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric itself: its state, its clock, its configuration space, and the loop that takes one
-//! event after the other.
+//! The fabric itself: its state, clock and configuration space, and the event loop.
 
 use crosslane_pcie::config::DetectedError;
 use crosslane_pcie::link::DLLP_BYTES;
@@ -29,42 +28,43 @@ use crate::topology::{
 use crate::trace::TraceSink;
 use crate::wire::Wire;
 
-/// Events between two looks at whether the run has ended.
+/// Events handled between two checks for the end of a run.
 const EVENTS_AT_A_TIME: u64 = 256;
 
-/// What a port is to the event loop.
+/// State of a port in the event loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortState {
-    /// Direction that it sends on; `NONE` without a link.
+    /// Direction that the port sends on; `NONE` without a link.
     pub transmit: u32,
-    /// Bus, device and function number of its function.
+    /// Bus, device and function number of the port's function.
     pub routing_id: RoutingId,
     /// Position among the ports of its node.
     pub local: u32,
-    /// Max_Payload_Size as set, bytes.
+    /// Max_Payload_Size as set now, bytes.
     pub max_payload_bytes: u32,
     pub transmit_latency_ps: u64,
-    /// Wire bytes that a device may queue.
+    /// Most wire bytes that a device may queue.
     pub queue_limit_bytes: u64,
-    /// Of a root port: TLPs of each class that wait in its buffer for the IOMMU.
+    /// At a root port, the TLPs of each class whose buffer is held until the IOMMU has translated
+    /// them.
     pub translating: [u32; 3],
 }
 
-/// What a node is to the event loop.
+/// State of a node in the event loop.
 pub(crate) enum NodeState {
     Switch { parameters: SwitchParameters, routes: Routes },
     RootComplex(Option<Box<RootComplex>>),
     Endpoint(Option<Box<dyn Device>>),
 }
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunEnd {
-    /// Every flow has ended and nothing is on its way.
+    /// Every flow has ended and no packet is on its way.
     Quiet,
     /// The time limit was reached first.
     Limit,
-    /// Nothing can happen any more, but something waits: what, a sentence each.
+    /// Nothing can happen any more, but something still waits; one sentence about each.
     Stuck(Vec<String>),
 }
 
@@ -76,7 +76,7 @@ pub struct Fabric {
     pub(crate) node_states: Vec<NodeState>,
     pub(crate) port_states: Vec<PortState>,
     pub(crate) directions: Vec<Direction>,
-    /// Why each direction is idle when nothing is queued.
+    /// Idle reason of each direction while its queue is empty.
     pub(crate) empty_reasons: Vec<crate::counters::IdleReason>,
     pub(crate) packets: Packets,
     pub(crate) events: Events,
@@ -182,7 +182,7 @@ impl Fabric {
         })
     }
 
-    // --- What there is -------------------------------------------------------------------
+    // --- Parts ---------------------------------------------------------------------------
 
     /// All nodes, by [`NodeId`].
     #[must_use]
@@ -202,25 +202,25 @@ impl Fabric {
         &self.links
     }
 
-    /// A node.
+    /// The node with this ID.
     #[must_use]
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.0 as usize]
     }
 
-    /// A port.
+    /// The port with this ID.
     #[must_use]
     pub fn port(&self, id: PortId) -> &Port {
         &self.ports[id.0 as usize]
     }
 
-    /// A link.
+    /// The link with this ID.
     #[must_use]
     pub fn link(&self, id: LinkId) -> &Link {
         &self.links[id.0 as usize]
     }
 
-    /// Name of a direction: `link, down from PORT to PORT`.
+    /// The two ports of a direction: sender first.
     #[must_use]
     pub fn direction_ends(&self, id: DirectionId) -> (PortId, PortId) {
         let link = self.link(id.link);
@@ -230,32 +230,31 @@ impl Fabric {
         }
     }
 
-    /// Simulated time.
+    /// Current simulated time.
     #[must_use]
     pub fn now(&self) -> Picoseconds {
         Picoseconds(self.events.now_ps())
     }
 
-    /// Events that have been worked off.
+    /// Events handled since the start.
     #[must_use]
     pub fn events_processed(&self) -> u64 {
         self.events.processed
     }
 
-    /// TLPs that crossed a link: one for each TLP and link.
+    /// TLPs that have crossed a link, counted once per link.
     #[must_use]
     pub fn tlp_hops(&self) -> u64 {
         self.hops
     }
 
-    /// Errors that ports and devices detected, the first
-    /// [`MAX_ERRORS`](crate::MAX_ERRORS) of them.
+    /// Errors detected by ports and devices, the first [`MAX_ERRORS`](crate::MAX_ERRORS) only.
     #[must_use]
     pub fn errors(&self) -> &[ErrorRecord] {
         &self.errors
     }
 
-    /// How many errors were detected.
+    /// Number of errors detected, including those not kept.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.error_count
@@ -273,19 +272,19 @@ impl Fabric {
         self.trace = Some(sink);
     }
 
-    /// Ends the trace and gives the sink back.
+    /// Ends the trace and returns its sink.
     pub fn take_trace(&mut self) -> Option<Box<dyn TraceSink>> {
         self.trace.take()
     }
 
-    /// Switches the shuffle mode: every queue and every completer then does, at random, anything
-    /// that the ordering rules and the completion rules allow.
+    /// Switches the shuffle mode, in which every queue and every completer chooses at random among
+    /// everything that the ordering and completion rules allow.
     pub fn set_shuffle(&mut self, shuffle: bool) {
         self.shuffle = shuffle;
     }
 
-    /// A diagnosis: whether DLLPs take no time on the wire from now on. They are exchanged, and
-    /// counted, all the same. What a run gains by it is what Acks, Naks and UpdateFCs cost it.
+    /// For diagnosis: lets DLLPs take no time on the wire from now on. They are still exchanged and
+    /// counted. The time that a run gains by it is the cost of Acks, Naks and UpdateFCs.
     pub fn set_dllps_free(&mut self, free: bool) {
         for direction in 0..self.directions.len() as u32 {
             self.settle(direction, self.events.now_ps());
@@ -295,7 +294,7 @@ impl Fabric {
 
     // --- Memory, outside of time ---------------------------------------------------------
 
-    /// The ranges of bus addresses that are memory of a host, for a host that exists.
+    /// Ranges of bus addresses in use for the memory of a host; the host must exist.
     #[must_use]
     pub fn memory_ranges(&self, host: HostId) -> Vec<std::ops::Range<u64>> {
         self.root(host).map_or_else(Vec::new, |node| match &self.node_states[node as usize] {
@@ -309,8 +308,8 @@ impl Fabric {
         self.nodes.iter().position(is_root).map(|at| at as u32)
     }
 
-    /// Whether an address of a host is memory, its own or behind an endpoint's BAR; looked at
-    /// or filled without simulated time. `access` gets the memory and the address in it.
+    /// Calls `access` with the memory at an address of a host (its own, or behind an endpoint's
+    /// BAR) and the offset there, without simulated time. Returns whether the address is memory.
     fn with_memory(
         &mut self,
         host: HostId,
@@ -349,14 +348,14 @@ impl Fabric {
         }
     }
 
-    /// Reads memory of a host, or behind a BAR, as it is now and without taking time. False
-    /// where the address is no memory.
+    /// Reads current memory of a host, or behind a BAR, without taking time. Returns false if the
+    /// address is not memory.
     pub fn peek(&mut self, host: HostId, address: BusAddress, bytes: &mut [u8]) -> bool {
         self.with_memory(host, address, |memory, at| memory.read(at, bytes))
     }
 
-    /// Writes memory of a host, or behind a BAR, without taking time. False where the address
-    /// is no memory.
+    /// Writes memory of a host, or behind a BAR, without taking time. Returns false if the address
+    /// is not memory.
     pub fn poke(&mut self, host: HostId, address: BusAddress, bytes: &[u8]) -> bool {
         self.with_memory(host, address, |memory, at| memory.write(at, bytes))
     }
@@ -368,7 +367,7 @@ impl Fabric {
         let limit_ps = limit.map_or(u64::MAX, |limit| limit.0);
         loop {
             if self.events.work() == 0 && !self.flows.iter().any(FlowState::is_open) {
-                // The last bytes can be seen a little after the last event.
+                // The last bytes may become visible a little after the last event.
                 let last_ps = self.flows.iter().map(FlowState::last_done_ps).max().unwrap_or(0);
                 self.events.advance_to(last_ps.min(limit_ps));
                 return if last_ps > limit_ps { RunEnd::Limit } else { RunEnd::Quiet };
@@ -381,7 +380,7 @@ impl Fabric {
                 }
                 Some(_) => {}
             }
-            // Many at a time, so that the checks above cost nothing.
+            // Batches make the checks above cheap.
             let batch = if limit_ps == u64::MAX { EVENTS_AT_A_TIME } else { 1 };
             for _ in 0..batch.min(self.events.work().max(1)) {
                 match self.events.pop() {
@@ -392,7 +391,7 @@ impl Fabric {
         }
     }
 
-    /// Works off the next event, if there is one.
+    /// Handles the next event, if any.
     pub(crate) fn take_event(&mut self) {
         if let Some(event) = self.events.pop() {
             self.dispatch(event);
@@ -435,7 +434,7 @@ impl Fabric {
         flows.chain(devices).chain(queues).collect()
     }
 
-    /// Calls a device with its port.
+    /// Calls `f` with the device of a node and its port.
     pub(crate) fn with_device<R>(
         &mut self,
         node: u32,
@@ -468,7 +467,7 @@ impl Fabric {
         Some(result)
     }
 
-    /// The device of an endpoint, as what it is; `None` where it is something else.
+    /// The device of an endpoint as a `T`; `None` if it has another type.
     pub fn device_as<T: 'static>(&mut self, node: NodeId) -> Option<&mut T> {
         match self.node_states.get_mut(node.0 as usize)? {
             NodeState::Endpoint(Some(device)) => device.as_any_mut().downcast_mut(),
@@ -476,8 +475,8 @@ impl Fabric {
         }
     }
 
-    /// Gives a device an order outside of simulated time, as the commands of a kernel's driver that
-    /// a model has no registers for; `None` where it is something else.
+    /// Runs a command on a device outside simulated time, for commands of a kernel driver that the
+    /// model has no registers for; `None` if the device has another type.
     pub fn command<T: 'static, R>(
         &mut self,
         node: NodeId,
@@ -508,9 +507,9 @@ impl Fabric {
         index
     }
 
-    /// Whether everything is back where it was: no packet left, all credits returned, no event
-    /// that is work. What is not, a sentence each. Behind a link that is down a device may hold
-    /// what it has received and cannot answer; nothing else may be left there either.
+    /// Checks that the fabric is quiet: no packet left, all credits returned, no event that counts
+    /// as work. Returns a sentence for each violation. Behind a link that is down, a device may
+    /// hold received requests that it cannot answer, but nothing else.
     pub fn check_quiet(&mut self) -> Vec<String> {
         let mut left = Vec::new();
         if self.events.work() > 0 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host code in simulated time: loads and stores of a core, timers, memory that is watched,
-//! interrupts. Host code asks for something with a token of its own and lets the fabric run until
-//! something has happened for it.
+//! Host code in simulated time: loads and stores of a core, timers, watched memory, interrupts.
+//! Host code makes requests with tokens that it chooses, and lets the fabric run until one of them
+//! has an event.
 //!
-//! At equal times fabric events run before host code, which takes its own in the order in which
+//! At equal times fabric events run before host code, which gets its events in the order in which
 //! they became certain.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,100 +18,100 @@ use crate::fabric::Fabric;
 use crate::flow_state::MAX_STORE_BYTES;
 use crate::topology::NodeId;
 
-/// How long a root complex waits for the completion of a load: the end of the default range of
-/// 50 us to 50 ms (PCIe 6.x 2.8, 7.5.3.16).
+/// Time that a root complex waits for the completion of a load: the end of the default range of 50
+/// us to 50 ms (PCIe 6.x 2.8, 7.5.3.16).
 pub const COMPLETION_TIMEOUT: Picoseconds = Picoseconds::from_ns(50_000_000);
 
-/// Accesses that may wait for one core: a bound on memory.
+/// Most accesses that may wait for one core; a bound on memory.
 pub const MAX_HOST_ACCESSES: usize = 1 << 16;
-/// Bytes of stores that may wait for one core: a bound on memory.
+/// Most store bytes that may wait for one core; a bound on memory.
 pub const MAX_HOST_STORE_BYTES: usize = 1 << 28;
 
-/// How a fabric went on for host code.
+/// Outcome of running the fabric for host code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostRun {
-    /// Something has happened for it.
+    /// An event for host code is ready.
     Happened,
-    /// Not yet.
+    /// No event is ready yet, but the fabric can run on.
     More,
-    /// Nothing will, unless host code does something.
+    /// No event can follow unless host code acts.
     NothingLeft,
 }
 
-/// What has happened for host code; `token` is the caller's own.
+/// An event for host code; `token` is the caller's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// A load has its data (little-endian), or no data came.
+    /// A load has ended with its data (little-endian) or an error.
     Loaded {
-        /// Of the load.
+        /// Token of the load.
         token: u64,
         /// The value, in the low bytes.
         result: Result<u64, LoadError>,
     },
-    /// The core may go on behind a run of stores.
+    /// The core may continue after a run of stores.
     Stored {
-        /// Of the run.
+        /// Token of the run.
         token: u64,
     },
-    /// The time has come.
+    /// A timer has expired.
     Timer {
-        /// Of the timer.
+        /// Token of the timer.
         token: u64,
     },
-    /// A write into a watched range can be seen now.
+    /// A write into a watched range is visible now.
     Changed {
-        /// Of the watch.
+        /// Token of the watch.
         token: u64,
     },
-    /// An interrupt's handler has begun to run.
+    /// The handler of an interrupt has begun to run.
     Interrupt {
-        /// Where.
+        /// Root complex that received the interrupt.
         root_complex: NodeId,
         /// The message's data.
         data: u32,
     },
 }
 
-/// Why a load brought no data.
+/// Error of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// It was completed with an error, or routes nowhere.
+    /// The load was completed with an error, or its address routes nowhere.
     #[error("a load of {bytes} B at {address} was completed with {status}")]
     Refused {
-        /// Where.
+        /// Address of the load.
         address: BusAddress,
-        /// Its width.
+        /// Width in bytes.
         bytes: u32,
-        /// "Unsupported Request", "Completer Abort", or what is wrong with the data.
+        /// "Unsupported Request", "Completer Abort", or a fault of the data.
         status: &'static str,
     },
     /// No completion came in time.
     #[error("a load of {bytes} B at {address} got no completion within {timeout}")]
     TimedOut {
-        /// Where.
+        /// Address of the load.
         address: BusAddress,
-        /// Its width.
+        /// Width in bytes.
         bytes: u32,
-        /// The limit.
+        /// Completion time-out.
         timeout: Picoseconds,
     },
-    /// All tags belong to loads that timed out; a late completion could be taken for that of
-    /// another load.
+    /// All tags belong to loads that timed out. Reusing one could match a late completion with the
+    /// wrong load.
     #[error("a load of {bytes} B at {address} finds every tag taken by loads that timed out")]
     NoTag {
-        /// Where.
+        /// Address of the load.
         address: BusAddress,
-        /// Its width.
+        /// Width in bytes.
         bytes: u32,
     },
 }
 
-/// An access that cannot be asked for.
+/// Error of requesting a host access.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum HostAccessError {
-    /// No root complex, or none with this core.
+    /// The node is not a root complex, or lacks this core.
     #[error("node {node} is no root complex with a core {core}")]
     NoSuchCore {
         /// Number of the node.
@@ -119,57 +119,57 @@ pub enum HostAccessError {
         /// Number of the core.
         core: u16,
     },
-    /// A load that is neither 1, 2, 4 nor 8 bytes wide, or not naturally aligned.
+    /// The load is not 1, 2, 4 or 8 bytes wide, or not naturally aligned.
     #[error("a load of {bytes} B at {address}: 1, 2, 4 or 8 B, naturally aligned, are possible")]
     BadLoad {
-        /// Where.
+        /// Address of the load.
         address: BusAddress,
-        /// Its width.
+        /// Width in bytes.
         bytes: u32,
     },
-    /// A width that no store has.
+    /// The store width is not supported.
     #[error("stores of {width_bytes} B: a power of two of at most {MAX_STORE_BYTES} is possible")]
     BadStoreWidth {
-        /// What was asked for.
+        /// Width asked for, in bytes.
         width_bytes: u32,
     },
-    /// A run that goes beyond the last address.
+    /// The run extends beyond the last address.
     #[error("a run of {bytes} B at {address} goes beyond 64 bits")]
     BeyondAddresses {
-        /// Where it begins.
+        /// Address of the first byte.
         address: BusAddress,
-        /// Its length.
+        /// Length in bytes.
         bytes: usize,
     },
-    /// The processor has no write-combining buffers.
+    /// The processor has no combining buffers.
     #[error("the processor of node {node} does not combine writes")]
     NoCombining {
         /// Number of the node.
         node: u32,
     },
-    /// Too much waits for the core already.
+    /// Too many accesses wait for the core already.
     #[error("core {core} has {accesses} accesses with {bytes} B of stores waiting")]
     TooManyAccesses {
         /// Number of the core.
         core: u16,
-        /// Accesses that wait.
+        /// Accesses waiting.
         accesses: usize,
         /// Bytes of their stores.
         bytes: usize,
     },
 }
 
-/// How the processor treats the addresses of an access.
+/// How the processor maps the addresses of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Region {
-    /// Each store is a TLP of its own, in the order of the program.
+    /// Each store is a separate TLP, in program order.
     #[default]
     Uncached,
-    /// Stores collect in buffers of 64 B, which leave in any order.
+    /// Stores collect in combining buffers of 64 B, which leave in any order.
     WriteCombined,
 }
 
-/// An access that waits for its core; of a store, what is left of it.
+/// An access waiting for its core; of a store, the rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HostAccess {
     Load { address: u64, bytes: u32, region: Region, token: u64 },
@@ -178,7 +178,7 @@ pub(crate) enum HostAccess {
 }
 
 impl HostAccess {
-    /// Whether combined writes leave before it. A store of nothing only waits its turn.
+    /// Whether combined writes leave before it. An empty store only waits its turn.
     pub const fn empties_buffers(&self) -> bool {
         match self {
             Self::Load { region, .. } => matches!(region, Region::Uncached),
@@ -195,22 +195,22 @@ impl HostAccess {
     }
 }
 
-/// Where a run of stores goes, and how.
+/// Address, width and mapping of a run of stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreRun {
-    /// Of the first byte.
+    /// Address of the first byte.
     pub address: BusAddress,
-    /// Of each store, a power of two up to 64.
+    /// Width of each store in bytes, a power of two up to 64.
     pub width_bytes: u32,
-    /// What it is stored into.
+    /// Mapping of the addresses.
     pub region: Region,
 }
 
-/// The accesses of host code that wait for one core.
+/// Accesses of host code waiting for one core.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HostQueue {
     accesses: VecDeque<HostAccess>,
-    /// Bytes of all stores, one run behind the other.
+    /// Bytes of all stores, one run after the other.
     bytes: VecDeque<u8>,
 }
 
@@ -230,7 +230,7 @@ impl HostQueue {
         assert!(accesses > 0 || bytes == 0, "{bytes} B of stores wait without a store");
     }
 
-    /// Takes the next bytes of the first access, a store.
+    /// Takes the next bytes of the first access, which is a store.
     pub fn take_bytes(&mut self, into: &mut [u8]) {
         let length = into.len();
         let waiting = self.bytes.len();
@@ -246,14 +246,13 @@ impl HostQueue {
     }
 }
 
-/// The last moment of time: what is due then is never due.
+/// Last moment of time; events due then never happen.
 const NEVER_PS: u64 = u64::MAX;
 
-/// Place in the order of what happens for host code.
+/// Time and sequence number of an event for host code.
 type Key = (u64, u64);
 
-/// A range of a root complex's memory that is watched: root complex, first address, and a number
-/// that makes it unique.
+/// Key of a watch: root complex, first address, and a number that makes it unique.
 type WatchKey = (u32, u64, u64);
 
 #[derive(Clone, Debug)]
@@ -262,21 +261,21 @@ struct Watch {
     token: u64,
 }
 
-/// What is to happen for host code.
+/// Pending and ready events of host code.
 pub(crate) struct HostState {
-    /// What will have happened when, by time and then by order.
+    /// Certain events, by time and then by order.
     due: BTreeMap<Key, HostEvent>,
-    /// Time of the first, for the event loop.
+    /// Time of the first event in `due`, for the event loop.
     next_ps: u64,
     sequence: u64,
-    /// What has happened.
+    /// Events ready for host code.
     ready: Vec<HostEvent>,
     timers: BTreeMap<u64, Key>,
     watches: BTreeMap<WatchKey, Watch>,
     watch_tokens: BTreeMap<u64, WatchKey>,
-    /// Watches whose write is certain and not yet to be seen.
+    /// Watches whose write is certain but not yet visible.
     changes: BTreeMap<u64, Key>,
-    /// Longest range in `watches`, bytes.
+    /// Length of the longest watched range, bytes.
     longest_watch: u64,
     /// Interrupts among those due and ready.
     interrupts: usize,
@@ -298,7 +297,7 @@ impl HostState {
         }
     }
 
-    /// At `time_ps`, this will have happened.
+    /// Schedules an event for host code at `time_ps`.
     pub fn put(&mut self, time_ps: u64, event: HostEvent) -> Key {
         self.sequence += 1;
         let key = (time_ps, self.sequence);
@@ -307,7 +306,7 @@ impl HostState {
         key
     }
 
-    /// As [`put`](Self::put) for an interrupt; beyond a limit they are counted elsewhere only.
+    /// Like [`put`](Self::put), for an interrupt; those beyond a limit are only counted.
     pub fn put_interrupt(&mut self, time_ps: u64, root_complex: NodeId, data: u32) {
         if self.interrupts < MAX_INTERRUPTS {
             self.interrupts += 1;
@@ -326,7 +325,7 @@ impl HostState {
         }
     }
 
-    /// Moves what is due by `now` to what has happened.
+    /// Moves events due by `now` to the ready ones.
     fn ripen(&mut self, now_ps: u64) {
         while let Some(first) = self.due.first_entry().filter(|first| first.key().0 <= now_ps) {
             let event = first.remove();
@@ -345,7 +344,7 @@ impl HostState {
         !self.watches.is_empty()
     }
 
-    /// A write into a root complex's memory is certain and can be seen from `visible_ps` on.
+    /// Notes a write into a root complex's memory, visible from `visible_ps` on.
     pub fn note_write(&mut self, node: u32, address: u64, bytes: u32, visible_ps: u64) {
         let end = address.saturating_add(u64::from(bytes));
         let first = address.saturating_sub(self.longest_watch);
@@ -371,17 +370,18 @@ impl HostState {
 }
 
 impl Fabric {
-    /// How many cores a root complex has; 0 for any other node.
+    /// Number of cores of a root complex; 0 for any other node.
     pub fn host_cores(&mut self, root_complex: NodeId) -> u16 {
         self.with_root(root_complex.0, |root, _| root.processor.cores()).unwrap_or(0)
     }
 
-    /// Loads 1, 2, 4 or 8 bytes of a device, uncached, behind all that the core has to do already:
-    /// its combined writes leave first. [`HostEvent::Loaded`] comes when the core has the data and
-    /// may go on.
+    /// Loads 1, 2, 4 or 8 bytes from a device, uncached, after all earlier work of the core; its
+    /// combined writes leave first. [`HostEvent::Loaded`] follows when the core has the data and
+    /// may continue.
     ///
     /// # Errors
-    /// No such core, a bad width or alignment, or too many accesses that wait.
+    /// [`HostAccessError`] for an unknown core, a bad width or alignment, or too many waiting
+    /// accesses.
     pub fn host_load(
         &mut self,
         root_complex: NodeId,
@@ -393,11 +393,12 @@ impl Fabric {
         self.host_load_from(root_complex, core, address, bytes, Region::Uncached, token)
     }
 
-    /// As [`host_load`](Self::host_load), from either kind of region. A load from a write-combined
-    /// one does not look into the buffers and does not empty them: it gives what the device has.
+    /// Like [`host_load`](Self::host_load), from either kind of region. A load from a
+    /// write-combined region neither reads nor empties the combining buffers: it returns the
+    /// device's data.
     ///
     /// # Errors
-    /// As there, and a processor that has no write-combining buffers.
+    /// As [`host_load`](Self::host_load), and if the processor has no combining buffers.
     pub fn host_load_from(
         &mut self,
         root_complex: NodeId,
@@ -414,15 +415,15 @@ impl Fabric {
         self.queue_access(root_complex, core, access, &[])
     }
 
-    /// Stores a run of bytes with uncached stores of `width_bytes` each, lowest address first;
-    /// shorter ones where a store would not be naturally aligned or reach too far. Behind all
-    /// that the core has to do already. [`HostEvent::Stored`] comes when the core may go on behind
-    /// the last store. What routes nowhere is dropped and noted among the errors. Combined writes
-    /// of the core leave first.
+    /// Stores a run of bytes with uncached stores of `width_bytes` each, lowest address first,
+    /// after all earlier work of the core. Stores are shorter where one would be misaligned or
+    /// reach too far. [`HostEvent::Stored`] follows when the core may continue after the last
+    /// store. A store that routes nowhere is dropped and recorded as an error. Combined writes of
+    /// the core leave first.
     ///
     /// # Errors
-    /// No such core, a width that is no power of two up to 64, a run beyond the last address,
-    /// or too many accesses that wait.
+    /// [`HostAccessError`] for an unknown core, a width other than a power of two up to 64, a run
+    /// beyond the last address, or too many waiting accesses.
     pub fn host_store(
         &mut self,
         root_complex: NodeId,
@@ -436,12 +437,12 @@ impl Fabric {
         self.host_store_into(root_complex, core, run, bytes, token)
     }
 
-    /// As [`host_store`](Self::host_store), into either kind of region. What is stored into a
-    /// write-combined one is at the device when its buffer has left: see [`Region`] and
+    /// Like [`host_store`](Self::host_store), into either kind of region. A store into a
+    /// write-combined region reaches the device once its buffer has left: see [`Region`] and
     /// [`host_fence`](Self::host_fence).
     ///
     /// # Errors
-    /// As there, and a processor that has no write-combining buffers.
+    /// As [`host_store`](Self::host_store), and if the processor has no combining buffers.
     pub fn host_store_into(
         &mut self,
         root_complex: NodeId,
@@ -462,11 +463,11 @@ impl Fabric {
         self.queue_access(root_complex, core, access, bytes)
     }
 
-    /// A fence of stores: [`HostEvent::Stored`] comes when all combined writes of the core have
+    /// Fences stores: [`HostEvent::Stored`] follows when all combined writes of the core have
     /// reached the root port.
     ///
     /// # Errors
-    /// No such core, or too many accesses that wait.
+    /// [`HostAccessError`] for an unknown core or too many waiting accesses.
     pub fn host_fence(
         &mut self,
         root_complex: NodeId,
@@ -507,9 +508,8 @@ impl Fabric {
         queued.unwrap_or(Err(missing))
     }
 
-    /// [`HostEvent::Timer`] comes at this time, or now if it has passed; never at the last moment
-    /// that there is. Another timer with this
-    /// token is replaced.
+    /// Schedules [`HostEvent::Timer`] at this time, or now if it has passed; never if it is the
+    /// last moment of time. Replaces any timer with this token.
     pub fn host_timer(&mut self, time: Picoseconds, token: u64) {
         self.cancel_host_timer(token);
         let time_ps = time.0.max(self.events.now_ps());
@@ -517,16 +517,16 @@ impl Fabric {
         self.host.timers.insert(token, key);
     }
 
-    /// The timer with this token will not come, if it has not yet: time does not go on for its
-    /// sake.
+    /// Cancels the timer with this token if it has not expired; simulated time no longer advances
+    /// for it.
     pub fn cancel_host_timer(&mut self, token: u64) {
         let key = self.host.timers.remove(&token);
         self.host.remove(key);
     }
 
-    /// [`HostEvent::Changed`] comes once, when the next write of a device that touches the range
-    /// of the root complex's memory can be seen: also one that has arrived and cannot be seen yet.
-    /// Another watch with this token is replaced.
+    /// Schedules [`HostEvent::Changed`] once, when the next device write that touches the range of
+    /// the root complex's memory becomes visible. A write that has arrived but is not visible yet
+    /// counts. Replaces any watch with this token.
     pub fn host_watch(&mut self, root_complex: NodeId, range: Range<u64>, token: u64) {
         self.cancel_host_watch(token);
         let (node, now_ps) = (root_complex.0, self.events.now_ps());
@@ -547,15 +547,15 @@ impl Fabric {
         host.watch_tokens.insert(token, key);
     }
 
-    /// The watch with this token will not come, if it has not yet.
+    /// Cancels the watch with this token if its event has not come.
     pub fn cancel_host_watch(&mut self, token: u64) {
         self.host.end_watch(token);
         let key = self.host.changes.remove(&token);
         self.host.remove(key);
     }
 
-    /// Works off events until there is something for host code; false when no event is left.
-    /// Time-outs of devices count only when nothing else is left.
+    /// Handles events until one is ready for host code; returns false if none is left. Time-outs of
+    /// devices count only when nothing else is left.
     pub fn run_until_host_event(&mut self) -> bool {
         loop {
             match self.run_some_for_host(u32::MAX) {
@@ -566,7 +566,8 @@ impl Fabric {
         }
     }
 
-    /// The same, of at most so many events: for a lab that runs beside real time.
+    /// Like [`run_until_host_event`](Self::run_until_host_event), for at most `most_events` events:
+    /// for a free-running lab.
     pub fn run_some_for_host(&mut self, most_events: u32) -> HostRun {
         for _ in 0..most_events {
             if !self.host.ready.is_empty() {
@@ -590,7 +591,7 @@ impl Fabric {
         if self.host.ready.is_empty() { HostRun::More } else { HostRun::Happened }
     }
 
-    /// Looks for loads that timed out, of cores that wait for none, do not move the clock.
+    /// Drops time-out checks of cores that wait for no load, so that they do not advance the clock.
     fn forget_idle_timeouts(&mut self) {
         while let Some(Event { kind: EventKind::LoadTimeout, target, data }) = self.events.peek() {
             let forgotten = self.with_root(target, |root, _| root.processor.forget_timeout(data));
@@ -601,7 +602,7 @@ impl Fabric {
         }
     }
 
-    /// Moves what has happened for host code, oldest first, to the end of `into`.
+    /// Moves the ready events, oldest first, to the end of `into`.
     pub fn take_host_events(&mut self, into: &mut Vec<HostEvent>) {
         let is_interrupt = |event: &&HostEvent| matches!(event, HostEvent::Interrupt { .. });
         let taken = self.host.ready.iter().filter(is_interrupt).count();

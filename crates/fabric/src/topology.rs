@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nodes, ports and links: what a fabric consists of, and the builder that puts it together.
+//! Nodes, ports and links of a fabric, and the builder that assembles them.
 
 use crosslane_pcie::config::{
     BarRequest, ConfigError, ConfigSpace, Identity, MsixRequest, PortType,
@@ -14,7 +14,7 @@ use crate::parameters::{
     EndpointParameters, LinkParameters, PortParameters, RootComplexParameters, SwitchParameters,
 };
 
-/// Most nodes that one fabric may have; a bound on bad input, far beyond any lab.
+/// Most nodes of one fabric; a bound on bad input, far beyond any lab.
 pub const MAX_NODES: usize = 1 << 16;
 /// Most downstream ports of a switch: device numbers have five bits (PCIe 6.x 2.2.4.2).
 pub const MAX_DOWNSTREAM_PORTS: usize = 32;
@@ -24,19 +24,19 @@ pub const MAX_ROOT_PORTS: usize = 31;
 /// Most tags of a requester: ten bits.
 const MAX_TAGS: u16 = 1024;
 
-/// A node of a fabric.
+/// Index of a node in a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// A port of a fabric.
+/// Index of a port in a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u32);
 
-/// A link of a fabric.
+/// Index of a link in a fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u32);
 
-/// Which way on a link.
+/// Direction on a link, seen from the root complex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Way {
     /// Away from the root complex.
@@ -50,7 +50,7 @@ pub enum Way {
 pub struct DirectionId {
     /// The link.
     pub link: LinkId,
-    /// The way.
+    /// Direction on that link.
     pub way: Way,
 }
 
@@ -64,154 +64,154 @@ impl DirectionId {
     }
 }
 
-/// What a node is.
+/// Kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NodeKind {
     /// Root complex with memory and processor: the top of a host's tree.
     RootComplex,
-    /// Switch.
+    /// Switch with one upstream port.
     Switch,
-    /// Endpoint.
+    /// Endpoint with one port.
     Endpoint,
 }
 
-/// A node.
+/// A root complex, switch or endpoint.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// Its name in the lab.
+    /// Name in the lab.
     pub name: String,
-    /// What it is.
+    /// Kind of the node.
     pub kind: NodeKind,
-    /// The host in whose tree it is.
+    /// Host in whose tree the node is.
     pub host: HostId,
-    /// Its ports in order; the upstream port of a switch is among them.
+    /// Ports in order, including the upstream port of a switch.
     pub ports: Vec<PortId>,
 }
 
 /// A port and the function that owns it.
 #[derive(Clone, Debug)]
 pub struct Port {
-    /// Its name in the lab.
+    /// Name in the lab.
     pub name: String,
-    /// The node it belongs to.
+    /// Node that the port belongs to.
     pub node: NodeId,
-    /// Device number of its function on the bus where it is found.
+    /// Device number of the port's function on its bus.
     pub device_number: u8,
-    /// Constants.
+    /// Constants of the port.
     pub parameters: PortParameters,
-    /// Configuration space of its function. Written through
+    /// Configuration space of the port's function. Written through
     /// [`Fabric::config_write`](crate::Fabric::config_write).
     pub config: ConfigSpace,
-    /// Its link, if it has one.
+    /// Link of the port, if connected.
     pub link: Option<LinkId>,
 }
 
-/// A link.
+/// A connection of two ports.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// Its name in the lab.
+    /// Name in the lab.
     pub name: String,
     /// The port nearer to the root complex.
     pub upper: PortId,
-    /// The port farther from it.
+    /// The port farther from the root complex.
     pub lower: PortId,
-    /// Constants.
+    /// Constants of the link.
     pub parameters: LinkParameters,
 }
 
-/// What cannot be built.
+/// Error of [`FabricBuilder`].
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A port is used by two links.
+    /// Two links use the same port.
     #[error("port {port} is on two links, {first} and {second}; a port has one link")]
     PortTaken {
-        /// The port.
+        /// Name of the port.
         port: String,
-        /// The link that has it.
+        /// Link that uses the port already.
         first: String,
-        /// The link that wanted it.
+        /// Link that asks for it too.
         second: String,
     },
-    /// A link's ends do not face each other.
+    /// An end of a link is on a port of the wrong type.
     #[error("link {link}: {port} cannot be its {end} end, it is {what}")]
     WrongEnd {
-        /// The link.
+        /// Name of the link.
         link: String,
-        /// The port.
+        /// Name of the port.
         port: String,
         /// "upper" or "lower".
         end: &'static str,
-        /// What the port is.
+        /// Type of the port.
         what: String,
     },
-    /// A rate that a port does not have.
+    /// A link's rate or width exceeds that of its port.
     #[error("link {link} is {rate}, but port {port} does at most {most}")]
     RateTooHigh {
-        /// The link.
+        /// Name of the link.
         link: String,
-        /// Its rate.
+        /// Rate of the link.
         rate: LinkRate,
-        /// The port.
+        /// Name of the port.
         port: String,
-        /// What the port is able to do.
+        /// Highest rate and width of the port.
         most: LinkRate,
     },
-    /// A node hangs in the air.
+    /// A node has no link to a root complex.
     #[error("{node} has no way up to a root complex; link it to a root port or a switch")]
     NotConnected {
-        /// The node.
+        /// Name of the node.
         node: String,
     },
-    /// A receive buffer that can never take one largest TLP.
+    /// A receive buffer is too small for one largest TLP.
     #[error(
         "port {port} has {have} data credits for {class} TLPs, fewer than the {need} that one \
          payload of {payload_bytes} B takes"
     )]
     CreditsTooFew {
-        /// The port.
+        /// Name of the port.
         port: String,
-        /// The class.
+        /// Class of the TLPs.
         class: &'static str,
-        /// What it has.
+        /// Data credits of the buffer.
         have: u32,
-        /// What it needs.
+        /// Data credits of one largest TLP.
         need: u32,
         /// Max_Payload_Size supported, bytes.
         payload_bytes: u32,
     },
-    /// A switch needs one upstream port.
+    /// A switch does not have exactly one upstream port.
     #[error("switch {node} has {count} upstream ports; a switch has exactly one")]
     UpstreamPorts {
-        /// The switch.
+        /// Name of the switch.
         node: String,
-        /// How many it has.
+        /// Number of its upstream ports.
         count: usize,
     },
-    /// Too many of something.
+    /// A limit on a number of parts is exceeded.
     #[error("{what}: {count} is more than the {limit} that are possible")]
     TooMany {
-        /// What there is too much of.
+        /// The parts, with their owner.
         what: String,
-        /// How many.
+        /// Number of parts.
         count: usize,
-        /// The limit.
+        /// Highest number allowed.
         limit: usize,
     },
-    /// A number that makes no sense.
+    /// A constant is out of range.
     #[error("{place}: {problem}")]
     BadValue {
-        /// Where.
+        /// Part that the constant belongs to.
         place: String,
-        /// What is wrong with it, with its value.
+        /// Description of the problem, with the value.
         problem: String,
     },
-    /// A configuration space that cannot be.
+    /// A configuration space cannot be built.
     #[error("{node}: {source}")]
     Config {
-        /// The node.
+        /// Name of the node.
         node: String,
-        /// Why.
+        /// Cause.
         source: ConfigError,
     },
 }
@@ -223,7 +223,7 @@ pub(crate) enum Behaviour {
     Device(Box<dyn Device>),
 }
 
-/// Puts a fabric together: nodes, then their ports, then links, then [`build`](Self::build).
+/// Assembles a fabric: nodes, then their ports, then links, then [`build`](Self::build).
 pub struct FabricBuilder {
     pub(crate) seed: u64,
     pub(crate) nodes: Vec<Node>,
@@ -234,7 +234,7 @@ pub struct FabricBuilder {
 }
 
 impl FabricBuilder {
-    /// An empty fabric. All that is random in it comes from `seed`.
+    /// Starts an empty fabric. `seed` determines everything random in it.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self {
@@ -275,7 +275,7 @@ impl FabricBuilder {
         id
     }
 
-    /// A root complex: the top of the tree of `host`.
+    /// Adds a root complex, the top of the tree of `host`.
     pub fn root_complex(
         &mut self,
         name: &str,
@@ -286,7 +286,7 @@ impl FabricBuilder {
         self.node(name, NodeKind::RootComplex, host, behaviour)
     }
 
-    /// A root port; the first of a root complex is device 1 on its bus 0.
+    /// Adds a root port; the first of a root complex is device 1 on its bus 0.
     pub fn root_port(
         &mut self,
         root_complex: NodeId,
@@ -299,12 +299,12 @@ impl FabricBuilder {
         self.port(root_complex, name, number, parameters, config)
     }
 
-    /// A switch. Its host is that of the tree it is linked into.
+    /// Adds a switch. Its host follows from the tree that it is linked into.
     pub fn switch(&mut self, name: &str, parameters: SwitchParameters) -> NodeId {
         self.node(name, NodeKind::Switch, HostId(0), Behaviour::Switch(parameters))
     }
 
-    /// A port of a switch, [`PortType::UpstreamPort`] or [`PortType::DownstreamPort`].
+    /// Adds a switch port, [`PortType::UpstreamPort`] or [`PortType::DownstreamPort`].
     pub fn switch_port(
         &mut self,
         switch: NodeId,
@@ -324,7 +324,7 @@ impl FabricBuilder {
         self.port(switch, name, number, parameters, config)
     }
 
-    /// A generic endpoint, with its one port.
+    /// Adds a generic endpoint with its one port.
     pub fn endpoint(
         &mut self,
         name: &str,
@@ -336,8 +336,8 @@ impl FabricBuilder {
         self.add_endpoint(name, identity, (bars, None), port, behaviour)
     }
 
-    /// An endpoint whose behaviour is `device`, with its one port. The table and the pending bits
-    /// of its MSI-X capability, if it asks for one, are the device's own to keep.
+    /// Adds an endpoint that behaves as `device`, with its one port. The device itself keeps the
+    /// table and pending bits of its MSI-X capability, if it asks for one.
     pub fn endpoint_with_device(
         &mut self,
         name: &str,
@@ -372,7 +372,7 @@ impl FabricBuilder {
         (node, port)
     }
 
-    /// Links `upper` (a root port or a downstream port) with `lower` (an upstream port or an
+    /// Links `upper` (a root port or downstream port) with `lower` (an upstream port or an
     /// endpoint's port).
     pub fn link(
         &mut self,
@@ -417,11 +417,10 @@ impl FabricBuilder {
         id
     }
 
-    /// Checks what was put together and makes a fabric of it, with time at zero and nothing
-    /// enumerated.
+    /// Checks the parts and builds the fabric, at time zero and not yet enumerated.
     ///
     /// # Errors
-    /// The first thing that cannot be, by name.
+    /// The first part that is invalid, by name.
     pub fn build(mut self) -> Result<Fabric, BuildError> {
         if let Some(error) = self.errors.into_iter().next() {
             return Err(error);
@@ -503,7 +502,7 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Completers must be able to cut completions, and requesters and processors to go on.
+    /// Checks that completers can cut completions and that requesters and processors can progress.
     fn check_completers(&self) -> Result<(), BuildError> {
         for (node, behaviour) in self.nodes.iter().zip(&self.behaviours) {
             let bad = |problem: String| BuildError::BadValue { place: node.name.clone(), problem };
@@ -557,7 +556,7 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// Gives every node the host at the top of its tree.
+    /// Assigns every node the host at the top of its tree.
     fn find_hosts(&mut self) -> Result<(), BuildError> {
         for index in 0..self.nodes.len() {
             let mut at = index;
