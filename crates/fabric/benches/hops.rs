@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Speed of the fabric on one core: TLP-hops (one TLP over one link, DLLPs not counted), events,
-//! and simulated against wall time, with real bytes and every check of a normal run on.
+//! and simulated against wall-clock time, with real bytes and every check of a normal run.
 //!
-//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [SCENARIO [DIVISOR]]]`: how often,
-//! part of a scenario's name, and by what to divide its length (for instruction counts).
+//! `cargo bench -p crosslane-fabric --bench hops [-- REPEATS [SCENARIO [DIVISOR]]]`: number of
+//! runs, part of a scenario's name, and divisor of its length (for instruction counts).
 
 #[path = "../tests/integration/support/mod.rs"]
 mod support;
@@ -20,7 +20,7 @@ struct Scenario {
     make: fn() -> (Stand, Vec<Flow>),
 }
 
-/// Constants as a real board has them: latencies, finite credits, SKP, DLLPs for every other TLP.
+/// Constants of a realistic board: latencies, finite credits, SKP, a DLLP for every other TLP.
 fn real() -> Settings {
     let mut settings = Settings::ideal(rate(3, 8), 256);
     settings.uplink = rate(3, 16);
@@ -51,7 +51,7 @@ fn flow(stand: &Stand, from: usize, kind: FlowKind, target: BusAddress, operatio
     flow
 }
 
-/// Each of ten endpoints writes to one on the other board: four links each.
+/// Each of ten endpoints writes to one on the other board, over four links each.
 fn ten_peers() -> (Stand, Vec<Flow>) {
     let stand = two_boards(&real(), 5);
     let flows = (0..10).map(|n| flow(&stand, n, FlowKind::Write, stand.bar((n + 5) % 10), 6000));
@@ -70,9 +70,8 @@ fn ten_to_host() -> (Stand, Vec<Flow>) {
     (stand, flows)
 }
 
-/// A thousand endpoints behind the switches of 32 hosts (a host has 256 bus
-/// numbers, a switch 32 downstream ports): each writes
-/// to its neighbour on the same switch.
+/// A thousand endpoints behind the switches of 32 hosts (a host has 256 bus numbers, a switch 32
+/// downstream ports): each writes to its neighbour on the same switch.
 fn thousand_peers() -> (Stand, Vec<Flow>) {
     let stand = many_hosts(&real(), 32, 32);
     let flows = (0..1000).map(|n| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Checkers that run beside the fabric and share nothing with its queues.
+//! Checkers that run beside the fabric, independent of its queues.
 
 use crosslane_pcie::ordering::{Passing, may_pass};
 use crosslane_pcie::tlp::{Class, Header};
@@ -7,16 +7,16 @@ use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
 
 use crate::trace::HeaderLine;
 
-/// Holds every arrival against the transaction ordering table, end to end.
+/// Checks every arrival against the transaction ordering table, end to end.
 ///
-/// Each node numbers the TLPs that it makes. If a TLP arrives with a smaller number than one
-/// that arrived before from the same source, that one has passed it; the table says whether it
-/// was allowed to. (That completions of one read come in order is checked by the requester.)
+/// Each node numbers its TLPs. A TLP that arrives after one with a higher number from the same
+/// source has been passed by it; the table says whether that was allowed. (The requester checks
+/// that completions of one read come in order.)
 pub(crate) struct OrderingChecker {
-    /// By destination node, then by source node: the highest number that has arrived of each
-    /// class, of TLPs with neither relaxed nor ID-based ordering; 0 for none.
+    /// Highest number that has arrived of each class, of TLPs with neither relaxed nor ID-based
+    /// ordering, by destination node and then source node; 0 for none.
     newest: Vec<Vec<[u64; 3]>>,
-    /// By class of the later and of the earlier TLP: whether the table forbids passing.
+    /// Whether the table forbids passing, by class of the later and of the earlier TLP.
     forbidden: [[bool; 3]; 3],
 }
 
@@ -32,7 +32,7 @@ impl OrderingChecker {
         Self { newest: vec![Vec::new(); nodes], forbidden }
     }
 
-    /// Notes an arrival; says what rule it breaks, if any.
+    /// Notes an arrival and returns the rule that it breaks, if any.
     #[inline]
     pub fn arrive(
         &mut self,
@@ -50,7 +50,7 @@ impl OrderingChecker {
         let mut broken = None;
         for class in Class::ALL {
             let other = newest[class.index()];
-            // 0: it has no place in the order.
+            // 0 marks a TLP outside the order.
             if sequence <= other
                 && sequence != 0
                 && (sequence == other || self.forbidden[class.index()][own])
@@ -66,7 +66,7 @@ impl OrderingChecker {
     }
 }
 
-/// A TLP of a class without attributes.
+/// A header of this class without attributes.
 fn plain_header(class: Class) -> Header {
     let (id, address) = (RoutingId(0), BusAddress(0));
     let read = Header::memory_read(id, Tag(0), address, 4);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A memory that answers: drains writes, serves reads, cuts completions. Behind a root complex
-//! and inside a generic endpoint alike.
+//! A memory that drains writes, serves reads and cuts completions, behind a root complex or inside
+//! a generic endpoint.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::memory::Memory;
 use crate::parameters::{CompleterParameters, CompletionCut, Latency};
 use crate::wire::WireTime;
 
-/// A rate as time: ticks a byte, 0 for a rate without limit.
+/// A rate as ticks per byte; 0 for unlimited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace(f64);
 
@@ -23,19 +23,19 @@ impl Pace {
         Self(TICKS_PER_PS as f64 * 1e12 / bytes_per_second)
     }
 
-    /// Picoseconds for so many bytes.
+    /// Picoseconds for `bytes` bytes.
     pub fn ps(self, bytes: u64) -> u64 {
         self.ticks(bytes) / TICKS_PER_PS
     }
 
-    /// Ticks for so many bytes.
+    /// Ticks for `bytes` bytes.
     #[inline]
     pub fn ticks(self, bytes: u64) -> u64 {
         (self.0 * bytes as f64).round() as u64
     }
 }
 
-/// Draws from a latency's distribution, in picoseconds.
+/// Draws a latency from its distribution, in picoseconds.
 pub(crate) fn draw(latency: &Latency, random: &mut Random) -> u64 {
     let mut ps = latency.base.0;
     if latency.jitter.0 > 0 {
@@ -53,7 +53,7 @@ pub(crate) struct Read {
     pub header: Header,
     /// Address in the completer's memory.
     pub memory_address: u64,
-    /// Where it came from: an index of the owner's.
+    /// Origin of the read: an index of the owner.
     pub origin: u32,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct Piece {
     pub memory_address: u64,
     /// Bytes of data.
     pub bytes: u32,
-    /// When they are all there, in ps.
+    /// Time at which all data are there, in ps.
     pub ready_ps: u64,
 }
 
-/// When a write has drained and when it can be seen, in ps.
+/// Times at which a write has drained and becomes visible, in ps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteTimes {
     pub drained_ps: u64,
@@ -105,7 +105,7 @@ impl Completer {
         }
     }
 
-    /// Takes a write of `bytes` at `memory_address` that arrived at `now`.
+    /// Accepts a write of `bytes` at `memory_address` that arrived at `now`.
     pub fn write(&mut self, now_ps: u64, memory_address: u64, bytes: u32) -> WriteTimes {
         let p = &self.parameters;
         let mut ticks = self.write_pace.ticks(u64::from(bytes));
@@ -124,8 +124,8 @@ impl Completer {
         WriteTimes { drained_ps, visible_ps: drained_ps + p.write_latency.0 }
     }
 
-    /// Takes a read that arrived at `now`: the slot and the time when its data begin to come, or
-    /// `None` if it has to wait for a slot.
+    /// Accepts a read that arrived at `now`. Returns its slot and the time at which its data begin
+    /// to come, or `None` if it must wait for a slot.
     pub fn read(&mut self, now_ps: u64, read: Read, random: &mut Random) -> Option<(u32, u64)> {
         let slot = match self.free_slots.pop() {
             Some(slot) => slot,
@@ -139,24 +139,25 @@ impl Completer {
             }
         };
         self.slots[slot as usize] = Some(read);
-        // What was written before must be seen: the read begins when it has drained, and its data
-        // are taken when it has reached the memory.
+        // Earlier writes must be visible: the read begins once they have drained, and takes its
+        // data once it has reached the memory.
         let p = &self.parameters;
         let drained_ps = self.write_free.ceil_ps();
         let start_ps = now_ps.max(drained_ps);
         let data_ps = start_ps + draw(&p.read_latency, random);
-        // 0: nothing was ever written.
+        // 0 means that nothing was ever written.
         let visible_ps = if drained_ps == 0 { 0 } else { drained_ps + p.write_latency.0 };
         Some((slot, data_ps.max(visible_ps)))
     }
 
-    /// Where the read in a slot came from.
+    /// Origin of the read in a slot.
     pub fn origin(&self, slot: u32) -> Option<u32> {
         Some(self.slots.get(slot as usize)?.as_ref()?.origin)
     }
 
     /// Finishes the read in a slot, whose data begin to come now, and puts its completions into
-    /// `pieces`. The slot becomes free. `random` cuts them at random, within the rules.
+    /// `pieces`. The slot becomes free. With `random`, the completions are cut at random within the
+    /// rules.
     pub fn finish(
         &mut self,
         slot: u32,
@@ -212,7 +213,7 @@ impl Completer {
         assert!(done == total, "a read of {total} B is answered with {done} B");
     }
 
-    /// Starts the read that has waited longest, if a slot is free for it: as
+    /// Starts the read that has waited longest if a slot is free. Returns the result of
     /// [`read`](Self::read), with the read itself.
     pub fn start_waiting(&mut self, now_ps: u64, random: &mut Random) -> Option<(Read, u32, u64)> {
         if self.free_slots.is_empty() {
@@ -223,7 +224,7 @@ impl Completer {
         Some((read, slot, ready_ps))
     }
 
-    /// Reads in service or waiting.
+    /// Number of reads in service or waiting.
     pub fn busy(&self) -> usize {
         self.slots.len() - self.free_slots.len() + self.waiting.len()
     }

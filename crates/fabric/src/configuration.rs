@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Configuration space of the fabric's functions: found by bus number, read and written without
-//! simulated time, and what a write changes.
+//! Configuration space of the fabric's functions: lookup by bus number, access without simulated
+//! time, and the effects of writes.
 
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::link::LinkRate;
@@ -13,12 +13,12 @@ use crate::receiver::Habit;
 use crate::routing::Routes;
 use crate::topology::{NodeKind, PortId};
 
-/// What a configuration read gives when no function answers.
+/// Value of a configuration read that no function answers.
 pub const NO_FUNCTION: u32 = 0xffff_ffff;
 
 impl Fabric {
-    /// The function at a routing ID of a host, found as a configuration request would: down from
-    /// the root complex through the bus numbers that the bridges have now.
+    /// Finds the function at a routing ID of a host in the same way as a configuration request:
+    /// down from the root complex along the current bus numbers of the bridges.
     #[must_use]
     pub fn function_at(&self, host: HostId, id: RoutingId) -> Option<PortId> {
         let root = self
@@ -51,7 +51,7 @@ impl Fabric {
         }
     }
 
-    /// The functions on the bus behind a bridge.
+    /// Functions on the bus behind a bridge.
     fn below(&self, bridge: PortId) -> Vec<PortId> {
         let port = self.port(bridge);
         if port.config.port_type() == PortType::UpstreamPort {
@@ -61,7 +61,7 @@ impl Fabric {
         port.link.map(|link| self.link(link).lower).into_iter().collect()
     }
 
-    /// The routing ID of a port's function, from the bus numbers that the bridges have now.
+    /// Routing ID of a port's function, from the current bus numbers of the bridges.
     #[must_use]
     pub fn routing_id(&self, id: PortId) -> RoutingId {
         self.port_states[id.0 as usize].routing_id
@@ -86,15 +86,15 @@ impl Fabric {
         RoutingId::new(bus, port.device_number, 0)
     }
 
-    /// Reads a double word of configuration space. Takes no simulated time.
-    /// [`NO_FUNCTION`] where no function answers.
+    /// Reads a double word of configuration space, without simulated time. Returns [`NO_FUNCTION`]
+    /// if no function answers.
     #[must_use]
     pub fn config_read(&self, host: HostId, id: RoutingId, offset: u16) -> u32 {
         self.function_at(host, id).map_or(NO_FUNCTION, |port| self.port(port).config.read(offset))
     }
 
-    /// Writes the enabled bytes of a double word of configuration space, with effect at once.
-    /// Takes no simulated time; lost where no function answers.
+    /// Writes the enabled bytes of a double word of configuration space, effective at once and
+    /// without simulated time. Ignored if no function answers.
     pub fn config_write(
         &mut self,
         host: HostId,
@@ -111,13 +111,13 @@ impl Fabric {
                     self.port_states[below.0 as usize].routing_id = self.find_routing_id(below);
                 }
             }
-            // What was not allowed before may be now: interrupts, for one.
+            // The write may enable something that waits, such as interrupts.
             let node = self.port(port).node.0;
             self.with_device(node, |device, port| device.transmit_ready(port));
         }
     }
 
-    /// Takes over what a port's configuration space says: sizes, limits, routes.
+    /// Applies a port's configuration space: sizes, limits, routes.
     pub(crate) fn apply_config(&mut self, port: u32) {
         let owner = &self.ports[port as usize];
         let (node, link, config) = (owner.node.0, owner.link, &owner.config);

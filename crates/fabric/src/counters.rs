@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What each direction of a link did with its time.
+//! Time accounting of each direction of a link.
 
 use std::fmt;
 
-/// Why a transmitter sent nothing.
+/// Reason why a transmitter sent nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum IdleReason {
@@ -14,12 +14,12 @@ pub enum IdleReason {
     RequesterGap,
     /// The requester had no tag left for its next read.
     NoTag,
-    /// Credits were used up and on their way back.
+    /// Credits were used up, and their return was on its way.
     NoCredit,
     /// Credits were used up because the receiver's buffer was full.
     ReceiverBusy,
-    /// Requests waited for their translation in the IOMMU behind this link: writes that filled the
-    /// buffer of its root port, or reads while its root port had nothing to send.
+    /// Requests waited for translation in the IOMMU behind this link: writes that filled the buffer
+    /// of its root port, or reads while the root port had nothing to send.
     Translation,
     /// The replay buffer was full of TLPs that wait for their Ack.
     ReplayBuffer,
@@ -30,7 +30,7 @@ pub enum IdleReason {
 impl IdleReason {
     /// Number of reasons.
     pub const COUNT: usize = 8;
-    /// All of them, in the order of their numbers.
+    /// All reasons in the order of their numbers.
     pub const ALL: [Self; Self::COUNT] = [
         Self::NothingToSend,
         Self::RequesterGap,
@@ -64,9 +64,9 @@ impl fmt::Display for IdleReason {
 pub struct LinkCounters {
     /// TLPs sent for the first time.
     pub tlps: u64,
-    /// Their payload in bytes (whole DW, as on the wire).
+    /// Payload of those TLPs in bytes (whole DW, as on the wire).
     pub payload_bytes: u64,
-    /// Their framing, sequence numbers, headers and LCRC in bytes.
+    /// Framing, sequence numbers, headers and LCRC of those TLPs in bytes.
     pub header_bytes: u64,
     /// TLPs sent again.
     pub replayed_tlps: u64,
@@ -86,14 +86,14 @@ pub struct LinkCounters {
     pub dllp_bytes: u64,
     /// Bytes of SKP ordered sets sent (with EDS tokens).
     pub skp_bytes: u64,
-    /// Times that the link had to retrain because of this direction.
+    /// Retrainings caused by this direction.
     pub retrainings: u64,
     /// Idle time by reason, in picoseconds.
     pub idle_ps: [u64; IdleReason::COUNT],
 }
 
 impl LinkCounters {
-    /// Bytes on the wire of all kinds.
+    /// Total bytes on the wire.
     #[must_use]
     pub fn wire_bytes(&self) -> u64 {
         self.payload_bytes
@@ -103,7 +103,7 @@ impl LinkCounters {
             + self.skp_bytes
     }
 
-    /// What was counted since `earlier`.
+    /// Difference to the reading `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut idle_ps = self.idle_ps;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the processor of a root complex does beside stores and loads: work that occupies a core,
-//! and interrupts.
+//! Processor activity of a root complex beside stores and loads: work that occupies a core, and
+//! interrupts.
 
 use std::ops::Range;
 
@@ -11,10 +11,10 @@ use crate::fabric::Fabric;
 use crate::parameters::CpuParameters;
 use crate::topology::NodeId;
 
-/// Bus addresses that are interrupt messages, not memory: a write there is an MSI.
+/// Bus addresses of interrupt messages rather than memory: a write there is an MSI.
 pub const INTERRUPT_ADDRESSES: Range<u64> = 0xfee0_0000..0xfef0_0000;
 
-/// Interrupts kept for whoever asks; further ones are counted only.
+/// Most interrupts kept for readers; further ones are only counted.
 pub(crate) const MAX_INTERRUPTS: usize = 1 << 16;
 
 /// Work that occupies a core.
@@ -22,24 +22,25 @@ pub(crate) const MAX_INTERRUPTS: usize = 1 << 16;
 pub enum CoreWork {
     /// One system call, in and out.
     SystemCall,
-    /// Pinning so many pages of 4 KiB.
+    /// Pinning this number of 4 KiB pages.
     PinPages(u64),
-    /// Writing to so many pages for the first time.
+    /// Writing to this number of pages for the first time.
     TouchPages(u64),
-    /// Copying so many bytes.
+    /// Copying this number of bytes.
     Copy(u64),
-    /// Anything else.
+    /// Any other work, by its time.
     Time(Picoseconds),
 }
 
 /// An interrupt message that has reached a root complex.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupt {
-    /// Its data: the vector, in the low bits.
+    /// Data of the message: the vector, in the low bits.
     pub data: u32,
-    /// When it reached the root complex.
+    /// Time at which it reached the root complex.
     pub arrived: Picoseconds,
-    /// When the first instruction of its handler runs: behind all that was written before it.
+    /// Time at which the first instruction of its handler runs, after all earlier writes are
+    /// visible.
     pub handled: Picoseconds,
 }
 
@@ -55,8 +56,8 @@ pub(crate) fn work_ps(cpu: &CpuParameters, work: CoreWork) -> u64 {
 }
 
 impl Fabric {
-    /// Occupies a core of a root complex with `work`, behind what it does already. Returns when
-    /// the work is done; `None` where there is no such core.
+    /// Occupies a core of a root complex with `work`, after its earlier work. Returns the time at
+    /// which the work is done; `None` if the core does not exist.
     pub fn spend(
         &mut self,
         root_complex: NodeId,
@@ -67,15 +68,15 @@ impl Fabric {
             .flatten()
     }
 
-    /// How long the cores of a root complex have been busy so far, all together: work, stores, and
-    /// loads with their round trip. What they do while they wait for memory or interrupts is not
-    /// known. `None` where there is no such root complex.
+    /// Total busy time of a root complex's cores so far: work, stores, and loads with their round
+    /// trip. Activity while they wait for memory or interrupts is not included. `None` if
+    /// `root_complex` is not a root complex.
     pub fn busy(&mut self, root_complex: NodeId) -> Option<Picoseconds> {
         self.with_root(root_complex.0, |root, _| Picoseconds(root.processor.busy_ps()))
     }
 
-    /// Interrupt messages that a root complex has received, oldest first, and how many there were
-    /// in all (no more than 65,536 are kept).
+    /// Interrupt messages that a root complex has received, oldest first, and their total number
+    /// (at most 65,536 are kept).
     pub fn interrupts(&mut self, root_complex: NodeId) -> (Vec<Interrupt>, u64) {
         let both = self.with_root(root_complex.0, |root, _| root.interrupts());
         both.unwrap_or_default()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an endpoint is to the fabric: something that receives TLPs and sends TLPs. The generic
-//! endpoint, the behavioural models and the verilated gateware all stand behind this trait.
+//! Interface of an endpoint's behaviour to the fabric: receiving and sending TLPs. The generic
+//! endpoint, the behavioural models and the verilated gateware all implement it.
 
 use std::any::Any;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use crate::packet::{NONE, Packet, PacketIndex};
 use crate::topology::{NodeId, PortId};
 use crate::trace::HeaderLine;
 
-/// When the receive buffer that holds a TLP becomes free.
+/// When the receive buffer of a TLP becomes free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consumed {
     /// At once.
@@ -30,27 +30,27 @@ pub enum Consumed {
     Held,
 }
 
-/// A TLP that has been received, for as long as the call lasts.
+/// Handle of a received TLP, valid during the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     pub(crate) index: PacketIndex,
     pub(crate) direction: u32,
 }
 
-/// How a device takes a TLP in, where that takes clocks: a beat a clock.
+/// Rate at which a device takes TLPs in, one beat per clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Intake {
-    /// Payload of a beat, bytes. A TLP has one beat at least.
+    /// Payload bytes of a beat. A TLP has at least one beat.
     pub beat_bytes: u32,
-    /// Length of a clock, ps.
+    /// Clock period, ps.
     pub clock_ps: u64,
 }
 
 impl Intake {
-    /// The device has a TLP as soon as it is there.
+    /// Takes each TLP at once when it has arrived.
     pub(crate) const AT_ONCE: Self = Self { beat_bytes: u32::MAX, clock_ps: 0 };
 
-    /// Time that a TLP takes, ps.
+    /// Time to take in a TLP, ps.
     pub(crate) fn time_ps(self, payload_bytes: u32) -> u64 {
         u64::from(payload_bytes.div_ceil(self.beat_bytes).max(1)) * self.clock_ps
     }
@@ -58,56 +58,54 @@ impl Intake {
 
 /// An endpoint's behaviour. Calls come in the order of simulated time.
 pub trait Device: Any + Send {
-    /// A TLP has reached the logic of the device, clean and in order.
+    /// Handles a TLP that has reached the logic of the device, clean and in order.
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed;
 
-    /// A device that takes TLPs in a beat a clock says so here. The port's receive latency ends
-    /// with a TLP's last beat: [`receive`](Self::receive) comes so much earlier that its first
-    /// beat can be taken in then, but not before the TLP has come whole.
+    /// Rate of a device that takes TLPs one beat per clock. The port's receive latency ends with a
+    /// TLP's last beat: [`receive`](Self::receive) comes early enough to take the first beat then,
+    /// but not before the whole TLP has arrived.
     fn intake(&self) -> Option<Intake> {
         None
     }
 
-    /// A TLP of this device has taken the wire: there is more room in its queue. Or its
-    /// configuration space has been written, which may allow what was not allowed before.
+    /// Called when a TLP of this device has taken the wire, which makes room in its queue, and when
+    /// its configuration space has been written, which may permit more.
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>);
 
-    /// A link between the device and its host has gone down, which on hardware resets the device
-    /// (PCIe 6.x 6.6.1): what it had sent may be lost. If it is the device's own link,
-    /// [`transmit_ready`](Self::transmit_ready) comes when it is up again.
+    /// Called when a link between the device and its host has gone down, which on hardware resets
+    /// the device (PCIe 6.x 6.6.1): TLPs that it had sent may be lost. If it is the device's own
+    /// link, [`transmit_ready`](Self::transmit_ready) is called when it is up again.
     fn link_down(&mut self, _port: &mut DevicePort<'_>) {}
 
-    /// The time has come that was asked for with [`DevicePort::timer`] or
-    /// [`DevicePort::deadline`].
+    /// Called at the time requested with [`DevicePort::timer`] or [`DevicePort::deadline`].
     fn timer(&mut self, token: u32, port: &mut DevicePort<'_>);
 
-    /// The function's configuration space has been written (and once at the start).
+    /// Called after a write to the function's configuration space (and once at the start).
     fn configured(&mut self, _config: &ConfigSpace) {}
 
-    /// The memory behind the BARs, if it is to be looked at or filled from outside of simulated
-    /// time. The BARs lie in it one behind the other: see [`bar_offset_bytes`].
+    /// Memory behind the BARs, if it can be read or written outside simulated time. It holds one
+    /// BAR behind the other: see [`bar_offset_bytes`].
     fn memory(&mut self) -> Option<&mut Memory> {
         None
     }
 
-    /// Bytes of a BAR that are plain memory, whole pages of 4 KiB: loads and stores there do
-    /// nothing but read and write [`memory`](Self::memory), in any order and width, and no register
-    /// depends on them. So they need not come as requests.
+    /// Range of a BAR that is plain memory, in whole pages of 4 KiB: loads and stores there only
+    /// read and write [`memory`](Self::memory), in any order and width, and no register depends on
+    /// them, so they need not arrive as requests.
     fn plain_memory(&self, _config: &ConfigSpace, _bar: usize) -> Option<Range<u64>> {
         None
     }
 
-    /// Work of the device that has not ended, a sentence each: what a fabric that has run dry
-    /// reports.
+    /// Describes unfinished work of the device, a sentence each, for a fabric that is stuck.
     fn unfinished(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// For those who know which device it is.
+    /// For downcasts to the device's type.
     fn as_any_mut(&mut self) -> &mut dyn Any;
 }
 
-/// Where the bytes of a BAR begin in a device's memory: behind those of the BARs before it.
+/// Offset of a BAR's first byte in a device's memory, behind those of the BARs before it.
 #[must_use]
 pub fn bar_offset_bytes(config: &ConfigSpace, bar: usize) -> u64 {
     (0..bar).filter_map(|before| config.bar(before)).map(|before| before.size_bytes).sum()
@@ -123,14 +121,14 @@ impl Fabric {
         }
     }
 
-    /// Bytes of a function's BAR that are plain memory: see [`Device::plain_memory`].
+    /// Range of a function's BAR that is plain memory: see [`Device::plain_memory`].
     pub fn plain_memory(&mut self, port: PortId, bar: usize) -> Option<Range<u64>> {
         let config = self.ports.get(port.0 as usize)?.config.clone();
         self.device_of(port)?.plain_memory(&config, bar)
     }
 
-    /// Has a part of what is plain memory of a function's BAR lie in `backing` from now on, as
-    /// [`Memory::back`] says. False where it is no such part, or lies elsewhere already.
+    /// Stores a part of a function's plain memory in `backing` from now on, as [`Memory::back`]
+    /// does. Returns false if the part is not plain memory, or is backed already.
     pub fn back_memory(
         &mut self,
         port: PortId,
@@ -148,7 +146,7 @@ impl Fabric {
     }
 }
 
-/// A device's way to the fabric, during a call.
+/// Access of a device to the fabric during a call.
 pub struct DevicePort<'a> {
     pub(crate) fabric: &'a mut Fabric,
     pub(crate) node: u32,
@@ -181,14 +179,14 @@ impl DevicePort<'_> {
         self.fabric.packets.get(tlp.index).data_credits
     }
 
-    /// Frees the receive buffer of a TLP for which [`Consumed::Held`] was returned.
+    /// Frees the receive buffer of a TLP returned as [`Consumed::Held`].
     pub fn release(&mut self, tlp: Received, header: &Header, data_credits: u32) {
         let now_ps = self.now_ps();
         self.fabric.let_go(tlp.direction, now_ps, header.class(), data_credits);
     }
 
-    /// Longest payload in bytes that any port of the fabric supports: a device that builds more
-    /// than its own Max_Payload_Size, to see where it is refused, stays within this.
+    /// Longest payload in bytes that any port of the fabric supports: the bound for a device that
+    /// deliberately exceeds its Max_Payload_Size to test where it is refused.
     #[must_use]
     pub fn largest_payload_bytes(&self) -> u32 {
         self.fabric.packets.largest_payload_bytes()
@@ -206,8 +204,8 @@ impl DevicePort<'_> {
         self.fabric.routing_id(crate::topology::PortId(self.port))
     }
 
-    /// Wire bytes that the device may have queued before it should wait for
-    /// [`Device::transmit_ready`]: what its transmit latency and two largest TLPs take. None while
+    /// Whether the device may queue another TLP without waiting for [`Device::transmit_ready`]. The
+    /// limit is the wire bytes for its transmit latency and two largest TLPs. Always false while
     /// the link is down.
     #[must_use]
     pub fn has_room(&self) -> bool {
@@ -219,7 +217,7 @@ impl DevicePort<'_> {
         direction.egress.bytes < state.queue_limit_bytes && !direction.is_down
     }
 
-    /// As [`has_room`](Self::has_room), for a TLP of this class: posted requests and completions
+    /// Like [`has_room`](Self::has_room), for a TLP of this class: posted requests and completions
     /// need not wait for non-posted requests that lack credits (PCIe 6.x 2.4.1: they must be able
     /// to pass).
     #[must_use]
@@ -238,15 +236,15 @@ impl DevicePort<'_> {
         bytes < state.queue_limit_bytes && !direction.is_down
     }
 
-    /// Queues a TLP behind what the device has sent before. `fill` writes its payload, whole DW.
-    /// It can take the wire after the port's transmit latency.
+    /// Queues a TLP behind the device's earlier ones. `fill` writes its payload, whole DW. It can
+    /// take the wire after the port's transmit latency.
     pub fn send(&mut self, header: Header, fill: impl FnOnce(&mut [u8])) {
         self.send_for(header, 0, 0, 0, fill);
     }
 
-    /// As [`send`](Self::send), for a TLP whose beginning left the device at `begun_ps`: the port's
-    /// transmit latency counts from then, and what is left of it until the whole TLP is there is
-    /// all that it still takes.
+    /// Like [`send`](Self::send), for a TLP whose first byte left the device at `begun_ps`: the
+    /// port's transmit latency counts from then, so only the rest of it remains once the whole TLP
+    /// is there.
     pub fn send_begun(&mut self, header: Header, begun_ps: u64, fill: impl FnOnce(&mut [u8])) {
         let latency_ps = self.fabric.port_states[self.port as usize].transmit_latency_ps;
         let mut packet = Packet::new(header, self.node);
@@ -272,44 +270,44 @@ impl DevicePort<'_> {
         self.fabric.enqueue(self.direction, 0, index);
     }
 
-    /// Why the wire is idle while the device's queue is empty.
+    /// Sets the idle reason of the wire while the device's queue is empty.
     pub fn set_idle_reason(&mut self, reason: IdleReason) {
         if self.direction != NONE {
             self.fabric.set_empty_reason(self.direction, reason);
         }
     }
 
-    /// Calls [`Device::timer`] at this time (ps) with this token.
+    /// Schedules [`Device::timer`] at this time (ps) with this token.
     pub fn timer(&mut self, time_ps: u64, token: u32) {
         self.fabric.events.schedule(time_ps, EventKind::DeviceTimer, self.node, token);
     }
 
-    /// The node that the device is.
+    /// Node of the device.
     #[must_use]
     pub const fn node(&self) -> NodeId {
         NodeId(self.node)
     }
 
-    /// As [`timer`](Self::timer), of another device: what the two are joined by, such as a
-    /// network, is their own.
+    /// Like [`timer`](Self::timer), for another device that this one is joined with outside the
+    /// fabric, such as by a network.
     pub fn timer_of(&mut self, node: NodeId, time_ps: u64, token: u32) {
         self.fabric.events.schedule(time_ps, EventKind::DeviceTimer, node.0, token);
     }
 
-    /// Another device, as what it is; `None` where it is something else, or this one.
+    /// Another device as a `T`; `None` if it has another type or is this one.
     pub fn other<T: 'static>(&mut self, node: NodeId) -> Option<&mut T> {
         self.fabric.device_as(node)
     }
 
-    /// As [`timer`](Self::timer), but the simulation does not go on for its sake alone unless
-    /// some flow has not ended: for time-outs.
+    /// Like [`timer`](Self::timer), but the simulation does not continue for it alone unless some
+    /// flow has not ended: for time-outs.
     pub fn deadline(&mut self, time_ps: u64, token: u32) {
         self.fabric.events.schedule(time_ps, EventKind::Deadline, self.node, token);
     }
 
-    /// Refuses a received request that the device does not support: notes it, and answers one
-    /// that wants an answer with Unsupported Request. That completion may leave ahead of others
-    /// that the device has not sent yet.
+    /// Refuses a received request that the device does not support: records an error, and answers a
+    /// non-posted request with Unsupported Request. That completion may leave ahead of others that
+    /// the device has not sent yet.
     pub fn refuse(&mut self, tlp: Received) {
         let header = self.header(tlp);
         let (what, address) = (HeaderLine(&header).to_string(), header.address);
@@ -318,13 +316,13 @@ impl DevicePort<'_> {
         self.fabric.answer_unsupported(self.port, tlp.direction, &header, 0);
     }
 
-    /// Notes an error that the device has found. A request that it refuses counts as posted; see
+    /// Records an error that the device has detected. A refused request counts as posted; see
     /// [`refuse`](Self::refuse).
     pub fn report(&mut self, kind: ErrorKind) {
         self.fabric.report(self.port, kind);
     }
 
-    /// The random numbers of the fabric.
+    /// Random number generator of the fabric.
     pub fn random(&mut self) -> &mut Random {
         &mut self.fabric.random
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What waits to be sent on one direction of a link, and the choice of the next TLP: round robin
-//! between sources, oldest first within a source, passing only where the ordering table allows
-//! it.
+//! Egress queues of one direction of a link, and the choice of the next TLP: round robin between
+//! sources, oldest first within a source, passing only where the ordering table allows it.
 //!
-//! A source is an ingress port of a switch, a root port from which peer traffic comes, or the
-//! node itself. Each source has a queue for each class.
+//! A source is an ingress port of a switch, a root port that sends peer traffic, or the node
+//! itself. Each source has a queue for each class.
 
 use std::collections::VecDeque;
 
@@ -15,11 +14,11 @@ use crosslane_random::Random;
 use crate::packet::{PacketIndex, Packets};
 use crate::receiver::CreditCount;
 
-/// How far into a queue the shuffle mode looks for something that may pass.
+/// Depth to which the shuffle mode searches a queue for a TLP that may pass.
 const SHUFFLE_DEPTH: usize = 16;
 
-/// A packet in a queue, with what the choice needs to know of it: the queues are read in order,
-/// the packets themselves lie anywhere.
+/// A packet in a queue with the fields that the choice needs, since queues are read in order but
+/// the packets are scattered in memory.
 #[derive(Clone, Copy, Debug)]
 struct Queued {
     index: PacketIndex,
@@ -36,12 +35,12 @@ struct SourceQueue {
     queues: [VecDeque<Queued>; 3],
     /// One bit for each class that is not empty.
     classes: u8,
-    /// The last TLP of this source was posted.
+    /// Whether the last TLP of this source was posted.
     posted_last: bool,
 }
 
 impl SourceQueue {
-    /// The oldest of a class that is not empty.
+    /// The oldest TLP of a class that is not empty.
     #[inline]
     fn first(&self, class: usize) -> &Queued {
         let Some(first) = self.queues[class].front() else { no_tlp(0, class) };
@@ -49,42 +48,41 @@ impl SourceQueue {
     }
 }
 
-/// What may be sent now: header and data credits left, by class.
+/// Resources for sending now: header and data credits left, by class.
 pub(crate) struct Room<'a> {
     pub credits: &'a [CreditCount; 3],
     /// Wire bytes left in the replay buffer.
     pub replay_bytes: u64,
-    /// DLLPs may have arrived that were not taken in: on this word nothing is passed over for
-    /// want of credits.
+    /// Whether DLLPs may have arrived that were not taken in; if so, no TLP is passed over for lack
+    /// of credits.
     pub stale: bool,
 }
 
-/// Why nothing can be sent.
+/// Reasons why nothing can be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
-    /// One bit for each class of which something lacks credits.
+    /// Classes with a TLP that lacks credits, one bit each.
     pub no_credit: u8,
-    /// Something finds the replay buffer full.
+    /// Whether a TLP finds the replay buffer full.
     pub replay_buffer: bool,
-    /// The earliest time at which something is ready that is not ready yet (ps); `u64::MAX` for
-    /// never.
+    /// Earliest time at which another TLP becomes ready (ps); `u64::MAX` for never.
     pub later_ps: u64,
 }
 
 impl Refusal {
-    /// Nothing is there at all.
+    /// The refusal of empty queues.
     const NOTHING: Self = Self { no_credit: 0, replay_buffer: false, later_ps: u64::MAX };
 
-    /// Whether something is there that DLLPs could set free.
+    /// Whether DLLPs could unblock a TLP.
     pub fn lacks_something(&self) -> bool {
         self.no_credit != 0 || self.replay_buffer
     }
 }
 
-/// What the choice came to.
+/// Result of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Send this one; it has left its queue.
+    /// Send this packet, now removed from its queue.
     Send(PacketIndex),
     /// Nothing can be sent now.
     Refuse(Refusal),
@@ -94,20 +92,20 @@ pub(crate) enum Choice {
 #[derive(Clone, Debug)]
 pub(crate) struct Egress {
     sources: Vec<SourceQueue>,
-    /// The first source is several at once, a root complex's cores and its memory: its posted
-    /// requests take turns with the rest, so that a store does not wait for all completions that
-    /// are queued.
+    /// Whether the first source combines several: a root complex's cores and its memory. Its posted
+    /// requests then take turns with the rest, so that a store does not wait for all queued
+    /// completions.
     first_is_mixed: bool,
     /// One bit for each source that is not empty.
     waiting: u64,
-    /// Source after the one that was served last.
+    /// Source after the one served last.
     turn: u32,
     order: u64,
-    /// Wire bytes that wait.
+    /// Wire bytes queued.
     pub bytes: u64,
-    /// Those of them that are non-posted requests.
+    /// Wire bytes queued of non-posted requests.
     pub nonposted_bytes: u64,
-    /// TLPs that wait.
+    /// TLPs queued.
     pub length: u32,
 }
 
@@ -135,7 +133,7 @@ impl Egress {
         self.waiting == 0
     }
 
-    /// Posted requests that wait from the first source.
+    /// Number of posted requests queued from the first source.
     pub fn posted_of_first(&self) -> usize {
         self.sources[0].queues[Class::Posted.index()].len()
     }
@@ -182,8 +180,8 @@ impl Egress {
         Choice::Refuse(refusal)
     }
 
-    /// The class of a source whose first TLP may go now and may pass those of the other classes
-    /// that are older.
+    /// The class of a source whose first TLP may go now, passing older ones of other classes if it
+    /// may.
     #[inline]
     fn choose_from(
         &self,
@@ -211,7 +209,7 @@ impl Egress {
         let mut left = source.classes;
         let mut stuck = [None; 3];
         while left != 0 {
-            // The oldest that has not been looked at.
+            // The oldest not yet considered.
             let classes = (0..3).filter(|class| left & (1 << class) != 0);
             let class = classes.min_by_key(|class| source.first(*class).order)?;
             left &= !(1 << class);
@@ -228,7 +226,7 @@ impl Egress {
         None
     }
 
-    /// Takes the packet at a position out of the queue of a source and class.
+    /// Removes the packet at a position from the queue of a source and class.
     #[inline]
     fn take(&mut self, source: u32, class: usize, at: usize) -> PacketIndex {
         let queue = &mut self.sources[source as usize];
@@ -262,8 +260,8 @@ impl Egress {
         taken.index
     }
 
-    /// As [`choose`](Self::choose), but at random among everything that the ordering table
-    /// allows to go next.
+    /// Like [`choose`](Self::choose), but at random among all TLPs that the ordering table lets go
+    /// next.
     pub fn choose_shuffled(
         &mut self,
         packets: &Packets,
@@ -292,7 +290,7 @@ impl Egress {
         Choice::Send(self.take(source, class, at))
     }
 
-    /// Takes everything out, oldest first.
+    /// Removes all packets, oldest first.
     pub fn drain(&mut self) -> Vec<PacketIndex> {
         let mut all = Vec::new();
         for source in &mut self.sources {
@@ -326,7 +324,7 @@ impl Egress {
     }
 }
 
-/// Whether a packet may go now; if not, adds why.
+/// Whether a packet may go now; if not, adds the reason.
 #[inline]
 fn is_ready(
     head: &Queued,
@@ -349,7 +347,8 @@ fn is_ready(
     false
 }
 
-/// The table, without ID-based ordering: it would have to hold against everything in between.
+/// Looks up the table without ID-based ordering, which would have to hold against all TLPs in
+/// between.
 #[inline]
 fn may_pass_plainly(packets: &Packets, second: PacketIndex, first: PacketIndex) -> bool {
     let mut second = packets.get(second).header;
@@ -357,7 +356,7 @@ fn may_pass_plainly(packets: &Packets, second: PacketIndex, first: PacketIndex) 
     may_pass(&second, &packets.get(first).header) != Passing::No
 }
 
-/// A queue says that it holds a TLP, and does not.
+/// Panics because a queue claims a TLP that it does not hold.
 #[cold]
 #[inline(never)]
 fn no_tlp(at: usize, class: usize) -> ! {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Errors that ports and devices detect while a fabric runs, as they would log them. They are
-//! values: the run goes on.
+//! values; the run continues.
 
 use crosslane_pcie::config::DetectedError;
 use crosslane_pcie::tlp::Class;
@@ -11,36 +11,36 @@ use crate::fabric::Fabric;
 use crate::packet::NONE;
 use crate::topology::{Node, PortId};
 
-/// Errors kept; further ones are counted only.
+/// Most errors kept; further ones are only counted.
 pub const MAX_ERRORS: usize = 1000;
 
-/// What was detected.
+/// Type of a detected error.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// PCIe 6.x 2.2.2: a receiver checks the payload against its own Max_Payload_Size.
+    /// The payload exceeds the receiver's Max_Payload_Size (PCIe 6.x 2.2.2).
     #[error(
         "Malformed TLP: a payload of {payload_bytes} B is larger than the port's Max_Payload_Size \
          of {max_payload_bytes} B ({what})"
     )]
     PayloadTooLarge {
-        /// Payload, bytes.
+        /// Payload in bytes.
         payload_bytes: u32,
-        /// The port's setting, bytes.
+        /// Max_Payload_Size of the port, in bytes.
         max_payload_bytes: u32,
-        /// The TLP in short.
+        /// Short description of the TLP.
         what: String,
     },
-    /// PCIe 6.x 2.3.1: nothing claims the address.
+    /// Nothing claims the address of a request (PCIe 6.x 2.3.1).
     #[error("Unsupported Request: {what} routes nowhere")]
     Unrouted {
-        /// The TLP in short.
+        /// Short description of the TLP.
         what: String,
-        /// Its address.
+        /// Address of the request.
         address: BusAddress,
     },
-    /// A request to an address that the IOMMU has no mapping of for its function. A read ends with
-    /// Unsupported Request, a write has no effect.
+    /// The IOMMU has no mapping for the requester at the address. A read ends with Unsupported
+    /// Request; a write has no effect.
     #[error(
         "IOMMU fault: {function} ({requester}) may not {access} {bytes} B at {address}, where \
          nothing is mapped for it"
@@ -48,7 +48,7 @@ pub enum ErrorKind {
     IommuFault {
         /// Name of the function.
         function: String,
-        /// Its number.
+        /// Routing ID of the function.
         requester: RoutingId,
         /// "read" or "write".
         access: &'static str,
@@ -57,44 +57,44 @@ pub enum ErrorKind {
         /// Bytes of the request.
         bytes: u32,
     },
-    /// Memory of another program ([`OutsideMemory`](crate::OutsideMemory)) that it took back while
-    /// a request for it was under way.
+    /// Memory of another program ([`OutsideMemory`](crate::OutsideMemory)) was withdrawn by it
+    /// while a request was under way.
     #[error("Unsupported Request: the mapping of {address} went while {requester} used it")]
     MappingGone {
-        /// Who asked for it.
+        /// Function that sent the request.
         requester: RoutingId,
-        /// Where in its range of addresses.
+        /// Address in the range that was withdrawn.
         address: BusAddress,
     },
-    /// A completion for which nobody waits (PCIe 6.x 2.3.2).
+    /// A completion matches no outstanding request (PCIe 6.x 2.3.2).
     #[error("Unexpected Completion: {what}")]
     UnexpectedCompletion {
-        /// The TLP in short.
+        /// Short description of the TLP.
         what: String,
     },
-    /// Peer-to-peer through a root complex that does not allow it.
+    /// A peer-to-peer request reached a root complex that does not allow it.
     #[error(
         "Unsupported Request: {what} would go from one root port to another, which \
          {root_complex} forbids"
     )]
     PeerForbidden {
-        /// The TLP in short.
+        /// Short description of the TLP.
         what: String,
-        /// The root complex.
+        /// Name of the root complex.
         root_complex: String,
     },
-    /// A function that may not send requests.
+    /// A function without bus master enable sent a request.
     #[error("{requester} sent a request while its Bus Master Enable bit is off")]
     NotBusMaster {
-        /// The function.
+        /// Routing ID of the function.
         requester: RoutingId,
     },
-    /// PCIe 6.x 2.8.
+    /// A read got no completion in time (PCIe 6.x 2.8).
     #[error("Completion Timeout: tag {tag} got no answer within {timeout}")]
     CompletionTimeout {
-        /// The tag.
+        /// Tag of the read.
         tag: u16,
-        /// The limit.
+        /// Completion time-out.
         timeout: Picoseconds,
     },
     /// A read was refused.
@@ -102,53 +102,53 @@ pub enum ErrorKind {
     ReadRefused {
         /// Address of the read.
         address: BusAddress,
-        /// Its length in bytes.
+        /// Length of the read in bytes.
         bytes: u32,
         /// "Unsupported Request" or "Completer Abort".
         status: &'static str,
     },
-    /// PCIe 6.x 2.7.2: a write whose data are known to be wrong. It has no effect.
+    /// A write carries data marked as bad and has no effect (PCIe 6.x 2.7.2).
     #[error("Poisoned TLP: {what} has no effect")]
     PoisonedWrite {
-        /// The TLP in short.
+        /// Short description of the TLP.
         what: String,
     },
-    /// PCIe 6.x 3.2.1: a link that nobody took down on purpose is down.
+    /// A link went down unintentionally (PCIe 6.x 3.2.1).
     #[error("Surprise Down: link {link} went down and lost {lost_tlps} TLPs")]
     LinkDown {
         /// Name of the link.
         link: String,
-        /// TLPs that it carried or would have carried again.
+        /// TLPs lost on the wire or in the replay buffer.
         lost_tlps: u64,
     },
-    /// PCIe 6.x 2.9.1: a TLP that had to leave by a link that is down.
+    /// A TLP had to leave by a link that is down (PCIe 6.x 2.9.1).
     #[error("{what} cannot leave by link {link}, which is down")]
     NoLink {
         /// Name of the link.
         link: String,
-        /// The TLP in short.
+        /// Short description of the TLP.
         what: String,
     },
-    /// What arrived is not what was sent: a bug of the fabric.
+    /// Arrived data differ from those sent: a bug of the fabric.
     #[error("data of {what} are not those that were sent")]
     WrongData {
-        /// Where.
+        /// Description of the mismatch and its position.
         what: String,
     },
     /// The ordering rules were broken: a bug of the fabric.
     #[error("ordering violated: {what}")]
     Ordering {
-        /// Which rule, with the TLP.
+        /// Broken rule and the TLP.
         what: String,
     },
 }
 
 impl ErrorKind {
-    /// What the Device Status of the port that detects it says, with the severities after reset.
-    /// `class` is that of the TLP, where it is a request.
+    /// Device Status bits that the error sets at the port that detects it, with the severities
+    /// after reset. `class` is that of the TLP, if it is a request.
     ///
-    /// A refused request that gets a completion, and an unexpected completion, are advisory
-    /// non-fatal errors, which count as correctable (PCIe 6.x 6.2.3.2.4).
+    /// A refused request that gets a completion and an unexpected completion are advisory non-fatal
+    /// errors, which count as correctable (PCIe 6.x 6.2.3.2.4).
     pub(crate) fn detected(&self, class: Class) -> &'static [DetectedError] {
         match self {
             Self::PayloadTooLarge { .. } | Self::LinkDown { .. } => &[DetectedError::Fatal],
@@ -166,8 +166,8 @@ impl ErrorKind {
             Self::CompletionTimeout { .. } | Self::PoisonedWrite { .. } => {
                 &[DetectedError::NonFatal]
             }
-            // The requester did nothing wrong that it could detect, or the fabric itself is wrong.
-            // An IOMMU notes faults in registers of its own.
+            // The requester cannot detect these, or the fabric itself has a bug. An IOMMU records
+            // faults in registers of its own.
             Self::NotBusMaster { .. }
             | Self::IommuFault { .. }
             | Self::ReadRefused { .. }
@@ -177,22 +177,22 @@ impl ErrorKind {
     }
 }
 
-/// An error, where and when.
+/// One detected error with its time and port.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{port_name} at {time}: {kind}")]
 pub struct ErrorRecord {
-    /// When it was detected.
+    /// Time of detection.
     pub time: Picoseconds,
-    /// The port that detected it; of what a node itself detected, its first port.
+    /// Port that detected the error; for an error of a node itself, its first port.
     pub port: PortId,
-    /// Its name, or that of the node.
+    /// Name of the port or node.
     pub port_name: String,
-    /// What it is.
+    /// Type of the error.
     pub kind: ErrorKind,
 }
 
 impl Fabric {
-    /// Notes an error that a port has detected; where that is a request, a posted one.
+    /// Records an error detected by a port; a faulty request counts as posted.
     pub(crate) fn report(&mut self, port: u32, kind: ErrorKind) {
         self.report_request(port, kind, Class::Posted);
     }
@@ -203,7 +203,7 @@ impl Fabric {
         self.ports[port as usize].config.record_error(error);
     }
 
-    /// Notes an error that a port has detected in a request of this class.
+    /// Records an error that a port detected in a request of this class.
     pub(crate) fn report_request(&mut self, port: u32, kind: ErrorKind, class: Class) {
         for error in kind.detected(class) {
             self.detect(port, *error);
@@ -214,8 +214,8 @@ impl Fabric {
         }
     }
 
-    /// Notes an error of a node itself, not of one of its ports: it has the node's name and, for
-    /// want of another, its first port.
+    /// Records an error of a node rather than one of its ports, with the node's name and its first
+    /// port as a substitute.
     pub(crate) fn report_at_node(&mut self, node: u32, kind: ErrorKind) {
         if self.count_error() {
             let Node { name, ports, .. } = &self.nodes[node as usize];
@@ -225,7 +225,7 @@ impl Fabric {
         }
     }
 
-    /// Counts an error; says whether it is to be kept.
+    /// Counts an error and returns whether to keep it.
     fn count_error(&mut self) -> bool {
         self.error_count += 1;
         self.errors.len() < MAX_ERRORS

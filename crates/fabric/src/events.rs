@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event core: a timing wheel with an overflow heap. Events of equal time come out in the
-//! order in which they were scheduled; nothing here depends on addresses or hashing.
+//! The event core: a timing wheel with an overflow heap. Events of equal time come out in the order
+//! of scheduling, independent of addresses or hashing.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,14 +11,14 @@ const SLOT_BITS: u32 = 12;
 /// healthy fabric. Later events wait in the heap.
 const SLOTS: usize = 1024;
 
-/// Events of the slot in work that are done and kept at most: a bound on memory.
+/// Most handled events that the current slot keeps; a bound on memory.
 const DONE_LIMIT: usize = 1 << 14;
-/// An event for the slot in work finds its place among so many of its last ones, or goes to a heap:
-/// in a fabric of thousands of nodes that do the same at the same time a slot has so many that
-/// each place in order would cost as much as the event.
+/// An event for the current slot is inserted among this many of its last ones, or goes to a heap.
+/// In a fabric of thousands of nodes in lockstep, a slot holds so many events that a longer search
+/// would cost as much as the event.
 const NEAR_END: usize = 32;
 
-/// What an event is about; the meaning of its two numbers is beside it.
+/// Kind of an event; its two numbers are given in brackets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EventKind {
@@ -26,30 +26,30 @@ pub(crate) enum EventKind {
     Arrive,
     /// A direction's transmitter chooses what to send. (direction, -)
     Pick,
-    /// DLLPs of the other direction may matter to a blocked transmitter. (direction, -)
+    /// DLLPs of the other direction may unblock a transmitter. (direction, -)
     Wake,
     /// The replay timer of a direction may have run out. (direction, -)
     ReplayTimer,
     /// A read at a completer has its data. (node, read slot)
     ReadReady,
-    /// A device's own timer. (node, token)
+    /// A timer of a device expires. (node, token)
     DeviceTimer,
-    /// A processor core goes on. (node, core)
+    /// A processor core continues. (node, core)
     Core,
-    /// As `DeviceTimer`, but it does not keep the simulation alive by itself. (node, token)
+    /// Like `DeviceTimer`, but does not keep the simulation alive. (node, token)
     Deadline,
-    /// The load of a processor core may have timed out. As `Deadline`. (node, core)
+    /// The load of a processor core may have timed out. Like `Deadline`. (node, core)
     LoadTimeout,
-    /// A link may come up. As `Deadline`. (link, -)
+    /// A link may come up. Like `Deadline`. (link, -)
     LinkUp,
-    /// A node that took nothing may go on. (node, -)
+    /// A stalled node may take TLPs again. (node, -)
     StallEnd,
-    /// A request at a root complex has been translated. (node, place among those that wait)
+    /// The IOMMU has translated a request. (node, index among those that wait)
     Translated,
 }
 
 impl EventKind {
-    /// Whether the event is work that has to be done before the fabric is quiet.
+    /// Whether the event is work to be done before the fabric is quiet.
     const fn is_work(self) -> bool {
         !matches!(self, Self::Deadline | Self::LoadTimeout | Self::LinkUp)
     }
@@ -72,7 +72,7 @@ impl EventKind {
     }
 }
 
-/// An event in a heap: time, number in the order of scheduling, kind and target, data.
+/// A heap entry: time, sequence number, kind and target, data.
 type Queued = Reverse<(u64, u64, u32, u32)>;
 
 /// Bits of an event's target; the kind is above them.
@@ -94,7 +94,7 @@ impl Entry {
     }
 }
 
-/// An event that is due.
+/// A due event.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub kind: EventKind,
@@ -105,20 +105,20 @@ pub(crate) struct Event {
 /// The queue of all events of a fabric, and its clock.
 pub(crate) struct Events {
     now_ps: u64,
-    /// Absolute number of the slot in `current`.
+    /// Absolute number of the current slot.
     slot: u64,
-    /// The slot in work, in order of time; `cursor` of them are done.
+    /// Events of the current slot by time; the first `cursor` of them are done.
     current: Vec<Entry>,
     cursor: usize,
-    /// Further events of the slot in work, each scheduled behind all that are in `current`.
+    /// Further events of the current slot, each scheduled after all in `current`.
     late: BinaryHeap<Queued>,
     slots: Vec<Vec<Entry>>,
     occupied: [u64; SLOTS / 64],
     overflow: BinaryHeap<Queued>,
-    /// Number of the last event that went to a heap.
+    /// Sequence number of the last event put on a heap.
     sequence: u64,
     work: u64,
-    /// Events done since the start.
+    /// Events handled since the start.
     pub processed: u64,
 }
 
@@ -145,7 +145,7 @@ impl Events {
         self.now_ps
     }
 
-    /// Events that wait and are work.
+    /// Number of pending events that are work.
     pub fn work(&self) -> u64 {
         self.work
     }
@@ -175,16 +175,16 @@ impl Events {
         }
     }
 
-    /// Schedules an event of the slot in work.
+    /// Schedules an event of the current slot.
     #[inline]
     fn schedule_now(&mut self, entry: Entry) {
         if self.late.is_empty() {
             if self.cursor >= DONE_LIMIT {
-                // A far event holds its slot open for as long as others come before it.
+                // A distant event keeps its slot current while others come before it.
                 self.current.drain(..self.cursor);
                 self.cursor = 0;
             }
-            // Insert behind all that are not later. Mostly near the end.
+            // Insert after all that are not later, mostly near the end.
             let mut at = self.current.len();
             let least = self.cursor.max(at.saturating_sub(NEAR_END));
             while at > least && self.current[at - 1].time_ps > entry.time_ps {
@@ -200,7 +200,7 @@ impl Events {
         self.late.push(Reverse((time_ps, self.sequence, kind_and_target, data)));
     }
 
-    /// The first of `late`, if it comes before the first of `current`.
+    /// Returns the first of `late` if it precedes the first of `current`.
     #[inline]
     fn first_late(&self) -> Option<Entry> {
         let &Reverse((time_ps, _, kind_and_target, data)) = self.late.peek()?;
@@ -208,7 +208,7 @@ impl Events {
         (!waits).then_some(Entry { time_ps, kind_and_target, data })
     }
 
-    /// The next event, if there is one, and whether it is in `late`.
+    /// Returns the next event, and whether it is in `late`.
     #[inline]
     fn first(&mut self) -> Option<(Entry, bool)> {
         if self.cursor == self.current.len() && self.late.is_empty() && !self.load() {
@@ -228,17 +228,17 @@ impl Events {
         }
     }
 
-    /// Time of the next event, if there is one.
+    /// Time of the next event.
     pub fn peek_ps(&mut self) -> Option<u64> {
         self.first().map(|(entry, _)| entry.time_ps)
     }
 
-    /// The next event, if there is one.
+    /// Returns the next event without taking it.
     pub fn peek(&mut self) -> Option<Event> {
         self.first().map(|(entry, _)| entry.event())
     }
 
-    /// Drops the next event, if there is one and it is no work. The clock stays.
+    /// Drops the next event unless it is work. The clock does not move.
     pub fn discard(&mut self) {
         let Some((entry, is_late)) = self.first() else { return };
         if !entry.event().kind.is_work() {
@@ -266,14 +266,14 @@ impl Events {
         Some(event)
     }
 
-    /// Moves the clock on without an event, never past one.
+    /// Advances the clock without an event, but never past one.
     pub fn advance_to(&mut self, time_ps: u64) {
         let limit = self.peek_ps().unwrap_or(u64::MAX);
         self.now_ps = self.now_ps.max(time_ps.min(limit));
     }
 
-    /// Takes away the arrivals of a direction for which `is_lost` says so, and returns their
-    /// packets, the earliest first. Looks at every event that waits.
+    /// Removes a direction's arrivals for which `is_lost` returns true, and returns their packets,
+    /// earliest first. Visits every pending event.
     pub fn remove_arrivals(&mut self, direction: u32, is_lost: impl Fn(u32) -> bool) -> Vec<u32> {
         let arrival = (EventKind::Arrive as u32) << TARGET_BITS | direction;
         let mut lost = Vec::new();
@@ -309,12 +309,12 @@ impl Events {
             "{all} arrivals are lost, of {work} events that are work"
         );
         self.work -= all;
-        // A wire carries one after the other: the times differ.
+        // A wire carries one after the other, so the times differ.
         lost.sort_unstable();
         lost.into_iter().map(|(_, packet)| packet).collect()
     }
 
-    /// Takes up the next slot; false where no event is left.
+    /// Loads the next slot; returns false if no event is left.
     fn load(&mut self) -> bool {
         self.current.clear();
         self.cursor = 0;
@@ -331,7 +331,7 @@ impl Events {
             self.occupied[index / 64] &= !(1 << (index % 64));
         }
         self.migrate();
-        // Stable: equal times keep the order of scheduling.
+        // The stable sort keeps equal times in the order of scheduling.
         self.current.sort_by_key(|entry| entry.time_ps);
         if let (Some(first), Some(last)) = (self.current.first(), self.current.last()) {
             let slots = (first.time_ps >> SLOT_BITS, last.time_ps >> SLOT_BITS);
@@ -344,9 +344,9 @@ impl Events {
         true
     }
 
-    /// Brings what the wheel can now reach out of the heap. An event enters the wheel before any
-    /// event of the same slot could be scheduled directly behind it in time but ahead in order:
-    /// while its slot was out of reach every other event for that slot went to the heap too.
+    /// Moves the events now within the wheel's reach from the heap to the wheel. This keeps the
+    /// order: no event can have been scheduled into their slot directly before, since every event
+    /// for a slot out of reach goes to the heap.
     fn migrate(&mut self) {
         let limit = self.slot + SLOTS as u64;
         while let Some(Reverse(first)) = self.overflow.peek() {
@@ -397,7 +397,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Against a plain sorted list: same order, also when events schedule events.
+        /// Compares with a sorted list: same order, even when events schedule events.
         #[test]
         fn comes_out_in_order_of_time_then_of_scheduling(
             delays in prop::collection::vec((0u64..20_000_000, any::<bool>()), 1..200)
@@ -425,7 +425,7 @@ mod tests {
                     add(&mut events, &mut model, delay);
                     add(&mut events, &mut model, delay);
                     if short && delay.is_multiple_of(8) {
-                        // Many in the slot in work, at a few times.
+                        // Many events in the current slot, at only a few times.
                         for number in 0..60 {
                             add(&mut events, &mut model, delay % 7 * 500 + number % 3);
                         }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Flows while they run: which operations are in flight, what has arrived of each, and whether it
-//! is what was sent.
+//! State of running flows: operations in flight, progress of each, and checks of the data.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -18,7 +17,7 @@ use crate::topology::NodeKind;
 
 /// Operations begin at multiples of this many bytes.
 const OPERATION_ALIGNMENT_BYTES: u64 = 64;
-/// Sentences that a report keeps.
+/// Most error sentences that a report keeps.
 const MAX_REPORTED_ERRORS: usize = 20;
 /// Largest operation, bytes: a bound on bad input.
 const MAX_OPERATION_BYTES: u64 = 1 << 36;
@@ -29,24 +28,24 @@ pub const MAX_STORE_BYTES: u32 = 64;
 /// Bytes that are filled or compared at a time.
 const PIECE_BYTES: u64 = 1 << 16;
 
-/// A flow that cannot be.
+/// Error of starting a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// No such requester.
+    /// The source cannot make such requests.
     #[error("flow {flow}: {what} cannot be the source of a flow")]
     BadSource {
-        /// The flow.
+        /// Name of the flow.
         flow: String,
-        /// What was given.
+        /// Description of the source.
         what: String,
     },
-    /// A number that makes no sense.
+    /// A number of the flow is out of range.
     #[error("flow {flow}: {problem}")]
     BadValue {
-        /// The flow.
+        /// Name of the flow.
         flow: String,
-        /// What is wrong, with its value.
+        /// Description of the problem, with the value.
         problem: String,
     },
 }
@@ -59,14 +58,14 @@ struct Operation {
     closed: bool,
 }
 
-/// The place of a number below `count` in an order without a pattern: each number has another.
+/// Permutes the numbers below `count` into an order without a pattern.
 fn scatter(number: u64, count: u64) -> u64 {
     const FACTORS: [u64; 3] = [0x9e37_79b9_7f4a_7c15, 0xbf58_476d_1ce4_e5b9, 0x94d0_49bb_1331_11eb];
     let mask = count.next_power_of_two() - 1;
     let shift = (mask.count_ones() / 2).max(1);
     let mut place = number;
-    // An odd factor and a shift each give every number below the power of two another one. What
-    // lands beyond `count` goes on until it does not.
+    // An odd factor and a shift permute the numbers below the power of two. Results beyond `count`
+    // are permuted again until they are below.
     loop {
         for factor in FACTORS {
             place = place.wrapping_mul(factor) & mask;
@@ -78,16 +77,16 @@ fn scatter(number: u64, count: u64) -> u64 {
     }
 }
 
-/// Whether the next operation can be posted.
+/// Whether and when the next operation can be posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posting {
-    /// Yes.
+    /// It can be posted now.
     Now,
-    /// Not before this time (ps).
+    /// It can be posted from this time on (ps).
     At(u64),
-    /// When some operation is done.
+    /// It must wait until some operation is done.
     Wait,
-    /// There is none left.
+    /// Every operation has been posted.
     Finished,
 }
 
@@ -102,7 +101,7 @@ pub(crate) struct FlowState {
     /// Number of the first operation in `operations`.
     first: u64,
     operations: VecDeque<Operation>,
-    /// Ends that lie ahead, of operations that count as in flight until then.
+    /// Future ends of operations that count as in flight until then.
     ends: BinaryHeap<Reverse<u64>>,
     in_flight: u32,
     waiting: bool,
@@ -110,7 +109,7 @@ pub(crate) struct FlowState {
 }
 
 impl FlowState {
-    /// Address of an operation.
+    /// Address of an operation's first byte.
     pub fn address(&self, operation: u64) -> u64 {
         let place = operation % self.slots;
         let place = if self.flow.scattered { scatter(place, self.slots) } else { place };
@@ -121,18 +120,18 @@ impl FlowState {
     #[inline]
     pub fn key(&self, operation: u64) -> u64 {
         match self.flow.kind {
-            // What is read was there before, the same each time.
+            // A read returns the same preset data each time.
             FlowKind::Read => pattern::key(self.number, operation % self.slots),
             _ => pattern::key(self.number, self.slots + operation),
         }
     }
 
-    /// Whether anything of it has not ended.
+    /// Whether any part of the flow has not ended.
     pub fn is_open(&self) -> bool {
         self.closed < self.flow.operations
     }
 
-    /// When its last operation so far was done.
+    /// Latest time at which one of its operations was done.
     pub fn last_done_ps(&self) -> u64 {
         self.report.last_done.0
     }
@@ -150,7 +149,7 @@ impl FlowState {
         )
     }
 
-    /// Whether an operation can be posted now.
+    /// Returns whether an operation can be posted now.
     pub fn posting(&mut self, now_ps: u64) -> Posting {
         while let Some(Reverse(end)) = self.ends.peek()
             && *end <= now_ps
@@ -165,7 +164,7 @@ impl FlowState {
         if now_ps < self.flow.start.0 {
             return Posting::At(self.flow.start.0);
         }
-        // An operation's place in the window is its own until it has ended, whichever end first.
+        // An operation keeps its slot in the window until it has ended, in whatever order they end.
         let place_is_free = self.posted - self.first < self.slots;
         if self.in_flight < self.flow.outstanding && place_is_free {
             return Posting::Now;
@@ -212,8 +211,8 @@ impl FlowState {
         self.report.tlps += 1;
     }
 
-    /// Notes that `bytes` of an operation are there from `time_ps` on. True if it is done with
-    /// that and the requester waits for it.
+    /// Notes that `bytes` of an operation are there from `time_ps` on. Returns true if they
+    /// complete it and the requester waits for it.
     fn progress(&mut self, operation: u64, bytes: u64, time_ps: u64) -> bool {
         let Some(at) = operation.checked_sub(self.first) else { return false };
         let Some(op) = self.operations.get_mut(at as usize) else { return false };
@@ -283,11 +282,11 @@ impl FlowState {
 }
 
 impl Fabric {
-    /// Adds a flow; it begins at its start time once the fabric runs. Memory that it reads is
+    /// Adds a flow, which begins at its start time once the fabric runs. Memory that it reads is
     /// filled with a pattern first.
     ///
     /// # Errors
-    /// A source that cannot be, or a number that makes no sense.
+    /// [`FlowError`] if the source is unsuitable or a number is out of range.
     pub fn start_flow(&mut self, flow: Flow) -> Result<FlowId, FlowError> {
         let host = self.check_flow(&flow)?;
         let number = self.flows.len() as u32;
@@ -398,7 +397,7 @@ impl Fabric {
         Ok(host)
     }
 
-    /// Where an address of a flow leads, and how many bytes from there on may be taken at once.
+    /// Resolves an address of a flow to its memory, with the number of bytes contiguous from there.
     fn flow_memory(&mut self, id: FlowId, address: BusAddress) -> (BusAddress, u64) {
         let FlowState { host, flow, .. } = &self.flows[id.0 as usize];
         let (host, source) = (*host, flow.source);
@@ -406,7 +405,7 @@ impl Fabric {
         let function = self.port_states[self.nodes[node.0 as usize].ports[0].0 as usize].routing_id;
         match self.translate_io(host, function, address) {
             Some(target) => (target, IO_PAGE_BYTES - target.0 % IO_PAGE_BYTES),
-            // No IOMMU, or not for its root complex: a peer's BAR below the same switch.
+            // No IOMMU, or one of another root complex: a peer's BAR below the same switch.
             None => (address, PIECE_BYTES),
         }
     }
@@ -431,7 +430,7 @@ impl Fabric {
         }
     }
 
-    /// What came of a flow so far. When it has ended, what it wrote is looked up in memory once
+    /// Report on a flow so far. If it has ended, its last written data are checked in memory once
     /// more.
     pub fn flow_report(&mut self, id: FlowId) -> FlowReport {
         let state = &self.flows[id.0 as usize];
@@ -441,7 +440,7 @@ impl Fabric {
         self.flows[id.0 as usize].report.clone()
     }
 
-    /// Ends the open operations of a flow as failed: what to do when the fabric is stuck.
+    /// Fails the open operations of a flow, for use when the fabric is stuck.
     pub fn abandon_flow(&mut self, id: FlowId) {
         let state = &mut self.flows[id.0 as usize];
         if !state.is_open() {
@@ -456,7 +455,7 @@ impl Fabric {
         state.operations.clear();
     }
 
-    /// The newest operation in each place of a flow's window must be there, byte for byte.
+    /// Checks byte for byte the newest operation in each slot of a flow's window.
     fn verify_window(&mut self, id: FlowId) {
         let state = &self.flows[id.0 as usize];
         let (host, slots, bytes) = (state.host, state.slots, state.flow.operation_bytes);
@@ -482,8 +481,8 @@ impl Fabric {
         }
     }
 
-    /// `bytes` of a write of a generic requester have reached their memory and can be seen from
-    /// `visible_ps` on. Says what is wrong with them, if anything.
+    /// Notes that `bytes` of a generic requester's write are in memory, visible from `visible_ps`
+    /// on. Returns a description of any mismatch.
     pub(crate) fn written(
         &mut self,
         index: PacketIndex,
@@ -509,14 +508,14 @@ impl Fabric {
         Ok(())
     }
 
-    /// Bytes of a read have reached the requester and count from `done_ps` on.
+    /// Notes read data at the requester, which count from `done_ps` on.
     pub(crate) fn read_progress(&mut self, flow: u32, operation: u64, bytes: u64, done_ps: u64) {
         if self.flows[flow as usize].progress(operation, bytes, done_ps) {
             self.wake_requester(flow, done_ps);
         }
     }
 
-    /// An operation has failed.
+    /// Fails an operation.
     pub(crate) fn fail_operation(&mut self, flow: u32, operation: u64, why: String) {
         let now_ps = self.events.now_ps();
         if self.flows[flow as usize].fail(operation, now_ps, why) {
@@ -524,7 +523,7 @@ impl Fabric {
         }
     }
 
-    /// Lets a flow's requester look for work at `time_ps`.
+    /// Schedules a flow's requester to look for work at `time_ps`.
     fn wake_requester(&mut self, flow: u32, time_ps: u64) {
         let source = self.flows[flow as usize].flow.source;
         match source {
@@ -554,7 +553,7 @@ mod tests {
             if count < 1000 {
                 continue;
             }
-            // Of uniform places so many lie in the same of 16 parts as the one before.
+            // A uniform order stays in the same sixteenth for 1 of 16 steps.
             let part = |place: &u64| place * 16 / count;
             let same = places.windows(2).filter(|two| part(&two[0]) == part(&two[1])).count();
             let share = same as f64 / count as f64;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The generic endpoint: a requester that works off flows, and a completer with memory behind
-//! its BARs.
+//! The generic endpoint: a requester that executes flows, and a completer with memory behind its
+//! BARs.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -22,41 +22,41 @@ use crate::parameters::{EndpointParameters, RequesterParameters};
 use crate::pattern;
 use crate::trace::HeaderLine;
 
-/// Timer token: the requester looks for work.
+/// Timer token that makes the requester look for work.
 pub(crate) const STEP: u32 = 0;
-/// Timer token: a completion time-out may have come.
+/// Timer token that checks for completion time-outs.
 const TIMEOUT: u32 = 1;
-/// Timer tokens from here on: the read in slot `token - READ` has its data.
+/// First timer token of reads: the read in slot `token - READ` has its data.
 const READ: u32 = 2;
 
-/// Operations of a flow that are posted ahead of the TLPs: a bound on memory, beyond what any
-/// start latency over any interval needs.
+/// Operations of a flow posted ahead of its TLPs; a bound on memory, more than any start latency at
+/// any interval needs.
 const MAX_POSTED: usize = 64;
 
-/// An operation whose TLPs are being built.
+/// An operation in progress.
 #[derive(Clone, Copy, Debug)]
 struct Current {
     operation: u64,
-    /// Bytes for which TLPs have been built, in this phase.
+    /// Bytes covered by the TLPs built so far in this phase.
     offset: u64,
-    /// No TLP before this time.
+    /// Earliest time of the next TLP.
     not_before_ps: u64,
-    /// Whether the TLPs are writes or reads now.
+    /// Whether the current phase writes rather than reads.
     writing: bool,
 }
 
-/// A flow as its requester sees it.
+/// State of a flow at its requester.
 #[derive(Clone, Debug)]
 struct Work {
     flow: u32,
     queue: VecDeque<Current>,
-    /// Operations that have been written and are now to be read.
+    /// Operations that have been written and are to be read back.
     read_backs: VecDeque<Current>,
-    /// The next operation is not posted before this time.
+    /// Earliest time of the next post.
     next_post_ps: u64,
 }
 
-/// A read that waits for its completions.
+/// A read in flight.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     flow: u32,
@@ -67,7 +67,7 @@ struct Outstanding {
     deadline_ps: u64,
 }
 
-/// What a flow has to send.
+/// Next step of a flow.
 enum Next {
     Tlp(Current),
     At(u64),
@@ -75,7 +75,7 @@ enum Next {
     Nothing,
 }
 
-/// A window of the device: base address, size, first byte in its memory.
+/// An aperture of the device: base address, size, first byte in its memory.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     base: u64,
@@ -83,12 +83,12 @@ struct Window {
     memory: u64,
 }
 
-/// See the module.
+/// Generic endpoint device; see the module.
 pub struct GenericEndpoint {
     requester: RequesterParameters,
     completer: Completer,
     windows: Vec<Window>,
-    /// Completions of the read that is being finished.
+    /// Completions of the read being finished.
     pieces: Vec<Piece>,
     works: Vec<Work>,
     turn: usize,
@@ -96,7 +96,7 @@ pub struct GenericEndpoint {
     timer_ps: u64,
     tags: Vec<Option<Outstanding>>,
     free_tags: Vec<u16>,
-    /// Reads in the order of their deadlines; those that are answered are skipped later.
+    /// Reads in the order of their deadlines; answered ones are skipped later.
     deadlines: VecDeque<(u64, u16)>,
     deadline_ps: u64,
     max_payload_bytes: u32,
@@ -139,7 +139,7 @@ impl GenericEndpoint {
 
     // --- Requester -----------------------------------------------------------------------
 
-    /// Builds TLPs for as long as the engine, the queue and the flows allow.
+    /// Builds TLPs as long as the engine, queue and flows allow.
     fn step(&mut self, port: &mut DevicePort<'_>) {
         loop {
             let now_ps = port.now_ps();
@@ -188,7 +188,7 @@ impl GenericEndpoint {
         }
     }
 
-    /// What a flow has to send now; posts operations on the way.
+    /// Returns the next step of a flow, posting operations as needed.
     fn next(&mut self, at: usize, port: &mut DevicePort<'_>) -> Next {
         let now_ps = port.now_ps();
         let work = &mut self.works[at];
@@ -208,7 +208,7 @@ impl GenericEndpoint {
             let operation = state.post(now_ps);
             let not_before_ps = now_ps + start + copy;
             work.queue.push_back(Current { operation, offset: 0, not_before_ps, writing });
-            // An engine that was busy at the time catches up by one interval.
+            // An engine that was busy catches up by one interval.
             let late_ps = now_ps.saturating_sub(interval);
             work.next_post_ps = work.next_post_ps.max(late_ps) + interval;
         }
@@ -335,7 +335,7 @@ impl GenericEndpoint {
         port: &mut DevicePort<'_>,
     ) -> Tag {
         let deadline_ps = port.now_ps() + self.requester.completion_timeout.0;
-        // `next` has seen that there is one.
+        // `next` has checked for a free tag.
         let tag = self.free_tags.pop();
         let tag = tag.unwrap_or_else(|| panic!("no tag for {bytes} B of operation {operation}"));
         let read = Outstanding { flow, operation, address, bytes, received: 0, deadline_ps };
@@ -354,8 +354,8 @@ impl GenericEndpoint {
         Tag(tag)
     }
 
-    /// Gives up reads that got no answer in time. Their tags stay out of use: a late completion
-    /// must not be taken for that of another read.
+    /// Fails reads that have timed out. Their tags stay out of use, so that a late completion
+    /// cannot be taken for that of another read.
     fn time_out(&mut self, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         self.deadline_ps = u64::MAX;
@@ -517,7 +517,7 @@ impl Device for GenericEndpoint {
                 self.take_completion(tlp, port);
                 Consumed::Now
             }
-            // Configuration requests take no simulated time and messages have no effect.
+            // Configuration requests take no simulated time, and messages have no effect.
             TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {
                 Consumed::Now
             }
@@ -556,7 +556,7 @@ impl Device for GenericEndpoint {
         Some(&mut self.completer.memory)
     }
 
-    /// All there is.
+    /// All BARs are plain memory throughout.
     fn plain_memory(&self, config: &ConfigSpace, bar: usize) -> Option<Range<u64>> {
         Some(0..config.bar(bar)?.size_bytes / PAGE_BYTES * PAGE_BYTES)
     }
@@ -578,7 +578,7 @@ impl Device for GenericEndpoint {
     }
 }
 
-/// Longest TLP from `address`: at most `most` bytes of whole DW, not across a 4 KiB boundary.
+/// Length of the longest TLP from `address`: at most `most` bytes of whole DW, within 4 KiB.
 pub(crate) fn tlp_length(address: u64, left: u64, most: u32) -> u32 {
     let to_page = PAGE_BYTES - address % PAGE_BYTES;
     let whole = u64::from(most.saturating_sub((address & 3) as u32).max(1));

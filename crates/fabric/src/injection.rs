@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults that a test brings about on purpose: TLPs that are poisoned, lost or doubled on their
-//! way, and nodes that take nothing for a while.
+//! Injected faults for tests: TLPs poisoned, lost or duplicated on their way, and stalled nodes.
 //!
-//! What a fault takes away or adds is accounted for: credits, Acks and buffers are those of the
-//! TLPs that were really sent, so that [`Fabric::check_quiet`] still says what leaks.
+//! Injected losses and copies stay accounted for: credits, Acks and buffers are those of the TLPs
+//! that were really sent, so that [`Fabric::check_quiet`] still finds leaks.
 
 use crosslane_pcie::tlp::{Class, Header};
 use crosslane_pcie::units::Picoseconds;
@@ -14,48 +13,48 @@ use crate::fabric::Fabric;
 use crate::packet::{NONE, PacketIndex};
 use crate::topology::{DirectionId, NodeId, NodeKind};
 
-/// Injected faults that are kept; further ones are counted only.
+/// Most injected faults kept; further ones are only counted.
 pub const MAX_INJECTED: usize = 10_000;
 
-/// What happens to a TLP on its way.
+/// Fault of a TLP on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TlpFault {
-    /// The transmitter has lost its data, and says so: EP is set (PCIe 6.x 2.7.2), and other bytes
-    /// are sent. TLPs without data are passed over.
+    /// The transmitter marks the data as lost by setting EP (PCIe 6.x 2.7.2) and sends other bytes.
+    /// TLPs without data are unaffected.
     Poison,
-    /// The node at the end of the direction loses it, though its link has acknowledged it: what a
-    /// broken switch does. Of a lost posted request nobody learns; the requester of a lost
-    /// non-posted request or completion sees its completion time-out.
+    /// The node at the end of the direction loses the TLP after its link has acknowledged it, as a
+    /// broken switch would. A lost posted request goes unnoticed; for a lost non-posted request or
+    /// completion, the requester's completion time-out expires.
     Drop,
-    /// The transmitter sends it twice, one right behind the other. For completions: the second is
-    /// one for which nobody waits (PCIe 6.x 2.3.2), or that does not fit.
+    /// The transmitter sends the TLP twice in a row. Only for completions: the second is unexpected
+    /// (PCIe 6.x 2.3.2), or does not fit.
     Duplicate,
 }
 
-/// Which TLPs a fault happens to.
+/// TLPs that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Moment {
-    /// The next so many.
+    /// The next TLPs, up to this number.
     Next(u32),
     /// Each with this probability, 0 to 1, drawn from the fabric's seed, until
     /// [`Fabric::clear_injections`].
     Probability(f64),
 }
 
-/// A fault that has happened to a TLP.
+/// A fault that has affected a TLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injected {
-    /// When.
+    /// Time of the fault.
     pub time: Picoseconds,
-    /// Where.
+    /// Direction on which it happened.
     pub direction: DirectionId,
-    /// What.
+    /// Type of the fault.
     pub fault: TlpFault,
-    /// The TLP, as it was before.
+    /// Header of the TLP before the fault.
     pub header: Header,
 }
 
-/// Faults that happened, the first of them and how many in all.
+/// Log of the first faults that happened, and the count of all.
 #[derive(Debug, Default)]
 pub(crate) struct InjectedLog {
     kept: Vec<Injected>,
@@ -69,18 +68,18 @@ struct Injection {
     moment: Moment,
 }
 
-/// What disturbs one direction.
+/// Faults of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Disturbance {
     injections: Vec<Injection>,
-    /// The receiving node takes nothing until then.
+    /// Time until which the receiving node is stalled.
     stalled_until_ps: Option<u64>,
-    /// What has come meanwhile, in order.
+    /// Packets that arrived during the stall, in order.
     held: Vec<PacketIndex>,
 }
 
 impl Disturbance {
-    /// Whether a fault happens to a TLP now.
+    /// Whether a fault affects a TLP now.
     fn happens(&mut self, fault: TlpFault, header: &Header, random: &mut Random) -> bool {
         let can = fault != TlpFault::Poison || (header.has_data() && !header.poisoned);
         let is_it = |injection: &Injection| {
@@ -106,17 +105,18 @@ impl Disturbance {
     }
 }
 
-/// Makes poisoned data such that whoever takes them for good is found out.
+/// Alters poisoned data so that a receiver that uses them is detected.
 pub(crate) fn garble(payload: &mut [u8]) {
     payload.iter_mut().for_each(|byte| *byte = !*byte);
 }
 
 impl Fabric {
-    /// Brings about a fault on one direction of a link from now on: to TLPs of `class` at
-    /// `moment`. Several may be set at once.
+    /// Injects a fault on one direction of a link from now on, into TLPs of `class` at `moment`.
+    /// Several may be set at once.
     ///
     /// # Panics
-    /// If requests are to be doubled (a doubled write could not be told from a second one), or a
+    /// If requests are to be duplicated (a duplicate write looks like a second one), or a
+    /// probability is not between 0 and 1.
     /// probability is none.
     pub fn inject_fault(
         &mut self,
@@ -138,7 +138,7 @@ impl Fabric {
         }
     }
 
-    /// Ends all that [`inject_fault`](Self::inject_fault) has begun on a direction.
+    /// Ends all faults injected into a direction with [`inject_fault`](Self::inject_fault).
     pub fn clear_injections(&mut self, direction: DirectionId) {
         let direction = direction.index();
         if let Some(disturbance) = &mut self.directions[direction as usize].disturbance {
@@ -147,24 +147,24 @@ impl Fabric {
         self.end_disturbance(direction);
     }
 
-    /// The faults that have happened to TLPs, the first [`MAX_INJECTED`] of them.
+    /// Faults that have affected TLPs, the first [`MAX_INJECTED`] of them.
     #[must_use]
     pub fn injected(&self) -> &[Injected] {
         &self.injected.kept
     }
 
-    /// How many faults have happened to TLPs.
+    /// Number of faults that have affected TLPs.
     #[must_use]
     pub fn injected_count(&self) -> u64 {
         self.injected.count
     }
 
-    /// Lets a root complex or an endpoint stall: until `until` it takes nothing that comes, TLPs
-    /// wait in its receive buffers and keep their credits; then it takes them in their order. A
-    /// longer stall takes the place of a shorter one. False where the node is a switch.
+    /// Stalls a root complex or an endpoint until `until`: arriving TLPs wait in its receive
+    /// buffers and keep their credits, and are then taken in order. A longer stall replaces a
+    /// shorter one. Returns false for a switch.
     ///
-    /// A receiver may hold credits back for as long as it likes, but for what must be able to pass
-    /// (PCIe 6.x 2.4.1, 2.6.1): what passes whom is not changed by a stall.
+    /// A receiver may withhold credits for any time, except of TLPs that must be able to pass (PCIe
+    /// 6.x 2.4.1, 2.6.1); a stall does not change the passing.
     pub fn stall(&mut self, node: NodeId, until: Picoseconds) -> bool {
         if self.node(node).kind == NodeKind::Switch {
             return false;
@@ -178,7 +178,7 @@ impl Fabric {
         true
     }
 
-    /// The directions that lead to a node.
+    /// Directions that lead to a node.
     fn directions_to(&self, node: u32) -> Vec<u32> {
         let ports = self.nodes[node as usize].ports.iter();
         let transmits = ports.map(|port| self.port_states[port.0 as usize].transmit);
@@ -189,7 +189,7 @@ impl Fabric {
         self.directions[direction as usize].disturbance.get_or_insert_default()
     }
 
-    /// Sets the quick way free where nothing is left that disturbs.
+    /// Restores the fast path of a direction without remaining faults.
     fn end_disturbance(&mut self, direction: u32) {
         let place = &mut self.directions[direction as usize].disturbance;
         if let Some(over) = place.take_if(|disturbance| disturbance.is_over()) {
@@ -198,7 +198,7 @@ impl Fabric {
         }
     }
 
-    /// A stall may be over.
+    /// Ends a stall whose time has passed.
     pub(crate) fn stall_end(&mut self, node: u32) {
         let now_ps = self.events.now_ps();
         for direction in self.directions_to(node) {
@@ -216,7 +216,7 @@ impl Fabric {
         }
     }
 
-    /// Whether a fault happens to a TLP on a direction that is disturbed; notes it.
+    /// Whether a fault affects a TLP on a disturbed direction; logs it if so.
     fn fault_happens(&mut self, direction: u32, index: PacketIndex, fault: TlpFault) -> bool {
         let header = self.packets.get(index).header;
         let state = &mut self.directions[direction as usize];
@@ -233,7 +233,7 @@ impl Fabric {
         true
     }
 
-    /// Puts a packet in line for a direction that is disturbed.
+    /// Queues a packet for a disturbed direction.
     #[cold]
     pub(crate) fn enqueue_disturbed(&mut self, direction: u32, source: u32, index: PacketIndex) {
         if self.fault_happens(direction, index, TlpFault::Poison) {
@@ -244,7 +244,7 @@ impl Fabric {
         let copy = doubled.then(|| {
             let copy = self.packets.duplicate(index);
             let packet = self.packets.get_mut(copy);
-            // It is in no receive buffer, and has no place in the order of its source.
+            // The copy is in no receive buffer and outside the order of its source.
             (packet.ingress, packet.source_sequence) = (NONE, 0);
             copy
         });
@@ -254,7 +254,7 @@ impl Fabric {
         }
     }
 
-    /// A TLP is at the receiving port of a direction that is disturbed.
+    /// Handles a TLP at the receiving port of a disturbed direction.
     #[cold]
     pub(crate) fn arrive_disturbed(&mut self, direction: u32, index: PacketIndex) {
         if self.fault_happens(direction, index, TlpFault::Drop) {
@@ -267,11 +267,11 @@ impl Fabric {
         }
     }
 
-    /// Sets the probability with which a bit of a link arrives wrong from now on, in both
-    /// directions. What is on the wire has been decided on already.
+    /// Sets the probability that a bit of a link arrives wrong from now on, in both directions.
+    /// Packets on the wire are already decided.
     ///
     /// # Panics
-    /// If it is not between 0 and 0.1.
+    /// If the rate is not between 0 and 0.1.
     pub fn set_bit_error_rate(&mut self, link: crate::LinkId, rate: f64) {
         assert!((0.0..=0.1).contains(&rate), "a bit error rate of {rate} is not 0 to 0.1");
         let now_ps = self.events.now_ps();

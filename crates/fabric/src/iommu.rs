@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An IOMMU: the table of each function's I/O virtual addresses, and the time that looking
-//! something up in it takes. Pure: time comes in as an argument.
+//! An IOMMU: the table of each function's I/O virtual addresses, and the time of a look-up. Pure:
+//! time is passed in as an argument.
 //!
 //! Read first: Intel Virtualization Technology for Directed I/O, architecture specification,
 //! chapters 3 (second-stage translation) and 6 (caching of translations).
@@ -13,23 +13,23 @@ use thiserror::Error;
 
 use crate::parameters::IommuParameters;
 
-/// Bytes of a small page: every mapping consists of whole ones.
+/// Bytes of a small page; every mapping consists of whole ones.
 pub const IO_PAGE_BYTES: u64 = 4 << 10;
 /// Bytes of a large page.
 pub const IO_LARGE_PAGE_BYTES: u64 = 2 << 20;
-/// Most pages that an IOTLB may hold, and most walks at once: bounds on bad input.
+/// Most pages of an IOTLB; a bound on bad input.
 pub const MAX_IOTLB_ENTRIES: u32 = 1 << 20;
-/// See [`MAX_IOTLB_ENTRIES`].
+/// Most walks at once; a bound on bad input.
 pub const MAX_IO_WALKS: u32 = 1 << 10;
 
-/// A mapping that cannot be made or ended.
+/// Error of mapping or unmapping.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum IommuError {
-    /// A host whose devices' requests are not translated.
+    /// The host has no IOMMU.
     #[error("host {} has no IOMMU", .0.0)]
     NoIommu(HostId),
-    /// Not whole pages.
+    /// The range is not whole pages within 64 bits.
     #[error(
         "{bytes} B at {address} for {target} are not whole pages of {IO_PAGE_BYTES} B within 64 \
          bits"
@@ -37,62 +37,61 @@ pub enum IommuError {
     NoPages {
         /// I/O virtual address.
         address: BusAddress,
-        /// Where it was to lead.
+        /// Bus address to map to.
         target: BusAddress,
-        /// Length, bytes.
+        /// Length in bytes.
         bytes: u64,
     },
-    /// A part of it is mapped already.
+    /// A part of the range is mapped already.
     #[error("{bytes} B at {address} of {function} overlap what is mapped at {mapped}")]
     Overlap {
-        /// Whose addresses.
+        /// Function that uses the addresses.
         function: RoutingId,
         /// I/O virtual address.
         address: BusAddress,
-        /// Length, bytes.
+        /// Length in bytes.
         bytes: u64,
-        /// Where the mapping begins that is there.
+        /// First address of the existing mapping.
         mapped: BusAddress,
     },
-    /// No mapping begins there.
+    /// No mapping begins at this address.
     #[error("no mapping of {function} begins at {address}")]
     NotMapped {
-        /// Whose addresses.
+        /// Function that uses the addresses.
         function: RoutingId,
         /// I/O virtual address.
         address: BusAddress,
     },
 }
 
-/// What an IOMMU has done so far.
+/// Counters of an IOMMU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IommuCounters {
-    /// Requests whose page the IOTLB held.
+    /// Requests with their page in the IOTLB.
     pub hits: u64,
-    /// Requests for whose page the table had to be walked.
+    /// Requests that needed a walk.
     pub misses: u64,
-    /// Requests that waited for a walk for their page that was under way.
+    /// Requests that waited for a walk already under way for their page.
     pub joined: u64,
-    /// Requests to addresses that were not mapped.
+    /// Requests to unmapped addresses.
     pub faults: u64,
-    /// Time that misses have waited until one of the walks was free, all together.
+    /// Total time that misses waited for a free walk.
     pub queued: Picoseconds,
-    /// Time that walks have taken, all together: more than what has passed where several went on
-    /// at once.
+    /// Total time of walks; exceeds the time that has passed if several ran at once.
     pub walking: Picoseconds,
-    /// Time that requests have waited until they were translated, all together; not what they
-    /// waited behind others at their root port.
+    /// Total time that requests waited for translation, without time behind others at their root
+    /// port.
     pub waited: Picoseconds,
 }
 
 impl IommuCounters {
-    /// Requests that were looked up.
+    /// Number of requests looked up.
     #[must_use]
     pub const fn requests(&self) -> u64 {
         self.hits + self.misses + self.joined
     }
 
-    /// What was counted since `earlier`.
+    /// Difference to the reading `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -107,15 +106,15 @@ impl IommuCounters {
     }
 }
 
-/// A function and the first byte of a page of its addresses.
+/// A function and the first byte of one of its pages.
 type Page = (u16, u64);
 
-/// A run of a function's addresses.
+/// A contiguous range of a function's addresses.
 #[derive(Clone, Debug)]
 struct Mapping {
     bytes: u64,
     target: u64,
-    /// Addresses that large pages map.
+    /// Addresses mapped by large pages.
     large: Range<u64>,
 }
 
@@ -133,26 +132,25 @@ impl Mapping {
         large_bytes / IO_LARGE_PAGE_BYTES + (self.bytes - large_bytes) / IO_PAGE_BYTES
     }
 
-    /// First byte of the page that an address is in.
+    /// First byte of the page of an address.
     fn page(&self, address: u64) -> u64 {
         let bytes = if self.large.contains(&address) { IO_LARGE_PAGE_BYTES } else { IO_PAGE_BYTES };
         address & !(bytes - 1)
     }
 }
 
-/// The pages that were looked up last, any page in any place; the one that was not used for the
-/// longest time makes room.
+/// The most recently used pages, fully associative; the least recently used one makes room.
 #[derive(Debug, Default)]
 struct Iotlb {
-    /// Number of the last use of each page.
+    /// Sequence number of the last use of each page.
     used: BTreeMap<Page, u64>,
-    /// The page of each such number.
+    /// Page of each sequence number.
     order: BTreeMap<u64, Page>,
     uses: u64,
 }
 
 impl Iotlb {
-    /// Whether it holds a page, which is used with that.
+    /// Whether the page is held; marks it as used.
     fn touch(&mut self, page: Page) -> bool {
         let Some(used) = self.used.get_mut(&page) else { return false };
         self.order.remove(used);
@@ -191,16 +189,16 @@ impl Iotlb {
     }
 }
 
-/// The IOMMU of a root complex. Each function has addresses of its own.
+/// The IOMMU of a root complex. Each function has a separate address space.
 #[derive(Debug)]
 pub(crate) struct Iommu {
     parameters: IommuParameters,
     mappings: BTreeMap<Page, Mapping>,
     iotlb: Iotlb,
-    /// When each walk that can be at once is free.
+    /// Time at which each concurrent walk is free.
     walks_free_ps: Vec<u64>,
-    /// Pages on their way into the IOTLB, in the order of their times; none where there was
-    /// nothing to find, or it has gone.
+    /// Pages on their way into the IOTLB, by time; `None` if the walk found nothing or the page was
+    /// unmapped.
     walking: VecDeque<(u64, Option<Page>)>,
     pub counters: IommuCounters,
 }
@@ -224,8 +222,8 @@ impl Iommu {
         (address - start < mapping.bytes).then_some((*start, mapping))
     }
 
-    /// Maps a run of a function's addresses, in large pages where both ends of them are aligned
-    /// and the IOMMU has them. Returns the number of pages.
+    /// Maps a range of a function's addresses, with large pages where both ends are aligned and the
+    /// IOMMU supports them. Returns the number of pages.
     pub fn map(
         &mut self,
         function: RoutingId,
@@ -254,7 +252,7 @@ impl Iommu {
         Ok(pages)
     }
 
-    /// Ends the mapping that begins at an address, in the IOTLB too. Returns the number of pages.
+    /// Ends the mapping that begins at an address, also in the IOTLB. Returns the number of pages.
     pub fn unmap(&mut self, function: RoutingId, address: BusAddress) -> Result<u64, IommuError> {
         let mapping = self.mappings.remove(&(function.0, address.0));
         let mapping = mapping.ok_or(IommuError::NotMapped { function, address })?;
@@ -268,8 +266,8 @@ impl Iommu {
         Ok(mapping.pages())
     }
 
-    /// Where a function's request leads, `None` where any of its bytes is not mapped. A request
-    /// does not cross a boundary of 4 KiB (PCIe 6.x 2.2.7), so it is in one page.
+    /// Translates a function's request; `None` if any of its bytes is unmapped. A request does not
+    /// cross a boundary of 4 KiB (PCIe 6.x 2.2.7), so it is in one page.
     pub fn translate(
         &self,
         function: RoutingId,
@@ -282,7 +280,7 @@ impl Iommu {
         fits.then_some(BusAddress(mapping.target + offset_bytes))
     }
 
-    /// Takes a request that has come at `now`; returns when it is translated.
+    /// Looks up a request that arrived at `now`; returns the time at which it is translated.
     pub fn look_up(&mut self, now_ps: u64, function: RoutingId, address: BusAddress) -> u64 {
         let done_ps = self.found(now_ps, function, address);
         assert!(done_ps >= now_ps, "asked at {now_ps} ps, translated at {done_ps} ps");
@@ -319,7 +317,7 @@ impl Iommu {
         done_ps + hit_ps
     }
 
-    /// Puts what has been found by `now` into the IOTLB.
+    /// Puts the pages found by `now` into the IOTLB.
     fn settle(&mut self, now_ps: u64) {
         while let Some((done_ps, page)) = self.walking.front().copied()
             && done_ps <= now_ps

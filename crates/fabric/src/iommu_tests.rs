@@ -38,7 +38,7 @@ fn a_mapping_leads_to_its_target_and_to_nothing_else() {
     {
         assert_eq!(iommu.translate(function, at(address), bytes), None, "{function} {address:#x}");
     }
-    // Another function may have other memory at the same address.
+    // Another function may map other memory at the same address.
     assert_eq!(iommu.map(G, at(0x10_000), at(0x50_000), PAGE), Ok(1));
     assert_eq!(iommu.translate(G, at(0x10_010), 4), Some(at(0x50_010)));
     assert_eq!(iommu.unmap(F, at(0x10_000)), Ok(3));
@@ -85,7 +85,7 @@ fn a_page_is_walked_for_once_and_then_held() {
     let mut iommu = iommu(8, 1, LARGE);
     iommu.map(F, at(0), at(0), 2 * PAGE).unwrap();
     assert_eq!(iommu.look_up(1_000, F, at(64)), 1_000 + WALK_PS + HIT_PS);
-    // What comes before the walk has ended waits for it; then the page is held.
+    // A request before the end of the walk waits for it; later ones hit.
     assert_eq!(iommu.look_up(1_000 + WALK_PS / 2, F, at(128)), 1_000 + WALK_PS + HIT_PS);
     assert_eq!(iommu.look_up(1_000 + WALK_PS, F, at(128)), 1_000 + WALK_PS + HIT_PS);
     assert_eq!(iommu.look_up(900_000, F, at(4095)), 900_000 + HIT_PS);
@@ -124,7 +124,7 @@ fn a_working_set_beyond_the_entries_thrashes() {
 
 #[test]
 fn large_pages_take_one_entry_where_both_ends_are_aligned() {
-    // Half a large page of small ones on each side of two large ones.
+    // Half a large page in small pages on each side of two large ones.
     let begin = LARGE / 2;
     let small = LARGE / 2 / PAGE;
     let mut aligned = iommu(8, 1, LARGE);
@@ -149,7 +149,7 @@ fn what_is_unmapped_is_not_held_even_if_it_was_on_its_way() {
         iommu.map(F, at(address), at(0x80_000), PAGE).unwrap();
         iommu.look_up(now_ps, F, at(address));
     }
-    // The first is held, the second is on its way.
+    // The first page is held; the second is being walked.
     iommu.unmap(F, at(0)).unwrap();
     iommu.unmap(F, at(PAGE)).unwrap();
     iommu.map(F, at(0), at(0x40_000), 2 * PAGE).unwrap();
@@ -173,8 +173,8 @@ fn what_is_not_mapped_is_walked_for_each_time() {
 }
 
 proptest! {
-    /// Against a plain list of pages: the same translations, and the same misses of a list of the
-    /// pages that were used last.
+    /// Compares with a plain list of pages: the same translations, and the same misses as a
+    /// least-recently-used list.
     #[test]
     fn agrees_with_a_list_of_pages(
         steps in prop::collection::vec((0u8..3, 0u64..24, 1u64..6), 1..200),

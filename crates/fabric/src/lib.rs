@@ -4,13 +4,13 @@
 //!
 //! A [`FabricBuilder`] takes root complexes, switches, endpoints and links. The [`Fabric`] that it
 //! builds is configured by writes to configuration space, moves data by [`Flow`]s of its generic
-//! requesters or through a [`Device`], and tells by [`LinkCounters`] where the time went. Read
-//! `docs/fabric.md` for what is modelled, from which source, and how each rule is checked.
+//! requesters or through a [`Device`], and accounts for the time in [`LinkCounters`]. Read
+//! `docs/fabric.md` for the modelled rules, their sources and their checks.
 
 #![forbid(unsafe_code)]
 
-/// As `assert!`, on the way of every TLP: the values that the message names are copied where it
-/// fails. `assert!` takes their addresses, so that they are in memory where it holds as well.
+/// Like `assert!`, for the hot path of TLPs: copies the values in the message only on failure.
+/// `assert!` takes their addresses, which forces them into memory even on success.
 macro_rules! assert_of {
     ($holds:expr, [$($value:ident),+], $($message:tt)+) => {
         if !$holds {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both directions of a link together: what one receives, the other acknowledges.
+//! Both directions of a link together: each acknowledges the other's TLPs.
 
 use crosslane_pcie::credits::UPDATE_FC_LIMIT_PS;
 use crosslane_pcie::link::DLLP_BYTES;
@@ -11,12 +11,12 @@ use crate::receiver::Dllp;
 use crate::trace::{DllpKind, TraceEvent, TraceRecord, TraceSink};
 use crate::wire::WireTime;
 
-/// What became of a TLP at the receiver's data link layer.
+/// Outcome of a TLP at the receiver's data link layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reception {
-    /// In order and clean: it goes on to the transaction layer.
+    /// In order and clean; passed to the transaction layer.
     Accepted,
-    /// Corrupt, doubled or behind a gap.
+    /// Corrupt, duplicate or behind a gap.
     Dropped,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct LinkPair<'a> {
     pub other: &'a mut Direction,
 }
 
-/// The two directions of the link of direction `index`: itself first.
+/// Borrows the two directions of the link of direction `index`, that direction first.
 pub(crate) fn pair(directions: &mut [Direction], index: u32) -> LinkPair<'_> {
     let base = (index & !1) as usize;
     let (down, up) = directions[base..base + 2].split_at_mut(1);
@@ -38,7 +38,7 @@ pub(crate) fn pair(directions: &mut [Direction], index: u32) -> LinkPair<'_> {
 }
 
 impl LinkPair<'_> {
-    /// Brings `wire` up to `now`: works out which DLLPs the receiver of `other` had to send by
+    /// Brings `wire` up to `now`: works out the DLLPs that the receiver of `other` had to send by
     /// then, and sends those that find the wire free. Returns whether one of them was corrupt.
     pub fn settle(
         &mut self,
@@ -60,15 +60,15 @@ impl LinkPair<'_> {
         corrupt
     }
 
-    /// Takes the first DLLP, with all that it can stand for: a later Ack, or a later UpdateFC of
-    /// its class, that is due when it takes the wire.
+    /// Takes the first DLLP, merged with those that it can stand for: a later Ack, or a later
+    /// UpdateFC of its class, due when it takes the wire.
     fn take_merged(&mut self, start_ps: u64) -> Option<Dllp> {
         let waiting = &mut self.wire.outbound;
         let mut dllp = waiting.pop_front()?;
         let mut at = 0;
         while at < waiting.len() && waiting[at].time_ps <= start_ps {
             if waiting[at].kind == dllp.kind && dllp.kind != DllpKind::Nak {
-                // Not always the newer one: an UpdateFC that was lost waits long for its turn.
+                // The waiting one may be newer, since a lost UpdateFC waits long for its turn.
                 let other = waiting.remove(at)?;
                 dllp.granted.header = dllp.granted.header.max(other.granted.header);
                 dllp.granted.data = dllp.granted.data.max(other.granted.data);
@@ -112,7 +112,7 @@ impl LinkPair<'_> {
         if corrupt {
             wire.counters.corrupt_dllps += 1;
             if let DllpKind::UpdateFc(_) = dllp.kind {
-                // Credits are repeated at the latest after 30 us.
+                // Credits are repeated after at most 30 us.
                 let again = Dllp { time_ps: end.ceil_ps() + UPDATE_FC_LIMIT_PS, ..dllp };
                 wire.put(again);
             }
@@ -130,8 +130,8 @@ impl LinkPair<'_> {
     }
 
     /// Turns freed buffers and received TLPs into DLLPs, as far as they are due by `now`. Whether
-    /// an UpdateFC is due at once depends on what `other` has sent until the buffer got free, so
-    /// this comes before each new TLP of `other`.
+    /// an UpdateFC is due at once depends on the TLPs that `other` had sent when the buffer became
+    /// free, so call this before each new TLP of `other`.
     #[inline]
     pub fn absorb(&mut self, now_ps: u64) {
         let wire = &mut *self.wire;
@@ -155,7 +155,7 @@ impl LinkPair<'_> {
             [sequence, sent],
             "TLP {sequence} arrives, and {sent} were sent"
         );
-        // Nothing is lost, and so nothing comes twice, on a link without bit errors.
+        // Without bit errors nothing is lost, so nothing comes twice.
         let accepted = receiver.accepted;
         assert_of!(
             eager || sequence == accepted,
@@ -177,7 +177,7 @@ impl LinkPair<'_> {
             return Reception::Dropped;
         }
         if sequence < receiver.accepted {
-            // Already here: its Ack was lost.
+            // A duplicate, because its Ack was lost.
             let dllp = receiver.acknowledge(DllpKind::Ack, tail_ps);
             self.other.put(dllp);
             return Reception::Dropped;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that go down and come up again while the fabric runs.
+//! Links that go down and come up while the fabric runs.
 //!
-//! Simplified from base specification 2.9.1 (what the transaction layer does when the link is
-//! down), 3.2 (the data link layer's states), 3.4 (flow control initialisation) and 6.6.1 (a link
-//! that goes down resets all that is below it): every endpoint below hears of it, but no hot reset
-//! follows, both ends keep their configuration and what they have received, and flow control
-//! is initialised without taking time.
+//! Simplified from base specification 2.9.1 (transaction layer behaviour with the link down), 3.2
+//! (the data link layer's states), 3.4 (flow control initialisation) and 6.6.1 (a link that goes
+//! down resets everything below it): every endpoint below is told, but no hot reset follows, both
+//! ends keep their configuration and received TLPs, and flow control is initialised in no time.
 
 use std::collections::VecDeque;
 
@@ -28,11 +27,11 @@ impl Fabric {
         !self.directions[DirectionId { link, way: Way::Down }.index() as usize].is_down
     }
 
-    /// Takes a link down now, until `until` or until [`bring_link_up`](Self::bring_link_up). What
-    /// is on it or waits for its Ack is lost, in both directions. What has to leave by it is
-    /// refused with Unsupported Request where it wants an answer, and else dropped and noted. Of
-    /// a link that is down already only `until` changes. The simulation does not go on for the
-    /// sake of `until` alone.
+    /// Takes a link down now, until `until` or until [`bring_link_up`](Self::bring_link_up). TLPs
+    /// on it or waiting for their Ack are lost, in both directions. TLPs that have to leave by it
+    /// are refused with Unsupported Request if non-posted, and otherwise dropped and recorded. If
+    /// the link is down already, only `until` changes. The simulation does not continue for `until`
+    /// alone.
     pub fn take_link_down(&mut self, link: LinkId, until: Option<Picoseconds>) {
         let now_ps = self.events.now_ps();
         let up_ps = until.map_or(u64::MAX, |until| until.0.max(now_ps));
@@ -66,7 +65,7 @@ impl Fabric {
         }
     }
 
-    /// The endpoints that a link cuts off from their host, nearest first.
+    /// Endpoints that a link cuts off from their host, nearest first.
     fn endpoints_below(&self, link: LinkId) -> Vec<u32> {
         let mut links = VecDeque::from([link]);
         let mut endpoints = Vec::new();
@@ -82,7 +81,7 @@ impl Fabric {
         endpoints
     }
 
-    /// Brings a link up again, with flow control initialised anew.
+    /// Brings a link up again, with freshly initialised flow control.
     pub fn bring_link_up(&mut self, link: LinkId) {
         if self.is_link_up(link) {
             return;
@@ -104,7 +103,7 @@ impl Fabric {
         }
     }
 
-    /// The time may have come at which a link comes up by itself.
+    /// Brings a link up if its time has come.
     pub(crate) fn link_up_event(&mut self, link: u32) {
         let (link, now_ps) = (LinkId(link), self.events.now_ps());
         let direction = DirectionId { link, way: Way::Down }.index();
@@ -113,12 +112,13 @@ impl Fabric {
         }
     }
 
-    /// Ends one direction's traffic. Returns how many TLPs are lost that the receiver has not got.
+    /// Ends one direction's traffic. Returns the number of TLPs lost before they reached the
+    /// receiver.
     fn cut(&mut self, direction: u32) -> u64 {
         let now_ps = self.events.now_ps();
         let packets = &self.packets;
         let flying = self.events.remove_arrivals(direction, |index: PacketIndex| {
-            // What has come whole has arrived, though the port's latency is still to pass.
+            // A TLP whose last byte is in has arrived, even before the port's latency has passed.
             packets.get(index).tail_ps > now_ps
         });
         let state = &mut self.directions[direction as usize];
@@ -141,8 +141,8 @@ impl Fabric {
         lost
     }
 
-    /// What waits to be sent by a link that is down cannot go: requests that want an answer get
-    /// it from this node, and all is noted.
+    /// Discards the TLPs queued for a link that is down: this node refuses non-posted requests, and
+    /// everything is recorded.
     pub(crate) fn lose_queued(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
@@ -154,7 +154,7 @@ impl Fabric {
             let packet = *self.packets.get(index);
             let header = packet.header;
             let is_endpoint = matches!(self.node_states[node as usize], NodeState::Endpoint(_));
-            // An endpoint's own request has not been received by anybody who could refuse it.
+            // No receiver saw an endpoint's own request, so nothing could refuse it.
             let class = if is_endpoint { Class::Completion } else { header.class() };
             let what = HeaderLine(&header).to_string();
             let link = self.link(link).name.clone();

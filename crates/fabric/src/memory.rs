@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory with real bytes, allocated where it is touched.
+//! Memory with real bytes, allocated on first write.
 
 use std::ops::Range;
 
-/// Bytes of one piece of the table.
+/// Length in bytes of one entry of the table.
 const CHUNK_BYTES: usize = 1 << 16;
-/// Bytes of a page: of what is moved into a backing, pages of zeros are left out.
+/// Page length in bytes; pages of zeros are not copied into a backing.
 const PAGE_BYTES: usize = 1 << 12;
 
-/// Where bytes lie that others than the lab load and store too, at any time: a file that is mapped.
+/// Storage shared with others, who may load and store at any time: a mapped file.
 pub trait Backing: Send + Sync {
-    /// Copies from `offset_bytes` of it into `bytes`.
+    /// Copies from `offset_bytes` of the storage into `bytes`.
     fn read(&self, offset_bytes: u64, bytes: &mut [u8]);
 
-    /// Copies `bytes` to `offset_bytes` of it.
+    /// Copies `bytes` to `offset_bytes` of the storage.
     fn write(&self, offset_bytes: u64, bytes: &[u8]);
 }
 
-/// A range that lies elsewhere.
+/// A range stored in a backing.
 struct Backed {
     range: Range<u64>,
     backing: Box<dyn Backing>,
 }
 
-/// Sparse memory; what was never written reads as zero.
+/// Sparse memory; unwritten bytes read as zero.
 #[derive(Default)]
 pub struct Memory {
     chunks: Vec<Option<Box<[u8]>>>,
-    /// What does not lie in the chunks, lowest first.
+    /// Ranges stored outside the chunks, lowest first.
     backed: Vec<Backed>,
 }
 
 impl Memory {
-    /// Empty memory. The size is up to who routes to it.
+    /// Creates empty memory. Its size is left to the caller.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Has a range lie in `backing` from now on, which is all zeros and as long. What the range
-    /// holds goes there. False, and nothing is done, where a part of it lies elsewhere already.
+    /// Stores a range in `backing` from now on, which must be all zeros and of the same length. The
+    /// range's contents move there. Returns false without effect if part of the range is backed
+    /// already.
     pub fn back(&mut self, range: Range<u64>, backing: Box<dyn Backing>) -> bool {
         let place = self.backed.partition_point(|backed| backed.range.end <= range.start);
         let next = self.backed.get(place);
@@ -68,8 +69,8 @@ impl Memory {
         true
     }
 
-    /// Where the byte at `at` lies, where that is elsewhere, and how many of `most` bytes from it
-    /// on lie together.
+    /// Returns the backing of the byte at `at`, if any, and the number of contiguous bytes from
+    /// there, up to `most`.
     fn extent(&self, at: u64, most: usize) -> (Option<&Backed>, usize) {
         let place = self.backed.partition_point(|backed| backed.range.end <= at);
         let within = |end: u64| (end - at).min(most as u64) as usize;
@@ -80,7 +81,7 @@ impl Memory {
         }
     }
 
-    /// Copies `bytes` to the place `offset_bytes` from its beginning.
+    /// Writes `bytes` at `offset_bytes` from the start.
     pub fn write(&mut self, offset_bytes: u64, bytes: &[u8]) {
         if self.backed.is_empty() {
             return self.write_chunks(offset_bytes, bytes);
@@ -98,7 +99,7 @@ impl Memory {
         }
     }
 
-    /// Copies from `offset_bytes` into `bytes`.
+    /// Reads `bytes` from `offset_bytes` on.
     pub fn read(&self, offset_bytes: u64, bytes: &mut [u8]) {
         if self.backed.is_empty() {
             return self.read_chunks(offset_bytes, bytes);
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!(back, [0, 1, 2, 3, 4, 5, 6, 0]);
     }
 
-    /// Some bytes, and how many writes they have had.
+    /// Bytes with a count of writes.
     #[derive(Clone, Default)]
     struct Elsewhere(Arc<Mutex<(Vec<u8>, usize)>>);
 
@@ -187,7 +188,7 @@ mod tests {
         let chunk = CHUNK_BYTES as u64;
         let pattern: Vec<u8> = (0..4 * CHUNK_BYTES).map(|at| (at % 251) as u8).collect();
         let mut memory = Memory::new();
-        // Four chunks, of which the second has one page only.
+        // Four chunks, the second with one page only.
         memory.write(0, &pattern[..CHUNK_BYTES]);
         memory.write(chunk + PAGE, &pattern[..PAGE_BYTES]);
         memory.write(2 * chunk, &pattern[2 * CHUNK_BYTES..]);
@@ -205,7 +206,7 @@ mod tests {
         assert!(before == after);
         let there = elsewhere.0.lock().unwrap().0.clone();
         assert!(there == before[range.start as usize..range.end as usize]);
-        // Over both of its ends; and what somebody else stores is what is read.
+        // Across both of its ends; loads return others' stores.
         for at in [range.start - 3, range.end - 3] {
             memory.write(at, &[1, 2, 3, 4, 5, 6]);
             let mut back = [9; 8];
@@ -217,11 +218,11 @@ mod tests {
         let mut back = [0];
         memory.read(range.start + 10, &mut back);
         assert_eq!(back, [77]);
-        // Nothing lies in two places.
+        // No part can be backed twice.
         for again in [range.start - 1..range.start + 1, range.end - 1..range.end + 1, 5..5] {
             assert!(!memory.back(again, Box::new(Elsewhere::default())));
         }
-        // Right behind it, and where nothing was ever written.
+        // Right behind it, and in memory never written.
         for first in [range.end, 1 << 40] {
             let next = Elsewhere(Arc::new(Mutex::new((vec![0; PAGE_BYTES], 0))));
             assert!(memory.back(first..first + PAGE, Box::new(next)));

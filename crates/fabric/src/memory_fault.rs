@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory that answers reads badly, so that one can see how a device and its driver take it.
+//! Host memory that answers reads incorrectly, to test how a device and its driver react.
 
 use std::ops::Range;
 
@@ -8,26 +8,26 @@ use crosslane_pcie::units::{HostId, Picoseconds};
 
 use crate::fabric::Fabric;
 
-/// What happens to a device's read at the first byte of a bad range. What lies before it in the
-/// same read is answered as ever, up to the completion that would hold the byte.
+/// Fault of a device's read at the first byte of a bad range. Data before it in the same read are
+/// answered normally, up to the completion that would hold the byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryFault {
-    /// The completion says that its data are wrong (PCIe 6.x 2.7.2), and they are.
+    /// The completion marks its data as poisoned (PCIe 6.x 2.7.2), and they are wrong.
     Poisoned,
     /// The read ends with Completer Abort (PCIe 6.x 2.3.1).
     CompleterAbort,
     /// The read ends with Unsupported Request (PCIe 6.x 2.3.1).
     UnsupportedRequest,
-    /// Nothing more comes: the requester's completion time-out has to find out.
+    /// No further completion comes; the requester's completion time-out has to detect it.
     NoAnswer,
-    /// The rest comes so much later than it would have come. Later than the requester's completion
-    /// time-out (PCIe 6.x 2.8), and nobody waits for it any more; later than two of them, and a
-    /// requester may have used the tag again.
+    /// The rest comes later by this time. If that exceeds the requester's completion time-out (PCIe
+    /// 6.x 2.8), nothing waits for it any more; beyond two of them, the requester may have reused
+    /// the tag.
     Late(Picoseconds),
 }
 
 impl MemoryFault {
-    /// The status of the completion that ends the read, if the fault is one.
+    /// Status of the completion that ends the read, if the fault sends one.
     const fn status(self) -> Option<CompletionStatus> {
         match self {
             Self::CompleterAbort => Some(CompletionStatus::CompleterAbort),
@@ -37,19 +37,19 @@ impl MemoryFault {
     }
 }
 
-/// What becomes of a completion that a fault meets.
+/// Treatment of a completion under a fault.
 pub(crate) enum Answer {
-    /// It is sent, perhaps with poisoned data.
+    /// Send the completion, possibly with poisoned data.
     Data(Header),
-    /// This one is sent, and ends the read.
+    /// Send this completion, which ends the read.
     End(Header),
-    /// Nothing more comes.
+    /// Send nothing more.
     Nothing,
-    /// This one and all behind it come so much later, in ps.
+    /// Delay this completion and all behind it by this time, in ps.
     Later(u64),
 }
 
-/// What becomes of the completion `header` under a fault.
+/// Applies a fault to the completion `header`.
 pub(crate) fn answer(fault: Option<MemoryFault>, header: &Header) -> Answer {
     match fault {
         None => Answer::Data(*header),
@@ -70,7 +70,7 @@ pub(crate) struct MemoryFaults {
 }
 
 impl MemoryFaults {
-    /// The fault of `bytes` at `address`, if they touch a bad range.
+    /// Fault of a read of `bytes` at `address` that touches a bad range.
     pub fn at(&self, address: u64, bytes: u32) -> Option<MemoryFault> {
         let end = address + u64::from(bytes);
         let hit = |(range, _): &&(Range<u64>, _)| range.start < end && address < range.end;
@@ -84,8 +84,8 @@ impl MemoryFaults {
 }
 
 impl Fabric {
-    /// Makes a range of a host's memory answer devices' reads badly from now on; `None` ends that
-    /// for exactly this range. False where there is no such host.
+    /// Makes a range of a host's memory answer devices' reads incorrectly from now on; `None` ends
+    /// the fault of exactly this range. Returns false if the host does not exist.
     pub fn set_memory_fault(
         &mut self,
         host: HostId,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host memory that is not simulated: the devices of a lab that another program drives read and
+//! Host memory outside the simulation: the devices of a lab driven by another program read and
 //! write that program's memory.
 
 use crosslane_pcie::tlp::{Class, Header};
@@ -12,14 +12,14 @@ use crate::fabric::Fabric;
 use crate::memory_fault::MemoryFault;
 use crate::root_complex::{Arrival, RootComplex};
 
-/// Memory of another program, in place of the memory behind a root complex. What its devices ask
-/// for takes the time that the root complex's constants say, but a write is made when it arrives:
-/// the other program does not wait for simulated time, and no interrupt overtakes it either way.
+/// Memory of another program that replaces the memory behind a root complex. Requests of devices
+/// take the time given by the root complex's constants, but a write is made on arrival: the other
+/// program does not wait for simulated time, and no interrupt overtakes the write in either case.
 ///
 /// Mappings may come and go while requests are under way.
 pub trait OutsideMemory: Send {
-    /// Whether the requester may read (or write) all of this now. Where not, the request goes to
-    /// the peer that has the address, if there is one, or else is an Unsupported Request.
+    /// Whether the requester may read (or write) the whole range now. If not, the request goes to
+    /// the peer that claims the address, or is an Unsupported Request without one.
     fn covers(
         &mut self,
         requester: RoutingId,
@@ -28,31 +28,33 @@ pub trait OutsideMemory: Send {
         is_write: bool,
     ) -> bool;
 
-    /// Reads; false where that cannot be done (any more): the read ends as an Unsupported Request.
+    /// Reads memory. Returns false if that is not possible (any more): the read ends as an
+    /// Unsupported Request.
     fn read(&mut self, requester: RoutingId, address: BusAddress, into: &mut [u8]) -> bool;
 
-    /// Writes; false where that cannot be done: the write is dropped and noted as an error.
+    /// Writes memory. Returns false if that is not possible: the write is dropped and recorded as
+    /// an error.
     fn write(&mut self, requester: RoutingId, address: BusAddress, from: &[u8]) -> bool;
 }
 
-/// The outside memory of a root complex, and the data of the completion that is being made.
+/// The outside memory of a root complex, and the data of the current completion.
 pub(crate) struct Outside {
     memory: Box<dyn OutsideMemory>,
     pub data: Vec<u8>,
 }
 
 impl Outside {
-    /// Whether a request is for it. Writes of interrupts never are.
+    /// Whether a request goes to outside memory. Interrupt writes never do.
     pub fn covers(&mut self, header: &Header, is_write: bool) -> bool {
         if is_write && INTERRUPT_ADDRESSES.contains(&header.address.0) {
             return false;
         }
-        // A read of nothing (PCIe 6.x 2.2.5) has an address as well.
+        // A read of no bytes (PCIe 6.x 2.2.5) has an address as well.
         let bytes = header.request_bytes().max(1);
         self.memory.covers(header.requester, header.address, bytes, is_write)
     }
 
-    /// Gets the data of a completion; false where the mapping has gone.
+    /// Reads the data of a completion; returns false if the mapping has gone.
     pub fn fetch(&mut self, piece: &Piece) -> bool {
         self.data.resize(piece.bytes as usize, 0);
         let address = BusAddress(piece.memory_address);
@@ -61,7 +63,7 @@ impl Outside {
 }
 
 impl RootComplex {
-    /// Makes a write to outside memory.
+    /// Writes to outside memory.
     pub(crate) fn write_outside(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {
         let now_ps = fabric.events.now_ps();
         let bytes = header.request_bytes();
@@ -84,8 +86,8 @@ impl RootComplex {
         fabric.packets.remove(at.index);
     }
 
-    /// Gets the data of a completion from outside memory; the fault that it ends in where the
-    /// mapping has gone since the read came.
+    /// Reads the data of a completion from outside memory. Returns the fault that ends it if the
+    /// mapping has gone since the read arrived.
     pub(crate) fn fetch_outside(
         &mut self,
         fabric: &mut Fabric,
@@ -104,9 +106,9 @@ impl RootComplex {
 }
 
 impl Fabric {
-    /// Puts memory of another program in the place of a host's, for its devices; `None` ends that.
-    /// Interrupts come to the host all the same, and what its cores load and store goes to its
-    /// devices as ever. False where there is no such host.
+    /// Replaces a host's memory, for its devices, by that of another program; `None` restores it.
+    /// Interrupts still go to the host, and loads and stores of its cores still go to its devices.
+    /// Returns false if the host does not exist.
     pub fn set_outside_memory(
         &mut self,
         host: HostId,

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs on their way: one record and one run of payload bytes each, in a slab. A TLP keeps its
-//! slot from the requester to the completer; nothing is copied from hop to hop.
+//! TLPs in the fabric: one record and one run of payload bytes each, in a slab. A TLP keeps its
+//! slot from requester to completer; nothing is copied from hop to hop.
 
 use crosslane_pcie::credits::Credits;
 use crosslane_pcie::tlp::{Class, Header};
 
-/// No packet, no direction.
+/// Index of no packet and of no direction.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Number of a packet's slot.
+/// Index of a packet's slot.
 pub(crate) type PacketIndex = u32;
 
-/// A TLP and where it is.
+/// A TLP and its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
     pub header: Header,
-    /// Earliest time at which the next transmitter may begin with it.
+    /// Earliest time at which the next transmitter may begin to send the TLP.
     pub ready_ps: u64,
-    /// When its last byte reached (or will reach) the port where it is.
+    /// Time at which the last byte reaches the port where the TLP is.
     pub tail_ps: u64,
-    /// Number in the order of its source node, for the ordering checker.
+    /// Sequence number at the source node, for the ordering checker.
     pub source_sequence: u64,
-    /// Node that made it.
+    /// Node that sent the TLP first.
     pub source: u32,
-    /// Direction whose receive buffer holds it; `NONE` in the node that made it.
+    /// Direction whose receive buffer holds the TLP; `NONE` in its source node.
     pub ingress: u32,
-    /// The flow it belongs to, plus one; 0 for none.
+    /// Number of its flow, plus one; 0 for none.
     pub flow: u32,
-    /// The operation of that flow.
+    /// Number of its operation in that flow.
     pub operation: u32,
-    /// Bytes on the wire; 0 in a slot that is free.
+    /// Bytes on the wire; 0 in a free slot.
     pub wire_bytes: u32,
-    /// Cost in data credits.
+    /// Data credits that the TLP takes.
     pub data_credits: u32,
 }
 
@@ -61,7 +61,7 @@ impl Packet {
 pub(crate) struct Packets {
     records: Vec<Packet>,
     bytes: Vec<u8>,
-    /// Bytes of payload that each slot has room for.
+    /// Payload bytes that each slot has room for.
     stride: usize,
     free: Vec<PacketIndex>,
 }
@@ -77,7 +77,7 @@ impl Packets {
         self.stride as u32
     }
 
-    /// Packets in use.
+    /// Number of packets in use.
     pub fn live(&self) -> usize {
         self.records.len() - self.free.len()
     }
@@ -109,7 +109,7 @@ impl Packets {
         index
     }
 
-    /// A copy of a packet and of its payload.
+    /// Copies a packet with its payload.
     pub fn duplicate(&mut self, index: PacketIndex) -> PacketIndex {
         let packet = self.records[index as usize];
         if packet.wire_bytes == 0 {
@@ -142,7 +142,7 @@ impl Packets {
         packet
     }
 
-    /// The payload, whole DW.
+    /// Payload of a packet, whole DW.
     #[inline]
     pub fn payload(&self, index: PacketIndex) -> &[u8] {
         let from = index as usize * self.stride;
@@ -162,8 +162,8 @@ impl Packets {
     }
 }
 
-/// A TLP that has been removed is used. It is found where one is changed, copied, removed or asked
-/// for its payload; looking at one record costs too much to be looked at itself.
+/// Panics because a removed TLP is used. Changing, copying, removing and reading payloads check for
+/// this; reading one record is too hot to be checked.
 #[cold]
 #[inline(never)]
 fn not_there(index: PacketIndex, last: &Packet) -> ! {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bytes that generic requesters move: each 8-byte word differs from every other of its
-//! operation and from those of other operations, so that a lost, stale, doubled or misplaced TLP
-//! shows.
+//! Byte patterns that generic requesters move: each 8-byte word differs from every other of its
+//! operation and from those of other operations, to reveal lost, stale, duplicated or misplaced
+//! TLPs.
 
 const WORD_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The key of an operation.
+/// Pattern key of an operation.
 #[inline]
 pub(crate) fn key(flow: u32, operation: u64) -> u64 {
     let mut z = (u64::from(flow) + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9) ^ operation;
@@ -18,7 +18,7 @@ fn word(key: u64, index: u64) -> [u8; 8] {
     key.wrapping_add(index.wrapping_mul(WORD_STEP)).to_le_bytes()
 }
 
-/// Writes the bytes at `offset` of the pattern.
+/// Writes the bytes of the pattern from `offset` on.
 #[inline]
 pub(crate) fn fill(key: u64, offset: u64, out: &mut [u8]) {
     if offset.is_multiple_of(8) {
@@ -36,7 +36,7 @@ pub(crate) fn fill(key: u64, offset: u64, out: &mut [u8]) {
     }
 }
 
-/// Whether the bytes are those at `offset` of the pattern.
+/// Whether `bytes` equal the pattern from `offset` on.
 #[inline]
 pub(crate) fn matches(key: u64, offset: u64, bytes: &[u8]) -> bool {
     if offset.is_multiple_of(8) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The cores of a root complex: uncached stores and loads, of flows and of host code, and work
-//! that occupies a core.
+//! The cores of a root complex: uncached stores and loads of flows and host code, and work that
+//! occupies a core.
 //!
 //! A core makes one access after the other. Flows and the accesses of host code take turns; each
+//! store counts as one access.
 //! store counts as one.
 
 mod combining;
@@ -27,41 +28,41 @@ use crate::root_complex::{Arrival, OWN_ID, OWN_SOURCE};
 use crate::routing::{Route, Routes};
 use crate::trace::HeaderLine;
 
-/// Width of a store or load when the flow names none, bytes.
+/// Width of a store or load in bytes if the flow specifies none.
 const DEFAULT_STORE_BYTES: u32 = 8;
-/// Tags of the root complex, for as long as twice its cores are not more: the 8-bit tags that
-/// every completer has to take (PCIe 6.x 2.2.6.2).
+/// Tags of the root complex unless twice its cores are more: the 8-bit tags that every completer
+/// must accept (PCIe 6.x 2.2.6.2).
 const TAGS: u16 = 256;
 
-/// A flow as its core sees it.
+/// A flow on its core.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     flow: u32,
-    /// Operation in work and bytes of it that are done.
+    /// Operation in work and the bytes of it that are done.
     current: Option<(u64, u64)>,
 }
 
-/// Who made a load.
+/// Originator of a load.
 #[derive(Clone, Copy, Debug)]
 enum LoadOwner {
     Flow { flow: u32, operation: u64 },
     Host { token: u64 },
 }
 
-/// A load that waits for its completion.
+/// A load in flight.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     tag: Tag,
     address: u64,
     bytes: u32,
-    /// Root port that it left by.
+    /// Root port that the load left by.
     port: u32,
     deadline_ps: u64,
     owner: LoadOwner,
 }
 
 impl Load {
-    /// When it left.
+    /// Time at which the load left.
     const fn begun_ps(&self) -> u64 {
         self.deadline_ps - COMPLETION_TIMEOUT.0
     }
@@ -71,24 +72,24 @@ impl Load {
 struct Core {
     works: Vec<Work>,
     host: HostQueue,
-    /// The flow whose turn it is; behind the last flow host code has its turn.
+    /// Flow whose turn it is; host code follows the last flow.
     turn: usize,
     load: Option<Load>,
-    /// Tag of the loads of its flows.
+    /// Tag for the loads of the core's flows.
     flow_tag: Tag,
-    /// The core does nothing before this time.
+    /// Time until which the core is occupied.
     free_ps: u64,
-    /// How long it has been at work so far, and will be for what it has begun.
+    /// Total work of the core, including the rest of what it has begun.
     busy_ps: u64,
-    /// Direction whose queue is full of stores.
+    /// Direction with a full store queue that stalls the core.
     stalled: Option<u32>,
-    /// Writes that its stores have been combined into.
+    /// Combining buffers of the core.
     combining: CombiningBuffers,
-    /// Direction whose queue has no room for them.
+    /// Direction whose full queue holds up the combining buffers.
     draining: Option<u32>,
-    /// When the core looks for work next; `u64::MAX` if nothing is scheduled.
+    /// Time at which the core looks for work next; `u64::MAX` if none is scheduled.
     event_ps: u64,
-    /// When it is looked whether its load has timed out; `u64::MAX` if nothing is scheduled.
+    /// Time of the scheduled time-out check of its load; `u64::MAX` if none is scheduled.
     timeout_event_ps: u64,
 }
 
@@ -110,13 +111,13 @@ impl Core {
         }
     }
 
-    /// Occupies the core from one moment to another.
+    /// Records the core as occupied from one moment to another.
     fn occupy(&mut self, from_ps: u64, to_ps: u64) {
         self.free_ps = to_ps;
         self.busy_ps = self.busy_ps.saturating_add(to_ps.saturating_sub(from_ps));
     }
 
-    /// Lets the core look for work at `time_ps`.
+    /// Schedules the core to look for work at `time_ps`.
     fn go_on_at(&mut self, time_ps: u64, fabric: &mut Fabric, node: u32, number: u32) {
         if time_ps < self.event_ps {
             self.event_ps = time_ps;
@@ -124,7 +125,7 @@ impl Core {
         }
     }
 
-    /// Waits for the completion of a load.
+    /// Makes the core wait for the completion of a load.
     fn wait_for(&mut self, load: Load, fabric: &mut Fabric, node: u32, number: u32) {
         let before = self.load.replace(load);
         assert!(before.is_none(), "core {number} makes a load, and waits for {before:?}");
@@ -135,21 +136,22 @@ impl Core {
     }
 }
 
-/// A store or load of a flow that a core is about to make.
+/// A store or load of a flow, about to be made.
 struct Access {
     flow: u32,
     operation: u64,
-    /// Position in the operation, bytes.
+    /// Offset in the operation, bytes.
     offset: u64,
     address: u64,
     bytes: u32,
-    /// Of the operation's pattern.
+    /// Key of the operation's pattern.
     key: u64,
     header: Header,
 }
 
 impl Access {
-    /// The next one of an operation: naturally aligned, at most as wide as the flow's stores.
+    /// Returns the next access of an operation: naturally aligned, at most as wide as the flow's
+    /// stores.
     fn next(state: &FlowState, flow: u32, operation: u64, offset: u64, tag: Tag) -> Self {
         let width = state.flow.tlp_bytes.unwrap_or(DEFAULT_STORE_BYTES).min(MAX_STORE_BYTES);
         let address = state.address(operation) + offset;
@@ -166,7 +168,7 @@ impl Access {
     }
 }
 
-/// One core of one root complex, while it makes a step.
+/// One core of one root complex during a step.
 #[derive(Clone, Copy)]
 struct CorePlace {
     node: u32,
@@ -177,11 +179,11 @@ struct CorePlace {
 pub(crate) struct Processor {
     cpu: CpuParameters,
     cores: Vec<Core>,
-    /// How many tags there are.
+    /// Total number of tags.
     tags: usize,
-    /// Tags that no load has, the next one last.
+    /// Unused tags, the next one last.
     free_tags: Vec<u16>,
-    /// Tags of loads that timed out: out of use until their completion comes after all.
+    /// Tags of loads that timed out, unusable until the late completion arrives.
     late_tags: Vec<u16>,
 }
 
@@ -197,7 +199,7 @@ impl Processor {
         }
     }
 
-    /// Takes a tag back from a load of host code that has ended.
+    /// Recycles the tag of a load of host code that has ended.
     fn give_tag_back(&mut self, tag: Tag) {
         self.free_tags.push(tag.0);
         let has_tag = |core: &&Core| core.flow_tag.0 != NO_TAG;
@@ -218,7 +220,7 @@ impl Processor {
         self.cores.len() as u16
     }
 
-    /// How long the cores have been at work, all together.
+    /// Total time that all cores have worked.
     pub fn busy_ps(&self) -> u64 {
         self.cores.iter().map(|core| core.busy_ps).fold(0, u64::saturating_add)
     }
@@ -231,12 +233,12 @@ impl Processor {
         self.cores.iter().any(|core| core.stalled.is_some() || core.draining.is_some())
     }
 
-    /// Whether its cores have write-combining buffers.
+    /// Whether the cores have combining buffers.
     pub const fn combines(&self) -> bool {
         self.cpu.combining.is_some()
     }
 
-    /// Occupies a core behind what it does already.
+    /// Occupies a core after its earlier work.
     pub fn spend(&mut self, fabric: &Fabric, core: u16, work: CoreWork) -> Option<Picoseconds> {
         let cost_ps = work_ps(&self.cpu, work);
         let core = self.cores.get_mut(usize::from(core))?;
@@ -245,7 +247,7 @@ impl Processor {
         Some(Picoseconds(core.free_ps))
     }
 
-    /// The queue of a core's host code, which is about to get an access.
+    /// The queue of a core's host code, for adding an access.
     pub fn host_queue(&mut self, fabric: &mut Fabric, node: u32, core: u16) -> &mut HostQueue {
         let (now_ps, number) = (fabric.events.now_ps(), u32::from(core));
         let core = &mut self.cores[usize::from(core)];
@@ -253,8 +255,7 @@ impl Processor {
         &mut core.host
     }
 
-    /// The look for a load of this core that timed out will not be made, if it would find none.
-    /// Returns whether that is so.
+    /// Cancels the time-out check of this core if it would find no load. Returns whether it did.
     pub fn forget_timeout(&mut self, core: u32) -> bool {
         let core = &mut self.cores[core as usize];
         if core.load.is_none() {
@@ -263,11 +264,11 @@ impl Processor {
         core.load.is_none()
     }
 
-    // --- Loads that end ------------------------------------------------------------------
+    // --- Completing loads ----------------------------------------------------------------
 
-    /// The data of a load have come. The core has them when it can see all that came before them,
-    /// at `seen_ps`: a completion does not pass a posted write (PCIe 6.x 2.4.1), and what a driver
-    /// reads of a device says that the device's writes before it are in memory.
+    /// Completes a load. The core gets the data once everything before them is visible, at
+    /// `seen_ps`: a completion does not pass a posted write (PCIe 6.x 2.4.1), so a driver that
+    /// reads from a device knows that the device's earlier writes are in memory.
     pub fn take_completion(
         &mut self,
         fabric: &mut Fabric,
@@ -308,7 +309,7 @@ impl Processor {
         fabric.events.schedule(free_ps, EventKind::Core, at.node, number as u32);
     }
 
-    /// The load of a core may have timed out.
+    /// Checks whether the load of a core has timed out.
     pub fn load_timeout(&mut self, fabric: &mut Fabric, node: u32, number: u32) {
         let now_ps = fabric.events.now_ps();
         let core = &mut self.cores[number as usize];
@@ -326,7 +327,7 @@ impl Processor {
         fabric.report(load.port, error);
         match load.owner {
             LoadOwner::Flow { flow, operation } => {
-                // Without a tag its loads fail until one is free.
+                // Without a tag, loads fail until one is free.
                 core.flow_tag = Tag(self.free_tags.pop().unwrap_or(NO_TAG));
                 fabric.fail_operation(flow, operation, why);
             }
@@ -339,7 +340,7 @@ impl Processor {
         fabric.events.schedule(now_ps, EventKind::Core, node, number);
     }
 
-    /// The load with this tag finds its link down.
+    /// Fails the load with this tag because its link is down.
     pub fn refuse_load(&mut self, fabric: &mut Fabric, node: u32, tag: Tag) {
         let now_ps = fabric.events.now_ps();
         let is_it = |core: &Core| core.load.is_some_and(|load| load.tag == tag);
@@ -363,9 +364,9 @@ impl Processor {
         core.go_on_at(core.free_ps, fabric, node, number as u32);
     }
 
-    // --- Stores and loads that begin -----------------------------------------------------
+    // --- Starting stores and loads -------------------------------------------------------
 
-    /// One store or load of a core.
+    /// Makes one store or load of a core.
     pub fn step(&mut self, fabric: &mut Fabric, node: u32, number: u32, routes: &Routes) {
         let now_ps = fabric.events.now_ps();
         let core = &mut self.cores[number as usize];
@@ -478,7 +479,7 @@ impl Processor {
         });
     }
 
-    /// Lets the cores go on that wait for room in a direction's queue.
+    /// Resumes the cores that wait for room in a direction's queue.
     pub fn resume(&mut self, fabric: &mut Fabric, node: u32, direction: u32) {
         let now_ps = fabric.events.now_ps();
         for (number, core) in self.cores.iter_mut().enumerate() {
@@ -491,10 +492,10 @@ impl Processor {
     }
 }
 
-/// Stands for the tag of a load that gets none.
+/// Placeholder tag of a load that has none.
 const NO_TAG: u16 = u16::MAX;
 
-/// Status of a request that nobody takes.
+/// Status of a request that nothing claims.
 const UNSUPPORTED: &str = "Unsupported Request";
 
 /// A root port and the direction that it sends on.
@@ -506,12 +507,12 @@ struct WayOut {
 }
 
 impl WayOut {
-    /// Whether nothing can leave by it.
+    /// Whether the link of this port is down.
     fn is_down(self, fabric: &Fabric) -> bool {
         fabric.directions[self.direction as usize].is_down
     }
 
-    /// Whether the queue of stores is full.
+    /// Whether the store queue is full.
     fn is_full(self, fabric: &Fabric, cpu: &CpuParameters) -> bool {
         let queued = fabric.directions[self.direction as usize].egress.posted_of_first();
         queued >= cpu.store_queue as usize
@@ -524,7 +525,7 @@ impl WayOut {
     }
 }
 
-/// Where a request of a core leaves its root complex; `None` where no root port leads there.
+/// Finds the root port for a request of a core; `None` if no root port leads to its target.
 fn way_out(fabric: &Fabric, node: u32, routes: &Routes, header: &Header) -> Option<WayOut> {
     let Route::Port(target) = routes.route(header, None) else { return None };
     let port = fabric.nodes[node as usize].ports[target as usize];
@@ -533,7 +534,7 @@ fn way_out(fabric: &Fabric, node: u32, routes: &Routes, header: &Header) -> Opti
     (direction != NONE).then_some(WayOut { port: port.0, direction, transmit_latency_ps })
 }
 
-/// What a completion brings for a load: its bytes, or the name of its status.
+/// Bytes that a completion brings for a load, or the name of its error status.
 fn data_of<'a>(payload: &'a [u8], header: &Header, load: &Load) -> Result<&'a [u8], &'static str> {
     match header.status {
         CompletionStatus::Successful => {}
@@ -547,7 +548,7 @@ fn data_of<'a>(payload: &'a [u8], header: &Header, load: &Load) -> Result<&'a [u
     payload.get(skip..skip + load.bytes as usize).ok_or("too few bytes")
 }
 
-/// A load of a flow has its completion: checks the data, and counts them from `free_ps` on.
+/// Completes a load of a flow: checks the data and counts them from `free_ps` on.
 fn finish_flow_load(
     fabric: &mut Fabric,
     at: &Arrival,
@@ -593,7 +594,7 @@ impl Fabric {
         self.with_root(node, |root, fabric| root.processor.load_timeout(fabric, node, core));
     }
 
-    /// Lets the cores go on that wait for room in a direction's queue.
+    /// Resumes the cores that wait for room in a direction's queue.
     pub(crate) fn resume_cores(&mut self, node: u32, direction: u32) {
         self.with_root(node, |root, fabric| root.processor.resume(fabric, node, direction));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receiving side in the event loop: checks at the port, then routing through a switch, or
-//! delivery to a root complex or a device.
+//! The receiving side in the event loop: checks at the port, then routing through a switch or
+//! delivery to a root complex or device.
 
 use crosslane_pcie::link::TICKS_PER_PS;
 use crosslane_pcie::tlp::{Class, CompletionStatus, Header};
@@ -14,8 +14,8 @@ use crate::topology::PortId;
 use crate::trace::HeaderLine;
 
 impl Fabric {
-    /// A TLP is at the receiving port of a direction, clean and in order: its header in a
-    /// cut-through switch, all of it elsewhere.
+    /// Handles a TLP at the receiving port of a direction, clean and in order: at a cut-through
+    /// switch once its header has arrived, elsewhere once it is complete.
     pub(crate) fn arrive(&mut self, direction: u32, index: PacketIndex) {
         if self.directions[direction as usize].disturbance.is_some() {
             self.arrive_disturbed(direction, index);
@@ -24,7 +24,7 @@ impl Fabric {
         }
     }
 
-    /// Takes in a TLP that has arrived.
+    /// Processes a TLP that has arrived.
     #[inline]
     pub(crate) fn take_arrival(&mut self, direction: u32, index: PacketIndex) {
         let state = &self.directions[direction as usize];
@@ -73,8 +73,8 @@ impl Fabric {
             self.refuse(port, direction, index, latency_ps);
             return;
         }
-        // Cut-through must not run out of bytes on a faster link: it then begins so late that
-        // its last byte leaves no earlier than this switch's latency after the last byte came.
+        // Cut-through must not run out of bytes on a faster link, so it begins late enough that the
+        // last byte leaves no earlier than this switch's latency after it arrived.
         let duration_ticks =
             u64::from(packet.wire_bytes) * self.directions[out as usize].wire.byte_ticks;
         let duration_ps = duration_ticks / TICKS_PER_PS;
@@ -84,8 +84,8 @@ impl Fabric {
         self.enqueue(out, ingress, index);
     }
 
-    /// Answers what routes nowhere: Unsupported Request for a request that wants an answer, an
-    /// error report, and nothing else.
+    /// Refuses a TLP that routes nowhere: reports an error, and answers a non-posted request with
+    /// Unsupported Request.
     pub(crate) fn refuse(
         &mut self,
         port: u32,
@@ -105,7 +105,7 @@ impl Fabric {
         self.drop_received(direction, index);
     }
 
-    /// Sends the completion that refuses a non-posted request back where it came from.
+    /// Sends the completion that refuses a non-posted request back towards its requester.
     pub(crate) fn answer_unsupported(
         &mut self,
         port: u32,
@@ -123,7 +123,7 @@ impl Fabric {
         let mut packet = Packet::new(answer, node);
         packet.ready_ps = self.events.now_ps() + latency_ps;
         let answer = self.inject(packet, |_| {});
-        // A switch answers as if from the port itself; a root complex as from its own memory.
+        // A switch answers from the port itself, a root complex from its memory.
         let source = match &self.node_states[node as usize] {
             NodeState::Switch { .. } => self.port_states[port as usize].local,
             _ => 0,
@@ -131,7 +131,7 @@ impl Fabric {
         self.enqueue(direction ^ 1, source, answer);
     }
 
-    /// Frees a received TLP and its buffer.
+    /// Drops a received TLP and frees its buffer.
     pub(crate) fn drop_received(&mut self, direction: u32, index: PacketIndex) {
         let packet = self.packets.get(index);
         let (class, data, tail_ps) = (packet.class(), packet.data_credits, packet.tail_ps);

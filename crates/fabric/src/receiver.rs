@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receiving end of a direction: its buffer, what it has to acknowledge, and which credits it
-//! has to return when.
+//! The receiving end of a direction: its buffer, its Acks, and the return of its credits.
 
 use std::collections::VecDeque;
 
@@ -8,33 +7,33 @@ use crosslane_pcie::tlp::Class;
 
 use crate::trace::DllpKind;
 
-/// Credits and bytes without limit, far from overflow.
+/// Unlimited credits or bytes, without risk of overflow.
 pub(crate) const UNLIMITED: u64 = u64::MAX / 4;
 
-/// Receive buffers freed or DLLPs waiting before they are worked out although nobody asked: a
-/// bound on memory.
+/// Freed receive buffers or waiting DLLPs that trigger processing before they are needed; a bound
+/// on memory.
 pub(crate) const LATE_LIMIT: usize = 16;
 
-/// Header and data credits since the start.
+/// Header and data credits counted since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CreditCount {
     pub header: u64,
     pub data: u64,
 }
 
-/// A DLLP: waiting for the wire (time = due), or on its way (time = arrival).
+/// A DLLP, queued (time = due) or on its way (time = arrival).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dllp {
     pub time_ps: u64,
     pub kind: DllpKind,
-    /// UpdateFC: credits granted since the start, so that a lost one heals.
+    /// UpdateFC: credits granted since the start, so that the next one makes up for a lost one.
     pub granted: CreditCount,
-    /// Ack and Nak: TLPs that arrived in order since the start, and their wire bytes.
+    /// Ack and Nak: TLPs that arrived in order since the start; their wire bytes.
     pub received: u64,
     pub received_bytes: u64,
 }
 
-/// A piece of a receive buffer that becomes free.
+/// A part of a receive buffer that becomes free.
 #[derive(Clone, Copy, Debug)]
 struct Release {
     time_ps: u64,
@@ -42,7 +41,7 @@ struct Release {
     data: u32,
 }
 
-/// Credits that are free and not yet returned (or TLPs that are not yet acknowledged).
+/// Free credits not yet returned (or TLPs not yet acknowledged).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Unreturned {
     pub tlps: u32,
@@ -50,30 +49,30 @@ pub(crate) struct Unreturned {
     pub since_ps: u64,
 }
 
-/// A rule for summing up TLPs in one DLLP.
+/// Limits for covering several TLPs with one DLLP.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habit {
     pub tlps: u32,
     pub within_ps: u64,
 }
 
-/// The buffer of one class, as credits. What one TLP needs of it lies together.
+/// The buffer of one class as credits, laid out so that the fields for one TLP are adjacent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pool {
-    /// Advertised at the start; `UNLIMITED` for an infinite pool.
+    /// Credits advertised at the start; `UNLIMITED` for an infinite pool.
     pub capacity: CreditCount,
-    /// Used by TLPs in the buffer or on the wire.
+    /// Credits used by TLPs in the buffer or on the wire.
     pub outstanding: CreditCount,
-    /// Those of them that are of TLPs which a device has been given and has not let go of.
+    /// Credits used by TLPs that a device holds.
     pub held: CreditCount,
-    /// Granted since the start, the advertisement included.
+    /// Credits granted since the start, including the advertisement.
     pub granted: CreditCount,
-    /// Free and not yet returned.
+    /// Free credits not yet returned.
     pub unreturned: Unreturned,
 }
 
 impl Pool {
-    /// A TLP can leave the buffer only if it is in it, or on its way there.
+    /// Asserts that a TLP leaving the buffer is in it, or on its way to it.
     #[inline]
     fn assert_used(&self, class: Class, data: u32) {
         let used = self.outstanding;
@@ -84,8 +83,8 @@ impl Pool {
         );
     }
 
-    /// What the transmitter has used and has left is what it was granted, and what the receiver
-    /// has not got back is no more than its buffer.
+    /// Asserts that the transmitter's used and remaining credits add up to those granted, and that
+    /// the credits outstanding do not exceed the buffer.
     #[inline]
     pub fn assert_agrees(&self, class: Class, limit: CreditCount, available: CreditCount) {
         let Self { capacity, outstanding, granted, .. } = *self;
@@ -108,7 +107,7 @@ impl Pool {
     }
 }
 
-/// The receiving end.
+/// The receiving end of a direction.
 #[derive(Debug)]
 pub(crate) struct Receiver {
     pub ack: Habit,
@@ -118,23 +117,23 @@ pub(crate) struct Receiver {
     /// Data credits of one largest TLP.
     pub largest_data: u64,
     releases: VecDeque<Release>,
-    /// One bit for each class with credits that are free and not yet returned.
+    /// Classes with free credits not yet returned, one bit each.
     waiting: u8,
-    /// Nothing here turns into a DLLP before this time.
+    /// Time before which no DLLP becomes due here.
     pub next_due_ps: u64,
-    /// The earliest time at which freed credits must be returned, whatever else comes.
+    /// Latest time for returning freed credits.
     update_due_ps: u64,
     /// TLPs accepted in order.
     pub accepted: u64,
     pub accepted_bytes: u64,
     pub unacknowledged: Unreturned,
-    /// A Nak has been sent and the TLP that it asks for has not come yet.
+    /// Whether a Nak has been sent and its TLP has not come yet.
     pub nak_scheduled: bool,
 }
 
 impl Receiver {
     pub fn new(capacity: [CreditCount; 3]) -> Self {
-        // The habits and limits follow the Max_Payload_Size; see `Direction::set_limits`.
+        // The limits follow the Max_Payload_Size; see `Direction::set_limits`.
         let at_once = Habit { tlps: 1, within_ps: 0 };
         Self {
             ack: at_once,
@@ -158,7 +157,7 @@ impl Receiver {
         }
     }
 
-    /// A TLP that was to come is lost.
+    /// Removes the credits of an expected TLP that was lost.
     pub fn forget(&mut self, class: Class, data: u32) {
         self.pools[class.index()].assert_used(class, data);
         let outstanding = &mut self.pools[class.index()].outstanding;
@@ -166,7 +165,7 @@ impl Receiver {
         outstanding.data -= u64::from(data);
     }
 
-    /// A device is given a TLP, and lets go of its buffer when it likes.
+    /// Hands a TLP to a device, which frees its buffer later.
     #[inline]
     pub fn hold(&mut self, class: Class, data: u32) {
         let Pool { held, outstanding, .. } = &mut self.pools[class.index()];
@@ -179,7 +178,7 @@ impl Receiver {
         );
     }
 
-    /// A device is done with a TLP that it was given.
+    /// Ends a device's hold on a TLP.
     #[inline]
     pub fn let_go(&mut self, class: Class, data: u32) {
         let held = &mut self.pools[class.index()].held;
@@ -193,8 +192,8 @@ impl Receiver {
         held.data -= data;
     }
 
-    /// Nothing is left to acknowledge or to return: the link went down, or has come up and tells
-    /// of the whole buffer anew. `accepted` TLPs of `accepted_bytes` have been sent.
+    /// Resets all Acks and credits, because the link went down or has come up and advertises the
+    /// whole buffer again. `accepted` TLPs of `accepted_bytes` have been sent.
     pub fn begin_anew(&mut self, accepted: u64, accepted_bytes: u64) {
         (self.accepted, self.accepted_bytes) = (accepted, accepted_bytes);
         self.unacknowledged = Unreturned::default();
@@ -207,8 +206,7 @@ impl Receiver {
         self.next_due_ps = self.next_event_ps();
     }
 
-    /// Notes that a TLP leaves the buffer at `time_ps`. Returns whether the late work has piled
-    /// up.
+    /// Notes that a TLP leaves the buffer at `time_ps`. Returns whether deferred work has piled up.
     #[inline]
     pub fn release(&mut self, time_ps: u64, class: Class, data: u32) -> bool {
         self.next_due_ps = self.next_due_ps.min(time_ps);
@@ -236,7 +234,7 @@ impl Receiver {
         true
     }
 
-    /// Turns what is due by `now` into DLLPs, through `put`.
+    /// Passes the DLLPs due by `now` to `put`.
     #[inline]
     pub fn absorb(&mut self, now_ps: u64, mut put: impl FnMut(Dllp)) {
         if self.next_due_ps > now_ps {
@@ -274,7 +272,8 @@ impl Receiver {
         self.update(class, due_ps)
     }
 
-    /// The class whose freed credits have waited longest, and when they must be returned.
+    /// The class whose freed credits have waited longest, and the time by which they must be
+    /// returned.
     fn first_update_timer(&self) -> (Class, u64) {
         let mut first = (Class::Posted, u64::MAX);
         for class in Class::ALL {
@@ -289,7 +288,7 @@ impl Receiver {
         first
     }
 
-    /// When something here turns into a DLLP, as far as is known; `u64::MAX` for never.
+    /// Time of the next DLLP from here, as far as known; `u64::MAX` for never.
     pub fn next_event_ps(&self) -> u64 {
         let release = self.releases.front().map_or(u64::MAX, |first| first.time_ps);
         release.min(self.update_due_ps).min(self.ack_timer_ps())
@@ -314,13 +313,14 @@ impl Receiver {
         }
     }
 
-    /// A TLP has left the buffer; its credits go back at once if enough have come together, or
-    /// if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
+    /// Handles a TLP that has left the buffer. Its credits return at once if enough have
+    /// accumulated, or if the transmitter has less than one largest TLP left (PCIe 6.x 2.6.1.2).
     fn note_release(&mut self, release: Release) -> Option<Dllp> {
         let class = release.class.index();
         self.pools[class].assert_used(release.class, release.data);
         let Pool { capacity, outstanding, granted, unreturned, .. } = &mut self.pools[class];
-        // What the transmitter cannot use: the buffer in use, and what it has not been told of.
+        // Credits that the transmitter cannot use: the buffer in use, and freed parts not yet
+        // reported.
         let header_taken = outstanding.header + u64::from(unreturned.tlps);
         let data_taken = outstanding.data + unreturned.data;
         let starving = header_taken >= capacity.header

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A root complex: memory behind it, transfers between its root ports, and interrupts. Its cores
-//! are in `processor`.
+//! A root complex: memory behind it, transfers between root ports, and interrupts. Its cores are in
+//! `processor`.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -25,41 +25,41 @@ use crate::trace::HeaderLine;
 use crate::translation::Translation;
 use crate::wire::WireTime;
 
-/// Bus addresses that are never memory: room for 32-bit windows, interrupts and firmware. What
-/// memory there is beyond its start goes on above 4 GiB.
+/// Bus addresses that are never memory: room for 32-bit BARs, interrupts and firmware. Memory
+/// beyond its start continues above 4 GiB.
 pub const MMIO_HOLE: Range<u64> = 0x8000_0000..0x1_0000_0000;
-/// Routing ID of the root complex itself: requests of its cores.
+/// Routing ID of the root complex itself, for requests of its cores.
 pub(crate) const OWN_ID: RoutingId = RoutingId(0);
-/// Own traffic is the first source of a root port's queues; peers follow by port.
+/// First source of a root port's queues: the root complex itself. Peer ports follow.
 pub(crate) const OWN_SOURCE: u32 = 0;
-/// Added to the number of a late read where an event names a read slot.
+/// Offset that marks the index of a late read where an event carries a read slot.
 const LATE: u32 = 1 << 31;
 
 pub(crate) struct RootComplex {
     parameters: RootComplexParameters,
     pub completer: Completer,
     pub routes: Routes,
-    /// Writes that have arrived and cannot be seen yet, in order: time and packet.
+    /// Writes that have arrived but are not visible yet, in order: time and packet.
     unseen: VecDeque<(u64, PacketIndex)>,
-    /// Completions of the read that is being finished.
+    /// Completions of the read being finished.
     pieces: Vec<Piece>,
-    /// Ranges of memory that answer badly.
+    /// Ranges of memory with injected faults.
     pub faults: MemoryFaults,
-    /// Memory of another program, in place of the completer's.
+    /// Memory of another program that replaces the completer's.
     pub outside: Option<Outside>,
-    /// Where the requests of devices are translated.
+    /// Translation of device requests.
     pub translation: Option<Translation>,
-    /// What is left of reads that a fault has made late: direction it came from, and completions.
+    /// Rest of each read delayed by a fault: direction that it came from, and completions.
     late: Vec<Option<(u32, Vec<Piece>)>>,
     pub processor: Processor,
     peer_free: WireTime,
     interrupts: Vec<Interrupt>,
     interrupt_count: u64,
-    /// When the handler of the last interrupt begins.
+    /// Time at which the handler of the last interrupt begins.
     interrupts_free: Picoseconds,
 }
 
-/// A TLP at a root port: node, direction it came from, root port.
+/// A TLP at a root port: node, direction of arrival, root port.
 #[derive(Clone, Copy)]
 pub(crate) struct Arrival {
     pub node: u32,
@@ -106,7 +106,7 @@ impl RootComplex {
         }
     }
 
-    /// Whether a request is for memory behind the root complex.
+    /// Whether a request goes to memory behind the root complex.
     fn reaches_memory(&mut self, header: &Header) -> bool {
         match &mut self.outside {
             Some(outside) => outside.covers(header, header.kind == TlpKind::MemoryWrite),
@@ -119,7 +119,7 @@ impl RootComplex {
         self.reaches_memory(header) || INTERRUPT_ADDRESSES.contains(&header.address.0)
     }
 
-    /// Lets memory have the writes that can be seen by `now`.
+    /// Applies to memory the writes visible by `now`.
     pub fn settle_memory(&mut self, fabric: &mut Fabric, now_ps: u64) {
         while let Some((visible_ps, index)) = self.unseen.front().copied()
             && visible_ps <= now_ps
@@ -135,7 +135,7 @@ impl RootComplex {
         }
     }
 
-    /// Takes what has arrived, with the address where it leads.
+    /// Processes an arrived TLP with its translated address.
     pub fn receive(&mut self, fabric: &mut Fabric, at: Arrival, address: BusAddress) {
         let header = Header { address, ..fabric.packets.get(at.index).header };
         match header.kind {
@@ -188,11 +188,11 @@ impl RootComplex {
         if let Err(what) = fabric.written(at.index, bytes, times.visible_ps) {
             fabric.report(at.port, ErrorKind::WrongData { what });
         }
-        // From now on it is known by its place in memory.
+        // From here on the TLP carries its offset in memory.
         fabric.packets.get_mut(at.index).header.address = header.address;
     }
 
-    /// When the first of the writes that touch a range and cannot be seen yet can be.
+    /// Time at which the first pending write that touches a range becomes visible.
     pub fn unseen_in(&self, fabric: &Fabric, now_ps: u64, range: &Range<u64>) -> Option<u64> {
         let touches = |index: PacketIndex| {
             let header = &fabric.packets.get(index).header;
@@ -203,13 +203,13 @@ impl RootComplex {
         later.find(|(_, index)| touches(*index)).map(|(visible_ps, _)| *visible_ps)
     }
 
-    /// When all writes that have come can be seen.
+    /// Time at which all arrived writes are visible.
     fn all_seen_ps(&self, now_ps: u64) -> u64 {
         self.unseen.back().map_or(now_ps, |(visible_ps, _)| now_ps.max(*visible_ps))
     }
 
-    /// An interrupt message: a posted write, so its handler begins when all that was written
-    /// before can be seen.
+    /// Accepts an interrupt message. It is a posted write, so its handler begins once all earlier
+    /// writes are visible.
     fn take_interrupt(&mut self, fabric: &mut Fabric, at: Arrival) {
         let now_ps = fabric.events.now_ps();
         let data = fabric.packets.payload(at.index).first_chunk().copied();
@@ -253,7 +253,7 @@ impl RootComplex {
             self.answer(fabric, node, direction, pieces.into_iter(), true);
             return;
         }
-        // The completions may be no longer than the root port that sends them allows.
+        // The root port that sends the completions limits their length.
         let direction = self.completer.origin(slot);
         let direction = direction.unwrap_or_else(|| panic!("no read is in slot {slot}"));
         let port = fabric.directions[direction as usize].receiving_port;
@@ -272,8 +272,8 @@ impl RootComplex {
         }
     }
 
-    /// Sends the completions of a read, or what the faults of the memory make of them; `is_late`
-    /// where they have waited for that already.
+    /// Sends the completions of a read, with any faults of the memory; `is_late` if a fault has
+    /// delayed them already.
     fn answer(
         &mut self,
         fabric: &mut Fabric,
@@ -323,7 +323,7 @@ impl RootComplex {
         }
     }
 
-    /// Keeps what is left of a read until its time comes.
+    /// Keeps the rest of a delayed read until its time comes.
     fn put_off(&mut self, fabric: &mut Fabric, node: u32, rest: (u32, Vec<Piece>), by_ps: u64) {
         assert!(!rest.1.is_empty(), "a read is put off by {by_ps} ps with nothing left of it");
         let free = self.late.iter().position(Option::is_none).unwrap_or(self.late.len());
@@ -335,7 +335,7 @@ impl RootComplex {
         fabric.events.schedule(ready_ps, EventKind::ReadReady, node, LATE + free as u32);
     }
 
-    /// From one root port to another.
+    /// Passes a TLP from one root port to another.
     fn pass_on(&mut self, fabric: &mut Fabric, at: Arrival, header: &Header) {
         let Route::Port(target) = self.routes.route(header, None) else {
             fabric.refuse(at.port, at.direction, at.index, 0);

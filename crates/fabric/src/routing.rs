@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Routes of a node, worked out from configuration space whenever that is written.
+//! Routes of a node, computed from configuration space after each write to it.
 
 use crosslane_pcie::config::PortType;
 use crosslane_pcie::tlp::{Class, Header};
 
 use crate::topology::{Node, Port};
 
-/// No port.
+/// Marks a bus number without a port.
 const NOWHERE: u8 = u8::MAX;
 
-/// Where a TLP goes from a node.
+/// Next hop of a TLP in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route {
-    /// Out of the port at this position.
+    /// Out of the port with this index.
     Port(u32),
-    /// Towards the root complex (in a root complex: it is for itself).
+    /// Towards the root complex (in a root complex: for the root complex itself).
     Up,
 }
 
 /// Routes of a switch or a root complex: by address and by bus number, and ACS redirection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routes {
-    /// First address, last address, position of the port; by first address.
+    /// First address, last address and port index, sorted by first address.
     ranges: Vec<(u64, u64, u32)>,
-    /// Position of the port for each bus number.
+    /// Port index for each bus number.
     buses: Vec<u8>,
-    /// Position of the upstream port (switches).
+    /// Index of the upstream port (switches).
     pub upstream: Option<u32>,
     redirect_requests: u64,
     redirect_completions: u64,
@@ -64,7 +64,7 @@ impl Routes {
         routes
     }
 
-    /// The way of a TLP that came in at `ingress` (`None`: made here).
+    /// Returns the route of a TLP that arrived at `ingress` (`None`: sent by this node).
     #[inline]
     pub fn route(&self, header: &Header, ingress: Option<u32>) -> Route {
         let target = if header.kind.is_routed_by_address() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The one event schema: for logs, trace files and the snapshots of tests.
+//! The event schema shared by logs, trace files and test snapshots.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use crate::topology::DirectionId;
 pub enum DllpKind {
     /// All TLPs up to the sequence number have arrived.
     Ack,
-    /// The same, and the one behind it has not.
+    /// All TLPs up to the sequence number have arrived; the next has not.
     Nak,
     /// Credits of a class.
     UpdateFc(Class),
@@ -32,33 +32,34 @@ impl fmt::Display for DllpKind {
     }
 }
 
-/// Something that happened on one direction of a link.
+/// An event on one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// When it began.
+    /// Time at which the event began.
     pub time: Picoseconds,
-    /// Where.
+    /// Direction of the link.
     pub direction: DirectionId,
-    /// What.
+    /// The event itself.
     pub event: TraceEvent,
 }
 
-/// What happened.
+/// Event on one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceEvent {
     /// A TLP took the wire.
     Tlp {
         /// Its header.
         header: Header,
-        /// Its number on this direction, from 0 (not modulo 4096).
+        /// Number of the TLP on this direction, from 0 (not modulo 4096).
         sequence: u64,
         /// Bytes on the wire.
         wire_bytes: u32,
-        /// Since when it could have been sent: from then on it waited for the wire or for credits.
+        /// Time from which it could have been sent; from then on it waited for the wire or for
+        /// credits.
         ready: Picoseconds,
-        /// When its last byte has left.
+        /// Time at which its last byte left.
         end: Picoseconds,
-        /// Whether it was sent before.
+        /// Whether this is a replay.
         replay: bool,
         /// Whether it arrives corrupt.
         corrupt: bool,
@@ -67,27 +68,27 @@ pub enum TraceEvent {
     },
     /// A DLLP took the wire.
     Dllp {
-        /// What it is.
+        /// Type of the DLLP.
         kind: DllpKind,
-        /// When its last byte has left.
+        /// Time at which its last byte left.
         end: Picoseconds,
         /// Whether it arrives corrupt.
         corrupt: bool,
     },
-    /// From here on the transmitter has nothing on the wire, for this reason.
+    /// The transmitter becomes idle.
     Idle {
-        /// Why.
+        /// Reason for the idle time.
         reason: IdleReason,
     },
     /// The link retrains until `end`.
     Retrain {
-        /// When it is up again.
+        /// Time at which the link is up again.
         end: Picoseconds,
     },
 }
 
-/// Takes trace records as they come. Records of one direction come in the order of time; those
-/// of different directions may come a little out of order, since DLLPs are worked out late.
+/// Receiver of trace records. Records of one direction come in order of time; those of different
+/// directions may be slightly out of order, since DLLPs are computed lazily.
 pub trait TraceSink: Send {
     /// Takes one record.
     fn record(&mut self, record: &TraceRecord);
@@ -99,7 +100,7 @@ impl<F: FnMut(&TraceRecord) + Send> TraceSink for F {
     }
 }
 
-/// A header in one line: `MWr 0x1000 128 B`, `CplD 00:01.0 tag 3 64 B (64 left)`.
+/// Formats a header in one line: `MWr 0x1000 128 B`, `CplD 00:01.0 tag 3 64 B (64 left)`.
 pub struct HeaderLine<'a>(pub &'a Header);
 
 impl fmt::Display for HeaderLine<'_> {
@@ -138,7 +139,7 @@ impl fmt::Display for HeaderLine<'_> {
     }
 }
 
-/// One line of a log: time, event.
+/// Formats a record as a log line: time, event.
 impl fmt::Display for TraceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = match self.direction.way {

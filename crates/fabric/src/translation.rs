@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Requests at a root complex on their way through its IOMMU: they wait until they are translated,
-//! and pass each other only where the ordering rules allow it.
+//! Requests on their way through a root complex's IOMMU: they wait until they are translated, and
+//! pass each other only as the ordering rules allow.
 
 use crosslane_pcie::tlp::{Class, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, HostId, RoutingId};
@@ -15,27 +15,27 @@ use crate::packet::NONE;
 use crate::parameters::IommuParameters;
 use crate::root_complex::{Arrival, RootComplex};
 
-/// What waits at one root port.
+/// Requests waiting at one root port.
 #[derive(Clone, Copy, Debug, Default)]
 struct AtPort {
-    /// When the last posted request is translated. Nothing that came behind it may go before
-    /// (PCIe 6.x 2.4.1); reads pass each other.
+    /// Time at which the last posted request is translated. Nothing behind it may go earlier (PCIe
+    /// 6.x 2.4.1); reads pass each other.
     posted_ps: u64,
-    /// Posted requests that wait.
+    /// Number of posted requests waiting.
     posted: u32,
 }
 
-/// An IOMMU and what waits for it. A TLP that waits keeps its receive buffer.
+/// An IOMMU and the TLPs waiting for it, which keep their receive buffers.
 pub(crate) struct Translation {
     parameters: IommuParameters,
     iommu: Iommu,
     waiting: Vec<Option<Arrival>>,
     free: Vec<u32>,
-    /// By the number of the root port.
+    /// Waiting requests by the number of the root port.
     ports: Vec<AtPort>,
 }
 
-/// Whether an IOMMU translates a TLP. Writes of interrupts have a range of their own.
+/// Whether the IOMMU translates a TLP. Interrupt writes have a separate range.
 fn is_translated(header: &Header) -> bool {
     matches!(header.kind, TlpKind::MemoryRead | TlpKind::MemoryWrite)
         && !INTERRUPT_ADDRESSES.contains(&header.address.0)
@@ -56,7 +56,7 @@ impl Translation {
         &mut self.ports[local]
     }
 
-    /// When a TLP that has arrived may go on; `None` where that is at once.
+    /// Time at which an arrived TLP may continue; `None` if at once.
     fn ready_ps(&mut self, now_ps: u64, local: u32, header: &Header) -> Option<u64> {
         let done_ps = match is_translated(header) {
             true => self.iommu.look_up(now_ps, header.requester, header.address),
@@ -93,8 +93,8 @@ impl Translation {
 }
 
 impl RootComplex {
-    /// Takes in a TLP that has arrived at a root port: through the IOMMU where there is one, and
-    /// memory is not another program's, who translates itself.
+    /// Accepts a TLP that has arrived at a root port. It goes through the IOMMU, if present, unless
+    /// memory belongs to another program, which translates itself.
     pub(crate) fn arrive(&mut self, fabric: &mut Fabric, at: Arrival) {
         let header = fabric.packets.get(at.index).header;
         let Some(translation) = self.translation.as_mut().filter(|_| self.outside.is_none()) else {
@@ -111,7 +111,7 @@ impl RootComplex {
         }
     }
 
-    /// Lets a TLP go on whose time has come.
+    /// Continues with a TLP that has been translated.
     fn translated(&mut self, fabric: &mut Fabric, place: u32) {
         let Some(translation) = &mut self.translation else { return };
         let at = translation.take(place);
@@ -151,7 +151,7 @@ impl RootComplex {
 }
 
 impl Fabric {
-    /// Notes that more or fewer TLPs of a class wait at a root port: why the wires there are idle.
+    /// Counts TLPs of a class waiting at a root port, the reason for idle wires there.
     fn count_translating(&mut self, port: u32, class: Class, more: i32) {
         let state = &mut self.port_states[port as usize];
         let waiting = &mut state.translating[class.index()];
@@ -169,13 +169,13 @@ impl Fabric {
         self.with_root(node, |root, fabric| root.translated(fabric, place));
     }
 
-    /// The constants of a host's IOMMU, if it has one.
+    /// Constants of a host's IOMMU, if present.
     #[must_use]
     pub fn iommu(&mut self, host: HostId) -> Option<IommuParameters> {
         self.with_translation(host, |translation| translation.parameters)
     }
 
-    /// What a host's IOMMU has done, if there is one.
+    /// Counters of a host's IOMMU, if present.
     #[must_use]
     pub fn iommu_counters(&mut self, host: HostId) -> Option<IommuCounters> {
         self.with_translation(host, |translation| translation.iommu.counters)
@@ -194,7 +194,8 @@ impl Fabric {
     /// memory of the host, or a peer's BAR. Takes no simulated time. Returns the number of pages.
     ///
     /// # Errors
-    /// No IOMMU, what are no whole pages of 4 KiB, or addresses that are mapped already.
+    /// [`IommuError`] without an IOMMU, for a range other than whole pages of 4 KiB, or if any of
+    /// the addresses is mapped.
     pub fn map_io(
         &mut self,
         host: HostId,
@@ -207,7 +208,7 @@ impl Fabric {
             .unwrap_or(Err(IommuError::NoIommu(host)))
     }
 
-    /// Where an address of a function leads; `None` without an IOMMU, and where nothing is mapped.
+    /// Translates an address of a function; `None` without an IOMMU or mapping.
     #[must_use]
     pub fn translate_io(
         &mut self,
@@ -218,11 +219,11 @@ impl Fabric {
         self.with_translation(host, |it| it.iommu.translate(function, address, 1))?
     }
 
-    /// Ends the mapping of a function that begins at `address`; the IOTLB forgets it at once.
-    /// Returns the number of pages.
+    /// Ends the mapping of a function that begins at `address`; the IOTLB drops it at once. Returns
+    /// the number of pages.
     ///
     /// # Errors
-    /// No IOMMU, or no mapping that begins there.
+    /// [`IommuError`] without an IOMMU, or if no mapping begins there.
     pub fn unmap_io(
         &mut self,
         host: HostId,

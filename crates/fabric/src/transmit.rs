@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transmitting side of a link in the event loop: choosing a TLP, sending it, credits,
-//! replay.
+//! The transmitting side of a link in the event loop: choosing and sending TLPs, credits, replay.
 //!
-//! Transmission priority is that of the specification (PCIe 6.x 3.6.2.1, non-FLIT): DLLPs that
-//! are due, then replays, then new TLPs.
+//! The priority is that of the specification (PCIe 6.x 3.6.2.1, non-FLIT): due DLLPs, then replays,
+//! then new TLPs.
 
 use crosslane_pcie::config::DetectedError;
 use crosslane_pcie::tlp::Class;
@@ -23,7 +22,7 @@ use crate::wire::WireTime;
 const PREFIX_BYTES: u64 = crosslane_pcie::link::TLP_PREFIX_BYTES as u64;
 
 impl Fabric {
-    /// Puts a packet in line for a direction and sees to it that the transmitter looks at it.
+    /// Queues a packet for a direction and schedules its transmitter.
     #[inline]
     pub(crate) fn enqueue(&mut self, direction: u32, source: u32, index: PacketIndex) {
         if self.directions[direction as usize].disturbance.is_some() {
@@ -66,22 +65,22 @@ impl Fabric {
         }
     }
 
-    /// The transmitter of a direction chooses.
+    /// Lets the transmitter of a direction choose a TLP.
     pub(crate) fn pick(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
         if state.pick_ps != now_ps {
-            // An earlier one took its place.
+            // An earlier event took its place.
             return;
         }
         self.pick_now(direction, false);
     }
 
-    /// As [`pick`](Self::pick); `fresh` if all DLLPs that have arrived were taken in just now.
+    /// Like [`pick`](Self::pick); `fresh` if all arrived DLLPs were taken in just now.
     fn pick_now(&mut self, direction: u32, fresh: bool) {
         let now_ps = self.events.now_ps();
         self.directions[direction as usize].pick_ps = u64::MAX;
-        // DLLPs that are due take the wire first; the TLP that is chosen now follows them.
+        // Due DLLPs take the wire first; the chosen TLP follows them.
         self.settle(direction, now_ps);
         let state = &self.directions[direction as usize];
         if state.silent_until_ps > now_ps {
@@ -98,7 +97,7 @@ impl Fabric {
             self.send_again(direction, at);
             return;
         }
-        // Where credits are plenty, those that are on their way back do not matter.
+        // If credits are plentiful, those on their way back do not matter.
         let mut fresh = fresh;
         if !fresh && self.directions[direction as usize].is_short_of_credits() {
             if self.refresh(direction).nak {
@@ -124,7 +123,7 @@ impl Fabric {
         }
     }
 
-    /// Nothing can be sent: notes why, and sees to it that the transmitter looks again.
+    /// Notes why nothing can be sent, and schedules the next attempt.
     fn stay_idle(&mut self, direction: u32, refusal: Refusal) {
         let state = &mut self.directions[direction as usize];
         state.blocked = refusal.lacks_something().then_some(if refusal.replay_buffer {
@@ -179,7 +178,7 @@ impl Fabric {
         }
     }
 
-    /// Takes in the DLLPs that have arrived for a direction's transmitter.
+    /// Takes in the DLLPs that have arrived at a direction's transmitter.
     fn refresh(&mut self, direction: u32) -> News {
         let now_ps = self.events.now_ps();
         self.settle(direction ^ 1, now_ps);
@@ -191,7 +190,7 @@ impl Fabric {
         news
     }
 
-    /// Schedules the next moment at which DLLPs can change something for a direction.
+    /// Schedules the next moment at which DLLPs can unblock a direction.
     fn arrange_wake(&mut self, direction: u32) {
         let state = &self.directions[direction as usize];
         let reverse = &self.directions[(direction ^ 1) as usize];
@@ -203,7 +202,7 @@ impl Fabric {
         }
     }
 
-    /// DLLPs may have changed something for a direction.
+    /// Checks whether DLLPs have unblocked a direction.
     pub(crate) fn wake(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
@@ -224,7 +223,7 @@ impl Fabric {
         }
     }
 
-    /// Sees to it that DLLPs get events where they are to have some.
+    /// Schedules events for the DLLPs of an eager direction.
     pub(crate) fn follow_dllps(&mut self, direction: u32) {
         if self.directions[direction as usize].eager {
             self.arrange_wake(direction);
@@ -284,7 +283,7 @@ impl Fabric {
         self.after_send(direction, end);
     }
 
-    /// Sends a TLP of the replay buffer again. It needs no credits.
+    /// Replays a TLP of the replay buffer. It needs no credits.
     fn send_again(&mut self, direction: u32, at: usize) {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
@@ -332,8 +331,8 @@ impl Fabric {
         }
     }
 
-    /// A TLP is on the wire: works out what the receiver's data link layer makes of it, and when
-    /// it goes on from there.
+    /// Handles a TLP on the wire: works out how the receiver's data link layer treats it, and when
+    /// the TLP leaves the receiver.
     fn fly(
         &mut self,
         direction: u32,
@@ -355,7 +354,7 @@ impl Fabric {
                     header: packet.header,
                     sequence,
                     wire_bytes: packet.wire_bytes,
-                    // One that is sent again may have gone on from the receiver in the meantime.
+                    // A replayed TLP may have left the receiver in the meantime.
                     ready: Picoseconds(packet.ready_ps.min(start.ps)),
                     end: Picoseconds(end.ceil_ps()),
                     replay,
@@ -370,7 +369,7 @@ impl Fabric {
             start.plus_ticks(head * state.wire.byte_ticks).ceil_ps() + state.flight_ps
         } else {
             let taken_ps = state.intake.time_ps(packet.header.payload_bytes());
-            // A short one does not come before a long one ahead of it.
+            // A short TLP must not overtake a long one ahead of it.
             let lead_ps = taken_ps.min(state.receive_latency_ps);
             let arrive_ps = tail_ps + state.receive_latency_ps - lead_ps;
             state.last_arrival_ps = arrive_ps.max(state.last_arrival_ps);
@@ -415,14 +414,14 @@ impl Fabric {
         }
     }
 
-    /// The replay timer may have run out.
+    /// Checks whether the replay timer has run out.
     pub(crate) fn replay_timer(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
         let News { any, nak } = self.refresh(direction);
         let state = &mut self.directions[direction as usize];
         state.replay_event_ps = u64::MAX;
         if any && state.blocked.is_some() {
-            // Nobody else will hear of these credits.
+            // No other event reports these credits.
             self.schedule_pick(direction, now_ps);
         }
         let state = &mut self.directions[direction as usize];
@@ -443,14 +442,14 @@ impl Fabric {
         self.events.schedule(next_ps, EventKind::ReplayTimer, direction, 0);
     }
 
-    /// A time-out or a roll-over of the replay mechanism: correctable (PCIe 6.x 6.2.7).
+    /// Records a time-out or roll-over of the replay mechanism: correctable (PCIe 6.x 6.2.7).
     fn detect_at_transmitter(&mut self, direction: u32) {
         let port = self.directions[(direction ^ 1) as usize].receiving_port;
         self.detect(port, DetectedError::Correctable);
     }
 
-    /// Sends everything that has no Ack again, oldest first; at the fourth time without progress
-    /// the link retrains first.
+    /// Replays every TLP without an Ack, oldest first. At the fourth time without progress the link
+    /// retrains first.
     fn start_replay(&mut self, direction: u32) {
         let now_ps = self.events.now_ps();
         let state = &mut self.directions[direction as usize];
@@ -490,13 +489,13 @@ impl Fabric {
     }
 }
 
-/// Whether a direction's DLLPs have events of their own.
+/// Whether a direction's DLLPs get events.
 fn state_is_eager(fabric: &Fabric, direction: u32) -> bool {
     fabric.directions[direction as usize].eager
 }
 
-/// A transmitter that was waiting for its wire goes on where the wire became free, to the tick;
-/// one that was idle begins now.
+/// Start of a transmission: a transmitter that waited for its wire continues at the exact tick at
+/// which it became free; an idle one begins now.
 fn begin_at(free: WireTime, now_ps: u64) -> WireTime {
     if free.ceil_ps() == now_ps { free } else { WireTime::at(now_ps) }
 }

@@ -3,7 +3,7 @@
 
 use crosslane_pcie::link::{LinkRate, SkpRule, TICKS_PER_PS};
 
-/// A moment on a wire: picoseconds and ticks (1/3072 ps), so that byte times never round.
+/// A moment on a wire in picoseconds and ticks (1/3072 ps), so that byte times never round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct WireTime {
     pub ps: u64,
@@ -15,20 +15,20 @@ impl WireTime {
         Self { ps, ticks: 0 }
     }
 
-    /// This moment and so many ticks.
+    /// The moment `ticks` later.
     #[inline]
     pub const fn plus_ticks(self, ticks: u64) -> Self {
         let sum = self.ticks as u64 + ticks;
         Self { ps: self.ps + sum / TICKS_PER_PS, ticks: (sum % TICKS_PER_PS) as u32 }
     }
 
-    /// The first whole picosecond that is not before it.
+    /// The moment rounded up to a whole picosecond.
     #[inline]
     pub const fn ceil_ps(self) -> u64 {
         self.ps + (self.ticks != 0) as u64
     }
 
-    /// Ticks since `earlier`, 0 where that is later.
+    /// Ticks since `earlier`, or 0 if that is later.
     #[inline]
     pub const fn ticks_since(self, earlier: Self) -> u64 {
         if self.ps < earlier.ps {
@@ -39,7 +39,7 @@ impl WireTime {
     }
 }
 
-/// The wire of one direction: when it is free, and its SKP schedule.
+/// The wire of one direction: time at which it is free, and SKP schedule.
 #[derive(Clone, Debug)]
 pub(crate) struct Wire {
     pub byte_ticks: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Wire {
     skp: Option<(SkpRule, WireTime)>,
     /// Bytes of SKP ordered sets sent.
     pub skp_bytes: u64,
-    /// Ticks that they took.
+    /// Ticks taken by SKP ordered sets.
     pub skp_ticks: u64,
 }
 
@@ -64,9 +64,9 @@ impl Wire {
         }
     }
 
-    /// When a packet can begin that is ready at `ready`: not before the wire is free, and behind
-    /// every SKP ordered set that is due by then. Sends those ordered sets; they come between
-    /// packets only, and those that had to wait go out together.
+    /// Start of a packet that is ready at `ready`: once the wire is free, and behind every SKP
+    /// ordered set due by then. Sends those ordered sets; they go only between packets, and delayed
+    /// ones go out together.
     #[inline]
     pub fn begin(&mut self, ready: WireTime) -> WireTime {
         let start = ready.max(self.free);
@@ -80,7 +80,7 @@ impl Wire {
     fn send_skps(&mut self, mut start: WireTime) -> WireTime {
         if let Some((rule, due)) = &mut self.skp {
             let (rule, due) = (*rule, due);
-            // Ordered sets that came and went while the wire was idle.
+            // Ordered sets that began and ended while the wire was idle.
             let gap = start.ticks_since(self.free.max(*due));
             let passed = gap / rule.interval_ticks;
             if passed > 1 {

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The write-combining buffers of a core. Stores into a write-combined region collect in lines of
-//! 64 B. A line leaves when all of it is filled, when another line needs its buffer, and when the
-//! core makes an uncached access or a fence; until its last TLP is at the root port it keeps its
-//! buffer. A line that is filled leaves as one write, any other in writes of at most 8 B (Intel
-//! 64 and IA-32 manual, volume 3, 12.3.1: an evicted buffer that is not full goes out in partial
-//! transactions of 8 B).
+//! The combining buffers of a core. Stores into a write-combined region collect in lines of 64 B. A
+//! line leaves when it is full, when another line needs its buffer, or when the core makes an
+//! uncached access or a fence; it keeps its buffer until its last TLP is at the root port. A full
+//! line leaves as one write, any other in writes of at most 8 B (Intel 64 and IA-32 manual, volume
+//! 3, 12.3.1: an evicted buffer that is not full goes out in partial transactions of 8 B).
 
 use std::collections::VecDeque;
 
 /// Bytes of a line.
 pub(super) const LINE_BYTES: u64 = 64;
-/// The longest write of a line that is not full, bytes.
+/// Longest write of a line that is not full, bytes.
 const PARTIAL_BYTES: u32 = 8;
 
 /// One buffer in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Line {
-    /// Of its first byte, a multiple of 64.
+    /// Address of the first byte, a multiple of 64.
     address: u64,
-    /// A bit for each byte that holds something, the first in bit 0.
+    /// Bytes that hold data, one bit each, the first in bit 0.
     filled: u64,
     data: [u8; LINE_BYTES as usize],
 }
@@ -37,8 +36,8 @@ impl Line {
         self.filled == u64::MAX
     }
 
-    /// Offset and length of its first write at `from` or behind it, of which there is one: all of
-    /// a full line, else the first bytes that lie side by side within 8.
+    /// Offset and length of its first write at or behind `from`, which must exist: the whole of a
+    /// full line, else the first contiguous bytes within 8.
     const fn write_from(&self, from: u32) -> (u32, u32) {
         if self.is_full() {
             return (0, LINE_BYTES as u32);
@@ -54,11 +53,11 @@ const fn run_mask(offset: u32, length: u32) -> u64 {
     (u64::MAX >> (u64::BITS - length)) << offset
 }
 
-/// A write that a buffer has for the link.
+/// A write that leaves a buffer for the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BufferWrite {
     pub address: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: u32,
     data: [u8; LINE_BYTES as usize],
 }
@@ -72,11 +71,11 @@ impl BufferWrite {
 /// All buffers of a core.
 #[derive(Clone, Debug)]
 pub(super) struct CombiningBuffers {
-    /// How many lines there may be, open and leaving.
+    /// Total number of buffers, collecting and leaving.
     buffers: usize,
-    /// Those that collect, the longest open first.
+    /// Lines that collect stores, the longest open first.
     open: Vec<Line>,
-    /// Those that have been closed, the first to leave first.
+    /// Closed lines, the first to leave first.
     leaving: VecDeque<Line>,
 }
 
@@ -85,17 +84,17 @@ impl CombiningBuffers {
         Self { buffers: buffers as usize, open: Vec::new(), leaving: VecDeque::new() }
     }
 
-    /// Whether a line is on its way out.
+    /// Whether any line is leaving.
     pub fn is_leaving(&self) -> bool {
         !self.leaving.is_empty()
     }
 
-    /// Whether a store to this address finds a buffer: its line's, or one that is free.
+    /// Whether a store to this address finds its line's buffer or a free one.
     pub fn takes(&self, address: u64) -> bool {
         self.find(address).is_some() || self.open.len() + self.leaving.len() < self.buffers
     }
 
-    /// How many lines collect.
+    /// Number of lines that collect stores.
     pub fn open(&self) -> usize {
         self.open.len()
     }
@@ -105,8 +104,8 @@ impl CombiningBuffers {
         self.open.iter().position(|line| line.address == first)
     }
 
-    /// Puts a store into its buffer; it does not go beyond its line, and [`takes`](Self::takes)
-    /// said yes. A line that is full then begins to leave.
+    /// Puts a store into its buffer. The store must stay within its line, and
+    /// [`takes`](Self::takes) must allow it. Closes a line that is then full.
     pub fn put(&mut self, address: u64, bytes: &[u8]) {
         let offset = (address % LINE_BYTES) as usize;
         let at = self.find(address).unwrap_or_else(|| {
@@ -124,14 +123,14 @@ impl CombiningBuffers {
         }
     }
 
-    /// One of the open lines begins to leave.
+    /// Closes one of the open lines.
     pub fn close(&mut self, at: usize) {
         let line = self.open.remove(at);
         self.leaving.push_back(line);
     }
 
-    /// What leaves next of the first line: its lowest bytes, or those at a multiple of 8 or behind
-    /// it, where something is left there.
+    /// Next write of the first closed line: its lowest bytes, or those from offset `from`, a
+    /// multiple of 8, on if any are left there.
     pub fn next_write(&self, from: u32) -> Option<BufferWrite> {
         let line = self.leaving.front()?;
         let from = if line.filled >> from == 0 { 0 } else { from };
@@ -142,7 +141,7 @@ impl CombiningBuffers {
         Some(BufferWrite { address: line.address + u64::from(offset), bytes, data })
     }
 
-    /// It has left: its line's buffer is free behind the last of its writes.
+    /// Removes a write that has left; after the last one, the line's buffer is free.
     pub fn has_left(&mut self, write: &BufferWrite) {
         let line = self.leaving.front_mut();
         let line = line.unwrap_or_else(|| panic!("{write:x?} has left, and no line is leaving"));
@@ -159,7 +158,7 @@ impl CombiningBuffers {
 mod tests {
     use super::*;
 
-    /// Address and length of all that leaves.
+    /// Address and length of every write that leaves.
     fn drained(buffers: &mut CombiningBuffers) -> Vec<(u64, u32)> {
         let mut all = Vec::new();
         while let Some(write) = buffers.next_write(0) {
@@ -181,7 +180,7 @@ mod tests {
         assert_eq!(write.data()[60..], [15; 4]);
         assert_eq!(drained(&mut buffers), [(0x1000, 64)]);
         assert!(buffers.open() == 0 && !buffers.is_leaving());
-        // 4..20 and 62..64: cut at multiples of 8, and where nothing is.
+        // 4..20 and 62..64: cut at multiples of 8 and at gaps.
         buffers.put(0x2004, &[1; 16]);
         buffers.put(0x203e, &[2; 2]);
         assert_eq!(drained(&mut buffers), []);
@@ -223,7 +222,7 @@ mod tests {
         buffers.put(64, &[2]);
         assert!(buffers.takes(63) && buffers.takes(64) && !buffers.takes(128));
         buffers.close(0);
-        // The line at 0 is on its way: what comes for it now needs a buffer of its own.
+        // The line at 0 is leaving, so a new store to it needs another buffer.
         assert!(!buffers.takes(0) && buffers.takes(100));
         assert_eq!(drained(&mut buffers), [(0, 1)]);
         assert!(buffers.takes(0));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stores and loads of host code, one at a time, as a core makes them.
+//! Stores and loads of host code, made by a core one at a time.
 
 use crosslane_pcie::tlp::Header;
 use crosslane_pcie::units::{BusAddress, Tag};
@@ -15,7 +15,7 @@ use crate::routing::Routes;
 use crate::trace::HeaderLine;
 
 impl Processor {
-    /// Makes the next access of host code. False where there is none.
+    /// Makes the next access of host code. Returns false if none waits.
     pub(super) fn host_step(
         &mut self,
         fabric: &mut Fabric,
@@ -58,8 +58,8 @@ impl Processor {
         true
     }
 
-    /// Lets all combined writes leave. False where the root port has no room for all of them: the
-    /// core is then stalled.
+    /// Empties the combining buffers. Returns false if the root port lacks room for all writes,
+    /// which stalls the core.
     fn empty_buffers(&mut self, fabric: &mut Fabric, place: CorePlace, routes: &Routes) -> bool {
         let core = &mut self.cores[place.number as usize];
         while core.combining.open() > 0 {
@@ -72,7 +72,7 @@ impl Processor {
         core.stalled.is_none()
     }
 
-    /// Sends what the buffers have closed, as far as the root port has room.
+    /// Sends closed lines as far as the root port has room.
     pub(super) fn drain(&mut self, fabric: &mut Fabric, place: CorePlace, routes: &Routes) {
         let CorePlace { node, number } = place;
         loop {
@@ -91,7 +91,7 @@ impl Processor {
         }
     }
 
-    /// One store into the buffers, or none where no buffer is free: the core is then stalled.
+    /// Puts one store into the combining buffers, or stalls the core if no buffer is free.
     fn host_combine(
         &mut self,
         fabric: &mut Fabric,
@@ -168,7 +168,7 @@ impl Processor {
         out.send(fabric, Packet::new(header, node), |_| {});
     }
 
-    /// One store of host code, or none where the store queue is full: the core is then stalled.
+    /// Makes one store of host code, or stalls the core if the store queue is full.
     fn host_store(
         &mut self,
         fabric: &mut Fabric,
@@ -199,15 +199,15 @@ impl Processor {
     }
 }
 
-/// In shuffle mode, how many stores of 256 make a buffer leave that need not.
+/// Number of stores in 256 that close a buffer early in shuffle mode.
 const EARLY: u8 = 32;
 
-/// Which of the open lines leaves: the one that has been open longest, in shuffle mode any.
+/// Chooses the open line to close: the oldest, or any in shuffle mode.
 fn oldest_or_any(fabric: &mut Fabric, open: usize) -> usize {
     if fabric.shuffle { fabric.random.usize(..open) } else { 0 }
 }
 
-/// Sends a write of a core; what routes nowhere is dropped.
+/// Sends a write of a core; drops one that routes nowhere.
 fn post(fabric: &mut Fabric, node: u32, out: Option<WayOut>, header: Header, data: &[u8]) {
     let Some(out) = out else {
         let what = HeaderLine(&header).to_string();
@@ -232,7 +232,7 @@ fn store_bytes(address: u64, left: u64, width_bytes: u32) -> u32 {
     width_bytes.min(aligned).min(fits)
 }
 
-/// The value of a load of host code.
+/// Value of a load of host code.
 pub(super) fn loaded(payload: &[u8], header: &Header, load: &Load) -> Result<u64, LoadError> {
     let (address, bytes) = (BusAddress(load.address), load.bytes);
     let data = data_of(payload, header, load).map_err(|status| LoadError::Refused {
