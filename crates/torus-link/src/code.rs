@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The 8b/10b code: a symbol of 8 bits, data or control, becomes 10 line bits that carry as many
-//! ones as zeros in the long run.
+//! The 8b/10b code: a symbol of 8 bits, data or control, becomes 10 line bits, with as many ones as
+//! zeros in the long run.
 //!
 //! Read first: A. X. Widmer and P. A. Franaszek, IBM J. Res. Dev. 27 (1983) 440; tables as in
 //! PCI Express 2.1, appendix B. Bit 9 of a [`Code`] is `a`, which is sent first, bit 0 is `j`.
 
 use thiserror::Error;
 
-/// Line bits of a symbol.
+/// Number of line bits of a symbol.
 pub const CODE_BITS: usize = 10;
 
-/// Ten line bits.
+/// Ten line bits of a symbol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Code(pub u16);
 
-/// What eight bits mean.
+/// A data or control symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Symbol {
     /// D: any byte.
@@ -36,23 +36,23 @@ pub const COMMA: Symbol = Symbol::Control(0xbc);
 pub const CONTROLS: [u8; 12] =
     [0x1c, 0x3c, 0x5c, 0x7c, 0x9c, 0xbc, 0xdc, 0xfc, 0xf7, 0xfb, 0xfd, 0xfe];
 
-/// Whether more ones (`Plus`) or zeros were sent, behind a 6-bit or 4-bit group.
+/// Excess of ones (`Plus`) or zeros sent so far, after a 6-bit or 4-bit group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Disparity {
-    /// As many ones as zeros have been sent, or fewer.
+    /// Fewer ones than zeros have been sent, or as many.
     #[default]
     Minus,
-    /// More ones.
+    /// More ones than zeros have been sent.
     Plus,
 }
 
-/// Why ten bits are no symbol.
+/// Error of decoding ten bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum CodeError {
     /// No symbol has these bits.
     #[error("no symbol has the code {0:#012b}")]
     None(u16),
-    /// A symbol has these bits, but not at this disparity.
+    /// A symbol has these bits, but only at the other disparity.
     #[error("the code {0:#012b} does not fit the disparity")]
     Disparity(u16),
 }
@@ -64,17 +64,17 @@ const SIX: [u8; 32] = [
     0b010011, 0b110010, 0b001011, 0b101010, 0b011010, 0b111010, 0b110011, 0b100110, 0b010110,
     0b110110, 0b001110, 0b101110, 0b011110, 0b101011,
 ];
-/// The group of K28.
+/// Group abcdei of K28 at negative disparity.
 const SIX_K28: u8 = 0b001111;
 /// Groups fghj of D.x.0 to D.x.6 and D.x.P7 at negative disparity.
 const FOUR: [u8; 8] = [0b1011, 0b1001, 0b0101, 0b1100, 0b1101, 0b1010, 0b0110, 0b1110];
-/// D.x.A7 and K.x.7.
+/// Group fghj of D.x.A7 and K.x.7 at negative disparity.
 const FOUR_A7: u8 = 0b0111;
 /// Groups of K.x.0 to K.x.7 at negative disparity.
 const FOUR_K: [u8; 8] = [0b1011, 0b0110, 0b1010, 0b1100, 0b1101, 0b0101, 0b1001, FOUR_A7];
 
-/// A group as it is at a disparity, and the disparity behind it. `always_turns`: the inverse stands
-/// for it at positive disparity even if it is balanced.
+/// Returns a group's bits at a disparity, and the disparity after it. With `always_turns`, a
+/// balanced group is inverted at positive disparity too.
 const fn group(bits: u8, width: u32, now: Disparity, always_turns: bool) -> (u8, Disparity) {
     let ones = bits.count_ones();
     let is_balanced = ones * 2 == width;
@@ -95,7 +95,7 @@ const fn encode(symbol: Symbol, now: Disparity) -> (Code, Disparity) {
     let low = (byte & 31) as usize;
     let high = (byte >> 5) as usize;
     let six = if is_control && low == 28 { SIX_K28 } else { SIX[low] };
-    // D.7 has two balanced groups, so that no run gets too long.
+    // D.7 has two balanced groups, which limits the run length.
     let (six, between) = group(six, 6, now, low == 7);
     let takes_a7 = match between {
         Disparity::Minus => matches!(low, 17 | 18 | 20),
@@ -111,7 +111,7 @@ const fn encode(symbol: Symbol, now: Disparity) -> (Code, Disparity) {
     (Code((six as u16) << 4 | four as u16), behind)
 }
 
-/// Code and disparity behind it of each symbol, data then control, at both disparities.
+/// Code and next disparity of each symbol, data then control, at both disparities.
 static ENCODE: [[(Code, Disparity); 512]; 2] = {
     let mut table = [[(Code(0), Disparity::Minus); 512]; 2];
     let mut byte = 0;
@@ -125,7 +125,7 @@ static ENCODE: [[(Code, Disparity); 512]; 2] = {
     table
 };
 
-/// What a code means at negative and at positive disparity.
+/// Symbol of a code at negative and at positive disparity.
 #[derive(Clone, Copy)]
 struct Meaning {
     symbol: [Option<Symbol>; 2],
@@ -153,17 +153,17 @@ static DECODE: [Meaning; 1024] = {
     table
 };
 
-/// Encodes one lane.
+/// Encoder of one lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Encoder {
     disparity: Disparity,
 }
 
 impl Encoder {
-    /// The bits of the next symbol.
+    /// Encodes the next symbol.
     ///
     /// # Panics
-    /// A control symbol that there is not.
+    /// If the control symbol does not exist.
     pub fn encode(&mut self, symbol: Symbol) -> Code {
         let at = match symbol {
             Symbol::Data(byte) => usize::from(byte),
@@ -177,30 +177,30 @@ impl Encoder {
         code
     }
 
-    /// Disparity behind what was encoded.
+    /// Disparity after the symbols encoded so far.
     #[must_use]
     pub const fn disparity(&self) -> Disparity {
         self.disparity
     }
 }
 
-/// Decodes one lane.
+/// Decoder of one lane.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoder {
     disparity: Disparity,
 }
 
 impl Decoder {
-    /// A decoder for a line with this disparity.
+    /// Creates a decoder for a line with this disparity.
     #[must_use]
     pub const fn new(disparity: Disparity) -> Self {
         Self { disparity }
     }
 
-    /// The symbol of the next ten bits; higher bits are not looked at.
+    /// Decodes the next ten bits; higher bits are ignored.
     ///
     /// # Errors
-    /// They are none. The disparity is then that which the bits themselves lead to.
+    /// [`CodeError`] if they are not a symbol. The disparity then follows the bits themselves.
     pub fn decode(&mut self, code: Code) -> Result<Symbol, CodeError> {
         let bits = code.0 & 0x3ff;
         let meaning = &DECODE[usize::from(bits)];
@@ -214,7 +214,7 @@ impl Decoder {
         match (meaning.symbol[now], meaning.symbol[1 - now]) {
             (Some(symbol), _) => Ok(symbol),
             (None, Some(_)) => {
-                // A balanced code of the other disparity: that is what the line has.
+                // A balanced code of the other disparity shows the true disparity of the line.
                 if ones == 5 {
                     self.disparity = [Disparity::Plus, Disparity::Minus][now];
                 }
@@ -283,7 +283,7 @@ mod tests {
         }
     }
 
-    /// A wrong bit is found at once, or what is decoded is another symbol: never the same.
+    /// A wrong bit is detected, or decodes to another symbol, but never to the same one.
     #[test]
     fn a_wrong_bit_changes_the_symbol() {
         for symbol in symbols() {
@@ -324,7 +324,7 @@ mod tests {
         ) {
             let all: Vec<Symbol> = symbols().collect();
             let (mut encoder, mut decoder) = (Encoder::default(), Decoder::default());
-            // Negative disparity is one zero too many.
+            // Negative disparity means one zero too many.
             let (mut sum, mut run, mut before) = (-1_i32, 0, 2);
             for pick in picks {
                 let code = encoder.encode(all[pick]);
@@ -334,7 +334,7 @@ mod tests {
                     run = if bit == before { run + 1 } else { 1 };
                     before = bit;
                     prop_assert!(sum.abs() <= 3, "the sum of bits stays near 0");
-                    // K28.7 may make longer runs where other symbols stand before it.
+                    // K28.7 after other symbols may make longer runs.
                     prop_assert!(run <= 5 || all[pick] == Symbol::Control(0xfc));
                 }
                 prop_assert_eq!(sum.abs(), 1);

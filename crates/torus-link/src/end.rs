@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The data link at the level of frames: each datagram is delivered once and in order, whatever
-//! happens to frames on their way.
+//! The data link at the level of frames: each datagram is delivered once and in order, despite lost
+//! and damaged frames.
 //!
 //! Read first: `docs/torus-link.md`, from *Sequence and retry* to *Priority*.
 //!
-//! Whoever owns a [`LinkEnd`] asks it for the [next frame](LinkEnd::next_frame) when the wire is
-//! free: after anything was done to it (`up`, `submit`, `receive`, `free`), when the frame before
-//! has been sent, and at [`LinkEnd::wakes_at_ps`] if it had none. Frames that come in while the
-//! link is down are ignored.
+//! The owner of a [`LinkEnd`] asks it for the [next frame](LinkEnd::next_frame) when the wire is
+//! free: after each action (`up`, `submit`, `receive`, `free`), when the previous frame has been
+//! sent, and at [`LinkEnd::wakes_at_ps`] if it had none. Frames received while the link is down are
+//! ignored.
 
 mod parameters;
 mod receiver;
@@ -35,10 +35,10 @@ pub struct LinkEnd {
 }
 
 impl LinkEnd {
-    /// An end that is down and knows nothing.
+    /// Creates an end that is down and has no state.
     ///
     /// # Panics
-    /// The parameters cannot be: see [`EndParameters::check`].
+    /// If the parameters fail [`EndParameters::check`].
     #[must_use]
     pub fn new(parameters: EndParameters) -> Self {
         if let Err(error) = parameters.check() {
@@ -53,8 +53,8 @@ impl LinkEnd {
         }
     }
 
-    /// Training has ended, at `now_ps`: the other end's receive buffers have so many datagrams of
-    /// each channel. What was unacknowledged is sent again behind a RESTART.
+    /// Marks the link as trained; each channel's receive buffer at the other end holds
+    /// `far_channel_datagrams`. Unacknowledged datagrams are repeated behind a RESTART.
     pub fn up(&mut self, far_channel_datagrams: u16, _now_ps: u64) {
         self.is_up = true;
         self.counters.trainings += 1;
@@ -62,12 +62,12 @@ impl LinkEnd {
         self.receiver.up();
     }
 
-    /// The lanes are lost. What is queued and unacknowledged is kept.
+    /// Marks the lanes as lost. Queued and unacknowledged datagrams are kept.
     pub const fn down(&mut self) {
         self.is_up = false;
     }
 
-    /// Forgets all but the counters, and is down. The other end must forget, too.
+    /// Clears everything but the counters and takes the end down. The other end must be reset too.
     pub fn reset(&mut self) {
         self.is_up = false;
         self.sender = Sender::new();
@@ -86,16 +86,16 @@ impl LinkEnd {
             .saturating_sub(self.sender.queue_length(channel))
     }
 
-    /// Puts a datagram into the transmit queue of `channel`, whether the link is up or not.
+    /// Queues a datagram for transmission on `channel`, whether the link is up or not.
     ///
     /// # Panics
-    /// There is no room for it.
+    /// If [`LinkEnd::room`] is 0.
     pub fn submit(&mut self, channel: Channel, kind: Kind, tag: u8, index: u16, payload: Payload) {
         assert!(self.room(channel) > 0, "the queue of {channel:?} is full");
         self.sender.queue(channel, Queued { kind, tag, index, payload });
     }
 
-    /// What to put on the wire at `now_ps`, if anything is to be.
+    /// Returns the frame to put on the wire at `now_ps`, if any.
     pub fn next_frame(&mut self, now_ps: u64) -> Option<Frame> {
         if !self.is_up {
             return None;
@@ -140,8 +140,8 @@ impl LinkEnd {
         Some(Command { operation, sequence, channel, freed })
     }
 
-    /// What has come in at `now_ps`. A datagram that is returned holds a place in the receive
-    /// buffer of its channel until [`LinkEnd::free`].
+    /// Takes a frame received at `now_ps`. A returned datagram occupies the receive buffer of its
+    /// channel until [`LinkEnd::free`].
     pub fn receive(&mut self, frame: Result<Frame, Damaged>, now_ps: u64) -> Option<Datagram> {
         if !self.is_up {
             return None;
@@ -184,53 +184,54 @@ impl LinkEnd {
         }
     }
 
-    /// A datagram of `channel` has left the receive buffer.
+    /// Frees the receive buffer of one datagram of `channel`.
     ///
     /// # Panics
-    /// There is none in it.
+    /// If the buffer is empty.
     pub fn free(&mut self, channel: Channel) {
         self.receiver.free(channel, &self.parameters);
     }
 
-    /// When [`LinkEnd::next_frame`] may have something even if nothing is done before: later than
-    /// when it last had nothing. None if it will not.
+    /// Time at which [`LinkEnd::next_frame`] may return a frame without any further action, later
+    /// than when it last returned none. `None` if it will not.
     #[must_use]
     pub fn wakes_at_ps(&self) -> Option<u64> {
         let at_ps = self.sender.deadline_ps().min(self.receiver.wakes_at_ps());
         (self.is_up && at_ps != NEVER_PS).then_some(at_ps)
     }
 
-    /// What has been counted.
+    /// Counters since creation or the last clearing.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Sizes and times.
+    /// Sizes and times of this end.
     #[must_use]
     pub const fn parameters(&self) -> &EndParameters {
         &self.parameters
     }
 
-    /// Between [`LinkEnd::up`] and [`LinkEnd::down`].
+    /// Whether the link is up: after [`LinkEnd::up`] and before [`LinkEnd::down`].
     #[must_use]
     pub const fn is_up(&self) -> bool {
         self.is_up
     }
 
-    /// Nothing is queued and nothing is unacknowledged.
+    /// Whether nothing is queued or unacknowledged.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.sender.is_idle()
     }
 
-    /// Idle, and both ends are known to agree: without new datagrams nothing more is sent.
+    /// Whether the end is idle and both ends are known to agree, so that nothing is sent without
+    /// new datagrams.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.is_idle() && !self.sender.restart_is_due() && self.receiver.is_settled()
     }
 
-    /// A RESTART is waited for.
+    /// Whether the end waits for a RESTART.
     #[must_use]
     pub const fn is_in_error(&self) -> bool {
         self.receiver.is_in_error()
@@ -242,19 +243,19 @@ impl LinkEnd {
         self.sender.unacknowledged()
     }
 
-    /// Datagrams of `channel` that the other end has room for, as far as is known.
+    /// Datagrams of `channel` that the other end has room for, as far as known.
     #[must_use]
     pub fn credit(&self, channel: Channel) -> usize {
         usize::from(self.sender.credit(channel.index()))
     }
 
-    /// Number of the next datagram to be delivered.
+    /// Sequence number of the next datagram to be delivered.
     #[must_use]
     pub const fn expected(&self) -> u8 {
         self.receiver.expected()
     }
 
-    /// Time-outs since something was last acknowledged: with 4 the lanes are to be trained anew.
+    /// Time-outs since the last acknowledgement; at 4 the lanes must be trained again.
     #[must_use]
     pub const fn timeouts_in_a_row(&self) -> u32 {
         self.sender.timeouts_in_a_row

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Channels of a link.
+/// Number of channels of a link.
 pub const CHANNELS: usize = 8;
 /// Bytes of a datagram's payload.
 pub const PAYLOAD_BYTES: usize = 128;
@@ -16,14 +16,14 @@ pub const DATAGRAM_SYMBOLS: usize = 136;
 pub const COMMAND_SYMBOLS: usize = 8;
 /// Byte of the control symbol K28.2, which begins a command.
 pub const COMMAND_BYTE: u8 = 0x5c;
-/// Counts of a command are modulo this.
+/// Modulus of the counts in commands.
 pub const COUNT_MODULUS: u16 = 1024;
-/// Tags of a datagram are below this.
+/// Number of tags of datagrams; a tag is below it.
 pub const TAGS: u8 = 64;
-/// Indices of a datagram are below this.
+/// Number of datagram indices; an index is below it.
 pub const INDICES: u16 = 8192;
 
-/// What a datagram carries. It is shared, not copied, between retry buffer, wire and receiver.
+/// Payload of a datagram, shared rather than copied between retry buffer, wire and receiver.
 pub type Payload = Arc<[u8; PAYLOAD_BYTES]>;
 
 /// One of the eight virtual channels of a link.
@@ -31,45 +31,45 @@ pub type Payload = Arc<[u8; PAYLOAD_BYTES]>;
 pub struct Channel(u8);
 
 impl Channel {
-    /// All channels, from 0 on.
+    /// All channels in order.
     pub const ALL: [Self; CHANNELS] =
         [Self(0), Self(1), Self(2), Self(3), Self(4), Self(5), Self(6), Self(7)];
 
-    /// Channel `number`, if there is one.
+    /// Channel `number`, or `None` above 7.
     #[must_use]
     pub const fn new(number: u8) -> Option<Self> {
         if number < CHANNELS as u8 { Some(Self(number)) } else { None }
     }
 
-    /// The channel that the lowest three bits of `bits` name.
+    /// The channel in the lowest three bits of `bits`.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self((bits & 7) as u8)
     }
 
-    /// 0 to 7.
+    /// Number of the channel, 0 to 7.
     #[must_use]
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// 0 to 7, for arrays.
+    /// Number of the channel as an array index, 0 to 7.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What a datagram is of its message. The link carries it as it is.
+/// Role of a datagram in its message. The link carries it unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Not the last.
+    /// Not the last datagram.
     Middle,
-    /// The last, all of its payload counts.
+    /// The last datagram, with a full payload.
     Last,
-    /// The last, and shorter: byte 127 tells how many count.
+    /// The last datagram, with a shorter payload: byte 127 gives its length.
     Short,
-    /// Routed: its payload begins with a routing word.
+    /// A routed datagram, whose payload begins with a routing word.
     Routed,
 }
 
@@ -96,20 +96,20 @@ impl Kind {
 /// The header word of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// Number of the datagram, modulo 256.
+    /// Sequence number, modulo 256.
     pub sequence: u8,
     /// Virtual channel.
     pub channel: Channel,
-    /// What it is of its message.
+    /// Role of the datagram in its message.
     pub kind: Kind,
-    /// Tag of its message, below [`TAGS`].
+    /// Tag of the message, below [`TAGS`].
     pub tag: u8,
-    /// Its place in its message, below [`INDICES`].
+    /// Index of the datagram in its message, below [`INDICES`].
     pub index: u16,
 }
 
 impl Header {
-    /// Bits of the header word. Higher bits of tag and index are left out.
+    /// Encodes the header word. Higher bits of tag and index are dropped.
     #[must_use]
     pub const fn word(&self) -> u32 {
         self.sequence as u32
@@ -119,7 +119,7 @@ impl Header {
             | ((self.index % INDICES) as u32) << 19
     }
 
-    /// The header of a word: every word is one.
+    /// Decodes a header word; every word is valid.
     #[must_use]
     pub const fn from_word(word: u32) -> Self {
         Self {
@@ -132,27 +132,27 @@ impl Header {
     }
 }
 
-/// Header and payload.
+/// A header with its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
-    /// Sequence, channel, and what the link carries along.
+    /// Sequence number, channel, and fields that the link carries unchanged.
     pub header: Header,
-    /// 128 bytes.
+    /// Payload of 128 bytes.
     pub payload: Payload,
 }
 
-/// What a command says.
+/// Operation of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
-    /// What comes before `sequence` has come.
+    /// ACK: every datagram before `sequence` has arrived.
     Acknowledge,
-    /// The same, and: send again from `sequence`.
+    /// NACK: as ACK, and asks to send again from `sequence`.
     NotAcknowledge,
-    /// The next datagram is `sequence`.
+    /// RESTART: the next datagram is `sequence`.
     Restart,
-    /// An acknowledgement, and: say what you know to be freed here.
+    /// COUNT: as ACK, and asks for the freed count known at the other end.
     Count,
-    /// An acknowledgement; `freed` is what is known to be freed there.
+    /// CONFIRM: as ACK; `freed` is the count of the other end as known here.
     Confirm,
 }
 
@@ -182,18 +182,18 @@ impl Operation {
 /// A command from one end to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Command {
-    /// What it says.
+    /// Operation of the command.
     pub operation: Operation,
-    /// Next number to come (RESTART: to be sent).
+    /// Next sequence number expected (RESTART: to be sent).
     pub sequence: u8,
-    /// Whose count it carries.
+    /// Channel whose count the command carries.
     pub channel: Channel,
-    /// Datagrams that the receive buffer of `channel` has given free, modulo [`COUNT_MODULUS`].
+    /// Datagrams that have left the receive buffer of `channel`, modulo [`COUNT_MODULUS`].
     pub freed: u16,
 }
 
 impl Command {
-    /// Bits of the command's word, the control symbol's byte lowest.
+    /// Encodes the command's word, the control symbol's byte lowest.
     #[must_use]
     pub const fn word(&self) -> u32 {
         COMMAND_BYTE as u32
@@ -203,10 +203,10 @@ impl Command {
             | ((self.freed % COUNT_MODULUS) as u32) << 22
     }
 
-    /// The command of a word.
+    /// Decodes the command's word.
     ///
     /// # Errors
-    /// The lowest byte is not that of K28.2, or the operation is none.
+    /// [`Damaged`] if the lowest byte is not K28.2 or the operation is unknown.
     pub const fn from_word(word: u32) -> Result<Self, Damaged> {
         if word as u8 != COMMAND_BYTE {
             return Err(Damaged::Begin);
@@ -223,30 +223,30 @@ impl Command {
     }
 }
 
-/// Why what came is no frame.
+/// Reason why received symbols are not a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Damaged {
-    /// A symbol that the code does not have, or not at this disparity.
+    /// A symbol is not in the code, or not at this disparity.
     #[error("a symbol in it is none")]
     Symbol,
-    /// A control symbol in the middle, or none where one must be.
+    /// A control symbol is inside a frame, or missing at its start.
     #[error("a control symbol in it is misplaced")]
     Control,
-    /// No frame begins like that.
+    /// The first symbol does not begin a frame.
     #[error("no frame begins like that")]
     Begin,
-    /// Neither 8 nor 136 symbols.
+    /// The length is neither 8 nor 136 symbols.
     #[error("no frame has so many symbols")]
     Length,
-    /// The CRC does not fit.
+    /// The CRC does not match.
     #[error("its CRC does not fit")]
     Crc,
-    /// A command that is none.
+    /// The operation of a command is unknown.
     #[error("its operation is none")]
     Operation,
 }
 
-/// The bytes of a frame, without allocation.
+/// The bytes of a frame, stored without allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameBytes {
     bytes: [u8; DATAGRAM_SYMBOLS],
@@ -260,14 +260,14 @@ impl FrameBytes {
         &self.bytes[..self.symbols]
     }
 
-    /// Whether the first byte is sent as a control symbol; all others are data.
+    /// Whether the first byte is sent as a control symbol; all others are sent as data.
     #[must_use]
     pub fn begins_with_control(&self) -> bool {
         self.symbols == COMMAND_SYMBOLS
     }
 }
 
-/// What is sent between idle columns.
+/// A frame, sent between idle columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// 136 symbols.
@@ -277,7 +277,7 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// Symbols on the wire, 136 or 8.
+    /// Length in symbols on the wire, 136 or 8.
     #[must_use]
     pub const fn symbols(&self) -> usize {
         match self {
@@ -286,7 +286,7 @@ impl Frame {
         }
     }
 
-    /// Its bytes with CRC.
+    /// Encodes the frame with its CRC.
     #[must_use]
     pub fn encode(&self) -> FrameBytes {
         let mut bytes = [0; DATAGRAM_SYMBOLS];
@@ -303,11 +303,11 @@ impl Frame {
         FrameBytes { bytes, symbols }
     }
 
-    /// The frame of `bytes`: a command if there are 8, a datagram if there are 136. That the first
-    /// symbol of a command, and no other, is a control symbol is to be looked at before.
+    /// Decodes `bytes`: a command if there are 8, a datagram if there are 136. The caller must
+    /// check that a control symbol is in the first position of a command and nowhere else.
     ///
     /// # Errors
-    /// What came is no frame.
+    /// [`Damaged`] if the bytes are not a valid frame.
     pub fn decode(bytes: &[u8]) -> Result<Self, Damaged> {
         if bytes.len() != COMMAND_SYMBOLS && bytes.len() != DATAGRAM_SYMBOLS {
             return Err(Damaged::Length);
@@ -346,7 +346,7 @@ mod tests {
         assert_eq!(bytes.as_slice()[4..], bitwise_crc(&bytes.as_slice()[..4]).to_le_bytes());
     }
 
-    /// The CRC as the page defines it, bit by bit.
+    /// CRC as defined on the page, bit by bit.
     fn bitwise_crc(bytes: &[u8]) -> u32 {
         let mut register = u32::MAX;
         for byte in bytes {

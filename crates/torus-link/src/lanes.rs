@@ -4,9 +4,9 @@
 //!
 //! Read first: `docs/torus-link.md`, all of it.
 //!
-//! A [`Port`] has two clocks: [`Port::transmit`] is called once in each symbol time of its own,
-//! [`Port::receive`] in each symbol time that is recovered from the line. What comes in may begin
-//! anywhere within a symbol, and in each lane some columns earlier or later.
+//! A [`Port`] has two clocks: [`Port::transmit`] is called once per local symbol time,
+//! [`Port::receive`] once per symbol time recovered from the line. Received bits may begin anywhere
+//! within a symbol, and some columns earlier or later in each lane.
 
 mod align;
 mod deframe;
@@ -22,53 +22,53 @@ use align::Aligner;
 use deframe::{Deframer, Event};
 use training::TrainingSet;
 
-/// Lanes at most.
+/// Most lanes of a port.
 pub const MAX_LANES: usize = 8;
-/// A skip set is due so many columns after the last one.
+/// Columns from one skip set to the next due time.
 pub const SKIP_INTERVAL_COLUMNS: u32 = 1_280;
 /// Columns of a skip set.
 pub const SKIP_COLUMNS: u32 = 3;
 
-/// Good sets until a state of training is left.
+/// Good sets needed to leave a state of training.
 const GOOD_SETS: u32 = 8;
-/// Sets of stage 2 that are sent at least.
+/// Fewest sets of stage 2 to send.
 const SENT_SETS: u32 = 16;
-/// Idle columns that a link that comes up begins with, and after how many one follows it.
+/// Idle columns at the start of a link, and the number of columns after which one follows it.
 const LEADING_IDLE_COLUMNS: u32 = 8;
 const FOLLOWING_IDLE_COLUMNS: u32 = 4;
-/// Columns until alignment begins anew, and until `confirm` is given up.
+/// Columns until alignment restarts, and until `confirm` is abandoned.
 const ALIGN_COLUMNS: u32 = 128;
 const CONFIRM_COLUMNS: u32 = 2_048;
-/// Sets in a row that do not fit, until the link has failed.
+/// Consecutive unsuitable sets after which the link fails.
 const MISFITS: u32 = 2;
-/// Loss: what a column with an error adds, and how much is too much.
+/// Loss: weight of a column with an error (and the limit).
 const ERROR_WEIGHT: u32 = 8;
 const ERROR_LIMIT: u32 = 128;
-/// Loss: skip sets and damaged frames in a row.
+/// Loss: consecutive skewed skip sets (and damaged frames).
 const SKEWED_SETS: u32 = 4;
 const DAMAGED_FRAMES: u32 = 32;
-/// Loss: time-outs in a row without an acknowledgement.
+/// Loss: consecutive time-outs without an acknowledgement.
 pub const TIMEOUTS: u32 = 4;
 
-/// Ten line bits of each lane, lane 0 first; none where there is no signal.
+/// Ten line bits of each lane, lane 0 first; `None` without a signal.
 pub type Column = [Option<Code>; MAX_LANES];
 
-/// How far a port is.
+/// Training state of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortState {
-    /// Off: sends nothing.
+    /// Off; sends nothing.
     Disabled,
-    /// Looks for alignment.
+    /// Searching for alignment.
     Align,
-    /// Waits until the other end has it, too.
+    /// Waiting for the other end to be aligned.
     Confirm,
-    /// Exchanges frames.
+    /// Exchanging frames.
     Up,
-    /// The other end does not fit.
+    /// Stopped because the other end is incompatible.
     Failed,
 }
 
-/// What is being sent, column by column.
+/// Contents of the columns being sent.
 #[derive(Clone, Debug)]
 enum Sending {
     Nothing,
@@ -84,7 +84,7 @@ pub struct Port {
     state: PortState,
     end: LinkEnd,
     session: u16,
-    /// Session of the other end, once the link has been up since the last reset.
+    /// Session of the other end, if the link has been up since the last reset.
     far_session: Option<u16>,
     /// The last good set.
     seen: Option<TrainingSet>,
@@ -108,11 +108,11 @@ pub struct Port {
 }
 
 impl Port {
-    /// A port with 1, 4 or 8 lanes that is disabled. `session` differs from what it was before the
-    /// last power-on: any counter that runs will do.
+    /// Creates a disabled port with 1, 4 or 8 lanes. `session` must differ from that before the
+    /// last power-on; any running counter will do.
     ///
     /// # Panics
-    /// Another number of lanes, or parameters that cannot be.
+    /// If `lanes` is another number, or the parameters fail [`EndParameters::check`].
     #[must_use]
     pub fn new(lanes: usize, parameters: EndParameters, session: u16) -> Self {
         assert!([1, 4, 8].contains(&lanes), "a link has 1, 4 or 8 lanes, not {lanes}");
@@ -143,14 +143,14 @@ impl Port {
         }
     }
 
-    /// Trains, and takes part.
+    /// Enables the port, which starts training.
     pub fn enable(&mut self) {
         if self.state == PortState::Disabled {
             self.enter(PortState::Align);
         }
     }
 
-    /// Forgets all, and is off.
+    /// Disables the port and clears its state.
     pub fn disable(&mut self) {
         self.end.reset();
         self.session = self.session.wrapping_add(1).max(1);
@@ -162,7 +162,7 @@ impl Port {
         self.enter(PortState::Disabled);
     }
 
-    /// Trains anew if it is up, as after a loss of the lanes.
+    /// Trains again if the link is up, as after a loss of the lanes.
     pub fn retrain(&mut self) {
         if self.state == PortState::Up {
             self.losses += 1;
@@ -172,25 +172,25 @@ impl Port {
         }
     }
 
-    /// How far it is.
+    /// Current training state.
     #[must_use]
     pub const fn state(&self) -> PortState {
         self.state
     }
 
-    /// Times that a link that was up was lost.
+    /// Times that the link was lost while up.
     #[must_use]
     pub const fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// The data link above the lanes. Its `up`, `down` and `reset` are the port's business.
+    /// The data link above the lanes. Only the port calls its `up`, `down` and `reset`.
     #[must_use]
     pub const fn end(&self) -> &LinkEnd {
         &self.end
     }
 
-    /// The same, to submit datagrams and to free buffers.
+    /// Mutable access to [`Port::end`], to submit datagrams and free buffers.
     pub const fn end_mut(&mut self) -> &mut LinkEnd {
         &mut self.end
     }
@@ -209,7 +209,7 @@ impl Port {
         self.damaged_in_a_row = 0;
     }
 
-    /// What the lanes send in the symbol time that begins at `now_ps`.
+    /// Returns the column to send in the symbol time that begins at `now_ps`.
     pub fn transmit(&mut self, now_ps: u64) -> Column {
         if self.state == PortState::Disabled {
             return [None; MAX_LANES];
@@ -300,8 +300,8 @@ impl Port {
         }
     }
 
-    /// What came in on the lanes in one symbol time of the other end, at `now_ps`. A datagram that
-    /// is returned holds a place in its channel's receive buffer until it is freed.
+    /// Takes the column received in one symbol time of the other end, at `now_ps`. A returned
+    /// datagram occupies its channel's receive buffer until it is freed.
     pub fn receive(&mut self, column: &Column, now_ps: u64) -> Option<Datagram> {
         if matches!(self.state, PortState::Disabled | PortState::Failed) {
             return None;
@@ -332,7 +332,7 @@ impl Port {
         }
         if self.columns_since_good >= ALIGN_COLUMNS {
             self.columns_since_good = 0;
-            // What is not aligned any more has nothing to go up with.
+            // The link cannot come up after losing alignment.
             self.good_sets = 0;
             self.knowing_sets = 0;
             self.aligner.restart();
@@ -376,7 +376,7 @@ impl Port {
                 return delivered;
             }
             Event::Set(None) if is_up => {
-                // It may have been a frame.
+                // The damaged set may have been a frame.
                 self.end.receive(Err(crate::frame::Damaged::Begin), now_ps);
             }
             _ => {}
@@ -425,7 +425,7 @@ impl Port {
         }
     }
 
-    /// From `confirm` to `up`, if the other end is known to be there or to follow.
+    /// Moves from `confirm` to `up` once the other end is known to be ready or to follow.
     fn come_up_if_known(&mut self, now_ps: u64) {
         let is_known = self.knowing_sets >= GOOD_SETS && self.sent_sets >= SENT_SETS;
         let is_up_there = self.knowing_sets > 0 && self.idle_in_a_row >= FOLLOWING_IDLE_COLUMNS;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The link between two network processors of a torus: frames, sequence numbers and retry,
-//! credits of eight channels, 8b/10b lanes and their training, routing. Everything here is pure:
-//! symbols or frames and the time in, symbols or frames out; no I/O, no clock of its own.
+//! The link between two network processors of a torus: frames, sequence numbers and retry, credits
+//! of eight channels, 8b/10b lanes and their training, routing. All of it is pure: symbols or
+//! frames and the time in, symbols or frames out; no I/O, no clock.
 //!
-//! Read first: `docs/torus-link.md`, which has every bit and rule. [`LinkEnd`] is the data link at
-//! the level of frames, for simulators of many nodes.
+//! Read first: `docs/torus-link.md`, which defines every bit and rule. [`LinkEnd`] is the data link
+//! at the level of frames, for simulators of many nodes.
 
 #![forbid(unsafe_code)]
 

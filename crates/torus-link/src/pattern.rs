@@ -6,7 +6,7 @@
 use crate::frame::{Channel, Datagram, INDICES, Kind, PAYLOAD_BYTES, Payload};
 use std::sync::Arc;
 
-/// From one word of the pattern to the next.
+/// Difference between successive words of the pattern.
 pub const STEP: u32 = 0x9e37_79b1;
 /// Channel of the generator's datagrams.
 pub const CHANNEL: Channel = Channel::ALL[7];
@@ -14,7 +14,7 @@ pub const CHANNEL: Channel = Channel::ALL[7];
 /// Words of a payload.
 const WORDS: u32 = PAYLOAD_BYTES as u32 / 4;
 
-/// Makes payloads, one behind the other.
+/// Generator of successive payloads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Generator {
     word: u32,
@@ -22,13 +22,13 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// A pattern that begins with the word `seed`.
+    /// Starts a pattern with the word `seed`.
     #[must_use]
     pub const fn new(seed: u32) -> Self {
         Self { word: seed, index: 0 }
     }
 
-    /// Index and payload of the next datagram; its channel is [`CHANNEL`], its kind
+    /// Returns the index and payload of the next datagram; its channel is [`CHANNEL`], its kind
     /// [`Kind::Middle`], its tag 0.
     pub fn datagram(&mut self) -> (u16, Payload) {
         let mut payload = [0; PAYLOAD_BYTES];
@@ -42,21 +42,21 @@ impl Generator {
     }
 }
 
-/// Looks whether each datagram is the one behind the one before.
+/// Checks that each datagram follows the one before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checker {
-    /// Word and index that are to come; none before the first datagram.
+    /// Word and index of the next datagram; `None` before the first.
     next: Option<(u32, u16)>,
 }
 
 impl Checker {
-    /// A checker that takes the pattern up wherever it is.
+    /// Creates a checker that accepts any first datagram of the pattern.
     #[must_use]
     pub const fn new() -> Self {
         Self { next: None }
     }
 
-    /// Whether `datagram` is as it should be. The next is to be the one behind it.
+    /// Whether `datagram` is the expected one. Continues behind it in either case.
     pub fn check(&mut self, datagram: &Datagram) -> bool {
         let header = &datagram.header;
         let words = datagram.payload.chunks_exact(4);
@@ -78,11 +78,11 @@ impl Checker {
     }
 }
 
-/// How many datagrams further on in the pattern a first word `word` is than `from`: 1 is the next,
-/// modulo 2^27. None: not at the beginning of any datagram.
+/// Distance in datagrams from the first word `from` to the first word `word`, modulo 2^27; 1 is the
+/// next datagram. `None` if `word` does not begin a datagram.
 #[must_use]
 pub const fn datagrams_between(from: u32, word: u32) -> Option<u32> {
-    // The inverse of the step modulo 2^32, by Newton's rule: each turn doubles the right bits.
+    // The inverse of the step modulo 2^32, by Newton's method: each turn doubles the correct bits.
     let mut inverse = STEP;
     let mut turn = 0;
     while turn < 5 {

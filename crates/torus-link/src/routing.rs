@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where nodes of a torus are, which link leads where, and by which link and channel a routed
-//! datagram goes on.
+//! Positions of nodes in a torus, the neighbours that links lead to, and the next link and channel
+//! of a routed datagram.
 //!
 //! Read first: `docs/torus-link.md`, *Routing*.
 
@@ -11,45 +11,45 @@ pub use waits::{Buffer, Waits};
 use crate::frame::Channel;
 use thiserror::Error;
 
-/// Dimensions at most.
+/// Most dimensions of a torus.
 pub const MAX_DIMENSIONS: usize = 4;
-/// Nodes at most: a routing word has 16 bits for one.
+/// Most nodes of a torus: a routing word has 16 bits for a node.
 pub const MAX_NODES: u32 = 1 << 16;
 /// Channel of routed datagrams.
 pub const ROUTED: Channel = Channel::ALL[6];
-/// Channel of routed datagrams from the edge of a ring on.
+/// Channel of routed datagrams after the edge of a ring (the dateline).
 pub const ROUTED_BEHIND_EDGE: Channel = Channel::ALL[7];
 
 /// One dimension of a torus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Dimension {
-    /// Nodes, at least 1.
+    /// Number of nodes, at least 1.
     pub size: u16,
-    /// Cables join its ends: a ring. Else it is open, a row.
+    /// Whether cables join the ends to a ring; otherwise the dimension is an open row.
     pub wraps: bool,
 }
 
 impl Dimension {
-    /// What is not there: one node and no cable.
+    /// An unused dimension: one node and no cable.
     const NONE: Self = Self { size: 1, wraps: false };
 
-    /// Hops of the longest way in this direction.
+    /// Hops of the longest route in this direction.
     const fn longest(self, way: Way) -> u16 {
         match (self.wraps, way) {
             (false, _) => self.size - 1,
             (true, Way::Up) => self.size / 2,
-            // Where both ways are as long it is up.
+            // If both directions are equally long, up is taken.
             (true, Way::Down) => (self.size - 1) / 2,
         }
     }
 
-    /// Hops upwards from `from` to `to`, round the ring if it must be.
+    /// Hops upwards from `from` to `to`, around the ring if necessary.
     const fn up(self, from: u16, to: u16) -> u32 {
         let hops = if to >= from { to - from } else { self.size - (from - to) };
         hops as u32
     }
 
-    /// The next position in a direction, if a cable leads there.
+    /// Next position in a direction, if a cable leads there.
     const fn next(self, position: u16, way: Way) -> Option<u16> {
         let last = self.size - 1;
         match way {
@@ -62,7 +62,7 @@ impl Dimension {
         }
     }
 
-    /// Which way leads from one position to another.
+    /// Direction of the shortest route from one position to another.
     const fn way(self, from: u16, to: u16) -> Way {
         let is_up =
             if self.wraps { self.up(from, to) <= self.longest(Way::Up) as u32 } else { to > from };
@@ -73,14 +73,14 @@ impl Dimension {
 /// A direction within a dimension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
-    /// To the position one more.
+    /// Towards the next higher position.
     Up,
-    /// To the position one less.
+    /// Towards the next lower position.
     Down,
 }
 
 impl Way {
-    /// The way back.
+    /// The opposite direction.
     #[must_use]
     pub const fn back(self) -> Self {
         match self {
@@ -90,65 +90,65 @@ impl Way {
     }
 }
 
-/// Number of the link that leads `way` in a dimension.
+/// Number of the link in direction `way` of a dimension.
 #[must_use]
 pub const fn link(dimension: usize, way: Way) -> u8 {
     dimension as u8 * 2 + matches!(way, Way::Down) as u8
 }
 
-/// Dimension and way of a link.
+/// Dimension and direction of a link.
 #[must_use]
 pub const fn direction(link: u8) -> (usize, Way) {
     (link as usize / 2, if link.is_multiple_of(2) { Way::Up } else { Way::Down })
 }
 
-/// Why a torus cannot be.
+/// Error of building a torus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TorusError {
-    /// See [`MAX_DIMENSIONS`].
+    /// The number of dimensions is not 1 to [`MAX_DIMENSIONS`].
     #[error("a torus has 1 to 4 dimensions, this one has {0}")]
     Dimensions(usize),
-    /// See [`Dimension::size`].
+    /// This dimension has no nodes; see [`Dimension::size`].
     #[error("dimension {0} has no nodes: at least 1")]
     Empty(usize),
-    /// See [`MAX_NODES`].
+    /// The number of nodes is above [`MAX_NODES`].
     #[error("the torus has {0} nodes, 65536 can be told apart")]
     Nodes(u64),
 }
 
-/// Why a routed datagram has no next hop.
+/// Error of routing a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Misrouted {
-    /// It names a node that there is not.
+    /// The datagram names a node that does not exist.
     #[error("the torus has no node {0}")]
     NoNode(u16),
-    /// The way from its source to its destination does not lead through here.
+    /// The route from source to destination does not lead through this node.
     #[error("node {here} is not on the way from {source_node} to {destination}")]
     OffItsWay {
-        /// Where it is.
+        /// Node where the datagram is.
         here: u16,
-        /// Where it says that it comes from.
+        /// Source that the datagram names.
         source_node: u16,
-        /// Where it is to go.
+        /// Destination that the datagram names.
         destination: u16,
     },
 }
 
-/// What becomes of a routed datagram.
+/// Next step of a routed datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Hop {
-    /// It is where it is to be.
+    /// The datagram has reached its destination.
     Arrived,
-    /// It goes on.
+    /// The datagram leaves by a link.
     Link {
-        /// By this link,
+        /// Number of the link.
         link: u8,
-        /// on this channel.
+        /// Channel on that link.
         channel: Channel,
     },
 }
 
-/// Coordinates of a node; 0 in dimensions that there are not.
+/// Coordinates of a node; 0 in unused dimensions.
 pub type Position = [u16; MAX_DIMENSIONS];
 
 /// A torus, or a mesh, of 1 to 4 dimensions.
@@ -160,10 +160,10 @@ pub struct Torus {
 }
 
 impl Torus {
-    /// A torus of these sizes (`wrap`), or a mesh.
+    /// Builds a torus of these sizes (`wrap`), or a mesh.
     ///
     /// # Errors
-    /// Too many dimensions or nodes, or none.
+    /// [`TorusError`] for too many dimensions or nodes, or none.
     pub fn new(sizes: &[u16], wrap: bool) -> Result<Self, TorusError> {
         let mut dimensions = [Dimension::NONE; MAX_DIMENSIONS];
         for (dimension, size) in dimensions.iter_mut().zip(sizes) {
@@ -175,10 +175,10 @@ impl Torus {
         Self::of(&dimensions[..sizes.len()])
     }
 
-    /// A torus with open dimensions and rings.
+    /// Builds a torus of open dimensions and rings.
     ///
     /// # Errors
-    /// Too many dimensions or nodes, or none.
+    /// [`TorusError`] for too many dimensions or nodes, or none.
     pub fn of(given: &[Dimension]) -> Result<Self, TorusError> {
         if given.is_empty() || given.len() > MAX_DIMENSIONS {
             return Err(TorusError::Dimensions(given.len()));
@@ -195,22 +195,22 @@ impl Torus {
         Ok(Self { dimensions, count: given.len(), nodes: nodes as u32 })
     }
 
-    /// Its dimensions.
+    /// Dimensions in order.
     #[must_use]
     pub fn dimensions(&self) -> &[Dimension] {
         &self.dimensions[..self.count]
     }
 
-    /// Nodes, 1 to [`MAX_NODES`].
+    /// Number of nodes, 1 to [`MAX_NODES`].
     #[must_use]
     pub const fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// Where a node is.
+    /// Coordinates of a node.
     ///
     /// # Panics
-    /// There is no such node.
+    /// If the node does not exist.
     #[must_use]
     pub fn position(&self, node: u16) -> Position {
         assert!(u32::from(node) < self.nodes, "the torus has no node {node}");
@@ -222,7 +222,7 @@ impl Torus {
         })
     }
 
-    /// The node at a position, if there is one.
+    /// The node at these coordinates, if it exists.
     #[must_use]
     pub fn node(&self, position: &Position) -> Option<u16> {
         let mut node = 0;
@@ -235,11 +235,11 @@ impl Torus {
         Some(node as u16)
     }
 
-    /// The node that a link of `node` leads to, and that node's link at the other end of the cable.
-    /// None where there is no cable.
+    /// The node that a link of `node` leads to, and that node's link at the other end of the cable;
+    /// `None` without a cable.
     ///
     /// # Panics
-    /// There is no such node.
+    /// If the node does not exist.
     #[must_use]
     pub fn neighbour(&self, node: u16, from: u8) -> Option<(u16, u8)> {
         let (number, way) = direction(from);
@@ -249,7 +249,7 @@ impl Torus {
         Some((self.node(&position)?, link(number, way.back())))
     }
 
-    /// All cables, each once: the node and link at its lower end, and those at its upper end.
+    /// All cables, each once: node and link at the lower end, then at the upper end.
     pub fn cables(&self) -> impl Iterator<Item = ((u16, u8), (u16, u8))> + '_ {
         (0..self.nodes).flat_map(move |node| {
             (0..self.count).filter_map(move |number| {
@@ -259,13 +259,13 @@ impl Torus {
         })
     }
 
-    /// By which link and channel a datagram goes on at `here`.
+    /// Finds the link and channel by which a datagram leaves `here`.
     ///
     /// # Errors
-    /// There is no such node, or it should never have come here.
+    /// [`Misrouted`] if a node does not exist, or `here` is not on the route.
     ///
     /// # Panics
-    /// `here` is no node.
+    /// If `here` does not exist.
     pub fn next_hop(&self, source_node: u16, here: u16, to: u16) -> Result<Hop, Misrouted> {
         for node in [source_node, to] {
             if u32::from(node) >= self.nodes {
@@ -274,7 +274,7 @@ impl Torus {
         }
         let [began, is, ends] = [source_node, here, to].map(|node| self.position(node));
         let off_its_way = Misrouted::OffItsWay { here, source_node, destination: to };
-        // Dimensions below are done with, those above are not begun.
+        // Dimensions below are complete; those above have not begun.
         let Some(number) = (0..self.count).find(|&number| is[number] != ends[number]) else {
             return Ok(Hop::Arrived);
         };
@@ -294,7 +294,7 @@ impl Torus {
         let Some(next) = dimension.next(is, way).filter(|_| is_on_its_way) else {
             return Err(off_its_way);
         };
-        // Without the edge between, a way up leads to higher positions only.
+        // Unless it has crossed the edge, a route up leads only to higher positions.
         let is_behind_edge = match way {
             Way::Up => next < began,
             Way::Down => next > began,

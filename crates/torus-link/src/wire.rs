@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One frame over line bits of which some are wrong: for models that work with whole frames and
-//! want the effect of bit errors as it is.
+//! One frame over line bits with bit errors, for models that work with whole frames but need the
+//! exact effect of bit errors.
 //!
 //! Read first: `docs/torus-link.md`, *Symbols and columns*.
 
 use crate::code::{CODE_BITS, COMMAND, Decoder, Encoder, Symbol};
 use crate::frame::{COMMAND_BYTE, DATAGRAM_SYMBOLS, Damaged, Frame};
 
-/// Line bits of a frame: what `flips` of [`transfer`] are below.
+/// Number of line bits of a frame; the `flips` of [`transfer`] are below it.
 #[must_use]
 pub const fn line_bits(frame: &Frame) -> usize {
     frame.symbols() * CODE_BITS
 }
 
-/// What comes of `frame` when the line bits `flips`, counted in the order of one lane, are wrong
-/// (one that is named twice is right again). Positions behind the frame's end change nothing.
+/// Returns the frame received when the line bits `flips` of `frame`, counted in the order of one
+/// lane, are wrong (a position named twice is right again). Positions behind the frame's end are
+/// ignored.
 ///
 /// # Errors
-/// What comes is damaged. (A wrong frame whose CRC fits comes as that frame.)
+/// [`Damaged`] if the received frame is recognised as damaged. (A wrong frame with a matching CRC
+/// is returned.)
 pub fn transfer(frame: &Frame, flips: impl IntoIterator<Item = usize>) -> Result<Frame, Damaged> {
     let mut changed = [0_u16; DATAGRAM_SYMBOLS];
     for flip in flips {
@@ -35,7 +37,7 @@ pub fn transfer(frame: &Frame, flips: impl IntoIterator<Item = usize>) -> Result
         bytes[at] = match decoder.decode(code) {
             Ok(Symbol::Data(byte)) if !is_command => byte,
             Ok(COMMAND) if is_command => COMMAND_BYTE,
-            // In the first symbol: something else begins, of another length or not at all.
+            // With a wrong first symbol, a frame of another length begins, or none.
             Ok(_) if at == 0 => return Err(Damaged::Begin),
             Ok(_) => return Err(Damaged::Control),
             Err(_) => return Err(Damaged::Symbol),
@@ -71,7 +73,7 @@ mod tests {
             prop_assert_eq!(transfer(&frame, [line_bits(&frame)]), Ok(frame));
         }
 
-        /// One wrong bit changes one byte at most, and the CRC finds that.
+        /// One wrong bit changes one byte at most, which the CRC detects.
         #[test]
         fn one_wrong_bit_is_damage(frame in frames(), at in 0..1360_usize) {
             let at = at % line_bits(&frame);

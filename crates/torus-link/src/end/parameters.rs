@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sizes and times of a link end, and what it counts.
+//! Sizes, times and counters of a link end.
 //!
 //! Read first: `docs/torus-link.md`, *Budget*.
 
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 /// Most datagrams of a channel's receive buffer: half of the counts' modulus.
 pub const MAX_CHANNEL_DATAGRAMS: u16 = 512;
-/// Most datagrams of the retry buffer: fewer than half of the sequence numbers.
+/// Most datagrams of the retry buffer: less than half of the sequence numbers.
 pub const MAX_RETRY_DATAGRAMS: u8 = 127;
 
 /// Sizes and times of a link end.
@@ -15,55 +15,55 @@ pub const MAX_RETRY_DATAGRAMS: u8 = 127;
 pub struct EndParameters {
     /// Datagrams of each channel's receive buffer here, 1 to [`MAX_CHANNEL_DATAGRAMS`].
     pub channel_datagrams: u16,
-    /// Datagrams that may be unacknowledged, 1 to [`MAX_RETRY_DATAGRAMS`].
+    /// Most datagrams in flight without acknowledgement, 1 to [`MAX_RETRY_DATAGRAMS`].
     pub retry_datagrams: u8,
     /// Datagrams of each channel's transmit queue, at least 1.
     pub queue_datagrams: u8,
-    /// Datagrams that one acknowledgement stands for at most, at least 1.
+    /// Most datagrams that one acknowledgement covers, at least 1.
     pub acknowledge_datagrams: u8,
-    /// An acknowledgement, or a count, waits no longer than this for others.
+    /// Longest time that an acknowledgement or a count waits for others, ps.
     pub acknowledge_within_ps: u64,
-    /// What is not acknowledged for this long is sent again.
+    /// Time without acknowledgement after which datagrams are repeated, ps.
     pub retry_timeout_ps: u64,
-    /// NACK, and the question for counts, are sent again after this.
+    /// Time after which NACK and COUNT are repeated, ps.
     pub refresh_ps: u64,
 }
 
-/// Why parameters cannot be.
+/// Error of [`EndParameters::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ParameterError {
-    /// See [`EndParameters::channel_datagrams`].
+    /// [`EndParameters::channel_datagrams`] is out of range.
     #[error("channel_datagrams is {0}: 1 to 512 can be told to the other end")]
     ChannelDatagrams(u16),
-    /// See [`EndParameters::retry_datagrams`].
+    /// [`EndParameters::retry_datagrams`] is out of range.
     #[error("retry_datagrams is {0}: 1 to 127 can be told from those sent twice")]
     RetryDatagrams(u8),
-    /// See [`EndParameters::queue_datagrams`].
+    /// [`EndParameters::queue_datagrams`] is 0.
     #[error("queue_datagrams is 0: nothing could be sent")]
     QueueDatagrams,
-    /// See [`EndParameters::acknowledge_datagrams`].
+    /// [`EndParameters::acknowledge_datagrams`] is 0.
     #[error("acknowledge_datagrams is 0: at least 1")]
     AcknowledgeDatagrams,
-    /// See [`EndParameters::retry_timeout_ps`].
+    /// [`EndParameters::retry_timeout_ps`] is too short.
     #[error(
         "retry_timeout_ps is {retry_timeout_ps}: acknowledgements alone may wait for \
          {acknowledge_within_ps}"
     )]
     RetryTimeout {
-        /// The time-out.
+        /// Retry time-out, ps.
         retry_timeout_ps: u64,
-        /// What it must be longer than.
+        /// Delay of acknowledgements that it must exceed, ps.
         acknowledge_within_ps: u64,
     },
-    /// See [`EndParameters::refresh_ps`].
+    /// [`EndParameters::refresh_ps`] is 0.
     #[error("refresh_ps is 0: NACKs would follow each other for ever")]
     Refresh,
 }
 
 impl EndParameters {
-    /// Parameters that let a link run at its full rate, after *Budget* of the page: with a
-    /// datagram's time on the wire and the latency from wire to wire, both in picoseconds, and
-    /// acknowledgements for 8.
+    /// Returns parameters that let a link run at its full rate, by *Budget* of the page, from a
+    /// datagram's time on the wire and the latency from wire to wire, both in picoseconds, with
+    /// acknowledgements of 8 datagrams.
     #[must_use]
     pub fn for_wire(datagram_ps: u64, latency_ps: u64) -> Self {
         const ACKNOWLEDGE: u64 = 8;
@@ -79,15 +79,15 @@ impl EndParameters {
             acknowledge_datagrams: ACKNOWLEDGE as u8,
             acknowledge_within_ps,
             retry_timeout_ps: (2 * (round_trip_ps + acknowledge_within_ps)).max(1),
-            // Counts of eight channels take turns: a question sooner than that is one too many.
+            // Counts of eight channels take turns, so an earlier question would be superfluous.
             refresh_ps: (8 * ACKNOWLEDGE * datagram_ps + 2 * round_trip_ps).max(1),
         }
     }
 
-    /// Whether a link can work with these.
+    /// Checks that a link can work with these parameters.
     ///
     /// # Errors
-    /// The first that cannot be.
+    /// The first parameter that is out of range.
     pub const fn check(&self) -> Result<(), ParameterError> {
         if self.channel_datagrams == 0 || self.channel_datagrams > MAX_CHANNEL_DATAGRAMS {
             return Err(ParameterError::ChannelDatagrams(self.channel_datagrams));
@@ -113,14 +113,14 @@ impl EndParameters {
         Ok(())
     }
 
-    /// Untold frees of a channel that are told without waiting.
+    /// Freed buffers of a channel whose count is sent without waiting.
     pub(super) const fn urgent_datagrams(&self) -> u16 {
         let quarter = self.channel_datagrams / 4;
         if quarter == 0 { 1 } else { quarter }
     }
 }
 
-/// What a link end has counted since it was made.
+/// Counters of a link end since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams sent for the first time.
@@ -129,24 +129,24 @@ pub struct Counters {
     pub delivered: u64,
     /// Datagrams sent again.
     pub repeated: u64,
-    /// Frames that came damaged.
+    /// Frames that arrived damaged.
     pub damaged: u64,
     /// NACK commands sent.
     pub nacks: u64,
     /// RESTART commands sent.
     pub restarts: u64,
-    /// Times that the oldest datagram was not acknowledged in time.
+    /// Times that the oldest datagram's acknowledgement timed out.
     pub timeouts: u64,
     /// Times that the link has come up.
     pub trainings: u64,
-    /// All commands sent.
+    /// Commands sent of all kinds.
     pub commands: u64,
-    /// Datagrams that had come before.
+    /// Datagrams received again.
     pub doubles: u64,
-    /// Datagrams that came while a RESTART was waited for, or behind one that was lost.
+    /// Datagrams discarded while waiting for a RESTART, or behind a lost one.
     pub discarded: u64,
-    /// Sequence numbers and counts of commands that cannot be.
+    /// Impossible sequence numbers and counts in commands.
     pub stale: u64,
-    /// Datagrams for which there was no room: the other end has not kept to its credits.
+    /// Datagrams without room in the receive buffer: the other end exceeded its credits.
     pub overruns: u64,
 }

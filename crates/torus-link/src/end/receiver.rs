@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receiving half of a link end: which datagrams are delivered, what is acknowledged and when,
-//! counts of what is free again.
+//! The receiving half of a link end: delivery of datagrams, acknowledgements and counts of freed
+//! buffers.
 //!
 //! Read first: `docs/torus-link.md`, *Sequence and retry* and *Credits*.
 
@@ -29,7 +29,7 @@ impl ChannelSet {
         self.0 &= !(1 << channel.number());
     }
 
-    /// The first of the set, from channel `from` on and round.
+    /// First channel of the set from `from` on, cyclically.
     const fn first_from(self, from: u8) -> Option<Channel> {
         if self.0 == 0 {
             return None;
@@ -41,46 +41,46 @@ impl ChannelSet {
 
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
-    /// Number of the next datagram to be delivered.
+    /// Sequence number of the next datagram to be delivered.
     expected: u8,
-    /// A RESTART is waited for.
+    /// Whether the receiver waits for a RESTART.
     error: bool,
     nack_is_due: bool,
-    /// When the NACK is sent again; [`NEVER_PS`] outside of the error state.
+    /// Time to repeat the NACK; [`NEVER_PS`] outside the error state.
     nack_at_ps: u64,
-    /// Datagrams that came since the last acknowledgement.
+    /// Datagrams received since the last acknowledgement.
     owed: u32,
-    /// An acknowledgement is due, however few it stands for.
+    /// Whether an acknowledgement is due, however few datagrams it covers.
     at_once: bool,
-    /// When what is owed and untold is due.
+    /// Time at which pending acknowledgements and counts are due.
     due_at_ps: u64,
-    /// What is owed and untold is due, all of it.
+    /// Whether all pending acknowledgements and counts are due.
     flush: bool,
     /// Datagrams delivered on each channel.
     delivered: [u16; CHANNELS],
-    /// Of those, as many have left the receive buffer.
+    /// Datagrams of each channel that have left the receive buffer.
     freed: [u16; CHANNELS],
-    /// `freed` as it was told last.
+    /// Value of `freed` sent last.
     told: [u16; CHANNELS],
-    /// `freed` has changed since.
+    /// Channels with `freed` changed since.
     untold: ChannelSet,
-    /// By so much that it does not wait.
+    /// Channels with a change large enough not to wait.
     urgent: ChannelSet,
-    /// The other end has not said that it knows.
+    /// Channels whose count the other end has not confirmed.
     unconfirmed: ChannelSet,
-    /// COUNT is to be sent.
+    /// Channels for which COUNT is to be sent.
     ask: ChannelSet,
-    /// When COUNT is to be sent for an unconfirmed channel that has been told.
+    /// Time to send COUNT for an unconfirmed channel whose count was sent.
     ask_at_ps: [u64; CHANNELS],
-    /// No later than the first of those.
+    /// Lower bound of those times.
     first_ask_at_ps: u64,
-    /// CONFIRM is to be sent.
+    /// Channels for which CONFIRM is to be sent.
     pub confirm: ConfirmSet,
-    /// Channel whose count is told next.
+    /// Channel whose count is sent next.
     turn: u8,
 }
 
-/// Channels for which the other end wants to know what is known here.
+/// Channels for which the other end asks for the count known here.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ConfirmSet(ChannelSet);
 
@@ -127,7 +127,8 @@ impl Receiver {
         }
     }
 
-    /// What is unconfirmed is told anew; what was lost is being sent again.
+    /// Starts with the link up: unconfirmed counts are sent again, and lost datagrams are being
+    /// repeated.
     pub fn up(&mut self) {
         self.leave_error();
         self.at_once = false;
@@ -152,7 +153,7 @@ impl Receiver {
         self.nack_at_ps.min(self.due_at_ps).min(self.first_ask_at_ps)
     }
 
-    /// Nothing is to be told, now or later.
+    /// Whether nothing needs to be sent, now or later.
     pub const fn is_settled(&self) -> bool {
         !self.error
             && self.owed == 0
@@ -162,7 +163,7 @@ impl Receiver {
             && self.confirm.is_empty()
     }
 
-    /// A frame was lost, or may have been.
+    /// Enters the error state after a frame was, or may have been, lost.
     pub fn enter_error(&mut self) {
         if !self.error {
             self.error = true;
@@ -176,9 +177,9 @@ impl Receiver {
         self.nack_at_ps = NEVER_PS;
     }
 
-    /// A RESTART has come. True: it fits.
+    /// Takes a RESTART. Returns whether its sequence number fits.
     pub fn restart(&mut self, sequence: u8) -> bool {
-        // 0 or behind, 1 to 127: ahead.
+        // 0 means equal or behind, 1 to 127 ahead.
         let is_ahead = (1..128).contains(&sequence.wrapping_sub(self.expected));
         if !is_ahead {
             self.leave_error();
@@ -187,7 +188,7 @@ impl Receiver {
         !is_ahead
     }
 
-    /// A datagram has come. True: it is delivered.
+    /// Takes a datagram. Returns whether it is delivered.
     pub fn datagram(
         &mut self,
         header: &Header,
@@ -236,7 +237,7 @@ impl Receiver {
         }
     }
 
-    /// What the other end knows to be free.
+    /// Takes the count that the other end knows.
     pub fn confirmed(&mut self, channel: Channel, freed: u16) {
         if freed != self.freed[channel.index()] || self.untold.contains(channel) {
             return;
@@ -247,7 +248,7 @@ impl Receiver {
         self.first_ask_at_ps = self.ask_at_ps.iter().copied().min().unwrap_or(NEVER_PS);
     }
 
-    /// Makes due what is due by time.
+    /// Marks pending items as due by time.
     pub fn look_at_time(&mut self, now_ps: u64, parameters: &EndParameters) {
         if now_ps >= self.nack_at_ps {
             self.nack_is_due = true;
@@ -273,7 +274,7 @@ impl Receiver {
         }
     }
 
-    /// Whether a NACK is sent now, and then again after a time.
+    /// Returns whether to send a NACK now, and schedules its repetition.
     pub fn take_nack(&mut self, now_ps: u64, parameters: &EndParameters) -> bool {
         if !self.nack_is_due {
             return false;
@@ -283,7 +284,7 @@ impl Receiver {
         true
     }
 
-    /// The channel for which COUNT is sent now.
+    /// Takes the channel for which COUNT is sent now.
     pub const fn take_ask(&mut self) -> Option<Channel> {
         let first = self.ask.first_from(0);
         if let Some(channel) = first {
@@ -292,7 +293,7 @@ impl Receiver {
         first
     }
 
-    /// Whether an ACK is to be sent now.
+    /// Whether to send an ACK now.
     pub const fn acknowledge_is_due(&self, parameters: &EndParameters) -> bool {
         self.at_once
             || self.flush
@@ -300,7 +301,7 @@ impl Receiver {
             || !self.urgent.is_empty()
     }
 
-    /// The channel whose count the next command carries, if it may be any.
+    /// The channel whose count the next command carries if it can choose.
     pub fn channel_to_tell(&self) -> Channel {
         self.urgent
             .first_from(self.turn)
@@ -308,7 +309,7 @@ impl Receiver {
             .unwrap_or(Channel::from_bits(u32::from(self.turn)))
     }
 
-    /// A command that carries the count of `channel` is sent now.
+    /// Notes that a command with the count of `channel` is sent now.
     pub fn tell(&mut self, channel: Channel, now_ps: u64, parameters: &EndParameters) -> u16 {
         let at = channel.index();
         let is_new = self.untold.contains(channel);
@@ -320,7 +321,7 @@ impl Receiver {
         self.told[at] = self.freed[at];
         self.untold.remove(channel);
         self.urgent.remove(channel);
-        // What is merely said again does not put the question off.
+        // A mere repetition does not postpone the question.
         let is_asked = self.ask_at_ps[at] == NEVER_PS && !self.ask.contains(channel);
         if self.unconfirmed.contains(channel) && (is_new || is_asked) {
             self.ask_at_ps[at] = now_ps.saturating_add(parameters.refresh_ps);
@@ -330,7 +331,7 @@ impl Receiver {
         self.freed[at]
     }
 
-    /// A command that says what is expected is sent now.
+    /// Notes that a command with the expected sequence number is sent now.
     pub const fn acknowledge(&mut self, now_ps: u64, parameters: &EndParameters) -> u8 {
         self.owed = 0;
         self.at_once = false;
@@ -338,7 +339,7 @@ impl Receiver {
         self.expected
     }
 
-    /// After a command the rest has its time anew, if it is not being flushed.
+    /// Restarts the delay of the remaining items after a command, unless they are being flushed.
     const fn rearm(&mut self, now_ps: u64, parameters: &EndParameters) {
         if self.owed == 0 && self.untold.is_empty() {
             self.flush = false;

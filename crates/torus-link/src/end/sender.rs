@@ -8,12 +8,12 @@ use super::{Counters, NEVER_PS};
 use crate::frame::{CHANNELS, COUNT_MODULUS, Channel, Datagram, Header, Kind, Payload};
 use std::collections::VecDeque;
 
-/// `later - earlier` of counts.
+/// Difference of counts, modulo their modulus.
 const fn count_since(later: u16, earlier: u16) -> u16 {
     later.wrapping_sub(earlier) % COUNT_MODULUS
 }
 
-/// A datagram that waits for its turn.
+/// A datagram in a transmit queue.
 #[derive(Clone, Debug)]
 pub(super) struct Queued {
     pub kind: Kind,
@@ -25,26 +25,26 @@ pub(super) struct Queued {
 #[derive(Clone, Debug)]
 pub(super) struct Sender {
     queues: [VecDeque<Queued>; CHANNELS],
-    /// In all queues.
+    /// Datagrams in all queues.
     queued: usize,
     /// Datagrams sent for the first time on each channel.
     sent: [u16; CHANNELS],
-    /// Of those, as many have left the far receive buffer as far as is known.
+    /// Datagrams of each channel known to have left the far receive buffer.
     freed: [u16; CHANNELS],
     far_channel_datagrams: u16,
-    /// Channel that is looked at first.
+    /// Channel to be considered first.
     turn: usize,
-    /// Number of the oldest of `retry`, or of the next new datagram.
+    /// Sequence number of the oldest of `retry`, or of the next new datagram.
     oldest: u8,
-    /// What is not acknowledged, oldest first.
+    /// Unacknowledged datagrams, oldest first.
     retry: VecDeque<Datagram>,
-    /// Place in `retry` of the next to be sent again; its length: none.
+    /// Index in `retry` of the next datagram to repeat; its length if none.
     repeat: usize,
-    /// RESTART is to be sent before anything else of this half.
+    /// Whether RESTART must be sent before anything else of this half.
     restart: bool,
-    /// When the oldest has not been acknowledged in time.
+    /// Time-out of the oldest unacknowledged datagram.
     deadline_ps: u64,
-    /// Time-outs since the last acknowledgement that took something away.
+    /// Time-outs since the last acknowledgement that removed a datagram.
     pub timeouts_in_a_row: u32,
 }
 
@@ -72,7 +72,7 @@ impl Sender {
         self.send_again();
     }
 
-    /// What is unacknowledged is to be sent again, from the oldest, if anything is.
+    /// Repeats all unacknowledged datagrams, if any, from the oldest on.
     fn send_again(&mut self) {
         self.restart = !self.retry.is_empty();
         self.repeat = 0;
@@ -108,13 +108,13 @@ impl Sender {
         self.freed[channel.index()]
     }
 
-    /// Datagrams of a channel that the other end has room for.
+    /// Datagrams of a channel that fit into the far buffer.
     pub fn credit(&self, channel: usize) -> u16 {
         let taken = count_since(self.sent[channel], self.freed[channel]);
         self.far_channel_datagrams.saturating_sub(taken)
     }
 
-    /// Starts again if the oldest has waited too long.
+    /// Begins a repeat if the oldest datagram has timed out.
     pub fn look_at_time(&mut self, now_ps: u64, counters: &mut Counters) {
         if now_ps >= self.deadline_ps {
             counters.timeouts += 1;
@@ -123,7 +123,7 @@ impl Sender {
         }
     }
 
-    /// The number of the RESTART that is sent now.
+    /// Takes the sequence number of the RESTART to send now.
     pub fn take_restart(&mut self, now_ps: u64, parameters: &EndParameters) -> u8 {
         self.restart = false;
         if !self.retry.is_empty() {
@@ -132,7 +132,8 @@ impl Sender {
         self.oldest
     }
 
-    /// A sequence number of a command: takes away what is acknowledged. False: out of the window.
+    /// Removes the datagrams acknowledged by a command's sequence number. Returns false if the
+    /// number is outside the window.
     pub fn acknowledged(
         &mut self,
         sequence: u8,
@@ -160,13 +161,13 @@ impl Sender {
         true
     }
 
-    /// The other end waits for a RESTART, whether or not anything is to be sent again.
+    /// Answers a NACK: the other end waits for a RESTART, even if nothing is to be repeated.
     pub fn not_acknowledged(&mut self) {
         self.send_again();
         self.restart = true;
     }
 
-    /// A count of the other end.
+    /// Takes a count from the other end.
     pub fn count(&mut self, channel: Channel, freed: u16, counters: &mut Counters) {
         let at = channel.index();
         if count_since(freed, self.freed[at]) <= count_since(self.sent[at], self.freed[at]) {
@@ -176,7 +177,7 @@ impl Sender {
         }
     }
 
-    /// The datagram that is sent now, if there is one that may be.
+    /// Returns the datagram to send now, if any may be sent.
     pub fn next(
         &mut self,
         now_ps: u64,

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From line bits to columns: bit alignment and decoding of each lane, and deskew.
+//! Line bits to columns: bit alignment and decoding of each lane, and deskew.
 //!
 //! Read first: `docs/torus-link.md`, *Bring-up and loss*.
 
 use super::{Column, MAX_LANES};
 use crate::code::{COMMA, Code, Decoder, Disparity, Symbol};
 
-/// Columns by which lanes may differ.
+/// Largest skew between lanes, in columns.
 pub const MAX_SKEW_COLUMNS: u8 = 7;
 
-/// Symbols that a lane keeps for its delay, a power of two.
+/// Symbols kept per lane for its delay, a power of two.
 const HISTORY: usize = 8;
-/// No beginning has been seen lately.
+/// Age that means no recent comma.
 const LONG_AGO: u8 = u8::MAX;
 
-/// What a lane brought: none is an error.
+/// Symbol received on a lane; `None` for an error.
 pub type Received = Option<Symbol>;
 
 /// One lane.
 #[derive(Clone, Copy, Debug, Default)]
 struct Lane {
-    /// The last twenty bits, the newest lowest.
+    /// The last twenty bits, the newest in bit 0.
     bits: u32,
-    /// How many of the newest bits are of the next symbol; none before the first comma.
+    /// Number of the newest bits that belong to the next symbol; `None` before the first comma.
     offset: Option<u8>,
     decoder: Decoder,
     history: [Received; HISTORY],
     was_comma: bool,
-    /// Columns since a comma with data behind it.
+    /// Columns since a comma followed by data.
     age: u8,
 }
 
@@ -65,26 +65,26 @@ impl Lane {
 pub struct Aligner {
     lanes: usize,
     lane: [Lane; MAX_LANES],
-    /// Columns by which each lane is delayed, once they are known.
+    /// Columns by which each lane is delayed, once known.
     delays: Option<[u8; MAX_LANES]>,
     clock: usize,
 }
 
 impl Aligner {
-    /// Knows nothing yet.
+    /// Creates an aligner without alignment.
     pub fn new(lanes: usize) -> Self {
         let mut aligner = Self { lanes, lane: Default::default(), delays: None, clock: 0 };
         aligner.restart();
         aligner
     }
 
-    /// Forgets alignment and deskew.
+    /// Discards alignment and deskew.
     pub fn restart(&mut self) {
         self.lane.iter_mut().for_each(Lane::restart);
         self.delays = None;
     }
 
-    /// Takes ten line bits of each lane, and gives a deskewed column if it can.
+    /// Takes ten line bits of each lane and returns a deskewed column once aligned.
     pub fn take(&mut self, column: &Column) -> Option<[Received; MAX_LANES]> {
         self.clock = self.clock.wrapping_add(1);
         let clock = self.clock;

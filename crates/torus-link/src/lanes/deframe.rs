@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From columns to frames, idle columns and training sets.
+//! Columns to frames, idle columns and training sets.
 //!
 //! Read first: `docs/torus-link.md`, *Finding frames again*.
 
@@ -9,16 +9,16 @@ use super::training::{SET_COLUMNS, TrainingSet};
 use crate::code::{COMMA, COMMAND, IDLE, SKIP, Symbol};
 use crate::frame::{COMMAND_BYTE, COMMAND_SYMBOLS, DATAGRAM_SYMBOLS, Damaged, Frame};
 
-/// What a column ended.
+/// Event at the end of a column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A frame, or a hunt that begins.
+    /// A frame, or the start of a search for one.
     Frame(Result<Frame, Damaged>),
     /// An idle column without error in any lane.
     Idle,
-    /// A training set, if it was good.
+    /// A training set; `None` if it was bad.
     Set(Option<TrainingSet>),
-    /// The first column of a skip set or training set; whether it was one in all lanes.
+    /// The first column of a skip or training set; true if all lanes agree.
     Comma(bool),
 }
 
@@ -32,7 +32,7 @@ enum State {
     Hunt,
 }
 
-/// Takes deskewed columns.
+/// Assembles deskewed columns into events.
 #[derive(Clone, Debug)]
 pub struct Deframer {
     lanes: usize,
@@ -43,7 +43,7 @@ pub struct Deframer {
     set_is_bad: bool,
 }
 
-/// At most two events: what was broken off, and what was whole at once.
+/// At most two events: one broken off, and one completed at once.
 pub type Events = [Option<Event>; 2];
 
 const NOTHING: Events = [None, None];
@@ -53,7 +53,7 @@ fn one(event: Event) -> Events {
 }
 
 impl Deframer {
-    /// Looks for a beginning.
+    /// Creates a deframer that searches for the start of a frame.
     pub const fn new(lanes: usize) -> Self {
         Self {
             lanes,
@@ -65,7 +65,7 @@ impl Deframer {
         }
     }
 
-    /// Forgets what has begun.
+    /// Discards any partial frame or set.
     pub const fn restart(&mut self) {
         self.state = State::Hunt;
     }
@@ -126,7 +126,7 @@ impl Deframer {
         }
     }
 
-    /// A column of a frame.
+    /// Handles a further column of a frame.
     fn go_on(&mut self, column: &[Received; MAX_LANES], symbols: usize) -> Events {
         for lane in &column[..self.lanes] {
             self.bytes[self.filled] = match *lane {
@@ -146,7 +146,7 @@ impl Deframer {
         one(Event::Frame(frame))
     }
 
-    /// A column of a training set.
+    /// Handles a column of a training set.
     fn collect(&mut self, column: &[Received; MAX_LANES]) -> Events {
         for (lane, symbol) in column[..self.lanes].iter().enumerate() {
             match *symbol {
@@ -217,12 +217,12 @@ mod tests {
         let damaged = Event::Frame(Err(Damaged::Symbol));
         let wanted = [Event::Idle, damaged, Event::Frame(Ok(command()))];
         assert_eq!(events(&[broken, columns()].concat()), wanted);
-        // Broken off by a beginning.
+        // Broken off by the start of another.
         let stream = [vec![all(IDLE), data], columns()].concat();
         let wanted =
             [Event::Idle, Event::Frame(Err(Damaged::Control)), Event::Frame(Ok(command()))];
         assert_eq!(events(&stream), wanted);
-        // A control symbol that begins nothing; one in another lane.
+        // A control symbol that begins nothing, and one in another lane.
         let stream = vec![all(IDLE), all(Symbol::Control(0xfc)), data, all(IDLE)];
         let wanted = [Event::Idle, Event::Frame(Err(Damaged::Begin)), Event::Idle];
         assert_eq!(events(&stream), wanted);

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Training sets: what both ends say while they bring the link up.
+//! Training sets, which both ends exchange while the link comes up.
 //!
 //! Read first: `docs/torus-link.md`, *Bring-up and loss*.
 
 /// Columns of a training set.
 pub const SET_COLUMNS: usize = 16;
-/// Version of the page.
+/// Version of the protocol in `docs/torus-link.md`.
 pub const VERSION: u8 = 1;
 /// Byte of the comma.
 const COMMA_BYTE: u8 = 0xbc;
 
-/// What a set says, in all its lanes.
+/// Contents of a training set, the same in all lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrainingSet {
     /// Version of the protocol.
     pub version: u8,
     /// Lanes of the sender.
     pub lanes: u8,
-    /// Datagrams of each receive buffer of the sender.
+    /// Size of each receive buffer of the sender, in datagrams.
     pub channel_datagrams: u16,
     /// Session of the sender, not 0.
     pub session: u16,
-    /// Session of the receiver as the sender has seen it, 0: not yet.
+    /// Session of the receiver as seen by the sender; 0 if not seen yet.
     pub seen: u16,
-    /// 1: aligning, 2: aligned.
+    /// Stage of training, 1: aligning, 2: aligned.
     pub stage: u8,
-    /// Whether each lane has its own number. Sent sets always have.
+    /// Whether each lane carries its own number, as every sent set does.
     pub is_in_order: bool,
 }
 
 impl TrainingSet {
-    /// The bytes of one lane; the first is a comma.
+    /// Encodes the bytes of one lane; the first is a comma.
     pub fn encode(&self, lane: u8) -> [u8; SET_COLUMNS] {
         let mut bytes = [0; SET_COLUMNS];
         bytes[..4].copy_from_slice(&[COMMA_BYTE, lane, self.version, self.lanes]);
@@ -43,7 +43,7 @@ impl TrainingSet {
         bytes
     }
 
-    /// The set of all lanes, if every CRC fits and all say the same.
+    /// Decodes the set from all lanes, if every CRC fits and all lanes agree.
     pub fn decode(lanes: &mut [[u8; SET_COLUMNS]]) -> Option<Self> {
         let mut is_in_order = true;
         for (at, lane) in lanes.iter_mut().enumerate() {

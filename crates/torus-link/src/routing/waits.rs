@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which receive buffers of routed datagrams wait for which others, in a whole torus: if no cycle
-//! of buffers waits for each other, routed datagrams cannot block each other for ever (Dally and
-//! Seitz 1987).
+//! Dependencies between the receive buffers of routed datagrams in a whole torus. Without a cycle
+//! of buffers that wait for each other, routed datagrams cannot block each other for ever (Dally
+//! and Seitz 1987).
 
 use super::{Dimension, ROUTED, ROUTED_BEHIND_EDGE, Torus, Way, direction, link};
 use crate::frame::Channel;
 
-/// The buffer at the far end of a cable, for one channel: where a datagram is that has left `node`
-/// by `link`.
+/// The buffer of one channel at the far end of a cable. It holds datagrams that have left `node` by
+/// `link`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Buffer {
     /// Node before the cable.
     pub node: u16,
-    /// Its link.
+    /// Link of that node.
     pub link: u8,
-    /// 6 or 7.
+    /// Channel of routed datagrams, 6 or 7.
     pub channel: Channel,
 }
 
-/// Links, and channels of routed datagrams.
+/// Product of links and channels of routed datagrams.
 const BUFFERS_PER_NODE: usize = 16;
 
 impl Buffer {
@@ -35,7 +35,8 @@ impl Buffer {
     }
 }
 
-/// A hop within one dimension, along its way: from `at` to `at + 1`, the edge behind the last.
+/// A hop within one dimension, numbered along its direction: from `at` to `at + 1`, with the ring's
+/// edge behind the last.
 #[derive(Clone, Copy)]
 struct RingHop {
     dimension: Dimension,
@@ -55,18 +56,18 @@ impl RingHop {
         Self { dimension, way, at: at as u32, is_behind_edge }
     }
 
-    /// Hops of the shortest way that ends with this one, from where it may begin.
+    /// Hops of the shortest route that ends with this one, from the earliest possible start.
     const fn shortest(self) -> Option<u32> {
         let is_over_edge = self.at + 1 == self.dimension.size as u32;
         match (self.is_behind_edge, is_over_edge) {
             (false, false) | (true, true) => Some(1),
             (false, true) => None,
-            // It begins at the last position.
+            // The route begins at the last position.
             (true, false) => Some(self.at + 2),
         }
     }
 
-    /// Whether a way has it.
+    /// Whether any route uses this hop.
     const fn is_used(self) -> bool {
         match self.shortest() {
             Some(hops) => {
@@ -77,12 +78,12 @@ impl RingHop {
         }
     }
 
-    /// Whether a way begins with it.
+    /// Whether a route can begin with this hop.
     const fn is_first(self) -> bool {
         self.is_used() && matches!(self.shortest(), Some(1))
     }
 
-    /// The channel of the hop behind it in the same dimension, if a way goes on.
+    /// Channel of the next hop in the same dimension, if a route continues there.
     const fn next(self) -> Option<Channel> {
         let Some(hops) = self.shortest() else { return None };
         if hops >= self.dimension.longest(self.way) as u32 {
@@ -101,14 +102,14 @@ impl RingHop {
     }
 }
 
-/// The graph of a torus.
+/// The dependency graph of a torus.
 #[derive(Clone, Copy, Debug)]
 pub struct Waits<'a> {
     torus: &'a Torus,
 }
 
 impl<'a> Waits<'a> {
-    /// The graph of `torus`.
+    /// Creates the graph of `torus`.
     #[must_use]
     pub const fn of(torus: &'a Torus) -> Self {
         Self { torus }
@@ -131,8 +132,9 @@ impl<'a> Waits<'a> {
         self.hop(buffer).is_some_and(RingHop::is_used)
     }
 
-    /// The buffers that datagrams in `buffer` may wait for. Ways of different dimensions are
-    /// independent of each other, so every turn that dimension order allows is taken by some pair.
+    /// The buffers that datagrams in `buffer` may wait for. Routes in different dimensions are
+    /// independent of each other, so some pair of nodes uses every turn that dimension order
+    /// allows.
     pub fn waits_for(self, buffer: Buffer) -> impl Iterator<Item = Buffer> + 'a {
         let here = self.torus.neighbour(buffer.node, buffer.link).map(|there| there.0);
         let hop = self.hop(buffer).filter(|hop| hop.is_used());
@@ -155,7 +157,7 @@ impl<'a> Waits<'a> {
         ahead.into_iter().chain(turns)
     }
 
-    /// Buffers that wait for each other in a cycle: none, in any torus.
+    /// Finds a cycle of buffers that wait for each other; `None` for every torus.
     #[must_use]
     pub fn cycle(self) -> Option<Vec<Buffer>> {
         let count = self.torus.nodes() as usize * BUFFERS_PER_NODE;
@@ -166,7 +168,7 @@ impl<'a> Waits<'a> {
     }
 }
 
-/// A cycle of a graph with `count` vertices, by depth-first search.
+/// Finds a cycle of a graph with `count` vertices by depth-first search.
 fn find_cycle(count: usize, next: impl Fn(usize) -> Vec<usize>) -> Option<Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
