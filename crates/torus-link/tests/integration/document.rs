@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The budget's table in `docs/torus-link.md` is what its formulas give.
+//! Checks the budget's table in `docs/torus-link.md` against its formulas.
 
 use crosslane_torus_link::EndParameters;
 use crosslane_torus_link::lanes::{SKIP_COLUMNS, SKIP_INTERVAL_COLUMNS};
@@ -8,7 +8,7 @@ const PAGE: &str = include_str!("../../../../docs/torus-link.md");
 const LATENCY_PS: u64 = 136_000;
 const ACKNOWLEDGE: u64 = 8;
 
-/// With a comma before the last three digits of the whole part.
+/// Formats with a comma before the last three digits of the whole part.
 fn grouped(number: String) -> String {
     let (whole, rest) = number.split_at(number.find('.').unwrap_or(number.len()));
     match whole.len() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link end against another, and against frames that are made up: one rule a test.
+//! A link end against another, and against hand-made frames: one rule per test.
 
 use crate::support;
 
@@ -63,7 +63,7 @@ fn a_datagram_comes_and_then_nothing_happens_any_more() {
     pair.sides[0].to_send[2] = 1;
     assert!(pair.run(u64::MAX));
     pair.assert_done([1, 0]);
-    // It came with its last symbol.
+    // It arrived with its last symbol.
     assert_eq!(pair.sides[1].last_taken_at_ps, 136 * SYMBOL_PS + LATENCY_PS);
     // One ACK with the count, COUNT when the channel has fallen silent, and its CONFIRM.
     assert_eq!(pair.sides[0].end.counters().commands, 1);
@@ -99,7 +99,7 @@ fn no_more_than_the_credits_are_sent() {
     assert_eq!(end.wakes_at_ps(), None, "the count comes by itself");
     end.receive(command(Operation::Acknowledge, 3, 2), 0);
     assert_eq!(end.credit(CHANNEL), 2);
-    // More than were sent, and fewer than were known: neither can be.
+    // One acknowledges more than were sent, one fewer than are known; both are impossible.
     end.receive(command(Operation::Acknowledge, 3, 4), 0);
     end.receive(command(Operation::Acknowledge, 3, 1), 0);
     assert_eq!((end.credit(CHANNEL), end.counters().stale), (2, 2));
@@ -195,7 +195,7 @@ fn a_nack_sends_everything_again_even_nothing() {
         assert_eq!(sequence(end.next_frame(0)), Some(number));
     }
     assert_eq!((end.counters().repeated, end.counters().sent), (3, 16));
-    // An acknowledgement in the middle of it: the rest only.
+    // An acknowledgement in the middle of the repeat: only the rest follows.
     end.receive(command(Operation::NotAcknowledge, 1, 0), 0);
     assert_eq!(operation(end.next_frame(0)), Some((Operation::Restart, 1)));
     assert_eq!(sequence(end.next_frame(0)), Some(1));
@@ -236,7 +236,7 @@ fn more_than_there_is_room_for_is_not_taken() {
 
 #[test]
 fn a_lost_count_is_asked_for_and_then_it_ends() {
-    // All commands of side 1 are lost for a time: ACKs and counts.
+    // Side 1 loses all its commands for a time: ACKs and counts.
     for lost in 1..6 {
         let mut left = lost;
         let mut pair = pair(move |side, frame, _| {
@@ -276,7 +276,7 @@ fn one_channel_waits_and_the_others_flow() {
         end.submit(other, Kind::Last, 0, 0, Arc::new([0; 128]));
     }
     fill(&mut end);
-    // By turns.
+    // The channels take turns.
     let mut channels = Vec::new();
     while let Some(Frame::Datagram(datagram)) = end.next_frame(0) {
         channels.push(datagram.header.channel);

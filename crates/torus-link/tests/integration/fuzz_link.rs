@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any bytes as frames, any frames at a link end, any line bits at a port: nothing panics, nothing
-//! grows, nobody wants to be woken for ever.
+//! Arbitrary bytes as frames, frames at a link end, and line bits at a port: nothing panics or
+//! grows, and no end wants to be woken for ever.
 //!
 //! `cargo test` tries some thousand random inputs; `tools/corpus.py NAME` fuzzes with coverage and
 //! writes the inputs that each run replays first.
@@ -20,7 +20,7 @@ fn fuzz_frames_of_any_bytes() {
             let mut bytes = bytes.clone();
             bytes.resize(length, 0x5c);
             assert!(Frame::decode(&bytes).is_err() || [8, 136].contains(&length));
-            // With a CRC that fits: then it comes back as it was, but for bits that mean nothing.
+            // With a matching CRC it encodes to itself, apart from unused bits.
             if length >= 8 {
                 let crc = crc32fast::hash(&bytes[..length - 4]);
                 bytes[length - 4..].copy_from_slice(&crc.to_le_bytes());
@@ -32,10 +32,10 @@ fn fuzz_frames_of_any_bytes() {
     });
 }
 
-/// One thing that happens to an end.
+/// One action on an end.
 type Step = (u8, u8, u32);
 
-/// A frame of random numbers: mostly one that might be.
+/// A frame of random numbers, mostly a plausible one.
 fn frame(kind: u8, bits: u32) -> Result<Frame, Damaged> {
     match kind % 4 {
         0 => Err(Damaged::Crc),
@@ -65,7 +65,7 @@ fn throw(channel_datagrams: u16, retry_datagrams: u8, steps: &[Step]) {
                     held[datagram.header.channel.index()] += 1;
                 }
             }
-            // What would come next.
+            // The frame expected next.
             6 => {
                 let header = Header { sequence: end.expected(), ..Header::from_word(bits) };
                 let payload = Arc::new([kind; 128]);
@@ -89,7 +89,7 @@ fn throw(channel_datagrams: u16, retry_datagrams: u8, steps: &[Step]) {
                 held = [0; 8];
             }
             _ => {
-                // What is due is finite, and then it is quiet for a time.
+                // Finitely many frames are due, and then the end is quiet for a time.
                 let mut frames = 0;
                 while end.next_frame(now_ps).is_some() {
                     frames += 1;
@@ -112,7 +112,7 @@ fn fuzz_any_frames_at_an_end() {
         .for_each(|(room, retry, steps)| throw(*room, *retry, steps));
 }
 
-/// The same with many steps: bolero's random inputs are short.
+/// Like the test before with many steps, since bolero's random inputs are short.
 #[test]
 fn fuzz_many_frames_at_an_end() {
     for seed in 0..300 {
@@ -123,8 +123,8 @@ fn fuzz_many_frames_at_an_end() {
     }
 }
 
-/// A port that trains with another, of whose bits some are others: each step is how many columns
-/// come as they are, and then what comes in one.
+/// Trains a port with another and spoils some bits. Each step is the number of columns that arrive
+/// unchanged, and then the change of one.
 fn spoil(lanes: usize, steps: &[(u8, u8, u16)]) {
     let parameters = EndParameters::for_wire(34_000, 136_000);
     let mut ports = [Port::new(lanes, parameters, 7), Port::new(lanes, parameters, 8)];
@@ -172,7 +172,7 @@ fn fuzz_any_bits_at_a_port() {
         .for_each(|(width, steps)| spoil([1, 4, 8][usize::from(width % 3)], steps));
 }
 
-/// The same for longer, so that the link comes up in between.
+/// The same for longer, so that the link can come up in between.
 #[test]
 fn fuzz_many_bits_at_a_port() {
     for seed in 0..60 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Link end against link end while frames are damaged, vanish, and the link drops: no datagram is
-//! lost, doubled or out of order within its channel, everything ends, and both ends then agree.
+//! Link end against link end while frames are damaged or lost, and the link drops: no datagram is
+//! lost, duplicated or out of order within its channel, every run ends, and both ends then agree.
 //!
-//! The harness in `support` looks at every datagram as it comes, and panics where an end that has
-//! nothing to send wants to be woken at once. A failing case prints its input; the file that
-//! proptest writes beside this one replays it.
+//! The harness in `support` checks every datagram as it arrives, and panics if an end with nothing
+//! to send wants to be woken at once. A failing case prints its input; the file that proptest
+//! writes beside this one replays it.
 
 use crate::support;
 
@@ -12,20 +12,20 @@ use crosslane_torus_link::*;
 use proptest::prelude::*;
 use support::{Fate, Pair};
 
-/// Everything about one case but the faults.
+/// A case without its faults.
 #[derive(Clone, Debug)]
 struct Setup {
     parameters: EndParameters,
     symbol_ps: u64,
     latency_ps: u64,
-    /// Datagrams of each channel, from side 0 and from side 1.
+    /// Datagrams on each channel, from side 0 and from side 1.
     datagrams: [[u32; 8]; 2],
-    /// How long each host holds a datagram.
+    /// Time for which each host holds a datagram.
     hold_ps: [u64; 2],
 }
 
 prop_compose! {
-    /// Times that fit the wire; where errors are rare also by far too short ones.
+    /// Times that fit the wire; if errors are rare, also far too short ones.
     fn parameters(symbol_ps: u64, latency_ps: u64, rare: bool)(
         channel_datagrams in prop_oneof![1..=4_u16, 5..=64_u16, Just(512)],
         retry_datagrams in prop_oneof![1..=4_u8, 5..=40_u8, Just(127)],
@@ -86,8 +86,8 @@ fn totals(setup: &Setup) -> [u32; 2] {
     setup.datagrams.map(|channels| channels.iter().sum())
 }
 
-/// Damage as line bits do it: each of a frame's bits is wrong with probability `rate`; with 8b/10b
-/// any wrong bit is a damaged frame, or, in a first symbol, now and then no frame at all.
+/// Damage by line bits: each bit of a frame is wrong with probability `rate`. With 8b/10b any wrong
+/// bit damages the frame or, in a first symbol, sometimes hides it.
 fn bit_errors(seed: u64, rate: [f64; 2]) -> impl FnMut(usize, &Frame, u64) -> Fate {
     let mut random = crosslane_random::Random::with_seed(seed);
     move |side, frame, _| {
@@ -105,7 +105,7 @@ fn bit_errors(seed: u64, rate: [f64; 2]) -> impl FnMut(usize, &Frame, u64) -> Fa
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// NACKs and RESTARTs overtake what they ask for.
+    /// NACKs and RESTARTs overtake the frames that they ask for.
     #[test]
     fn times_that_are_too_short(setup in setup(true), seed: u64, exponent in -7.0..-4.0_f64) {
         let rate = 10_f64.powf(exponent);
@@ -127,7 +127,7 @@ proptest! {
         pair.assert_done(totals(&setup));
     }
 
-    /// Up to six of ten commands never come, datagrams do: lost ACK, NACK, RESTART, COUNT, CONFIRM.
+    /// Up to six in ten commands are lost, but no datagrams: ACK, NACK, RESTART, COUNT, CONFIRM.
     #[test]
     fn errors_in_commands(setup in setup(false), seed: u64, damaged: bool, share in 0.0..0.6_f64) {
         let mut random = crosslane_random::Random::with_seed(seed);
@@ -146,7 +146,7 @@ proptest! {
         pair.assert_done(totals(&setup));
     }
 
-    /// One operation is lost each time for a while, and again and again.
+    /// Repeatedly loses every command of one operation for a while.
     #[test]
     fn one_operation_is_lost(
         setup in setup(false),
@@ -175,7 +175,7 @@ proptest! {
         pair.assert_done(totals(&setup));
     }
 
-    /// Bursts: for a time nothing comes through undamaged, then everything does.
+    /// Bursts: for a time every frame is damaged, then none.
     #[test]
     fn bursts_of_damage(
         setup in setup(false),
@@ -183,7 +183,8 @@ proptest! {
         share in 0.0..0.9_f64,
         vanish: bool,
     ) {
-        // A period below the round trip may never let all through: so it ends some time.
+        // A period below the round trip may never let a retry through, so the bursts end
+        // eventually.
         let mut pair = pair(&setup, |side, _, now_ps| {
             let phase_ps = (now_ps + side as u64 * period_ps / 3) % period_ps;
             match (phase_ps as f64) < period_ps as f64 * share && now_ps < 2_000_000_000 {
@@ -196,7 +197,7 @@ proptest! {
         pair.assert_done(totals(&setup));
     }
 
-    /// The link drops and comes back, at each end at another time, with errors all the while.
+    /// The link drops and returns, at different times at each end, with errors throughout.
     #[test]
     fn links_that_drop(
         setup in setup(true),
@@ -213,7 +214,7 @@ proptest! {
             pair.run(until_ps);
             pair.up(usize::from(first % 2));
             if first < 2 {
-                // What the first end says meanwhile is lost.
+                // Frames of the first end are lost meanwhile.
                 let until_ps = pair.now_ps + apart_ps;
                 pair.run(until_ps);
             }
@@ -223,7 +224,7 @@ proptest! {
         pair.assert_done(totals(&setup));
     }
 
-    /// Hosts that take nothing for a long time: no credits, and then all of them at once.
+    /// Hosts that hold datagrams for a long time: first no credits, then all at once.
     #[test]
     fn starvation(setup in setup(false), seed: u64, exponent in -7.0..-3.0_f64) {
         let rate = 10_f64.powf(exponent);
@@ -231,7 +232,7 @@ proptest! {
         for side in &mut pair.sides {
             side.hold_ps = u64::MAX;
         }
-        // Without credits everything ends, too.
+        // The run ends even without credits.
         prop_assert!(pair.run(u64::MAX));
         for _ in 0..4_000 {
             let now_ps = pair.now_ps;

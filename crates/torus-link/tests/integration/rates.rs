@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What errors cost on x8 at 5 Gb/s, in simulated time and so exact: each row that
-//! `docs/torus-link.md` has of it is computed here.
+//! Cost of errors on x8 at 5 Gb/s, exact in simulated time: computes each row about it in
+//! `docs/torus-link.md`.
 
 use crate::support;
 use crate::support::cable;
@@ -14,14 +14,14 @@ const PAGE: &str = include_str!("../../../../docs/torus-link.md");
 const SYMBOL_PS: u64 = 250;
 const LATENCY_PS: u64 = 136_000;
 
-/// All rows that are missing on the page, together.
+/// Reports all rows that are missing on the page together.
 fn assert_on_page(rows: &[String]) {
     let missing: Vec<&String> = rows.iter().filter(|row| !PAGE.contains(row.as_str())).collect();
     assert!(missing.is_empty(), "the page lacks {missing:#?}");
 }
 
-/// When the last of `count` datagrams of side 0 comes, and when both ends agree, with these frames
-/// lost: side, which of its frames of that sort.
+/// Returns when the last of `count` datagrams of side 0 arrives, and when both ends agree, with the
+/// given frames lost: side, operation (`None` for datagrams), index among frames of that kind.
 fn times(count: u32, lost: &[(usize, Option<Operation>, u32)]) -> (u64, u64) {
     let mut seen = [0_u32; 16];
     let parameters = EndParameters::for_wire(136 * SYMBOL_PS, LATENCY_PS);
@@ -58,7 +58,7 @@ fn what_a_lost_frame_costs() {
     assert_on_page(&rows);
 }
 
-/// Share of 128/136 of the rate that comes through with bit errors in both directions.
+/// Share of 128/136 of the rate that remains with bit errors in both directions.
 #[test]
 fn what_bit_errors_cost() {
     let mut rows = Vec::new();
@@ -76,7 +76,7 @@ fn what_bit_errors_cost() {
             for to in &cable.sides[2 - ways..] {
                 let bytes = f64::from(to.taken - 1) * 128.0;
                 let span_ps = to.last_taken_at_ps - to.first_taken_at_ps;
-                // 4 B in a nanosecond behind 8b/10b.
+                // 4 B per nanosecond after 8b/10b.
                 shares.push(bytes / (span_ps as f64 / 1e3) / (4.0 * 128.0 / 136.0));
             }
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every pair of nodes of many tori: each way is the shortest, and no cycle of buffers waits for
-//! each other.
+//! Every pair of nodes of many tori: each route is a shortest one, and no buffers wait for each
+//! other in a cycle.
 
 use crosslane_torus_link::Channel;
 use crosslane_torus_link::routing::*;
 use std::collections::BTreeSet;
 
-/// Tori of 1 to 4 dimensions with these sizes in every order, no more than so many nodes.
+/// Tori of 1 to 4 dimensions with these sizes in every order, up to `max_nodes` nodes.
 fn tori(max_nodes: u32) -> Vec<Torus> {
     let sizes = [1, 2, 3, 4, 5, 6, 7, 8];
     let mut all = Vec::new();
@@ -32,13 +32,13 @@ fn tori(max_nodes: u32) -> Vec<Torus> {
     all
 }
 
-/// Steps between two positions, by trying.
+/// Steps between two positions, by trial.
 fn distance(dimension: Dimension, from: u16, to: u16) -> u16 {
     let direct = from.abs_diff(to);
     if dimension.wraps { direct.min(dimension.size - direct) } else { direct }
 }
 
-/// Follows a datagram, and says by which buffers.
+/// Follows a datagram and returns the buffers on its route.
 fn way(torus: &Torus, source: u16, to: u16) -> Vec<Buffer> {
     let mut here = source;
     let mut buffers = Vec::new();
@@ -74,7 +74,7 @@ fn positions_and_neighbours() {
             assert_eq!(far, link ^ 1, "up meets down");
         }
     }
-    // Two cables between a pair; one if the dimension is open.
+    // Two cables join a pair; one if the dimension is open.
     assert_eq!(torus.cables().count(), 24 * 3);
     assert_eq!(Torus::new(&[2], true).unwrap().cables().count(), 2);
     assert_eq!(Torus::new(&[2], false).unwrap().cables().count(), 1);
@@ -118,7 +118,7 @@ fn channel_7_is_from_the_edge_on() {
     assert_eq!(channels(4, 1), [(0, 6), (0, 7), (0, 7)]);
     assert_eq!(channels(1, 5), [(1, 6), (1, 7)]);
     assert_eq!(channels(0, 4), [(1, 7), (1, 7)]);
-    // In the next dimension it begins anew.
+    // The next dimension begins on the first channel again.
     let torus = Torus::new(&[3, 3], true).unwrap();
     let buffers = way(&torus, 2, 3);
     let channels: Vec<u8> = buffers.iter().map(|buffer| buffer.channel.number()).collect();
@@ -145,7 +145,7 @@ fn what_is_off_its_way_is_told() {
     }
 }
 
-/// The graph by following every pair, each edge once.
+/// The graph found by following every pair, each edge once.
 fn by_pairs(torus: &Torus) -> BTreeSet<(Buffer, Buffer)> {
     let mut edges = BTreeSet::new();
     for source in 0..torus.nodes() as u16 {
@@ -157,7 +157,7 @@ fn by_pairs(torus: &Torus) -> BTreeSet<(Buffer, Buffer)> {
     edges
 }
 
-/// Whether taking away what waits for nothing takes everything away.
+/// Whether repeatedly removing the buffers that wait for nothing removes all of them.
 fn is_acyclic(mut edges: BTreeSet<(Buffer, Buffer)>) -> bool {
     loop {
         let waiting: BTreeSet<Buffer> = edges.iter().map(|edge| edge.0).collect();
@@ -192,7 +192,7 @@ fn no_cycle_in_large_tori() {
     }
 }
 
-/// With one channel instead of two, rings of 4 and more have a cycle: so the test above can fail.
+/// With one channel instead of two, rings of 4 and more have a cycle, so the test above can fail.
 #[test]
 fn one_channel_would_not_do() {
     for (size, is_enough) in [(2, true), (3, true), (4, false), (5, false), (8, false)] {

@@ -12,7 +12,7 @@ use proptest::prelude::*;
 const NO_SKEW: [[(u8, u8); MAX_LANES]; 2] = [[(0, 0); MAX_LANES]; 2];
 const CHANNEL: Channel = Channel::ALL[4];
 const LATENCY_PS: u64 = 136_000;
-/// Lanes, and picoseconds of a column.
+/// Number of lanes, and column time in picoseconds.
 const WIDTHS: [(usize, u64); 6] =
     [(1, 4_000), (1, 2_000), (4, 4_000), (4, 2_000), (8, 4_000), (8, 2_000)];
 
@@ -39,14 +39,14 @@ fn links_come_up_in_time() {
     }
 }
 
-/// Bytes of payload in a second, of the datagrams behind the first.
+/// Payload bytes per second of the datagrams after the first.
 fn rate(cable: &Cable, to: usize) -> f64 {
     let side = &cable.sides[to];
     let span_ps = side.last_taken_at_ps - side.first_taken_at_ps;
     f64::from(side.taken - 1) * 128.0 / (span_ps as f64 * 1e-12)
 }
 
-/// 128/136 of the rate behind 8b/10b.
+/// 128/136 of the rate after 8b/10b.
 fn ceiling(lanes: usize, column_ps: u64) -> f64 {
     lanes as f64 / (column_ps as f64 * 1e-12) * 128.0 / 136.0
 }
@@ -75,7 +75,7 @@ fn both_ways_have_it_but_acknowledgements_too() {
         assert!(cable.run(4_000_000, Cable::is_settled));
         for to in 0..2 {
             let share = rate(&cable, to) / ceiling(lanes, column_ps);
-            // 98.9 % and up: the page's 99.0 %, but for a few counts.
+            // 98.9 % and more: the page's 99.0 % less a few counts.
             assert!((0.989..1.0).contains(&share), "{lanes} at {column_ps}: {share}");
         }
     }
@@ -131,7 +131,7 @@ fn one_end_that_was_reset_alone_is_seen() {
     assert!(cable.run(10_000, |cable| cable.sides[1].port.state() == PortState::Failed));
     cable.run(5_000, |_| false);
     assert_ne!(cable.sides[0].port.state(), PortState::Up);
-    // Both forget: it works again.
+    // After a reset of both ends the link works again.
     for side in &mut cable.sides {
         side.port.disable();
         side.port.enable();
@@ -156,14 +156,14 @@ fn ends_with_other_lanes_do_not_fit() {
 }
 
 fn skew() -> impl Strategy<Value = [(u8, u8); MAX_LANES]> {
-    // The bits may make a column more of it.
+    // The bit offset may add a column.
     prop::array::uniform8((0..=6_u8, 0..10_u8))
 }
 
-/// Columns and bits that each lane is late.
+/// Delay of each lane in columns and bits.
 type Skew = [(u8, u8); MAX_LANES];
 
-/// A link with skew and bit errors, and with datagrams to be sent.
+/// A link with skew and bit errors that has datagrams to send.
 fn spoiled(
     (lanes, column_ps): (usize, u64),
     skew: (Skew, Skew),
@@ -203,7 +203,7 @@ proptest! {
     }
 }
 
-/// The rate match between two clocks drops a column of a skip set here and doubles one there.
+/// The rate match between two clocks drops a column of some skip sets and doubles one in others.
 #[test]
 fn skip_sets_take_up_the_difference_of_clocks() {
     let parameters = EndParameters::for_wire(136 * 4_000, 0);
@@ -221,7 +221,7 @@ fn skip_sets_take_up_the_difference_of_clocks() {
             let sent = ports[at].transmit(now_ps);
             let is_skip = matches!(sent[0], Some(Code(0b0011110100 | 0b1100001011)));
             skips[at] += usize::from(is_skip);
-            // The first column of a set: it goes in one set, and is there twice in the next.
+            // The first column of a set is dropped in one set and doubled in the next.
             let copies = match (is_skip, skips[at] % 4) {
                 (true, 1) => 0,
                 (true, 3) => 2,
@@ -244,7 +244,7 @@ fn skip_sets_take_up_the_difference_of_clocks() {
     }
 }
 
-/// A lane that is a column late from now on: idle, its skip sets tell; at work, its frames.
+/// A lane that is a column late from now on is detected: by skip sets when idle, else by frames.
 #[test]
 fn a_lane_that_slips_is_noticed() {
     for datagrams in [0, 3_000] {
@@ -260,8 +260,8 @@ fn a_lane_that_slips_is_noticed() {
     }
 }
 
-/// A case that the property once found: the lanes were lost when side 0 knew side 1 to be ready,
-/// but had not sent its sets. It came up without alignment, and nothing ever told it.
+/// A regression found by the property: the lanes were lost when side 0 knew side 1 to be ready but
+/// had not sent its sets. It came up without alignment and never noticed.
 #[test]
 fn lanes_that_are_lost_in_training_come_back() {
     let skew = (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ports and a cable of line bits: latency, skew between lanes, any bit alignment, bit errors,
-//! cuts. Simulated time, exact: one column after the other.
+//! Two ports and a cable of line bits with latency, skew between lanes, any bit alignment, bit
+//! errors and cuts, in exact simulated time, column by column.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 struct Line {
     on_the_way: VecDeque<Option<Code>>,
-    /// Bits by which symbols are late.
+    /// Delay of symbols in bits.
     bit_offset: u32,
     last: Option<Code>,
 }
@@ -54,7 +54,7 @@ impl Faults {
         if self.bit_error_rate <= 0.0 {
             return u64::MAX;
         }
-        // Geometric: how many good bits are in a row.
+        // Length of a run of good bits, geometrically distributed.
         let uniform = 1.0 - self.random.f64();
         (uniform.ln() / (1.0 - self.bit_error_rate).ln()) as u64
     }
@@ -76,14 +76,14 @@ pub struct Side {
     pub port: Port,
     lines: Vec<Line>,
     pub faults: Faults,
-    /// Lanes whose signal does not leave this side.
+    /// Lanes cut at this side's output.
     pub cut: [bool; MAX_LANES],
     pub to_send: u32,
     submitted: u32,
     pub taken: u32,
-    /// Datagrams that have come of each channel.
+    /// Datagrams received on each channel.
     order: [u32; 8],
-    /// Hosts that take nothing keep these.
+    /// Datagrams held by a host that takes nothing.
     held: Vec<Channel>,
     pub takes: bool,
     pub first_taken_at_ps: u64,
@@ -96,19 +96,20 @@ pub struct Cable {
     pub column_ps: u64,
 }
 
-/// Channels are used by turns.
+/// Channel of a datagram; channels take turns.
 fn channel(number: u32) -> Channel {
     Channel::from_bits(number)
 }
 
 fn payload(side: usize, number: u32) -> Payload {
-    // Any bytes, but known ones.
+    // Arbitrary but reproducible bytes.
     let mut random = crosslane_random::Random::with_seed(u64::from(number) * 2 + side as u64);
     Arc::new(std::array::from_fn(|_| random.u8(..)))
 }
 
 impl Cable {
-    /// Both are disabled. `skew_columns` and `bit_offsets` are those of the lanes of either way.
+    /// Creates two disabled ports. `skew_columns` and `bit_offsets` are those of the lanes of each
+    /// direction.
     pub fn new(
         lanes: usize,
         column_ps: u64,
@@ -145,7 +146,7 @@ impl Cable {
         self.sides.iter_mut().for_each(|side| side.port.enable());
     }
 
-    /// Runs until `done`, or so many columns. True: done.
+    /// Runs until `done`, or for `columns` columns. Returns whether it is done.
     pub fn run(&mut self, columns: u64, done: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..columns {
             if done(self) {
@@ -156,7 +157,7 @@ impl Cable {
         done(self)
     }
 
-    /// One lane of one way has no signal, after so many columns and for so many.
+    /// Cuts one lane of one direction after `after` columns, for `columns` columns.
     pub fn drop_lane(&mut self, after: u64, columns: u64, lane: usize, side: usize) {
         self.run(after, |_| false);
         self.sides[side].cut[lane] = true;
@@ -168,7 +169,7 @@ impl Cable {
         self.sides.iter().all(|side| side.port.state() == PortState::Up)
     }
 
-    /// Everything has come, and both ends know.
+    /// Whether every datagram has arrived and both ends know it.
     pub fn is_settled(&self) -> bool {
         (0..2).all(|at| {
             let side = &self.sides[at];
@@ -178,7 +179,7 @@ impl Cable {
         })
     }
 
-    /// One symbol time of both sides.
+    /// Runs one symbol time of both sides.
     fn column(&mut self) {
         self.now_ps += self.column_ps;
         for at in 0..2 {
@@ -213,14 +214,14 @@ impl Cable {
 }
 
 impl Side {
-    /// A lane's symbols are one column later from now on.
+    /// Delays a lane by one more column from now on.
     pub fn slip(&mut self, lane: usize) {
         let first = self.lines[lane].on_the_way.front().copied().flatten();
         self.lines[lane].on_the_way.push_front(first);
     }
 
-    /// Channels take turns at the sender too, so all of it comes in order, unless credits or room
-    /// differ: each channel for itself.
+    /// Checks a datagram. Channels take turns at the sender, but credits and room may differ, so
+    /// the order holds only within a channel.
     fn take(&mut self, datagram: &Datagram, far: usize, now_ps: u64) {
         let header = datagram.header;
         let before = self.order[header.channel.index()];

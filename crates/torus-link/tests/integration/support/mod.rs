@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two link ends, a wire each way on which frames get lost or damaged, and hosts that send numbered
-//! datagrams and take what comes. Simulated time, exact.
+//! Two link ends joined by wires that lose or damage frames, and hosts that send numbered datagrams
+//! and take them. Simulated time, exact.
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -11,26 +11,26 @@ use crosslane_torus_link::*;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What the wire does to a frame.
+/// Effect of the wire on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Comes,
     Damaged,
-    /// Nothing comes at all: what was there looked like idle columns.
+    /// The frame is lost: the receiver sees idle columns.
     Vanishes,
 }
 
 /// One host with its link end.
 pub struct Side {
     pub end: LinkEnd,
-    /// Datagrams that are still to be submitted on each channel.
+    /// Datagrams still to be submitted on each channel.
     pub to_send: [u32; CHANNELS],
     submitted: [u32; CHANNELS],
-    /// Datagrams that have come on each channel.
+    /// Datagrams received on each channel.
     pub taken: [u32; CHANNELS],
-    /// When each datagram's place is given free, and whose.
+    /// Time at which each datagram's buffer is freed, and its channel.
     frees: VecDeque<(u64, Channel)>,
-    /// How long the host holds a datagram; `u64::MAX`: until it is told.
+    /// Time for which the host holds a datagram; `u64::MAX` until it is told.
     pub hold_ps: u64,
     arrivals: VecDeque<(u64, Result<Frame, Damaged>)>,
     wire_free_at_ps: u64,
@@ -80,7 +80,7 @@ impl Side {
         }
     }
 
-    /// Exactly the next datagram of its channel must have come.
+    /// Checks that this is the next datagram of its channel.
     fn take(&mut self, datagram: Datagram, far: usize, now_ps: u64) {
         let header = datagram.header;
         let number = self.taken[header.channel.index()];
@@ -100,7 +100,7 @@ impl Side {
         self.taken.iter().sum()
     }
 
-    /// Lets go of all that is held, now.
+    /// Frees all held datagrams now.
     pub fn let_go(&mut self, now_ps: u64) {
         self.frees.iter_mut().for_each(|free| free.0 = now_ps);
     }
@@ -112,13 +112,13 @@ pub struct Pair<F> {
     pub now_ps: u64,
     pub symbol_ps: u64,
     pub latency_ps: u64,
-    /// What happens to a frame that side `.0` sends now.
+    /// Decides the fate of a frame that side `.0` sends now.
     pub fate: F,
     frames: u64,
 }
 
 impl<F: FnMut(usize, &Frame, u64) -> Fate> Pair<F> {
-    /// Both ends are up. `symbol_ps` is the time of a symbol on all lanes together.
+    /// Creates a pair with both ends up. `symbol_ps` is the time of a symbol on all lanes together.
     pub fn new(parameters: EndParameters, symbol_ps: u64, latency_ps: u64, fate: F) -> Self {
         let sides = [Side::new(parameters), Side::new(parameters)];
         let mut pair = Self { sides, now_ps: 0, symbol_ps, latency_ps, fate, frames: 0 };
@@ -133,7 +133,7 @@ impl<F: FnMut(usize, &Frame, u64) -> Fate> Pair<F> {
         self.sides[side].end.up(far, self.now_ps);
     }
 
-    /// Both ends lose their lanes, and all that is on its way is gone.
+    /// Takes both ends down and loses the frames on their way.
     pub fn cut(&mut self) {
         for side in &mut self.sides {
             side.end.down();
@@ -142,10 +142,10 @@ impl<F: FnMut(usize, &Frame, u64) -> Fate> Pair<F> {
         }
     }
 
-    /// Works on until nothing is left, or `until_ps`. True: nothing is left.
+    /// Runs until nothing is left to do, or until `until_ps`. Returns whether nothing is left.
     ///
     /// # Panics
-    /// An end that had nothing to send wants to be woken at once, or far too many frames.
+    /// If an end that had nothing to send wants to be woken at once, or sends far too many frames.
     pub fn run(&mut self, until_ps: u64) -> bool {
         loop {
             let now_ps = self.now_ps;
@@ -177,7 +177,7 @@ impl<F: FnMut(usize, &Frame, u64) -> Fate> Pair<F> {
         }
     }
 
-    /// What `at` does now.
+    /// Executes an event of side `at`.
     fn work(&mut self, at: usize) {
         let now_ps = self.now_ps;
         let side = &mut self.sides[at];
@@ -211,7 +211,7 @@ impl<F: FnMut(usize, &Frame, u64) -> Fate> Pair<F> {
         }
     }
 
-    /// Everything has been delivered once, and both ends know it.
+    /// Asserts that every datagram was delivered once and both ends know it.
     pub fn assert_done(&self, datagrams: [u32; 2]) {
         for (at, side) in self.sides.iter().enumerate() {
             assert_eq!(side.all_taken(), datagrams[1 - at], "to side {at}");
