@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ack and UpdateFC: when they leave, how many TLPs they sum up, what they cost the traffic that
-//! goes their way, and what a full replay buffer does.
+//! Ack and UpdateFC: when they leave, how many TLPs they cover, their cost to opposite traffic, and
+//! the effect of a full replay buffer.
 
 use crate::support::{self, log};
 
@@ -14,13 +14,13 @@ use crosslane_pcie::units::{BusAddress, Picoseconds};
 use log::{Log, opposite};
 use support::*;
 
-/// Not reached by any test while it runs.
+/// Beyond the end of every test.
 const NEVER: Option<Picoseconds> = Some(Picoseconds(100_000_000_000));
 const GENERATIONS: [(u8, u8, u16); 5] =
     [(1, 1, 128), (2, 4, 256), (3, 8, 256), (3, 16, 512), (5, 4, 1024)];
 
-/// A lone TLP is acknowledged when the table says, to the picosecond, and its credits come back
-/// then too.
+/// A lone TLP is acknowledged at the table's limit, to the picosecond, and its credits return then
+/// too.
 #[test]
 fn a_lone_tlp_is_answered_at_the_limit_of_the_table() {
     for (generation, lanes, max_payload) in GENERATIONS {
@@ -44,7 +44,7 @@ fn a_lone_tlp_is_answered_at_the_limit_of_the_table() {
         let starts = |kind| -> Vec<u64> {
             answers.iter().filter(|dllp| dllp.kind == kind).map(|dllp| dllp.start_ps).collect()
         };
-        // Both are due at the same time: one of them waits for 8 B of the other.
+        // Both are due at the same time, so one of them waits for 8 B of the other.
         let dllp_ps = (8.0 / at.bytes_per_second() * 1e12) as u64 + 1;
         for kind in [DllpKind::Ack, DllpKind::UpdateFc(Class::Posted)] {
             let starts = starts(kind);
@@ -57,8 +57,8 @@ fn a_lone_tlp_is_answered_at_the_limit_of_the_table() {
     }
 }
 
-/// Under any load an Ack leaves no later than the limit after a TLP's last byte, but for the one
-/// packet that has the wire and the DLLPs that are due with it.
+/// Under any load an Ack leaves within the limit after a TLP's last byte, apart from the one packet
+/// on the wire and the DLLPs due at the same time.
 #[test]
 fn acks_keep_the_limit_under_load() {
     for (generation, lanes, max_payload) in GENERATIONS {
@@ -98,9 +98,9 @@ fn acks_keep_the_limit_under_load() {
     }
 }
 
-/// Two endpoints that write to each other: each direction carries the TLPs of one and the DLLPs
-/// for the other's: payload / (payload + 20 + 8/N + 8/M), one Ack in N TLPs, one UpdateFC in M.
-/// Where each TLP has its own, DLLPs that wait behind a TLP may be summed up further.
+/// Two endpoints that write to each other: each direction carries the TLPs of one and the DLLPs for
+/// the other's: payload / (payload + 20 + 8/N + 8/M), one Ack in N TLPs, one UpdateFC in M. With a
+/// DLLP for each TLP, those that wait behind a TLP may be merged further.
 #[test]
 fn dllps_cost_the_wire_time_of_the_opposite_traffic() {
     for (acks_of, updates_of) in [(1, None), (4, None), (1, Some(1)), (3, Some(5)), (16, Some(8))] {
@@ -118,7 +118,7 @@ fn dllps_cost_the_wire_time_of_the_opposite_traffic() {
             flow
         });
         let reports = stand.run(flows.to_vec());
-        // The DLLPs, counted: 500 x 16 TLPs each way.
+        // The DLLPs are counted: 500 x 16 TLPs in each direction.
         let tlps = 8000;
         for (endpoint, report) in reports.iter().enumerate() {
             let sent = log.dllps(stand.direction(endpoint, Way::Up));
@@ -137,7 +137,7 @@ fn dllps_cost_the_wire_time_of_the_opposite_traffic() {
     }
 }
 
-/// Reads and writes at once: each direction that is never idle carries what its DLLPs, counted in
+/// Reads and writes at once: each saturated direction carries the rate that its DLLPs, counted in
 /// the trace, leave.
 #[test]
 fn rates_are_what_the_dllps_in_the_trace_leave() {
@@ -168,9 +168,9 @@ fn rates_are_what_the_dllps_in_the_trace_leave() {
     assert!(error < 2e-3, "{error}");
 }
 
-/// UpdateFC goes back at once when the transmitter has not enough left for one largest TLP
-/// (PCIe 6.x 2.6.1.2), however lazy the port is otherwise. Credits that come free while one TLP
-/// is left to the transmitter may wait for the next, so at least every second one is in use.
+/// UpdateFC returns at once when the transmitter lacks credits for one largest TLP (PCIe 6.x
+/// 2.6.1.2), however lazy the port is otherwise. Credits freed while the transmitter has one TLP
+/// left may wait for the next, so at least every second one is in use.
 #[test]
 fn a_starving_transmitter_gets_its_credits_at_once() {
     for credits in [1u32, 2, 4, 8] {
@@ -192,8 +192,8 @@ fn a_starving_transmitter_gets_its_credits_at_once() {
     }
 }
 
-/// With room for N TLPs until their Acks come, N payloads go in each round trip. On clean links
-/// and on links that keep copies for replay alike.
+/// With room for N unacknowledged TLPs, N payloads go in each round trip, both on clean links and
+/// on links that keep copies for replay.
 #[test]
 fn a_full_replay_buffer_meets_littles_law() {
     for bit_error_rate in [0.0, 1e-300] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that may not be, or that nobody wants: where the error is found, what the requester is
-//! told, and that the run ends in any case.
+//! Invalid and unroutable TLPs: where the error is detected, what the requester learns, and that
+//! the run ends in any case.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use support::*;
 
 const HOST: HostId = HostId(0);
-/// In no memory and in no window.
+/// Outside all memory and all BARs.
 const NOWHERE: BusAddress = BusAddress(0xf000_0000);
 
 fn settings() -> Settings {
@@ -25,7 +25,7 @@ fn port(stand: &Stand, name: &str) -> PortId {
     PortId(at.unwrap() as u32)
 }
 
-/// Runs one flow of ten operations to whatever end; afterwards no link holds anything back.
+/// Runs one flow of ten operations to any end, after which no link holds anything back.
 fn run(stand: &mut Stand, flow: Flow) -> (RunEnd, FlowReport) {
     let id = stand.fabric.start_flow(Flow { operations: 10, ..flow }).unwrap();
     let end = stand.fabric.run(None);
@@ -46,15 +46,15 @@ fn errors(stand: &Stand) -> Vec<(String, String)> {
     errors
 }
 
-/// A run that cannot go on says which flow waits, and for how much.
+/// Asserts that a stuck run names the waiting flow and its remainder.
 fn assert_stuck(end: &RunEnd, flow: &str) {
     let RunEnd::Stuck(lines) = end else { panic!("{end:?}") };
     let expected = format!("flow {flow}: 10 of 10 operations have not ended");
     assert!(lines.iter().any(|line| line.starts_with(&expected)), "{lines:?}");
 }
 
-/// The receiver with the smaller Max_Payload_Size finds the TLP malformed: the endpoint, or the
-/// switch in front of it, or the requester's own neighbour when it breaks its own rule.
+/// The receiver with the smaller Max_Payload_Size treats the TLP as malformed: the endpoint, the
+/// switch in front of it, or the requester's own neighbour if the requester breaks its own rule.
 #[test]
 fn a_payload_above_a_ports_setting_is_malformed_there() {
     for (small, force) in [("ep1", false), ("down0.1", false), ("up0", false), ("ep0", true)] {
@@ -63,7 +63,7 @@ fn a_payload_above_a_ports_setting_is_malformed_there() {
         set_max_payload(&mut stand.fabric, small_port, 128);
         let mut flow = stand.flow(0, FlowKind::Write, stand.bar(1), 256);
         if force {
-            // All have 128 B but the requester does not mind.
+            // All are set to 128 B, but the requester ignores it.
             for name in ["down0.0", "down0.1", "ep1", "up0", "rp0"] {
                 let port = port(&stand, name);
                 set_max_payload(&mut stand.fabric, port, 128);
@@ -71,7 +71,7 @@ fn a_payload_above_a_ports_setting_is_malformed_there() {
             (flow.force, flow.tlp_bytes) = (true, Some(256));
         }
         let (end, report) = run(&mut stand, flow);
-        // Those that only pass the TLP out do not look at it.
+        // Ports that only send the TLP do not check it.
         let finder = match small {
             "ep1" => "ep1",
             "ep0" => "down0.0",
@@ -93,7 +93,7 @@ fn a_payload_above_a_ports_setting_is_malformed_there() {
     }
 }
 
-/// Completions too: the read is then never answered and its time runs out, to the picosecond.
+/// Malformed completions leave the read unanswered; it times out, to the picosecond.
 #[test]
 fn a_malformed_completion_ends_in_a_completion_timeout() {
     let mut stand = direct(&settings());
@@ -109,16 +109,16 @@ fn a_malformed_completion_ends_in_a_completion_timeout() {
         .filter(|error| matches!(error.kind, ErrorKind::CompletionTimeout { .. }))
         .collect();
     assert_eq!((timeouts.len(), records.len()), (10, 20));
-    // The requester builds what it can queue at time 0; the others when there is room.
+    // The requester queues what it can at time 0; the others follow when there is room.
     assert_eq!(timeouts[0].time, ns(50_000));
     assert_eq!(timeouts[0].port_name, "ep0");
     let sentence = "got no answer within 50 us";
     assert!(report.errors.iter().all(|error| error.ends_with(sentence)), "{report:?}");
 }
 
-/// An address that nobody claims: a read fails with Unsupported Request, a write is dropped and
-/// reported where it got stuck: at the root port, or at the switch whose port it would have to go
-/// back through.
+/// An address that nothing claims: a read fails with Unsupported Request; a write is dropped and
+/// reported by the port where it stops, the root port or the switch port that it would have to
+/// return through.
 #[test]
 fn what_routes_nowhere_is_refused() {
     let cases = [("host", "rp0"), ("own", "down0.0")];
@@ -143,7 +143,7 @@ fn what_routes_nowhere_is_refused() {
     }
 }
 
-/// A flow after the refused one finds all as it should be: tags, credits, buffers.
+/// A flow after the refused one finds tags, credits and buffers intact.
 #[test]
 fn a_refused_flow_leaves_no_trace_behind() {
     let mut settings = settings();
@@ -159,7 +159,7 @@ fn a_refused_flow_leaves_no_trace_behind() {
     assert_eq!(stand.fabric.error_count(), errors);
 }
 
-/// Tags that timed out stay out of use. With none left the flow is stuck, not hung.
+/// Tags that timed out stay out of use. With none left the flow is reported as stuck.
 #[test]
 fn without_tags_the_run_ends_as_stuck() {
     let mut settings = settings();
@@ -174,8 +174,8 @@ fn without_tags_the_run_ends_as_stuck() {
     assert!(lines[0].starts_with("flow 0: 6 of 10 operations have not ended"), "{lines:?}");
 }
 
-/// Between root ports that may not talk: reads are refused, writes dropped, and the target's link
-/// carries nothing.
+/// With peer traffic forbidden, reads are refused, writes dropped, and the target's link carries
+/// nothing.
 #[test]
 fn a_root_complex_can_forbid_peer_traffic() {
     for kind in [FlowKind::Read, FlowKind::Write] {
@@ -212,8 +212,8 @@ fn set_acs(stand: &mut Stand, name: &str, value: u32) {
     stand.fabric.config_write(HOST, id, acs + registers::ACS_CONTROL, value, 0b1100);
 }
 
-/// Peer traffic goes through its switch, or, with ACS redirection on the port it comes in by, up
-/// to the root complex and down again: the counters of the uplink show each TLP.
+/// Peer traffic goes through its switch or, with ACS redirection on its ingress port, up to the
+/// root complex and down again: the counters of the uplink show each TLP.
 #[test]
 fn acs_redirects_peer_traffic_through_the_root_complex() {
     for redirected in [false, true] {
@@ -230,7 +230,7 @@ fn acs_redirects_peer_traffic_through_the_root_complex() {
             assert_eq!((counters.tlps, counters.payload_bytes), expected, "{way:?}");
         }
         assert_eq!(report.operations, 100);
-        // The way back is not redirected: the other endpoint's port has no such bit.
+        // The return path is not redirected: the other endpoint's port lacks the bit.
         let flow = stand.flow(1, FlowKind::Write, stand.bar(0), 1024);
         stand.run(vec![Flow { operations: 100, ..flow }]);
         let counters = stand.fabric.counters(DirectionId { link: uplink, way: Way::Up });
@@ -238,8 +238,8 @@ fn acs_redirects_peer_traffic_through_the_root_complex() {
     }
 }
 
-/// A peer read whose completions are redirected at the port of the one that answers: the request
-/// turns at the switch, the completions go up and down the uplink.
+/// A peer read with completions redirected at the completer's port: the request turns at the
+/// switch, and the completions go up and down the uplink.
 #[test]
 fn acs_redirects_completions_of_peer_reads() {
     let mut stand = one_switch(&settings(), 2);
@@ -266,7 +266,7 @@ fn redirected_traffic_can_be_forbidden() {
     assert_eq!(errors(&stand)[0].0, "rp0");
 }
 
-/// Without Memory Space Enable an endpoint claims nothing, though the bridges send it there.
+/// Without Memory Space Enable an endpoint claims nothing, even if the bridges route to it.
 #[test]
 fn an_endpoint_with_its_memory_space_off_refuses() {
     for kind in [FlowKind::Read, FlowKind::Write] {
@@ -301,7 +301,7 @@ fn an_endpoint_that_is_no_bus_master_sends_nothing() {
     assert_eq!(stand.fabric.counters(up).tlps, 0);
 }
 
-/// Stores and loads of a core to where nothing is fail, each of them, and the run ends.
+/// Stores and loads of a core to unclaimed addresses all fail, and the run ends.
 #[test]
 fn a_core_that_reaches_for_nothing_fails_and_goes_on() {
     for kind in [FlowKind::Read, FlowKind::Write] {
@@ -324,7 +324,7 @@ fn a_core_that_reaches_for_nothing_fails_and_goes_on() {
     assert!(report.errors[0].ends_with("Unsupported Request"), "{report:?}");
 }
 
-/// A limit ends a run at that time, not one event later, and the run goes on from there.
+/// A limit ends a run at exactly that time, and the run can continue from there.
 #[test]
 fn a_limit_ends_a_run_to_the_picosecond() {
     let mut stand = direct(&settings());

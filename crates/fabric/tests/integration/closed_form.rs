@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The model against closed forms: bandwidth against size and MPS, Little's law, and latency as
-//! the sum of its terms.
+//! The model against closed forms: bandwidth against size and MPS, Little's law, and latency as the
+//! sum of its terms.
 
 use crate::support;
 

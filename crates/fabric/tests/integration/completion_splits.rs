@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How reads are answered: the payloads of the completions in the trace against the table of
-//! every legal answer, `labs/published/completion-split-cases.csv`, which was worked out by hand.
+//! Answers to reads: the payloads of the completions in the trace against the table of every legal
+//! answer, `labs/published/completion-split-cases.csv`, which was worked out by hand.
 
 use crate::support::{self, log};
 
@@ -33,14 +33,14 @@ fn table() -> BTreeMap<Read, Answers> {
     cases
 }
 
-/// Who answers.
+/// Completer of the reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Completer {
     Host,
     Endpoint,
 }
 
-/// Reads the same bytes many times and collects how they were answered.
+/// Reads the same bytes many times and collects the answers.
 fn observed(read: Read, completer: Completer, cut: Option<(CompletionCut, u32)>) -> Answers {
     let (address, length, boundary) = read;
     let mut settings = Settings::ideal(rate(3, 8), 256);
@@ -57,7 +57,7 @@ fn observed(read: Read, completer: Completer, cut: Option<(CompletionCut, u32)>)
         Completer::Endpoint => stand.bar(1).0,
     };
     let mut flow = stand.flow(0, FlowKind::Read, BusAddress(base + address), length.into());
-    // One place, one read at a time: completions in the order of time belong together.
+    // One address and one read at a time, so completions in order of time belong together.
     flow.window_bytes = u64::from(length).next_multiple_of(64);
     flow.outstanding = 1;
     flow.operations = 600;
@@ -66,7 +66,7 @@ fn observed(read: Read, completer: Completer, cut: Option<(CompletionCut, u32)>)
     let (mut answer, mut left) = (Vec::new(), length);
     for tlp in log.tlps(stand.direction(0, Way::Down)) {
         let payload = tlp.header.payload_bytes();
-        // Each says how many bytes were to come before it (PCIe 6.x 2.3.1.1).
+        // Each states the bytes left before it (PCIe 6.x 2.3.1.1).
         assert_eq!(u32::from(tlp.header.byte_count), left);
         answer.push(payload);
         left -= payload;
@@ -79,8 +79,8 @@ fn observed(read: Read, completer: Completer, cut: Option<(CompletionCut, u32)>)
     answers
 }
 
-/// Each way to cut gives one answer, and that is in the table: the shortest one, the finest one
-/// with completions of one boundary, and something in between.
+/// Each cut rule gives one answer that is in the table: the shortest, the finest with completions
+/// of one boundary, and one in between.
 #[test]
 fn every_cut_is_legal() {
     for (read, legal) in table() {
@@ -101,7 +101,7 @@ fn every_cut_is_legal() {
     }
 }
 
-/// Shuffled, a completer gives every legal answer sooner or later, and no other.
+/// When shuffled, a completer eventually gives every legal answer, and no other.
 #[test]
 fn shuffled_cuts_are_all_the_legal_ones() {
     for (read, legal) in table() {
@@ -113,8 +113,8 @@ fn shuffled_cuts_are_all_the_legal_ones() {
     }
 }
 
-/// A mixture: the sizes that are seen are those of the share, read for read, and the rate is what
-/// they leave of the link, for each share.
+/// A mixture has the completion sizes of its share, read for read, and the rate that they leave of
+/// the link.
 #[test]
 fn a_share_in_single_units_has_the_sizes_and_the_rate_of_its_closed_form() {
     const READS: u64 = 4000;
@@ -134,8 +134,8 @@ fn a_share_in_single_units_has_the_sizes_and_the_rate_of_its_closed_form() {
         for tlp in log.tlps(stand.direction(0, Way::Down)) {
             *count.entry(tlp.header.payload_bytes()).or_insert(0) += 1;
         }
-        // Two completions of 256 B for each read; the last one may be due and not come, where the
-        // share is not a number of 2^-32 parts.
+        // Two completions of 256 B for each read. If 2^-32 does not divide the share, the last cut
+        // may be missing.
         let long = READS * 2;
         let cut = long * singles_in_100 / 100;
         let seen = (count.remove(&64).unwrap_or(0), count.remove(&256).unwrap_or(0));

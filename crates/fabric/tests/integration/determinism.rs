@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same seed gives the same trace, bit for bit, in this process and in any other; another
-//! seed gives another one where chance plays a part. And one short trace to read.
+//! The same seed gives the same trace, bit for bit, in every process; another seed gives another
+//! trace if anything is random. Also one short trace to read.
 
 use crate::support::{self, log};
 
@@ -16,11 +16,11 @@ use crosslane_pcie::units::BusAddress;
 use log::Log;
 use support::*;
 
-/// Set for the child process: it prints its hashes and does nothing else.
+/// Environment variable for the child process, which only prints its hashes.
 const CHILD: &str = "CROSSLANE_DETERMINISM_CHILD";
 const SEEDS: [u64; 3] = [1, 2, 12345];
 
-/// Runs everything that chance has a part in and hashes every record of the trace.
+/// Runs everything that involves randomness and hashes every record of the trace.
 fn hash(seed: u64, bit_error_rate: f64, shuffle: bool) -> u64 {
     let mut settings = Settings::ideal(rate(3, 4), 256);
     settings.seed = seed;
@@ -82,7 +82,7 @@ fn the_same_seed_gives_the_same_trace() {
     assert_eq!(different.len(), 2 * SEEDS.len(), "other seeds, other traces");
 }
 
-/// Where nothing is left to chance the seed changes nothing.
+/// Without randomness the seed has no effect.
 #[test]
 fn without_chance_the_seed_does_not_matter() {
     let traces = SEEDS.map(|seed| {
@@ -98,9 +98,9 @@ fn without_chance_the_seed_does_not_matter() {
     assert!(traces[0] == traces[1] && traces[0] == traces[2]);
 }
 
-/// A write and a read through one switch, in the order of time, as a log prints them. By hand,
-/// Gen2 x4, 0.5 ns a byte: the write's header (16 B) is in the switch after 8 + 5 ns and goes on
-/// 150 ns later; the TLP of 148 B is at the root port at 163 + 74 + 5 ns. Its Ack leaves there.
+/// A write and a read through one switch, in order of time, as a log prints them. By hand, Gen2 x4,
+/// 0.5 ns a byte: the write's header (16 B) is in the switch after 8 + 5 ns and leaves 150 ns
+/// later; the TLP of 148 B is at the root port at 163 + 74 + 5 ns. Its Ack leaves there.
 #[test]
 fn a_trace_to_read() {
     let mut settings = Settings::ideal(rate(2, 4), 128);

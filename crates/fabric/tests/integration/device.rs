@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A device of one's own behind the [`Device`] trait: it sends, receives, holds buffers back, asks
-//! for timers and interrupts, has an MSI-X capability. And what occupies a core.
+//! A custom device behind the [`Device`] trait: it sends, receives, holds buffers, uses timers and
+//! interrupts, and has an MSI-X capability. Also work that occupies a core.
 
 use crate::support;
 
@@ -14,7 +14,7 @@ use crosslane_pcie::tlp::{Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use support::*;
 
-/// Answers each write into its BAR, a while later, with a write of the same bytes to host memory
+/// Answers each write into its BAR, after a delay, with a write of the same bytes to host memory
 /// and an interrupt. Holds the receive buffer until then.
 #[derive(Default)]
 struct Echo {
@@ -67,8 +67,8 @@ fn stand(settings: &Settings) -> Stand {
     direct_device(settings, Identity::default(), bars, Box::new(Echo::default()))
 }
 
-/// A core stores eight bytes three times; with one credit the second store waits until the
-/// device has let go of the first. The interrupts come behind the data that they announce.
+/// A core stores eight bytes three times; with one credit the second store waits until the device
+/// has freed the first. The interrupts follow the data that they announce.
 #[test]
 fn a_device_holds_sends_and_interrupts() {
     let mut settings = Settings::ideal(rate(2, 4), 128);
@@ -106,7 +106,7 @@ fn a_device_holds_sends_and_interrupts() {
     assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// Keeps the reads that it receives until it is told that its link takes something.
+/// Holds received reads until its link can take a TLP.
 #[derive(Default)]
 struct Keeper(Vec<(Received, Header)>);
 
@@ -133,8 +133,8 @@ impl Device for Keeper {
     }
 }
 
-/// A read that a device has received and not answered holds its credit. Behind a link that is
-/// down that is as it must be: the answer has no way out. With the link up it is missing.
+/// A read that a device has received but not answered holds its credit. Behind a link that is down
+/// this is correct, since the answer cannot leave; with the link up the credit counts as missing.
 #[test]
 fn behind_a_link_that_is_down_a_device_may_hold_what_it_has_received() {
     let settings = Settings { bar_bytes: 1 << 20, ..Settings::ideal(rate(2, 4), 128) };
@@ -175,8 +175,7 @@ fn behind_a_link_that_is_down_a_device_may_hold_what_it_has_received() {
     }
 }
 
-/// Work on a core is done one piece after the other, at the costs of the lab, and stores wait
-/// behind it.
+/// Work on a core is done in sequence, at the costs of the lab, and stores wait behind it.
 #[test]
 fn work_occupies_a_core() {
     let settings = Settings::ideal(rate(2, 4), 128);
@@ -201,7 +200,7 @@ fn work_occupies_a_core() {
     assert_eq!(report.last_done, touched + ns(14));
 }
 
-/// An endpoint has the MSI-X capability that it asked for, and one that cannot be is named.
+/// An endpoint gets the MSI-X capability that it asks for; the error names an impossible one.
 #[test]
 fn an_endpoint_has_the_msix_that_it_asked_for() {
     let settings = Settings::ideal(rate(2, 4), 128);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Errors that a port detects are in its Device Status, until software clears them.
+//! Errors detected by a port stay in its Device Status until software clears them.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use crosslane_pcie::units::{BusAddress, HostId};
 use support::*;
 
 const HOST: HostId = HostId(0);
-/// In no memory and in no window.
+/// Outside all memory and all BARs.
 const NOWHERE: BusAddress = BusAddress(0xf000_0000);
 
 const CORRECTABLE: u32 = 0b0001;
@@ -17,7 +17,7 @@ const NON_FATAL: u32 = 0b0010;
 const FATAL: u32 = 0b0100;
 const UNSUPPORTED: u32 = 0b1000;
 
-/// Where a port's Device Status is: function and offset.
+/// Position of a port's Device Status: function and offset.
 fn place(fabric: &Fabric, port: PortId) -> (crosslane_pcie::units::RoutingId, u16) {
     let config = &fabric.port(port).config;
     let express = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
@@ -34,7 +34,7 @@ fn statuses(fabric: &Fabric) -> Vec<(&str, u32)> {
     all.filter(|(_, bits)| *bits != 0).collect()
 }
 
-/// Runs one flow of ten operations to whatever end.
+/// Runs one flow of ten operations to any end.
 fn run(stand: &mut Stand, kind: FlowKind, target: BusAddress) {
     let flow = stand.flow(0, kind, target, 256);
     stand.fabric.start_flow(Flow { operations: 10, ..flow }).unwrap();
@@ -60,8 +60,8 @@ fn a_good_run_sets_nothing() {
     assert_eq!(statuses(&stand.fabric), []);
 }
 
-/// A payload above the port's Max_Payload_Size is a Malformed TLP: fatal, at the port that finds
-/// it and nowhere else; cleared by writing ones.
+/// A payload above the port's Max_Payload_Size is a Malformed TLP: fatal, recorded only by the port
+/// that detects it, and cleared by writing ones.
 #[test]
 fn a_malformed_tlp_is_fatal() {
     let mut stand = one_switch(&settings(), 2);
@@ -75,8 +75,8 @@ fn a_malformed_tlp_is_fatal() {
     assert_eq!(statuses(&stand.fabric), []);
 }
 
-/// Unsupported requests: posted ones are non-fatal; those that get a completion are advisory, so
-/// correctable. At the root port, the switch and the endpoint alike.
+/// Posted unsupported requests are non-fatal; those with a completion are advisory, so correctable.
+/// The same holds at root port, switch and endpoint.
 #[test]
 fn an_unsupported_request_is_told_by_its_class() {
     for (kind, bit) in [(FlowKind::Write, NON_FATAL), (FlowKind::Read, CORRECTABLE)] {
@@ -100,8 +100,8 @@ fn an_unsupported_request_is_told_by_its_class() {
     }
 }
 
-/// A completion that comes after its read has timed out: non-fatal for the time-out, correctable
-/// for the completion that nobody expects.
+/// A completion after its read has timed out: non-fatal for the time-out, correctable for the
+/// unexpected completion.
 #[test]
 fn a_completion_timeout_is_non_fatal_and_a_late_completion_advisory() {
     let mut settings = settings();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The diagnosis in which DLLPs take no wire time: what a run gains is what they took.
+//! The diagnosis in which DLLPs take no wire time: the gain equals the time that they took.
 
 use crate::support;
 
@@ -10,8 +10,8 @@ use support::*;
 /// Gen2 x4: 0.5 ns a byte; a DLLP takes 4 ns.
 const DLLP_PS: u64 = 8 * 500;
 
-/// Two endpoints on one switch write to each other as fast as the wires allow. Gives when the last
-/// byte was there, and what each endpoint's way up did.
+/// Two endpoints on one switch write to each other at full rate. Returns the time of the last byte
+/// and the counters of each endpoint's uplink.
 fn pair(free: bool) -> (u64, [LinkCounters; 2]) {
     let settings = Settings::ideal(rate(2, 4), 128);
     let mut stand = one_switch(&settings, 2);
@@ -27,8 +27,8 @@ fn pair(free: bool) -> (u64, [LinkCounters; 2]) {
     (last, ways.map(|way| stand.fabric.counters(way)))
 }
 
-/// The wires are never idle, so the run is shorter by the time of the DLLPs on one of them: of
-/// those that were sent before its last TLP. The few behind it are less than one TLP's worth.
+/// The wires are never idle, so the run is shorter by the time of the DLLPs sent on one of them
+/// before its last TLP. The few after it take less time than one TLP.
 #[test]
 fn a_pair_gains_what_its_dllps_took() {
     let (with, counters) = pair(false);
@@ -42,12 +42,12 @@ fn a_pair_gains_what_its_dllps_took() {
         let dllps = taken.acks * DLLP_PS;
         assert!(gain.abs_diff(dllps) <= 4 * DLLP_PS, "{gain} for {dllps}");
     }
-    // 148 B each and nothing in between, then the way through the switch.
+    // 148 B each without gaps, then the path through the switch.
     let tlps = 16_000 * 148 * 500;
     assert!((tlps..tlps + 200_000).contains(&without), "{without} for {tlps}");
 }
 
-/// The switch can be set back; the rest of the run is as if it had never been set.
+/// The diagnosis can be switched off; the rest of the run is unaffected by it.
 #[test]
 fn it_can_be_switched_off_again() {
     let settings = Settings::ideal(rate(2, 4), 128);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host code in simulated time: what a core stores and loads, when it goes on, what it is told of
-//! timers, of memory that a device writes, and of interrupts. Times are worked out by hand.
+//! Host code in simulated time: stores and loads of a core, when it continues, and events for
+//! timers, memory written by devices, and interrupts. Times are worked out by hand.
 
 use crate::support;
 
@@ -13,11 +13,11 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use support::*;
 
 const HOST: HostId = HostId(0);
-/// In no memory and in no window.
+/// Outside all memory and all BARs.
 const NOWHERE: BusAddress = BusAddress(0xf000_0000);
 /// Gen2 x4: 0.5 ns a byte. A TLP takes 20 B beside its payload, 24 B above 4 GiB.
 const BYTE_PS: u64 = 500;
-/// The Ack that goes ahead of an answer.
+/// Time of the Ack that precedes an answer.
 const ACK: Picoseconds = Picoseconds(8 * BYTE_PS);
 
 fn wire(bytes: u64) -> Picoseconds {
@@ -31,7 +31,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// All that happens from now on, each with its time.
+/// All further events, each with its time.
 fn run(fabric: &mut Fabric) -> Vec<(Picoseconds, HostEvent)> {
     let (mut all, mut events) = (Vec::new(), Vec::new());
     while fabric.run_until_host_event() {
@@ -55,9 +55,9 @@ fn changed(token: u64) -> HostEvent {
     HostEvent::Changed { token }
 }
 
-/// A store is there before the load behind it reads the same register. The store leaves the core
-/// at 0 and holds it for 10 ns; the load leaves the link when the store's 24 B have gone and the
-/// core is free.
+/// A store arrives before the load behind it reads the same register. The store leaves the core at
+/// 0 and holds it for 10 ns; the load leaves once the store's 24 B have left the link and the core
+/// is free.
 #[test]
 fn a_store_then_a_load_round_trip() {
     let mut settings = settings();
@@ -129,15 +129,15 @@ fn a_run_is_cut_into_aligned_stores() {
 }
 
 /// Logs each write (offset, bytes) at the beginning of its memory and keeps the data in its second
-/// half. Answers reads with their own tag, or not at all.
+/// half. Answers reads with their tag, or not at all.
 #[derive(Default)]
 struct Witness {
     memory: Memory,
     writes: u64,
     reads: u32,
-    /// How many reads get no answer, or a late one.
+    /// Number of reads answered late or not at all.
     mute: u32,
-    /// How late; 0 for never.
+    /// Delay of their answers; 0 for none.
     late_ps: u64,
     held: Vec<Header>,
     status: Option<CompletionStatus>,
@@ -204,8 +204,8 @@ fn witness(device: Witness) -> Stand {
     direct_device(&settings(), Identity::default(), bars, Box::new(device))
 }
 
-/// With a queue of two stores that take the wire for 42 ns each (64 B), the core stalls until one
-/// of them has gone: two wait and one is on the wire.
+/// With a queue of two stores that take the wire for 42 ns each (64 B), the core stalls while two
+/// wait and one is on the wire.
 #[test]
 fn a_full_store_queue_stalls_the_core() {
     let mut settings = settings();
@@ -222,8 +222,8 @@ fn a_full_store_queue_stalls_the_core() {
     assert_eq!(seen, bytes);
 }
 
-/// Loads wait behind stores of their core, not behind those of another; two cores that store at
-/// the same time share the wire.
+/// Loads wait behind stores of their core, but not of another; two cores that store at the same
+/// time share the wire.
 #[test]
 fn two_cores_go_on_by_themselves() {
     let mut stand = direct(&settings());
@@ -274,8 +274,8 @@ fn work_delays_the_next_access() {
     assert_eq!(run(&mut stand.fabric), [(ns(710), stored(1))]);
 }
 
-/// A write of a device is told when it can be seen, and then it is there; a watch comes once.
-/// Watches on the bytes beside it do not come.
+/// The event of a device's write comes when the write becomes visible, and only once per watch.
+/// Watches on adjacent bytes get no event.
 #[test]
 fn a_watch_comes_when_the_write_can_be_seen() {
     let mut settings = settings();
@@ -296,19 +296,19 @@ fn a_watch_comes_when_the_write_can_be_seen() {
     let seen = wire(84) + ns(90);
     let mut events = Vec::new();
     let mut word = [0; 4];
-    // One picosecond before, nothing is there; then it is.
+    // One picosecond earlier the bytes are not visible.
     fabric.host_timer(Picoseconds(seen.0 - 1), 6);
     assert!(fabric.run_until_host_event());
     assert!(fabric.peek(HOST, BusAddress(target.0 + 60), &mut word));
     assert_eq!(word, [0; 4]);
     fabric.take_host_events(&mut events);
-    // The write has arrived and cannot be seen: a watch from now on comes too.
+    // The write has arrived but is not visible yet: a new watch still gets its event.
     fabric.host_watch(root, target.0..target.0 + 1, 7);
     assert!(fabric.run_until_host_event());
     assert_eq!(fabric.now(), seen);
     assert!(fabric.peek(HOST, BusAddress(target.0 + 60), &mut word));
     assert_ne!(word, [0; 4]);
-    // That it can be seen lets the next operation begin: the next write comes 132 ns later.
+    // The visible write lets the next operation begin: its write comes 132 ns later.
     fabric.host_watch(root, target.0..target.0 + 1, 8);
     fabric.take_host_events(&mut events);
     assert_eq!(events, [HostEvent::Timer { token: 6 }, changed(1), changed(4), changed(7)]);
@@ -316,7 +316,7 @@ fn a_watch_comes_when_the_write_can_be_seen() {
     assert_eq!(fabric.run(None), RunEnd::Quiet);
 }
 
-/// A watch that was hit and is taken back before the write can be seen does not come.
+/// A watch that was hit but cancelled before the write is visible gets no event.
 #[test]
 fn a_watch_can_be_taken_back_late() {
     let mut settings = settings();
@@ -336,7 +336,7 @@ fn a_watch_can_be_taken_back_late() {
     assert_eq!(run(fabric), [(ns(500), HostEvent::Timer { token: 3 }), (seen, changed(2))]);
 }
 
-/// Writes 64 B and then an interrupt when it is written to.
+/// Writes 64 B and then an interrupt after each write to it.
 struct Announcer;
 
 impl Device for Announcer {
@@ -357,8 +357,7 @@ impl Device for Announcer {
     }
 }
 
-/// The handler of an interrupt runs behind the data that it announces, also where memory is slow
-/// to show them.
+/// The handler of an interrupt runs after the data that it announces, even with slow memory.
 #[test]
 fn an_interrupt_comes_behind_its_data() {
     for write_ns in [0, 50, 5000] {
@@ -385,8 +384,8 @@ fn an_interrupt_comes_behind_its_data() {
     }
 }
 
-/// Timers come at their time, in the order in which they were asked for where it is the same; a
-/// cancelled one neither comes nor lets time pass.
+/// Timers come at their time, and in the order of the requests if equal; a cancelled one neither
+/// comes nor advances time.
 #[test]
 fn timers_come_in_order_and_can_be_cancelled() {
     let mut stand = direct(&settings());
@@ -402,12 +401,12 @@ fn timers_come_in_order_and_can_be_cancelled() {
     fabric.cancel_host_timer(99);
     assert_eq!(run(fabric), [(ns(20), timer(3)), (ns(30), timer(1)), (ns(70), timer(2))]);
     assert_eq!(fabric.now(), ns(70));
-    // One in the past comes now.
+    // A timer in the past comes now.
     fabric.host_timer(ns(5), 1);
     assert_eq!(run(fabric), [(ns(70), timer(1))]);
 }
 
-/// A timer comes behind all that happens at its time.
+/// A timer comes after all other events of its time.
 #[test]
 fn a_timer_sees_what_happens_at_its_time() {
     let mut stand = direct(&settings());
@@ -424,7 +423,7 @@ fn a_timer_sees_what_happens_at_its_time() {
     }
 }
 
-/// Loads that nobody takes, that are refused, or that a device aborts; stores that nobody takes.
+/// Unclaimed, refused and aborted loads; unclaimed stores.
 #[test]
 fn what_is_refused_is_told() {
     let refused = |token, address, status| HostEvent::Loaded {
@@ -463,8 +462,8 @@ fn what_is_refused_is_told() {
     assert_eq!(events[0].1, refused(1, bar, "Completer Abort"));
 }
 
-/// A load that is never answered times out after 50 ms; its late completion is not taken for
-/// that of another load. The core goes on in between.
+/// An unanswered load times out after 50 ms; its late completion is not matched with another load.
+/// The core continues in between.
 #[test]
 fn a_load_times_out_and_its_late_completion_is_told_apart() {
     let late_ps = ns(80_000_000).0;
@@ -494,7 +493,7 @@ fn a_load_times_out_and_its_late_completion_is_told_apart() {
     assert!(errors.iter().all(|error| error.port_name == "rp0"));
 }
 
-/// With all tags taken by loads that were never answered a load is refused, and the core goes on.
+/// With all tags held by unanswered loads, a load is refused and the core continues.
 #[test]
 fn a_load_without_a_tag_is_refused() {
     let mut stand = witness(Witness { mute: u32::MAX, ..Witness::default() });
@@ -519,7 +518,7 @@ fn a_load_without_a_tag_is_refused() {
     assert_eq!(all[254..], [refused, (limit(254) + ns(30), stored(255))]);
 }
 
-/// What cannot be asked for is an error, and nothing happens.
+/// Invalid requests give an error and have no other effect.
 #[test]
 fn bad_accesses_are_refused() {
     let mut stand = direct(&settings());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults that are brought about on purpose: what they do, that they are noted where the
-//! specification says so, and that nothing leaks behind them.
+//! Injected faults: their effects, their errors as the specification requires, and the absence of
+//! leaks.
 
 use crate::support;
 
@@ -26,8 +26,7 @@ fn settings() -> Settings {
     settings
 }
 
-/// Runs to whatever end; flows that wait for what never comes are given up, and then nothing is
-/// left over.
+/// Runs to any end; flows that wait for ever are abandoned, and then nothing is left over.
 fn run(stand: &mut Stand, flows: Vec<Flow>) -> Vec<FlowReport> {
     let fabric = &mut stand.fabric;
     let ids: Vec<_> = flows.into_iter().map(|flow| fabric.start_flow(flow).unwrap()).collect();
@@ -55,8 +54,8 @@ fn poisoned(kind: &ErrorKind) -> bool {
     matches!(kind, ErrorKind::PoisonedWrite { .. })
 }
 
-/// Into host memory, and into an endpoint's: the poisoned write has no effect, the port at its end
-/// notes it, and all others are written.
+/// Into the memory of a host or an endpoint: the poisoned write has no effect, the last port
+/// records it, and all other writes are done.
 #[test]
 fn a_poisoned_write_has_no_effect_and_is_noted_where_it_ends() {
     for (to_peer, finder) in [(false, "rp0"), (true, "ep1")] {
@@ -77,7 +76,7 @@ fn a_poisoned_write_has_no_effect_and_is_noted_where_it_ends() {
     }
 }
 
-/// An interrupt that is poisoned does not come.
+/// A poisoned interrupt is not delivered.
 #[test]
 fn a_poisoned_interrupt_does_not_come() {
     let mut stand = direct(&settings());
@@ -91,7 +90,7 @@ fn a_poisoned_interrupt_does_not_come() {
     assert_eq!(count(&stand, poisoned), 1);
 }
 
-/// A completion that is lost: the read's time runs out, and nothing else.
+/// A lost completion makes only its read time out.
 #[test]
 fn a_lost_completion_ends_in_a_completion_timeout() {
     let mut stand = one_switch(&settings(), 2);
@@ -104,7 +103,7 @@ fn a_lost_completion_ends_in_a_completion_timeout() {
     assert_eq!(stand.fabric.injected_count(), 3);
 }
 
-/// So is a lost request; a lost write nobody misses but its flow.
+/// A lost request does the same; a lost write is missed only by its flow.
 #[test]
 fn a_lost_request_ends_in_a_completion_timeout_and_a_lost_write_in_nothing() {
     let mut stand = one_switch(&settings(), 2);
@@ -122,12 +121,12 @@ fn a_lost_request_ends_in_a_completion_timeout_and_a_lost_write_in_nothing() {
     assert_eq!((stand.fabric.error_count(), count(&stand, timed_out)), (1, 1));
 }
 
-/// A completion that comes twice: the second is unexpected, and its data do no harm.
+/// Of a duplicated completion, the second is unexpected and its data are ignored.
 #[test]
 fn the_second_of_a_doubled_completion_is_unexpected() {
     for shuffle in [false, true] {
         let mut settings = settings();
-        // The tag is not used again before the second has come.
+        // The tag is not reused before the second has arrived.
         settings.requester.read_interval = ns(1_000);
         let mut stand = one_switch(&settings, 2);
         stand.fabric.set_shuffle(shuffle);
@@ -151,8 +150,8 @@ fn requests_are_not_doubled() {
 }
 
 /// Faults of all kinds at once, everywhere, with bit errors, shuffled: every operation ends or
-/// waits for what was lost, nothing leaks, and afterwards all is as good as new. The same seed
-/// brings about the same faults.
+/// waits for something lost, nothing leaks, and afterwards the fabric works normally. The same seed
+/// causes the same faults.
 #[test]
 fn after_a_storm_of_faults_nothing_is_missing() {
     let mut hit = [0; 3];
@@ -215,8 +214,8 @@ fn traffic(stand: &Stand, operations: u64, base: u64) -> Vec<Flow> {
     flows.map(|flow| Flow { operations, ..flow }).collect()
 }
 
-/// A stalled memory or endpoint holds the credits of what has come and nothing is lost; the
-/// receive buffer is full, no more, and it goes on at that very time.
+/// A stalled memory or endpoint holds the credits of arrived TLPs without loss; the receive buffer
+/// fills but does not overflow, and traffic resumes exactly at the end of the stall.
 #[test]
 fn what_stalls_holds_its_credits_and_goes_on_in_order() {
     for to_peer in [false, true] {
@@ -252,7 +251,7 @@ fn what_stalls_holds_its_credits_and_goes_on_in_order() {
     }
 }
 
-/// A switch is no receiver that one could stall.
+/// A switch cannot be stalled.
 #[test]
 fn a_switch_does_not_stall() {
     let mut stand = one_switch(&settings(), 2);
@@ -261,8 +260,8 @@ fn a_switch_does_not_stall() {
     assert!(!stand.fabric.stall(NodeId(switch as u32), ns(100)));
 }
 
-/// Reads of memory that answers late: to the picosecond so much later; beyond the time-out the
-/// completions are unexpected; neither memory nor link waits for them.
+/// Late answers are late by exactly the set time; beyond the time-out the completions are
+/// unexpected; neither memory nor link waits for them.
 #[test]
 fn late_answers_hold_nobody_else_up() {
     let flow = |stand: &Stand, at: u64| {
@@ -300,8 +299,8 @@ fn memory_can_refuse_with_unsupported_request() {
     assert!(report.errors[0].ends_with("completed with Unsupported Request"), "{report:?}");
 }
 
-/// Bit errors that begin and end under way: nothing is lost, and what was sent before them is not
-/// waited for. Replay buffers are small, so that a lost Ack would stop the link.
+/// Bit errors that begin and end during traffic: nothing is lost, and TLPs sent before them need no
+/// Ack. Replay buffers are small, so that a lost Ack would stop the link.
 #[test]
 fn bit_errors_can_begin_and_end() {
     for seed in 0..20 {

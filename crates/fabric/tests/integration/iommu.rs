@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A root complex with an IOMMU, against arithmetic: hits, walks, a working set that its IOTLB
-//! does not hold, large pages, order, faults, and peer requests that are redirected to it.
+//! A root complex with an IOMMU, against arithmetic: hits, walks, a working set beyond its IOTLB,
+//! large pages, order, faults, and peer requests redirected to it.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ const HIT_NS: u64 = 10;
 const WALK_NS: u64 = 1000;
 const LARGE: u64 = IO_LARGE_PAGE_BYTES;
 
-/// Gen2 x4, 0.5 ns a byte, and operations that find the wire idle.
+/// Gen2 x4, 0.5 ns a byte, with operations far enough apart to find the wire idle.
 fn settings(iotlb_entries: u32, walks: u32) -> Settings {
     let mut settings = Settings::ideal(rate(2, 4), 256);
     settings.iommu = Some(IommuParameters {
@@ -47,8 +47,8 @@ fn counted(stand: &mut Stand) -> (u64, u64, u64) {
     (hits, misses, faults)
 }
 
-/// One write after the other, to the same page and then to the next: the first to each page waits
-/// for a walk, all take the time of a hit. The data lie where the mapping leads.
+/// Writes in sequence, to the same page and then to the next: the first to each page waits for a
+/// walk, all take the time of a hit. The data arrive at the mapped addresses.
 #[test]
 fn the_first_request_to_a_page_waits_for_a_walk() {
     for kind in [FlowKind::Write, FlowKind::Read] {
@@ -88,9 +88,9 @@ fn the_first_request_to_a_page_waits_for_a_walk() {
     }
 }
 
-/// Pages in turns, one read of 4 KiB each. While the IOTLB holds them all the link is the limit;
-/// where each page has gone before its turn comes, every read walks, and so many walks at once
-/// give the rate.
+/// Pages in turn, one read of 4 KiB each. While the IOTLB holds them all, the link is the limit; if
+/// each page is evicted before its turn, every read walks, and the number of walks at once sets the
+/// rate.
 #[test]
 fn a_working_set_beyond_the_iotlb_runs_at_the_rate_of_its_walks() {
     let run = |pages: u64, walks: u32, walk_ns: u64| {
@@ -116,7 +116,7 @@ fn a_working_set_beyond_the_iotlb_runs_at_the_rate_of_its_walks() {
     }
 }
 
-/// The same window in large pages needs one entry for 2 MiB.
+/// The same aperture in large pages needs one entry for 2 MiB.
 #[test]
 fn large_pages_need_few_entries() {
     for (target, pages, misses) in [(2 * LARGE, 2, 2), (2 * LARGE + 4096, 1024, 1000)] {
@@ -130,8 +130,8 @@ fn large_pages_need_few_entries() {
     }
 }
 
-/// A read does not pass a write that walks, though its own page is held; it passes a read that
-/// walks.
+/// A read does not pass a write that waits for a walk, even if the read's page is held; it passes
+/// such a read.
 #[test]
 fn a_write_that_walks_is_not_passed() {
     for (first, passes) in [(FlowKind::Write, false), (FlowKind::Read, true)] {
@@ -159,8 +159,8 @@ fn a_write_that_walks_is_not_passed() {
     }
 }
 
-/// Many writes and reads of what they wrote, over pages that are held and that are not: data are
-/// compared where they are read, and the ordering checker watches.
+/// Many writes, and reads of the same bytes, over cached and uncached pages: data are compared when
+/// read, and the ordering checker watches.
 #[test]
 fn reads_see_the_writes_before_them() {
     for walks in [1, 4] {
@@ -173,12 +173,12 @@ fn reads_see_the_writes_before_them() {
         let IommuCounters { hits, misses, joined, faults, .. } = counters;
         // Four writes of 256 B and one read each.
         assert_eq!((hits + misses + joined, faults), (640 * 5, 0));
-        // Four operations to a page, and 16 pages in turns: each is walked for anew, once.
+        // Four operations to a page, and 16 pages in turn: each turn walks once.
         assert_eq!(misses, 160);
     }
 }
 
-/// Interrupts are not translated, but come behind the data that were written before them.
+/// Interrupts are not translated but follow the data written before them.
 #[test]
 fn an_interrupt_waits_for_the_write_before_it() {
     let mut stand = direct(&settings(16, 1));
@@ -194,7 +194,7 @@ fn an_interrupt_waits_for_the_write_before_it() {
     for flow in flows {
         stand.fabric.start_flow(flow).unwrap();
     }
-    // A message belongs to no flow at its end, so that one never ends.
+    // An interrupt message never completes its flow.
     stand.fabric.run(Some(ns(100_000)));
     let (interrupts, count) = stand.fabric.interrupts(stand.root);
     assert_eq!(count, 1);
@@ -203,8 +203,8 @@ fn an_interrupt_waits_for_the_write_before_it() {
     assert_eq!(counted(&mut stand), (0, 1, 0));
 }
 
-/// What is not mapped: Unsupported Request for a read, nothing for a write; each is noted with
-/// function, address and direction. Afterwards all is as before.
+/// Unmapped addresses: Unsupported Request for a read, no effect for a write; each is recorded with
+/// function, address and direction. Later requests work normally.
 #[test]
 fn a_request_outside_of_any_mapping_is_a_fault() {
     for kind in [FlowKind::Read, FlowKind::Write] {
@@ -233,7 +233,7 @@ fn a_request_outside_of_any_mapping_is_a_fault() {
         assert_eq!(report.failed, u64::from(kind == FlowKind::Read), "{:?}", report.errors);
         assert_eq!(counted(&mut stand), (0, 1, 1));
         assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
-        // What is mapped still works; another function's mapping is not this one's.
+        // Mapped pages still work; another function's mapping does not apply.
         map(&mut stand, 0, 0x11_000, 0x30_000, 4096);
         let id = stand.fabric.start_flow(flow).unwrap();
         stand.fabric.run(Some(ns(200_000)));
@@ -241,8 +241,8 @@ fn a_request_outside_of_any_mapping_is_a_fault() {
     }
 }
 
-/// Without redirection a switch routes by the address as it is; with it the request goes up, where
-/// it needs a mapping.
+/// Without redirection a switch routes by the untranslated address; with it the request goes up and
+/// needs a mapping.
 #[test]
 fn redirected_peer_requests_are_translated() {
     for redirected in [false, true] {
@@ -264,7 +264,7 @@ fn redirected_peer_requests_are_translated() {
             assert_eq!(counted(&mut stand).2, faults);
             assert_eq!(report.operations, if faults > 0 { 0 } else { 10 });
             if redirected && mapped {
-                // All that is behind a root port's window at an address of the device's own.
+                // Everything behind a root port, at an I/O virtual address.
                 let id = function(&stand, 0);
                 let other = BusAddress(0x5000_0000);
                 stand.fabric.map_io(HOST, id, other, bar, 4096).unwrap();
@@ -287,7 +287,7 @@ fn redirect(stand: &mut Stand, name: &str) {
     stand.fabric.config_write(HOST, id, acs + registers::ACS_CONTROL, value, 0b1100);
 }
 
-/// Mappings are those of a host that has an IOMMU.
+/// A host without an IOMMU rejects mappings.
 #[test]
 fn a_host_without_an_iommu_maps_nothing() {
     let mut settings = settings(16, 1);
@@ -300,8 +300,8 @@ fn a_host_without_an_iommu_maps_nothing() {
     assert_eq!((stand.fabric.iommu(HOST), stand.fabric.iommu_counters(HOST)), (None, None));
 }
 
-/// Where writes fill the buffer of the root port while they wait for their page, the wire above
-/// which they came is idle for that, and for nothing else that it is idle for by its receiver.
+/// If writes waiting for their page fill the buffer of the root port, the wire towards it counts
+/// its idle time as translation rather than as a busy receiver.
 #[test]
 fn a_buffer_full_of_writes_that_walk_is_idle_time_of_translation() {
     let mut settings = settings(1, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! DLLPs of clean links are worked out late, those of links with bit errors at once. Both must
-//! give the same: here the late model is held against the eager one, packet for packet.
+//! DLLPs of clean links are computed lazily, those of links with bit errors eagerly. Both must
+//! agree: this compares the lazy model with the eager one, packet by packet.
 
 use crate::support::{self, log};
 
@@ -12,11 +12,10 @@ use crosslane_pcie::units::BusAddress;
 use log::Log;
 use support::*;
 
-/// So small that no bit will ever be wrong, and not zero: the links are eager.
+/// Too small for any bit to be wrong, but not zero, so that the links are eager.
 const EAGER: f64 = 1e-300;
 
-/// Writes and reads of host memory by each endpoint, and writes that are read back from the next
-/// one.
+/// Writes and reads of host memory by each endpoint, and writes read back from the next endpoint.
 fn all_flows(stand: &Stand) -> Vec<Flow> {
     let count = stand.endpoints.len();
     let mut flows = Vec::new();
@@ -33,7 +32,7 @@ fn all_flows(stand: &Stand) -> Vec<Flow> {
     flows
 }
 
-/// What was sent, when and where, in one order: late records come late.
+/// Packets sent, with time and direction, sorted because late records come out of order.
 fn packets(log: &Log) -> Vec<TraceRecord> {
     let mut records = log.records();
     records.retain(|record| !matches!(record.event, TraceEvent::Idle { .. }));
@@ -77,8 +76,8 @@ fn late_dllps_take_the_wire_when_eager_ones_do() {
     }
 }
 
-/// Reads that wait for credits take turns with writes that do not: the read rate is that of
-/// Little's law for its credits, however many writes could go instead.
+/// Reads that wait for credits take turns with writes that do not: the read rate follows Little's
+/// law for its credits, however many writes could be sent instead.
 #[test]
 fn reads_without_credits_are_not_forgotten_behind_writes() {
     let mut settings = Settings::ideal(rate(3, 8), 256);
@@ -99,7 +98,7 @@ fn reads_without_credits_are_not_forgotten_behind_writes() {
     assert!(reports[1].last_done > reports[0].last_done, "the writes went on all the time");
 }
 
-/// A write that becomes ready while reads wait for credits goes when it is ready.
+/// A write that becomes ready while reads wait for credits is sent when ready.
 #[test]
 fn writes_that_are_not_ready_are_not_forgotten_behind_reads_without_credits() {
     let mut settings = Settings::ideal(rate(3, 8), 256);
@@ -115,7 +114,7 @@ fn writes_that_are_not_ready_are_not_forgotten_behind_reads_without_credits() {
     let mut write = stand.flow(0, FlowKind::Write, BusAddress(0), 64);
     write.outstanding = 1;
     let reports = stand.run(vec![read, write]);
-    // Alone on the link: 100 ns and 84 B at 126.95 ps. In its way: a read and an Ack, 28 B.
+    // Alone on the link: 100 ns and 84 B at 126.95 ps. A read and an Ack, 28 B, may precede it.
     let alone_ps = 100_000 + 84 * 127;
     let worst_ps = reports[1].latencies_ps.iter().max().unwrap();
     assert!(*worst_ps <= alone_ps + 28 * 127, "{worst_ps}");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that go down under traffic and come up again: what is lost, who is told, that everything
-//! comes to an end, and that the link is as good as new afterwards.
+//! Links that go down under traffic and come up again: losses, error reports, termination of every
+//! run, and normal traffic afterwards.
 
 use crate::support;
 
@@ -71,7 +71,7 @@ fn heavy(stand: &Stand, operations: u64, base: u64) -> Vec<Flow> {
     flows
 }
 
-/// Runs to whatever end; every flow has then ended, by itself or given up, and nothing is left.
+/// Runs to any end; every flow has then ended or been abandoned, and nothing is left.
 fn run_to_the_end(stand: &mut Stand, ids: &[FlowId]) {
     let fabric = &mut stand.fabric;
     if let RunEnd::Stuck(_) = fabric.run(None) {
@@ -81,7 +81,7 @@ fn run_to_the_end(stand: &mut Stand, ids: &[FlowId]) {
     assert_eq!(fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// Traffic, the link down from `down_ps` for `for_ps`, traffic again: all of that must be right.
+/// Traffic, the link down from `down_ps` for `for_ps`, then traffic again; checks all of it.
 fn down_and_up(settings: &Settings, link: &str, down_ps: u64, for_ps: u64, shuffle: bool) {
     let mut stand = one_switch(settings, 2);
     stand.fabric.set_shuffle(shuffle);
@@ -100,7 +100,7 @@ fn down_and_up(settings: &Settings, link: &str, down_ps: u64, for_ps: u64, shuff
     stand.fabric.host_timer(late, 0);
     assert!(stand.fabric.run_until_host_event());
     stand.fabric.take_host_events(&mut Vec::new());
-    // What is read back was perhaps never written; but nothing may overtake.
+    // Data read back may never have been written, but nothing may overtake.
     let errors = stand.fabric.errors();
     assert!(!errors.iter().any(|error| matches!(error.kind, ErrorKind::Ordering { .. })));
     assert!(errors.iter().any(|error| matches!(error.kind, ErrorKind::LinkDown { .. })));
@@ -118,15 +118,15 @@ fn down_and_up(settings: &Settings, link: &str, down_ps: u64, for_ps: u64, shuff
     assert_eq!(stand.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// Many, but a failing one is named in full: nothing has to be kept on disk.
+/// Many cases; a failing one is printed in full, so none is kept on disk.
 fn cases() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) }
 }
 
 proptest! {
     #![proptest_config(cases())]
-    /// At any picosecond of heavy traffic both ways, on any link, for any time, with or without
-    /// bit errors and shuffling.
+    /// At any picosecond of heavy traffic in both directions, on any link, for any time, with or
+    /// without bit errors and shuffling.
     #[test]
     fn traffic_ends_and_goes_on_after_any_link_down(
         link in prop::sample::select(vec!["up0", "ep0", "ep1"]),
@@ -145,7 +145,7 @@ proptest! {
     }
 }
 
-/// One TLP after the other, picosecond by picosecond around a TLP's last byte.
+/// A TLP at every picosecond around the arrival of its last byte.
 #[test]
 fn a_tlp_is_lost_until_its_last_byte_has_come() {
     let mut settings = Settings::ideal(rate(2, 4), 128);
@@ -171,8 +171,8 @@ fn a_tlp_is_lost_until_its_last_byte_has_come() {
     }
 }
 
-/// What the registers say: Data Link Layer Link Active and the fatal error at the upper port; the
-/// functions below do not answer, and have their settings when the link is up again.
+/// Registers: Data Link Layer Link Active and the fatal error at the upper port; functions below do
+/// not answer, and keep their settings until the link is up again.
 #[test]
 fn configuration_tells_and_is_kept() {
     let mut stand = one_switch(&settings(), 2);
@@ -195,8 +195,8 @@ fn configuration_tells_and_is_kept() {
     assert_eq!(fabric.config_read(HOST, below, registers::BAR0), before);
 }
 
-/// Host code at a link that is down: loads are refused at once, stores are dropped and noted; a
-/// load whose completion was on the link times out.
+/// Host code at a link that is down: loads are refused at once, stores are dropped and recorded; a
+/// load with its completion on the link times out.
 #[test]
 fn host_code_is_told() {
     let mut stand = direct(&Settings { max_read_request: 512, ..settings() });
@@ -232,7 +232,7 @@ fn host_code_is_told() {
     assert_eq!(next(fabric), HostEvent::Loaded { token: 5, result: Ok(0) });
 }
 
-/// A link comes up by itself at its time, and not before; a later wish replaces an earlier one.
+/// A link comes up by itself exactly at its time; a later setting replaces an earlier one.
 #[test]
 fn a_link_comes_up_at_its_time() {
     let mut stand = direct(&settings());

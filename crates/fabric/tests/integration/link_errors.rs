@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links with bit errors: nothing is lost, doubled or reordered (`Stand::run` looks at every
-//! byte, the ordering checker at every arrival), and the price is what arithmetic says.
+//! Links with bit errors: nothing is lost, duplicated or reordered (`Stand::run` checks every byte,
+//! the ordering checker every arrival), and the cost agrees with arithmetic.
 
 use crate::support::{self, log};
 
@@ -14,7 +14,7 @@ use crosslane_pcie::units::BusAddress;
 use log::{Log, Sent, opposite};
 use support::*;
 
-/// The bit error rate at which a packet of so many bytes is corrupt with this probability.
+/// The bit error rate that corrupts a packet of `bytes` bytes with this probability.
 fn bit_error_rate(probability: f64, bytes: u32) -> f64 {
     -(-probability).ln_1p() / (8.0 * f64::from(bytes))
 }
@@ -26,7 +26,7 @@ fn all_directions(stand: &Stand) -> Vec<DirectionId> {
 }
 
 /// Up to one TLP in ten corrupt, through up to three switches, writes and reads, all directions
-/// loaded. How many arrive corrupt is what the bits of each TLP in the trace say.
+/// loaded. The number of corrupt arrivals agrees with the bits of each TLP in the trace.
 #[test]
 fn nothing_is_lost_doubled_or_reordered() {
     for (seed, shape, probability) in
@@ -83,7 +83,7 @@ fn nothing_is_lost_doubled_or_reordered() {
     }
 }
 
-/// New TLPs carry the next number each; a TLP that is sent again carries one that was sent.
+/// New TLPs carry consecutive numbers; a replay carries a number sent before.
 fn assert_first_sent_in_order(tlps: &[Sent]) {
     let mut next = 0;
     for tlp in tlps {
@@ -97,9 +97,9 @@ fn assert_first_sent_in_order(tlps: &[Sent]) {
 }
 
 /// Go-back-N, per TLP and in units of its wire time T. A corrupt TLP is lost with all that the
-/// transmitter began before it knew: those of a Nak's way back, n = ceil((2 x flight + DLLP)/T).
-/// If the same TLP is lost again the receiver sends no second Nak (PCIe 6.x 3.6.3.1): the way
-/// back is then the replay timer, m = ceil(limit/T), and so it is if the Nak is lost.
+/// transmitter began before it knew: those during the return of the Nak, n = ceil((2 x flight +
+/// DLLP)/T). If the same TLP is lost again the receiver sends no second Nak (PCIe 6.x 3.6.3.1), so
+/// the replay timer ends the wait, m = ceil(limit/T); likewise if the Nak is lost.
 struct GoBackN {
     corrupt: f64,
     corrupt_nak: f64,
@@ -108,7 +108,7 @@ struct GoBackN {
 }
 
 impl GoBackN {
-    /// TLPs sent again for each one that arrives.
+    /// Replays for each TLP that arrives.
     fn extra(&self) -> f64 {
         let p = self.corrupt;
         let (nak, timer) = (1.0 + self.by_nak, 1.0 + self.by_timer);
@@ -116,7 +116,7 @@ impl GoBackN {
     }
 }
 
-/// Replayed bytes and rate fall as go-back-N says, for several error rates, near and far.
+/// Replayed bytes and rate follow go-back-N for several error rates and distances.
 #[test]
 fn the_rate_falls_as_go_back_n_says() {
     for (probability, flight_ns) in
@@ -126,7 +126,7 @@ fn the_rate_falls_as_go_back_n_says() {
         settings.seed = 42 + flight_ns;
         settings.link.bit_error_rate = bit_error_rate(probability, 276);
         settings.link.flight = ns(flight_ns);
-        // REPLAY_NUM rolls over now and then; that is measured elsewhere.
+        // REPLAY_NUM rolls over occasionally; another test measures that.
         settings.link.retrain = ns(0);
         let mut stand = direct(&settings);
         let mut flow = stand.flow(0, FlowKind::Write, BusAddress(0), 16 * 256);
@@ -163,8 +163,8 @@ fn the_rate_falls_as_go_back_n_says() {
     }
 }
 
-/// Single writes far apart. What is sent again goes out for one of two reasons, each at its exact
-/// time: a Nak, or the replay timer because an Ack was lost; the receiver then has it twice.
+/// Single writes far apart. A replay has one of two reasons, each at its exact time: a Nak, or the
+/// replay timer after a lost Ack; the receiver then has the TLP twice.
 #[test]
 fn lost_acks_lead_to_the_replay_timer_and_doubles_are_dropped() {
     for (generation, lanes, max_payload) in [(1, 1, 128), (2, 4, 256), (3, 8, 256), (4, 16, 512)] {
@@ -198,7 +198,7 @@ fn lost_acks_lead_to_the_replay_timer_and_doubles_are_dropped() {
                 assert_eq!(tlp.start_ps, nak.end_ps + 10_000);
                 by_nak += 1;
             } else {
-                // No answer (a Nak has been sent before), or one that was lost.
+                // No answer (an earlier Nak stands), or a lost one.
                 assert!(answer.is_none_or(|dllp| dllp.corrupt));
                 assert_eq!(tlp.start_ps, before.end_ps + limit, "{at}");
                 by_timer += 1;
@@ -208,16 +208,15 @@ fn lost_acks_lead_to_the_replay_timer_and_doubles_are_dropped() {
         assert!(by_nak > 20 && by_timer > 5 && doubles > 5, "{by_nak} {by_timer} {doubles}");
         let counters = stand.fabric.counters(up);
         assert_eq!(counters.replayed_tlps, by_nak + by_timer);
-        // Each TLP that arrived, the doubles too, was answered with an Ack of its own (PCIe 6.x
-        // 3.6.3.1).
+        // Each TLP that arrived, duplicates included, got a separate Ack (PCIe 6.x 3.6.3.1).
         let acks = answers.iter().filter(|dllp| dllp.kind == DllpKind::Ack).count();
         let clean = tlps.iter().filter(|tlp| !tlp.corrupt).count();
         assert!(acks == clean && clean > 1000, "{acks} {clean}");
     }
 }
 
-/// So many errors that a TLP fails four times in a row: the link retrains, is silent for that
-/// time in both directions, and then goes on. Nothing is lost.
+/// With enough errors for a TLP to fail four times in a row, the link retrains, is silent for that
+/// time in both directions, and then continues. Nothing is lost.
 #[test]
 fn replay_num_rolls_over_into_retraining() {
     let mut settings = Settings::ideal(rate(3, 8), 128);
@@ -237,7 +236,7 @@ fn replay_num_rolls_over_into_retraining() {
         let TraceEvent::Retrain { end } = record.event else { continue };
         retrainings += 1;
         assert_eq!((record.direction, end.since(record.time)), (up, ns(3000)));
-        // Sent once and three times more since the last retraining or the TLP's first time.
+        // Sent once and replayed three times since the last retraining or its first transmission.
         let before: Vec<&Sent> = tlps.iter().filter(|tlp| tlp.start_ps < record.time.0).collect();
         let last = before.last().unwrap();
         let sent = before.iter().filter(|tlp| tlp.sequence == last.sequence).count();
@@ -283,8 +282,8 @@ fn a_loaded_link_recovers_from_retraining() {
     assert!(retrainings.iter().sum::<u64>() > 10, "{retrainings:?}");
 }
 
-/// A lost UpdateFC is made good by the next one of its class, 30 us later at the latest
-/// (PCIe 6.x 2.6.1.2), and until then the transmitter waits.
+/// The next UpdateFC of the class, at most 30 us later, makes up for a lost one (PCIe 6.x 2.6.1.2);
+/// until then the transmitter waits.
 #[test]
 fn a_lost_update_fc_heals_within_30_us() {
     let mut settings = Settings::ideal(rate(3, 8), 128);
@@ -305,7 +304,7 @@ fn a_lost_update_fc_heals_within_30_us() {
     for pair in updates.windows(2) {
         if pair[0].corrupt {
             lost += 1;
-            // With one credit there can be no other reason to send one.
+            // With one credit, only this can cause another UpdateFC.
             let gap_ps = pair[1].start_ps - pair[0].end_ps;
             let busy_ps = 4 * 8 * 127;
             assert!((UPDATE_FC_LIMIT_PS..UPDATE_FC_LIMIT_PS + busy_ps).contains(&gap_ps));

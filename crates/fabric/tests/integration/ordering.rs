@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The transaction ordering rules, end to end. The ordering checker looks at every arrival of
-//! every test (`Stand::run` wants no errors); here the shuffle mode does, at random, all that the
-//! rules allow, over trees, buffers, rates and flows that are random too.
+//! The transaction ordering rules, end to end. The ordering checker sees every arrival of every
+//! test (`Stand::run` allows no errors); here the shuffle mode does, at random, all that the rules
+//! allow, over random trees, buffers, rates and flows.
 
 use crate::support::{self, log};
 
@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use support::*;
 
-/// A window for each flow of each endpoint, so that no flow writes what another one reads.
+/// A separate range for each flow of each endpoint, so that no flow writes what another reads.
 fn host_window(flow: usize) -> BusAddress {
     BusAddress((flow as u64 + 1) << 21)
 }
@@ -55,8 +55,8 @@ fn busy_settings(seed: u64) -> Settings {
     settings
 }
 
-/// All that the rules allow, on every shape of tree, with and without relaxed ordering: data are
-/// right, the checker finds nothing, all comes to rest.
+/// Every order that the rules allow, on every shape of tree, with and without relaxed ordering:
+/// data are right, the checker finds nothing, and the fabric comes to rest.
 #[test]
 fn whatever_the_rules_allow_is_right() {
     for shape in 0..5 {
@@ -69,8 +69,8 @@ fn whatever_the_rules_allow_is_right() {
     }
 }
 
-/// Pairs of TLPs on one direction that left in another order than they came into its node by
-/// their number within their kind: first posted writes of one flow, by address.
+/// Number of pairs of TLPs on one direction that left in another order than they entered its node,
+/// by their number within their kind: posted writes of one flow, by address.
 fn overtakings(tlps: &[Sent], kind: TlpKind) -> usize {
     let of_kind: Vec<u64> = tlps
         .iter()
@@ -80,8 +80,8 @@ fn overtakings(tlps: &[Sent], kind: TlpKind) -> usize {
     of_kind.windows(2).filter(|pair| pair[0] > pair[1]).count()
 }
 
-/// The mode shuffles what may be shuffled, and nothing else: writes overtake each other with
-/// relaxed ordering only, reads always; without the mode nothing overtakes its own kind.
+/// The mode shuffles only as allowed: writes overtake each other only with relaxed ordering, reads
+/// always; without the mode nothing overtakes its own kind.
 #[test]
 fn shuffling_reorders_what_may_be_reordered() {
     for (kind, of) in
@@ -96,7 +96,7 @@ fn shuffling_reorders_what_may_be_reordered() {
                 let log = Log::of(&mut stand.fabric);
                 let mut flow = stand.flow(0, kind, BusAddress(0), 16_384);
                 (flow.operations, flow.relaxed_ordering) = (20, relaxed);
-                // So much beside it that queues build up in the switch.
+                // Enough other traffic for queues to build up in the switch.
                 let mut beside = stand.flow(1, kind, BusAddress(1 << 24), 16_384);
                 (beside.operations, beside.relaxed_ordering) = (20, relaxed);
                 stand.run(vec![flow, beside]);
@@ -113,7 +113,7 @@ fn shuffling_reorders_what_may_be_reordered() {
     }
 }
 
-/// Other seeds, other orders: the times of the same operations differ.
+/// Different seeds give different orders and times of the same operations.
 #[test]
 fn shuffling_depends_on_the_seed() {
     let latencies = [1, 2].map(|seed| {
@@ -127,8 +127,8 @@ fn shuffling_depends_on_the_seed() {
     assert_ne!(latencies[0], latencies[1]);
 }
 
-/// Posted writes pass reads that have no credits, as they must (PCIe 6.x 2.4.1): with all reads
-/// held by a memory that takes 100 us, writes still flow at the link's rate.
+/// Posted writes pass reads without credits, as they must (PCIe 6.x 2.4.1): with all reads held by
+/// a memory that takes 100 us, writes still run at the link's rate.
 #[test]
 fn writes_pass_blocked_reads_through_switches() {
     for shape in [2, 4] {
@@ -149,8 +149,8 @@ fn writes_pass_blocked_reads_through_switches() {
     }
 }
 
-/// A completion never passes a write in front of it that lacks credits: the producer's data come
-/// before the answer to the question whether they are there.
+/// A completion never passes a write in front of it that lacks credits: the producer's data arrive
+/// before the completion of the consumer's poll.
 #[test]
 fn completions_push_the_writes_before_them() {
     for shuffle in [false, true] {
@@ -167,7 +167,7 @@ fn completions_push_the_writes_before_them() {
         load.source = FlowSource::Core { root_complex: stand.root, core: 0 };
         load.operations = 30;
         stand.run(vec![write, load]);
-        // In the order in which they left the endpoint they reach the host.
+        // In the order in which they left the endpoint.
         let order = |tlps: Vec<Sent>| -> Vec<(TlpKind, u64)> {
             let mut writes = 0;
             let mut list = Vec::new();
@@ -193,7 +193,7 @@ fn completions_push_the_writes_before_them() {
     }
 }
 
-/// Everything that a lab could set, small and odd.
+/// Everything that a lab can set, small and odd.
 #[derive(Clone, Debug)]
 struct Case {
     shape: usize,
@@ -266,8 +266,9 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// The same cases each time. `PROPTEST_RNG_SEED=7 PROPTEST_CASES=5000 cargo test -p
-/// crosslane-fabric --test ordering` looks at others.
+/// The same cases each time.
+/// `PROPTEST_RNG_SEED=7 PROPTEST_CASES=5000 cargo test -p crosslane-fabric --test ordering` runs
+/// others.
 fn cases() -> ProptestConfig {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if std::env::var_os("PROPTEST_RNG_SEED").is_none() {

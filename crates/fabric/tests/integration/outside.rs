@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory of another program in the place of a host's: data both ways, requests that it does not
-//! cover, mappings that go too early, and peers beside it.
+//! Memory of another program that replaces a host's: data in both directions, uncovered requests,
+//! mappings withdrawn too early, and peers beside it.
 
 use crate::support;
 
@@ -13,11 +13,11 @@ use support::*;
 
 const PAGE_BYTES: u64 = 4096;
 
-/// Pages by requester and number, and what was asked for.
+/// Pages by requester and number, and a log of the requests.
 #[derive(Default)]
 struct Pages {
     pages: BTreeMap<(RoutingId, u64), Vec<u8>>,
-    /// So many reads and writes find what `covers` promised; then no more.
+    /// Number of reads and writes that find the pages promised by `covers`; later ones fail.
     left: Option<u32>,
     asked: u64,
 }
@@ -79,7 +79,7 @@ impl OutsideMemory for Program {
     }
 }
 
-/// Two endpoints on root ports of their own, and another program's memory.
+/// Two endpoints on separate root ports, and another program's memory.
 fn stand() -> (Stand, Program, [RoutingId; 2]) {
     let mut settings = Settings::ideal(rate(2, 4), 256);
     settings.completer.read_latency.base = ns(500);
@@ -94,11 +94,10 @@ fn stand() -> (Stand, Program, [RoutingId; 2]) {
     (stand, program, ids)
 }
 
-/// Where memory of the lab is, where it never is, and beyond it.
+/// Addresses in the lab's memory, where memory never is, and beyond it.
 const PLACES: [u64; 3] = [0x10_0000, 0xa000_0000, 0x12_3456_7000];
 
-/// Runs flows to their end without an error on the way. (The look at memory behind their end is at
-/// the lab's own.)
+/// Runs flows to their end without an error on the way. (Their final check reads the lab's memory.)
 fn run(stand: &mut Stand, flows: Vec<Flow>) {
     let ids: Vec<_> =
         flows.into_iter().map(|flow| (flow.operations, stand.fabric.start_flow(flow))).collect();
@@ -113,7 +112,7 @@ fn run(stand: &mut Stand, flows: Vec<Flow>) {
 fn data_go_there_and_come_back() {
     const BYTES: usize = 192 * 4000;
     let round_trips = |stand: &Stand, place| {
-        // Each is written and read back; the flow checks what comes.
+        // Each is written and read back; the flow checks the data.
         let flow = stand.flow(0, FlowKind::WriteRead, BusAddress(place), 192);
         Flow { operations: 4000, window_bytes: BYTES as u64, ..flow }
     };
@@ -131,7 +130,7 @@ fn data_go_there_and_come_back() {
         let pages = &program.0.lock().unwrap().pages;
         let there: Vec<u8> = pages.values().flatten().take(BYTES).copied().collect();
         assert!(there == expected, "{place:#x}");
-        // And not in the lab.
+        // The lab's memory stays unwritten.
         let mut own = [0; 256];
         stand.fabric.peek(HostId(0), BusAddress(place), &mut own);
         assert_eq!(own, [0; 256]);
@@ -143,7 +142,7 @@ fn what_it_does_not_cover_is_refused_and_noted() {
     for place in PLACES {
         for kind in [FlowKind::Read, FlowKind::Write] {
             let (mut stand, program, [_, second]) = stand();
-            // The other endpoint's mapping is of no use to this one.
+            // The other endpoint's mapping does not apply to this one.
             program.map(second, place, 1 << 20);
             let mut flow = stand.flow(0, kind, BusAddress(place), 64);
             (flow.operations, flow.outstanding) = (5, 1);
@@ -154,7 +153,7 @@ fn what_it_does_not_cover_is_refused_and_noted() {
                     if (place..place + 5 * 64).contains(&address.0))
             };
             let unrouted = stand.fabric.errors().iter().filter(|error| is_unrouted(error)).count();
-            // A writer is not told, and its second operation waits for the first for ever.
+            // A writer gets no error, and its second operation waits for the first for ever.
             let (refused, failed) = if kind == FlowKind::Read { (5, 5) } else { (1, 0) };
             assert_eq!(unrouted, refused, "{kind:?}: {:?}", stand.fabric.errors());
             assert_eq!(stand.fabric.flow_report(id).failed, failed);
@@ -163,7 +162,7 @@ fn what_it_does_not_cover_is_refused_and_noted() {
     }
 }
 
-/// A mapping that goes between the arrival of a request and its data.
+/// A mapping withdrawn between the arrival of a request and its data.
 #[test]
 fn a_mapping_that_goes_is_an_error() {
     // An operation is two writes and two completions.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a root complex adds to the links, against closed forms: memory that drains and reads at
-//! a rate, partial lines, read slots, writes that later reads must see, transfers between root
-//! ports, and the stores and loads of its cores.
+//! Root complex effects against closed forms: memory that drains and reads at a rate, partial
+//! lines, read slots, writes that later reads must see, transfers between root ports, and the
+//! stores and loads of its cores.
 
 use crate::support;
 
@@ -11,7 +11,7 @@ use crosslane_pcie::credits::Credits;
 use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 use support::*;
 
-/// Steady rate of one flow of 64 x 256 B operations, or of what `change` makes of it.
+/// Steady rate of one flow of 64 x 256 B operations, modified by `change`.
 fn steady(settings: &Settings, kind: FlowKind, change: impl Fn(&mut Flow)) -> f64 {
     let mut stand = direct(settings);
     let mut flow = stand.flow(0, kind, BusAddress(0), 4096);
@@ -33,13 +33,13 @@ fn writes_drain_at_the_rate_of_memory() {
         let error = off(steady(&limited_writes(drain), FlowKind::Write, |_| ()), drain);
         assert!(error < 2e-3, "{drain}: {error}");
     }
-    // Above the link's rate memory does not matter.
+    // Above the link's rate, memory does not limit.
     let link = rate(3, 8).bytes_per_second() * 256.0 / 276.0;
     let error = off(steady(&limited_writes(20e9), FlowKind::Write, |_| ()), link);
     assert!(error < 2e-3, "{error}");
 }
 
-/// Each write TLP costs its overhead, and each line that it covers in part a read.
+/// Each write TLP costs its overhead, and each partly covered line a read.
 #[test]
 fn overhead_and_partial_lines_cost_what_they_say() {
     // Offset in a line of 64 B, bytes of the operation, lines covered in part.
@@ -71,8 +71,8 @@ fn reads_come_at_the_rate_of_memory() {
     }
 }
 
-/// N reads in service, each for the memory's latency: N requests in each latency, whatever more
-/// the requester has under way.
+/// N reads in service, each for the memory's latency: N requests per latency, however many the
+/// requester has in flight.
 #[test]
 fn read_slots_meet_littles_law() {
     for slots in [1u32, 3, 8] {
@@ -89,14 +89,14 @@ fn read_slots_meet_littles_law() {
     }
 }
 
-/// A read sees the writes before it, however long they take to be seen: its data come no sooner.
+/// A read sees the writes before it, and waits until they are visible.
 #[test]
 fn a_read_waits_for_the_writes_before_it() {
     for (write_ns, read_ns) in [(0, 300), (500, 300), (5000, 0)] {
         let mut settings = Settings::ideal(rate(2, 4), 256);
         settings.completer.write_latency = ns(write_ns);
         settings.completer.read_latency.base = ns(read_ns);
-        // So that each finds the wire idle.
+        // Far enough apart for each to find the wire idle.
         settings.requester.write_interval = ns(10_000);
         let mut stand = direct(&settings);
         let mut flow = stand.flow(0, FlowKind::WriteRead, BusAddress(64), 64);
@@ -109,7 +109,7 @@ fn a_read_waits_for_the_writes_before_it() {
     }
 }
 
-/// What is written from outside is seen when it should be: not before its time, and then.
+/// A write becomes visible to the outside exactly at its time.
 #[test]
 fn memory_shows_a_write_when_it_can_be_seen() {
     let mut settings = Settings::ideal(rate(2, 4), 128);
@@ -132,8 +132,7 @@ fn memory_shows_a_write_when_it_can_be_seen() {
     assert_eq!(stand.fabric.flow_report(id).last_done, visible);
 }
 
-/// From one root port to another: the rate limit is that of all of them together, and the latency
-/// is a term of the sum.
+/// Between root ports, all transfers share the rate limit, and the latency is a term of the sum.
 #[test]
 fn peers_share_the_rate_between_root_ports() {
     let mut settings = Settings::ideal(rate(3, 8), 256);
@@ -166,8 +165,8 @@ fn core(stand: &Stand, core: u16, kind: FlowKind, endpoint: usize, bytes: u64) -
     Flow { source, outstanding: 1000, operations: 2000, ..flow }
 }
 
-/// A core stores once in each `uncached_store`, 8 B at a time or as wide as it is told, and two
-/// cores do so twice as fast.
+/// A core makes one store per `uncached_store`, 8 B or as wide as set, and two cores together twice
+/// as many.
 #[test]
 fn stores_leave_at_the_cores_rate() {
     let mut settings = Settings::ideal(rate(3, 8), 256);
@@ -208,8 +207,8 @@ fn loads_go_one_by_one() {
     assert!(off(report.steady_bytes_per_second().unwrap(), rate) < 1e-9);
 }
 
-/// On a slow link the store queue fills and the core goes at the link's rate; a store waits for
-/// those in the queue before it. A core that stores elsewhere does not notice.
+/// On a slow link the store queue fills and the core runs at the link's rate; a store waits for
+/// those queued before it. A core that stores elsewhere is unaffected.
 #[test]
 fn a_full_store_queue_stalls_its_core_only() {
     for queue in [1u32, 4, 16] {
@@ -231,8 +230,8 @@ fn a_full_store_queue_stalls_its_core_only() {
     }
 }
 
-/// A doorbell does not wait for the completions that are queued: stores and completions of a root
-/// complex take turns on a link that is full of completions.
+/// A doorbell does not wait for queued completions: stores and completions of a root complex take
+/// turns on a link full of completions.
 #[test]
 fn a_store_takes_its_turn_beside_completions() {
     let mut settings = Settings::ideal(rate(2, 4), 128);
@@ -244,9 +243,9 @@ fn a_store_takes_its_turn_beside_completions() {
     let mut stores = core(&stand, 0, FlowKind::Write, 0, 8);
     (stores.operations, stores.outstanding) = (500, 1);
     let reports = stand.run(vec![reads, stores]);
-    // A store waits for at most two TLPs that are on their way or have the turn, 148 B at 0.5 ns.
+    // A store waits for at most two TLPs already sending or next in turn, 148 B at 0.5 ns.
     let longest = *reports[1].latencies_ps.iter().max().unwrap();
     assert!(longest <= 14_000 + 2 * 74_000 + 10_000, "{longest} ps");
-    // And the completions go on: beside 28 B of each store and the DLLPs the link is theirs.
+    // The completions keep the link but for 28 B per store and the DLLPs.
     assert!(reports[0].bytes_per_second() > 0.7 * 2e9 * 128.0 / 148.0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who gets how much of a shared link, and counters that add up: bytes into a switch are bytes
-//! out of it, and busy and idle time is all the time there is.
+//! Shares of a contended link, and counters that add up: bytes into a switch equal bytes out of it,
+//! and busy and idle time add up to all time.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use crosslane_pcie::credits::Credits;
 use crosslane_pcie::units::BusAddress;
 use support::*;
 
-/// Bytes that each of these endpoints got written to host memory in 300 us.
+/// Bytes that each endpoint has written to host memory in 300 us.
 fn written(stand: &mut Stand, endpoints: usize, bytes: u64) -> Vec<f64> {
     let flows: Vec<FlowId> = (0..endpoints)
         .map(|from| {
@@ -25,7 +25,7 @@ fn written(stand: &mut Stand, endpoints: usize, bytes: u64) -> Vec<f64> {
     flows.into_iter().map(|flow| stand.fabric.flow_report(flow).bytes as f64).collect()
 }
 
-/// N ports of a switch that all want one link get 1/N of it each, whatever the buffers are.
+/// N ports of a switch that contend for one link get 1/N of it each, whatever their buffers.
 #[test]
 fn ingress_ports_share_a_link_evenly() {
     for count in 2..=8 {
@@ -48,8 +48,8 @@ fn ingress_ports_share_a_link_evenly() {
     }
 }
 
-/// Turns go by TLP, as round robin says: a port with TLPs of 64 B beside one with 256 B gets a
-/// quarter of its bytes.
+/// Round robin takes turns by TLP: a port with TLPs of 64 B beside one with 256 B gets a quarter of
+/// its bytes.
 #[test]
 fn turns_go_by_tlp() {
     let mut settings = Settings::ideal(rate(3, 8), 256);
@@ -95,8 +95,8 @@ fn settings_with_everything(bit_error_rate: f64) -> Settings {
     settings
 }
 
-/// Writes, reads and peer traffic on a tree; then every TLP and byte that went into a switch has
-/// come out of it, and the endpoints and the host have sent what the others got.
+/// Writes, reads and peer traffic on a tree: every TLP and byte that entered a switch has left it,
+/// and the endpoints and the host have received what the others sent.
 #[test]
 fn what_goes_into_a_switch_comes_out() {
     for bit_error_rate in [0.0, 1e-6] {
@@ -150,8 +150,8 @@ fn what_goes_into_a_switch_comes_out() {
     }
 }
 
-/// Busy time is the wire bytes of all kinds at the link's rate; with the idle time of all reasons
-/// it is the time that has passed.
+/// Busy time is the wire bytes of all kinds at the link's rate; together with the idle time of all
+/// reasons it is the elapsed time.
 #[test]
 fn busy_and_idle_time_are_all_the_time() {
     for bit_error_rate in [0.0, 1e-6] {
@@ -165,7 +165,7 @@ fn busy_and_idle_time_are_all_the_time() {
             flows.push(stand.flow(from, FlowKind::Write, stand.bar((from + 1) % count), 400));
         }
         flows.iter_mut().for_each(|flow| flow.operations = 3000);
-        // A last write after a long rest.
+        // A last write after a long pause.
         let mut last = stand.flow(0, FlowKind::Write, BusAddress(1 << 27), 64);
         (last.operations, last.start) = (1, ns(60_000_000));
         flows.push(last);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stores into a write-combined region: what the link carries of them and when, what a fence, an
-//! uncached access and another line do, and what a load sees meanwhile. Times are worked out by
-//! hand.
+//! Stores into a write-combined region: the resulting TLPs and their times, the effects of a fence,
+//! an uncached access and another line, and the data that a load sees meanwhile. Times are worked
+//! out by hand.
 
 use crate::support;
 
@@ -17,14 +17,14 @@ use support::*;
 const HOST: HostId = HostId(0);
 /// Gen2 x4: 0.5 ns a byte. A TLP takes 20 B beside its payload.
 const BYTE_PS: u64 = 500;
-/// The Ack that goes ahead of an answer.
+/// Time of the Ack that precedes an answer.
 const ACK: Picoseconds = Picoseconds(8 * BYTE_PS);
 
 fn wire(bytes: u64) -> Picoseconds {
     Picoseconds(bytes * BYTE_PS)
 }
 
-/// Begin on the wire, ns; offset in the BAR; bytes.
+/// Start on the wire, ns; offset in the BAR; bytes.
 type Write = (u64, u64, u32);
 
 /// A host with two buffers: an uncached store takes 10 ns, one into a buffer 2 ns, a fence 5 ns,
@@ -77,7 +77,7 @@ impl Bench {
         fabric.host_load_from(self.stand.root, 0, address, 4, region, token).unwrap();
     }
 
-    /// All that happens from now on, each with its time.
+    /// All further events, each with its time.
     fn run(&mut self) -> Vec<(Picoseconds, HostEvent)> {
         let fabric = &mut self.stand.fabric;
         let (mut all, mut events) = (Vec::new(), Vec::new());
@@ -89,7 +89,7 @@ impl Bench {
         all
     }
 
-    /// The writes on the wire since the last time.
+    /// The writes on the wire since the previous call.
     fn writes(&self) -> Vec<Write> {
         std::mem::take(&mut self.writes.lock().unwrap())
     }
@@ -114,7 +114,7 @@ fn numbered(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| (at % 251 + 1) as u8).collect()
 }
 
-/// Sixteen words of 4 B are sixteen TLPs, or one.
+/// Sixteen words of 4 B are sixteen TLPs uncached, and one when combined.
 #[test]
 fn sixteen_words_are_one_write() {
     let mut bench = Bench::new(|_| {});
@@ -129,8 +129,8 @@ fn sixteen_words_are_one_write() {
     assert_eq!(bench.writes().len(), 16);
 }
 
-/// What fills no line stays in the processor until there is a fence. A load from the same region
-/// sees what the device has; one from an uncached region lets the buffers leave first.
+/// A partial line stays in the processor until a fence. A load from the same region sees the
+/// device's data; one from an uncached region lets the buffers leave first.
 #[test]
 fn a_partial_line_waits_for_a_fence() {
     let mut bench = Bench::new(|_| {});
@@ -152,7 +152,7 @@ fn a_partial_line_waits_for_a_fence() {
     assert_eq!(bench.contents(0, 24), [[0; 4], [7; 4], [7; 4], [7; 4], [7; 4], [0; 4]].concat());
 }
 
-/// An uncached load or store finds nothing in the buffers: what was combined is on its way before.
+/// An uncached load or store finds the buffers empty: combined writes leave before it.
 #[test]
 fn an_uncached_access_empties_the_buffers() {
     let mut bench = Bench::new(|_| {});
@@ -168,8 +168,7 @@ fn an_uncached_access_empties_the_buffers() {
     assert_eq!(bench.contents(0, 8), [2, 2, 2, 2, 3, 3, 3, 3]);
 }
 
-/// Six bytes to one address leave as one; six bytes side by side arrive, in as few TLPs as there
-/// are runs.
+/// Six bytes to one address leave as one; six adjacent bytes arrive in one TLP per contiguous run.
 #[test]
 fn stores_to_one_address_are_eaten() {
     let mut bench = Bench::new(|_| {});
@@ -189,7 +188,7 @@ fn stores_to_one_address_are_eaten() {
     assert_eq!(bench.writes().iter().map(|write| write.2).sum::<u32>(), 6);
 }
 
-/// With two buffers a store to a third line makes the oldest leave.
+/// With two buffers, a store to a third line evicts the oldest.
 #[test]
 fn another_line_takes_a_buffer() {
     let mut bench = Bench::new(|_| {});
@@ -206,8 +205,8 @@ fn another_line_takes_a_buffer() {
     assert_eq!(bench.contents(7 * 64 + 32, 8), [4; 8]);
 }
 
-/// When the root port's queue is full, lines keep their buffers and the core waits: it goes at
-/// the rate of the link, 84 B for 64.
+/// When the root port's queue is full, lines keep their buffers and the core waits: it runs at the
+/// rate of the link, 84 B for 64.
 #[test]
 fn buffers_that_cannot_leave_stall_the_core() {
     let mut bench = Bench::new(|settings| settings.cpu.store_queue = 1);
@@ -222,7 +221,7 @@ fn buffers_that_cannot_leave_stall_the_core() {
     assert_eq!(bench.contents(0, 512), numbered(512));
 }
 
-/// A fence waits until the last of them is at the root port.
+/// A fence waits until the last write is at the root port.
 #[test]
 fn a_fence_waits_for_the_root_port() {
     let mut bench = Bench::new(|settings| settings.cpu.store_queue = 1);
@@ -259,7 +258,7 @@ fn a_processor_without_buffers_refuses() {
     let refused = bench.stand.fabric.host_store_into(bench.stand.root, 0, run, &[0; 4], 1);
     let error = refused.unwrap_err();
     assert_eq!(error.to_string(), "the processor of node 0 does not combine writes");
-    // A fence of a core that combines nothing is over at once.
+    // A fence of a core without combined writes ends at once.
     bench.fence(2);
     assert_eq!(bench.run(), [(ns(0), stored(2))]);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The trace of a fabric, kept in memory, for the tests that look at single packets.
+//! The trace of a fabric kept in memory, for tests that inspect single packets.
 #![allow(dead_code)] // Each test file uses its own part of this.
 
 use std::sync::{Arc, Mutex};
@@ -8,11 +8,11 @@ use crosslane_fabric::trace::{DllpKind, TraceEvent, TraceRecord};
 use crosslane_fabric::*;
 use crosslane_pcie::tlp::Header;
 
-/// Records as they come; a clone of it is what the fabric writes to.
+/// Recorded events; the fabric writes to a clone.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<TraceRecord>>>);
 
-/// A TLP of the trace.
+/// A TLP in the trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub direction: DirectionId,
@@ -26,7 +26,7 @@ pub struct Sent {
     pub flow: Option<u32>,
 }
 
-/// A DLLP of the trace.
+/// A DLLP in the trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Control {
     pub direction: DirectionId,
@@ -37,7 +37,7 @@ pub struct Control {
 }
 
 impl Log {
-    /// Begins to record everything that this fabric does.
+    /// Starts recording everything that this fabric does.
     pub fn of(fabric: &mut Fabric) -> Self {
         let log = Self::default();
         let records = log.0.clone();
@@ -51,7 +51,7 @@ impl Log {
         self.0.lock().unwrap().clone()
     }
 
-    /// TLPs of one direction, in the order of time.
+    /// TLPs of one direction in order of time.
     pub fn tlps(&self, direction: DirectionId) -> Vec<Sent> {
         self.all_tlps().into_iter().filter(|tlp| tlp.direction == direction).collect()
     }
@@ -61,7 +61,7 @@ impl Log {
         records.iter().filter_map(sent).collect()
     }
 
-    /// DLLPs of one direction, in the order of time.
+    /// DLLPs of one direction in order of time.
     pub fn dllps(&self, direction: DirectionId) -> Vec<Control> {
         let records = self.0.lock().unwrap();
         records.iter().filter(|record| record.direction == direction).filter_map(control).collect()
@@ -99,7 +99,7 @@ fn control(record: &TraceRecord) -> Option<Control> {
     }
 }
 
-/// The other way on the same link.
+/// The other direction of the same link.
 pub fn opposite(direction: DirectionId) -> DirectionId {
     let way = match direction.way {
         Way::Down => Way::Up,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Small fabrics for the tests: ideal parts whose every constant can be changed, and the least
-//! enumeration that makes them work.
+//! Small fabrics for the tests: ideal parts with adjustable constants, and the minimal enumeration
+//! that makes them work.
 #![allow(dead_code)] // Each program of tests uses its own part of this.
 
 pub mod log;
@@ -25,7 +25,7 @@ pub fn rate(generation: u8, lanes: u8) -> LinkRate {
     }
 }
 
-/// Everything that a test may want to change. The default is ideal: no latency, no limit.
+/// All constants that a test may change. The default is ideal: no latency, no limit.
 #[derive(Clone, Debug)]
 pub struct Settings {
     pub seed: u64,
@@ -156,7 +156,7 @@ pub fn direct(settings: &Settings) -> Stand {
     build(settings, &[Below::Endpoint])
 }
 
-/// A device of one's own on a root port.
+/// A custom device on a root port.
 pub fn direct_device(
     settings: &Settings,
     identity: Identity,
@@ -197,7 +197,7 @@ pub fn two_boards(settings: &Settings, count: usize) -> Stand {
     build(settings, &[Below::Switch(vec![board(), board()])])
 }
 
-/// `count` endpoints on root ports of their own.
+/// `count` endpoints on separate root ports.
 pub fn root_ports(settings: &Settings, count: usize) -> Stand {
     build(settings, &(0..count).map(|_| Below::Endpoint).collect::<Vec<_>>())
 }
@@ -208,7 +208,7 @@ pub fn many_hosts(settings: &Settings, hosts: u16, count: usize) -> Stand {
     build_hosts(settings, &(0..hosts).map(|_| vec![board()]).collect::<Vec<_>>())
 }
 
-/// Some tree of 1 to 4 endpoints and up to two levels of switches, by number.
+/// A tree of 1 to 4 endpoints and up to two levels of switches, selected by number.
 pub fn tree(settings: &Settings, shape: usize) -> Stand {
     let e = || Below::Endpoint;
     match shape % 5 {
@@ -297,7 +297,7 @@ fn add(
     }
 }
 
-/// Buses, windows, BARs, MPS and MRRS, in the order of the ports.
+/// Sets buses, bridge ranges, BARs, MPS and MRRS, in the order of the ports.
 fn enumerate(
     fabric: &mut Fabric,
     settings: &Settings,
@@ -360,7 +360,7 @@ impl Stand {
         self.fabric.port(port).config.bar(0).unwrap().base
     }
 
-    /// A flow from an endpoint; change what matters.
+    /// A flow from an endpoint, for the test to adjust.
     pub fn flow(&self, from: usize, kind: FlowKind, target: BusAddress, bytes: u64) -> Flow {
         Flow {
             name: format!("{from}"),
@@ -379,7 +379,7 @@ impl Stand {
         }
     }
 
-    /// Runs these flows to their end; everything must be right and quiet.
+    /// Runs these flows to their end; checks that everything is right and quiet.
     pub fn run(&mut self, flows: Vec<Flow>) -> Vec<FlowReport> {
         let ids: Vec<_> =
             flows.into_iter().map(|flow| self.fabric.start_flow(flow).unwrap()).collect();
@@ -394,7 +394,7 @@ impl Stand {
         reports
     }
 
-    /// The direction from an endpoint towards the root complex, or to it.
+    /// The direction from an endpoint towards the root complex, or back.
     pub fn direction(&self, endpoint: usize, way: Way) -> DirectionId {
         let port = self.fabric.node(self.endpoints[endpoint]).ports[0];
         DirectionId { link: self.fabric.port(port).link.unwrap(), way }

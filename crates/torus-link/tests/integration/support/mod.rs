@@ -177,7 +177,7 @@ impl<F: FnMut(usize, &Frame, u64) -> Fate> Pair<F> {
         }
     }
 
-    /// Executes an event of side `at`.
+    /// Does all that is due at side `at` now.
     fn work(&mut self, at: usize) {
         let now_ps = self.now_ps;
         let side = &mut self.sides[at];
