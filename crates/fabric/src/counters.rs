@@ -7,7 +7,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum IdleReason {
-    /// Nothing was there to be sent.
+    /// The transmitter had no TLP to send.
     #[default]
     NothingToSend,
     /// The requester's engine was not ready with its next TLP.

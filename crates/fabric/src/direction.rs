@@ -53,7 +53,7 @@ pub(crate) struct Direction {
     pub receiver_cuts_through: bool,
     /// Time from the last byte in to the logic of the receiving node.
     pub receive_latency_ps: u64,
-    /// How the device behind the receiver takes TLPs, and when it took the last one.
+    /// Intake rate of the device behind the receiver, and the time of its last TLP.
     pub intake: Intake,
     pub last_arrival_ps: u64,
     pub flight_ps: u64,

@@ -84,7 +84,7 @@ impl Refusal {
 pub(crate) enum Choice {
     /// Send this packet, now removed from its queue.
     Send(PacketIndex),
-    /// Nothing can be sent now.
+    /// Send no TLP now.
     Refuse(Refusal),
 }
 

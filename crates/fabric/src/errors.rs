@@ -31,7 +31,7 @@ pub enum ErrorKind {
         /// Short description of the TLP.
         what: String,
     },
-    /// Nothing claims the address of a request (PCIe 6.x 2.3.1).
+    /// The address of a request is unclaimed (PCIe 6.x 2.3.1).
     #[error("Unsupported Request: {what} routes nowhere")]
     Unrouted {
         /// Short description of the TLP.
@@ -167,7 +167,7 @@ impl ErrorKind {
                 &[DetectedError::NonFatal]
             }
             // The requester cannot detect these, or the fabric itself has a bug. An IOMMU records
-            // faults in registers of its own.
+            // faults in its own registers.
             Self::NotBusMaster { .. }
             | Self::IommuFault { .. }
             | Self::ReadRefused { .. }

@@ -64,7 +64,7 @@ pub enum RunEnd {
     Quiet,
     /// The time limit was reached first.
     Limit,
-    /// Nothing can happen any more, but something still waits; one sentence about each.
+    /// No event is left, but something still waits; one sentence about each.
     Stuck(Vec<String>),
 }
 

@@ -159,7 +159,7 @@ pub enum HostAccessError {
     },
 }
 
-/// How the processor maps the addresses of an access.
+/// Mapping of the addresses of an access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Region {
     /// Each store is a separate TLP, in program order.

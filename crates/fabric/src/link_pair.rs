@@ -68,7 +68,7 @@ impl LinkPair<'_> {
         let mut at = 0;
         while at < waiting.len() && waiting[at].time_ps <= start_ps {
             if waiting[at].kind == dllp.kind && dllp.kind != DllpKind::Nak {
-                // The waiting one may be newer, since a lost UpdateFC waits long for its turn.
+                // Either may be newer, since the repeat of a lost UpdateFC waits long for its turn.
                 let other = waiting.remove(at)?;
                 dllp.granted.header = dllp.granted.header.max(other.granted.header);
                 dllp.granted.data = dllp.granted.data.max(other.granted.data);

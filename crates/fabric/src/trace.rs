@@ -48,7 +48,7 @@ pub struct TraceRecord {
 pub enum TraceEvent {
     /// A TLP took the wire.
     Tlp {
-        /// Its header.
+        /// Header of the TLP.
         header: Header,
         /// Number of the TLP on this direction, from 0 (not modulo 4096).
         sequence: u64,

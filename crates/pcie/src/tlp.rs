@@ -79,7 +79,7 @@ pub enum CompletionStatus {
     /// SC: the request was carried out.
     #[default]
     Successful = 0,
-    /// UR: nobody claims the address or supports the request.
+    /// UR: the request is unclaimed or unsupported.
     UnsupportedRequest = 1,
     /// CRS: the function is not ready yet (configuration requests only).
     ConfigurationRetry = 2,

@@ -303,8 +303,8 @@ impl Frame {
         FrameBytes { bytes, symbols }
     }
 
-    /// Decodes `bytes`: a command if there are 8, a datagram if there are 136. The caller must
-    /// check that a control symbol is in the first position of a command and nowhere else.
+    /// Decodes `bytes`: 8 make a command, 136 a datagram. The caller must check that a control
+    /// symbol is in the first position of a command and nowhere else.
     ///
     /// # Errors
     /// [`Damaged`] if the bytes are not a valid frame.

@@ -17,7 +17,7 @@ pub const MAX_DIMENSIONS: usize = 4;
 pub const MAX_NODES: u32 = 1 << 16;
 /// Channel of routed datagrams.
 pub const ROUTED: Channel = Channel::ALL[6];
-/// Channel of routed datagrams after the edge of a ring (the dateline).
+/// Channel of routed datagrams from the edge of a ring (the dateline) on.
 pub const ROUTED_BEHIND_EDGE: Channel = Channel::ALL[7];
 
 /// One dimension of a torus.

@@ -109,7 +109,7 @@ fn a_malformed_completion_ends_in_a_completion_timeout() {
         .filter(|error| matches!(error.kind, ErrorKind::CompletionTimeout { .. }))
         .collect();
     assert_eq!((timeouts.len(), records.len()), (10, 20));
-    // The requester queues what it can at time 0; the others follow when there is room.
+    // The requester queues what it can at time 0; the others follow when room is free.
     assert_eq!(timeouts[0].time, ns(50_000));
     assert_eq!(timeouts[0].port_name, "ep0");
     let sentence = "got no answer within 50 us";

@@ -183,7 +183,7 @@ fn fuzz_many_bits_at_a_port() {
     }
 }
 
-/// Nothing but noise.
+/// A port that receives only noise.
 #[test]
 fn fuzz_noise_at_a_port() {
     for seed in 0..30 {
