@@ -102,8 +102,8 @@ pub(super) struct Awaiting {
 /// Status block, interrupt or both waiting to be sent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Due {
-    /// Earliest time to send: the data that it reports must be on their way, and it must be
-    /// assembled.
+    /// Earliest time to send: until then the reported data are on their way, and the block is
+    /// being assembled.
     pub from_ps: u64,
     /// Descriptors complete by then, absolute.
     pub completed: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where descriptors come from: the tables in the engine, rings in host memory, the command port.
+//! Sources of descriptors: tables in the engine, rings in host memory, and the command port.
 
 use crosslane_fabric::{DevicePort, ErrorKind};
 use crosslane_pcie::link::PAGE_BYTES;
@@ -11,16 +11,16 @@ use crosslane_regs::{ring_descriptor, table_descriptor};
 use super::channel::{Awaiting, Current, Descriptor, Fault, Kind, Origin, Reading};
 use super::{Engine, TABLE_ENTRY_BYTES};
 
-/// Sizes of a ring, in descriptors.
+/// Valid lengths of a ring, in descriptors.
 const RING_ENTRIES: std::ops::RangeInclusive<u32> = 16..=65536;
 /// Alignment of a ring, bytes.
 const RING_ALIGNMENT: u64 = 64;
-/// Batches that are fetched or waiting at most.
+/// Most batches fetched or waiting.
 const BATCHES_AHEAD: u32 = 2;
-/// Descriptors of a peer channel that are sent and wait for credit at most.
+/// Most descriptors of a peer channel that are sent and wait for credit.
 const MAX_AWAITING: usize = 64;
 
-/// A fetch that can be sent.
+/// Fetch that can be sent.
 pub(super) struct Fetch {
     address: u64,
     descriptors: u32,
@@ -36,7 +36,7 @@ fn wide(low: u32, high: u32) -> u64 {
 }
 
 impl Descriptor {
-    /// From the bytes of a ring's entry.
+    /// Decodes an entry of a ring.
     fn from_ring(bytes: &[u8]) -> Self {
         use ring_descriptor::{ADDRESS_HIGH, ADDRESS_LOW, CARD_HIGH, CARD_LOW, CONTROL, LENGTH};
         Self {
@@ -47,7 +47,7 @@ impl Descriptor {
         }
     }
 
-    /// From the bytes of a table's entry.
+    /// Decodes an entry of a table.
     fn from_table(bytes: &[u8]) -> Self {
         use table_descriptor::{ADDRESS_HIGH, ADDRESS_LOW, CONTROL, LENGTH};
         Self {
@@ -63,18 +63,18 @@ impl Descriptor {
     }
 }
 
-/// Every word of a table's entry has been stored.
+/// `stored` value of a table entry whose words have all been stored.
 pub(super) const ALL_STORED: u8 = 0xf;
 
 impl Engine {
-    /// Forgets what is in a channel's table.
+    /// Discards the contents of a channel's table.
     pub(super) fn forget_table(&mut self, index: usize) {
         if let Some(table) = self.table_of(index) {
             self.stored[table].fill(0);
         }
     }
 
-    /// The table of a channel, if it has one.
+    /// Returns the index of a channel's table, if it has one.
     fn table_of(&self, index: usize) -> Option<usize> {
         let channel = &self.channels[index];
         match channel.kind {
@@ -84,7 +84,8 @@ impl Engine {
         }
     }
 
-    /// How many descriptors a channel's ring or table holds, if it has one that can be.
+    /// Returns the capacity of a channel's ring or table in descriptors; `None` if it has none or
+    /// its length is invalid.
     fn places(&self, index: usize) -> Option<u32> {
         let channel = &self.channels[index];
         match channel.source()? {
@@ -100,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// Whether descriptors are posted that a channel can take up or fetch.
+    /// Whether a channel has a descriptor to take up.
     pub(super) fn has_descriptor(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         match channel.source() {
@@ -111,8 +112,8 @@ impl Engine {
         }
     }
 
-    /// From when on a channel may take up its next descriptor: since it is there, and the time that
-    /// it takes to its first TLP. There is one.
+    /// Returns the earliest time at which a channel may take up its next descriptor, which must
+    /// exist: the arrival of the descriptor plus the latency to its first TLP.
     pub(super) fn begins_ps(&self, index: usize) -> u64 {
         let channel = &self.channels[index];
         let since_ps = match channel.source() {
@@ -125,8 +126,8 @@ impl Engine {
         since_ps + p.clocks_ps(p.request_latency_clocks + write_clocks)
     }
 
-    /// From when on a channel may fetch what is posted, and has a tag for it; `u64::MAX` for never
-    /// as things are.
+    /// Returns the earliest time at which a channel may fetch posted descriptors and has a tag;
+    /// `u64::MAX` if no time is known.
     pub(super) fn fetches_ps(&self, index: usize) -> u64 {
         let channel = &self.channels[index];
         let latency_ps = self.parameters.clocks_ps(self.parameters.fetch_latency_clocks);
@@ -134,8 +135,8 @@ impl Engine {
         tag_ps.max(channel.posted_ps(channel.requested) + latency_ps)
     }
 
-    /// Whether the host has posted a descriptor that the channel has not taken up, whether or not
-    /// it is there to be taken up.
+    /// Whether the host has posted a descriptor that the channel has not taken up, even if it is
+    /// not fetched yet.
     pub(super) fn is_posted(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         match channel.source() {
@@ -144,7 +145,8 @@ impl Engine {
         }
     }
 
-    /// Notes that more is posted than there are places for, or no place at all.
+    /// Sets a fault if more descriptors are posted than the ring or table holds, or if it is
+    /// invalid.
     fn check_posted(&mut self, index: usize) {
         let places = self.places(index);
         let channel = &mut self.channels[index];
@@ -161,8 +163,8 @@ impl Engine {
         }
     }
 
-    /// Takes up the channel's next descriptor if it can, and stops the channel if a fault's turn
-    /// has come.
+    /// Takes up the channel's next descriptor if it can. Stops the channel if a pending fault is
+    /// due.
     pub(super) fn prepare(&mut self, index: usize, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         if !self.channels[index].is_running() {
@@ -170,7 +172,7 @@ impl Engine {
         }
         self.check_posted(index);
         let channel = &self.channels[index];
-        // What was fetched before is worked off first.
+        // Descriptors fetched earlier come first.
         if let Some(fault) = channel.fault
             && channel.waiting.is_empty()
         {
@@ -219,8 +221,8 @@ impl Engine {
         self.channels[index].kind == Kind::C2h && self.in_memory(index)
     }
 
-    /// Whether the next descriptor of a C2H channel has to wait until copies before it are done:
-    /// it is no copy itself, or they are many.
+    /// Whether the next descriptor of a C2H channel must wait for copies before it: because it is
+    /// not a copy itself, or because too many are open.
     fn must_wait_for_copies(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         let is_copied = channel.waiting.front().is_some_and(|(next, _)| next.is_copied());
@@ -228,14 +230,14 @@ impl Engine {
         channel.reading.len() >= most
     }
 
-    /// Whether an H2C channel reads as many descriptors at once as it may.
+    /// Whether an H2C channel has reached its limit of descriptors with reads in flight.
     pub(super) fn reads_enough(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         let most = usize::from(self.parameters.reading_descriptors);
         channel.kind == Kind::H2c && channel.reading.len() >= most
     }
 
-    /// The next descriptor of a channel; there is one.
+    /// Returns the next descriptor of a channel, which must exist.
     fn next_descriptor(&mut self, index: usize) -> (Descriptor, Origin) {
         if self.channels[index].source() == Some(DescriptorSource::CommandPort) {
             return self.take_command();
@@ -249,8 +251,8 @@ impl Engine {
             let at = entry * TABLE_ENTRY_BYTES;
             let table = table.expect("a channel without a table takes nothing up from it");
             let read = Descriptor::from_table(&self.tables[table][at..at + TABLE_ENTRY_BYTES]);
-            // It is used once, and only whole: stores that a link has lost must not leave an old
-            // one in force, nor a part of one.
+            // Each entry is used once, and only if all its words were stored: stores lost on the
+            // link must not revive an old descriptor or leave a partial one.
             let stored = std::mem::take(&mut self.stored[table][entry]);
             if stored == ALL_STORED { read } else { Descriptor { bytes: 0, ..read } }
         });
@@ -275,13 +277,13 @@ impl Engine {
         }
     }
 
-    /// The last TLP of a write channel's descriptor has been sent, and is handed on whole at
+    /// Handles the end of a write channel's descriptor, whose last TLP is handed on whole at
     /// `whole_ps`.
     pub(super) fn written(&mut self, index: usize, current: Current, whole_ps: u64) {
         let descriptor = current.descriptor;
         let (built, bytes) = (current.built, descriptor.bytes);
         assert!(built == bytes, "a descriptor of {bytes} B is written with {built} B");
-        // A status block is put together like the payload of a write.
+        // A status block is assembled like the payload of a write.
         let latency_ps = self.parameters.clocks_ps(self.parameters.write_latency_clocks);
         let channel = &mut self.channels[index];
         channel.current = None;
@@ -302,7 +304,8 @@ impl Engine {
 
     // --- Rings ---------------------------------------------------------------------------
 
-    /// The fetch that a channel should send now, if any: a whole batch, or all that is posted.
+    /// Returns the fetch that a channel should send now, if any: a whole batch, or all that is
+    /// posted.
     pub(super) fn next_fetch(&self, index: usize) -> Option<Fetch> {
         let channel = &self.channels[index];
         if !channel.is_running()
@@ -335,8 +338,8 @@ impl Engine {
         Some(Fetch { address, descriptors })
     }
 
-    /// Sends a descriptor fetch, of the channels in turn from `first` on. Returns whether one was
-    /// sent.
+    /// Sends a descriptor fetch, taking the channels in turn from `fetch_turn`. Returns whether it
+    /// sent one.
     pub(super) fn build_fetch(&mut self, port: &mut DevicePort<'_>) -> bool {
         let count = self.channels.len();
         for ahead in 0..count {
@@ -371,8 +374,8 @@ impl Engine {
         false
     }
 
-    /// A fetch is of descriptors that are posted, lies in its ring, and is no longer than the
-    /// function is set to.
+    /// Asserts that a fetch asks for posted descriptors, lies in its ring, and obeys the function's
+    /// limit.
     fn assert_in_ring(&self, index: usize, fetch: &Fetch) {
         let channel = &self.channels[index];
         let (count, posted) = (fetch.descriptors, channel.doorbell.wrapping_sub(channel.requested));
@@ -390,9 +393,9 @@ impl Engine {
         assert!(in_page <= PAGE_BYTES, "{bytes} B at {:#x} cross a boundary", fetch.address);
     }
 
-    /// Takes over the descriptors that have come, in order.
+    /// Takes the descriptors that have arrived, in order.
     pub(super) fn take_descriptors(&mut self, index: usize, now_ps: u64) {
-        // Channels are looked at in turn, one a clock: the mean of that.
+        // The engine looks at the channels in turn, one per clock; this is the mean delay.
         let there_ps = now_ps + self.parameters.clocks_ps((self.channels.len() as u32 - 1) / 2);
         let seen_ps = there_ps + self.parameters.drain_ps();
         while let Some(tag) = self.channels[index].fetches.front().copied() {
@@ -403,7 +406,7 @@ impl Engine {
             if let Some(error) = slot.error {
                 let address = slot.address.wrapping_add(u64::from(slot.good));
                 channel.fault.get_or_insert(Fault { error, address });
-                // The batch counts as a whole: nothing behind it is taken.
+                // The batch fails as a whole; later batches are discarded.
                 for tag in channel.fetches.drain(..) {
                     self.tags.abandon(tag);
                 }

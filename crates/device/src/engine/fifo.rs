@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A FIFO of bytes of fixed size.
+//! Byte FIFO of fixed size.
 
 use std::collections::VecDeque;
 
-/// A ring of bytes.
+/// Ring buffer of bytes with a latency.
 pub(super) struct Fifo {
     bytes: Box<[u8]>,
-    /// Place of the oldest byte.
+    /// Index of the oldest byte.
     head: usize,
     length: usize,
-    /// Time that bytes take through it, ps.
+    /// Time that bytes take through the FIFO, ps.
     latency_ps: u64,
-    /// The newest bytes, which may not be taken yet: from when on, and how many.
+    /// Newest bytes, which may not be taken yet: earliest time and count of each push.
     fresh: VecDeque<(u64, usize)>,
 }
 
@@ -26,7 +26,7 @@ impl Fifo {
         }
     }
 
-    /// Bytes in it that may be taken now.
+    /// Returns the number of bytes that may be taken now.
     pub fn ready(&self, now_ps: u64) -> u32 {
         let fresh = self.fresh.iter().rev().take_while(|(from_ps, _)| *from_ps > now_ps);
         let fresh: usize = fresh.map(|(_, bytes)| bytes).sum();
@@ -34,23 +34,23 @@ impl Fifo {
         (self.length - fresh) as u32
     }
 
-    /// When the next of its bytes may be taken that may not be taken yet; `u64::MAX` for none.
+    /// Returns when further bytes may be taken; `u64::MAX` if all may be taken now.
     pub fn next_ready_ps(&self, now_ps: u64) -> u64 {
         let times = self.fresh.iter().map(|(from_ps, _)| *from_ps);
         times.filter(|from_ps| *from_ps > now_ps).min().unwrap_or(u64::MAX)
     }
 
-    /// Bytes in it.
+    /// Returns the number of bytes held.
     pub fn length(&self) -> u32 {
         self.length as u32
     }
 
-    /// Bytes that still fit.
+    /// Returns the number of bytes that still fit.
     pub fn room(&self) -> u32 {
         (self.bytes.len() - self.length) as u32
     }
 
-    /// Bytes that it holds at most.
+    /// Returns the most bytes that it can hold.
     pub fn capacity(&self) -> u32 {
         self.bytes.len() as u32
     }
@@ -60,7 +60,7 @@ impl Fifo {
         self.fresh.clear();
     }
 
-    /// Appends bytes; there is room for them.
+    /// Appends bytes, which must fit.
     pub fn push(&mut self, bytes: &[u8], now_ps: u64) {
         let (count, room) = (bytes.len(), self.room());
         assert!(count <= room as usize, "{count} B are put into a FIFO with room for {room} B");
@@ -77,7 +77,7 @@ impl Fifo {
         self.length += bytes.len();
     }
 
-    /// Takes the oldest bytes out; so many are there.
+    /// Takes out the oldest bytes, which must be present.
     pub fn pop(&mut self, out: &mut [u8]) {
         let (count, length) = (out.len(), self.length);
         assert!(count <= length, "{count} B are taken out of a FIFO that holds {length} B");
@@ -89,7 +89,7 @@ impl Fifo {
         self.length -= out.len();
     }
 
-    /// Takes everything out, in at most two pieces.
+    /// Takes out everything, in at most two pieces.
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
         let first = self.length.min(self.bytes.len() - self.head);
         take(&self.bytes[self.head..self.head + first]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receive lanes: what other devices write into BAR 1, and the credits that go back to them. A
-//! full lane may hold up everything that comes behind.
+//! Receive queues: writes of other devices into BAR 1, and the credits returned for them. A full
+//! queue may block everything behind it.
 
 use crosslane_fabric::{DevicePort, Received};
 use crosslane_pcie::tlp::Header;
@@ -12,12 +12,12 @@ use super::pattern::Checker;
 use super::{Engine, Taken};
 use crate::parameters::EngineParameters;
 
-/// A FIFO that has run empty returns its credits when nothing has come for so many clocks: the
-/// writes of a stream that is drained as fast as it comes would else each be answered by one. At
-/// 250 MHz it is 1 us, longer than the pauses of a stream that has a quarter of a Gen3 x4 link.
+/// Clocks without new data after which an empty FIFO returns its credits. Without this delay, each
+/// write of a stream that is drained as fast as it comes would be answered by a credit. At 250 MHz
+/// it is 1 us, longer than the pauses of a stream at a quarter of a Gen3 x4 link.
 pub(super) const CREDIT_DELAY_CLOCKS: u64 = 256;
 
-/// A TLP that waits for room in a lane, or behind one that does.
+/// TLP waiting for room in a receive queue, or behind one that does.
 pub(super) struct Stalled {
     pub tlp: Received,
     pub header: Header,
@@ -25,7 +25,7 @@ pub(super) struct Stalled {
     pub payload: Vec<u8>,
 }
 
-/// A receive lane.
+/// Receive queue.
 pub(super) struct Lane {
     pub control: u32,
     pub overflow: bool,
@@ -33,21 +33,21 @@ pub(super) struct Lane {
     pub fifo: Fifo,
     pub received: u32,
     pub drained: u32,
-    /// `drained` as the sender was told last.
+    /// `drained` as last told to the sender.
     returned: u32,
-    /// When the last of these bytes have left the FIFO, a beat each clock.
+    /// Time at which the last of the `drained` bytes leaves the FIFO, at a beat per clock.
     drained_ps: u64,
-    /// When so many have that the sender is to be told at once; `u64::MAX` while they have not.
+    /// Time at which enough bytes have left to tell the sender at once; `u64::MAX` if too few have.
     quarter_ps: u64,
-    /// Time that bytes take which nobody takes.
+    /// Latency of bytes in a queue that feeds nothing, ps.
     drain_ps: u64,
-    /// Bytes of a beat, and a clock.
+    /// Bytes of a beat, and time of a clock.
     beat_bytes: u32,
     clock_ps: u64,
     pub checker: Checker,
     pub first_ps: Option<u64>,
     pub last_ps: u64,
-    /// High words, as they were when the low ones were read: first, last.
+    /// High words, latched when the low words were read: first, last.
     pub latched: [u32; 2],
 }
 
@@ -77,7 +77,7 @@ impl Lane {
         field.get(self.control) != 0
     }
 
-    /// Takes bytes out for a channel.
+    /// Takes out bytes for a channel.
     pub fn take_out(&mut self, out: &mut [u8], now_ps: u64) {
         self.fifo.pop(out);
         let bytes = out.len() as u32;
@@ -85,8 +85,8 @@ impl Lane {
         self.assert_agrees();
     }
 
-    /// What has come and has not left is in the FIFO, and the sender was not told of more than has
-    /// left.
+    /// Asserts that the FIFO holds exactly the bytes received and not drained, and that the sender
+    /// was told of no more than the drained ones.
     fn assert_agrees(&self) {
         let (received, drained) = (self.received, self.drained);
         let (inside, held) = (received.wrapping_sub(drained), self.fifo.length());
@@ -97,12 +97,12 @@ impl Lane {
         assert!(behind >= 0, "{returned} B were returned, and {drained} B have left");
     }
 
-    /// Time that so many bytes take, a beat each clock.
+    /// Returns the time of `bytes` at a beat per clock.
     fn beats_ps(&self, bytes: u32) -> u64 {
         u64::from(bytes.div_ceil(self.beat_bytes)) * self.clock_ps
     }
 
-    /// Bytes leave the FIFO: the last of them at `end_ps`, or as soon as those before them have.
+    /// Notes that bytes leave the FIFO, the last at `end_ps` or after the bytes before them.
     fn note_drained(&mut self, bytes: u32, end_ps: u64) {
         self.drained = self.drained.wrapping_add(bytes);
         self.drained_ps = end_ps.max(self.drained_ps + self.beats_ps(bytes));
@@ -111,7 +111,7 @@ impl Lane {
         }
     }
 
-    /// When what has left the FIFO is a quarter of it more than the sender knows.
+    /// Returns when the drained bytes exceed those told to the sender by a quarter of the FIFO.
     fn next_quarter_ps(&self) -> u64 {
         let unreturned = self.drained.wrapping_sub(self.returned);
         match unreturned.checked_sub(self.fifo.capacity() / 4) {
@@ -122,7 +122,7 @@ impl Lane {
         }
     }
 
-    /// Tells the sender: what has left the FIFO by now.
+    /// Updates and returns the credit for the sender: the bytes that have left the FIFO by now.
     fn give_credit(&mut self, now_ps: u64) -> u32 {
         let clocks = self.drained_ps.saturating_sub(now_ps).div_ceil(self.clock_ps);
         let unreturned = self.drained.wrapping_sub(self.returned);
@@ -135,7 +135,7 @@ impl Lane {
         self.returned
     }
 
-    /// Takes out what it holds, as a lane that feeds nothing does.
+    /// Empties the FIFO of a queue that feeds nothing.
     pub fn drain(&mut self, now_ps: u64) {
         if self.fifo.length() > 0 {
             let bytes = self.fifo.length();
@@ -145,7 +145,7 @@ impl Lane {
         }
     }
 
-    /// `control.restart`.
+    /// Executes `control.restart`.
     pub fn restart(&mut self) {
         self.fifo.clear();
         (self.received, self.drained, self.returned, self.drained_ps) = (0, 0, 0, 0);
@@ -158,7 +158,7 @@ impl Lane {
         (self.first_ps, self.last_ps) = (None, 0);
     }
 
-    /// When its count is to be sent to the sender, `u64::MAX` for never as things are.
+    /// Returns when the credit is due to be sent; `u64::MAX` if no time is known.
     fn credit_due_ps(&self, clock_ps: u64) -> u64 {
         let unreturned = self.drained.wrapping_sub(self.returned);
         if !self.is_set(control::RETURN_CREDITS) || unreturned == 0 {
@@ -174,8 +174,8 @@ impl Lane {
 }
 
 impl Engine {
-    /// Whether a TLP must stay behind others that wait for a lane. Completions with relaxed
-    /// ordering might pass them (PCIe 6.x 2.4.1) and do not: what comes in is one queue.
+    /// Whether a TLP must stay behind those waiting for a receive queue. PCIe 6.x 2.4.1 would let
+    /// completions with relaxed ordering pass, but the engine has one input queue.
     pub(super) fn must_wait_behind_stalled(&self) -> bool {
         !self.stalled.is_empty()
     }
@@ -184,7 +184,7 @@ impl Engine {
         self.stalled.push_back(stalled);
     }
 
-    /// Takes in what was stalled, as far as there is room for it now.
+    /// Takes stalled TLPs while they have room.
     pub(super) fn take_stalled(&mut self, port: &mut DevicePort<'_>) {
         while let Some(Stalled { tlp, header, data_credits, payload }) = self.stalled.pop_front() {
             match self.take_request(&header, &payload, Some(tlp), data_credits, port) {
@@ -199,12 +199,12 @@ impl Engine {
         }
     }
 
-    /// Bytes of BAR 1 that each lane has.
+    /// Returns the bytes of BAR 1 for each receive queue.
     pub(super) fn lane_window_bytes(&self) -> u64 {
         self.function.receive.bytes / self.lanes.len() as u64
     }
 
-    /// A write into BAR 1.
+    /// Takes a write into BAR 1.
     pub(super) fn take_lane_write(
         &mut self,
         offset: u64,
@@ -222,7 +222,7 @@ impl Engine {
         }
         let bytes = payload.len() as u32;
         if is_routed && lane.fifo.room() < bytes {
-            // One that is longer than the FIFO would wait for ever.
+            // A write longer than the FIFO would wait for ever.
             if !lane.is_set(control::DROP_WHEN_FULL) && bytes <= lane.fifo.capacity() {
                 return Taken::Full;
             }
@@ -245,13 +245,13 @@ impl Engine {
         Taken::Now
     }
 
-    /// When the next credit write falls due, `u64::MAX` for never as things are.
+    /// Returns when the next credit write is due; `u64::MAX` if no time is known.
     pub(super) fn next_credit_ps(&self) -> u64 {
         let clock_ps = self.parameters.clock.0;
         self.lanes.iter().map(|lane| lane.credit_due_ps(clock_ps)).min().unwrap_or(u64::MAX)
     }
 
-    /// Sends a credit write that is due, of the lanes in turn. Returns whether there was one.
+    /// Sends a due credit write, taking the queues in turn. Returns whether it sent one.
     pub(super) fn build_credit(&mut self, port: &mut DevicePort<'_>) -> bool {
         let (count, now_ps) = (self.lanes.len(), port.now_ps());
         let clock_ps = self.parameters.clock.0;

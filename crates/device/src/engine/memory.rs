@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory-mapped mode (`docs/engine.md`, "The card's memory"): what H2C channel 0 has read goes to
-//! addresses of the card's memory, and what C2H channel 0 writes comes from there.
+//! Memory-mapped mode (`docs/engine.md`, "The card's memory"): H2C channel 0 writes its data to
+//! addresses of the card's memory, and C2H channel 0 reads its data from there.
 
 use std::collections::VecDeque;
 
@@ -12,39 +12,39 @@ use super::Engine;
 use super::channel::{Current, Descriptor, Fault, Kind, Reading};
 use crate::card_memory::{CardMemory, CardMemoryParameters, Copying, Refused};
 
-/// Where the data of a descriptor go that has been taken up.
+/// Target in the card's memory of a descriptor that has been taken up.
 struct Place {
     /// Card address of the next byte to be written.
     address: u64,
-    /// Bytes of the descriptor before it, and from it on.
+    /// Bytes of the descriptor before and after `address`.
     done: u32,
     left: u32,
 }
 
-/// What the memory says of what was written.
+/// Outcome of a write to the card's memory.
 enum Confirmed {
     Bytes(u32),
-    /// Here it ends: the memory refused it, or the bus did.
+    /// End of the writes: the memory refused one, or the bus failed.
     Fault(Fault),
 }
 
-/// What the memory confirms of what a channel writes, in order, with the time.
+/// Outcomes of a channel's writes, in order, each with its time.
 #[derive(Default)]
 struct Confirmations {
     waiting: VecDeque<(u64, Confirmed)>,
-    /// Nothing is written any more.
+    /// Set once a fault ends the writes.
     has_failed: bool,
 }
 
 impl Confirmations {
-    /// Notes what is confirmed at a time, behind all before it.
+    /// Adds an outcome, no earlier than the one before.
     fn push(&mut self, at_ps: u64, confirmed: Confirmed) {
         let before_ps = self.waiting.back().map_or(0, |(at_ps, _)| *at_ps);
         self.has_failed |= matches!(confirmed, Confirmed::Fault(_));
         self.waiting.push_back((at_ps.max(before_ps), confirmed));
     }
 
-    /// Notes what has become of so many bytes. Returns when that is known.
+    /// Records the result of a write of `bytes`. Returns the time at which it is known.
     fn note(&mut self, written: Result<u64, Refused>, bytes: u32) -> u64 {
         match written {
             Ok(at_ps) => {
@@ -60,50 +60,50 @@ impl Confirmations {
         }
     }
 
-    /// When the next is confirmed; `u64::MAX` for none.
+    /// Returns the time of the next outcome; `u64::MAX` if none is pending.
     fn next_ps(&self) -> u64 {
         self.waiting.front().map_or(u64::MAX, |(at_ps, _)| *at_ps)
     }
 
-    /// The next of what is confirmed by now, with the time.
+    /// Takes the next outcome that is due, with its time.
     fn next(&mut self, now_ps: u64) -> Option<(u64, Confirmed)> {
         if self.next_ps() > now_ps { None } else { self.waiting.pop_front() }
     }
 }
 
-/// H2C: data on their way into the memory.
+/// H2C: data being written into the memory.
 #[derive(Default)]
 struct Writing {
     places: VecDeque<Place>,
-    /// What has come of the next burst.
+    /// Bytes of the next burst so far.
     gathered: Vec<u8>,
     confirmed: Confirmations,
-    /// Copying in turn: the next burst is read from here on.
+    /// Copier in turn: earliest time to read the next burst.
     turn_ps: u64,
 }
 
-/// C2H: data on their way back into the memory.
+/// C2H: data being copied back into the memory.
 #[derive(Default)]
 struct Copies {
     confirmed: Confirmations,
-    /// When the stream that they pass is free.
+    /// Time at which the stream that they pass is free.
     stream_free_ps: u64,
-    /// A buffer that is used again.
+    /// Buffer kept for reuse.
     burst: Vec<u8>,
 }
 
-/// C2H: data that have been read ahead.
+/// C2H: data read ahead.
 #[derive(Default)]
 struct Ahead {
-    /// The descriptor that is read, absolute, and bytes of it that were asked for.
+    /// Absolute number of the descriptor being read, and the bytes of it requested so far.
     number: u32,
     offset: u32,
     data: VecDeque<u8>,
-    /// What has not come yet, and when it does.
+    /// Arrival time and size of each part of `data` still to come.
     arriving: VecDeque<(u64, u32)>,
-    /// The memory has refused what follows, and when that was known.
+    /// Time at which the memory's refusal of the next read was known.
     failed_ps: Option<u64>,
-    /// Copying in turn: the next burst is read from here on.
+    /// Copier in turn: earliest time to read the next burst.
     turn_ps: u64,
 }
 
@@ -122,16 +122,16 @@ impl Ahead {
     }
 }
 
-/// The way of a burst through the stream of the user circuit.
+/// Passage of a burst through the user circuit's stream.
 #[derive(Clone, Copy)]
 struct Passage {
-    /// What its beats take.
+    /// Time of its beats, ps.
     crossing_ps: u64,
-    /// From the last of them to the memory.
+    /// Time from the last beat to the memory, ps.
     latency_ps: u64,
 }
 
-/// The card's memory, and what is under way between it and the channels.
+/// Card memory, and the transfers between it and the channels.
 pub(super) struct Board {
     memory: CardMemory,
     writing: Writing,
@@ -145,7 +145,7 @@ impl Board {
         Self { memory: CardMemory::new(parameters), writing, ahead, copies }
     }
 
-    /// Longest burst of a copier that reads and writes in turn, and the time between the two.
+    /// Returns the longest burst of a copier in turn, and the time between its reads and writes.
     fn in_turn(&self) -> Option<(u32, u64)> {
         match self.memory.parameters.copying {
             Copying::Overlapped => None,
@@ -156,7 +156,7 @@ impl Board {
         }
     }
 
-    /// Forgets what is under way for a channel; bursts that were begun are done.
+    /// Discards a channel's work in progress. Bursts that have begun are completed.
     pub fn forget(&mut self, kind: Kind) {
         match kind {
             Kind::H2c => self.writing = Writing::default(),
@@ -165,18 +165,18 @@ impl Board {
         }
     }
 
-    /// An H2C descriptor is taken up.
+    /// Takes up an H2C descriptor.
     pub fn begin(&mut self, descriptor: Descriptor) {
         let Descriptor { card, bytes, .. } = descriptor;
         self.writing.places.push_back(Place { address: card, done: 0, left: bytes });
     }
 
-    /// Whether nothing more is taken: something before it has failed.
+    /// Whether an earlier failure keeps further data out.
     pub fn has_failed(&self) -> bool {
         self.writing.confirmed.has_failed
     }
 
-    /// Takes data that have been read, in order. They are written a burst at a time.
+    /// Takes data of reads, in order, and writes them a burst at a time.
     pub fn take_in(&mut self, mut data: &[u8], now_ps: u64) {
         while let Some(place) = self.writing.places.front()
             && !data.is_empty()
@@ -199,7 +199,7 @@ impl Board {
         }
     }
 
-    /// Writes what has been gathered.
+    /// Writes the gathered bytes.
     fn write(&mut self, now_ps: u64) {
         let Some(place) = self.writing.places.front() else { return };
         let from_ps = now_ps + self.in_turn().map_or(0, |(_, turnaround_ps)| turnaround_ps);
@@ -217,12 +217,12 @@ impl Board {
         if place.left == 0 {
             self.writing.places.pop_front();
         }
-        // The buffer is of use again.
+        // Reuse the buffer.
         self.writing.gathered = data;
         self.writing.gathered.clear();
     }
 
-    /// The bus has failed: what came before it is written.
+    /// Handles a bus error: writes the data before it, then stops.
     pub fn fail(&mut self, fault: Fault, now_ps: u64) {
         self.write(now_ps);
         if !self.writing.confirmed.has_failed {
@@ -230,15 +230,15 @@ impl Board {
         }
     }
 
-    /// The next of what is confirmed to H2C by now.
+    /// Takes the next H2C outcome that is due.
     fn next_confirmed(&mut self, now_ps: u64) -> Option<Confirmed> {
         let (at_ps, confirmed) = self.writing.confirmed.next(now_ps)?;
         self.writing.turn_ps = self.in_turn().map_or(0, |(_, turnaround_ps)| at_ps + turnaround_ps);
         Some(confirmed)
     }
 
-    /// Copies the oldest bytes for C2H, which are there, to an address of the memory: through the
-    /// stream of the user circuit, which takes them so long.
+    /// Copies the oldest C2H bytes, which must have arrived, to a memory address through the user
+    /// circuit's stream.
     fn copy(&mut self, address: u64, bytes: u32, now_ps: u64, stream: Passage) {
         let mut data = std::mem::take(&mut self.copies.burst);
         data.resize(bytes as usize, 0);
@@ -253,17 +253,17 @@ impl Board {
         self.copies.burst = data;
     }
 
-    /// Bytes for C2H that have come.
+    /// Returns the number of C2H bytes that have arrived.
     pub fn ready(&self, now_ps: u64) -> u32 {
         self.ahead.ready(now_ps)
     }
 
-    /// When more of them may have come; `u64::MAX` for never as things are.
+    /// Returns when more C2H bytes may arrive; `u64::MAX` if no time is known.
     pub fn next_ready_ps(&self, now_ps: u64) -> u64 {
         self.ahead.next_ps(now_ps)
     }
 
-    /// Takes out the oldest bytes for C2H; so many are there.
+    /// Takes out the oldest C2H bytes, which must be present.
     pub fn take_out(&mut self, out: &mut [u8]) {
         let (wanted, all) = (out.len(), self.ahead.data.len());
         assert!(wanted <= all, "{wanted} B are taken out, of {all} B that were read");
@@ -274,7 +274,7 @@ impl Board {
         self.ahead.data.drain(..out.len());
     }
 
-    /// A TLP with bytes that were taken out is handed on whole at this time.
+    /// Notes that a TLP with bytes taken out is handed on whole at `whole_ps`.
     pub fn taken_out(&mut self, now_ps: u64, whole_ps: u64) {
         self.ahead.arriving.retain(|(at_ps, _)| *at_ps > now_ps);
         if let Some((_, turnaround_ps)) = self.in_turn()
@@ -284,8 +284,7 @@ impl Board {
         }
     }
 
-    /// Reads ahead of a descriptor what there is room for. Returns whether all of it has been
-    /// asked for.
+    /// Reads ahead as much of a descriptor as fits. Returns whether all of it has been requested.
     fn read_ahead(&mut self, descriptor: Descriptor, now_ps: u64) -> bool {
         let in_turn = self.in_turn();
         loop {
@@ -315,7 +314,7 @@ impl Board {
         }
     }
 
-    /// Reads bytes, in one burst or, where a copier takes what it reads for one, in more.
+    /// Reads bytes in one burst, or in several if a copier's burst spans them.
     fn read(&mut self, address: u64, bytes: u32, now_ps: u64) {
         let turnaround_ps = self.in_turn().map_or(0, |(_, turnaround_ps)| turnaround_ps);
         let (mut done, mut end_ps) = (0, now_ps);
@@ -339,19 +338,19 @@ impl Board {
 }
 
 impl Engine {
-    /// Whether the data of a channel are in the card's memory.
+    /// Whether a channel uses the card's memory.
     pub(super) fn in_memory(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         self.has_memory_mode(index) && control::CARD_MEMORY.get(channel.control) != 0
     }
 
-    /// Whether they can be.
+    /// Whether a channel can use the card's memory.
     pub(super) fn has_memory_mode(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         self.board.is_some() && channel.number == 0 && channel.kind != Kind::Peer
     }
 
-    /// A channel has stopped or restarts.
+    /// Discards the memory work of a channel that has stopped or restarts.
     pub(super) fn forget_memory(&mut self, index: usize) {
         let channel = &self.channels[index];
         if channel.number == 0
@@ -361,15 +360,15 @@ impl Engine {
         }
     }
 
-    /// Bytes to the end of the burst of a copier in turn: no TLP is longer.
+    /// Returns the bytes to the end of a copier's burst, which limits a TLP.
     pub(super) fn left_of_copy(&self, index: usize, current: &Current) -> u32 {
         let in_turn =
             self.board.as_ref().filter(|_| self.in_memory(index)).and_then(Board::in_turn);
         in_turn.map_or(u32::MAX, |(burst_bytes, _)| burst_bytes - current.built % burst_bytes)
     }
 
-    /// When an H2C channel may send its next read as far as its copier goes: what it has read
-    /// before is in the memory. `u64::MAX` for never as things are.
+    /// Returns when a copier in turn permits the next read of an H2C channel: once its earlier data
+    /// are in the memory. `u64::MAX` if no time is known.
     pub(super) fn copies_ps(&self, index: usize, current: &Current) -> u64 {
         let Some(board) = self.board.as_ref().filter(|_| self.in_memory(index)) else { return 0 };
         match board.in_turn() {
@@ -381,19 +380,19 @@ impl Engine {
         }
     }
 
-    /// When the memory confirms the next bytes that were written; `u64::MAX` for none.
+    /// Returns when the memory confirms the next written bytes; `u64::MAX` if none are pending.
     pub(super) fn next_confirmed_ps(&self) -> u64 {
         let written_ps =
             self.board.as_ref().map_or(u64::MAX, |board| board.writing.confirmed.next_ps());
         written_ps.min(self.next_copied_ps())
     }
 
-    /// When it confirms the next bytes that were copied; `u64::MAX` for none.
+    /// Returns when the memory confirms the next copied bytes; `u64::MAX` if none are pending.
     pub(super) fn next_copied_ps(&self) -> u64 {
         self.board.as_ref().map_or(u64::MAX, |board| board.copies.confirmed.next_ps())
     }
 
-    /// What the memory has confirmed by now is moved.
+    /// Counts the bytes that the memory has confirmed by now as moved.
     pub(super) fn settle_memory(&mut self, now_ps: u64) {
         let h2c = self.index(Kind::H2c, 0);
         while let Some(confirmed) =
@@ -417,13 +416,13 @@ impl Engine {
         }
     }
 
-    /// A descriptor that says to copy within the card's memory is taken up.
+    /// Takes up a descriptor that copies within the card's memory.
     pub(super) fn begin_copy(&mut self, index: usize, descriptor: Descriptor) {
         let Descriptor { bytes, control, .. } = descriptor;
         self.channels[index].reading.push_back(Reading { bytes, delivered: 0, control });
     }
 
-    /// Bytes of the next burst that is copied.
+    /// Returns the length of the next copied burst.
     pub(super) fn next_copy_bytes(&self, index: usize, current: &Current) -> u32 {
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
         let left = current.descriptor.bytes - current.built;
@@ -431,7 +430,7 @@ impl Engine {
         left.min(burst).min(self.left_of_copy(index, current))
     }
 
-    /// Copies within the card's memory what can be copied now.
+    /// Copies all that can be copied now within the card's memory.
     pub(super) fn copy_on(&mut self, port: &mut DevicePort<'_>) {
         let index = self.index(Kind::C2h, 0);
         if !self.in_memory(index) {
@@ -446,7 +445,7 @@ impl Engine {
         }
     }
 
-    /// Copies the next burst if there is one whose data have come. Returns whether there was.
+    /// Copies the next burst if its data have arrived. Returns whether it did.
     fn copy_burst(&mut self, index: usize, now_ps: u64) -> bool {
         let Some(mut current) = self.channels[index].current.filter(Current::is_copied) else {
             return false;
@@ -459,7 +458,7 @@ impl Engine {
         };
         let Some(board) = &mut self.board else { return false };
         let channel = &mut self.channels[index];
-        // What is not confirmed is held in buffers, as large as those that are read into.
+        // Unconfirmed bytes occupy buffers as large as those for reading ahead.
         let most = board.memory.parameters.read_ahead_bytes;
         let has_room = channel.unread_bytes + bytes <= most;
         if !channel.is_running()
@@ -482,7 +481,8 @@ impl Engine {
         true
     }
 
-    /// Reads ahead for a C2H channel, and stops it where what it needs next does not come.
+    /// Reads ahead for a C2H channel, and stops the channel if the data that it needs next were
+    /// refused.
     pub(super) fn look_ahead(&mut self, index: usize, port: &DevicePort<'_>) {
         if self.channels[index].kind != Kind::C2h
             || !self.in_memory(index)
@@ -523,7 +523,7 @@ mod tests {
     use crate::card_memory::DramParameters;
     use crosslane_pcie::units::Picoseconds;
 
-    /// 256 bits at 100 MHz before a DRAM that opens no rows and refreshes nothing.
+    /// 256 bits at 100 MHz in front of a DRAM without row changes and refreshes.
     fn board(copying: Copying) -> Board {
         let dram = DramParameters {
             channels: 1,
@@ -570,7 +570,7 @@ mod tests {
         assert_eq!(confirmed(&board), []);
         board.take_in(&[1; 256], 50_000);
         board.take_in(&[1; 512], 60_000);
-        // Each burst: 16 beats of 10 ns, 60 ns to the confirmation; the second behind the first.
+        // Each burst: 16 beats of 10 ns, 60 ns to the confirmation; the second follows the first.
         assert_eq!(confirmed(&board), [(270_000, 512), (430_000, 512)]);
     }
 
@@ -579,11 +579,11 @@ mod tests {
         let mut board = board(IN_TURN);
         board.begin(descriptor(256, 1024));
         board.take_in(&[1; 512], 1_000_000);
-        // 512 B from 256 on are two AXI bursts of 8 beats: 50 ns turnaround, 160 ns, 60 ns.
+        // 512 B from 256 are two AXI bursts of 8 beats: 50 ns turnaround, 160 ns, 60 ns.
         assert_eq!(confirmed(&board), [(1_270_000, 512)]);
         assert!(board.next_confirmed(1_269_999).is_none());
         assert!(board.next_confirmed(1_270_000).is_some());
-        // The next read may be sent 50 ns behind the confirmation.
+        // The next read may be sent 50 ns after the confirmation.
         assert_eq!(board.writing.turn_ps, 1_320_000);
     }
 
@@ -591,7 +591,7 @@ mod tests {
     fn a_copier_offers_a_burst_when_it_has_all_of_it_and_reads_on_when_it_is_written() {
         let mut board = board(IN_TURN);
         assert!(!board.read_ahead(descriptor(0, 1024), 0));
-        // 100 ns and 5 ns to the first data, the edge behind it, 16 beats, 50 ns turnaround.
+        // 100 ns and 5 ns to the first data, the next edge, 16 beats, 50 ns turnaround.
         assert_eq!(board.next_ready_ps(0), 110_000 + 160_000 + 50_000);
         assert_eq!((board.ready(319_999), board.ready(320_000)), (0, 512));
         board.take_out(&mut [0; 256]);
@@ -603,7 +603,7 @@ mod tests {
         assert_eq!(board.next_ready_ps(340_000), 400_000);
         assert!(!board.read_ahead(descriptor(0, 1024), 399_999));
         assert_eq!(board.ahead.offset, 512);
-        // All of it is asked for; it is there 320 ns later.
+        // All of it has been requested; it arrives 320 ns later.
         assert!(board.read_ahead(descriptor(0, 1024), 400_000));
         assert_eq!((board.ready(719_999), board.ready(720_000)), (0, 512));
     }
@@ -613,7 +613,7 @@ mod tests {
         let mut board = board(Copying::Overlapped);
         assert!(!board.read_ahead(descriptor(0, 16_384), 0));
         assert_eq!(board.ahead.offset, 8192);
-        // 256 beats behind the first burst's way.
+        // 256 beats after the latency of the first burst.
         assert_eq!(
             (board.ready(110_000 + 2_559_999), board.ready(110_000 + 2_560_000)),
             (7680, 8192)
@@ -631,7 +631,7 @@ mod tests {
         board.take_in(&[1; 100], 0);
         let (error, address) = (ChannelError::Poisoned, 7);
         board.fail(Fault { error, address }, 1_000);
-        // Four beats from the next edge on.
+        // Four beats from the next edge.
         assert_eq!(confirmed(&board), [(110_000, 100), (110_000, u32::MAX)]);
         assert!(board.has_failed());
         board.forget(Kind::H2c);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The behavioural model of the DMA engine. It does what `docs/engine.md` says, at the level of
-//! TLPs: what happens within a TLP's clocks on the datapath happens at its beginning.
+//! Behavioural model of the DMA engine, as `docs/engine.md` describes it, at the level of TLPs:
+//! everything within a TLP's clocks on the datapath happens at their beginning.
 //!
-//! Read first: `channel.rs` for what a channel is, `arbiter.rs` for what is sent when.
+//! Read first: `channel.rs` for the channels, `arbiter.rs` for the order of transmission.
 
 mod answers;
 mod arbiter;
@@ -42,9 +42,9 @@ pub(crate) use answers::READ_COMPLETION_BOUNDARY_BYTES;
 pub use channel::Kind as ChannelKind;
 pub use waits::ChannelWaits;
 
-/// Timer token: the engine looks for work.
+/// Timer token: look for work.
 const STEP: u32 = 0;
-/// Timer token: a completion time-out may have come.
+/// Timer token: check for completion time-outs.
 const TIMEOUT: u32 = 1;
 
 /// A BAR: base address and size.
@@ -55,14 +55,14 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The offset in it of `bytes` at `address`, if it holds them all.
+    /// Returns the offset in the BAR of `bytes` at `address` if it contains them all.
     pub fn offset(&self, address: u64, bytes: u32) -> Option<u64> {
         let offset = address.checked_sub(self.base)?;
         (offset.checked_add(u64::from(bytes))? <= self.bytes).then_some(offset)
     }
 }
 
-/// What the function's configuration space says.
+/// Settings of the function's configuration space.
 #[derive(Clone, Copy, Debug, Default)]
 struct Function {
     registers: Window,
@@ -73,52 +73,52 @@ struct Function {
     bus_master: bool,
 }
 
-/// A DMA engine, as an endpoint's device: BAR 0 has its registers, BAR 1 (or the next one that
-/// there is) its receive lanes.
+/// DMA engine as an endpoint's device: registers in BAR 0, receive queues in BAR 1 or the next BAR
+/// present.
 pub struct Engine {
     parameters: EngineParameters,
     function: Function,
-    /// H2C, C2H, peer, in this order.
+    /// Channels in the order H2C, C2H, peer.
     channels: Vec<Channel>,
     tags: Tags,
-    /// The card's memory, where the engine has that mode.
+    /// Card memory, if the engine has that mode.
     board: Option<Board>,
-    /// What H2C channel 0 has read, on its way to where it is routed.
+    /// Data read by H2C channel 0, on their way to their target.
     stream: Fifo,
     lanes: Vec<Lane>,
-    /// TLPs behind a full lane, in order.
+    /// TLPs waiting behind a full receive queue, in order.
     stalled: VecDeque<Stalled>,
-    /// Buffers of TLPs that were stalled, to be used again.
+    /// Buffers of earlier stalled TLPs, for reuse.
     spare: Vec<Vec<u8>>,
     user: User,
     msix: Msix,
     /// Descriptor tables of H2C channel 0 and C2H channel 0.
     tables: [Vec<u8>; 2],
-    /// Which words of each of their entries have been stored since it was taken up, one bit each.
+    /// Words stored in each table entry since it was taken up, one bit each.
     stored: [Vec<u8>; 2],
     answers: VecDeque<Answer>,
-    /// High word of the engine time, as it was when the low one was read.
+    /// High word of the engine time, latched when the low one was read.
     latched_time: u32,
-    /// Slot of the arbiter that is served next.
+    /// Arbiter slot that is served next.
     turn: usize,
-    /// Channel whose descriptors are fetched next, lane and channel that write next.
+    /// Channel to fetch descriptors for next, and receive queue and channel to write for next.
     fetch_turn: usize,
     credit_turn: usize,
     status_turn: usize,
-    /// When the last status block or message has been handed on whole.
+    /// Time at which the last status block or message has been handed on whole.
     status_free_ps: u64,
     engine_free_ps: u64,
     timer_ps: u64,
     deadline_ps: u64,
-    /// Something has changed that may let the engine go on.
+    /// Set if something has changed that may let the engine proceed.
     wake: bool,
 }
 
 impl Engine {
-    /// An engine after reset.
+    /// Creates an engine in its reset state.
     ///
     /// # Panics
-    /// If no engine can be built like this: see [`EngineParameters::check`].
+    /// Panics if [`EngineParameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: EngineParameters) -> Self {
         if let Err(error) = parameters.check() {
@@ -167,7 +167,7 @@ impl Engine {
         }
     }
 
-    /// The MSI-X capability that goes with an engine: its table and pending bits are in BAR 0.
+    /// Returns the engine's MSI-X capability, with table and pending bits in BAR 0.
     #[must_use]
     pub const fn msix_request() -> MsixRequest {
         MsixRequest {
@@ -179,14 +179,14 @@ impl Engine {
         }
     }
 
-    /// Tags in use, of data and of descriptors: reads that wait for answers or whose data wait, and
-    /// tags that are kept out of use after a time-out.
+    /// Returns the number of tags in use, for data and descriptors: reads waiting for completions,
+    /// reads whose data wait, and tags kept out of use after a time-out.
     #[must_use]
     pub fn tags_in_use(&self) -> usize {
         self.tags.in_use()
     }
 
-    /// Engine time at a simulated time.
+    /// Converts simulated time to engine time, in clocks.
     fn clocks(&self, time_ps: u64) -> u64 {
         time_ps / self.parameters.clock.0
     }
@@ -201,8 +201,8 @@ impl Engine {
             }
     }
 
-    /// Takes in a posted TLP or a read, as if nothing were stalled. False: it finds its lane full
-    /// and has not been taken.
+    /// Takes a posted TLP or a read as if nothing were stalled. Returns [`Taken::Full`] if its
+    /// receive queue is full.
     fn take_request(
         &mut self,
         header: &Header,
@@ -218,14 +218,14 @@ impl Engine {
                 self.take_completion(header, payload, port);
                 Taken::Now
             }
-            // Configuration requests take no simulated time and messages have no effect.
+            // Configuration requests take no simulated time; messages have no effect.
             TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {
                 Taken::Now
             }
         }
     }
 
-    /// A memory write: registers, or a lane.
+    /// Takes a memory write to the registers or a receive queue.
     fn take_write(&mut self, header: &Header, payload: &[u8], port: &mut DevicePort<'_>) -> Taken {
         let (address, bytes) = (header.address.0, header.request_bytes());
         if header.poisoned {
@@ -248,17 +248,17 @@ impl Engine {
     }
 }
 
-/// Bytes of a table's descriptor.
+/// Bytes of a table descriptor.
 const TABLE_ENTRY_BYTES: usize = crosslane_regs::table_descriptor::BYTES as usize;
 
-/// What has become of a TLP.
+/// Outcome of taking a TLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Taken {
-    /// It is worked off, and its buffer free.
+    /// It is done, and its receive buffer is free.
     Now,
-    /// It is worked off later, and its buffer freed then.
+    /// It will be done later, and its receive buffer freed then.
     Later,
-    /// It must wait for room in a lane.
+    /// It must wait for room in a receive queue.
     Full,
 }
 
@@ -266,7 +266,7 @@ impl Device for Engine {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
         let data_credits = port.data_credits(tlp);
-        // The payload is the port's, which is needed meanwhile.
+        // The payload borrows the port, which the calls below need.
         let mut payload = self.spare.pop().unwrap_or_default();
         payload.clear();
         payload.extend_from_slice(port.payload(tlp));
@@ -290,7 +290,7 @@ impl Device for Engine {
     }
 
     fn transmit_ready(&mut self, port: &mut DevicePort<'_>) {
-        // While the datapath is occupied the timer is set that looks when it is free.
+        // While the datapath is occupied, a timer is already set for its end.
         if self.engine_free_ps <= port.now_ps() {
             self.step(port);
         }
@@ -327,7 +327,7 @@ impl Device for Engine {
         };
         self.function = Function {
             registers: bar(0).unwrap_or_default(),
-            // A 64-bit BAR 0 takes two places.
+            // A 64-bit BAR 0 takes two BARs.
             receive: (1..6).find_map(bar).unwrap_or_default(),
             max_payload_bytes: config.max_payload_bytes(),
             max_read_request_bytes: config.max_read_request_bytes(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! H2C: reads of host memory, and their data on the way into the stream, in order.
+//! H2C: reads of host memory, and the passage of their data into the stream, in order.
 
 use crosslane_fabric::{DevicePort, ErrorKind};
 use crosslane_pcie::link::PAGE_BYTES;
@@ -14,8 +14,8 @@ use super::write::floor_power;
 use super::{Engine, TIMEOUT};
 
 impl Engine {
-    /// Longest read of a channel: what was set, what the engine can ask for, what the function
-    /// is set to.
+    /// Returns the longest read of a channel: the least of its setting, the engine's limit and the
+    /// function's limit.
     fn read_limit_bytes(&self, channel: usize) -> u32 {
         let channel = &self.channels[channel];
         let own = self.parameters.max_read_bytes;
@@ -28,38 +28,37 @@ impl Engine {
         wanted.min(own).min(allowed)
     }
 
-    /// Bytes that an H2C channel's next read is to ask for.
+    /// Returns the length of an H2C channel's next read.
     fn next_read_bytes(&self, index: usize, current: &Current) -> u32 {
         let most = u64::from(self.read_limit_bytes(index));
         let address = current.descriptor.address.wrapping_add(u64::from(current.built));
         let left = u64::from(current.descriptor.bytes - current.built);
-        // The limit is a power of two up to 4096: no read crosses a 4 KiB boundary.
+        // The limit is a power of two up to 4096, so no read crosses a 4 KiB boundary.
         left.min(most - address % most).min(self.left_of_copy(index, current).into()) as u32
     }
 
-    /// Why an H2C channel cannot send a read now, if so. It has a descriptor.
+    /// Returns the reason that an H2C channel with a descriptor cannot send a read now, if any.
     pub(super) fn read_waits(&self, index: usize, current: &Current, now_ps: u64) -> Option<Wait> {
         (self.reads_ps(index, current) > now_ps).then_some(Wait::Tag)
     }
 
-    /// When an H2C channel may send its next read: it has a tag, and the staging memory has room
-    /// for a longest one. What is read is reserved there until the data have been taken; of a
-    /// copier in turn, what it has read before is in the card's memory. `u64::MAX` for never as
-    /// things are.
+    /// Returns when an H2C channel may send its next read: when a tag is free, the staging memory
+    /// has room for a longest read, and a copier in turn has its earlier data in the card's memory.
+    /// A read's room stays reserved until its data have been taken. `u64::MAX` if no time is known.
     pub(super) fn reads_ps(&self, index: usize, current: &Current) -> u64 {
         let channel = &self.channels[index];
         let p = &self.parameters;
         let untaken = if channel.number == 0 { self.stream.length() } else { 0 };
         let reserved = channel.unread_bytes + untaken + p.max_read_bytes;
         let Some(room) = p.staging_bytes.checked_sub(reserved) else { return u64::MAX };
-        // What is being drained may take up so much of it.
+        // Data being drained may overlap with this much room.
         let clocks = room / p.datapath_bytes;
         let room_ps = channel.drained_ps.saturating_sub(p.clocks_ps(clocks));
         room_ps.max(self.tags.free_ps()).max(self.copies_ps(index, current))
     }
 
-    /// The next TLP of a descriptor lies in it, in a page of 4 KiB, and is no longer than the
-    /// function is set to, unless the host has asked for that.
+    /// Asserts that the next TLP lies within its descriptor and a page of 4 KiB, and obeys the
+    /// function's limit unless the host permits longer ones.
     pub(super) fn assert_fits(
         &self,
         index: usize,
@@ -109,7 +108,7 @@ impl Engine {
         self.arm_time_out(deadline_ps, port);
         self.send(header, port, |_| {});
         let channel = &mut self.channels[index];
-        // The last time is that of the last data.
+        // The last time is the arrival of the last data.
         channel.note_tlp(now_ps, 0);
         if ends {
             channel.current = None;
@@ -117,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Sees to it that time-outs are looked for.
+    /// Schedules the time-out check.
     pub(super) fn arm_time_out(&mut self, deadline_ps: u64, port: &mut DevicePort<'_>) {
         if self.deadline_ps == u64::MAX {
             self.deadline_ps = deadline_ps;
@@ -125,7 +124,7 @@ impl Engine {
         }
     }
 
-    /// The earliest deadline has come.
+    /// Handles the earliest deadline.
     pub(super) fn time_out(&mut self, port: &mut DevicePort<'_>) {
         let timeout = self.parameters.completion_timeout;
         let now_ps = port.now_ps();
@@ -141,7 +140,7 @@ impl Engine {
         for channel in waiting {
             self.advance_reads(channel, now_ps);
         }
-        // Tags may have come back, too.
+        // The time-out may also have freed tags.
         self.wake = true;
         self.go_on(port);
     }
@@ -162,7 +161,7 @@ impl Engine {
                 let what = crosslane_fabric::trace::HeaderLine(header).to_string();
                 port.report(ErrorKind::UnexpectedCompletion { what });
             }
-            // An orphan's tag may be free again.
+            // An orphan's tag may have become free.
             Answered::Dropped => self.wake = true,
             Answered::Taken => {
                 let Some(tag) = self.tags.of_completion(header) else { return };
@@ -178,20 +177,20 @@ impl Engine {
         }
     }
 
-    /// Passes on what has come for a channel: descriptors, and data in order.
+    /// Passes on a channel's arrived descriptors, and its data in order.
     pub(super) fn advance_reads(&mut self, index: usize, now_ps: u64) {
         self.take_descriptors(index, now_ps);
         self.deliver(index, now_ps);
     }
 
-    /// Whether the stream of an H2C channel leads to a channel, rather than being drained.
+    /// Whether the stream of an H2C channel feeds a channel and is not just drained.
     pub(super) fn stream_is_routed(&self, index: usize) -> bool {
         let channel = &self.channels[index];
         channel.number == 0 && self.user.feeds(StreamSource::H2c) && !self.in_memory(index)
     }
 
-    /// Data that have come in order are in the stream from now on: their tags are free, and their
-    /// descriptors complete, whether or not anyone takes them.
+    /// Moves data that have arrived in order into the stream: frees their tags and completes their
+    /// descriptors, whether or not the data are taken.
     pub(super) fn deliver(&mut self, index: usize, now_ps: u64) {
         if self.channels[index].kind != Kind::H2c {
             return;
@@ -227,7 +226,7 @@ impl Engine {
                 channel.drained_ps = begin_ps + p.clocks_ps(clocks);
             }
             self.tags.get_mut(tag).delivered += bytes;
-            // What goes to memory is delivered when it is there.
+            // Data for memory are delivered once they are there.
             if !in_memory {
                 self.note_delivered(index, bytes, now_ps);
             }
@@ -248,7 +247,7 @@ impl Engine {
         }
     }
 
-    /// Counts delivered bytes; descriptors that are delivered whole are complete.
+    /// Counts delivered bytes and completes descriptors that are delivered whole.
     pub(super) fn note_delivered(&mut self, index: usize, bytes: u32, now_ps: u64) {
         let channel = &mut self.channels[index];
         channel.counters.bytes += u64::from(bytes);
@@ -271,7 +270,7 @@ impl Engine {
         }
     }
 
-    /// Stops a channel; its tags are given up.
+    /// Stops a channel and gives up its tags.
     pub(super) fn stop(&mut self, index: usize, fault: Fault, now_ps: u64) {
         self.give_up_tags(index);
         self.channels[index].stop(fault);
@@ -281,7 +280,7 @@ impl Engine {
         self.wake = true;
     }
 
-    /// Gives up the reads of a channel that are under way.
+    /// Gives up the reads of a channel that are in flight.
     pub(super) fn give_up_tags(&mut self, index: usize) {
         let channel = &self.channels[index];
         for tag in channel.reads.iter().chain(&channel.fetches) {
@@ -290,7 +289,7 @@ impl Engine {
     }
 }
 
-/// Reports a completion that was refused or bad.
+/// Reports a refused or bad completion.
 fn report_refusal(header: &Header, address: u64, bytes: u32, port: &mut DevicePort<'_>) {
     let status = match header.status {
         CompletionStatus::UnsupportedRequest => "Unsupported Request",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The register file: what each register reads as, and what writing it does. The map is
+//! Register file of the engine: reads and writes of each register. The map is
 //! `registers/engine.rdl`.
 
 use crosslane_pcie::tlp::Header;
@@ -12,7 +12,7 @@ use crosslane_regs::{Array, Field, Memory};
 use super::channel::{Channel, Kind, Wait};
 use super::{Engine, TABLE_ENTRY_BYTES, status};
 
-/// A register's place.
+/// Register at an offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Global(u32),
@@ -67,7 +67,7 @@ fn place_of(offset: u32) -> Place {
     }
 }
 
-/// Ends of the two register files that stand alone: where the next thing begins.
+/// Ends of the two stand-alone register files, given by the start of the next item.
 const MSIX_BASE: u32 = MSIX_TABLE.base;
 const H2C_BASE: u32 = H2C.base;
 
@@ -75,7 +75,7 @@ fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
-/// Reads the low word of a value; the high word stays for its own read.
+/// Returns the low word of a value and latches the high word for a later read.
 fn low(value: u64, latched: &mut u32) -> u32 {
     *latched = high(value);
     value as u32
@@ -90,7 +90,7 @@ fn set_high(value: &mut u64, word: u32) {
 }
 
 impl Engine {
-    /// What a register reads as.
+    /// Returns the value of a register.
     pub(super) fn read_register(&mut self, offset: u32, now_ps: u64) -> u32 {
         match place_of(offset) {
             Place::Global(offset) => self.read_global(offset, now_ps),
@@ -251,7 +251,7 @@ impl Engine {
 
     // --- Writes --------------------------------------------------------------------------
 
-    /// A write into BAR 0: each whole double word of it. Others have no effect.
+    /// Takes a write to BAR 0. Double words that are not whole have no effect.
     pub(super) fn write_registers(
         &mut self,
         offset: u32,

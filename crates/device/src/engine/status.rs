@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Status blocks in host memory, and interrupts behind them.
+//! Status blocks in host memory, and the interrupts that follow them.
 
 use crosslane_fabric::DevicePort;
 use crosslane_pcie::config::ConfigSpace;
@@ -11,7 +11,7 @@ use crosslane_regs::status_block;
 use super::Engine;
 use super::channel::Due;
 
-/// Interrupt vectors.
+/// Number of interrupt vectors.
 pub(super) const VECTORS: u32 = global::counts::VECTORS.get(global::COUNTS_RESET);
 /// Alignment of a status block, bytes.
 const STATUS_ALIGNMENT: u64 = 64;
@@ -24,7 +24,7 @@ const ENTRY_DATA: usize = 2;
 const ENTRY_CONTROL: usize = 3;
 const ENTRY_MASKED: u32 = 1;
 
-/// The MSI-X table and its pending bits.
+/// MSI-X table and its pending bits.
 pub(super) struct Msix {
     table: Vec<u32>,
     pub pending: u32,
@@ -33,7 +33,7 @@ pub(super) struct Msix {
 }
 
 impl Default for Msix {
-    /// Every vector masked.
+    /// Masks every vector.
     fn default() -> Self {
         let mut table = vec![0; MSIX_TABLE.bytes as usize / 4];
         table.iter_mut().skip(ENTRY_CONTROL).step_by(ENTRY_WORDS).for_each(|word| {
@@ -48,7 +48,7 @@ impl Msix {
         self.is_enabled = config.msix().is_some_and(|msix| msix.enabled && !msix.function_masked);
     }
 
-    /// A word of the table, by its number.
+    /// Returns a word of the table by its number.
     pub fn word(&self, number: usize) -> u32 {
         self.table[number]
     }
@@ -64,7 +64,7 @@ impl Msix {
         }
     }
 
-    /// Takes a pending vector that may be sent: address and data of its message.
+    /// Takes a pending vector that may be sent. Returns address and data of its message.
     fn take(&mut self) -> Option<(u64, u32)> {
         if !self.is_enabled || self.pending == 0 {
             return None;
@@ -82,10 +82,10 @@ impl Msix {
 }
 
 impl Engine {
-    /// Sends an interrupt or a status block that is due. Returns whether there was one.
+    /// Sends a due interrupt or status block. Returns whether it sent one.
     pub(super) fn build_status(&mut self, port: &mut DevicePort<'_>) -> bool {
         if !self.function.bus_master {
-            // Neither can be sent: the registers tell.
+            // Neither can be sent, but the registers hold the state.
             self.channels.iter_mut().for_each(|channel| channel.due.clear());
             return false;
         }
@@ -111,9 +111,8 @@ impl Engine {
         false
     }
 
-    /// What a channel tells of now, all in one. A block is put together as soon as it may be sent
-    /// and the one before it has gone, whether or not the link takes it: what falls due behind that
-    /// is not in it.
+    /// Merges a channel's due reports into one. A block is assembled as soon as it may be sent and
+    /// the block before it has gone, even if the link is not ready. Later reports are not in it.
     fn take_due(&mut self, index: usize, now_ps: u64) -> Option<Due> {
         let due = &mut self.channels[index].due;
         let first = due.front().filter(|first| first.from_ps <= now_ps)?;
@@ -126,7 +125,7 @@ impl Engine {
         })
     }
 
-    /// Sends the message of a vector that is pending. Returns whether there was one.
+    /// Sends the message of a pending vector. Returns whether it sent one.
     fn send_message(&mut self, port: &mut DevicePort<'_>) -> bool {
         let Some((address, data)) = self.msix.take() else { return false };
         let header = Header::memory_write(port.routing_id(), BusAddress(address), 4);
@@ -135,19 +134,19 @@ impl Engine {
         true
     }
 
-    /// When the next status block or interrupt may be sent that waits for its time.
+    /// Returns the next time at which a scheduled status block or interrupt may be sent.
     pub(super) fn next_status_ps(&self, now_ps: u64) -> u64 {
         let times = self.channels.iter().filter_map(|it| it.due.front()).map(|due| due.from_ps);
         times.filter(|from_ps| *from_ps > now_ps).min().unwrap_or(u64::MAX)
     }
 
-    /// Sends the status block of a channel, which has completed so many descriptors.
+    /// Sends a channel's status block for `completed` descriptors.
     fn send_status(&mut self, index: usize, completed: u32, port: &mut DevicePort<'_>) {
         let clocks = self.clocks(port.now_ps());
         let in_flight = self.tags.waiting_of(index);
         let channel = &mut self.channels[index];
         channel.sequence = channel.sequence.wrapping_add(1);
-        // Of a descriptor behind that something may be known that its own data have to tell first.
+        // Progress of a later descriptor must not be reported before that descriptor's data.
         let moved = if completed == channel.completed { channel.shown_moved() } else { 0 };
         let words = [
             (status_block::SEQUENCE, channel.sequence),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tags, and the staging memory that is reserved with each: where the answers of reads are put
-//! together, in whatever order they come.
+//! Tags and the staging memory reserved with each, where completions are reassembled.
 
 use std::collections::VecDeque;
 
@@ -11,21 +10,21 @@ use crosslane_regs::ring_descriptor;
 
 use crate::parameters::{EngineParameters, FETCH_TAGS};
 
-/// Tags that every requester may use once extended tags are enabled: eight bits (PCIe 6.x 2.2.6.2).
+/// Tags available to every requester once extended tags are enabled: eight bits (PCIe 6.x 2.2.6.2).
 const EXTENDED_TAGS: u16 = 256;
 
-/// What a tag is used for now.
+/// State of a tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
     Free,
-    /// Its read waits for answers.
+    /// Its read is waiting for completions.
     Waiting,
-    /// No answer is missing; its data wait to be taken.
+    /// Its read is fully answered; the data wait to be taken.
     Answered,
-    /// Its read's channel has given it up: what still comes is dropped.
+    /// Its read was given up; further completions are dropped.
     Orphan,
-    /// Timed out: out of use until its deadline.
+    /// Timed out. Unusable until its deadline.
     Quarantine,
 }
 
@@ -33,59 +32,58 @@ enum State {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tag {
     state: State,
-    /// The channel that reads.
+    /// Channel that issued the read.
     pub channel: usize,
     pub address: u64,
     pub bytes: u32,
-    /// Bytes that have been answered, good or bad.
+    /// Bytes answered so far, good or bad.
     received: u32,
-    /// Bytes that have come good, from the beginning on.
+    /// Good bytes from the start of the read.
     pub good: u32,
-    /// Bytes that have gone on into the stream.
+    /// Bytes that have entered the stream.
     pub delivered: u32,
-    /// What is wrong with the byte after the good ones.
+    /// Error of the byte after the good ones.
     pub error: Option<ChannelError>,
-    /// Whether its channel has it in line.
+    /// Whether the tag is still in its channel's queue.
     in_line: bool,
     deadline_ps: u64,
-    /// Of one for descriptors that is free: from when on.
+    /// Free descriptor tags: earliest time of reuse.
     free_ps: u64,
-    /// How often it has been used, modulo `turns` of all tags.
+    /// Number of uses, modulo `turns`.
     turn: u16,
 }
 
 impl Tag {
-    /// Whether all of its data have come good.
+    /// Whether all data have arrived good.
     pub fn is_whole(&self) -> bool {
         self.good == self.bytes
     }
 }
 
-/// What a completion did.
+/// Effect of a completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answered {
-    /// Nobody waits for it.
+    /// No read is waiting for it.
     Unexpected,
-    /// It came for a read that was given up.
+    /// The read was given up.
     Dropped,
-    /// Something has changed for the channel of this tag.
+    /// The state of this tag's channel has changed.
     Taken,
 }
 
-/// All tags: each channel's for descriptors first, then those for data.
+/// All tags: first those for descriptors, by channel, then those for data.
 pub(super) struct Tags {
     tags: Vec<Tag>,
-    /// Free tags for data, and from when on each may be taken. The one that was used least lately
-    /// comes first.
+    /// Free data tags and the earliest time to take each, the longest unused first.
     free: VecDeque<(u16, u64)>,
-    /// Tags for descriptors: the first ones.
+    /// Number of descriptor tags, which come first.
     fetch_tags: u16,
-    /// Which of its own each channel has used last.
+    /// Descriptor tag that each channel used last, counted from its first.
     fetch_turns: Vec<u16>,
-    /// How many numbers on the wire go with one use of all tags: a power of two, so that a tag is
-    /// told from its number by a part of its bits.
+    /// Wire numbers of one round of all tags: a power of two, so that the low bits of a wire number
+    /// are the tag.
     numbers: u16,
-    /// How often that goes into what the wire has.
+    /// Rounds in the range of the wire.
     turns: u16,
     read_bytes: usize,
     fetch_bytes: usize,
@@ -102,7 +100,7 @@ impl Tags {
         let turns = (EXTENDED_TAGS / numbers).max(1);
         let staging_bytes =
             usize::from(fetch_tags) * fetch_bytes + usize::from(p.tags) * read_bytes;
-        // The first turn is 0.
+        // The first use has turn 0.
         let unused = Tag { turn: turns - 1, ..Tag::default() };
         Self {
             turns,
@@ -125,47 +123,48 @@ impl Tags {
         &mut self.tags[usize::from(tag)]
     }
 
-    /// From when on a tag for data is free; `u64::MAX` for never as things are.
+    /// Returns when a data tag is free; `u64::MAX` if no time is known.
     pub fn free_ps(&self) -> u64 {
         self.free.front().map_or(u64::MAX, |(_, from_ps)| *from_ps)
     }
 
-    /// Whether a tag is one for data.
+    /// Whether a tag is for data.
     pub fn is_for_data(&self, tag: u16) -> bool {
         tag >= self.fetch_tags
     }
 
-    /// A free tag of a channel's own, for descriptors, and from when on it may be taken.
+    /// Returns a free descriptor tag of a channel, and the earliest time to take it.
     pub fn free_fetch_tag(&self, channel: usize) -> Option<(u16, u64)> {
         let first = channel as u16 * FETCH_TAGS;
-        // In turn, like those for data: a tag that has come back rests the longest.
+        // In turn, as with data tags: a returned tag rests longest.
         let last = self.fetch_turns[channel];
         let mut turn = (1..=FETCH_TAGS).map(|ahead| first + (last + ahead) % FETCH_TAGS);
         let tag = turn.find(|tag| self.get(*tag).state == State::Free)?;
         Some((tag, self.get(tag).free_ps))
     }
 
-    /// A tag as its request carries it: with how often it was used, as far as eight bits go. What
-    /// comes twice for one read is then not taken for the answer of the next.
+    /// Returns the tag in a request on the wire. It includes the number of uses, as far as eight
+    /// bits allow, so that a duplicate completion is not taken for the answer of the tag's next
+    /// read.
     pub fn on_the_wire(&self, tag: u16) -> WireTag {
         WireTag(tag + self.get(tag).turn * self.numbers)
     }
 
-    /// The tag of a completion, if the read that has it now is the one that it answers.
+    /// Returns the tag of a completion if the completion answers its current read.
     pub fn of_completion(&self, header: &Header) -> Option<u16> {
         let tag = header.tag.0 % self.numbers;
         let is_one = usize::from(tag) < self.tags.len();
         (is_one && self.on_the_wire(tag) == header.tag).then_some(tag)
     }
 
-    /// Takes a tag for a read of data; there is one.
+    /// Takes a data tag for a read. A data tag must be free.
     pub fn take(&mut self, channel: usize, address: u64, bytes: u32, deadline_ps: u64) -> u16 {
         let (tag, _) = self.free.pop_front().expect("free_ps was asked before");
         self.begin(tag, channel, address, bytes, deadline_ps);
         tag
     }
 
-    /// Begins a read with a tag that is free.
+    /// Begins a read with a free tag.
     pub fn begin(&mut self, tag: u16, channel: usize, address: u64, bytes: u32, deadline_ps: u64) {
         let turn = (self.get(tag).turn + 1) % self.turns;
         let state = self.get(tag).state;
@@ -187,8 +186,7 @@ impl Tags {
         };
     }
 
-    /// Gives a tag back whose answer is complete and has been taken; it may be taken again from
-    /// `from_ps` on.
+    /// Returns a tag whose read is fully answered and taken. It may be reused from `from_ps`.
     pub fn give_back(&mut self, tag: u16, from_ps: u64) {
         let slot = self.get_mut(tag);
         assert!(slot.state != State::Free, "tag {tag} is given back twice: {slot:?}");
@@ -200,7 +198,7 @@ impl Tags {
         }
     }
 
-    /// The channel of this tag wants no more of it.
+    /// Gives up the read of a tag on behalf of its channel.
     pub fn abandon(&mut self, tag: u16) {
         let slot = self.get_mut(tag);
         assert!(slot.in_line, "tag {tag} is given up twice: {slot:?}");
@@ -212,29 +210,29 @@ impl Tags {
         }
     }
 
-    /// Whether no answer is missing.
+    /// Whether the read is fully answered.
     pub fn is_answered(&self, tag: u16) -> bool {
         self.get(tag).state == State::Answered
     }
 
-    /// Tags that cannot be taken now.
+    /// Returns the number of tags that are not free.
     pub fn in_use(&self) -> usize {
         self.tags.iter().filter(|tag| tag.state != State::Free).count()
     }
 
-    /// Reads that wait for answers, given up or not.
+    /// Returns the number of reads waiting for completions, including those given up.
     pub fn waiting(&self) -> usize {
         let waits = |tag: &&Tag| matches!(tag.state, State::Waiting | State::Orphan);
         self.tags.iter().filter(waits).count()
     }
 
-    /// Reads of a channel that wait for answers.
+    /// Returns the number of a channel's reads that wait for completions.
     pub fn waiting_of(&self, channel: usize) -> usize {
         let waits = |tag: &&Tag| tag.state == State::Waiting && tag.channel == channel;
         self.tags.iter().filter(waits).count()
     }
 
-    /// Where the bytes of a tag begin in the staging memory.
+    /// Returns the offset of a tag's bytes in the staging memory.
     fn place(&self, tag: u16) -> usize {
         let (tag, fetch_tags) = (usize::from(tag), usize::from(self.fetch_tags));
         if tag < fetch_tags {
@@ -244,7 +242,7 @@ impl Tags {
         }
     }
 
-    /// Bytes of a read that have come good, from `from` on.
+    /// Returns the good bytes of a read, starting at `from`.
     pub fn data(&self, tag: u16, from: u32) -> &[u8] {
         let (at, slot) = (self.place(tag), self.get(tag));
         assert!(slot.state != State::Free, "data of tag {tag} are taken, which is free");
@@ -252,7 +250,7 @@ impl Tags {
         &self.staging[at + from as usize..at + slot.good as usize]
     }
 
-    /// Takes a completion. Its bytes go to the end of the read less the byte count.
+    /// Takes a completion. The byte count gives its position, relative to the end of the read.
     pub fn complete(&mut self, header: &Header, payload: &[u8]) -> Answered {
         let Some(tag) = self.of_completion(header) else { return Answered::Unexpected };
         let slot = self.get_mut(tag);
@@ -297,9 +295,8 @@ impl Tags {
         Answered::Taken
     }
 
-    /// Times out what is due; calls `expired` for each read that was waited for, with its tag on
-    /// the wire. Returns when to
-    /// look again.
+    /// Times out overdue reads and calls `expired` for each one still wanted, with its tag on the
+    /// wire. Returns the time of the next check.
     pub fn time_out(
         &mut self,
         now_ps: u64,
@@ -321,7 +318,7 @@ impl Tags {
                     slot.state = State::Quarantine;
                     slot.deadline_ps = now_ps + timeout_ps;
                 }
-                // A channel that has not got to it yet keeps it.
+                // A channel that has not reached the tag keeps it.
                 State::Quarantine if slot.in_line => slot.deadline_ps = now_ps + timeout_ps,
                 State::Quarantine => self.give_back(number, 0),
                 State::Free | State::Answered => {}
@@ -340,24 +337,24 @@ impl Tags {
     }
 }
 
-/// What a completion carries of a read, all being well: bytes before it in the payload's first
-/// double word, and its own.
+/// Returns the part of a read that a valid completion carries: bytes to skip in the payload's first
+/// double word, and length.
 fn part_of(tag: &Tag, header: &Header) -> (u32, u32) {
     let skip = tag.address.wrapping_add(u64::from(tag.received)) as u32 & 3;
     let left = tag.bytes - tag.received;
     (skip, header.payload_bytes().saturating_sub(skip).min(left))
 }
 
-/// What is wrong with a completion for a read (PCIe 6.x 2.3.2; in order within a read: 2.4.1).
+/// Returns the error of a completion, if any (PCIe 6.x 2.3.2; in order within a read: 2.4.1).
 fn fault_of(tag: &Tag, header: &Header) -> Option<ChannelError> {
     match header.status {
         CompletionStatus::UnsupportedRequest => return Some(ChannelError::UnsupportedRequest),
         CompletionStatus::CompleterAbort => return Some(ChannelError::CompleterAbort),
-        // Only configuration requests are answered like this.
+        // Only configuration requests may get this status.
         CompletionStatus::ConfigurationRetry => return Some(ChannelError::MalformedCompletion),
         CompletionStatus::Successful => {}
     }
-    // 0 stands for 4096.
+    // A byte count of 0 means 4096.
     let count = if header.byte_count == 0 { 4096 } else { u32::from(header.byte_count) };
     let left = tag.bytes - tag.received;
     let (skip, bytes) = part_of(tag, header);
@@ -368,7 +365,7 @@ fn fault_of(tag: &Tag, header: &Header) -> Option<ChannelError> {
         // Not a double word more than what is left takes.
         && header.payload_bytes() == (skip + bytes).next_multiple_of(4)
         && header.address.0 & 0x7f == address & 0x7f;
-    // A completion that is not the last ends at a read completion boundary.
+    // Only the last completion may end off a read completion boundary.
     let end = address.wrapping_add(u64::from(bytes));
     if !fits || (bytes < left && end % READ_COMPLETION_BOUNDARY_BYTES != 0) {
         return Some(ChannelError::MalformedCompletion);
@@ -376,5 +373,5 @@ fn fault_of(tag: &Tag, header: &Header) -> Option<ChannelError> {
     header.poisoned.then_some(ChannelError::Poisoned)
 }
 
-/// The smallest that there is (PCIe 6.x 2.3.1.1).
+/// Smallest read completion boundary (PCIe 6.x 2.3.1.1), bytes.
 const READ_COMPLETION_BOUNDARY_BYTES: u64 = 64;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The user circuit: what feeds which stream, the checker of what is read, the command port, and
-//! the ping-pong.
+//! User circuit: routing of the streams, checker of H2C data, command port, and ping-pong.
 
 use crosslane_regs::engine::StreamSource;
 use crosslane_regs::engine::user::interconnect;
@@ -9,11 +8,11 @@ use super::Engine;
 use super::channel::{Descriptor, Kind, Origin};
 use super::pattern::Checker;
 
-/// What feeds a write channel.
+/// Data source of a write channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Feed {
     Generator,
-    /// What H2C channel 0 has read.
+    /// Data read by H2C channel 0.
     Stream,
     /// The card's memory.
     Memory,
@@ -21,15 +20,15 @@ pub(super) enum Feed {
     Nothing,
 }
 
-/// Round trips of messages.
+/// Ping-pong: round trips of messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ping {
     rounds_left: u32,
-    /// A message is to be sent.
+    /// A message is waiting to be sent.
     is_ready: bool,
-    /// When the message's first TLP was begun, in clocks; none while it has not been.
+    /// Engine time at which the message's first TLP began; `None` before that.
     begun_clocks: Option<u64>,
-    /// Bytes of its echo that have come.
+    /// Bytes of its echo received so far.
     returned: u64,
     pub done: u32,
     pub sum_clocks: u64,
@@ -38,7 +37,7 @@ pub(super) struct Ping {
     pub latched: u32,
 }
 
-/// The user circuit.
+/// State of the user circuit.
 #[derive(Default)]
 pub(super) struct User {
     pub interconnect: u32,
@@ -46,11 +45,11 @@ pub(super) struct User {
     pub h2c_check: Checker,
     pub command_address: u64,
     pub command_bytes: u32,
-    /// A command that waits for the peer channel.
+    /// Command waiting for the peer channel.
     command: Option<Descriptor>,
-    /// Since when it, or a message, is to be sent.
+    /// Time at which the command or message was issued.
     command_since_ps: u64,
-    /// From the start of a command to its end.
+    /// Set from the start of a command to its end.
     pub is_busy: bool,
     pub command_done: u32,
     pub ping_rounds: u32,
@@ -67,7 +66,7 @@ impl User {
         interconnect::LANE.get(self.interconnect) as usize
     }
 
-    /// Whether a stream leads to a channel.
+    /// Whether a stream feeds a channel.
     pub fn feeds(&self, source: StreamSource) -> bool {
         self.sources().contains(&Some(source))
     }
@@ -76,7 +75,8 @@ impl User {
         lane == self.lane() && self.feeds(StreamSource::Lane)
     }
 
-    /// What feeds the first channel of a kind. Where both want the same stream it goes to C2H.
+    /// Returns the feed of the first channel of a kind. If both request the same stream, C2H gets
+    /// it.
     pub fn feed(&self, kind: Kind, lanes: usize) -> Feed {
         let [c2h, peer] = self.sources();
         let source = match kind {
@@ -97,7 +97,7 @@ impl User {
         Descriptor { address: self.command_address, card: 0, bytes: self.command_bytes, control: 0 }
     }
 
-    /// `command.start`. One that comes while another is worked off has no effect.
+    /// Executes `command.start`, which has no effect while a command is in progress.
     pub fn start_command(&mut self, now_ps: u64) {
         if !self.is_busy {
             self.is_busy = true;
@@ -106,7 +106,7 @@ impl User {
         }
     }
 
-    /// `ping.start`.
+    /// Executes `ping.start`.
     pub fn start_ping(&mut self, now_ps: u64) {
         self.command_since_ps = now_ps;
         let rounds = self.ping_rounds;
@@ -115,18 +115,18 @@ impl User {
 }
 
 impl Engine {
-    /// Whether the command port has something for a channel.
+    /// Whether the command port has a command or message for a channel.
     pub(super) fn command_waits(&self, index: usize) -> bool {
         index == self.index(Kind::Peer, 0)
             && (self.user.command.is_some() || self.user.ping.is_ready)
     }
 
-    /// Since when the command port has something.
+    /// Returns when the pending command or message was issued.
     pub(super) fn command_since_ps(&self) -> u64 {
         self.user.command_since_ps
     }
 
-    /// What the command port has.
+    /// Takes the pending command or message.
     pub(super) fn take_command(&mut self) -> (Descriptor, Origin) {
         if let Some(command) = self.user.command.take() {
             return (command, Origin::Command);
@@ -135,7 +135,7 @@ impl Engine {
         (self.user.command_descriptor(), Origin::Ping)
     }
 
-    /// The last TLP of a command or of a message has been sent.
+    /// Notes that the last TLP of a command or message has been sent.
     pub(super) fn command_written(&mut self, origin: Origin) {
         if origin == Origin::Command {
             self.user.is_busy = false;
@@ -143,7 +143,7 @@ impl Engine {
         }
     }
 
-    /// A channel has stopped or was restarted: its commands are forgotten.
+    /// Discards the commands of a channel that has stopped or restarted.
     pub(super) fn command_stopped(&mut self, index: usize) {
         if index == self.index(Kind::Peer, 0) {
             self.user.command = None;
@@ -153,14 +153,14 @@ impl Engine {
         }
     }
 
-    /// The first TLP of a message is begun.
+    /// Notes that the first TLP of a message has begun.
     pub(super) fn ping_begun(&mut self, now_ps: u64) {
         let clocks = self.clocks(now_ps);
         let ping = &mut self.user.ping;
         (ping.begun_clocks, ping.returned) = (Some(clocks), 0);
     }
 
-    /// Bytes have entered a lane.
+    /// Notes that bytes have entered a receive queue.
     pub(super) fn ping_returned(&mut self, lane: usize, bytes: u32, now_ps: u64) {
         let clocks = self.clocks(now_ps);
         if self.user.ping.rounds_left == 0 || lane != self.user.lane() {
@@ -190,7 +190,7 @@ impl Engine {
         }
     }
 
-    /// The interconnect has been set: what feeds nothing now is drained.
+    /// Drains the streams that feed nothing after a change of the interconnect.
     pub(super) fn settle_streams(&mut self, now_ps: u64) {
         for number in 0..self.lanes.len() {
             if !self.user.is_routed_lane(number) {

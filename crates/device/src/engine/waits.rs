@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a channel waited for while data moved: more than the registers tell, for those who have
-//! the model.
+//! Reasons for a channel to wait while data moved, in more detail than the registers have.
 
 use crosslane_pcie::units::Picoseconds;
 
 use super::Engine;
 use super::channel::{Kind, Wait};
 
-/// What a channel waited for between its first TLP and its last one, or the last data that it
-/// read. The registers count the same from the reset of the counters until they are read, and do
-/// not part the first two.
+/// Time that a channel waited, by reason, between its first TLP and its last TLP or last read data.
+/// The registers count from their reset to their reading instead, and do not separate the first two
+/// reasons.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelWaits {
-    /// From the first TLP to the last one handed on, or the last data.
+    /// From the first TLP until the last one is handed on, or the last data arrive.
     pub moving: Picoseconds,
     /// The host had posted nothing.
     pub nothing_posted: Picoseconds,
-    /// What it had posted was not fetched yet.
+    /// Posted descriptors were not fetched yet.
     pub no_descriptor: Picoseconds,
-    /// The gap after a descriptor.
+    /// Gap after a descriptor.
     pub gap: Picoseconds,
     /// The stream had too little data for the next TLP.
     pub no_data: Picoseconds,
-    /// All tags were taken, or as many descriptors were read at once as may be.
+    /// All tags were taken, or the limit of descriptors with reads in flight was reached.
     pub no_tag: Picoseconds,
-    /// The peer's window was used up.
+    /// The peer's credit window was used up.
     pub no_credit: Picoseconds,
 }
 
 impl Engine {
-    /// What a channel waited for while data moved, since its counters were reset; `None` where
-    /// there is no such channel, or nothing has moved.
+    /// Returns the waits of a channel while data moved, since its counters were reset; `None` if
+    /// the channel does not exist or nothing has moved.
     #[must_use]
     pub fn waits(&self, kind: Kind, number: usize) -> Option<ChannelWaits> {
         let counters = self.find_channel(kind, number).map(|at| &self.channels[at].counters)?;

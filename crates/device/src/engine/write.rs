@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! C2H and peer: writes of a stream's data, within a peer's credits.
+//! C2H and peer channels: writes of a stream's data, within a peer's credits.
 
 use crosslane_fabric::DevicePort;
 use crosslane_pcie::tlp::Header;
@@ -11,25 +11,25 @@ use super::channel::{Channel, Current, Kind, Origin, Wait};
 use super::pattern;
 use super::user::Feed;
 
-/// The largest power of two that is not larger; of 0: 1.
+/// Returns the largest power of two up to `value`; 1 for 0.
 pub(super) fn floor_power(value: u32) -> u32 {
     1 << value.max(1).ilog2()
 }
 
-/// Address of the bytes that a write channel sends next.
+/// Returns the address of the next bytes that a write channel sends.
 fn target_address(channel: &Channel, current: &Current) -> u64 {
     let address = current.descriptor.address.wrapping_add(u64::from(current.built));
     if channel.kind != Kind::Peer || channel.aperture < 4 {
         return address;
     }
-    // Round within the lane, which is aligned to its size.
+    // Wrap around within the receive queue, which is aligned to its size.
     let within = u64::from(floor_power(channel.aperture)) - 1;
     current.descriptor.address & !within | address & within
 }
 
 impl Engine {
-    /// Longest payload of a channel: what was set, what the engine can build, what the function
-    /// is set to; and what a credit window or an aperture can ever take.
+    /// Returns the longest payload of a channel: the least of its setting, the engine's limit, the
+    /// function's limit, and the capacity of a credit window or an aperture.
     fn payload_limit_bytes(&self, index: usize, port: &DevicePort<'_>) -> u32 {
         let channel = &self.channels[index];
         let own = self.parameters.max_write_bytes.min(floor_power(port.largest_payload_bytes()));
@@ -50,8 +50,8 @@ impl Engine {
         most
     }
 
-    /// Bytes that a write channel's next TLP is to carry, or its next burst that is copied. It has
-    /// a descriptor.
+    /// Returns the length of a write channel's next TLP, or of its next copied burst. The channel
+    /// has a descriptor.
     fn next_write_bytes(&self, index: usize, current: &Current, port: &DevicePort<'_>) -> u32 {
         if current.is_copied() {
             return self.next_copy_bytes(index, current);
@@ -59,11 +59,11 @@ impl Engine {
         let most = u64::from(self.payload_limit_bytes(index, port));
         let address = target_address(&self.channels[index], current);
         let left = u64::from(current.descriptor.bytes - current.built);
-        // The limit is a power of two up to 4096: no write crosses a 4 KiB boundary.
+        // The limit is a power of two up to 4096, so no write crosses a 4 KiB boundary.
         left.min(most - address % most).min(self.left_of_copy(index, current).into()) as u32
     }
 
-    /// Bytes that a write channel can take from what feeds it.
+    /// Returns the number of bytes that a write channel can take from its feed.
     fn available_bytes(&self, feed: Feed, now_ps: u64) -> u32 {
         match feed {
             Feed::Generator => u32::MAX,
@@ -74,8 +74,8 @@ impl Engine {
         }
     }
 
-    /// When the next data of what feeds a channel may be taken, or an H2C channel may send its next
-    /// read; `u64::MAX` for never as things are.
+    /// Returns when the next data of a channel's feed may be taken, or when an H2C channel may send
+    /// its next read; `u64::MAX` if no time is known.
     pub(super) fn next_data_ps(&self, index: usize, current: &Current, now_ps: u64) -> u64 {
         if self.channels[index].kind == Kind::H2c {
             let reads_ps = self.reads_ps(index, current);
@@ -91,7 +91,7 @@ impl Engine {
         }
     }
 
-    /// What feeds the TLPs of a write channel.
+    /// Returns the data source of a write channel's TLPs.
     fn feed_of(&self, index: usize, current: &Current) -> Feed {
         let channel = &self.channels[index];
         if current.origin == Origin::Ping || channel.number > 0 {
@@ -103,7 +103,7 @@ impl Engine {
         self.user.feed(channel.kind, self.lanes.len())
     }
 
-    /// Why a write channel cannot send a TLP now, if so.
+    /// Returns the reason that a write channel cannot send a TLP now, if any.
     pub(super) fn write_waits(
         &self,
         index: usize,
@@ -118,12 +118,12 @@ impl Engine {
                 return Some(Wait::Credit);
             }
         }
-        // What is copied is no TLP.
+        // Copies send no TLP.
         let lacks_data = current.is_copied() || self.write_lacks_data(index, current, port);
         lacks_data.then_some(Wait::Data)
     }
 
-    /// Whether what feeds a write channel has too little for its next TLP.
+    /// Whether a write channel's feed has too little data for its next TLP.
     pub(super) fn write_lacks_data(
         &self,
         index: usize,
@@ -160,7 +160,7 @@ impl Engine {
         let (seed, generated) = (self.user.generator_seed, channel.generated);
         let skip = (address & 3) as usize;
         port.send(header, |payload| {
-            // Bytes that are not enabled.
+            // Zero the bytes that are not enabled.
             let (before, rest) = payload.split_at_mut(skip);
             let (data, behind) = rest.split_at_mut(bytes as usize);
             before.fill(0);

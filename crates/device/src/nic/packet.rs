@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of the network.
+//! Packets of the network between NICs.
 
 use super::layout::Status;
 use super::parameters::NetworkParameters;
 
-/// What a packet is. `message` is the number of a work request of the queue pair that made it: they
-/// count from 1.
+/// Contents of a packet. `message` in [`Packet`] is the number of a work request of the queue pair
+/// that made it, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A part of a write: its place in far memory, and what the whole is.
+    /// Part of a write: its offset in the far memory, and the extent of the whole write.
     Write { key: u32, address: u64, offset: u64, bytes: u64 },
     /// A message, whole.
     Send,
-    /// A read.
+    /// Read request.
     ReadRequest { key: u32, address: u64, bytes: u64 },
-    /// A part of a read's data.
+    /// Part of a read's data.
     ReadResponse { offset: u64, bytes: u64 },
-    /// Writes and messages up to `message` are done; so many messages may be sent in all.
+    /// Completion of writes and messages up to `message`; `messages` is the total that may be sent.
     Acknowledge { messages: u32 },
-    /// The request has been refused.
+    /// Refusal of the request.
     Refusal { status: Status },
-    /// The other end has gone.
+    /// End of the connection by the other end.
     Disconnect,
 }
 
-/// A packet.
+/// Packet of the network.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
-    /// Queue pair that it is for.
+    /// Queue pair that receives it.
     pub to: u32,
     pub message: u64,
     pub kind: Kind,
@@ -35,7 +35,7 @@ pub(super) struct Packet {
 }
 
 impl Packet {
-    /// Whether it is the last of its message.
+    /// Whether it is the last packet of its message.
     pub fn is_last(&self) -> bool {
         match self.kind {
             Kind::Write { offset, bytes, .. } | Kind::ReadResponse { offset, bytes } => {
@@ -45,7 +45,7 @@ impl Packet {
         }
     }
 
-    /// Bytes on the wire: payloads are whole words of 4 B.
+    /// Returns the bytes on the wire. Payloads are padded to words of 4 B.
     pub fn wire_bytes(&self, network: &NetworkParameters) -> u32 {
         let more = match self.kind {
             Kind::Write { offset: 0, .. } | Kind::ReadRequest { .. } => network.request_bytes,
