@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is done with a network processor from outside of simulated time: cables are laid, cut and
-//! mended, counters are read.
+//! Control of a network processor outside simulated time: connecting, cutting and mending cables,
+//! and reading counters.
 
 use crosslane_fabric::{DevicePort, Fabric, NodeId};
 
 use super::link::Cable;
 use super::{CableParameters, NetworkProcessor, NetworkProcessorParameters};
 
-/// What a link has counted.
+/// Counters of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Datagrams sent for the first time, or taken in mode `sink`.
@@ -16,22 +16,22 @@ pub struct LinkCounters {
     pub delivered: u64,
     /// Datagrams sent again.
     pub repeated: u64,
-    /// Frames that came damaged.
+    /// Damaged frames received.
     pub damaged: u64,
     /// NACK commands sent.
     pub nacks: u64,
     /// RESTART commands sent.
     pub restarts: u64,
-    /// Times that the oldest datagram was not acknowledged in time.
+    /// Number of times that the oldest datagram was not acknowledged in time.
     pub timeouts: u64,
 }
 
 impl NetworkProcessor {
-    /// Lays a cable between links of two network processors, each `(node, number of the link)`.
-    /// False where one of the nodes is none, or has no such link.
+    /// Joins links of two network processors with a cable; each end is `(node, link number)`.
+    /// Returns false if a node is not a network processor or lacks the link.
     ///
     /// # Panics
-    /// If there is no such cable: see [`CableParameters::check`]; or both ends are one node.
+    /// Panics if [`CableParameters::check`] rejects the parameters, or both ends are one node.
     pub fn join(fabric: &mut Fabric, ends: [(NodeId, u8); 2], parameters: CableParameters) -> bool {
         if let Err(error) = parameters.check() {
             panic!("the parameters of a cable are checked before: {error}");
@@ -54,20 +54,20 @@ impl NetworkProcessor {
         true
     }
 
-    /// How it is built.
+    /// Returns the build parameters.
     #[must_use]
     pub const fn parameters(&self) -> &NetworkProcessorParameters {
         &self.parameters
     }
 
-    /// The cable of a link: its constants, and where its other end is.
+    /// Returns the parameters of a link's cable, and the node and link number of its other end.
     #[must_use]
     pub fn cable_of(&self, link: u8) -> Option<(&CableParameters, NodeId, u8)> {
         let cable = self.links.get(usize::from(link))?.cable.as_ref()?;
         Some((&cable.parameters, cable.far.0, cable.far.1))
     }
 
-    /// Cuts the cable of a link: what is on its way is lost, and both ends train once it is mended.
+    /// Cuts the cable of a link. Frames in flight are lost, and both ends train after it is mended.
     pub fn cut(&mut self, link: u8, port: &mut DevicePort<'_>) {
         self.set_cut(link, true, port);
         self.go_on(port);
@@ -79,7 +79,7 @@ impl NetworkProcessor {
         self.go_on(port);
     }
 
-    /// Sets how often bits of a link's cable arrive wrong from here on, both ways.
+    /// Sets the bit error rate of a link's cable in both directions.
     pub fn set_bit_error_rate(&mut self, link: u8, rate: f64, port: &mut DevicePort<'_>) {
         let Some(cable) = self.cable(link) else { return };
         cable.set_bit_error_rate(rate);
@@ -89,7 +89,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// What a link has counted since it was last reset.
+    /// Returns the counters of a link since its last reset.
     #[must_use]
     pub fn link_counters(&self, link: u8) -> Option<LinkCounters> {
         let link = self.links.get(usize::from(link))?;
@@ -105,7 +105,7 @@ impl NetworkProcessor {
         })
     }
 
-    /// Datagrams that have been passed on to another node.
+    /// Returns the number of datagrams forwarded to other nodes.
     #[must_use]
     pub const fn forwarded(&self) -> u32 {
         self.counters.forwarded

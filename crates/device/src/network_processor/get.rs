@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The get engine: messages from host memory into the queues of the links.
+//! Get engine: messages from host memory into the queues of the links.
 //!
-//! Read first: [`Sending`], a message; `send.rs`, what becomes of its datagrams.
+//! Read first: [`Sending`] for a message; `send.rs` for the path of its datagrams.
 
 use std::collections::VecDeque;
 
@@ -22,58 +22,58 @@ use crate::reads::Completed;
 /// Last byte of the payload of a datagram that aborts its message.
 pub(super) const ABORT: u8 = 0xff;
 
-/// A read of host memory: which message it is of, and where its data go.
+/// Message of a host memory read, and the target of its data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     key: Key,
     number: u64,
-    /// Channel of a link that its datagrams go to.
+    /// Index of the link channel for its datagrams.
     out: usize,
     /// Number of the run's first datagram in the channel.
     first: u64,
-    /// Place of the read in the run, bytes.
+    /// Offset of the read in the run, bytes.
     offset: u32,
 }
 
-/// A run of host memory that is being read.
+/// Run of host memory being read.
 struct Run {
     address: u64,
     bytes: u32,
     index: u32,
     is_last: bool,
     asked: u32,
-    /// Number of its first datagram in the channel, once there is one.
+    /// Number of its first datagram in the channel, once one exists.
     first: u64,
 }
 
-/// A message that is read from host memory.
+/// Message being read from host memory.
 pub(super) struct Sending {
-    /// Tells it from others of its key.
+    /// Number that distinguishes it from others with its key.
     pub number: u64,
     token: u16,
     notify: u64,
     out: usize,
-    /// Runs that have not been asked for whole.
+    /// Runs not yet requested whole.
     runs: VecDeque<Run>,
-    /// Requests that it consists of so far.
+    /// Requests that make up the message so far.
     places: u16,
-    /// Whether more of them are to come.
+    /// Whether more requests follow.
     is_open: bool,
-    /// Index of the run that is to come.
+    /// Index of the next run.
     next_index: u32,
-    /// Bytes that have come from host memory.
+    /// Bytes received from host memory.
     bytes: u32,
-    /// Bytes that have not.
+    /// Bytes still to come from host memory.
     missing: u32,
     reads: u32,
     /// Whether a datagram of it has gone to the link.
     pub is_begun: bool,
-    /// How it will end, once its reads have come in.
+    /// Status with which it ends once its reads have returned.
     ending: Option<NetworkStatus>,
 }
 
 impl Sending {
-    /// Nothing of its reads will come any more.
+    /// Notes that its reads are lost.
     pub fn reads_lost(&mut self) {
         self.reads = 0;
     }
@@ -82,7 +82,7 @@ impl Sending {
 impl NetworkProcessor {
     // --- Requests ------------------------------------------------------------------------------
 
-    /// A request of the get window that can be.
+    /// Takes a valid request of the get aperture.
     pub(super) fn take_get(&mut self, request: &Request, out: usize) {
         let is_open = |sending: &&mut Sending| {
             sending.is_open && sending.token == request.token && sending.ending.is_none()
@@ -137,7 +137,7 @@ impl NetworkProcessor {
         self.line_up(out);
     }
 
-    /// Whether a get of this key is there, and whether the request is one more run of it.
+    /// Whether the request is the next run of the get with its key; `None` without such a get.
     pub(super) fn get_of(&self, request: &Request) -> Option<bool> {
         let sending = self.sending.get(&request.key)?;
         let is_next = sending.is_open && sending.token == request.token;
@@ -151,7 +151,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Ends a get that has not ended: what is left of it is dropped.
+    /// Ends a get in progress and drops the rest of it.
     pub(super) fn end_get(&mut self, key: Key, number: u64, status: NetworkStatus) {
         let Some(sending) = self.sending.get_mut(&key).filter(|found| found.number == number)
         else {
@@ -174,21 +174,21 @@ impl NetworkProcessor {
         self.line_up(out);
     }
 
-    /// Ends a get that is open.
+    /// Ends the get with a key, if one exists.
     pub(super) fn end_open_get(&mut self, key: Key, status: NetworkStatus) {
         if let Some(number) = self.sending.get(&key).map(|sending| sending.number) {
             self.end_get(key, number, status);
         }
     }
 
-    /// Ends all gets with datagrams for a link, or all that there are.
+    /// Ends all gets with datagrams for a link, or for any link.
     pub(super) fn end_gets(&mut self, link: Option<u8>, status: NetworkStatus) {
         let is_meant =
             |sending: &Sending| link.is_none_or(|link| sending.out / 8 == usize::from(link));
         let meant = self.sending.iter().filter(|(_, sending)| is_meant(sending));
         let meant: Vec<(Key, u64)> = meant.map(|(key, sending)| (*key, sending.number)).collect();
         for (key, number) in meant {
-            // What has gone to the link is forgotten with it: nobody waits for an abort.
+            // The link discards what it has received, so no abort is needed.
             if let Some(sending) = self.sending.get_mut(&key) {
                 sending.is_begun = false;
             }
@@ -196,7 +196,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Notifies of a message that has ended, and forgets it.
+    /// Sends the notification of a get that has ended, and removes it.
     fn finish_get(&mut self, key: Key) {
         let Some(sending) = self.sending.get(&key).filter(|sending| sending.reads == 0) else {
             return;
@@ -222,7 +222,7 @@ impl NetworkProcessor {
 
     // --- Reads of host memory ------------------------------------------------------------------
 
-    /// A channel may have something to ask for.
+    /// Lines up a channel that may have host memory to read.
     pub(super) fn line_up(&mut self, out: usize) {
         let channel = &mut self.channels[out];
         if !channel.messages.is_empty() && !std::mem::replace(&mut channel.in_line, true) {
@@ -230,7 +230,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Asks for the next data of some channel. Whether anything was done.
+    /// Requests the next data of a channel. Returns whether it did anything.
     pub(super) fn ask(&mut self, port: &mut DevicePort<'_>) -> bool {
         if self.line.is_empty() || !self.reads.has_free() || !port.has_room_for(Class::NonPosted) {
             return false;
@@ -247,7 +247,7 @@ impl NetworkProcessor {
             return true;
         };
         if sending.runs.is_empty() {
-            // A message with runs to come holds its place.
+            // A message with further runs keeps its position.
             if !sending.is_open {
                 self.channels[out].messages.pop_front();
                 self.line_up(out);
@@ -264,7 +264,7 @@ impl NetworkProcessor {
         true
     }
 
-    /// Asks for the next data of a message. Whether its channel can go on.
+    /// Requests the next data of a message. Returns whether its channel can continue.
     fn ask_for(&mut self, out: usize, key: Key, port: &mut DevicePort<'_>) -> bool {
         let most = self.parameters.max_read_bytes.min(self.function.max_read_request_bytes);
         let staging = self.parameters.staging_bytes as usize / PAYLOAD_BYTES;
@@ -278,7 +278,7 @@ impl NetworkProcessor {
         let to_boundary = most - (address % u64::from(most)) as u32;
         let bytes = (run.bytes - run.asked).min(to_boundary);
         let begun = run.asked.div_ceil(unit);
-        // A message of no bytes is a datagram, too.
+        // A message of no bytes still takes one datagram.
         let ends = (run.asked + bytes).div_ceil(unit).max(1);
         if channel.pieces.len() + (ends - begun) as usize > staging {
             return false;
@@ -381,7 +381,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Data of a run, from an offset in it on.
+    /// Takes data of a run, starting at `offset`.
     fn take_data(&mut self, target: &Target, offset: u32, data: &[u8], ready_ps: u64) {
         let Some(sending) = self.sending.get_mut(&target.key) else { return };
         let (own, number) = (sending.number, target.number);
@@ -427,14 +427,14 @@ impl NetworkProcessor {
         self.finish_get(target.key);
     }
 
-    /// All reads that are under way have been lost.
+    /// Drops all reads in flight.
     pub(super) fn lose_reads(&mut self, deadline_ps: u64) {
         self.reads.lose_all(deadline_ps, |_| {});
         self.reading = 0;
     }
 }
 
-/// The datagram of a message's place with its data to come: `bytes` of them.
+/// Returns a message's datagram whose `bytes` of data are still to come.
 fn empty(party: Party, source: u16, index: u32, bytes: u32, is_last: bool) -> (Kind, Payload) {
     let mut payload = [0; PAYLOAD_BYTES];
     let kind = match party {
@@ -453,7 +453,7 @@ fn empty(party: Party, source: u16, index: u32, bytes: u32, is_last: bool) -> (K
     (kind, Payload::new(payload))
 }
 
-/// The datagram that aborts a message.
+/// Returns the datagram that aborts a message.
 fn abort(party: Party, source: u16) -> (Kind, Payload) {
     match party {
         Party::Node(_) => empty(party, source, 0, 0, true),

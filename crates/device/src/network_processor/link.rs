@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link of a network processor: its end of the protocol (`crosslane-torus-link`), the wire away
-//! from it, and what comes in.
+//! Link of a network processor: its end of the protocol (`crosslane-torus-link`), the outgoing
+//! direction of the cable, and the frames that arrive.
 
 use std::collections::VecDeque;
 
@@ -17,55 +17,55 @@ use super::{LINK_TIMER, NetworkProcessor};
 
 /// Line bits of a symbol (8b/10b).
 const SYMBOL_BITS: u64 = 10;
-/// A skip set is sent once so many columns have gone by, and takes so many.
+/// Columns between skip sets, and columns of a skip set.
 pub(super) const SKIP_INTERVAL_COLUMNS: u64 = lanes::SKIP_INTERVAL_COLUMNS as u64;
 pub(super) const SKIP_COLUMNS: u64 = lanes::SKIP_COLUMNS as u64;
 
-/// One end of a cable and all that belongs to it.
+/// One end of a cable and its state.
 pub(super) struct Cable {
     pub parameters: CableParameters,
-    /// The network processor at the other end, and which of its links.
+    /// Network processor and link number at the other end.
     pub far: (NodeId, u8),
     pub end: LinkEnd,
     wire: Wire,
-    /// Frames on their way to here, and when they are here.
+    /// Frames on their way here, with their arrival times.
     inbound: VecDeque<(u64, Result<Frame, Damaged>)>,
-    /// When the training that is going on will have ended, and whether the other end will fit.
+    /// End of the training in progress, and whether the sessions of both ends match.
     trained: Option<(u64, bool)>,
-    /// Whether it is there: a cut cable is not.
+    /// Whether the cable is cut.
     is_cut: bool,
-    /// Number of the end's session: another one whenever it has forgotten all.
+    /// Number of the end's session. It changes whenever the end is reset.
     session: u32,
-    /// The other end's session that this one has been up with.
+    /// Session of the other end that this one was last joined to.
     far_session: Option<u32>,
 }
 
-/// One way of a cable.
+/// One direction of a cable.
 struct Wire {
     free_ps: u64,
     /// Columns since the last skip set.
     columns: u64,
-    /// Line bits until the next wrong one, once that has been drawn.
+    /// Line bits until the next wrong one, once drawn.
     clean_bits: Option<u64>,
 }
 
-/// A link.
+/// State of a link.
 pub(super) struct Link {
     pub cable: Option<Cable>,
     pub is_enabled: bool,
-    /// Whether training has found an end that does not fit.
+    /// Whether training has found an end of another session.
     is_failed: bool,
     pub mode: LinkMode,
     pub generator: Option<Generator>,
     pub checker: Option<Checker>,
-    /// What the checker has found right and wrong.
+    /// Datagrams that the checker found right and wrong.
     pub checked: [u32; 2],
-    /// Channels, a bit each, that may have something for the link.
+    /// Channels that may have something to send, one bit each.
     pub sendable: u8,
-    /// What the modes `sink` and `loopback` have taken.
+    /// Datagrams taken by the modes `sink` and `loopback`.
     pub sunk: u32,
     pub trainings: u32,
-    /// The earliest timer that is set.
+    /// Earliest timer that is set.
     timer_ps: u64,
 }
 
@@ -84,7 +84,7 @@ impl Cable {
         }
     }
 
-    /// Sets how often bits arrive wrong from here on.
+    /// Sets the bit error rate from now on.
     pub fn set_bit_error_rate(&mut self, rate: f64) {
         self.parameters.bit_error_rate = rate;
         self.wire.clean_bits = None;
@@ -97,7 +97,7 @@ impl Cable {
         self.wire.free_ps = 0;
     }
 
-    /// Whether what this end remembers is of another session of the other one.
+    /// Whether this end remembers an earlier session of the other one.
     fn is_behind(&self, far: &Self) -> bool {
         self.far_session.is_some_and(|session| session != far.session)
     }
@@ -120,7 +120,7 @@ impl Link {
         }
     }
 
-    /// Whether datagrams can be given to it, now or once it is up.
+    /// Whether it accepts datagrams, now or once it is up.
     pub fn takes_datagrams(&self) -> bool {
         match self.mode {
             LinkMode::Sink => true,
@@ -145,7 +145,7 @@ impl Link {
         }
     }
 
-    /// Asks for a look at the link then.
+    /// Schedules a look at the link.
     pub fn wake_at(&mut self, number: u8, time_ps: u64, port: &mut DevicePort<'_>) {
         if time_ps < self.timer_ps {
             self.timer_ps = time_ps;
@@ -163,7 +163,7 @@ impl Link {
 impl NetworkProcessor {
     // --- Up and down ---------------------------------------------------------------------------
 
-    /// A write of the link's control register.
+    /// Writes the link's control register.
     pub(super) fn control_link(&mut self, number: u8, word: u32, port: &mut DevicePort<'_>) {
         let Some(link) = self.links.get_mut(usize::from(number)) else { return };
         let is_on = |field: crosslane_regs::Field| field.get(word) != 0;
@@ -199,7 +199,7 @@ impl NetworkProcessor {
         self.work_on(number);
     }
 
-    /// The lanes are lost, at both ends.
+    /// Takes the lanes down at both ends.
     pub(super) fn take_link_down(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let Some(cable) = self.cable(number) else { return };
         cable.down();
@@ -209,11 +209,11 @@ impl NetworkProcessor {
         }
     }
 
-    /// Begins to bring a link up, where both ends are there for it.
+    /// Begins to train a link if both ends are ready for it.
     pub(super) fn train(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let Some(link) = self.links.get_mut(usize::from(number)) else { return };
         if link.mode == LinkMode::Loopback {
-            // Its own data come in again: there is nothing to be trained.
+            // A loopback receives its own data and needs no training.
             if let Some(cable) = link.cable.as_mut().filter(|cable| !cable.end.is_up()) {
                 cable.end.up(cable.parameters.end.channel_datagrams, port.now_ps());
                 link.trainings = link.trainings.wrapping_add(1);
@@ -234,7 +234,7 @@ impl NetworkProcessor {
         }
         let Some(far_cable) = far_link.cable.as_mut() else { return };
         let (is_behind, far_is_behind) = (cable.is_behind(far_cable), far_cable.is_behind(cable));
-        // One that remembers another session fails; the other one goes on looking.
+        // An end that remembers an earlier session fails; the other one keeps trying.
         cable.trained = (is_behind || !far_is_behind).then_some((trained_ps, !is_behind));
         far_cable.trained = (far_is_behind || !is_behind).then_some((trained_ps, !far_is_behind));
         if !is_behind && !far_is_behind {
@@ -246,7 +246,7 @@ impl NetworkProcessor {
         port.timer_of(node, trained_ps, LINK_TIMER + u32::from(far_number));
     }
 
-    /// Forgets what the end knows of the other one: it is another session from here on.
+    /// Resets the end and starts a new session.
     pub(super) fn reset_link(&mut self, number: u8, port: &mut DevicePort<'_>) {
         self.take_link_down(number, port);
         if let Some(cable) = self.cable(number) {
@@ -256,7 +256,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// As after power-on.
+    /// Restores the state after power-on.
     pub(super) fn switch_link_off(&mut self, number: u8, port: &mut DevicePort<'_>) {
         self.reset_link(number, port);
         if let Some(link) = self.links.get_mut(usize::from(number)) {
@@ -270,7 +270,7 @@ impl NetworkProcessor {
         self.links.get_mut(usize::from(number))?.cable.as_mut()
     }
 
-    /// Cuts the cable of a link, or mends it, at both ends.
+    /// Cuts or mends the cable of a link at both ends.
     pub(super) fn set_cut(&mut self, number: u8, is_cut: bool, port: &mut DevicePort<'_>) {
         let Some(cable) = self.cable(number) else { return };
         cable.is_cut = is_cut;
@@ -286,7 +286,7 @@ impl NetworkProcessor {
 
     // --- What comes ----------------------------------------------------------------------------
 
-    /// Takes all frames that are there.
+    /// Takes all frames that have arrived.
     pub(super) fn take_frames(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         let ready_ps = now_ps + self.parameters.receive_latency.0;
@@ -331,7 +331,7 @@ impl NetworkProcessor {
 
     // --- What goes -----------------------------------------------------------------------------
 
-    /// Sends what the link has and can send now, and sees to being asked again.
+    /// Sends what can be sent now, and schedules the next look.
     pub(super) fn send_frames(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         let Some(link) = self.links.get_mut(usize::from(number)) else { return };
@@ -349,7 +349,7 @@ impl NetworkProcessor {
             let Some(frame) = cable.end.next_frame(now_ps) else { break };
             let rate = cable.parameters.bit_error_rate;
             let (arrives_ps, frame) = cable.wire.send(now_ps, frame, &cable.parameters, || {
-                // The distance to the next of events that are as probable at every bit.
+                // Distance to the next of events with equal probability at every bit.
                 let uniform = port.random().f64();
                 ((1.0 - uniform).ln() / (-rate).ln_1p()) as u64
             });
@@ -368,13 +368,13 @@ impl NetworkProcessor {
             }
         }
         if cable.end.timeouts_in_a_row() >= lanes::TIMEOUTS {
-            // Nothing comes through any more: the lanes are trained anew.
+            // The lanes no longer carry data and must train again.
             self.take_link_down(number, port);
             self.train(number, port);
             return;
         }
         let wakes_ps = match cable.wire.free_ps > now_ps {
-            // Something more may be there once the wire is free.
+            // More may be ready once the line is free.
             true => Some(cable.wire.free_ps),
             false => cable.end.wakes_at_ps(),
         };
@@ -385,8 +385,8 @@ impl NetworkProcessor {
 }
 
 impl Wire {
-    /// Sends a frame; when it is at the other end whole, and as what. `next_error` draws the bits
-    /// until the next wrong one.
+    /// Sends a frame. Returns its arrival time at the other end, and the frame as it arrives.
+    /// `next_error` draws the number of bits until the next wrong one.
     fn send(
         &mut self,
         now_ps: u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The behavioural model of the network processor: an endpoint between its host and the links of a
-//! torus. `docs/network-processor.md` says what it does, `docs/torus-link.md` what its links do.
+//! Behavioural model of the network processor: an endpoint between its host and the links of a
+//! torus. `docs/network-processor.md` describes it, `docs/torus-link.md` its links.
 //!
-//! Read first: `request.rs`, what the host asks for; `get.rs` and `send.rs`, from host memory to a
-//! link; `receive.rs`, from a link to host memory; `link.rs`, the wire.
+//! Read first: `request.rs` for the host's requests; `get.rs` and `send.rs` for the path from host
+//! memory to a link; `receive.rs` for the path back; `link.rs` for the links.
 
 mod control;
 mod get;
@@ -40,21 +40,21 @@ pub use request::REQUEST_WINDOW_BYTES;
 use request::{Key, Party, PutWindow, Request, RequestWindows, Window};
 use send::SendChannel;
 
-/// Timer token: the network processor looks for work.
+/// Timer token: look for work.
 const STEP: u32 = 0;
-/// Timer token: completions may have timed out.
+/// Timer token: check for completion time-outs.
 const TIMEOUT: u32 = 1;
-/// Timer token of link 0; those of the others follow.
+/// Timer token of link 0, followed by those of the other links.
 const LINK_TIMER: u32 = 8;
 
-/// BAR of the windows of requests.
+/// BAR of the request apertures.
 pub const REQUEST_BAR: usize = 2;
-/// BAR of the put window.
+/// BAR of the put aperture.
 pub const PUT_BAR: usize = 4;
-/// Bytes of BAR 0 that the registers take.
+/// Size of the register file in BAR 0, bytes.
 pub const REGISTER_BYTES: u32 = crosslane_regs::network_processor::BYTES;
 
-/// What the function's configuration space says.
+/// Settings of the function's configuration space.
 #[derive(Clone, Copy, Debug)]
 struct Function {
     registers: Bar,
@@ -65,28 +65,28 @@ struct Function {
     is_bus_master: bool,
 }
 
-/// A network processor, as an endpoint's device: BAR 0 has its registers, BAR 2 the windows of
-/// requests, BAR 4 that of puts.
+/// Network processor as an endpoint's device: registers in BAR 0, request apertures in BAR 2, put
+/// aperture in BAR 4.
 pub struct NetworkProcessor {
     parameters: NetworkProcessorParameters,
     function: Function,
     request_windows: RequestWindows,
     put_window: PutWindow,
     counters: Counters,
-    /// Where counts of puts are written; 0 for nowhere.
+    /// Bus address at which counts of puts are written; 0 for none.
     put_counts: u64,
-    /// The registers `dimensions`, and what they make.
+    /// Values of the registers `dimensions`, and the torus that they describe.
     extents: [u32; 4],
     torus: Option<Torus>,
     node: u16,
     links: Vec<Link>,
-    /// Links that have something to be done, a bit each.
+    /// Links with work to do, one bit each.
     busy_links: u8,
-    /// What waits for each channel of each link.
+    /// Send state of each channel of each link.
     channels: Vec<SendChannel>,
-    /// Channels that have something to be read, in turn.
+    /// Channels with host memory to read, in turn.
     line: VecDeque<usize>,
-    /// Requests that are complete, and when they are looked at.
+    /// Complete requests, and the time at which each is handled.
     requests: VecDeque<(u64, Request)>,
     next_request_ps: u64,
     sending: BTreeMap<Key, Sending>,
@@ -94,27 +94,27 @@ pub struct NetworkProcessor {
     get_places: u32,
     credits: BTreeMap<Key, Credit>,
     credit_places: u32,
-    /// Messages whose credit ended before they did, and since when.
+    /// Messages that outlast their credit, with the number of their beginning.
     remainders: BTreeMap<Key, (u64, Taken)>,
     waiting: BTreeMap<Key, Waiting>,
-    /// Datagrams that links have delivered, the link, and when they are worked on.
+    /// Delivered datagrams: time to handle each, link, and datagram.
     arrived: VecDeque<(u64, u8, Datagram)>,
     reads: Reads<Target>,
-    /// Reads that have not been answered.
+    /// Number of unanswered reads.
     reading: u32,
     outbound: VecDeque<Outbound>,
     answers: VecDeque<Answer>,
-    /// Whose turn it is on the link to the host: that of reads, or that of writes.
+    /// Whether reads or writes go next on the link to the host.
     reads_first: bool,
     timer_ps: u64,
     deadline_ps: u64,
 }
 
 impl NetworkProcessor {
-    /// A network processor after reset, without cables.
+    /// Creates a network processor in its reset state, without cables.
     ///
     /// # Panics
-    /// If none can be built like this: see [`NetworkProcessorParameters::check`].
+    /// Panics if [`NetworkProcessorParameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: NetworkProcessorParameters) -> Self {
         if let Err(error) = parameters.check() {
@@ -162,14 +162,14 @@ impl NetworkProcessor {
         }
     }
 
-    /// Bytes of BAR 4 that the put window takes.
+    /// Returns the bytes of the put aperture in BAR 4.
     #[must_use]
     pub fn put_window_bytes(parameters: &NetworkProcessorParameters) -> u64 {
         let slots = u64::from(parameters.links) * 8 * u64::from(parameters.put_slots);
         slots * request::PUT_STRIDE
     }
 
-    /// A channel of a link may have a datagram to send.
+    /// Notes that a channel of a link may have a datagram to send.
     fn sendable(&mut self, out: usize) {
         let (link, channel) = ((out / 8) as u8, out % 8);
         if let Some(found) = self.links.get_mut(usize::from(link)) {
@@ -178,12 +178,12 @@ impl NetworkProcessor {
         self.work_on(link);
     }
 
-    /// A link may have something to do.
+    /// Notes that a link may have work to do.
     fn work_on(&mut self, link: u8) {
         self.busy_links |= 1 << link;
     }
 
-    /// Calls [`STEP`] then.
+    /// Schedules [`STEP`] at a time.
     fn wake_at(&mut self, time_ps: u64, port: &mut DevicePort<'_>) {
         if time_ps < self.timer_ps {
             self.timer_ps = time_ps;
@@ -197,7 +197,7 @@ impl NetworkProcessor {
             let mut goes_on = self.build_answer(port);
             goes_on |= self.look_at_request(port);
             goes_on |= self.place(port);
-            // What it writes to the host and what it reads share the wire: who went last waits.
+            // Writes to the host and reads share the link; the kind that went last waits.
             for is_read in [self.reads_first, !self.reads_first] {
                 let went = if is_read { self.ask(port) } else { self.write(port) };
                 if went {
@@ -219,7 +219,7 @@ impl NetworkProcessor {
 
     // --- Requests ------------------------------------------------------------------------------
 
-    /// A write from the host.
+    /// Takes a write of the host.
     fn take_write(&mut self, tlp: Received, header: &Header, port: &mut DevicePort<'_>) {
         let what = || HeaderLine(header).to_string();
         if header.poisoned {
@@ -276,12 +276,12 @@ impl NetworkProcessor {
         }
     }
 
-    /// Whether a channel is for routed messages and no others.
+    /// Whether a channel is reserved for routed messages.
     fn is_for_routed(&self, channel: usize) -> bool {
         self.torus.is_some() && channel >= 6
     }
 
-    /// Looks at the next request that is complete.
+    /// Handles the next complete request.
     fn look_at_request(&mut self, port: &mut DevicePort<'_>) -> bool {
         let Some(&(ready_ps, request)) = self.requests.front() else { return false };
         let at_ps = ready_ps.max(self.next_request_ps);
@@ -304,8 +304,8 @@ impl NetworkProcessor {
         true
     }
 
-    /// The channel of the link that a request is for; or how it ends, `None` for one without a
-    /// notification.
+    /// Returns the channel index of a valid request. The error is the status of its notification,
+    /// or `None` if it gets none.
     fn check(&self, request: &Request) -> Result<usize, Option<NetworkStatus>> {
         let (of_key, places, slots) = match request.window {
             Window::Get => (self.get_of(request), self.get_places, self.parameters.get_slots),
@@ -328,7 +328,7 @@ impl NetworkProcessor {
             Party::Node(node) => {
                 let torus = self.torus.as_ref().filter(|torus| u32::from(node) < torus.nodes());
                 let Some(torus) = torus.filter(|_| node != self.node) else { return refused };
-                // Credits for routed messages have no link: they come by any.
+                // Routed messages may arrive over any link, so their credits have none.
                 if request.window == Window::Credit {
                     return Ok(0);
                 }
@@ -347,7 +347,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Ends a request that cannot be; one more run of a message ends that.
+    /// Refuses a request. If it continues a message, that message ends.
     fn refuse(&mut self, request: &Request, status: NetworkStatus) {
         self.counters.refuse();
         let (key, is_next) = match request.window {
@@ -365,7 +365,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Forgets all of a link that is no longer there.
+    /// Discards all state of a link that is down.
     fn forget_link(&mut self, number: u8, port: &mut DevicePort<'_>) {
         self.end_gets(Some(number), NetworkStatus::LinkDown);
         self.end_credits(Some(number), NetworkStatus::LinkDown);
@@ -374,7 +374,7 @@ impl NetworkProcessor {
         self.reset_link(number, port);
     }
 
-    /// Drops what waits for a link, or for all.
+    /// Discards the data waiting for a link, or for all links.
     fn empty_channels(&mut self, link: Option<u8>) {
         for out in 0..self.channels.len() {
             if link.is_some_and(|link| usize::from(link) != out / 8) {
@@ -393,7 +393,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Forgets everything, with or without telling the host.
+    /// Discards all state; `tells` says whether the host is still notified.
     fn reset(&mut self, tells: bool, port: &mut DevicePort<'_>) {
         self.end_gets(None, NetworkStatus::Reset);
         self.end_credits(None, NetworkStatus::Reset);
@@ -406,7 +406,7 @@ impl NetworkProcessor {
         for number in 0..self.parameters.links {
             self.switch_link_off(number, port);
         }
-        // Data that credits have taken go with them; what was handed on before is on its way.
+        // Pending data go with their credits; data already handed on are in flight.
         let is_kept = |outbound: &Outbound| tells && matches!(outbound, Outbound::Notify { .. });
         self.outbound.retain(is_kept);
         for channel in &mut self.channels {
@@ -431,7 +431,7 @@ impl Device for NetworkProcessor {
             TlpKind::Completion | TlpKind::CompletionData => {
                 self.take_completion(tlp, &header, port);
             }
-            // Configuration requests take no simulated time and messages have no effect.
+            // Configuration requests take no simulated time; messages have no effect.
             TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {}
         }
         self.go_on(port);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is written to host memory, in order: data of messages, notifications behind them, counts
-//! of puts.
+//! Writes to host memory, in order: data of messages, the notifications that follow them, and
+//! counts of puts.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ use crosslane_torus_link::frame::{Channel, Payload};
 
 use super::NetworkProcessor;
 
-/// One thing that is to be written.
+/// Item to be written.
 pub(super) enum Outbound {
-    /// Bytes of a datagram's payload. Until they are handed on it takes a place of the receive
-    /// buffer of a channel of a link, if that has not been forgotten.
+    /// Payload bytes of a datagram. Until they are handed on, they occupy an entry of the receive
+    /// buffer of `place`, if that buffer has not been reset.
     Data { address: u64, payload: Payload, from: Range<usize>, place: Option<(u8, Channel)> },
-    /// A message has ended.
+    /// End of a message.
     Notify { address: u64, token: u16, status: NetworkStatus, bytes: u32 },
-    /// Put datagrams of a channel of a link that have left the window.
+    /// Number of put datagrams of a link's channel that have left the put aperture.
     Count { out: usize },
 }
 
 impl NetworkProcessor {
-    /// The host is to be told how many puts of a channel have left.
+    /// Schedules the count of a channel's puts to be written to the host.
     pub(super) fn count_puts(&mut self, out: usize) {
         let channel = &mut self.channels[out];
         if self.put_counts != 0 && !std::mem::replace(&mut channel.is_count_due, true) {
@@ -32,7 +32,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Writes what comes next, if there is room on the link to the host.
+    /// Writes the next item if the link to the host has room.
     pub(super) fn write(&mut self, port: &mut DevicePort<'_>) -> bool {
         if self.outbound.is_empty()
             || !self.function.is_bus_master
@@ -62,7 +62,7 @@ impl NetworkProcessor {
         true
     }
 
-    /// One write of data: as many datagrams as lie one behind the other, are there and fit.
+    /// Sends one write of data: as many contiguous datagrams as have arrived and fit.
     fn write_data(&mut self, port: &mut DevicePort<'_>) {
         let most = self.parameters.max_write_bytes.min(self.function.max_payload_bytes);
         let Some(Outbound::Data { address: first, .. }) = self.outbound.front() else { return };
@@ -95,7 +95,7 @@ impl NetworkProcessor {
     }
 }
 
-/// A write to host memory, within 4 KiB.
+/// Sends a write to host memory, within 4 KiB.
 fn send(address: u64, data: &[u8], port: &mut DevicePort<'_>) {
     let header = Header::memory_write(port.routing_id(), BusAddress(address), data.len() as u32);
     let skip = (address & 3) as usize;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a network processor and its cables are built with.
+//! Build parameters of a network processor and its cables.
 
 use crosslane_pcie::units::Picoseconds;
 use crosslane_torus_link::end::EndParameters;
@@ -8,22 +8,21 @@ use crosslane_torus_link::frame::{DATAGRAM_SYMBOLS, PAYLOAD_BYTES};
 use super::link::{SKIP_COLUMNS, SKIP_INTERVAL_COLUMNS};
 use crate::parameters::{ParameterError, SECOND, power_of_two, within};
 
-/// Most slots of either window of requests: what there is room for.
+/// Most slots of a request aperture, limited by its size.
 const MAX_SLOTS: u64 = 256;
-/// Most slots of the put window for each channel.
+/// Most slots of the put aperture per channel.
 const MAX_PUT_SLOTS: u64 = 32;
 
-/// How a network processor is built.
+/// Build parameters of a network processor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkProcessorParameters {
     /// Tags: reads of host memory in flight, 1 to 256.
     pub tags: u16,
-    /// Longest payload of a write to host memory that it can build, bytes, a power of two from 128
-    /// to 4096.
+    /// Longest payload of a write to host memory, bytes, a power of two from 128 to 4096.
     pub max_write_bytes: u32,
-    /// Longest read of host memory that it can ask for, bytes, a power of two from 128 to 4096.
+    /// Longest read of host memory, bytes, a power of two from 128 to 4096.
     pub max_read_bytes: u32,
-    /// A read of host memory that is not answered within this time has failed; 1 ns to 100 s.
+    /// Time after which an unanswered read of host memory has failed, 1 ns to 100 s.
     pub completion_timeout: Picoseconds,
     /// Links, 1 to 8. Link 2 x d leads up in dimension d of a torus, link 2 x d + 1 down.
     pub links: u8,
@@ -31,29 +30,30 @@ pub struct NetworkProcessorParameters {
     pub get_slots: u16,
     /// Slots for credits, 1 to 256.
     pub credit_slots: u16,
-    /// Slots of the put window for each channel of each link, a power of two up to 32.
+    /// Slots of the put aperture for each channel of each link, a power of two up to 32.
     pub put_slots: u8,
-    /// Data of each channel of each link on their way from host memory, bytes: 512 to 64 KiB, at
-    /// least what is read at once.
+    /// Staging memory for data from host memory, per channel of each link, bytes: at least the
+    /// longest read plus 256, up to 64 KiB.
     pub staging_bytes: u32,
-    /// From a request's last byte to its first read of host memory or to the credit being in force,
-    /// up to 1 s.
+    /// Time from a request's last byte to its first read of host memory, or until its credit takes
+    /// effect; up to 1 s.
     pub request_latency: Picoseconds,
-    /// Least time from one request that is taken up to the next, up to 1 s.
+    /// Minimum time between the starts of two requests, up to 1 s.
     pub request_interval: Picoseconds,
-    /// From the last byte of a datagram's data to the datagram being ready for the link, up to 1 s.
+    /// Time from the last byte of a datagram's data until the datagram is ready for the link, up to
+    /// 1 s.
     pub send_latency: Picoseconds,
-    /// From the link's delivery of a datagram to what is done with it, up to 1 s.
+    /// Time from a datagram's delivery by the link to its processing, up to 1 s.
     pub receive_latency: Picoseconds,
-    /// From a read of a register to its answer, up to 1 s.
+    /// Time from a register read to its completion, up to 1 s.
     pub register_latency: Picoseconds,
 }
 
 impl NetworkProcessorParameters {
-    /// Whether one can be built like this.
+    /// Checks that a network processor can be built with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its bounds.
+    /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
         within("tags", self.tags.into(), 1, 256)?;
         power_of_two("max_write_bytes", self.max_write_bytes.into(), 128, 4096)?;
@@ -63,7 +63,7 @@ impl NetworkProcessorParameters {
         within("get_slots", self.get_slots.into(), 1, MAX_SLOTS)?;
         within("credit_slots", self.credit_slots.into(), 1, MAX_SLOTS)?;
         power_of_two("put_slots", self.put_slots.into(), 1, MAX_PUT_SLOTS)?;
-        // A read takes the places of the datagrams that it begins or ends within, too.
+        // A read also takes the entries of the partial datagrams at its start and end.
         let least = u64::from(self.max_read_bytes) + 256;
         within("staging_bytes", self.staging_bytes.into(), least, 1 << 16)?;
         within("request_latency (ps)", self.request_latency.0, 0, SECOND)?;
@@ -74,30 +74,30 @@ impl NetworkProcessorParameters {
     }
 }
 
-/// A cable between two network processors, with the transceivers at its ends.
+/// Build parameters of a cable between two network processors, with its transceivers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CableParameters {
     /// Lanes: 1, 4 or 8.
     pub lanes: u8,
-    /// Bits per second of each lane on the wire, before 8b/10b is taken off: 2.5 or 5 x 10^9.
+    /// Bits per second of each lane, including 8b/10b: 2.5 or 5 x 10^9.
     pub lane_bits_per_second: u64,
-    /// From the last symbol of a frame at one end's logic to the other end's: transceiver, cable,
-    /// transceiver. Up to 1 s.
+    /// Time of a frame's last symbol from the logic of one end to that of the other, through
+    /// transceiver, cable and transceiver; up to 1 s.
     pub latency: Picoseconds,
     /// Probability that a bit arrives wrong, 0 to 0.01.
     pub bit_error_rate: f64,
-    /// From both ends being enabled, or the lanes being there again, until datagrams are
-    /// exchanged; up to 1 s.
+    /// Time from both ends being enabled, or the lanes returning, until the first datagrams; up to
+    /// 1 s.
     pub bring_up: Picoseconds,
-    /// The data link layer of both ends.
+    /// Parameters of the data link layer at both ends.
     pub end: EndParameters,
 }
 
 impl CableParameters {
-    /// Whether there can be such a cable.
+    /// Checks that a cable can be built with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its bounds.
+    /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
         if ![1, 4, 8].contains(&self.lanes) {
             return Err(ParameterError::OutOfRange {
@@ -117,15 +117,16 @@ impl CableParameters {
         within("bring_up (ps)", self.bring_up.0, 0, SECOND)
     }
 
-    /// Each way, of the link layer's payload and all that goes with it, bytes per second: the lanes
-    /// less 8b/10b.
+    /// Returns the link layer's rate in each direction, in bytes per second: all lanes, less
+    /// 8b/10b.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         f64::from(self.lanes) * self.lane_bits_per_second as f64 / 10.0
     }
 
-    /// Payload of datagrams each way, bytes per second: less headers, CRCs and skip sets, without
-    /// the commands that the other way needs (`docs/torus-link.md`, *Budget*).
+    /// Returns the rate of datagram payload in each direction, in bytes per second: less headers,
+    /// CRCs and skip sets, but not less the commands for the other direction (`docs/torus-link.md`,
+    /// *Budget*).
     #[must_use]
     pub fn payload_bytes_per_second(&self) -> f64 {
         let of_frames = PAYLOAD_BYTES as f64 / DATAGRAM_SYMBOLS as f64;
@@ -133,7 +134,7 @@ impl CableParameters {
         self.bytes_per_second() * of_frames * (1.0 - skipped)
     }
 
-    /// Time of a symbol on each lane, ps: 10 bits.
+    /// Returns the time of a symbol (10 bits) on a lane, ps.
     #[must_use]
     pub const fn symbol_ps(&self) -> u64 {
         10_000_000_000_000 / self.lane_bits_per_second

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The receive engine: datagrams that links deliver, matched to credits, into host memory; those
-//! for other nodes on their way.
+//! Receive engine: matches the datagrams delivered by the links to credits, writes them into host
+//! memory, and forwards those for other nodes.
 
 use std::collections::VecDeque;
 
@@ -16,32 +16,32 @@ use super::link::Link;
 use super::outbound::Outbound;
 use super::request::{Key, Party, Request, Routing};
 
-/// Host memory for a message, or for a part of it.
+/// Host memory for all or part of a message.
 struct Run {
     index: u32,
     address: u64,
     bytes: u32,
 }
 
-/// A credit.
+/// Credit: host memory for one message.
 pub(super) struct Credit {
     token: u16,
     notify: u64,
     runs: Vec<Run>,
-    /// Whether more runs are to come: nothing is taken before.
+    /// Whether more runs follow; no datagram is taken before the last.
     is_open: bool,
     next_index: u32,
     taken: Taken,
-    /// Bytes that have been taken.
+    /// Bytes taken.
     bytes: u32,
     is_too_long: bool,
 }
 
-/// How much of a message has been taken.
+/// Progress of taking a message.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Taken {
     datagrams: u32,
-    /// All, once the last one has come.
+    /// Total number of datagrams, once the last has arrived.
     of: Option<u32>,
 }
 
@@ -51,10 +51,10 @@ impl Taken {
     }
 }
 
-/// What a datagram carries, wherever it came from.
+/// Content of a datagram, direct or routed.
 struct Part {
     index: u32,
-    /// Bytes of the message, and where they begin in the payload.
+    /// Bytes of the message, and their offset in the payload.
     bytes: usize,
     lead: usize,
     is_last: bool,
@@ -83,13 +83,13 @@ impl Part {
     }
 }
 
-/// A datagram that waits for a credit, and the link that it came by.
+/// Datagrams waiting for a credit, each with the link that delivered it.
 pub(super) type Waiting = VecDeque<(u8, Datagram)>;
 
 impl NetworkProcessor {
     // --- Credits -------------------------------------------------------------------------------
 
-    /// A request of the credit window that can be.
+    /// Takes a valid request of the credit aperture.
     pub(super) fn take_credit(&mut self, request: &Request) {
         let run = Run { index: request.index, address: request.address, bytes: request.bytes };
         let next_index = request.index + request.bytes.div_ceil(request.unit());
@@ -127,7 +127,8 @@ impl NetworkProcessor {
         }
     }
 
-    /// Whether a credit of this key is there, and whether the request is one more run of it.
+    /// Whether the request is the next run of the credit with its key; `None` without such a
+    /// credit.
     pub(super) fn credit_of(&self, request: &Request) -> Option<bool> {
         let credit = self.credits.get(&request.key)?;
         Some(credit.is_open && credit.token == request.token)
@@ -140,7 +141,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// What waits for a credit of this key goes where it says, until its message is whole.
+    /// Passes waiting datagrams to the credit of their key until its message is complete.
     fn take_waiting(&mut self, key: Key) {
         while self.credits.contains_key(&key) {
             let Some(waiting) = self.waiting.get_mut(&key) else { return };
@@ -152,7 +153,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// A credit ends.
+    /// Ends a credit.
     pub(super) fn end_credit(&mut self, key: Key, status: NetworkStatus) {
         let Some(credit) = self.credits.remove(&key) else { return };
         let (places, taken) = (credit.runs.len() as u32, self.credit_places);
@@ -166,7 +167,7 @@ impl NetworkProcessor {
         self.outbound.push_back(Outbound::Notify { address: notify, token, status, bytes });
     }
 
-    /// What is still to come of a message is for nobody.
+    /// Marks the remaining datagrams of a message to be dropped.
     fn remember(&mut self, key: Key, taken: Taken) {
         let is_routed = |key: &Key| matches!(key.party, Party::Node(_));
         let limit = usize::from(self.parameters.credit_slots);
@@ -177,14 +178,14 @@ impl NetworkProcessor {
         }
         self.messages_begun += 1;
         self.remainders.insert(key, (self.messages_begun, taken));
-        // Some of it may wait already.
+        // Some of them may be waiting already.
         let waiting = self.waiting.remove(&key).unwrap_or_default();
         for (link, datagram) in waiting {
             self.match_up(key, link, datagram);
         }
     }
 
-    /// Ends all credits of a link, or all that there are.
+    /// Ends all credits of a link, or of all links.
     pub(super) fn end_credits(&mut self, link: Option<u8>, status: NetworkStatus) {
         let is_meant = |key: &&Key| match key.party {
             Party::Neighbour { link: of, .. } => link.is_none_or(|link| link == of),
@@ -197,7 +198,7 @@ impl NetworkProcessor {
         self.remainders.retain(|key, _| !is_meant(&key));
     }
 
-    /// Forgets the datagrams that a link has delivered.
+    /// Discards the datagrams that a link, or any link, has delivered.
     pub(super) fn forget_arrived(&mut self, link: Option<u8>) {
         let is_meant = |of: u8| link.is_none_or(|link| link == of);
         self.arrived.retain(|(_, of, _)| !is_meant(*of));
@@ -208,7 +209,7 @@ impl NetworkProcessor {
         for channel in &mut self.channels {
             channel.through.retain(|(of, _)| !is_meant(*of));
         }
-        // What has been taken is still written; its place is no more.
+        // Data already taken are still written, but their buffer entry no longer exists.
         for outbound in &mut self.outbound {
             if let Outbound::Data { place, .. } = outbound
                 && place.is_some_and(|(of, _)| is_meant(of))
@@ -220,7 +221,7 @@ impl NetworkProcessor {
 
     // --- Datagrams -----------------------------------------------------------------------------
 
-    /// Works on the datagrams whose time has come.
+    /// Handles the datagrams that are due.
     pub(super) fn place(&mut self, port: &mut DevicePort<'_>) -> bool {
         let now_ps = port.now_ps();
         let mut goes_on = false;
@@ -266,7 +267,8 @@ impl NetworkProcessor {
         }
     }
 
-    /// A datagram for this node's host: it is taken by a credit, dropped, or waits.
+    /// Handles a datagram for this node's host: passes it to a credit, drops it, or keeps it
+    /// waiting.
     fn match_up(&mut self, key: Key, link: u8, datagram: Datagram) {
         if let Some((_, taken)) = self.remainders.get_mut(&key) {
             let part = Part::of(&datagram);
@@ -288,7 +290,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// A datagram goes where its credit says.
+    /// Takes a datagram into the memory of its credit.
     fn take(&mut self, key: Key, link: u8, datagram: Datagram) {
         let Some(credit) = self.credits.get_mut(&key) else { return };
         let part = Part::of(&datagram);
@@ -332,7 +334,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// A place of a receive buffer is free.
+    /// Frees an entry of a receive buffer.
     pub(super) fn free(&mut self, link: u8, channel: Channel) {
         if let Some(cable) = self.cable(link) {
             cable.end.free(channel);
@@ -340,7 +342,7 @@ impl NetworkProcessor {
         self.work_on(link);
     }
 
-    /// Datagrams that wait for credits.
+    /// Returns the number of datagrams waiting for credits.
     pub(super) fn waiting_count(&self) -> u32 {
         self.waiting.values().map(|waiting| waiting.len() as u32).sum()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The registers of BAR 0, and reads of all BARs.
+//! Registers of BAR 0, and reads of all BARs.
 
 use crosslane_fabric::trace::HeaderLine;
 use crosslane_fabric::{DevicePort, ErrorKind, Received};
@@ -11,10 +11,10 @@ use crosslane_torus_link::routing::{Dimension, MAX_DIMENSIONS, Torus};
 use super::NetworkProcessor;
 use crate::engine::READ_COMPLETION_BOUNDARY_BYTES;
 
-/// All bytes of a double word.
+/// Byte enables of a whole double word.
 const ALL_BYTES: u8 = 0xf;
 
-/// What the whole of it counts. They run on through 2^32.
+/// Counters of the whole device, which wrap at 2^32.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counters {
     pub gets: u32,
@@ -31,25 +31,25 @@ impl Counters {
     }
 }
 
-/// A completion that is to be sent.
+/// Completion waiting to be sent.
 pub(super) struct Answer {
     ready_ps: u64,
     header: Header,
-    /// What its payload is filled with.
+    /// Word that fills the payload.
     word: u32,
-    /// The read, whose buffer becomes free with its last completion.
+    /// Read whose receive buffer is freed with its last completion.
     frees: Option<(Received, Header, u32)>,
 }
 
 impl NetworkProcessor {
-    /// A write of a register.
+    /// Writes a register.
     pub(super) fn write_register(&mut self, offset: u32, word: u32, port: &mut DevicePort<'_>) {
         let halves = |value: u64| (value as u32, (value >> 32) as u32);
         match offset {
             map::CONTROL if map::control::RESET.get(word) != 0 => self.reset(true, port),
             map::PUT_COUNTS_LOW => {
                 let (_, high) = halves(self.put_counts);
-                // Whole lines, so that a count lies in one.
+                // Aligned to whole lines, so that each count lies in one line.
                 self.put_counts = u64::from(high) << 32 | u64::from(word & !63);
             }
             map::PUT_COUNTS_HIGH => {
@@ -71,7 +71,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// The torus that the registers describe, and this node's number in it.
+    /// Sets the torus that the registers describe, and this node's number in it.
     fn make_torus(&mut self) {
         use map::torus_dimension::extent;
         let dimensions: [Dimension; MAX_DIMENSIONS] = self.extents.map(|word| Dimension {
@@ -164,9 +164,9 @@ impl NetworkProcessor {
 
     // --- Reads ---------------------------------------------------------------------------------
 
-    /// Takes a read. Registers are read one whole double word at a time, anything else there is
-    /// answered with Completer Abort (PCIe 6.x 2.3.1); the windows read as zero; a read of no
-    /// bytes is a flush and always right.
+    /// Takes a read. Registers are read one whole double word at a time; any other read of them
+    /// gets Completer Abort (PCIe 6.x 2.3.1). The apertures read as zero. A read of no bytes is a
+    /// flush and always valid.
     pub(super) fn take_read(&mut self, tlp: Received, request: &Header, port: &mut DevicePort<'_>) {
         let ready_ps = port.now_ps() + self.parameters.register_latency.0;
         let frees = Some((tlp, *request, port.data_credits(tlp)));
@@ -211,7 +211,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Sends the next completion, if one is ready. Whether there was one.
+    /// Sends the next completion if one is ready. Returns whether it sent one.
     pub(super) fn build_answer(&mut self, port: &mut DevicePort<'_>) -> bool {
         let Some(ready_ps) = self.answers.front().map(|answer| answer.ready_ps) else {
             return false;
@@ -237,7 +237,7 @@ impl NetworkProcessor {
     }
 }
 
-/// Which of an array of register files an offset is in, and where in it.
+/// Returns the index of an offset in an array of register files, and the offset within that file.
 fn place(array: crosslane_regs::Array, offset: u32) -> Option<(u32, u32)> {
     let within = offset.checked_sub(array.base)?;
     let index = within / array.stride;

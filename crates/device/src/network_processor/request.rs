@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the host stores into the windows: requests and puts, put together from stores that come in
-//! any order and of any width.
+//! Stores of the host into the apertures, reassembled into requests and puts. Stores may have any
+//! order and any width.
 
 use crosslane_regs::{network_request as layout, put_control};
 use crosslane_torus_link::frame::{Kind, PAYLOAD_BYTES, Payload};
 
 use crate::little_endian::{long, word};
 
-/// From one slot of a window of requests to the next, bytes: a line that stores are combined in.
+/// Distance of slots in a request aperture, bytes: one combining buffer.
 const REQUEST_STRIDE: u64 = 64;
-/// From one slot of the put window to the next, bytes.
+/// Distance of slots in the put aperture, bytes.
 pub(super) const PUT_STRIDE: u64 = 256;
-/// Where the credits' slots begin in BAR 2, bytes. Those of gets are before.
+/// Offset of the credit slots in BAR 2, after the get slots.
 const CREDITS_BASE: u64 = 0x4000;
-/// Bytes of BAR 2 that the windows take.
+/// Bytes of the request apertures in BAR 2.
 pub const REQUEST_WINDOW_BYTES: u64 = 0x8000;
 /// Longest run of a request, bytes.
 const MAX_RUN_BYTES: u32 = 1 << 20;
@@ -21,40 +21,40 @@ const MAX_RUN_BYTES: u32 = 1 << 20;
 const REQUEST_BYTES: usize = layout::BYTES as usize;
 /// Bytes of a put's control word.
 const CONTROL_BYTES: usize = put_control::BYTES as usize;
-/// Bytes of a slot of the put window that can be stored.
+/// Bytes of a put slot that can be stored.
 const PUT_BYTES: usize = CONTROL_BYTES + PAYLOAD_BYTES;
 
-/// Which window a request came by.
+/// Aperture of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Window {
     Get,
     Credit,
 }
 
-/// Whom a message goes to, or comes from.
+/// Destination or source of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Party {
-    /// The other end of a link, by one of its channels.
+    /// Other end of a link, by one of its channels.
     Neighbour { link: u8, channel: u8 },
-    /// A node of the torus, by its number.
+    /// Node of the torus, by its number.
     Node(u16),
 }
 
-/// What tells messages of one end apart.
+/// Key that distinguishes the messages of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Key {
     pub party: Party,
     pub tag: u8,
 }
 
-/// A run of host memory of a message.
+/// Request for a run of host memory of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
     pub window: Window,
     pub key: Key,
     pub is_cancel: bool,
     pub is_last: bool,
-    /// Place in the message, in payloads.
+    /// Position in the message, in payloads.
     pub index: u32,
     pub bytes: u32,
     pub address: u64,
@@ -63,7 +63,7 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// From a slot.
+    /// Decodes a slot.
     fn from_bytes(window: Window, bytes: &[u8; REQUEST_BYTES]) -> Self {
         let word = |at: u32| word(bytes, at as usize);
         let long = |at: u32| long(bytes, at as usize);
@@ -88,12 +88,12 @@ impl Request {
         }
     }
 
-    /// Bytes of the message in each of its datagrams.
+    /// Returns the bytes of the message in each full datagram.
     pub fn unit(&self) -> u32 {
         self.key.party.unit()
     }
 
-    /// Whether there can be such a run.
+    /// Whether the run is valid.
     pub fn is_possible(&self) -> bool {
         let end = self.address.checked_add(self.bytes.into());
         let is_whole = self.is_last || (self.bytes > 0 && self.bytes.is_multiple_of(self.unit()));
@@ -102,16 +102,16 @@ impl Request {
     }
 }
 
-/// Most payloads of a message: places of 13 bits.
+/// Most payloads of a message: 13-bit indices.
 const MAX_PAYLOADS: u32 = 1 << 13;
 
 impl Party {
-    /// Bytes of a message in each of its datagrams.
+    /// Returns the bytes of a message in each full datagram.
     pub const fn unit(self) -> u32 {
         PAYLOAD_BYTES as u32 - self.lead() as u32
     }
 
-    /// Bytes before them in the payload.
+    /// Returns the bytes in the payload before those of the message.
     pub const fn lead(self) -> usize {
         match self {
             Self::Neighbour { .. } => 0,
@@ -123,14 +123,14 @@ impl Party {
 /// Bytes of the word before a routed payload.
 const ROUTING_BYTES: u32 = 8;
 
-/// The word before a routed payload (`docs/network-processor.md`, *Get engine*).
+/// Word before a routed payload (`docs/network-processor.md`, *Get engine*).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Routing {
     pub destination: u16,
     pub source: u16,
-    /// Place in the message, in payloads.
+    /// Position in the message, in payloads.
     pub index: u32,
-    /// Bytes that count; an abort has none, and is the last.
+    /// Number of valid bytes. An abort has none and is the last.
     pub bytes: u8,
     pub is_last: bool,
 }
@@ -155,7 +155,7 @@ impl Routing {
     }
 }
 
-/// A slot of a window: what has been stored into it, and which bytes of it.
+/// Slot of an aperture: the bytes stored into it, and which of them are valid.
 #[derive(Clone, Debug)]
 struct Slot<const BYTES: usize> {
     bytes: [u8; BYTES],
@@ -179,7 +179,7 @@ impl<const BYTES: usize> Slot<BYTES> {
     }
 }
 
-/// The windows of gets and credits.
+/// Apertures of gets and credits.
 pub(super) struct RequestWindows {
     gets: Vec<Slot<REQUEST_BYTES>>,
     credits: Vec<Slot<REQUEST_BYTES>>,
@@ -191,8 +191,8 @@ impl RequestWindows {
         Self { gets: slots(get_slots), credits: slots(credit_slots) }
     }
 
-    /// Takes a store. The request that is whole with it; `None` within `Some` for bytes that belong
-    /// to no slot.
+    /// Takes a store and calls `found` for each request that it completes, or with `None` for bytes
+    /// outside all slots.
     pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<Request>)) {
         let mut at = offset;
         let mut left = data;
@@ -212,7 +212,7 @@ impl RequestWindows {
                         *slot = Slot::new();
                     }
                 }
-                // The rest of a line that a processor combines means nothing.
+                // The rest of the line is filler of a combining buffer.
                 Some(_) => {}
                 None => found(None),
             }
@@ -227,7 +227,7 @@ impl RequestWindows {
     }
 }
 
-/// A datagram that the host has put.
+/// Datagram put by the host.
 pub(super) struct Put {
     pub kind: Kind,
     pub tag: u8,
@@ -235,9 +235,9 @@ pub(super) struct Put {
     pub payload: Payload,
 }
 
-/// The put window.
+/// Put aperture.
 pub(super) struct PutWindow {
-    /// Of each channel of each link; made when they are stored into first.
+    /// Slots of each channel of each link, created by their first store.
     slots: Vec<Option<Box<Slot<PUT_BYTES>>>>,
 }
 
@@ -247,8 +247,8 @@ impl PutWindow {
         Self { slots: std::iter::repeat_with(|| None).take(count).collect() }
     }
 
-    /// Takes a store: for each datagram that is whole with it the number of its slot, `None` for
-    /// one that cannot be.
+    /// Takes a store and calls `found` with the slot number of each datagram that it completes, or
+    /// with `None` for an invalid one.
     pub fn store(&mut self, offset: u64, data: &[u8], mut found: impl FnMut(Option<(usize, Put)>)) {
         let mut at = offset;
         let mut left = data;
@@ -290,7 +290,7 @@ enum Whole {
     Put(Put),
 }
 
-/// The datagram of a slot, if all of it is there.
+/// Returns the datagram of a slot if it is complete.
 fn put_of(slot: &Slot<PUT_BYTES>) -> Whole {
     if !slot.has(CONTROL_BYTES) {
         return Whole::Not;
@@ -365,7 +365,7 @@ mod tests {
                 assert_eq!(found.len(), usize::from(number == 3));
             }
             assert_eq!(found, [Some(expected)]);
-            // The slot is free for the next one.
+            // The slot is free for the next request.
             windows.store(CREDITS_BASE + 3 * REQUEST_STRIDE, &bytes, |request| found.push(request));
             assert_eq!(found.len(), 2);
         }
@@ -384,7 +384,7 @@ mod tests {
             windows.store(offset, &[1; 8], |request| found.push(request));
         }
         assert_eq!(found, [None; 3]);
-        // The second half of a slot means nothing.
+        // The second half of a slot is ignored.
         windows.store(REQUEST_BYTES as u64, &[1; 8], |request| found.push(request));
         assert_eq!(found.len(), 3);
     }
@@ -409,7 +409,7 @@ mod tests {
         assert_eq!((number, put.tag, put.index, put.kind), (3, 9, 2, Kind::Short));
         assert_eq!(put.payload[..20], [0xaa; 20]);
         assert_eq!((put.payload[20], put.payload[127]), (0, 20));
-        // One that is not the last has to be full, and a slot has to be there.
+        // A put that is not the last must be full, and its slot must exist.
         let what = put_control::what::VALID.put(1);
         bytes[..4].copy_from_slice(&what.to_le_bytes());
         window.store(slot, &bytes[..8], |put| found.push(put));

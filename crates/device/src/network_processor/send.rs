@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From what waits for a link into the queues of its end: gets, puts and datagrams of other nodes
-//! by turns, as there is room.
+//! Transfer from the send channels to the queues of the links: gets, puts and forwarded datagrams
+//! in turn, as room permits.
 //!
 //! Read first: [`SendChannel`].
 
@@ -12,46 +12,47 @@ use crosslane_torus_link::frame::{Channel, Datagram, Kind, Payload};
 use super::request::{Key, Put};
 use super::{LinkMode, NetworkProcessor};
 
-/// A datagram of a message on its way from host memory to a link.
+/// Datagram of a message on its way from host memory to a link.
 pub(super) struct Piece {
     pub key: Key,
     pub number: u64,
     pub kind: Kind,
     pub index: u16,
     pub payload: Payload,
-    /// Bytes that have not come.
+    /// Bytes still to come.
     pub missing: u32,
-    /// When it can go, if all have come.
+    /// Earliest time to send it once all bytes have arrived.
     pub ready_ps: u64,
-    /// Its message has failed: it goes nowhere.
+    /// Whether its message has failed, so that it is dropped.
     pub is_void: bool,
 }
 
-/// What waits for one channel of one link, and is to be read for it.
+/// Data waiting for one channel of one link, and messages still to be read for it.
 #[derive(Default)]
 pub(super) struct SendChannel {
-    /// Messages whose runs have not been asked for whole, in order.
+    /// Messages with runs not yet requested whole, in order.
     pub messages: VecDeque<(Key, u64)>,
     pub in_line: bool,
-    /// The staging memory: datagrams in the order of their messages.
+    /// Staging memory: datagrams in the order of their messages.
     pub pieces: VecDeque<Piece>,
-    /// Number of the first of them.
+    /// Number of the first of `pieces`.
     pub base: u64,
-    /// Ends of messages that were not sent whole: what was sent of them has gone.
+    /// Abort datagrams of messages that failed after some of their datagrams were sent.
     pub aborts: VecDeque<(u8, Kind, Payload)>,
     pub puts: VecDeque<Put>,
-    /// Put datagrams that have left the window.
+    /// Number of put datagrams that have left the put aperture.
     pub put_count: u32,
-    /// Whether the host is to be told.
+    /// Whether `put_count` is due to be reported to the host.
     pub is_count_due: bool,
-    /// Datagrams of other nodes, with the link that they came by.
+    /// Datagrams of other nodes, each with the link that delivered it.
     pub through: VecDeque<(u8, Datagram)>,
-    /// Whose turn it is.
+    /// Source that is served next.
     pub turn: u8,
 }
 
 impl SendChannel {
-    /// Forgets all that waits for the link, but for what others hold places for.
+    /// Discards all data for the link, except forwarded datagrams, which hold entries of receive
+    /// buffers.
     pub fn forget(&mut self) {
         self.base += self.pieces.len() as u64;
         self.pieces.clear();
@@ -64,7 +65,7 @@ impl SendChannel {
     }
 }
 
-/// What a channel has for its link.
+/// Next datagram of a channel for its link.
 enum Next {
     Datagram {
         kind: Kind,
@@ -73,12 +74,12 @@ enum Next {
         payload: Payload,
         from: Source,
     },
-    /// Something will be ready then.
+    /// One may be ready at this time.
     At(u64),
     Nothing,
 }
 
-/// Where a datagram for a link came from.
+/// Source of a datagram for a link.
 enum Source {
     Get { key: Key, number: u64 },
     Abort,
@@ -87,7 +88,7 @@ enum Source {
 }
 
 impl NetworkProcessor {
-    /// Gives a link what it has room for.
+    /// Gives a link the datagrams that it has room for.
     pub(super) fn feed(&mut self, number: u8, port: &mut DevicePort<'_>) {
         let Some(link) = self.links.get(usize::from(number)) else { return };
         let mut left = link.sendable;
@@ -154,7 +155,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// Drops what has failed at the head of the staging memory: there is room for more.
+    /// Drops failed datagrams at the head of the staging memory to make room.
     fn drop_void(&mut self, out: usize) {
         let channel = &mut self.channels[out];
         let mut dropped = 0;
@@ -168,7 +169,7 @@ impl NetworkProcessor {
         }
     }
 
-    /// The next datagram of a channel; its sources take turns.
+    /// Returns the next datagram of a channel, taking its sources in turn.
     fn next_of(&mut self, out: usize, now_ps: u64) -> Next {
         self.drop_void(out);
         let channel = &mut self.channels[out];

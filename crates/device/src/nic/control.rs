@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the driver in a kernel orders of a NIC. None of it takes simulated time: what it takes is
-//! up to who calls.
+//! Operations that a kernel's driver performs on a NIC. They take no simulated time; the caller
+//! accounts for it.
 
 use crosslane_fabric::{DevicePort, Fabric, NodeId};
 use thiserror::Error;
@@ -12,46 +12,46 @@ use super::parameters::NetworkParameters;
 use super::regions::{Access, Runs};
 use super::{MAX_QUEUE_PAIRS, Nic, NicParameters, STEP};
 
-/// A queue pair of a NIC.
+/// Handle of a queue pair of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PairNumber(pub(super) u32);
 
 impl PairNumber {
-    /// Where its doorbells are in BAR 0.
+    /// Returns the offset of its doorbells in BAR 0.
     #[must_use]
     pub const fn doorbells(self) -> u64 {
         (self.0 & 0xffff) as u64 * DOORBELL_BYTES
     }
 }
 
-/// What a NIC cannot do.
+/// Error of an operation on a NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum NicError {
-    /// All queue pairs that it has doorbells for are in use.
+    /// All queue pairs with doorbells are in use; holds their number.
     #[error("all {0} queue pairs of the adapter are in use")]
     NoPairLeft(usize),
-    /// Rings that do not fit their memory.
+    /// The rings do not fit their memory.
     #[error("rings of {bytes} B do not fit memory of {have_bytes} B in whole pages")]
     Rings {
-        /// What they take.
+        /// Bytes of the rings.
         bytes: u64,
-        /// What there is.
+        /// Bytes of the memory.
         have_bytes: u64,
     },
-    /// No NIC, no queue pair that has not been used, or NICs that no network joins.
+    /// The ends are not NICs, not new queue pairs, or not joined by a network.
     #[error("two queue pairs cannot be connected: {0}")]
     Connect(&'static str),
 }
 
-/// Runs of queue memory are made of these.
+/// Page size: queue memory consists of runs of whole pages.
 const PAGE_BYTES: u64 = 4096;
 
 impl Nic {
-    /// Joins two NICs by a network link. False where one of the nodes is no NIC.
+    /// Joins two NICs by a network link. Returns false if one of the nodes is not a NIC.
     ///
     /// # Panics
-    /// If there is no such network: see [`NetworkParameters::check`]; or both are one.
+    /// Panics if [`NetworkParameters::check`] rejects the parameters, or both ends are one node.
     pub fn join(fabric: &mut Fabric, ends: [NodeId; 2], parameters: NetworkParameters) -> bool {
         if let Err(error) = parameters.check() {
             panic!("the parameters of a network are checked before: {error}");
@@ -68,63 +68,64 @@ impl Nic {
         true
     }
 
-    /// The NIC at the other end of the network link.
+    /// Returns the NIC at the other end of the network link.
     #[must_use]
     pub fn far(&self) -> Option<NodeId> {
         self.link.as_ref().map(|link| link.far)
     }
 
-    /// How it is built.
+    /// Returns the build parameters.
     #[must_use]
     pub const fn parameters(&self) -> &NicParameters {
         &self.parameters
     }
 
-    /// The network that it is joined to.
+    /// Returns the parameters of the network link, if it is joined to one.
     #[must_use]
     pub fn network(&self) -> Option<&NetworkParameters> {
         self.link.as_ref().map(|link| &link.parameters)
     }
 
-    /// What has left it for the network so far.
+    /// Returns the counters of traffic sent to the network.
     #[must_use]
     pub fn counters(&self) -> NetworkCounters {
         self.link.as_ref().map(|link| link.counters).unwrap_or_default()
     }
 
-    /// Registers memory, whose first byte has `address` for the network. Its key.
+    /// Registers memory whose first byte has `address` on the network, and returns its key.
     pub fn register(&mut self, address: u64, access: Access, runs: Runs) -> u32 {
         self.regions.add(address, access, runs)
     }
 
-    /// Ends a registration. False where there is none. What is written there by a request that has
-    /// begun before ends with an error.
+    /// Ends a registration. Returns false if the key is not registered. Writes of requests that
+    /// have begun end with an error.
     pub fn deregister(&mut self, key: u32) -> bool {
         self.regions.remove(key)
     }
 
-    /// Registrations that there are.
+    /// Returns the number of registrations.
     #[must_use]
     pub fn registrations(&self) -> usize {
         self.regions.count()
     }
 
-    /// Queue pairs that there are.
+    /// Returns the number of queue pairs.
     #[must_use]
     pub fn pairs(&self) -> usize {
         self.slots.iter().filter(|slot| slot.pair.is_some()).count()
     }
 
-    /// Tags in use: reads of host memory that are under way, and those kept back after a time-out.
+    /// Returns the number of tags in use: reads of host memory in flight, and tags kept back after
+    /// a time-out.
     #[must_use]
     pub fn tags_in_use(&self) -> usize {
         self.reads.in_use()
     }
 
-    /// Makes a queue pair with rings in this memory, which is zeroed.
+    /// Creates a queue pair with its rings in `memory`, which must be zeroed.
     ///
     /// # Errors
-    /// None is left, or rings that do not fit.
+    /// Returns an error if all queue pairs are in use or the rings do not fit.
     pub fn create_pair(
         &mut self,
         layout: QueueLayout,
@@ -153,10 +154,10 @@ impl Nic {
         Ok(PairNumber(u32::from(slot.turn) << 16 | at as u32))
     }
 
-    /// Connects two queue pairs that are new, of two NICs that a network joins.
+    /// Connects two new queue pairs of two NICs joined by a network.
     ///
     /// # Errors
-    /// [`NicError::Connect`].
+    /// Returns [`NicError::Connect`] if the ends cannot be connected.
     pub fn connect(fabric: &mut Fabric, ends: [(NodeId, PairNumber); 2]) -> Result<(), NicError> {
         let mut facts = Vec::new();
         for (node, number) in ends {
@@ -198,14 +199,15 @@ impl Nic {
         Ok(())
     }
 
-    /// Ends a queue pair, and that at the other end: see
+    /// Ends a queue pair and its peer at the other end: see
     /// [`EntryKind::Closed`](super::layout::EntryKind::Closed).
     pub fn close(&mut self, number: PairNumber, port: &mut DevicePort<'_>) {
         self.end_pair(number.0, Status::ClosedHere, port);
         self.go_on(port);
     }
 
-    /// Gives up a queue pair that is new, or whose last entry has come. False for any other.
+    /// Destroys a queue pair that is new, or whose last entry has been made. Returns false for
+    /// others.
     pub fn destroy(&mut self, number: PairNumber) -> bool {
         let is_at_rest = |state| matches!(state, State::New | State::Ended);
         if self.pair(number.0).is_none_or(|pair| !is_at_rest(pair.state)) {
@@ -217,14 +219,14 @@ impl Nic {
         true
     }
 
-    /// Whether the network link is up. None: there is no link.
+    /// Whether the network link is up; `None` without a link.
     #[must_use]
     pub fn is_link_up(&self) -> Option<bool> {
         self.link.as_ref().map(|link| link.down_since_ps.is_none())
     }
 
-    /// Cuts the network link of a NIC, both ways. What is on its way is held back; connections
-    /// that have been without it for the time-out of their NIC end. False where there is none.
+    /// Cuts both directions of a NIC's network link and holds back its packets. Connections cut for
+    /// longer than their NIC's time-out end. Returns false if the node has no link.
     pub fn cut(fabric: &mut Fabric, node: NodeId) -> bool {
         Self::at_both_ends(fabric, node, |nic, port| {
             let (now_ps, timeout_ps) = (port.now_ps(), nic.parameters.retry_timeout.0);
@@ -235,7 +237,8 @@ impl Nic {
         })
     }
 
-    /// Mends the network link of a NIC: what was held back goes on. False where there is none.
+    /// Mends a NIC's network link and releases the held packets. Returns false if the node has no
+    /// link.
     pub fn mend(fabric: &mut Fabric, node: NodeId) -> bool {
         Self::at_both_ends(fabric, node, |nic, port| {
             let latency_ps = nic.parameters.packet_latency.0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How queue pairs end. One that has ended stays until its program has seen it: its last entry
-//! comes when nothing is read or written for it any more.
+//! End of queue pairs. An ended queue pair stays until its program has seen its last entry, which
+//! is written when all reads and writes for it are over.
 
 use crosslane_fabric::DevicePort;
 
@@ -10,7 +10,7 @@ use super::pair::State;
 use super::{Nic, RETRY};
 
 impl Nic {
-    /// Ends a work request with an error, where it is known which, and its queue pair with it.
+    /// Ends a queue pair, with an error for `request` if it is known.
     pub(super) fn end_with(
         &mut self,
         number: u32,
@@ -23,7 +23,7 @@ impl Nic {
             self.entries.push_back((number, entry));
         }
         let status = match request {
-            // The other end has refused, and ended its queue pair.
+            // The other end refused the request and ended its queue pair.
             Some((_, Status::FarAccess | Status::FarBounds | Status::FarMemory)) => {
                 Status::ClosedThere
             }
@@ -33,7 +33,7 @@ impl Nic {
         self.end_pair(number, status, port);
     }
 
-    /// Ends a queue pair. Its work requests never end by themselves.
+    /// Ends a queue pair. Its open work requests get no outcome.
     pub(super) fn end_pair(&mut self, number: u32, status: Status, port: &mut DevicePort<'_>) {
         let Some(pair) = self.pair(number) else { return };
         let was_connected = pair.is_connected();
@@ -61,25 +61,25 @@ impl Nic {
             self.notices.push_back(Packet { to: far, message: 0, kind, payload });
         }
         self.look_at_ending(number);
-        // What it held may be what others wait for.
+        // Others may wait for the resources that it held.
         let now_ps = port.now_ps();
         self.wake_at(now_ps, port);
     }
 
-    /// All queue pairs.
+    /// Ends all queue pairs.
     pub(super) fn end_all(&mut self, status: Status, port: &mut DevicePort<'_>) {
         for number in self.numbers() {
             self.end_pair(number, status, port);
         }
     }
 
-    /// The numbers of all queue pairs.
+    /// Returns the numbers of all queue pairs.
     pub(super) fn numbers(&self) -> Vec<u32> {
         let slots = (0_u32..).zip(&self.slots).filter(|(_, slot)| slot.pair.is_some());
         slots.map(|(at, slot)| u32::from(slot.turn) << 16 | at).collect()
     }
 
-    /// A read of host memory for a queue pair is over, however it ended.
+    /// Handles the end, good or bad, of a host memory read for a queue pair.
     pub(super) fn read_ended(&mut self, number: u32) {
         let Some(pair) = self.pair(number) else { return };
         assert!(pair.reads > 0, "a read of queue pair {number} ends, and none is under way");
@@ -97,7 +97,7 @@ impl Nic {
         }
     }
 
-    /// Sees to it that queue pairs without a sign of the other end are looked for then.
+    /// Schedules the check for queue pairs without a sign of the other end.
     pub(super) fn arm_retry(&mut self, time_ps: u64, port: &mut DevicePort<'_>) {
         if time_ps < self.retry_ps {
             self.retry_ps = time_ps;

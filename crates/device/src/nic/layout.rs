@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program and its NIC tell each other in host memory, and the doorbells. All numbers are
+//! Structures in host memory shared by a program and its NIC, and the doorbells. All numbers are
 //! little-endian.
 //!
-//! Each connection has a queue pair. Its memory holds, one behind the other, a ring of work
-//! requests that the program writes and the NIC reads, a ring of completion entries that the NIC
-//! writes and the program reads, and a ring of slots for messages. Counts of entries go on for
-//! ever, modulo 2^32; an entry's place is its count modulo the length of its ring.
+//! Each connection has a queue pair. Its memory holds, in this order, a ring of work requests
+//! (written by the program, read by the NIC), a ring of completion entries (written by the NIC,
+//! read by the program), and a ring of message slots. Counts of entries wrap at 2^32; an entry's
+//! index is its count modulo the length of its ring.
 
 use crate::little_endian::{long, word};
 
@@ -13,36 +13,36 @@ use crate::little_endian::{long, word};
 pub const REQUEST_BYTES: u64 = 64;
 /// Bytes of a completion entry.
 pub const ENTRY_BYTES: u64 = 64;
-/// Bytes of a slot for a message, and the longest message.
+/// Bytes of a message slot, and of the longest message.
 pub const MESSAGE_BYTES: u64 = 4096;
 
-/// Bytes of BAR 0 that each queue pair's doorbells take.
+/// Bytes of each queue pair's doorbells in BAR 0.
 pub const DOORBELL_BYTES: u64 = 8;
-/// Doorbell: how many work requests have been posted since the start.
+/// Offset of the doorbell that counts the work requests posted since the start.
 pub const SEND_DOORBELL: u64 = 0;
-/// Doorbell: how many messages have been taken since the start; their slots are free.
+/// Offset of the doorbell that counts the messages taken since the start, which frees their slots.
 pub const RECEIVE_DOORBELL: u64 = 4;
 
-/// Places of the rings of a queue pair in its memory.
+/// Lengths of the rings in a queue pair's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLayout {
-    /// Work requests that may be posted and not completed, a power of two.
+    /// Most work requests posted and not completed, a power of two.
     pub requests: u32,
-    /// Completion entries, a power of two: never fewer than there can be at once.
+    /// Completion entries, a power of two, enough for all that can exist at once.
     pub entries: u32,
-    /// Messages that may have come and not been taken, a power of two.
+    /// Most messages received and not taken, a power of two.
     pub messages: u32,
 }
 
 impl QueueLayout {
-    /// For so many work requests and messages, powers of two up to 65,536.
+    /// Creates a layout for `requests` and `messages`, powers of two up to 65,536.
     #[must_use]
     pub const fn new(requests: u32, messages: u32) -> Self {
-        // Beside them the last entry of all.
+        // One more for the entry that ends the connection.
         Self { requests, entries: (requests + messages + 1).next_power_of_two(), messages }
     }
 
-    /// Whether it can be used.
+    /// Whether the lengths are valid.
     #[must_use]
     pub const fn is_valid(&self) -> bool {
         const fn power(count: u32) -> bool {
@@ -55,44 +55,45 @@ impl QueueLayout {
             && self.entries <= 1 << 18
     }
 
-    /// Bytes of all rings.
+    /// Returns the bytes of all rings.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.messages_offset() + self.messages as u64 * MESSAGE_BYTES
     }
 
-    /// Where a work request is.
+    /// Returns the offset of the work request with a count.
     #[must_use]
     pub const fn request_offset(&self, count: u32) -> u64 {
         (count % self.requests) as u64 * REQUEST_BYTES
     }
 
-    /// Where a completion entry is.
+    /// Returns the offset of the completion entry with a count.
     #[must_use]
     pub const fn entry_offset(&self, count: u32) -> u64 {
         self.requests as u64 * REQUEST_BYTES + (count % self.entries) as u64 * ENTRY_BYTES
     }
 
-    /// The first word of a completion entry once it is there; before, it is one less.
+    /// Returns the first word of a completion entry when it is valid; before that, the word is one
+    /// less.
     #[must_use]
     pub const fn entry_turn(&self, count: u32) -> u32 {
         (count / self.entries).wrapping_add(1)
     }
 
-    /// Where a message is.
+    /// Returns the offset of the message slot with a count.
     #[must_use]
     pub const fn message_offset(&self, count: u32) -> u64 {
         self.messages_offset() + (count % self.messages) as u64 * MESSAGE_BYTES
     }
 
     const fn messages_offset(&self) -> u64 {
-        // Slots begin at a page.
+        // Slots begin at a page boundary.
         let before = self.requests as u64 * REQUEST_BYTES + self.entries as u64 * ENTRY_BYTES;
         before.next_multiple_of(MESSAGE_BYTES)
     }
 }
 
-/// What is to be done.
+/// Operation of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Write near memory into far memory.
@@ -103,27 +104,27 @@ pub enum Operation {
     Send,
 }
 
-/// A work request.
+/// Work request of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkRequest {
-    /// What is to be done.
+    /// Operation to execute.
     pub operation: Operation,
-    /// A number of the program's own, which its completion entry carries.
+    /// Number chosen by the program and returned in the completion entry.
     pub id: u32,
-    /// First byte of the near memory.
+    /// Address of the near memory's first byte.
     pub near_address: u64,
-    /// Its registration.
+    /// Key of the near memory's registration.
     pub near_key: u32,
-    /// First byte of the far memory.
+    /// Address of the far memory's first byte.
     pub far_address: u64,
-    /// Its registration.
+    /// Key of the far memory's registration.
     pub far_key: u32,
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
 }
 
 impl WorkRequest {
-    /// As it stands in the ring.
+    /// Encodes the request for the ring.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; REQUEST_BYTES as usize] {
         let operation: u32 = match self.operation {
@@ -141,7 +142,7 @@ impl WorkRequest {
         bytes
     }
 
-    /// From the ring; `None` for an operation that there is not.
+    /// Decodes a request from the ring; `None` for an unknown operation.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; REQUEST_BYTES as usize]) -> Option<Self> {
         Some(Self {
@@ -161,32 +162,32 @@ impl WorkRequest {
     }
 }
 
-/// How a work request, or a connection, ended.
+/// Outcome of a work request or a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// Done.
+    /// The request succeeded.
     Done,
-    /// Near memory that is not registered, or not so far.
+    /// The near memory is not registered, or not over the whole length.
     NearMemory,
-    /// The other end refused: a key that it has not given, or not for this.
+    /// The other end refused: the key is unknown or does not permit the operation.
     FarAccess,
-    /// The other end refused: beyond the memory that the key is for.
+    /// The other end refused: the range exceeds the memory of the key.
     FarBounds,
     /// The other end could not read or write its memory.
     FarMemory,
     /// A read of this host's memory failed.
     HostMemory,
-    /// No sign of the other end within the time-out.
+    /// The other end gave no sign of life within the time-out.
     TimedOut,
-    /// The other end has closed, or lost, the connection.
+    /// The other end closed or lost the connection.
     ClosedThere,
-    /// This end has closed it.
+    /// This end closed the connection.
     ClosedHere,
-    /// The NIC's own link to its host went down.
+    /// The NIC's link to its host went down.
     LinkDown,
-    /// A work request that is none.
+    /// The work request is invalid.
     BadRequest,
-    /// A request of the other end has been refused.
+    /// This end refused a request of the other end.
     RefusedHere,
 }
 
@@ -206,7 +207,7 @@ impl Status {
         Self::RefusedHere,
     ];
 
-    /// Half a sentence.
+    /// Returns a description that can follow a subject in a sentence.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -226,36 +227,35 @@ impl Status {
     }
 }
 
-/// What a completion entry is about.
+/// Subject of a completion entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A work request has ended.
     Request {
-        /// Its number.
+        /// Number of the work request, from [`WorkRequest::id`].
         id: u32,
     },
-    /// A message has come: the next one.
+    /// The next message has arrived.
     Message {
-        /// Its length.
+        /// Length of the message.
         bytes: u32,
     },
-    /// The connection has ended: no more entries come, and work requests that have none never had
-    /// an end. The NIC reads and writes no memory for it any more, and what it has written can be
-    /// seen.
+    /// The connection has ended. No more entries follow, and work requests without an entry have no
+    /// outcome. The NIC no longer accesses memory for the connection, and its writes can be seen.
     Closed,
 }
 
-/// A completion entry.
+/// Completion entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What it is about.
+    /// Subject of the entry.
     pub kind: EntryKind,
-    /// How it ended.
+    /// Outcome of the subject.
     pub status: Status,
 }
 
 impl Entry {
-    /// As it stands in the ring, with its turn.
+    /// Encodes the entry for the ring, with its turn.
     #[must_use]
     pub fn to_bytes(&self, turn: u32) -> [u8; ENTRY_BYTES as usize] {
         let (kind, number) = match self.kind {
@@ -270,7 +270,7 @@ impl Entry {
         bytes
     }
 
-    /// From the ring; `None` for what no NIC writes.
+    /// Decodes an entry from the ring; `None` for bytes that no NIC writes.
     #[must_use]
     pub fn from_bytes(bytes: &[u8; ENTRY_BYTES as usize]) -> Option<Self> {
         let number = word(bytes, 12);

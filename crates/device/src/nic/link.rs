@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One end of the network link: each way is a wire that carries one packet after the other, with
-//! room at its end that the sender knows of.
+//! One end of the network link. Each direction carries one packet at a time into a buffer whose
+//! room the sender knows.
 
 use std::collections::VecDeque;
 
@@ -10,39 +10,39 @@ use crosslane_pcie::units::Picoseconds;
 use super::packet::Packet;
 use super::parameters::NetworkParameters;
 
-/// What has left one end of a network link so far.
+/// Traffic that one end of a network link has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkCounters {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
     /// Bytes of payload.
     pub payload_bytes: u64,
-    /// All other bytes, those that fill up payloads among them.
+    /// All other bytes, including the padding of payloads.
     pub header_bytes: u64,
-    /// How long the wire was busy.
+    /// Time that the link was busy.
     pub busy: Picoseconds,
 }
 
-/// One end.
+/// One end of the network link.
 pub(super) struct Link {
     pub parameters: NetworkParameters,
     /// The NIC at the other end.
     pub far: NodeId,
-    /// The wire away from here is busy until then, and the part of a picosecond (in bits times ps a
-    /// second) beyond.
+    /// Time until which the outgoing direction is busy, and the fraction of a picosecond beyond it
+    /// (in bits times ps per second).
     free_ps: u64,
     fraction: u64,
     /// Room for packets at the other end, bytes.
     room_bytes: u64,
-    /// Room that comes back, and when.
+    /// Time and size of room that will come back.
     returning: VecDeque<(u64, u64)>,
-    /// Whether the next packet waits for room of which nothing is known yet.
+    /// Whether the next packet waits for room that nothing will return yet.
     pub lacks_room: bool,
-    /// Packets from the other end and when the NIC works on them, in order.
+    /// Packets from the other end and the time at which the NIC handles each, in order.
     pub inbound: VecDeque<(u64, Packet)>,
-    /// Payload bytes of the first of them that have been placed.
+    /// Payload bytes of the first inbound packet that have been placed.
     pub placed_bytes: u32,
-    /// Since when the link is down.
+    /// Time at which the link went down, while it is down.
     pub down_since_ps: Option<u64>,
     pub counters: NetworkCounters,
 }
@@ -64,8 +64,8 @@ impl Link {
         }
     }
 
-    /// When the next packet of so many bytes can begin: now where that has passed; `None` for never
-    /// as things are.
+    /// Returns when a packet of `wire_bytes` can begin, at least `now_ps`; `None` if that is
+    /// unknown.
     pub fn begins_ps(&mut self, now_ps: u64, wire_bytes: u32) -> Option<u64> {
         if self.down_since_ps.is_some() {
             return None;
@@ -86,14 +86,14 @@ impl Link {
         (!self.lacks_room).then_some(has_room_ps.max(self.free_ps))
     }
 
-    /// Sends a packet now; when it is at the other end whole.
+    /// Sends a packet now. Returns when the whole packet is at the other end.
     pub fn send(&mut self, now_ps: u64, packet: &Packet) -> u64 {
         let wire_bytes = packet.wire_bytes(&self.parameters);
         if self.free_ps < now_ps {
             (self.free_ps, self.fraction) = (now_ps, 0);
         }
         const PS_PER_SECOND: u64 = 1_000_000_000_000;
-        // A packet has less than 2^14 bytes: 2^17 x 10^12 fits.
+        // A packet has less than 2^14 bytes, so 2^17 x 10^12 fits.
         let bits = u64::from(wire_bytes) * 8 * PS_PER_SECOND + self.fraction;
         let time_ps = bits / self.parameters.bits_per_second;
         self.fraction = bits % self.parameters.bits_per_second;
@@ -109,7 +109,7 @@ impl Link {
         self.free_ps + self.parameters.latency.0
     }
 
-    /// Room at the other end comes back then. Whether a packet waits for it.
+    /// Adds room that comes back at `at_ps`. Returns whether a packet waits for it.
     pub fn give_room(&mut self, at_ps: u64, bytes: u32) -> bool {
         let last_ps = self.returning.back().map_or(0, |(at_ps, _)| *at_ps);
         assert!(at_ps >= last_ps, "room comes back at {at_ps} ps, behind that of {last_ps} ps");
@@ -117,7 +117,7 @@ impl Link {
         std::mem::take(&mut self.lacks_room)
     }
 
-    /// Whether the first packet that came can be worked on now.
+    /// Whether the first inbound packet can be handled now.
     pub fn has_packet(&self, now_ps: u64, packet_latency_ps: u64) -> bool {
         self.inbound.front().is_some_and(|(ready_ps, _)| {
             let arrived_ps = ready_ps - packet_latency_ps;
@@ -125,8 +125,8 @@ impl Link {
         })
     }
 
-    /// The link is up again: what it held back goes on. Gives when each of those packets will be
-    /// worked on.
+    /// Mends the link and releases the packets it held back. Returns when each of them will be
+    /// handled.
     pub fn repair(&mut self, now_ps: u64, packet_latency_ps: u64) -> Vec<u64> {
         let Some(down_ps) = self.down_since_ps.take() else { return Vec::new() };
         let mut times = Vec::new();

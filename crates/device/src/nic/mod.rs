@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The behavioural model of a NIC: an RDMA adapter as an endpoint, joined to another one by a
-//! network link. Programs and the NIC speak through host memory and doorbells, see [`layout`];
-//! `docs/nic.md` says what it does.
+//! Behavioural model of a NIC: an RDMA adapter as an endpoint, joined to another one by a network
+//! link. Programs and the NIC communicate through host memory and doorbells, see [`layout`].
+//! `docs/nic.md` describes its behaviour.
 //!
-//! Read first: `layout.rs`, then `pair.rs`; `request.rs` is what a NIC does of its own accord,
-//! `place.rs` what it does with packets, `control.rs` what a kernel's driver would order.
+//! Read first: `layout.rs`, then `pair.rs`; `request.rs` for its own work, `place.rs` for received
+//! packets, `control.rs` for the commands of a kernel's driver.
 
 mod control;
 mod ending;
@@ -40,17 +40,17 @@ use regions::Regions;
 pub use regions::{Access, Runs};
 use request::{Making, Target};
 
-/// Timer token: the NIC looks for work.
+/// Timer token: look for work.
 const STEP: u32 = 0;
-/// Timer token: completions may have timed out.
+/// Timer token: check for completion time-outs.
 const TIMEOUT: u32 = 1;
-/// Timer token: connections may have.
+/// Timer token: check for connection time-outs.
 const RETRY: u32 = 2;
 
-/// Most queue pairs of a NIC: numbers of 16 bits, beside how often each has been used.
+/// Most queue pairs of a NIC: numbers of 16 bits, next to a count of uses.
 pub const MAX_QUEUE_PAIRS: usize = 1 << 16;
 
-/// What the function's configuration space says.
+/// Settings of the function's configuration space.
 #[derive(Clone, Copy, Debug)]
 struct Function {
     doorbells: Window,
@@ -59,29 +59,29 @@ struct Function {
     is_bus_master: bool,
 }
 
-/// A place for a queue pair, and how often it has been used.
+/// Slot of a queue pair, and the number of its uses.
 #[derive(Default)]
 struct Slot {
     turn: u16,
     pair: Option<Box<QueuePair>>,
 }
 
-/// A completion that is to be sent, and the read whose buffer becomes free with it.
+/// Completion waiting to be sent, and the read whose receive buffer is freed with it.
 struct Answer {
     header: Header,
     frees: Option<(Received, Header, u32)>,
 }
 
-/// A packet that is being made.
+/// Packet being built.
 struct Made {
     pair: u32,
     role: Role,
     packet: Packet,
-    /// Bytes of its payload that have not come from host memory.
+    /// Bytes of its payload still to come from host memory.
     missing: u32,
 }
 
-/// A NIC, as an endpoint's device: BAR 0 has its doorbells.
+/// NIC as an endpoint's device, with its doorbells in BAR 0.
 pub struct Nic {
     parameters: NicParameters,
     function: Function,
@@ -89,27 +89,27 @@ pub struct Nic {
     regions: Regions,
     slots: Vec<Slot>,
     reads: Reads<Target>,
-    /// Packets that are being made, and free places among them.
+    /// Packets being built, and free indices in `made`.
     made: Vec<Option<Made>>,
     made_free: Vec<u32>,
-    /// Bytes of their payloads.
+    /// Payload bytes of the packets in `made`.
     made_bytes: u32,
-    /// The packet whose data are being asked for.
+    /// Packet whose data are being requested.
     making: Option<Making>,
-    /// Who is in line to make packets and to send them: by turns, so that all connections go on.
+    /// Roles waiting to build packets and to send them, in turn, so that all connections advance.
     make_line: VecDeque<(u32, Role)>,
     send_line: VecDeque<(u32, Role)>,
-    /// Those whose next work request is too young.
+    /// Queue pairs whose next work request is not ready yet.
     young: Vec<u32>,
     fetch_line: VecDeque<u32>,
     flush_line: VecDeque<u32>,
     acknowledge_line: VecDeque<u32>,
-    /// Packets that are about queue pairs, not for their work: they go first.
+    /// Packets about queue pairs themselves, which are sent first.
     notices: VecDeque<Packet>,
     /// Completion entries for the host, in order.
     entries: VecDeque<(u32, Entry)>,
     answers: VecDeque<Answer>,
-    /// The next work request is not begun before.
+    /// Earliest time to begin the next work request.
     next_request_ps: u64,
     timer_ps: u64,
     deadline_ps: u64,
@@ -117,10 +117,10 @@ pub struct Nic {
 }
 
 impl Nic {
-    /// A NIC after reset, without a network.
+    /// Creates a NIC in its reset state, without a network.
     ///
     /// # Panics
-    /// If none can be built like this: see [`NicParameters::check`].
+    /// Panics if [`NicParameters::check`] rejects the parameters.
     #[must_use]
     pub fn new(parameters: NicParameters) -> Self {
         if let Err(error) = parameters.check() {
@@ -158,7 +158,7 @@ impl Nic {
         }
     }
 
-    /// A queue pair by its number; `None` for one that is no more.
+    /// Returns a queue pair by its number; `None` if it no longer exists.
     fn pair(&mut self, number: u32) -> Option<&mut QueuePair> {
         let slot = self.slots.get_mut((number & 0xffff) as usize)?;
         if u32::from(slot.turn) != number >> 16 {
@@ -167,7 +167,7 @@ impl Nic {
         slot.pair.as_deref_mut()
     }
 
-    /// Calls [`STEP`] then.
+    /// Schedules [`STEP`] at a time.
     fn wake_at(&mut self, time_ps: u64, port: &mut DevicePort<'_>) {
         if time_ps < self.timer_ps {
             self.timer_ps = time_ps;
@@ -180,8 +180,7 @@ impl Nic {
         loop {
             let mut goes_on = self.build_answer(port);
             if self.function.is_bus_master {
-                // One of each by turns: what it writes to the host and what it reads of it share
-                // the wire.
+                // One of each in turn, because writes to the host and reads of it share the link.
                 goes_on |= self.write_entry(port);
                 goes_on |= self.place(port);
                 goes_on |= self.ask(port);
@@ -208,7 +207,7 @@ impl Nic {
             return;
         };
         let payload = port.payload(tlp);
-        // Doorbells are whole words.
+        // Doorbells take whole words only.
         if !offset.is_multiple_of(4) || !bytes.is_multiple_of(4) {
             return;
         }
@@ -219,7 +218,7 @@ impl Nic {
         }
     }
 
-    /// A doorbell.
+    /// Takes a doorbell.
     fn ring(&mut self, offset: u64, word: u32) {
         let slot = (offset / DOORBELL_BYTES) as usize;
         let Some(turn) = self.slots.get(slot).map(|slot| slot.turn) else { return };
@@ -229,8 +228,7 @@ impl Nic {
             return;
         }
         let Some(pair) = self.pair(number) else { return };
-        // A program that posts more than its ring holds has lost what it overwrote; no more than
-        // the ring is ever fetched.
+        // Ignore a count above the ring's length: those requests have been overwritten.
         let more = word.wrapping_sub(pair.fetched);
         if more <= pair.layout.requests {
             pair.posted = word;
@@ -238,7 +236,7 @@ impl Nic {
         }
     }
 
-    /// A read of BAR 0: doorbells read as zero.
+    /// Takes a read of BAR 0. Doorbells read as zero.
     fn take_read(&mut self, tlp: Received, request: &Header, port: &mut DevicePort<'_>) {
         let frees = (tlp, *request, port.data_credits(tlp));
         let (id, bytes) = (port.routing_id(), request.request_bytes());
@@ -285,7 +283,7 @@ impl Device for Nic {
             TlpKind::Completion | TlpKind::CompletionData => {
                 self.take_completion(tlp, &header, port);
             }
-            // Configuration requests take no simulated time and messages have no effect.
+            // Configuration requests take no simulated time; messages have no effect.
             TlpKind::ConfigurationRead | TlpKind::ConfigurationWrite | TlpKind::Message => {}
         }
         self.go_on(port);

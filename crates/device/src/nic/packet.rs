@@ -10,7 +10,7 @@ use super::parameters::NetworkParameters;
 pub(super) enum Kind {
     /// Part of a write: its offset in the far memory, and the extent of the whole write.
     Write { key: u32, address: u64, offset: u64, bytes: u64 },
-    /// A message, whole.
+    /// Whole message.
     Send,
     /// Read request.
     ReadRequest { key: u32, address: u64, bytes: u64 },

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Queue pairs: one for each connection.
+//! Queue pairs, one per connection.
 
 use std::collections::VecDeque;
 
 use super::layout::{Operation, QueueLayout, Status, WorkRequest};
 use super::regions::Runs;
 
-/// Work requests that are fetched and have not been begun, at most.
+/// Most work requests fetched and not begun.
 pub(super) const FETCHED_AHEAD: usize = 16;
-/// Work requests of one fetch, at most.
+/// Most work requests of one fetch.
 pub(super) const FETCH_BATCH: u32 = 8;
 
-/// Who of a queue pair has something to send.
+/// Sending role of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Its own work requests.
+    /// Sends its own work requests.
     Requester = 0,
-    /// The reads of the other end.
+    /// Answers the reads of the other end.
     Responder = 1,
 }
 
-/// A work request that has been fetched.
+/// Work request that has been fetched.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub work: WorkRequest,
-    /// It is not begun before.
+    /// Earliest time to begin it.
     pub ready_ps: u64,
-    /// Bytes for which packets are made.
+    /// Bytes for which packets have been built.
     pub prepared: u64,
-    /// Set once it has ended well and waits for those before it.
+    /// Set once it has succeeded and waits for those before it.
     pub is_done: bool,
 }
 
-/// A read of the other end that is being answered.
+/// Read of the other end that is being answered.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Response {
     pub message: u64,
@@ -42,72 +42,72 @@ pub(super) struct Response {
     pub prepared: u64,
 }
 
-/// Where a queue pair is in its life.
+/// Life-cycle state of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// It has no other end yet.
+    /// Not connected yet.
     New,
     Connected,
-    /// It has ended so; reads for it may still be under way.
+    /// Ended with this status; reads for it may still be in flight.
     Ending(Status),
-    /// Its last entry is on its way or there.
+    /// Its last entry has been made.
     Ended,
 }
 
 pub(super) struct QueuePair {
     pub state: State,
-    /// The queue pair of the other end.
+    /// Number of the other end's queue pair.
     pub far: u32,
     pub layout: QueueLayout,
-    /// Its memory.
+    /// Memory of its rings.
     pub memory: Runs,
-    /// Reads of host memory for it that are under way.
+    /// Reads of host memory in flight.
     pub reads: u32,
-    /// Completion entries that have been made.
+    /// Completion entries made so far.
     pub entries: u32,
 
     // Requester.
     /// Work requests posted, and fetched or being fetched.
     pub posted: u32,
     pub fetched: u32,
-    /// What a fetch has brought so far, and whether one is under way.
+    /// Bytes of the current fetch so far, and whether a fetch is in progress.
     pub fetch: Vec<u8>,
     pub is_fetching: bool,
-    /// Work requests that have been fetched and not completed, in order.
+    /// Work requests fetched and not completed, in order.
     pub requests: VecDeque<Request>,
-    /// How many of them are begun and have all packets made.
+    /// Number of `requests` that are begun and have all packets built.
     pub begun: usize,
-    /// Number of the first of them.
+    /// Number of the first of `requests`.
     pub first_message: u64,
-    /// Reads that wait for data, and how many may.
+    /// Reads waiting for data, and their limit.
     pub reading: u16,
     pub reads_allowed: u16,
-    /// Messages sent, and how many may be in all.
+    /// Messages sent, and the total that may be sent.
     pub sent: u32,
     pub may_send: u32,
-    /// When there was a sign of the other end, or nothing to wait for.
+    /// Time of the last sign of the other end, or of the last moment with nothing to wait for.
     pub sign_ps: u64,
 
     // Responder.
     pub responses: VecDeque<Response>,
-    /// Messages that have come, and how many may in all.
+    /// Messages received, and the total that may be received.
     pub received: u32,
     pub may_receive: u32,
-    /// What the other end has been told of that.
+    /// `may_receive` as last told to the other end.
     pub told: u32,
-    /// Last of the other end's writes and messages that has been handed to the host, that a flush
-    /// is under way for (0: none is), and that is acknowledged.
+    /// Last write or message of the other end that was handed to the host, that the current flush
+    /// covers (0 without a flush), and that was acknowledged.
     pub placed: u64,
     pub flushing: u64,
     pub acknowledged: u64,
-    /// Where the last of them went.
+    /// Bus address of the last bytes placed.
     pub placed_address: u64,
-    /// Whether writes have been placed that no flush has covered.
+    /// Whether any placed write is not covered by a flush yet.
     pub is_unflushed: bool,
 
-    /// Packets made, of each role, in order.
+    /// Packets built for each role, in order.
     pub made: [VecDeque<u32>; 2],
-    /// Whether each role is in line to make packets, and to send them.
+    /// Whether each role is in line to build packets, and to send them.
     pub in_make_line: [bool; 2],
     pub in_send_line: [bool; 2],
     pub in_fetch_line: bool,
@@ -158,12 +158,12 @@ impl QueuePair {
         self.state == State::Connected
     }
 
-    /// Whether work requests are begun that wait for the other end.
+    /// Whether begun work requests wait for the other end.
     pub fn waits_for_far(&self) -> bool {
         self.requests.front().is_some_and(|first| self.begun > 0 && !first.is_done)
     }
 
-    /// Work requests that may be fetched now.
+    /// Returns the number of work requests that may be fetched now.
     pub fn fetchable(&self) -> u32 {
         if self.is_fetching || !self.is_connected() {
             return 0;
@@ -174,7 +174,7 @@ impl QueuePair {
         posted.min(room).min(to_end).min(FETCH_BATCH)
     }
 
-    /// The request of this number, if it has not been completed.
+    /// Returns the request with a number if it is not completed.
     pub fn request(&mut self, message: u64) -> Option<&mut Request> {
         let at = message.checked_sub(self.first_message)?;
         self.requests.get_mut(usize::try_from(at).ok()?)

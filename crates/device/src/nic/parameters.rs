@@ -1,48 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a NIC and its network are built with.
+//! Build parameters of a NIC and its network.
 
 use crosslane_pcie::units::Picoseconds;
 
 use crate::parameters::{ParameterError, SECOND, power_of_two, within};
 
-/// How a NIC is built.
+/// Build parameters of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicParameters {
     /// Tags: reads of host memory in flight, 1 to 256.
     pub tags: u16,
-    /// Longest payload of a write to host memory that it can build, bytes, a power of two from 128
-    /// to 4096.
+    /// Longest payload of a write to host memory, bytes, a power of two from 128 to 4096.
     pub max_write_bytes: u32,
-    /// Longest read of host memory that it can ask for, bytes, a power of two from 128 to 4096.
+    /// Longest read of host memory, bytes, a power of two from 128 to 4096.
     pub max_read_bytes: u32,
-    /// A read of host memory that is not answered within this time has failed; 1 ns to 100 s.
+    /// Time after which an unanswered read of host memory has failed, 1 ns to 100 s.
     pub completion_timeout: Picoseconds,
-    /// RDMA reads of one connection that may be on their way at once, 1 to 128.
+    /// RDMA reads of one connection in flight at once, 1 to 128.
     pub outstanding_reads: u16,
-    /// From a work request in the NIC to the first read or packet for it, up to 1 s.
+    /// Time from a work request's arrival in the NIC to its first read or packet, up to 1 s.
     pub request_latency: Picoseconds,
-    /// Least time from one work request that is begun to the next, of all connections together, up
-    /// to 1 s.
+    /// Minimum time between the starts of two work requests over all connections, up to 1 s.
     pub request_interval: Picoseconds,
-    /// From the last bit of a packet at the NIC to what it does with it, up to 1 s.
+    /// Time from the last bit of a packet to its processing by the NIC, up to 1 s.
     pub packet_latency: Picoseconds,
-    /// Data that it holds on their way from host memory to the network, bytes, 8 KiB to 16 MiB.
+    /// Buffer for data from host memory to the network, bytes, 8 KiB to 16 MiB.
     pub send_buffer_bytes: u32,
-    /// Packets that it holds on their way from the network to host memory, bytes with their
-    /// headers, 8 KiB to 16 MiB. The other end sends no more than has room.
+    /// Buffer for packets from the network to host memory, with their headers, bytes, 8 KiB to 16
+    /// MiB. The other end sends only what fits.
     pub receive_buffer_bytes: u32,
-    /// After so long without a sign of the other end a connection is lost; 1 us to 100 s.
+    /// Time without a sign of the other end after which a connection is lost, 1 us to 100 s.
     pub retry_timeout: Picoseconds,
-    /// What connecting takes beside the system calls at both ends: messages of the connection
-    /// manager and commands to the NICs; up to 1 s.
+    /// Time to connect beyond the system calls at both ends, up to 1 s: messages of the connection
+    /// manager and commands to the NICs.
     pub connect: Picoseconds,
 }
 
 impl NicParameters {
-    /// Whether a NIC can be built like this.
+    /// Checks that a NIC can be built with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its bounds.
+    /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
         within("tags", self.tags.into(), 1, 256)?;
         power_of_two("max_write_bytes", self.max_write_bytes.into(), 128, 4096)?;
@@ -59,28 +57,29 @@ impl NicParameters {
     }
 }
 
-/// The network link between two NICs, each way.
+/// Build parameters of a network link between two NICs, the same in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkParameters {
-    /// Bits of packets a second, without the line code; 1 Mb/s to 100 Tb/s.
+    /// Bits of packets per second, without the line code; 1 Mb/s to 100 Tb/s.
     pub bits_per_second: u64,
     /// Longest payload of a packet, bytes, a power of two from 256 to 4096.
     pub mtu_bytes: u32,
-    /// Bytes that each packet has beside its payload, up to 256.
+    /// Bytes of each packet besides its payload, up to 256.
     pub header_bytes: u32,
-    /// Bytes more of a packet that says where in the other end's memory, up to 256.
+    /// Additional bytes of a packet with an address in the other end's memory, up to 256.
     pub request_bytes: u32,
-    /// Bytes more of an acknowledgement, and of the first and the last answer to a read, up to 256.
+    /// Additional bytes of an acknowledgement, and of the first and last answer to a read, up to
+    /// 256.
     pub acknowledgement_bytes: u32,
-    /// From one end to the other: cable and switches, up to 1 s.
+    /// Time from one end to the other through cable and switches, up to 1 s.
     pub latency: Picoseconds,
 }
 
 impl NetworkParameters {
-    /// Whether NICs can be joined like this.
+    /// Checks that NICs can be joined with these parameters.
     ///
     /// # Errors
-    /// The first field that is out of its bounds.
+    /// Returns the first field that is out of bounds.
     pub fn check(&self) -> Result<(), ParameterError> {
         within("bits_per_second", self.bits_per_second, 1_000_000, 100_000_000_000_000)?;
         power_of_two("mtu_bytes", self.mtu_bytes.into(), 256, 4096)?;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of the network and what becomes of them, in the order in which they came. Data go into
-//! host memory by posted writes, as fast as the host takes them.
+//! Handling of the packets of the network, in the order of their arrival. Data go into host memory
+//! by posted writes, as fast as the host takes them.
 //!
-//! A write is acknowledged when a read of no bytes behind its data has come back: programs of the
-//! other node can see them then (PCIe 6.x 2.4.1: a read does not pass a posted write). One such
-//! flush stands for all that was written before.
+//! A write is acknowledged once a read of no bytes sent after its data has returned, because
+//! programs of the receiving node can then see the data (PCIe 6.x 2.4.1: a read does not pass a
+//! posted write). One such flush covers all earlier writes.
 
 use crosslane_fabric::DevicePort;
 use crosslane_pcie::tlp::{Class, Header};
@@ -16,18 +16,18 @@ use super::pair::{Response, Role};
 use super::request::{Purpose, Target};
 use super::{Nic, STEP};
 
-/// What has become of a packet.
+/// Outcome of placing a packet.
 enum Placed {
-    /// It is done with.
+    /// The packet is done.
     Whole,
-    /// One more TLP of it is on its way, and others are to come.
+    /// One more of its TLPs has been sent, and others follow.
     Part,
-    /// It must wait.
+    /// The packet must wait.
     Not,
 }
 
 impl Nic {
-    /// Goes on with the first packet that has come. Whether anything was done.
+    /// Proceeds with the oldest packet received. Returns whether it did anything.
     pub(super) fn place(&mut self, port: &mut DevicePort<'_>) -> bool {
         let latency_ps = self.parameters.packet_latency.0;
         let Some(link) = self.link.as_mut() else { return false };
@@ -94,7 +94,8 @@ impl Nic {
         }
     }
 
-    /// Writes the next bytes of a packet's payload to a place on the bus that has so many bytes.
+    /// Writes the next bytes of a packet's payload to `place`: a bus address and the bytes
+    /// available there.
     fn put(&mut self, packet: &Packet, place: (u64, u64), port: &mut DevicePort<'_>) -> Placed {
         let most = self.parameters.max_write_bytes.min(self.function.max_payload_bytes);
         let most = u64::from(most);
@@ -207,14 +208,14 @@ impl Nic {
         self.line_up_make(packet.to, Role::Responder);
     }
 
-    /// A write or message has been handed to the host whole.
+    /// Notes that the host has been handed a whole write or message.
     fn placed_whole(&mut self, packet: &Packet) {
         let Some(pair) = self.pair(packet.to) else { return };
         pair.placed = packet.message;
         self.look_at_placed(packet.to);
     }
 
-    /// Acknowledges what can be, or sees to a flush.
+    /// Sends the acknowledgements that are due, or requests a flush.
     fn look_at_placed(&mut self, number: u32) {
         let Some(pair) = self.pair(number) else { return };
         if pair.flushing > 0 || pair.placed == pair.acknowledged {
@@ -241,7 +242,7 @@ impl Nic {
         true
     }
 
-    /// What was written before a flush can be seen.
+    /// Handles the end of a flush: earlier writes can be seen.
     pub(super) fn flushed(&mut self, number: u32) {
         let Some(pair) = self.pair(number).filter(|pair| pair.is_connected()) else { return };
         pair.acknowledged = pair.flushing;
@@ -250,10 +251,10 @@ impl Nic {
         self.look_at_placed(number);
     }
 
-    /// A program has taken messages: so many since the start.
+    /// Notes that a program has taken `taken` messages since the start.
     pub(super) fn free_messages(&mut self, number: u32, taken: u32) {
         let Some(pair) = self.pair(number).filter(|pair| pair.is_connected()) else { return };
-        // No more than have come.
+        // Ignore a count above the messages received.
         if pair.received.wrapping_sub(taken) > pair.layout.messages {
             return;
         }
@@ -264,7 +265,7 @@ impl Nic {
         }
     }
 
-    /// Refuses a request of the other end, and ends the connection, as a reliable one does.
+    /// Refuses a request of the other end and ends the connection, as a reliable connection does.
     fn refuse(&mut self, packet: &Packet, status: Status, port: &mut DevicePort<'_>) {
         let Some(pair) = self.pair(packet.to) else { return };
         let (to, message) = (pair.far, packet.message);
@@ -273,7 +274,7 @@ impl Nic {
         self.end_pair(packet.to, Status::RefusedHere, port);
     }
 
-    /// A read of host memory has failed.
+    /// Handles a failed read of host memory.
     pub(super) fn read_failed(&mut self, target: Target, port: &mut DevicePort<'_>) {
         let number = target.pair;
         let index = match target.purpose {
@@ -348,7 +349,7 @@ impl Nic {
         self.line_up_make(number, Role::Requester);
     }
 
-    /// Completes the work requests that are done, in order.
+    /// Completes the finished work requests in order.
     fn complete(&mut self, number: u32) {
         while let Some(pair) = self.pair(number)
             && let Some(first) = pair.requests.front().filter(|first| first.is_done)
@@ -363,7 +364,7 @@ impl Nic {
         }
     }
 
-    /// Writes the next completion entry to the host, if there is one and room for it.
+    /// Writes the next completion entry to the host if there is one and the link has room.
     pub(super) fn write_entry(&mut self, port: &mut DevicePort<'_>) -> bool {
         if self.entries.is_empty() || !port.has_room_for(Class::Posted) {
             return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registered memory: what a key stands for, and where its bytes are on the bus.
+//! Registered memory: keys, and the bus addresses of their bytes.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use crosslane_pcie::units::BusAddress;
 
 use super::layout::Status;
 
-/// What other nodes may do with registered memory.
+/// Access of other nodes to registered memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// They may read it.
+    /// Whether they may read it.
     pub read: bool,
-    /// They may write it.
+    /// Whether they may write it.
     pub write: bool,
 }
 
-/// Memory as a NIC is told of it: runs of bus addresses that stand for one run of its own.
+/// Memory described to a NIC: runs of bus addresses that form one contiguous range.
 #[derive(Clone, Debug, Default)]
 pub struct Runs {
-    /// Offset of each run, its bus address, and its length.
+    /// Offset, bus address and length of each run.
     runs: Vec<(u64, BusAddress, u64)>,
     bytes: u64,
 }
 
 impl Runs {
-    /// From the runs in order; empty ones are left out.
+    /// Creates the range from runs in order, leaving out empty ones.
     #[must_use]
     pub fn new(parts: impl IntoIterator<Item = (BusAddress, u64)>) -> Self {
         let mut all = Self::default();
@@ -38,14 +38,14 @@ impl Runs {
         all
     }
 
-    /// Bytes of all runs.
+    /// Returns the bytes of all runs.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Where the byte at an offset is on the bus, and how many follow it there; `None` beyond the
-    /// end.
+    /// Returns the bus address of the byte at an offset, and the contiguous bytes from there;
+    /// `None` beyond the end.
     pub(super) fn locate(&self, offset: u64) -> Option<(u64, u64)> {
         let after = self.runs.partition_point(|(begin, ..)| *begin <= offset);
         let (begin, address, bytes) = *self.runs.get(after.checked_sub(1)?)?;
@@ -54,28 +54,28 @@ impl Runs {
     }
 }
 
-/// A registration.
+/// Registration of memory.
 #[derive(Clone, Debug)]
 struct Region {
-    /// Address of its first byte, as the network counts.
+    /// Network address of its first byte.
     address: u64,
     access: Access,
     runs: Runs,
 }
 
-/// All registrations of a NIC.
+/// Registrations of a NIC.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Regions {
     by_key: BTreeMap<u32, Region>,
     last: u32,
 }
 
-/// How far one key lies from the next: odd, so that every number comes once before any comes again,
-/// and large, so that a key that is off by a little is none.
+/// Difference of consecutive keys. It is odd, so all numbers come before any repeats, and large, so
+/// that a slightly wrong key is not valid.
 const KEY_STEP: u32 = 0x9e37_79b1;
 
 impl Regions {
-    /// Registers memory; its key.
+    /// Registers memory and returns its key.
     pub fn add(&mut self, address: u64, access: Access, runs: Runs) -> u32 {
         loop {
             self.last = self.last.wrapping_add(KEY_STEP);
@@ -95,7 +95,7 @@ impl Regions {
         self.by_key.len()
     }
 
-    /// Whether so many bytes from an address on may be used so.
+    /// Checks that a range of bytes permits an access.
     pub fn check(
         &self,
         key: u32,
@@ -113,7 +113,7 @@ impl Regions {
         }
     }
 
-    /// Where a byte is on the bus, and how many follow it there.
+    /// Returns the bus address of a byte, and the contiguous bytes from there.
     pub fn locate(&self, key: u32, address: u64) -> Option<(u64, u64)> {
         let region = self.by_key.get(&key)?;
         region.runs.locate(address.checked_sub(region.address)?)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a NIC does of its own accord: it fetches work requests, makes packets of them and of the
-//! other end's reads, and reads what they carry from host memory.
+//! Work that a NIC starts itself: fetching work requests, building packets of them and of the other
+//! end's reads, and reading payloads from host memory.
 
 use crosslane_fabric::trace::HeaderLine;
 use crosslane_fabric::{DevicePort, ErrorKind, Received};
@@ -14,32 +14,32 @@ use super::pair::{Request, Role};
 use super::{Made, Nic, TIMEOUT};
 use crate::reads::Completed;
 
-/// What a read is for.
+/// Purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Work requests.
+    /// Fetch of work requests.
     Fetch,
-    /// Payload of a packet, from an offset on.
+    /// Payload of a packet from an offset.
     Payload { packet: u32, offset: u32 },
-    /// To know that what was written before can be seen.
+    /// Check that earlier writes can be seen.
     Flush,
 }
 
-/// A read's queue pair and purpose.
+/// Queue pair and purpose of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub pair: u32,
     pub purpose: Purpose,
 }
 
-/// A packet whose data are being asked for.
+/// Packet whose data are being requested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Making {
     packet: u32,
     pub pair: u32,
     key: u32,
     address: u64,
-    /// Bytes of the payload that have been asked for, and all.
+    /// Payload bytes requested so far, and in total.
     asked: u32,
     bytes: u32,
 }
@@ -54,7 +54,7 @@ impl Nic {
         }
     }
 
-    /// A role of a queue pair may have a packet to make.
+    /// Lines up a role of a queue pair that may have a packet to build.
     pub(super) fn line_up_make(&mut self, number: u32, role: Role) {
         let Some(pair) = self.pair(number) else { return };
         let has_work = match role {
@@ -67,7 +67,7 @@ impl Nic {
         }
     }
 
-    /// Work requests have come of age.
+    /// Lines up the queue pairs whose work requests may be ready by now.
     pub(super) fn line_up_grown(&mut self) {
         for number in std::mem::take(&mut self.young) {
             self.line_up_make(number, Role::Requester);
@@ -76,7 +76,7 @@ impl Nic {
 
     // --- Packets -------------------------------------------------------------------------------
 
-    /// Makes one packet, if there is one to make and room for it.
+    /// Builds one packet if there is work and room for it.
     pub(super) fn make(&mut self, port: &mut DevicePort<'_>) -> bool {
         if self.making.is_some() {
             return false;
@@ -89,7 +89,7 @@ impl Nic {
         match made {
             Make::Room => false,
             Make::Made => {
-                // The next one's turn.
+                // Let the next role have its turn.
                 self.make_line.rotate_left(1);
                 true
             }
@@ -121,7 +121,7 @@ impl Nic {
         }
         let is_read = work.operation == Operation::Read;
         if (is_read && pair.reading >= pair.reads_allowed) || pair.lacks_slot(&work) {
-            // An answer, or an acknowledgement, lines it up again.
+            // An answer or acknowledgement lines it up again.
             return Make::Nothing;
         }
         if prepared == 0 && next_request_ps > now_ps {
@@ -135,7 +135,7 @@ impl Nic {
             return Make::Room;
         }
         if prepared == 0 {
-            // The program may use its own memory for everything.
+            // The program may use its own memory for any access.
             let near = (work.near_key, work.near_address);
             if self.regions.check(near.0, near.1, work.bytes, |_| true).is_err() {
                 self.end_with(number, Some((work.id, Status::NearMemory)), port);
@@ -214,7 +214,7 @@ impl Nic {
         self.made_bytes + bytes <= self.parameters.send_buffer_bytes
     }
 
-    /// Puts a packet in its line; its data are asked for next.
+    /// Puts a packet into its line; its data are requested next.
     fn begin_packet(&mut self, (pair, role): (u32, Role), packet: Packet, near: (u32, u64)) {
         let bytes = packet.payload.len() as u32;
         self.made_bytes += bytes;
@@ -245,7 +245,7 @@ impl Nic {
 
     // --- Reads of host memory ------------------------------------------------------------------
 
-    /// Sends one read of host memory, if there is one to send.
+    /// Sends one read of host memory if one is due.
     pub(super) fn ask(&mut self, port: &mut DevicePort<'_>) -> bool {
         if !self.reads.has_free() || !port.has_room_for(Class::NonPosted) {
             return false;
@@ -264,7 +264,7 @@ impl Nic {
         pair.in_fetch_line = false;
         let offset = pair.layout.request_offset(pair.fetched);
         let Some((address, run)) = pair.memory.locate(offset) else { return true };
-        // A work request lies in one run: rings and runs are made of whole pages.
+        // Rings and runs consist of whole pages, so a work request lies in one run.
         let in_page = 4096 - address % 4096;
         let fits = (run.min(in_page) / REQUEST_BYTES) as u32;
         let count = pair.fetchable().min(limit.max(1)).min(fits);
@@ -285,7 +285,7 @@ impl Nic {
         let most = self.read_limit_bytes();
         let place = self.regions.locate(making.key, making.address);
         let Some((address, run)) = place else {
-            // It was registered when the packet was begun.
+            // The memory was deregistered after the packet was begun.
             let purpose = Purpose::Payload { packet: making.packet, offset: making.asked };
             self.read_failed(Target { pair: making.pair, purpose }, port);
             return true;
@@ -306,7 +306,7 @@ impl Nic {
         true
     }
 
-    /// Sends a read; there is a tag and room.
+    /// Sends a read. A tag and room must be available.
     pub(super) fn read(
         &mut self,
         target: Target,
@@ -426,7 +426,7 @@ impl Nic {
         }
     }
 
-    /// Work requests have come.
+    /// Takes fetched work requests.
     fn take_work(&mut self, number: u32, port: &mut DevicePort<'_>) {
         let ready_ps = port.now_ps() + self.parameters.request_latency.0;
         let Some(pair) = self.pair(number) else { return };
@@ -455,11 +455,11 @@ impl Nic {
     }
 }
 
-/// What has become of a packet that was to be made.
+/// Outcome of building a packet.
 enum Make {
     Made,
-    /// Nothing is to be made for this role now.
+    /// The role has nothing to build now.
     Nothing,
-    /// It must wait for room, and the others too.
+    /// The packet must wait for room, and so must all others.
     Room,
 }

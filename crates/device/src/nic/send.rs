@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets onto the network: one after the other, connections by turns.
+//! Transmission of packets to the network, one at a time, connections in turn.
 
 use crosslane_fabric::DevicePort;
 
@@ -8,7 +8,7 @@ use super::pair::Role;
 use super::{Nic, STEP};
 
 impl Nic {
-    /// The first packet of a role may be whole.
+    /// Lines up a role whose first packet may be complete.
     pub(super) fn line_up_send(&mut self, number: u32, role: Role) {
         let Some(pair) = self.pair(number) else { return };
         let Some(&first) = pair.made[role as usize].front() else { return };
@@ -23,7 +23,7 @@ impl Nic {
         self.send_line.push_back((number, role));
     }
 
-    /// There is something to acknowledge, or room for messages to tell of.
+    /// Lines up a queue pair with an acknowledgement or freed message slots to send.
     pub(super) fn line_up_acknowledge(&mut self, number: u32) {
         let Some(pair) = self.pair(number) else { return };
         if !std::mem::replace(&mut pair.in_acknowledge_line, true) {
@@ -31,7 +31,7 @@ impl Nic {
         }
     }
 
-    /// Sends one packet, if there is one and the network takes it.
+    /// Sends one packet if there is one and the network takes it.
     pub(super) fn send(&mut self, port: &mut DevicePort<'_>) -> bool {
         let now_ps = port.now_ps();
         let Some(wire_bytes) = self.next_wire_bytes() else { return false };
@@ -57,7 +57,7 @@ impl Nic {
         true
     }
 
-    /// Bytes of the next packet on the wire.
+    /// Returns the bytes of the next packet on the wire.
     fn next_wire_bytes(&mut self) -> Option<u32> {
         let parameters = self.link.as_ref()?.parameters;
         if let Some(notice) = self.notices.front() {
@@ -73,13 +73,13 @@ impl Nic {
             let made = first.and_then(|first| self.made.get(first as usize)?.as_ref());
             match made {
                 Some(made) => return Some(made.packet.wire_bytes(&parameters)),
-                // Its queue pair has ended.
+                // The packet's queue pair has ended.
                 None => drop(self.send_line.pop_front()),
             }
         }
     }
 
-    /// The next packet.
+    /// Takes the next packet.
     fn take_next(&mut self, now_ps: u64) -> Option<Packet> {
         if let Some(notice) = self.notices.pop_front() {
             return Some(notice);
@@ -98,7 +98,7 @@ impl Nic {
         let (number, role) = self.send_line.pop_front()?;
         let pair = self.pair(number)?;
         pair.in_send_line[role as usize] = false;
-        // The other end has room: it lives.
+        // Room at the other end is a sign of life.
         pair.sign_ps = now_ps;
         let first = pair.made[role as usize].pop_front()?;
         let made = self.made.get_mut(first as usize)?.take()?;
