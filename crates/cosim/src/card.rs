@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card: the gateware in the place of an endpoint's engine.
+//! Card device: the gateware in place of an endpoint's engine.
 //!
-//! Edges of its clock are at the multiples of the clock's length; edge *n* begins clock *n* of
-//! engine time. The card is clocked while it has work; clocks that it was not given are made up by
-//! setting its counter of time.
+//! Clock edges are at multiples of the clock period; edge *n* begins clock *n* of engine time. The
+//! card is clocked while it has work. Setting its time counter makes up for skipped clocks.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -22,18 +21,17 @@ use crate::error::CosimError;
 use crate::model::{Model, model_for};
 use crate::pins::{self, FunctionSettings, Inputs, NO_BAR, Outputs};
 
-/// Timer token: an edge of the clock.
+/// Timer token: clock edge.
 const EDGE: u32 = 0;
-/// Clocks of reset at the beginning of time.
+/// Clocks of reset at time 0.
 const RESET_CLOCKS: u64 = 8;
-/// A card that has work is clocked for so long after the last TLP. What it waits for then comes
-/// from elsewhere, or is the time-out of a read: it sleeps until either. Longer than a lane waits
-/// before it returns its credits, and than a table takes to be forgotten. Its counters of idle
-/// clocks stand still in its sleep.
+/// Clocks without a TLP after which a card that has work sleeps: it then waits for something from
+/// outside, or for the time-out of a read. Longer than a receive queue delays its credits and than
+/// a table takes to be cleared. Counters of idle clocks stand still during the sleep.
 const QUIET_CLOCKS: u64 = 4096;
 
-/// A card that is not busy is clocked for so long after the last TLP: a register access is on its
-/// way for some clocks without that being seen.
+/// Clocks without a TLP after which an idle card sleeps: a register access takes some clocks in
+/// which it does not show.
 const LINGER_CLOCKS: u64 = 64;
 
 /// A BAR: base address and size.
@@ -44,7 +42,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whether it holds `bytes` at `address`.
+    /// Whether the BAR contains `bytes` at `address`.
     fn holds(&self, address: u64, bytes: u32) -> bool {
         let offset = address.checked_sub(self.base);
         let end = offset.and_then(|offset| offset.checked_add(u64::from(bytes)));
@@ -52,7 +50,7 @@ impl Window {
     }
 }
 
-/// A TLP that has come and is being taken in.
+/// TLP that has arrived and is being passed to the card.
 struct Incoming {
     tlp: Received,
     header: Header,
@@ -64,22 +62,22 @@ struct Incoming {
     taken: usize,
 }
 
-/// A TLP that the card is sending.
+/// TLP that the card is sending.
 struct Outgoing {
     header: Header,
     payload: Vec<u8>,
     begun_ps: u64,
 }
 
-/// A read that waits for answers.
+/// Read waiting for completions.
 struct Read {
     tag: u16,
     bytes: u32,
     sent_ps: u64,
 }
 
-/// How long a read waits at most, and then its tag rests, as `crosslane_reads` tells it: in ticks,
-/// which are a 128th of the time-out at most.
+/// Longest wait of a read and the longest rest of its tag after a time-out, as `crosslane_reads`
+/// measures them: in ticks of at most a 128th of the time-out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Patience {
     waits_ps: u64,
@@ -87,30 +85,30 @@ struct Patience {
 }
 
 impl Patience {
-    /// Clocks in which every tag is visited.
+    /// Clocks in which every tag is visited once.
     const VISITS: u64 = 1024;
 
     fn of(timeout_clocks: u64, clock_ps: u64) -> Self {
         let bits = u64::from(timeout_clocks.max(2).next_power_of_two().ilog2());
         let shift = if timeout_clocks > 256 { bits - 8 } else { 0 };
         let ticks = timeout_clocks.div_ceil(1 << shift);
-        // Those that have passed when more than `ticks` have, whenever the first one began.
+        // Upper bound of the time for more than `ticks` ticks, wherever in a tick it began.
         let passed_ps = |ticks: u64| (((ticks + 1) << shift) + Self::VISITS) * clock_ps;
         Self { waits_ps: passed_ps(ticks), rests_ps: passed_ps(2 * ticks) }
     }
 }
 
-/// Clocks of a card.
+/// Clock counts of a card.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockCounts {
-    /// Those that it was given.
+    /// Clocks that were simulated.
     pub run: u64,
-    /// Those that have passed, up to its last edge.
+    /// Clocks that have passed, up to the last simulated edge.
     pub passed: u64,
 }
 
-/// The gateware, as an endpoint's device: BAR 0 has its registers, BAR 1 (or the next one that
-/// there is) its receive lanes.
+/// Gateware as an endpoint's device: registers in BAR 0, receive queues in BAR 1 or the next BAR
+/// present.
 pub struct Card {
     model: Box<dyn Model>,
     clock_ps: u64,
@@ -122,20 +120,20 @@ pub struct Card {
     receive: Window,
     incoming: VecDeque<Incoming>,
     outgoing: Option<Outgoing>,
-    /// Buffers of payloads, to be used again.
+    /// Payload buffers for reuse.
     spare: Vec<Vec<u8>>,
     reads: VecDeque<Read>,
-    /// Ends of the rest of tags whose reads have timed out.
+    /// Times at which tags whose reads have timed out end their rest.
     rests_ps: VecDeque<u64>,
-    /// A link has gone down since the last edge.
+    /// Whether the link has gone down since the last edge.
     link_fell: bool,
-    /// Number of the first clock that has not been.
+    /// Number of the next clock to simulate.
     next_clock: u64,
-    /// Clock that a timer is set for, and whether the simulation waits for it.
+    /// Clock for which a timer is set, and whether the simulation waits for it.
     timer: Option<(u64, bool)>,
     quiet_clocks: u64,
     clocks_run: u64,
-    /// What was taken in last of what an error may be about.
+    /// Last write and completion taken, for error reports.
     last_write: Option<Header>,
     last_completion: Option<Header>,
     inputs: Inputs,
@@ -143,15 +141,15 @@ pub struct Card {
 }
 
 impl Card {
-    /// A card after reset, with the model that was built for these parameters.
+    /// Creates a card in its reset state with the model built for these parameters.
     ///
     /// # Errors
-    /// There is none.
+    /// Returns an error if no such model is built.
     pub fn new(parameters: &CardParameters) -> Result<Self, CosimError> {
         Ok(Self::of_model(model_for(parameters)?, parameters))
     }
 
-    /// Any circuit with a card's ports, reset.
+    /// Creates a card from any circuit with a card's ports, and resets it.
     #[must_use]
     pub fn of_model(mut model: Box<dyn Model>, parameters: &CardParameters) -> Self {
         let mut outputs = Outputs::default();
@@ -185,7 +183,7 @@ impl Card {
         }
     }
 
-    /// The circuit of this crate's tests, where it is built.
+    /// Returns the circuit of this crate's tests if it is built.
     #[must_use]
     pub fn stand_in() -> Option<Self> {
         let configuration = crate::configurations::STAND_IN;
@@ -193,7 +191,7 @@ impl Card {
         Some(Self::of_model(model, &configuration.parameters))
     }
 
-    /// The MSI-X capability that goes with a card: its table and pending bits are in BAR 0.
+    /// Returns the card's MSI-X capability, with table and pending bits in BAR 0.
     #[must_use]
     pub const fn msix_request() -> MsixRequest {
         MsixRequest {
@@ -205,36 +203,36 @@ impl Card {
         }
     }
 
-    /// Writes what happens in the circuit from now on into a file, in the format FST.
+    /// Writes a trace of the circuit to a file from now on, in the format FST.
     ///
     /// # Errors
-    /// The models were built without.
+    /// Returns an error if the models are built without traces or the file cannot be written.
     pub fn trace_to(&mut self, file: &Path) -> Result<(), CosimError> {
         self.model.trace_to(file)
     }
 
-    /// Reads that wait for answers at some time: those that no answer has ended, nor the time-out.
+    /// Returns the number of reads that at `now` are neither answered nor timed out.
     #[must_use]
     pub fn reads_waiting(&self, now: Picoseconds) -> usize {
         let waits_ps = self.patience.waits_ps;
         self.reads.iter().filter(|read| read.sent_ps + waits_ps > now.0).count()
     }
 
-    /// Clocks up to now.
+    /// Returns the clock counts up to now.
     #[must_use]
     pub const fn clocks(&self) -> ClockCounts {
         ClockCounts { run: self.clocks_run, passed: self.next_clock }
     }
 
-    /// Sees to it that the next edge is not left out.
+    /// Ensures that the next edge is simulated.
     fn wake(&mut self, port: &mut DevicePort<'_>) {
         self.quiet_clocks = 0;
-        // What comes at the very moment of an edge is sampled at the one behind it.
+        // An arrival at the time of an edge is sampled at the next one.
         let clock = (port.now_ps() / self.clock_ps + 1).max(self.next_clock);
         self.set_timer(clock, true, port);
     }
 
-    /// One timer is enough, unless the simulation would not wait for it and now has to.
+    /// Sets a timer for a clock. An earlier timer suffices, unless only the new one is awaited.
     fn set_timer(&mut self, clock: u64, is_awaited: bool, port: &mut DevicePort<'_>) {
         let is_set =
             self.timer.is_some_and(|(set, awaited)| set <= clock && (awaited || !is_awaited));
@@ -264,7 +262,7 @@ impl Card {
         }
     }
 
-    /// Clock `number`, whose edge is now.
+    /// Simulates clock `number`, whose edge is now.
     fn clock(&mut self, number: u64, port: &mut DevicePort<'_>) {
         let now_ps = port.now_ps();
         self.inputs = Inputs {
@@ -277,7 +275,7 @@ impl Card {
         };
         self.link_fell = false;
         if number > self.next_clock {
-            // Some clocks were left out: one of them sets the time.
+            // Clocks were skipped: use one to set the time.
             let idle = Inputs { time_is_set: 1, time: number, ..self.inputs };
             self.model.clock(&idle, &mut self.outputs);
             self.clocks_run += 1;
@@ -296,7 +294,7 @@ impl Card {
         self.report_errors(port);
     }
 
-    /// Shows the card the next beat of what has come, if any. Returns the bytes of it.
+    /// Offers the card the next beat of the received TLPs, if any. Returns its bytes.
     fn offer(&mut self, now_ps: u64) -> usize {
         let Some(front) = self.incoming.front().filter(|it| it.arrived_ps < now_ps) else {
             return 0;
@@ -316,7 +314,7 @@ impl Card {
         bytes
     }
 
-    /// A beat has been taken.
+    /// Handles a beat that the card has taken.
     fn taken(&mut self, bytes: usize, port: &mut DevicePort<'_>) {
         let is_last = self.inputs.rx_last != 0;
         let Some(front) = self.incoming.front_mut() else { return };
@@ -340,7 +338,7 @@ impl Card {
         }
     }
 
-    /// Takes over what the card sends in this clock.
+    /// Takes the beat that the card sends in this clock.
     fn send_beat(&mut self, now_ps: u64, port: &mut DevicePort<'_>) {
         if self.outputs.tx_valid == 0 {
             return;
@@ -371,7 +369,7 @@ impl Card {
         self.spare.push(payload);
     }
 
-    /// Forgets a read whose answer is whole.
+    /// Removes a read whose answer is complete.
     fn note_answer(&mut self, header: &Header) {
         let Some(at) = self.reads.iter().position(|read| read.tag == header.tag.0) else { return };
         let skip = header.address.0 as u32 & 3;
@@ -384,7 +382,7 @@ impl Card {
         }
     }
 
-    /// Forgets reads that no longer wait, and tags that no longer rest.
+    /// Removes reads that no longer wait, and tags that no longer rest.
     fn expire(&mut self, now_ps: u64) {
         let Patience { waits_ps, rests_ps } = self.patience;
         let is_over = |read: &&Read| read.sent_ps + waits_ps <= now_ps;
@@ -404,7 +402,7 @@ impl Card {
             port.report(ErrorKind::UnexpectedCompletion { what: line(self.last_completion) });
         }
         if self.outputs.completion_timeout != 0 {
-            // The one that has waited longest.
+            // The read that has waited longest.
             let read = self.reads.pop_front();
             self.rests_ps.extend(read.as_ref().map(|read| read.sent_ps + self.patience.rests_ps));
             let tag = read.map_or(0, |read| read.tag);
@@ -412,10 +410,10 @@ impl Card {
         }
     }
 
-    /// Whether there is something to clock the card for.
+    /// Whether the card has work to be clocked for.
     fn has_work(&self) -> bool {
         self.outputs.busy != 0
-            // It works on what it has taken in.
+            // It is processing what it has taken.
             || self.outputs.rx_ready == 0
             || self.outputs.tx_valid != 0
             || self.outgoing.is_some()
@@ -423,10 +421,10 @@ impl Card {
     }
 }
 
-/// Clocks that the cards of this process were given which are gone by now.
+/// Clocks simulated by cards of this process that have been dropped.
 static CLOCKS_RUN: AtomicU64 = AtomicU64::new(0);
 
-/// Clocks that the cards of this process were given which are gone by now: how much was simulated.
+/// Returns the number of clocks simulated by cards of this process that have been dropped.
 #[must_use]
 pub fn clocks_run() -> u64 {
     CLOCKS_RUN.load(Ordering::Relaxed)
@@ -442,7 +440,7 @@ impl Device for Card {
     fn receive(&mut self, tlp: Received, port: &mut DevicePort<'_>) -> Consumed {
         let header = port.header(tlp);
         let bar = self.bar_of(&header);
-        // Configuration requests take no simulated time and messages have no effect.
+        // Configuration requests take no simulated time; messages have no effect.
         let Some(words) = pins::packed(&header, bar) else { return Consumed::Now };
         if bar == NO_BAR && header.kind.is_routed_by_address() {
             let what = HeaderLine(&header).to_string();
@@ -480,12 +478,12 @@ impl Device for Card {
 
     fn timer(&mut self, _token: u32, port: &mut DevicePort<'_>) {
         let number = port.now_ps() / self.clock_ps;
-        // Another timer may have been for this clock, or this one be given up.
+        // Another timer may have run this clock, or this timer may be obsolete.
         if self.timer.is_none_or(|(set, _)| set != number) || number < self.next_clock {
             return;
         }
         if self.timer.take().is_some_and(|(_, is_awaited)| !is_awaited) {
-            // A read has waited for as long as it may: time to see to that.
+            // The longest wait of a read is over: let the card handle it.
             self.quiet_clocks = 0;
         }
         self.clock(number, port);
@@ -509,7 +507,7 @@ impl Device for Card {
             Some(Window { base: bar.base.0, bytes: bar.size_bytes })
         };
         self.registers = bar(0).unwrap_or_default();
-        // A 64-bit BAR 0 takes two places.
+        // A 64-bit BAR 0 takes two BARs.
         self.receive = (1..6).find_map(bar).unwrap_or_default();
         self.settings = FunctionSettings {
             max_payload_bytes: config.max_payload_bytes(),

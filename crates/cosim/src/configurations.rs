@@ -1,54 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! With which parameters the gateware is verilated: a model for each. The build reads this file
-//! too.
+//! Parameter sets of the verilated gateware, with one model each. The build reads this file too.
 
-/// How a card is built: parameters of the module `crosslane_card`.
+/// Build parameters of a card, those of the module `crosslane_card`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CardParameters {
-    /// Bytes of the datapath: 8, 16, 32 or 64.
+    /// Width of the datapath in bytes: 8, 16, 32 or 64.
     pub datapath_bytes: u32,
-    /// H2C channels.
+    /// Number of H2C channels.
     pub h2c_channels: u8,
-    /// C2H channels.
+    /// Number of C2H channels.
     pub c2h_channels: u8,
-    /// Peer channels.
+    /// Number of peer channels.
     pub peer_channels: u8,
-    /// Receive lanes.
+    /// Number of receive queues.
     pub lanes: u8,
-    /// Tags for reads of data.
+    /// Number of tags for reads of data.
     pub tags: u16,
     /// Longest payload of a write, bytes.
     pub max_write_bytes: u32,
     /// Longest read, bytes.
     pub max_read_bytes: u32,
-    /// Ring of each H2C channel, bytes.
+    /// Staging ring of each H2C channel, bytes.
     pub staging_bytes: u32,
-    /// Ring of each lane, bytes.
+    /// FIFO of each receive queue, bytes.
     pub lane_fifo_bytes: u32,
-    /// Bytes of BAR1 that each lane has.
+    /// Bytes of BAR1 for each receive queue.
     pub lane_window_bytes: u64,
-    /// Descriptors of each table.
+    /// Number of descriptors of each table.
     pub table_descriptors: u16,
-    /// Descriptors of a fetch from a ring.
+    /// Number of descriptors of a fetch from a ring.
     pub fetch_batch: u16,
-    /// One clock, ps.
+    /// Clock period, ps.
     pub clock_ps: u64,
-    /// Time-out of completions, clocks.
+    /// Completion time-out, clocks.
     pub timeout_clocks: u64,
 }
 
-/// A card that there can be a model of, and its name.
+/// Named set of card parameters for which a model can be built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// In file names and symbols.
+    /// Name in file names and symbols.
     pub name: &'static str,
-    /// Whose engines it stands for.
+    /// Lab variant whose engines it models.
     pub of: &'static str,
-    /// What it is built with.
+    /// Build parameters.
     pub parameters: CardParameters,
 }
 
-/// What this project's engine has wherever it is.
+/// Parameters of this project's engine in every lab.
 const OWN: CardParameters = CardParameters {
     datapath_bytes: 8,
     h2c_channels: 1,
@@ -67,7 +66,7 @@ const OWN: CardParameters = CardParameters {
     timeout_clocks: 12_500_000,
 };
 
-/// All of them.
+/// All configurations that can be built.
 pub const CONFIGURATIONS: [Configuration; 2] = [
     Configuration { name: "gen2x4", of: "rosta:crosslane", parameters: OWN },
     Configuration {
@@ -82,6 +81,6 @@ pub const CONFIGURATIONS: [Configuration; 2] = [
     },
 ];
 
-/// The circuit of the tests, in the place of a card.
+/// Circuit of the tests, used in place of a card.
 pub const STAND_IN: Configuration =
     Configuration { name: "stand_in", of: "the tests of this crate", parameters: OWN };

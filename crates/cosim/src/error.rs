@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why there is no card.
+//! Errors of creating or tracing a card.
 
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// Why the gateware cannot stand in the place of an engine.
+/// Error of using the gateware in place of an engine.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CosimError {
-    /// The program was built without the feature.
+    /// The program was built without the feature `rtl`.
     #[error(
         "this program was built without the gateware: `make rtl` builds one that has it (cargo's \
          --features rtl, with Verilator and a C++ compiler)"
     )]
     NotBuilt,
-    /// There is a model for other parameters only.
+    /// No model is built for these parameters.
     #[error("no model of the gateware is built like that: {why}; there are {there}")]
     NoConfiguration {
-        /// What is different from the nearest one.
+        /// Differences from the nearest model.
         why: String,
-        /// Those that there are.
+        /// Models that are built.
         there: String,
     },
-    /// The models cannot write traces.
+    /// The models were built without traces.
     #[error(
         "this program's gateware writes no traces: build it with `--features rtl-trace` instead \
          of `rtl`"
     )]
     NoTrace,
-    /// The file of a trace cannot be written.
+    /// The trace file cannot be written.
     #[error("the trace {} cannot be written", file.display())]
     TraceFile {
-        /// The file.
+        /// Path of the trace file.
         file: PathBuf,
     },
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Co-simulation: the gateware of `gateware/rtl`, verilated, as a device of the fabric.
 //!
-//! A [`Card`] stands where the behavioural engine stands and does the same, clock by clock. It is
-//! clocked only while it has work. What arrives is sampled at the next edge of its clock, and what
-//! leaves leaves at least one clock later; engine time is simulated time divided by the clock.
+//! A [`Card`] replaces the behavioural engine and does the same, clock by clock. It is clocked only
+//! while it has work. Arrivals are sampled at the next edge of its clock, and departures follow at
+//! least one clock later; engine time is simulated time divided by the clock.
 //!
-//! The models are built with the feature `rtl` ([`CONFIGURATIONS`]: one for each set of parameters
-//! that the labs have). Without it there is no model, and [`Card::new`] says so.
+//! The feature `rtl` builds the models, one for each parameter set of the labs
+//! ([`CONFIGURATIONS`]). Without it, [`Card::new`] returns an error.
 //!
-//! Read first: `pins.rs` for what goes in and out in a clock, `card.rs` for when.
+//! Read first: `pins.rs` for the inputs and outputs of a clock, `card.rs` for their timing.
 
 mod card;
 mod configurations;

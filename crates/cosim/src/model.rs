@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A circuit that can be clocked, and which there are.
+//! Clocked circuits, and the models that are built in.
 
 use std::path::Path;
 
@@ -7,28 +7,28 @@ use crate::configurations::{CONFIGURATIONS, CardParameters, Configuration};
 use crate::error::CosimError;
 use crate::pins::{Inputs, Outputs};
 
-/// A circuit with the ports of `crosslane_card`.
+/// Circuit with the ports of `crosslane_card`.
 pub trait Model: Send {
-    /// One clock: `outputs` are those before its edge.
+    /// Runs one clock. `outputs` are sampled before its edge.
     fn clock(&mut self, inputs: &Inputs, outputs: &mut Outputs);
 
-    /// Writes what happens from now on into a file.
+    /// Writes a trace of the circuit to a file from now on.
     ///
     /// # Errors
-    /// Where it cannot.
+    /// Returns an error if the models are built without traces or the file cannot be written.
     fn trace_to(&mut self, file: &Path) -> Result<(), CosimError>;
 }
 
-/// Whether this program has models of the gateware.
+/// Whether this program contains models of the gateware.
 #[must_use]
 pub const fn is_built() -> bool {
     cfg!(feature = "rtl")
 }
 
-/// The model for these parameters.
+/// Returns the model for these parameters.
 ///
 /// # Errors
-/// There is none.
+/// Returns an error if no such model is built.
 pub(crate) fn model_for(parameters: &CardParameters) -> Result<Box<dyn Model>, CosimError> {
     if !is_built() {
         return Err(CosimError::NotBuilt);
@@ -37,20 +37,20 @@ pub(crate) fn model_for(parameters: &CardParameters) -> Result<Box<dyn Model>, C
     found.and_then(built).ok_or_else(|| none_for(parameters))
 }
 
-/// The model of a configuration, if it is built.
+/// Returns the model of a configuration if it is built.
 #[cfg(feature = "rtl")]
 pub(crate) fn built(configuration: &Configuration) -> Option<Box<dyn Model>> {
     crate::verilated::Verilated::new(configuration.name)
         .map(|model| Box::new(model) as Box<dyn Model>)
 }
 
-/// The model of a configuration, if it is built.
+/// Returns the model of a configuration if it is built.
 #[cfg(not(feature = "rtl"))]
 pub(crate) fn built(_configuration: &Configuration) -> Option<Box<dyn Model>> {
     None
 }
 
-/// What is different, and what there is.
+/// Returns the error that names the differences and the models that exist.
 fn none_for(parameters: &CardParameters) -> CosimError {
     let there: Vec<String> = CONFIGURATIONS
         .iter()
@@ -70,7 +70,7 @@ fn none_for(parameters: &CardParameters) -> CosimError {
     CosimError::NoConfiguration { why, there }
 }
 
-/// Each parameter of `wanted` that is another in `other`.
+/// Returns each parameter of `wanted` that differs in `other`.
 fn differences(wanted: &CardParameters, other: &CardParameters) -> Vec<String> {
     let values = |p: &CardParameters| {
         [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into a card and comes out of it in one clock, as the shim in C++ takes it; and how a
-//! TLP's header lies in the packed structure `tlp_header_t`.
+//! Inputs and outputs of a card in one clock, as the C++ shim takes them, and the layout of a TLP
+//! header in the packed structure `tlp_header_t`.
 //!
 //! Read first: `gateware/rtl/crosslane_pkg.sv`.
 
@@ -11,7 +11,7 @@ use crosslane_pcie::units::{BusAddress, RoutingId, Tag};
 pub(crate) const HEADER_WORDS: usize = 5;
 /// Words of the widest beat: 512 bits.
 pub(crate) const DATA_WORDS: usize = 16;
-/// `bar` of a request that no BAR claims.
+/// Value of `bar` for a request that no BAR claims.
 pub(crate) const NO_BAR: u32 = 7;
 
 /// Inputs of one clock.
@@ -42,7 +42,7 @@ pub struct Inputs {
     pub rx_data: [u32; DATA_WORDS],
 }
 
-/// Outputs of one clock, as they are before its edge.
+/// Outputs of one clock, sampled before its edge.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outputs {
@@ -56,11 +56,11 @@ pub struct Outputs {
     pub tx_last: u8,
     /// `busy_o`.
     pub busy: u8,
-    /// A poisoned write has been dropped.
+    /// Set if a poisoned write has been dropped.
     pub poisoned_write: u8,
-    /// A completion has come that nobody waits for.
+    /// Set if a completion has come for no read.
     pub unexpected_completion: u8,
-    /// A read has got no answer in time.
+    /// Set if a read has timed out.
     pub completion_timeout: u8,
     /// `time_o`.
     pub time: u64,
@@ -70,7 +70,7 @@ pub struct Outputs {
     pub tx_data: [u32; DATA_WORDS],
 }
 
-/// What a card is told of its function's configuration space: `function_t`.
+/// Settings of the function's configuration space for the card: `function_t`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FunctionSettings {
     pub max_payload_bytes: u32,
@@ -83,7 +83,7 @@ pub(crate) struct FunctionSettings {
 
 impl FunctionSettings {
     pub fn packed(&self, id: RoutingId, link_up: bool) -> u32 {
-        // 128 << n bytes.
+        // Encodes 128 << n bytes as n.
         let code = |bytes: u32| bytes.max(128).ilog2() - 7;
         u32::from(id.0) << 11
             | code(self.max_payload_bytes) << 8
@@ -96,7 +96,7 @@ impl FunctionSettings {
     }
 }
 
-/// A field of `tlp_header_t`: its lowest bit and its width.
+/// Field of `tlp_header_t`: its lowest bit and its width.
 #[derive(Clone, Copy)]
 struct Field(usize, usize);
 
@@ -133,8 +133,8 @@ fn get(words: &[u32; HEADER_WORDS], Field(low, width): Field) -> u64 {
     })
 }
 
-/// A header as the card takes it; `None` for what it takes nothing of: configuration requests and
-/// messages.
+/// Packs a header for the card; `None` for configuration requests and messages, which it does not
+/// take.
 pub(crate) fn packed(header: &Header, bar: u32) -> Option<[u32; HEADER_WORDS]> {
     let (kind, address) = match header.kind {
         TlpKind::MemoryRead => (MEMORY_READ, header.address.0 & !3),
@@ -167,7 +167,7 @@ pub(crate) fn packed(header: &Header, bar: u32) -> Option<[u32; HEADER_WORDS]> {
     Some(words)
 }
 
-/// A header that a card sends.
+/// Unpacks a header sent by the card.
 pub(crate) fn unpacked(words: &[u32; HEADER_WORDS]) -> Header {
     let field = |field| get(words, field);
     let kind = match field(KIND) {
@@ -178,7 +178,7 @@ pub(crate) fn unpacked(words: &[u32; HEADER_WORDS]) -> Header {
     };
     let is_request = matches!(kind, TlpKind::MemoryRead | TlpKind::MemoryWrite);
     let first_byte_enables = field(FIRST_ENABLES) as u8;
-    // The fabric's address is that of the first byte.
+    // The fabric's address points to the first enabled byte.
     let skip = u64::from(first_byte_enables.trailing_zeros()) % 4;
     let address = match is_request {
         true if first_byte_enables != 0 => field(ADDRESS) & !3 | skip,
@@ -241,7 +241,7 @@ mod tests {
             assert_eq!(unpacked(&words), header);
             assert_eq!((get(&words, BAR), words[4] >> 25), (1, 0));
         }
-        // As the structure says: `kind` is above `address`, `bar` the lowest.
+        // As in the structure: `kind` is above `address`, `bar` is lowest.
         let words = packed(&write, NO_BAR).unwrap();
         assert_eq!((words[0] & 7, words[4] >> 23), (7, 1));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same calls for programs that wait in them.
+//! Blocking versions of the calls, for programs that wait.
 
 use std::future::Future;
 use std::pin::pin;
@@ -13,15 +13,15 @@ use crate::node::{Message, Node, Receiving, Sending};
 use crate::place::Peer;
 use crosslane_driver::network_processor::Ended;
 
-/// Runs a future to its end, and the caller waits: an executor of the program's. A lab's is its
-/// simulation, in which time goes on meanwhile.
+/// Executor that runs a future to its end while the caller waits. A lab's executor is its
+/// simulation, in which time advances meanwhile.
 pub trait Run {
-    /// Runs it.
+    /// Runs a future and returns its output.
     fn run<F: Future>(&self, future: F) -> F::Output;
 }
 
-/// Polls without a pause but for yielding to other threads, as a core does that waits for memory:
-/// for buses of real machines, whose futures look for themselves.
+/// Executor that polls without a pause, except to yield to other threads, like a core that waits
+/// for memory. Suited to buses of real machines, whose futures check for themselves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spin;
 
@@ -38,19 +38,19 @@ impl Run for Spin {
     }
 }
 
-/// A node whose calls wait. Each is as that of [`Node`].
+/// Node with blocking calls; each corresponds to one of [`Node`].
 pub struct Blocking<B: Bus, R: Run> {
     node: Node<B>,
     run: R,
 }
 
 impl<B: Bus, R: Run> Blocking<B, R> {
-    /// The same node.
+    /// Wraps a node with an executor.
     pub const fn new(node: Node<B>, run: R) -> Self {
         Self { node, run }
     }
 
-    /// The node, for calls that do not wait.
+    /// Returns the node, for calls that do not wait.
     pub const fn node(&self) -> &Node<B> {
         &self.node
     }
@@ -58,7 +58,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
     /// Begins to send.
     ///
     /// # Errors
-    /// As [`Node::tx_i`].
+    /// Returns the errors of [`Node::tx_i`].
     pub fn tx_i(&self, message: Message<B>) -> Result<Sending<B>, TorusError> {
         self.run.run(self.node.tx_i(message))
     }
@@ -66,7 +66,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
     /// Waits until a message has left its buffer.
     ///
     /// # Errors
-    /// As [`Node::tx_f`].
+    /// Returns the errors of [`Node::tx_f`].
     pub fn tx_f(&self, sending: &Sending<B>) -> Result<Ended, TorusError> {
         self.run.run(self.node.tx_f(sending))
     }
@@ -74,7 +74,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
     /// Sends a message and waits.
     ///
     /// # Errors
-    /// As [`Node::tx`].
+    /// Returns the errors of [`Node::tx`].
     pub fn tx(&self, message: Message<B>) -> Result<Ended, TorusError> {
         self.run.run(self.node.tx(message))
     }
@@ -82,7 +82,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
     /// Makes room.
     ///
     /// # Errors
-    /// As [`Node::rx_i`].
+    /// Returns the errors of [`Node::rx_i`].
     pub fn rx_i(&self, message: Message<B>) -> Result<Receiving<B>, TorusError> {
         self.run.run(self.node.rx_i(message))
     }
@@ -90,7 +90,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
     /// Waits until a message is there.
     ///
     /// # Errors
-    /// As [`Node::rx_f`].
+    /// Returns the errors of [`Node::rx_f`].
     pub fn rx_f(&self, receiving: &Receiving<B>) -> Result<Ended, TorusError> {
         self.run.run(self.node.rx_f(receiving))
     }
@@ -98,7 +98,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
     /// Makes room for a message and waits for it.
     ///
     /// # Errors
-    /// As [`Node::rx`].
+    /// Returns the errors of [`Node::rx`].
     pub fn rx(&self, message: Message<B>) -> Result<Ended, TorusError> {
         self.run.run(self.node.rx(message))
     }
@@ -106,7 +106,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
     /// Stores a short message into a link.
     ///
     /// # Errors
-    /// As [`Node::put`].
+    /// Returns the errors of [`Node::put`].
     pub fn put(
         &self,
         peer: Peer,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong.
+//! Errors of the crate.
 
 use crosslane_driver::DriverError;
 use crosslane_driver::network_processor::NetworkError;
 use thiserror::Error;
 
-/// A call that was refused, or a message that failed.
+/// Error of a refused call or a failed message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum TorusError {
@@ -15,19 +15,19 @@ pub enum TorusError {
     /// The message failed, or was refused by the driver.
     #[error(transparent)]
     Message(#[from] NetworkError),
-    /// Something that cannot be asked for, a sentence with its values and its place.
+    /// The request is invalid.
     #[error("{place}: {problem}")]
     Refused {
-        /// The node, or the message.
+        /// Node or message concerned.
         place: String,
-        /// What is wrong.
+        /// Description of the problem, with its values.
         problem: String,
     },
-    /// A long message, while a piece of it was being posted by a call that was dropped then: what
-    /// follows will not be sent or received.
+    /// The call that was posting a piece of a long message was dropped. The rest of the message
+    /// will not be sent or received.
     #[error("{place}: the call that posted its next piece was dropped")]
     Interrupted {
-        /// The message.
+        /// Message concerned.
         place: String,
     },
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Communication between the nodes of a torus, two-sided: what one node sends another one has
-//! made room for, and both say which message it is, by link, channel and tag.
+//! Two-sided communication between the nodes of a torus: a node sends into room that another node
+//! has made, and both identify the message by link, channel and tag.
 //!
-//! Read first: [`Node`], [`Message`]; `docs/network-processor.md` says what the device below does,
-//! [`Blocking`] is the same for programs that wait.
+//! Read first: [`Node`], [`Message`]. `docs/network-processor.md` describes the device below;
+//! [`Blocking`] has the same calls for programs that wait.
 //!
-//! | call | what it does |
+//! | call | effect |
 //! | --- | --- |
 //! | [`tx_i`](Node::tx_i) | begins to send |
-//! | [`tx_f`](Node::tx_f) | waits until the buffer is the program's again |
+//! | [`tx_f`](Node::tx_f) | waits until the program may reuse the buffer |
 //! | [`rx_i`](Node::rx_i) | makes room |
-//! | [`rx_f`](Node::rx_f) | waits until the message is there |
+//! | [`rx_f`](Node::rx_f) | waits until the message has arrived |
 //! | [`put`](Node::put) | stores a short message into a link, with the processor |
 //!
 //! ```
@@ -53,16 +53,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What holds everywhere:
+//! Rules for all calls:
 //!
-//! * A call that cannot be is refused before anything is written, with a sentence that says why.
-//! * Any number of messages may be under way. Two that are sent at the same time differ in
-//!   their peer, channel or tag, and so do two that are received.
-//! * A message longer than a piece ([`NodeOptions::piece_bytes`], 1 MiB or less) goes in pieces,
-//!   one behind the other. Both ends have the same pieces, and the room for such a message is
-//!   exactly as long as it is. Each call that waits brings all of them forward, so it does not
-//!   matter in which order sends and receives are waited for.
-//! * Every message has a deadline. Memory is the device's until its message has ended; futures and
+//! * An invalid call is refused before anything is written, with a sentence that says why.
+//! * Any number of messages may be in progress. Messages sent at the same time must differ in peer,
+//!   channel or tag, and so must messages received at the same time.
+//! * A message longer than a piece ([`NodeOptions::piece_bytes`], 1 MiB or less) is sent as several
+//!   pieces in sequence. Both ends use the same pieces, and the room for such a message has exactly
+//!   its length. Each call that waits advances all messages, so sends and receives may be waited
+//!   for in any order.
+//! * Every message has a deadline. Its memory belongs to the device until it has ended; futures and
 //!   handles may be dropped at any time.
 
 #![forbid(unsafe_code)]

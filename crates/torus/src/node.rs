@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A node: its network processor with sends and receives.
+//! Node of a torus: a network processor with two-sided sends and receives.
 
 use std::fmt;
 use std::ops::Range;
@@ -17,14 +17,14 @@ use crate::error::TorusError;
 use crate::operation::{Next, Operations, Posted, Way, Whole, lock};
 use crate::place::{Direction, Peer, Place};
 
-/// How a node works. All nodes of a torus have the same `piece_bytes`.
+/// Options of a node. All nodes of a torus need the same `piece_bytes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeOptions {
-    /// How the driver works.
+    /// Modes of the driver.
     pub modes: Modes,
-    /// Longest piece of a message, bytes: up to 1 MiB. Pieces between neighbours are of so many
-    /// whole datagrams of 128 B as fit, routed ones of those of 120 B. With
-    /// [`Buffers::User`](crate::Buffers::User) a piece takes a place for requests for each page.
+    /// Longest piece of a message in bytes, up to 1 MiB. It is rounded down to whole datagrams: of
+    /// 128 B between neighbours, of 120 B for routed messages. With
+    /// [`Buffers::User`](crate::Buffers::User) a piece takes a request slot for each page.
     pub piece_bytes: u64,
 }
 
@@ -34,17 +34,17 @@ impl Default for NodeOptions {
     }
 }
 
-/// A message: what is to be sent, or room for what is to come.
+/// Message to be sent, or room for one to be received.
 pub struct Message<B: Bus> {
-    /// To whom, or from whom.
+    /// Destination or source.
     pub peer: Peer,
     /// Tag, 0 to 63.
     pub tag: u8,
-    /// Memory of [`Node::buffer`].
+    /// Buffer from [`Node::buffer`].
     pub buffer: Buffer<B>,
-    /// The message's bytes there.
+    /// Range of the message in the buffer, bytes.
     pub part: Range<u64>,
-    /// Until when it must have ended.
+    /// Time by which it must have ended.
     pub deadline: Picoseconds,
 }
 
@@ -61,14 +61,14 @@ impl<B: Bus> fmt::Debug for Message<B> {
     }
 }
 
-/// What all handles of a node share.
+/// State shared by all handles of a node.
 struct Shared<B: Bus> {
     place: Place,
     options: NodeOptions,
     operations: Mutex<Operations<B>>,
 }
 
-/// A message that has begun.
+/// Message that has begun.
 struct Begun<B: Bus> {
     shared: Arc<Shared<B>>,
     id: u64,
@@ -80,14 +80,14 @@ impl<B: Bus> Drop for Begun<B> {
     }
 }
 
-/// A message that is being sent. To drop it lets it go on; the pieces of a long one with the calls
-/// that follow.
+/// Message being sent. It continues if dropped; later calls post the remaining pieces of a long
+/// one.
 pub struct Sending<B: Bus>(Begun<B>);
 
-/// Room for a message that is to come. To drop it takes it back with the next call.
+/// Room for a message to be received. If dropped, the next call takes it back.
 pub struct Receiving<B: Bus>(Begun<B>);
 
-/// A node of a torus. Clones are the same one.
+/// Node of a torus. Clones share the node.
 pub struct Node<B: Bus> {
     processor: NetworkProcessor<B>,
     shared: Arc<Shared<B>>,
@@ -106,12 +106,12 @@ impl<B: Bus> fmt::Debug for Node<B> {
 }
 
 impl<B: Bus> Node<B> {
-    /// Opens a node by the name of its network processor: gives it its place and enables the
-    /// links to its neighbours. They come up when those have been opened, too:
+    /// Opens a node by the name of its network processor, sets its position and enables the links
+    /// to its neighbours. A link comes up when both of its nodes are open:
     /// [`links_up`](Self::links_up).
     ///
     /// # Errors
-    /// No such device, a place that cannot be, fewer links than that has, or pieces that are
+    /// Returns an error for an unknown device, an invalid position, too few links, or pieces
     /// shorter than a datagram or longer than 1 MiB.
     pub async fn open(
         bus: B,
@@ -143,7 +143,7 @@ impl<B: Bus> Node<B> {
     /// Waits until the links to all neighbours are up.
     ///
     /// # Errors
-    /// One is not at the deadline, or has failed.
+    /// Returns an error if a link has failed or is not up at the deadline.
     pub async fn links_up(&self, deadline: Picoseconds) -> Result<(), TorusError> {
         for direction in self.shared.place.directions() {
             self.processor.wait_link_up(direction.link(), deadline).await?;
@@ -151,118 +151,120 @@ impl<B: Bus> Node<B> {
         Ok(())
     }
 
-    /// Resets the network processor and gives back what it has.
+    /// Resets the network processor and releases its resources.
     ///
     /// # Errors
-    /// It does not answer.
+    /// Returns an error if the device does not answer.
     pub async fn close(self) -> Result<(), TorusError> {
         Ok(self.processor.release().await?)
     }
 
-    /// The node's place.
+    /// Returns the node's position.
     #[must_use]
     pub fn place(&self) -> &Place {
         &self.shared.place
     }
 
-    /// The node's number.
+    /// Returns the node's number.
     #[must_use]
     pub fn number(&self) -> u16 {
         self.shared.place.node()
     }
 
-    /// The network processor below.
+    /// Returns the network processor of the node.
     #[must_use]
     pub const fn processor(&self) -> &NetworkProcessor<B> {
         &self.processor
     }
 
-    /// The same node with stores and waits made by another core of the host.
+    /// Returns a handle of the node whose stores and waits run on another core of the host.
     #[must_use]
     pub fn on_core(&self, core: u16) -> Self {
         Self { processor: self.processor.on_core(core), shared: Arc::clone(&self.shared) }
     }
 
-    /// Memory for messages.
+    /// Allocates a buffer for messages.
     ///
     /// # Errors
-    /// No memory, or it cannot be pinned.
+    /// Returns an error if memory is short or cannot be pinned.
     pub async fn buffer(&self, bytes: u64) -> Result<Buffer<B>, TorusError> {
         Ok(self.processor.buffer(bytes).await?)
     }
 
-    /// TX_i: begins to send a message. Its part of the buffer may be read but not be written
-    /// until it has ended.
+    /// Begins to send a message (TX_i). Its part of the buffer may be read but not written until it
+    /// has ended.
     ///
     /// # Errors
-    /// A message that cannot be, or no place for its request until the deadline.
+    /// Returns an error for an invalid message, or if its request gets no slot before the deadline.
     pub async fn tx_i(&self, message: Message<B>) -> Result<Sending<B>, TorusError> {
         Ok(Sending(self.begin(Way::Sent, message).await?))
     }
 
-    /// TX_f: waits until all data of a message have left the buffer.
+    /// Waits until all data of a message have left the buffer (TX_f).
     ///
     /// # Errors
-    /// The message failed, or its deadline passed.
+    /// Returns an error if the message failed or its deadline passed.
     pub async fn tx_f(&self, sending: &Sending<B>) -> Result<Ended, TorusError> {
         self.finish(&sending.0).await
     }
 
-    /// Both at once.
+    /// Sends a message and waits: [`tx_i`](Self::tx_i), then [`tx_f`](Self::tx_f).
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of both.
     pub async fn tx(&self, message: Message<B>) -> Result<Ended, TorusError> {
         let sending = self.tx_i(message).await?;
         self.tx_f(&sending).await
     }
 
-    /// Whether a message has left its buffer, without waiting for that.
+    /// Checks whether a message has left its buffer, without waiting.
     ///
     /// # Errors
-    /// The message failed.
+    /// Returns an error if the message failed.
     pub async fn tx_test(&self, sending: &Sending<B>) -> Result<Option<Ended>, TorusError> {
         self.test(&sending.0).await
     }
 
-    /// RX_i: makes room for a message. Its part of the buffer is the device's until it has ended.
+    /// Makes room for a message (RX_i). Its part of the buffer belongs to the device until it has
+    /// ended.
     ///
     /// # Errors
-    /// As [`tx_i`](Self::tx_i).
+    /// Returns the errors of [`tx_i`](Self::tx_i).
     pub async fn rx_i(&self, message: Message<B>) -> Result<Receiving<B>, TorusError> {
         Ok(Receiving(self.begin(Way::Received, message).await?))
     }
 
-    /// RX_f: waits until a message is there.
+    /// Waits until a message has arrived (RX_f).
     ///
     /// # Errors
-    /// The message failed, or its deadline passed.
+    /// Returns an error if the message failed or its deadline passed.
     pub async fn rx_f(&self, receiving: &Receiving<B>) -> Result<Ended, TorusError> {
         self.finish(&receiving.0).await
     }
 
-    /// Both at once.
+    /// Receives a message and waits: [`rx_i`](Self::rx_i), then [`rx_f`](Self::rx_f).
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of both.
     pub async fn rx(&self, message: Message<B>) -> Result<Ended, TorusError> {
         let receiving = self.rx_i(message).await?;
         self.rx_f(&receiving).await
     }
 
-    /// Whether a message is there, without waiting for that.
+    /// Checks whether a message has arrived, without waiting.
     ///
     /// # Errors
-    /// The message failed.
+    /// Returns an error if the message failed.
     pub async fn rx_test(&self, receiving: &Receiving<B>) -> Result<Option<Ended>, TorusError> {
         self.test(&receiving.0).await
     }
 
     /// Stores a short message into the link to a neighbour, with the processor. The neighbour
-    /// receives it like any other; no other message to that peer with that tag may be on its way.
+    /// receives it like any other; no other message to that peer with that tag may be in flight.
     ///
     /// # Errors
-    /// A message that cannot be, or no room in the window until the deadline.
+    /// Returns an error for an invalid message, or if the put aperture has no room before the
+    /// deadline.
     pub async fn put(
         &self,
         peer: Peer,
@@ -297,7 +299,7 @@ impl<B: Bus> Node<B> {
         };
         let longest = self.shared.options.piece_bytes.min(payload * MAX_PAYLOADS);
         let piece_bytes = longest / payload * payload;
-        // Others that have ended leave their keys.
+        // Messages that have ended release their keys here.
         self.progress().await;
         if !lock(&self.shared.operations).take_key(way, key) {
             let problem = "another message has this peer, channel and tag, and has not ended";
@@ -308,7 +310,7 @@ impl<B: Bus> Node<B> {
         let whole = Arc::new(Whole { way, key, buffer, part, deadline, piece_bytes });
         let now = self.processor.bus().now();
         let posted = self.post(&whole, whole.piece(whole.part.start)).await?;
-        // The operation has it from now on.
+        // From here on the operation owns the key.
         std::mem::forget(taken);
         let id = lock(&self.shared.operations).begin(whole, posted, now);
         Ok(Begun { shared: Arc::clone(&self.shared), id })
@@ -324,7 +326,7 @@ impl<B: Bus> Node<B> {
     }
 
     fn poll(&self, piece: &Posted<B>) -> bool {
-        // A failure is an end, too.
+        // A failure is an end too.
         match piece {
             Posted::Get(get) => !matches!(self.processor.nget_poll(get), Ok(None)),
             Posted::Credit(credit) => !matches!(self.processor.credit_poll(credit), Ok(None)),
@@ -338,7 +340,7 @@ impl<B: Bus> Node<B> {
         })
     }
 
-    /// Brings a message forward whose piece has ended.
+    /// Advances a message whose piece has ended.
     async fn advance(&self, id: u64, piece: &Arc<Posted<B>>, ended: Result<Ended, TorusError>) {
         let next = lock(&self.shared.operations).piece_ended(id, piece, ended);
         let Some(Next::Post(part)) = next else { return };
@@ -351,7 +353,7 @@ impl<B: Bus> Node<B> {
         posting.is_posted = true;
     }
 
-    /// Brings all long messages forward, without waiting for any.
+    /// Advances all long messages without waiting.
     async fn progress(&self) {
         let long = lock(&self.shared.operations).long();
         for id in long {
@@ -359,12 +361,13 @@ impl<B: Bus> Node<B> {
         }
     }
 
-    /// Brings a message forward if its piece has ended.
+    /// Advances a message if its piece has ended.
     async fn look(&self, id: u64) {
         let piece = lock(&self.shared.operations).current(id);
         let Some(piece) = piece else { return };
         if self.poll(&piece) {
-            // It has ended, so this does not wait, but copies where that is the mode.
+            // The piece has ended, so this does not wait; it copies the data if the mode requires
+            // that.
             let ended = self.wait(&piece, self.processor.bus().now()).await;
             self.advance(id, &piece, ended).await;
         }
@@ -391,32 +394,33 @@ impl<B: Bus> Node<B> {
             }
             let is_over = self.processor.bus().now() >= deadline;
             match piece {
-                // Nothing else depends on this task: it waits in the way that the mode has.
+                // No other message depends on this task, so it may wait in the way that the mode
+                // prescribes.
                 Some(piece) if !others || is_over || self.poll(&piece) => {
                     let ended = self.wait(&piece, deadline).await;
                     self.advance(id, &piece, ended).await;
                 }
-                // Others are to be brought forward meanwhile, or another task posts a piece.
+                // Other messages need to advance meanwhile, or another task is posting a piece.
                 _ => self.processor.any_ends(self.soon(deadline)).await,
             }
         }
     }
 
-    /// When to look again: at the deadline, or, where that has passed, a little later.
+    /// Returns when to look again: at the deadline, or a little later if that has passed.
     fn soon(&self, deadline: Picoseconds) -> Picoseconds {
-        /// While another task posts a piece.
+        /// Interval of looking while another task posts a piece.
         const LITTLE: Picoseconds = Picoseconds::from_ns(1_000);
         deadline.max(self.processor.bus().now() + LITTLE)
     }
 
-    /// The way to a neighbour as a peer.
+    /// Returns the peer for the neighbour in a direction.
     #[must_use]
     pub const fn neighbour(direction: Direction, channel: u8) -> Peer {
         Peer::Neighbour { direction, channel }
     }
 }
 
-/// A key that a message has which has not begun.
+/// Key reserved for a message that has not begun.
 struct TakenKey<'a, B: Bus> {
     node: &'a Node<B>,
     way: Way,
@@ -429,7 +433,7 @@ impl<B: Bus> Drop for TakenKey<'_, B> {
     }
 }
 
-/// A piece that is being posted.
+/// Piece being posted.
 struct Posting<'a, B: Bus> {
     node: &'a Node<B>,
     id: u64,
@@ -437,7 +441,7 @@ struct Posting<'a, B: Bus> {
 }
 
 impl<B: Bus> Drop for Posting<'_, B> {
-    /// The call was dropped: nobody knows how much the device has of the piece.
+    /// Ends the message: the call was dropped, so the device's share of the piece is unknown.
     fn drop(&mut self) {
         if self.is_posted {
             return;

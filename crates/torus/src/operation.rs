@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages under way, each in one piece or in several behind each other.
+//! Messages in progress, each sent as one piece or several in sequence.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -12,48 +12,48 @@ use crosslane_pcie::units::Picoseconds;
 
 use crate::error::TorusError;
 
-/// Locks a mutex. What these hold is whole at every step.
+/// Locks a mutex, even a poisoned one: the data are consistent at every step.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way {
     Sent,
     Received,
 }
 
-/// A piece that the device has.
+/// Piece posted to the device.
 pub(crate) enum Posted<B: Bus> {
     Get(Get<B>),
     Credit(Credit<B>),
 }
 
-/// What a message's pieces have in common.
+/// Properties common to all pieces of a message.
 pub(crate) struct Whole<B: Bus> {
     pub way: Way,
     pub key: Key,
     pub buffer: Buffer<B>,
     pub part: Range<u64>,
     pub deadline: Picoseconds,
-    /// Longest piece.
+    /// Length of the longest piece.
     pub piece_bytes: u64,
 }
 
 impl<B: Bus> Whole<B> {
-    /// The piece that begins at this offset of the buffer.
+    /// Returns the piece that begins at an offset of the buffer.
     pub fn piece(&self, from: u64) -> Range<u64> {
         from..self.part.end.min(from.saturating_add(self.piece_bytes))
     }
 }
 
-/// One message.
+/// Message in progress or ended.
 pub(crate) struct Operation<B: Bus> {
     pub whole: Arc<Whole<B>>,
-    /// The piece that the device has, or had last.
+    /// Piece that the device has, or had last.
     piece: Range<u64>,
-    /// Away while the next one is being posted.
+    /// `None` while the next piece is being posted.
     current: Option<Arc<Posted<B>>>,
     moved_bytes: u64,
     posted: Picoseconds,
@@ -61,15 +61,15 @@ pub(crate) struct Operation<B: Bus> {
     is_abandoned: bool,
 }
 
-/// A piece that has ended: what is to be done.
+/// Next step after the end of a piece.
 pub(crate) enum Next {
-    /// Nothing: the message has ended.
+    /// The message has ended.
     Nothing,
-    /// The next piece is to be posted.
+    /// The next piece must be posted.
     Post(Range<u64>),
 }
 
-/// All messages of a node.
+/// Messages of a node.
 pub(crate) struct Operations<B: Bus> {
     by_id: BTreeMap<u64, Operation<B>>,
     keys: HashSet<(Way, Key)>,
@@ -83,17 +83,17 @@ impl<B: Bus> Default for Operations<B> {
 }
 
 impl<B: Bus> Operations<B> {
-    /// Takes a key. False if a message that has not ended has it.
+    /// Reserves a key. Returns false if a message in progress has it.
     pub fn take_key(&mut self, way: Way, key: Key) -> bool {
         self.keys.insert((way, key))
     }
 
-    /// Gives it back.
+    /// Releases a key.
     pub fn give_key_back(&mut self, way: Way, key: Key) {
         self.keys.remove(&(way, key));
     }
 
-    /// A message whose first piece has been posted; its key has been taken.
+    /// Adds a message whose key is reserved and whose first piece is posted.
     pub fn begin(&mut self, whole: Arc<Whole<B>>, first: Posted<B>, now: Picoseconds) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
@@ -119,12 +119,12 @@ impl<B: Bus> Operations<B> {
         self.by_id.get(&id)?.result.clone()
     }
 
-    /// The piece that the device has.
+    /// Returns the piece that the device has.
     pub fn current(&self, id: u64) -> Option<Arc<Posted<B>>> {
         self.by_id.get(&id)?.current.clone()
     }
 
-    /// Messages that have a piece to come behind the one that the device has.
+    /// Returns the messages with further pieces after the current one.
     pub fn long(&self) -> Vec<u64> {
         let long = |operation: &Operation<B>| {
             operation.result.is_none() && operation.piece.end < operation.whole.part.end
@@ -132,7 +132,7 @@ impl<B: Bus> Operations<B> {
         self.by_id.iter().filter(|(_, operation)| long(operation)).map(|(&id, _)| id).collect()
     }
 
-    /// A piece has ended. `None` where somebody else has noticed that.
+    /// Records the end of a piece. Returns `None` if another task has already recorded it.
     pub fn piece_ended(
         &mut self,
         id: u64,
@@ -162,14 +162,14 @@ impl<B: Bus> Operations<B> {
         Some(Next::Nothing)
     }
 
-    /// The next piece has been posted.
+    /// Records that the next piece has been posted.
     pub fn posted(&mut self, id: u64, piece: Posted<B>) {
         if let Some(operation) = self.by_id.get_mut(&id) {
             operation.current = Some(Arc::new(piece));
         }
     }
 
-    /// A message has ended.
+    /// Ends a message.
     pub fn end(&mut self, id: u64, result: Result<Ended, TorusError>) {
         let Some(operation) = self.by_id.get_mut(&id) else { return };
         if operation.result.is_some() {
@@ -184,7 +184,7 @@ impl<B: Bus> Operations<B> {
         self.keys.remove(&(way, key));
     }
 
-    /// Nobody asks for it any more: what is sent goes on, room is taken back.
+    /// Abandons a message: one being sent continues, room to receive is taken back.
     pub fn abandon(&mut self, id: u64) {
         let Some(operation) = self.by_id.get_mut(&id) else { return };
         let is_long = operation.piece.end < operation.whole.part.end;
@@ -192,7 +192,7 @@ impl<B: Bus> Operations<B> {
             operation.is_abandoned = true;
             return;
         }
-        // The driver lets what the device has of it go on, or takes it back.
+        // The driver lets the device's current piece continue, or takes it back.
         let (way, key) = (operation.whole.way, operation.whole.key);
         let has_ended = operation.result.is_some();
         self.by_id.remove(&id);

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where a node is in its torus, and whom it can reach.
+//! Position of a node in its torus, and the peers that it can reach.
 
 use std::fmt;
 
 use crosslane_driver::network_processor::{Key, TorusDimension};
 
-/// The way to a neighbour.
+/// Direction to a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// To the position one more in this dimension; from the last to the first.
+    /// To the next position in this dimension; from the last to the first.
     Up(u8),
-    /// To the position one less; from the first to the last.
+    /// To the previous position in this dimension; from the first to the last.
     Down(u8),
 }
 
 impl Direction {
-    /// The link that leads there.
+    /// Returns the number of the link in this direction.
     #[must_use]
     pub const fn link(self) -> u8 {
         match self {
@@ -24,7 +24,7 @@ impl Direction {
         }
     }
 
-    /// The way back: what is sent up arrives from below.
+    /// Returns the opposite direction: data sent up arrive from below.
     #[must_use]
     pub const fn opposite(self) -> Self {
         match self {
@@ -33,7 +33,7 @@ impl Direction {
         }
     }
 
-    /// Its dimension.
+    /// Returns the dimension.
     #[must_use]
     pub const fn dimension(self) -> u8 {
         match self {
@@ -51,14 +51,15 @@ impl fmt::Display for Direction {
     }
 }
 
-/// Whom a message goes to, or comes from.
+/// Destination or source of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Peer {
-    /// The neighbour that way, on a virtual channel: 0 to 5 of them do not block each other.
+    /// The neighbour in a direction, on one of the virtual channels 0 to 5, which do not block each
+    /// other.
     Neighbour {
-        /// The way.
+        /// Direction of the neighbour.
         direction: Direction,
-        /// The channel.
+        /// Virtual channel, 0 to 5.
         channel: u8,
     },
     /// Any other node, by its number.
@@ -87,21 +88,21 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A node's place in a torus of up to four dimensions.
+/// Position of a node in a torus of up to four dimensions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     dimensions: Vec<TorusDimension>,
 }
 
 impl Place {
-    /// A place; the device checks it.
+    /// Creates a position, which the device checks.
     #[must_use]
     pub fn new(dimensions: &[TorusDimension]) -> Self {
         Self { dimensions: dimensions.to_vec() }
     }
 
-    /// The place of a node by its number, in a torus of these sizes whose rings are closed. The
-    /// first dimension counts fastest.
+    /// Returns the position of a node, by its number, in a torus of these sizes with closed rings.
+    /// The first dimension counts fastest.
     #[must_use]
     pub fn of_node(node: u16, sizes: &[u16]) -> Self {
         let mut rest = node;
@@ -113,26 +114,26 @@ impl Place {
         Self { dimensions: dimensions.collect() }
     }
 
-    /// Its dimensions.
+    /// Returns the dimensions.
     #[must_use]
     pub fn dimensions(&self) -> &[TorusDimension] {
         &self.dimensions
     }
 
-    /// How many nodes the torus has.
+    /// Returns the number of nodes in the torus.
     #[must_use]
     pub fn nodes(&self) -> u32 {
         self.dimensions.iter().map(|dimension| u32::from(dimension.size)).product()
     }
 
-    /// The node's number.
+    /// Returns the node's number.
     #[must_use]
     pub fn node(&self) -> u16 {
         let positions: Vec<u16> = self.dimensions.iter().map(|it| it.position).collect();
         self.number(&positions)
     }
 
-    /// The number of the node at these positions.
+    /// Returns the number of the node at these positions.
     fn number(&self, positions: &[u16]) -> u16 {
         let (mut number, mut weight) = (0_u32, 1_u32);
         for (dimension, &position) in self.dimensions.iter().zip(positions) {
@@ -142,8 +143,8 @@ impl Place {
         number as u16
     }
 
-    /// The neighbour that way, if there is one: none over the end of an open dimension, and none
-    /// where the node is alone.
+    /// Returns the neighbour in a direction; `None` at the end of an open dimension, or if the
+    /// dimension has one node.
     #[must_use]
     pub fn neighbour(&self, direction: Direction) -> Option<u16> {
         let number = usize::from(direction.dimension());
@@ -163,7 +164,7 @@ impl Place {
         Some(self.number(&positions))
     }
 
-    /// All ways to a neighbour, in the order of their links.
+    /// Returns the directions that have a neighbour, in the order of their links.
     pub fn directions(&self) -> impl Iterator<Item = Direction> {
         let dimensions = 0..self.dimensions.len() as u8;
         let both = dimensions.flat_map(|number| [Direction::Up(number), Direction::Down(number)]);
@@ -184,7 +185,7 @@ mod tests {
         let neighbours: Vec<_> =
             place.directions().map(|way| (way.link(), place.neighbour(way).unwrap())).collect();
         assert_eq!(neighbours, [(0, 8), (1, 6), (2, 10), (3, 4), (4, 19), (5, 19)]);
-        // Over the edge.
+        // Across the edge.
         let corner = Place::of_node(0, &[3, 4]);
         assert_eq!(corner.neighbour(Direction::Down(0)), Some(2));
         assert_eq!(corner.neighbour(Direction::Down(1)), Some(9));

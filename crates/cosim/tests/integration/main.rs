@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of `crosslane-cosim` from outside, in one program.
+//! Integration tests of `crosslane-cosim`, in one program.
 
 #[cfg(feature = "stand-in")]
 #[path = "../../../fabric/tests/integration/support/mod.rs"]

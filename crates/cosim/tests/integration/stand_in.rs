@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A verilated circuit on the fabric: what goes in comes out, in order and whole, when it should,
-//! and the circuit is clocked no more than it has to be.
+//! A verilated circuit on the fabric: data come out complete, in order and on time, and the circuit
+//! is clocked no more than necessary.
 #![cfg(feature = "stand-in")]
 
 use crosslane_cosim::{Card, ClockCounts, CosimError};
@@ -16,7 +16,7 @@ const HOST: HostId = HostId(0);
 const BAR0_BYTES: u64 = 1 << 16;
 const CLOCK: Picoseconds = Picoseconds(4000);
 
-/// Kinds of blocks in an FST file.
+/// Block types of an FST file.
 const HEADER_BLOCK: u8 = 0;
 const VALUE_BLOCKS: [u8; 3] = [1, 5, 8];
 const GEOMETRY_BLOCK: u8 = 3;
@@ -115,7 +115,7 @@ fn what_is_written_comes_back_whole_and_in_order() {
         bench.store(offset, &bytes);
         assert_eq!(bench.fabric.run(None), RunEnd::Quiet);
         let mut back = vec![0; bytes.len()];
-        // The circuit puts it at 16 MiB and the low bits of the address.
+        // The circuit writes it at 16 MiB plus the low bits of the address.
         let place = BusAddress(1 << 24 | (bench.bar + offset) & 0xff_ffff);
         assert!(bench.fabric.peek(HOST, place, &mut back));
         assert_eq!(back, bytes, "round {round}");
@@ -124,7 +124,7 @@ fn what_is_written_comes_back_whole_and_in_order() {
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// Engine time is simulated time, also over clocks that were left out, and those are many.
+/// Engine time equals simulated time even across many skipped clocks.
 #[test]
 fn time_is_kept_over_clocks_that_are_not_run() {
     let mut bench = bench(&settings());
@@ -140,7 +140,7 @@ fn time_is_kept_over_clocks_that_are_not_run() {
     assert!(clocks.passed > 1_250_000, "{clocks:?}");
 }
 
-/// Sampled at the edge behind the arrival; out at the end of the clock in which it was shown.
+/// A TLP is sampled at the edge after its arrival and leaves at the end of the clock that sends it.
 #[test]
 fn an_answer_takes_the_clocks_of_the_circuit() {
     let mut bench = bench(&settings());
@@ -152,7 +152,7 @@ fn an_answer_takes_the_clocks_of_the_circuit() {
         seen.insert((bench.fabric.now() - begun).0);
     }
     let (least, most) = (*seen.first().unwrap(), *seen.last().unwrap());
-    // The edges are one clock apart, so the wait for one is up to a clock.
+    // Edges are one clock apart, so the wait for one is at most a clock.
     assert!(most - least > CLOCK.0 / 2 && most - least <= CLOCK.0, "{least} to {most} ps");
 }
 
@@ -171,8 +171,8 @@ fn traces_are_written_where_they_are_built() {
     let begun_ps = bench.fabric.now().0;
     bench.load(0);
     drop(bench);
-    // An FST file is a row of blocks, each a byte that says what it is and its length; the first is
-    // a header with the times of begin and end.
+    // An FST file is a sequence of blocks, each with a type byte and a length; the first is a
+    // header with begin and end times.
     let trace = std::fs::read(&file).unwrap();
     let number = |at: usize| u64::from_be_bytes(trace[at..at + 8].try_into().unwrap());
     let mut blocks = Vec::new();

@@ -94,7 +94,7 @@ pub struct NetworkProcessor {
     get_places: u32,
     credits: BTreeMap<Key, Credit>,
     credit_places: u32,
-    /// Messages that outlast their credit, with the number of their beginning.
+    /// Messages that outlast their credit, each with a sequence number as its age.
     remainders: BTreeMap<Key, (u64, Taken)>,
     waiting: BTreeMap<Key, Waiting>,
     /// Delivered datagrams: time to handle each, link, and datagram.
