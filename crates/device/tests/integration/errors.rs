@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads that are answered wrongly, late or never; descriptors that cannot be; a function that may
-//! not send. Each stops one channel, says what, where and how much, and the channel starts again
-//! without a reset.
+//! Reads answered wrongly, late or never; invalid descriptors; a function that may not send. Each
+//! stops one channel, which reports the error, its address and its progress, and restarts without a
+//! reset.
 
 use crate::support;
 
@@ -16,18 +16,18 @@ use crosslane_regs::status_block;
 use support::script::{Answer, Script, WINDOW, byte_at};
 use support::*;
 
-/// An engine (0) and a completer (1) that answers as the list says.
+/// Creates an engine (0) and a completer (1) with scripted answers.
 fn stand(parameters: EngineParameters, answers: &[Answer]) -> Bench {
     let mut settings = settings();
-    // The completer does not cut at Max_Payload_Size.
+    // The completer does not split at Max_Payload_Size.
     settings.max_read_request = 128;
     let devices: Vec<Box<dyn Device>> =
         vec![Box::new(Engine::new(parameters)), Box::new(Script::new(answers))];
     bench_of(&settings, devices)
 }
 
-/// Reads 4 KiB of host memory, then 512 B of the bad window, then 4 KiB more; all are closed on
-/// C2H. Returns where the bad window is.
+/// Reads 4 KiB of host memory, 512 B of the bad range, and 4 KiB more, all closed on C2H. Returns
+/// the address of the bad range.
 fn post_three(bench: &mut Bench) -> u64 {
     let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
     bench.write(user(0), user_regs::INTERCONNECT, source);
@@ -52,7 +52,7 @@ fn post_three(bench: &mut Bench) -> u64 {
 #[test]
 fn a_bad_answer_stops_its_channel_and_says_so() {
     use ChannelError::*;
-    // What comes, the error, bytes that were good, errors that are reported.
+    // Answer, channel error, good bytes.
     let cases = [
         (Answer::Refuse(CompletionStatus::UnsupportedRequest), UnsupportedRequest, 0),
         (Answer::Refuse(CompletionStatus::CompleterAbort), CompleterAbort, 0),
@@ -71,7 +71,7 @@ fn a_bad_answer_stops_its_channel_and_says_so() {
         let at = h2c(0);
         while bench.state(at).0 != ChannelState::Stopped {}
         bench.run(Some(ns(2_000)));
-        // The first descriptor is complete, all of its data went on; the rest has not been moved.
+        // The first descriptor is complete and its data went on; the others have not moved.
         let block = bench.status_block(at);
         let word = |offset: u32| block[offset as usize / 4];
         assert_eq!(word(status_block::COMPLETED), 1, "{answer:?}");
@@ -86,7 +86,7 @@ fn a_bad_answer_stops_its_channel_and_says_so() {
             let right: Vec<u8> = (bad..bad + 64).map(byte_at).collect();
             assert_eq!(bench.peek(DATA + 0x10_1000, 64), right);
         }
-        // Nothing more is sent, and the other channel goes on.
+        // The channel sends nothing more, and the other one continues.
         assert_eq!(bench.state(c2h(0)), (ChannelState::Running, ChannelError::None));
         bench.write(at, channel::DOORBELL, 4);
         let tlps = bench.read(at, channel::TLPS);
@@ -97,7 +97,7 @@ fn a_bad_answer_stops_its_channel_and_says_so() {
     }
 }
 
-/// Starts the channel anew and moves data.
+/// Restarts the channel and moves data.
 fn again(bench: &mut Bench, second_is_done: bool) {
     let at = h2c(0);
     let errors = bench.fabric.error_count();
@@ -122,11 +122,11 @@ fn again(bench: &mut Bench, second_is_done: bool) {
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// A channel is restarted while answers are on their way; they are dropped, their tags come back,
-/// and the new stream has none of their bytes.
+/// A channel is restarted with answers in flight: they are dropped, their tags return, and none of
+/// their bytes enter the new stream.
 #[test]
 fn old_answers_do_not_get_into_a_new_stream() {
-    // The last comes after its time is up.
+    // The last answer comes after the time-out.
     for late_ps in [1_000_000, 20_000_000, 70_000_000] {
         let mut parameters = own();
         parameters.tags = 4;
@@ -152,7 +152,7 @@ fn old_answers_do_not_get_into_a_new_stream() {
         assert_eq!(bench.read(user(0), user_regs::H2C_CHECK_ERRORS), 0);
         assert_eq!(bench.state(at), (ChannelState::Running, ChannelError::None));
         assert_eq!(bench.fabric.errors(), &[], "{late_ps} ps late");
-        // All four tags are there again in the end.
+        // All four tags are free in the end.
         let until = bench.fabric.now() + ns(150_000);
         while bench.fabric.now() < until {
             bench.read(at, channel::STATUS);
@@ -165,7 +165,7 @@ fn old_answers_do_not_get_into_a_new_stream() {
     }
 }
 
-/// A tag that timed out is not used again until one more time-out has passed.
+/// A tag that timed out is not reused until another time-out has passed.
 #[test]
 fn a_tag_that_timed_out_rests() {
     let mut parameters = own();
@@ -188,7 +188,7 @@ fn a_tag_that_timed_out_rests() {
     bench.run(None);
 }
 
-/// Descriptors that cannot be, and rings that cannot be.
+/// Invalid descriptors and invalid rings.
 #[test]
 fn a_bad_descriptor_stops_the_channel_behind_the_good_ones() {
     for address in [DATA, DATA + 3] {
@@ -209,7 +209,7 @@ fn a_bad_descriptor_stops_the_channel_behind_the_good_ones() {
             bench.assert_quiet();
         }
     }
-    // A ring of 17, more posted than there is room for, a table where there is none.
+    // A ring of 17, more posted than fits, a table for a channel without one.
     for (at, entries, doorbell) in [(c2h(0), 17, 1), (c2h(0), 16, 17), (h2c(0), 16, u32::MAX)] {
         let mut bench = bench(&settings(), &[own()]);
         bench.start_ring(at, entries);
@@ -225,7 +225,7 @@ fn a_bad_descriptor_stops_the_channel_behind_the_good_ones() {
     bench.assert_quiet();
 }
 
-/// A ring that cannot be fetched: what was fetched before is worked off.
+/// The ring cannot be fetched: descriptors fetched earlier are completed.
 #[test]
 fn a_refused_fetch_stops_the_channel() {
     let answers = [Answer::Refuse(CompletionStatus::UnsupportedRequest)];
@@ -243,7 +243,7 @@ fn a_refused_fetch_stops_the_channel() {
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// Bus Master Enable is taken away while data move, and given back.
+/// Bus Master Enable is cleared while data move, and set again.
 #[test]
 fn a_function_that_may_not_send_does_not() {
     for at in [h2c(0), c2h(0)] {
@@ -274,7 +274,7 @@ fn a_function_that_may_not_send_does_not() {
     }
 }
 
-/// Masked interrupts wait; so do those of a function that is masked as a whole.
+/// Masked interrupts wait, and so do those of a function that is masked as a whole.
 #[test]
 fn a_masked_interrupt_is_kept() {
     let mut bench = bench(&settings(), &[own()]);
@@ -305,7 +305,7 @@ fn a_masked_interrupt_is_kept() {
     bench.assert_quiet();
 }
 
-/// Accesses that the register file does not take.
+/// Accesses that the register file does not accept.
 #[test]
 fn registers_are_read_one_word_at_a_time() {
     let mut bench = bench(&settings(), &[own()]);
@@ -324,17 +324,17 @@ fn registers_are_read_one_word_at_a_time() {
         ),
         "{events:?}"
     );
-    // The receive window reads as zero, in any size.
+    // The receive aperture reads as zero, in any size.
     assert_eq!(bench.load(bench.bars[0][1] + 64), Ok(0));
-    // What is not there reads as zero, too, and takes what is written.
+    // Unassigned registers read as zero and ignore writes.
     bench.store(base + 0x7ffc, &[1, 2, 3, 4]);
     assert_eq!(bench.load(base + 0x7ffc), Ok(0));
     bench.run(None);
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// The link goes down at some moment of traffic both ways and comes up again: both channels have
-/// stopped, the host is told once it can be, and they start again.
+/// The link goes down at a random time with traffic in both directions and comes up again: both
+/// channels have stopped, report to the host once they can, and restart.
 #[test]
 fn a_link_that_goes_down_stops_the_channels() {
     for moment in 0..40 {
@@ -360,12 +360,12 @@ fn a_link_that_goes_down_stops_the_channels() {
             assert_eq!(block[status_block::COMPLETED as usize / 4], completed);
             let moved = completed * 4096 + bench.read(at, channel::STOPPED_AT);
             assert_eq!(bench.read(at, channel::BYTES_LOW), moved);
-            // Where the next TLP would have gone, or none was to come.
+            // The address of the next TLP, or 0 if none was due.
             let address = bench.read_wide(at, channel::ERROR_LOW);
             assert!(address == 0 || address >= DATA + u64::from(moved), "{address:#x}");
             bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
         }
-        // Tags whose answers were lost rest for two time-outs.
+        // Tags with lost answers rest for two time-outs.
         bench.write(user(0), user_regs::GENERATOR_SEED, 4);
         for at in [h2c(0), c2h(0)] {
             bench.start_ring(at, 16);
@@ -379,7 +379,7 @@ fn a_link_that_goes_down_stops_the_channels() {
     }
 }
 
-/// A store that a link has lost leaves no descriptor, whichever of the four words it was.
+/// A store lost on the link leaves no descriptor, whichever of the four words it carried.
 #[test]
 fn a_descriptor_of_a_table_is_used_whole() {
     use crosslane_regs::table_descriptor as entry;
@@ -410,7 +410,7 @@ fn a_descriptor_of_a_table_is_used_whole() {
     }
 }
 
-/// Whatever happens to the stores of its successor, a table's descriptor is used once.
+/// A table's descriptor is used once, even if the stores of its successor are lost.
 #[test]
 fn a_descriptor_of_a_table_is_used_once() {
     for restart in [false, true] {
@@ -420,7 +420,7 @@ fn a_descriptor_of_a_table_is_used_once() {
         bench.start(at, DescriptorSource::Table);
         bench.put_table(at, 0, DATA, 64, 0);
         bench.put_table(at, 1, DATA + 4096, 64, 0);
-        // All are used, or one is left that is never taken up.
+        // All are used, or the remaining one is never taken up.
         bench.write(at, channel::DOORBELL, if restart { 1 } else { 2 });
         bench.run(None);
         if restart {

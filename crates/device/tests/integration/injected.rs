@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! TLPs that are lost, doubled or poisoned on their way to an engine, and memory that answers too
-//! late: what `docs/engine.md` says comes of each, and that the engine goes on without a reset.
+//! TLPs lost, duplicated or poisoned on their way to an engine, and memory that answers too late:
+//! the consequences that `docs/engine.md` states, and recovery without a reset.
 
 use crate::support;
 
@@ -11,12 +11,12 @@ use support::*;
 
 const RUNNING: (ChannelState, ChannelError) = (ChannelState::Running, ChannelError::None);
 
-/// An engine whose H2C channel checks what it reads from `DATA` on.
+/// Creates an engine whose H2C channel checks its data from `DATA` on.
 fn reader() -> Bench {
     reader_with(16)
 }
 
-/// As [`reader`], with so many descriptors at most in a fetch.
+/// As [`reader`], with a limit of descriptors per fetch.
 fn reader_with(fetch_batch: u16) -> Bench {
     let mut settings = settings();
     settings.max_read_request = 512;
@@ -29,7 +29,7 @@ fn reader_with(fetch_batch: u16) -> Bench {
     bench
 }
 
-/// Reads so many descriptors of 4 KiB from the beginning, with the checker anew.
+/// Restarts the checker and reads `descriptors` of 4 KiB from the beginning.
 fn read(bench: &mut Bench, descriptors: u32) {
     use user_regs::h2c_check::{ENABLE, RESTART};
     let at = h2c(0);
@@ -45,10 +45,10 @@ fn checker_errors(bench: &mut Bench) -> u32 {
     bench.read(user(0), user_regs::H2C_CHECK_ERRORS)
 }
 
-/// After whatever was wrong the channel restarts, every tag comes back, and data are right.
+/// Restarts the channel after an error: every tag returns, and data are right.
 fn restart_and_read(bench: &mut Bench) {
     let at = h2c(0);
-    // Two time-outs: what can come late has come, what rests has rested.
+    // After two time-outs, late answers have arrived and tags have rested.
     bench.wait_until(bench.fabric.now() + ns(110_000));
     bench.write(at, channel::CONTROL, channel::control::RESTART.mask());
     let errors = bench.fabric.error_count();
@@ -60,10 +60,10 @@ fn restart_and_read(bench: &mut Bench) {
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// The last completion of a read: its time runs out. One before: what follows does not fit.
+/// Losing a read's last completion makes it time out. Losing an earlier one makes the next not fit.
 #[test]
 fn a_lost_completion_stops_the_channel_where_it_is_missing() {
-    // The fetch of 16 descriptors comes in four completions, the first; a read of 512 B in four.
+    // The first fetch of 16 descriptors takes four completions, and so does a read of 512 B.
     for (nth, error) in [
         (4, ChannelError::MalformedCompletion),
         (6, ChannelError::MalformedCompletion),
@@ -72,7 +72,7 @@ fn a_lost_completion_stops_the_channel_where_it_is_missing() {
     ] {
         let mut bench = reader();
         let (at, down) = (h2c(0), bench.direction(0, Way::Down));
-        // Completions of the fetch and of the reads before.
+        // Skip the completions of the fetch and of earlier reads.
         read(&mut bench, 16);
         while bench.fabric.counters(down).payload_bytes < 128 * nth + 512 {
             bench.run(Some(ns(20)));
@@ -99,8 +99,8 @@ fn a_lost_completion_stops_the_channel_where_it_is_missing() {
     }
 }
 
-/// Every completion comes twice, of register reads too: those of descriptors and of reads that are
-/// answered by one completion are unexpected, and nothing stops.
+/// Every completion is duplicated, also for register reads: those of descriptors and of reads with
+/// one completion are unexpected, and nothing stops.
 #[test]
 fn the_second_of_each_completion_is_dropped() {
     let mut bench = reader_with(4);
@@ -110,7 +110,7 @@ fn the_second_of_each_completion_is_dropped() {
     let always = Moment::Probability(1.0);
     bench.fabric.inject_fault(down, Class::Completion, TlpFault::Duplicate, always);
     bench.write(user(0), user_regs::H2C_CHECK_SEED, 8);
-    // Four descriptors at a time: each fetch is one completion.
+    // Four descriptors at a time, so that each fetch takes one completion.
     for number in 0..16 {
         bench.put_ring(at, number, DATA + u64::from(number) * 4096, 4096, STATUS_WRITE);
     }
@@ -132,7 +132,7 @@ fn the_second_of_each_completion_is_dropped() {
     restart_and_read(&mut bench);
 }
 
-/// In the middle of a read the second completion does not fit.
+/// In the middle of a read, a duplicate completion does not fit.
 #[test]
 fn a_doubled_completion_within_a_read_does_not_fit() {
     let mut bench = reader();
@@ -148,8 +148,8 @@ fn a_doubled_completion_within_a_read_does_not_fit() {
     restart_and_read(&mut bench);
 }
 
-/// Answers that come after the time-out are dropped, whenever that is before their tags are used
-/// again, also when the channel has been restarted; none of their bytes gets into a stream.
+/// Answers after the time-out are dropped if they come before their tags are reused, also after a
+/// restart of the channel; none of their bytes enter a stream.
 #[test]
 fn an_answer_after_the_time_out_is_dropped() {
     for late_us in [51, 60, 75, 99] {
@@ -171,8 +171,8 @@ fn an_answer_after_the_time_out_is_dropped() {
     }
 }
 
-/// Registers are not written, a lane drops its data and says so, and the function's port notes a
-/// non-fatal error each time.
+/// Registers are not written, a receive queue drops the data and reports it, and the function's
+/// port records a non-fatal error each time.
 #[test]
 fn a_poisoned_write_into_an_engine_has_no_effect() {
     let mut bench = bench(&settings(), &[own(), own()]);
@@ -183,7 +183,7 @@ fn a_poisoned_write_into_an_engine_has_no_effect() {
     poison(&mut bench);
     bench.write(c2h(1), channel::DOORBELL, 7);
     assert_eq!(bench.read(c2h(1), channel::DOORBELL), 0);
-    // Data of a peer: the second of four TLPs.
+    // Data of a peer: the second of four TLPs is poisoned.
     let at = lane_of(1, 0);
     bench.enable_lane(at, 0);
     let target = bench.bars[1][1];
@@ -208,7 +208,7 @@ fn a_poisoned_write_into_an_engine_has_no_effect() {
     assert_eq!(bench.fabric.check_quiet(), Vec::<String>::new());
 }
 
-/// An engine and a host memory that stall now and then: nothing is lost or out of place.
+/// An engine and a host memory that stall now and then lose and misplace nothing.
 #[test]
 fn stalls_cost_time_and_nothing_else() {
     for seed in 0..20 {

@@ -14,7 +14,7 @@ fn word(block: &[u32], offset: u32) -> u32 {
     block[offset as usize / 4]
 }
 
-/// The first look of any driver.
+/// A driver's first look at an engine.
 #[test]
 fn an_engine_says_what_it_is() {
     let mut bench = bench(&settings(), &[own()]);
@@ -32,8 +32,8 @@ fn an_engine_says_what_it_is() {
     bench.assert_quiet();
 }
 
-/// Sixteen pages from the generator to host memory by the ring; the status block comes behind
-/// the last byte, the interrupt behind it.
+/// Sixteen pages go from the generator to host memory through the ring; the status block follows
+/// the last byte, and the interrupt follows the block.
 #[test]
 fn c2h_ring_writes_the_pattern_with_status_and_interrupt_behind_it() {
     let mut bench = bench(&settings(), &[own()]);
@@ -48,7 +48,7 @@ fn c2h_ring_writes_the_pattern_with_status_and_interrupt_behind_it() {
     }
     bench.write(at, channel::DOORBELL, 16);
     bench.wait_interrupt();
-    // What the handler sees: the status, and all of the data.
+    // The handler sees the status and all of the data.
     let block = bench.status_block(at);
     assert_eq!(word(&block, status_block::COMPLETED), 16);
     assert_eq!(word(&block, status_block::SEQUENCE), 1);
@@ -80,7 +80,7 @@ fn h2c_goes_round_into_c2h() {
         parameters.max_read_bytes = [128, 512, 4096][random.usize(..3)];
         let least = parameters.max_read_bytes + parameters.max_write_bytes;
         parameters.staging_bytes = [least.next_power_of_two(), 65536][random.usize(..2)];
-        // Shuffled completions of a long read may wait long for each other.
+        // Shuffled completions of a long read may have to wait for each other.
         parameters.completion_timeout = ns(10_000_000);
         settings.max_read_request = [128, 512, 4096][random.usize(..3)];
         settings.completer.read_latency.jitter = ns(1000);
@@ -92,7 +92,7 @@ fn h2c_goes_round_into_c2h() {
         let target = DATA + 0x80_0000 + random.u64(0..4096);
         for number in 0..COUNT {
             let bytes = random.u32(1..12_000);
-            // Sources lie apart, targets side by side.
+            // Sources are apart, targets side by side.
             let from = DATA + u64::from(number) * 0x4000 + random.u64(0..4000);
             bench.poke(from, &pattern_from(5, total, u64::from(bytes)));
             bench.put_table(h2c(0), number, from, bytes, STATUS_WRITE);
@@ -117,8 +117,8 @@ fn h2c_goes_round_into_c2h() {
     }
 }
 
-/// Whenever the host sees a status block, it sees all the data that it speaks of: with relaxed
-/// ordering of the data, links that do what the rules allow, and memory that drains slowly.
+/// A host that sees a status block sees all the data that it reports, even with relaxed ordering of
+/// the data, shuffling links, and memory that drains slowly.
 #[test]
 fn status_is_never_ahead_of_data() {
     const COUNT: u32 = 64;
@@ -159,7 +159,7 @@ fn status_is_never_ahead_of_data() {
     }
 }
 
-/// Where the time of a channel goes, to the clock: no data, then data of the other direction.
+/// Idle clocks are exact: first no data, then data of the other direction.
 #[test]
 fn idle_clocks_are_counted_by_reason() {
     let mut bench = bench(&settings(), &[own()]);
@@ -169,7 +169,7 @@ fn idle_clocks_are_counted_by_reason() {
     bench.put_table(h2c(0), 0, DATA + 8192, 4096, 0);
     bench.start(c2h(0), DescriptorSource::Table);
     bench.start(h2c(0), DescriptorSource::Table);
-    // Ring the bell, read a counter, ring another: times of arrival are 10 us apart and exact.
+    // Ring a doorbell, read a counter, ring another: arrivals are exactly 10 us apart.
     bench.write(global(0), engine::global::CONTROL, 1);
     let reset = bench.fabric.now();
     bench.run(Some(ns(10_000)));
@@ -180,11 +180,11 @@ fn idle_clocks_are_counted_by_reason() {
     bench.wait_until(reset + ns(50_000));
     assert_eq!(bench.read(c2h(0), channel::COMPLETED), 1);
     let idle = |bench: &mut Bench, at, offset| bench.read(at, offset);
-    // The core takes 10 ns for each store, and a store 13 ns to the engine: the same each time.
+    // The core takes 10 ns per store, and a store takes 13 ns to the engine, each time.
     let none = idle(&mut bench, h2c(0), channel::IDLE_NO_DESCRIPTOR);
     let data = idle(&mut bench, c2h(0), channel::IDLE_NO_DATA);
-    // 20 us, and until the last 256 B have come: a read of 20 B, 400 ns of memory, 16 x 276 B,
-    // 2 ns of flight, each sent as soon as it is there; and one bell's way less the other's.
+    // 20 us, plus the time to the last 256 B: a read of 20 B, 400 ns of memory, 16 x 276 B, 2 ns of
+    // flight, each sent at once; and one doorbell's latency less the other's.
     let expected = (20_000 + 10 + 400 + 16 * 138 + 2) / 4;
     assert!(data.abs_diff(expected) <= 20, "{data} clocks, not {expected}");
     let until_read = 50_000 / 4;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an engine is made of, to the byte and the clock: the staging memory, tags on the wire,
-//! headers beside the datapath, and the length of its pipelines.
+//! Internals of an engine, exact to the byte and the clock: staging memory, tags on the wire,
+//! headers beside the datapath, and pipeline lengths.
 
 use crate::support::{self, fabric_support::log};
 
@@ -11,8 +11,8 @@ use crosslane_regs::engine::{
 };
 use support::*;
 
-/// Data that have come are in the stream, taken or not: tags are free and descriptors complete as
-/// far as the staging memory goes, and not a byte further.
+/// Data that have arrived are in the stream, taken or not: tags become free and descriptors
+/// complete as far as the staging memory reaches, and not a byte further.
 #[test]
 fn reads_reserve_their_place_until_the_data_are_taken() {
     let mut parameters = own();
@@ -20,7 +20,7 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
     let mut bench = bench(&settings(), &[parameters]);
     let source = user_regs::interconnect::C2H_SOURCE.put(StreamSource::H2c.bits());
     bench.write(user(0), user_regs::INTERCONNECT, source);
-    // 1,000 B each: four and a part of the fifth would fit, but a read waits for room for 512 B.
+    // 1,000 B each: four and part of the fifth would fit, but a read waits for room for 512 B.
     for number in 0..8 {
         bench.put_table(h2c(0), number, DATA + u64::from(number) * 0x1000, 1000, 0);
     }
@@ -37,7 +37,7 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
     assert_eq!(look(&mut bench), (4, 0));
     let waited = bench.read(h2c(0), channel::IDLE_NO_TAG);
     assert!(waited > 8_000 / 4, "{waited}");
-    // 511 B taken: 4,096 - 3,489 = 607 B are free. 928 B: 1,024 are.
+    // After 511 B, 4,096 - 3,489 = 607 B are free; after 928 B, 1,024 B.
     let reads = |bench: &mut Bench| bench.read(h2c(0), channel::TLPS);
     let before = reads(&mut bench);
     for (number, bytes) in [511, 417].into_iter().enumerate() {
@@ -45,7 +45,7 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
     }
     bench.start(c2h(0), DescriptorSource::Table);
     bench.write(c2h(0), channel::DOORBELL, 1);
-    // The fifth is 512 and 488 B, cut at a multiple of 512.
+    // The fifth is split at a multiple of 512, into 512 and 488 B.
     let state = look(&mut bench);
     assert_eq!((state, reads(&mut bench) - before), ((4, 0), 1));
     bench.write(c2h(0), channel::DOORBELL, 2);
@@ -54,7 +54,7 @@ fn reads_reserve_their_place_until_the_data_are_taken() {
     assert_eq!(bench.state(h2c(0)).0, ChannelState::Running);
 }
 
-/// Tags for descriptors come first, each use of all tags takes a power of two of numbers.
+/// Descriptor tags come first; one round of all tags takes a power of two of wire numbers.
 #[test]
 fn tags_on_the_wire() {
     let mut bench = bench(&settings(), &[own()]);
@@ -73,7 +73,7 @@ fn tags_on_the_wire() {
         headers.iter().map(|header| header.tag.0).collect()
     };
     assert_eq!(data.iter().map(|header| header.first_byte_enables).max(), Some(0b1110));
-    // 12 for the descriptors of three channels and 64 are 76, of 128 numbers.
+    // 12 for the descriptors of three channels plus 64 are 76, out of 128 numbers.
     let fetches = tags(&fetches);
     assert!(fetches.iter().all(|tag| tag % 128 < 4), "{fetches:?}");
     assert!(fetches.len() > 4 && fetches.contains(&128), "{fetches:?}");
@@ -82,7 +82,7 @@ fn tags_on_the_wire() {
     bench.assert_quiet();
 }
 
-/// A peer channel sends on while descriptors wait for credit, up to 64 of them.
+/// A peer channel keeps sending while up to 64 descriptors wait for credit.
 #[test]
 fn no_more_than_64_descriptors_wait_for_credit() {
     let mut bench = bench(&settings(), &[own(); 2]);
@@ -104,12 +104,12 @@ fn no_more_than_64_descriptors_wait_for_credit() {
     assert_eq!(bench.read(peer(0), channel::COMPLETED), 100);
 }
 
-/// Clocks from the first TLP begun to the last handed on.
+/// Returns the clocks from the start of the first TLP to the end of the last.
 fn clocks(bench: &mut Bench, at: At) -> u64 {
     bench.read_wide(at, channel::LAST_LOW) - bench.read_wide(at, channel::FIRST_LOW)
 }
 
-/// Headers on a side band take no clocks, but a TLP takes one.
+/// Headers on a side band take no clocks, but every TLP takes at least one.
 #[test]
 fn headers_may_go_beside_the_datapath() {
     for (is_on_datapath, datapath_bytes, bytes, each) in [
@@ -125,7 +125,7 @@ fn headers_may_go_beside_the_datapath() {
         let mut parameters = own();
         parameters.datapath_bytes = datapath_bytes;
         parameters.header_on_datapath = is_on_datapath;
-        // The link takes what comes.
+        // The link is never the limit.
         let mut settings = settings();
         settings.rate = rate(3, 16);
         let mut bench = bench(&settings, &[parameters]);
@@ -183,7 +183,7 @@ fn pipelines_cost_their_length_once() {
     }
 }
 
-/// Data take their clocks from a lane into the TLP that carries them on.
+/// Data spend the pipeline's clocks between a receive queue and the TLP that carries them on.
 #[test]
 fn data_take_their_way_through_a_lane() {
     let round = |latency, request| {
@@ -212,6 +212,6 @@ fn data_take_their_way_through_a_lane() {
     let (sum, slower) = (round(0, 0), round(6, 0));
     // Both ends of each round are rounded.
     assert!((slower - sum).abs_diff(60) <= 10, "{sum} and {slower}");
-    // The command of the echo is there long before.
+    // The command of the echo is ready long before.
     assert_eq!(round(6, 9), slower);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is moved is what was there: gets, puts, routed messages, whatever their sizes and order.
+//! Moved data are intact: gets, puts and routed messages of any size, in any order.
 
 use crosslane_regs::network_notification::NetworkStatus;
 use crosslane_regs::network_processor::{self as map, LinkState, torus_link};
@@ -56,7 +56,7 @@ fn every_size_and_place_by_get() {
     }
 }
 
-/// Runs on both sides that do not lie alike.
+/// The runs of both sides have different boundaries.
 #[test]
 fn messages_of_several_runs() {
     let mut stand = Stand::new(&[2]);
@@ -88,7 +88,7 @@ fn messages_of_several_runs() {
 }
 
 /// Both ends at once, several tags and channels, credits before and after their data, in a fabric
-/// that does all that it may in any order.
+/// that shuffles all it may.
 #[test]
 fn many_at_once_in_any_order() {
     for seed in 0..20 {
@@ -135,15 +135,15 @@ fn many_at_once_in_any_order() {
     }
 }
 
-/// A channel whose data nobody has asked for holds up no other one, nor another tag of its own
-/// while there is room.
+/// A channel with data but no credit blocks no other channel, and no other tag of its own while it
+/// has room.
 #[test]
 fn data_without_a_credit_wait() {
     let mut stand = Stand::new(&[2]);
     stand.bring_up();
     let data = bytes(1, 65_536);
     stand.poke(0, DATA, &data);
-    // More than buffers, queues and staging memory of the channel hold.
+    // More than the buffers, queues and staging memory of the channel hold.
     let blocked = stand.ask(0, Ask::get(0, 2, 0, DATA, 65_536));
     stand.run();
     assert_eq!(stand.ended(&blocked), None);
@@ -185,7 +185,7 @@ fn puts_go_straight_into_the_link() {
     stand.assert_quiet();
 }
 
-/// From each node to each other one of a torus, at once.
+/// Messages from each node of a torus to each other one, at once.
 #[test]
 fn routed_messages_reach_any_node() {
     let mut stand = Stand::new(&[3, 4]);
@@ -218,7 +218,8 @@ fn routed_messages_reach_any_node() {
         assert!(stand.peek(to as usize, into, size as usize) == data, "{from} to {to}");
     }
     let forwarded: u32 = (0..nodes as usize).map(|end| stand.read(end, map::FORWARDED)).sum();
-    // Messages of 9 datagrams: 12 nodes, on average 2/3 and 1 hops to each of 12 (also itself).
+    // 9 datagrams per message: 12 nodes, on average 2/3 and 1 hops to each of 12 (including
+    // itself).
     let hops: u32 = 12 * 12 * 5 / 3;
     assert_eq!(forwarded, 9 * (hops - 12 * 11));
     stand.assert_quiet();
@@ -245,8 +246,8 @@ fn sinks_and_loops() {
     stand.assert_quiet();
 }
 
-/// The generator at one end, the checker at the other, over a line with wrong bits; channel 7 is
-/// theirs, the others go on beside it.
+/// Generator and checker use channel 7 of a cable with bit errors; the other channels carry
+/// messages meanwhile.
 #[test]
 fn generator_and_checker() {
     let mut cable = cable();

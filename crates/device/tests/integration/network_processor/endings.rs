@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refusals, cancels, links that go and hosts that do not answer: every message ends once, and
-//! nothing else is touched.
+//! Refusals, cancels, lost links and hosts that do not answer: every message ends exactly once, and
+//! nothing else is affected.
 
 use crosslane_device::network_processor::NetworkProcessor;
 use crosslane_fabric::{LinkId, MemoryFault};
@@ -35,28 +35,28 @@ fn what_cannot_be_is_refused() {
             assert_eq!(stand.ended(&asked), Some((Status::Refused, 0)), "{number}");
         }
     }
-    // A link that nothing is connected to.
+    // A link with nothing connected.
     let asked = stand.ask(0, Ask { link: 3, ..good });
     stand.run();
     assert_eq!(stand.ended(&asked), Some((Status::LinkDown, 0)));
-    // A second one of a key.
+    // A second request with the same key.
     let first = stand.ask(0, Ask::credit(0, 1, 1, DATA, 64));
     let second = stand.ask(0, Ask::credit(0, 1, 1, DATA, 64));
     stand.run();
     assert_eq!((stand.ended(&first), stand.ended(&second)), (None, Some((Status::Taken, 0))));
-    // A run that does not go on where the one before ended.
+    // A run that does not continue where the previous one ended.
     let asked = stand.notification(0, good);
     stand.ask_run(&asked, Ask { bytes: 256, ..good }, (0, false));
     stand.ask_run(&asked, good, (3, true));
     stand.run();
     assert_eq!(stand.ended(&asked), Some((Status::Refused, 0)));
-    // One that is not the last, and no whole number of payloads.
+    // A run that is not the last and no whole number of payloads.
     let asked = stand.notification(0, good);
     stand.ask_run(&asked, Ask { bytes: 100, ..good }, (0, false));
     stand.run();
     assert_eq!(stand.ended(&asked), Some((Status::Refused, 0)));
     assert_eq!(stand.read(0, map::REFUSED), 12 + 4);
-    // More than there are slots for.
+    // More requests than slots.
     let credits: Vec<Asked> =
         (0..64).map(|tag| stand.ask(0, Ask::credit(1, 2, tag, DATA, 4))).collect();
     stand.run();
@@ -81,7 +81,7 @@ fn a_message_that_is_longer_than_its_credit() {
     assert_eq!(stand.ended(&credit), Some((Status::TooLong, 3000)));
     let found = stand.peek(1, DATA, 5000);
     assert!(found[..3000] == data[..3000] && found[3000..].iter().all(|byte| *byte == 0x55));
-    // The next message is not disturbed, and may be shorter.
+    // The next message is not disturbed and may be shorter.
     let credit = stand.ask(1, Ask::credit(1, 0, 0, DATA, 3000));
     stand.ask(0, Ask::get(0, 0, 0, DATA, 700));
     stand.run();
@@ -89,7 +89,7 @@ fn a_message_that_is_longer_than_its_credit() {
     stand.assert_quiet();
 }
 
-/// A get that waits for room in the link is taken back, before and after it has begun; so is a
+/// A get that waits for room on the link is cancelled, before and after it has begun; so is a
 /// credit.
 #[test]
 fn cancels() {
@@ -107,14 +107,14 @@ fn cancels() {
         let (status, _) = stand.ended(asked).unwrap();
         assert_eq!(status, Status::Cancelled);
     }
-    // The far end learns of the one that had begun, once it has taken what was on its way.
+    // The other end learns that a begun message ended once it has taken the data in flight.
     let credit = stand.ask(1, Ask::credit(1, 0, 1, DATA, 65_536));
     stand.run();
     let (status, taken) = stand.ended(&credit).unwrap();
     assert_eq!(status, Status::FarEnd);
     assert!(taken > 0 && taken < 65_536, "{taken}");
     assert!(stand.peek(1, DATA, taken as usize) == data[..taken as usize]);
-    // A credit that has been met in part leaves nothing for the next one.
+    // A credit met in part leaves nothing for the next one.
     let get = stand.ask(0, Ask::get(0, 3, 1, DATA, 65_536));
     let credit = stand.ask(1, Ask::credit(1, 3, 1, DATA, 65_536));
     stand.run_for(ns(4_000));
@@ -127,7 +127,7 @@ fn cancels() {
     stand.run();
     assert_eq!(stand.ended(&credit), Some((Status::Done, 100)));
     assert!(stand.peek(1, DATA, 100) == data[5..105]);
-    // What has ended cannot be taken back.
+    // A request that has ended cannot be cancelled.
     stand.cancel(&credit);
     stand.assert_quiet();
 }
@@ -155,7 +155,7 @@ fn host_memory_that_does_not_answer() {
     }
 }
 
-/// A cable that is cut and mended again and again in the middle of messages: nothing is lost.
+/// A cable cut and mended again and again in the middle of messages loses nothing.
 #[test]
 fn a_cable_that_is_cut_and_mended() {
     let mut stand = Stand::new(&[2]);
@@ -181,7 +181,7 @@ fn a_cable_that_is_cut_and_mended() {
     stand.assert_quiet();
 }
 
-/// An end that forgets all is seen by the other one, which fails until both have begun anew.
+/// An end that is reset makes the other one fail until both have started again.
 #[test]
 fn a_link_that_one_end_has_forgotten() {
     let mut stand = Stand::new(&[2]);
@@ -210,7 +210,7 @@ fn a_link_that_one_end_has_forgotten() {
     stand.assert_quiet();
 }
 
-/// Data that credits have taken and the host has not, when their link is forgotten.
+/// The link is reset while credits have taken data that the host has not.
 #[test]
 fn a_link_that_is_forgotten_while_the_host_is_slow() {
     let mut slow = settings();
@@ -262,7 +262,7 @@ fn a_reset_ends_everything() {
     stand.assert_quiet();
 }
 
-/// The host's link goes down and comes back: all is forgotten, and it works again.
+/// The host's link goes down and comes back: all state is discarded, and it works again.
 #[test]
 fn the_link_to_the_host_goes_down() {
     let mut stand = Stand::new(&[2]);
@@ -276,7 +276,7 @@ fn the_link_to_the_host_goes_down() {
     stand.run_for(ns(200_000));
     assert_eq!(stand.read(0, map::GETS), 0);
     assert_eq!(stand.read(0, map::STATUS), 1);
-    // The other end has kept what it knew: both begin anew.
+    // The other end has kept its state, so both must start again.
     for end in 0..2 {
         for link in 0..2 {
             stand.control(end, link, 0);
@@ -289,12 +289,12 @@ fn the_link_to_the_host_goes_down() {
     assert_eq!(stand.ended(&credit), Some((Status::Done, 6400)));
 }
 
-/// Routed data whose next link is not there go nowhere; nothing waits for them for ever.
+/// Routed data without a next link are dropped; no data wait for ever.
 #[test]
 fn routed_data_that_lead_nowhere() {
     let mut stand = Stand::new(&[4]);
     stand.bring_up();
-    // The way from 0 to 2 leads up, through 1.
+    // The path from 0 to 2 leads up, through 1.
     stand.control(1, 0, 0);
     stand.run();
     let credit = stand.ask(2, Ask::credit(0, 0, 1, DATA, 6400).to(0));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that do anything: requests with any bytes, stores of any length into any window,
-//! registers with any words, cables that are cut, hosts that reset. No memory is touched that no
-//! request names, nothing panics, every request is notified of at most once, and once all has
-//! ended nothing is left over.
+//! Random programs: any bytes in requests, stores of any length into any aperture, any words in
+//! registers, cut cables, hosts that reset. No memory outside requests is touched, nothing panics,
+//! every request is notified at most once, and nothing is left over in the end.
 //!
 //! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
 //! writes the inputs that each run replays first.
@@ -17,26 +16,26 @@ use crate::support::fabric_support::ns;
 
 /// Random inputs of the target in a plain run of the tests.
 const ITERATIONS: usize = 300;
-/// Bytes that requests name; behind them lies memory that nobody may touch.
+/// Bytes that requests may name. The memory behind them must not be touched.
 const REGION_BYTES: u64 = 40_000;
 
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 enum Step {
-    /// A request that means something, more or less.
+    /// A roughly valid request.
     Ask { end: bool, credit: bool, place: u16, at: u16, bytes: u16, bend: u8 },
-    /// One that was made is taken back.
+    /// Cancel an earlier request.
     Cancel { which: u8 },
-    /// Any bytes somewhere in the windows of requests.
+    /// Random bytes in the request apertures.
     Scribble { end: bool, at: u16, word: u64 },
-    /// A put, more or less.
+    /// A roughly valid put.
     Put { end: bool, place: u16, bytes: u8, last: bool },
-    /// Any bytes somewhere in the put window.
+    /// Random bytes in the put aperture.
     ScribblePut { end: bool, at: u32, word: u64 },
-    /// Any word in any register.
+    /// Random word in a register.
     Register { end: bool, at: u8, word: u32 },
-    /// Time goes on.
+    /// Let time pass.
     Wait { ns: u16 },
-    /// A cable is cut, or mended.
+    /// Cut or mend a cable.
     Cut { link: bool, mend: bool },
 }
 
@@ -77,7 +76,7 @@ fn run(seed: u8, steps: &[Step]) {
                 }
             }
             Step::Scribble { end, at, word } => {
-                // Nowhere near a place that a whole request could be made of by chance.
+                // Avoid addresses where a complete request could result by chance.
                 let at = u64::from(at) % 0x7ff8;
                 let bytes = word.to_le_bytes();
                 stand.store(end.into(), REQUESTS + (at | 32), &bytes[..usize::from(seed) % 8 + 1]);
@@ -95,7 +94,7 @@ fn run(seed: u8, steps: &[Step]) {
             }
             Step::Register { end, at, word } => {
                 let at = u32::from(at) * 4;
-                // The counts would go wherever the word says.
+                // The counts would be written to the address in the word.
                 if at != map::PUT_COUNTS_LOW && at != map::PUT_COUNTS_HIGH {
                     stand.write(end.into(), at, word);
                 }
@@ -115,7 +114,7 @@ fn run(seed: u8, steps: &[Step]) {
         stand.write(end, map::CONTROL, map::control::RESET.mask());
     }
     stand.run();
-    // Twice: the first may have come between two halves of a request.
+    // Twice, because the first may have come between two halves of a request.
     for one in asked {
         stand.ended(&one);
     }
@@ -135,7 +134,7 @@ fn programs_that_do_anything() {
         .for_each(|(seed, steps)| run(*seed, steps));
 }
 
-/// The same with many steps: bolero's random inputs are short.
+/// Runs many steps, since bolero's random inputs are short.
 #[test]
 fn programs_that_do_much() {
     for seed in 0..60 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network processor's model between hosts that are joined by cables.
+//! Model of the network processor between hosts joined by cables.
 
 mod data;
 mod endings;

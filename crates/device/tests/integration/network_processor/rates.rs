@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast, in exact simulated time: shares of what the wires can carry, and single transfers.
+//! Rates in exact simulated time: shares of link capacity, and single transfers.
 
 use crosslane_device::network_processor::NetworkProcessorParameters;
 use crosslane_pcie::ceiling;
@@ -9,7 +9,7 @@ use crosslane_regs::network_processor::{self as map, LinkMode, torus_link};
 use crate::network_processor::stand::*;
 use crate::support::fabric_support::{ns, rate};
 
-/// Gets of 1 MiB each, one behind the other, into a link that drops them: bytes per second.
+/// Gets 1 MiB messages in sequence into a link that drops them. Returns bytes per second.
 fn sunk_bytes_per_second(completion_bytes: u32) -> f64 {
     let mut settings = settings();
     settings.completer.completion_bytes = completion_bytes;
@@ -23,7 +23,7 @@ fn sunk_bytes_per_second(completion_bytes: u32) -> f64 {
     3.0 * f64::from(size) / (last.since(first).0 as f64 / 1e12)
 }
 
-/// At least 98 % of what completions of each length leave of Gen2 x8.
+/// Gets reach at least 98 % of a Gen2 x8 link's capacity for each length of completions.
 #[test]
 fn gets_fill_the_link_to_the_host() {
     for completion_bytes in [64, 128, 256] {
@@ -33,7 +33,7 @@ fn gets_fill_the_link_to_the_host() {
     }
 }
 
-/// Between hosts that are in nothing's way, one way and both ways.
+/// Transfers between hosts that are never the limit, in one or both directions.
 fn link_share(both: bool, parameters: NetworkProcessorParameters) -> f64 {
     let mut settings = settings();
     settings.rate = rate(3, 16);
@@ -70,7 +70,7 @@ fn the_link_is_filled() {
     assert!((0.97..1.0).contains(&both), "both ways: {both}");
 }
 
-/// A put of 56 B from store to sight, and a get of 64 B: each the sum of its terms.
+/// A put of 56 B from store to visibility, and a get of 64 B: each is the sum of its terms.
 #[test]
 fn single_transfers_take_the_sum_of_their_terms() {
     let mut stand = Stand::new(&[2]);
@@ -82,12 +82,12 @@ fn single_transfers_take_the_sum_of_their_terms() {
     stand.put(0, (0, 0, 0), 0, true, &data);
     let (_, _, at) = stand.wait(&credit);
     let put_ps = at.since(begin).0;
-    // Eight stores of 8 B, one every 10 ns; 28 B on the wire each, 0.25 ns a byte.
+    // Eight stores of 8 B, one every 10 ns; 28 B each on the link, 0.25 ns per byte.
     let parameters = processor();
     let stores_ps = 7 * 10_000 + 28 * 250 + 1_000;
     let host_out_ps = 60_000 + 60_000;
     let wire_ps = 34_000 + 136_000 + parameters.receive_latency.0;
-    // The write of 56 B and the notification behind it, and when that can be seen.
+    // The write of 56 B, the notification behind it, and the time until it can be seen.
     let host_in_ps = 60_000 + (56 + 20 + 8 + 20) * 250 + 1_000 + 60_000 + 50_000;
     let expected_ps = stores_ps + host_out_ps + wire_ps + host_in_ps;
     assert_eq!(put_ps, expected_ps);
@@ -111,9 +111,9 @@ fn single_transfers_take_the_sum_of_their_terms() {
     stand.run_for(ns(1));
 }
 
-/// What a node reads from its host and what it writes to it share the host's link by turns: with
-/// two links loaded both ways neither starves, and the link is full. What is not writes of 128 B
-/// are requests for 512 B.
+/// A node's reads and writes of host memory share the host's link in turn: with two links loaded in
+/// both directions neither starves, and the link is full. Besides writes of 128 B it carries
+/// requests for 512 B.
 #[test]
 fn reads_and_writes_share_the_link_to_the_host() {
     let parameters = NetworkProcessorParameters { max_write_bytes: 128, ..processor() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A torus of hosts, each with a network processor; programs by plain accesses.
+//! A torus of hosts, each with a network processor, with programs that use plain accesses.
 
 use crosslane_device::network_processor::{
     CableParameters, NetworkProcessor, NetworkProcessorParameters, REQUEST_WINDOW_BYTES,
@@ -15,7 +15,7 @@ use crosslane_torus_link::routing::Torus;
 
 use crate::support::fabric_support::{Settings, ns, rate};
 
-/// Where notifications and data begin in each host's memory.
+/// Start of notifications, counts and data in each host's memory.
 const NOTIFICATIONS: u64 = 0x10_0000;
 pub const COUNTS: u64 = 0x20_0000;
 pub const DATA: u64 = 0x400_0000;
@@ -25,7 +25,7 @@ pub const CREDITS: u64 = REQUESTS + 0x4000;
 pub const PUTS: u64 = MMIO_HOLE.start + 0x20_0000;
 pub const PUT_SLOTS: u64 = 8;
 
-/// A network processor that is in nothing's way.
+/// A network processor that is never the limit.
 pub fn processor() -> NetworkProcessorParameters {
     NetworkProcessorParameters {
         tags: 64,
@@ -65,7 +65,7 @@ pub fn cable() -> CableParameters {
     }
 }
 
-/// Gen2 x8, as the document has it.
+/// Gen2 x8, as in the paper.
 pub fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(2, 8), 256);
     settings.completer.read_latency.base = ns(300);
@@ -77,7 +77,7 @@ pub fn settings() -> Settings {
     settings
 }
 
-/// One host.
+/// A host of the stand.
 pub struct End {
     pub host: HostId,
     pub root: NodeId,
@@ -92,14 +92,14 @@ pub struct Stand {
     token: u16,
 }
 
-/// What is asked for in a window of requests.
+/// Content of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask {
     pub window: u64,
     pub link: u32,
     pub channel: u32,
     pub tag: u32,
-    /// The node at the other end, of a routed message.
+    /// Other end of a routed message.
     pub node: Option<u32>,
     pub address: u64,
     pub bytes: u32,
@@ -119,7 +119,7 @@ impl Ask {
     }
 }
 
-/// A request that was made: where its notification comes, and its token.
+/// Issued request: the end and address of its notification, and its token.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     pub end: usize,
@@ -129,7 +129,7 @@ pub struct Asked {
 }
 
 impl Stand {
-    /// A torus of ideal hosts.
+    /// Creates a torus of ideal hosts.
     pub fn new(sizes: &[u16]) -> Self {
         Self::of(sizes, &settings(), processor(), cable())
     }
@@ -200,7 +200,7 @@ impl Stand {
         Self { fabric, ends, torus, token: 0 }
     }
 
-    /// Enables all links, waits until they are up, and tells all nodes their places.
+    /// Enables all links, waits until they are up, and sets the position of each node.
     pub fn bring_up(&mut self) {
         for end in 0..self.ends.len() {
             for dimension in 0..self.torus.dimensions().len() {
@@ -235,14 +235,14 @@ impl Stand {
         assert!(self.fabric.poke(self.ends[end].host, BusAddress(address), bytes));
     }
 
-    /// Stores into the device, 8 bytes at a time where it can.
+    /// Stores into the device, 8 bytes at a time where possible.
     pub fn store(&mut self, end: usize, address: u64, bytes: &[u8]) {
         let root = self.ends[end].root;
         self.fabric.host_store(root, 0, BusAddress(address), bytes, 8, 1).unwrap();
         self.step();
     }
 
-    /// Lets the core's store be done.
+    /// Runs until the core's store is done.
     fn step(&mut self) {
         assert!(self.fabric.run_until_host_event(), "the fabric has run dry");
         self.fabric.take_host_events(&mut Vec::new());
@@ -272,7 +272,7 @@ impl Stand {
         self.read(end, map::LINKS.at(link) + register)
     }
 
-    /// The bytes of a request, of a run of a message.
+    /// Returns the bytes of a request for a run of a message.
     pub fn request(ask: &Ask, run: (u32, bool), token: u16, notify: u64) -> Vec<u8> {
         let (index, is_last) = run;
         let what = network_request::what::LINK.put(ask.link)
@@ -290,7 +290,7 @@ impl Stand {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// A place for a notification, and a token.
+    /// Allocates a notification and a token.
     pub fn notification(&mut self, end: usize, ask: Ask) -> Asked {
         self.token += 1;
         let notify = self.ends[end].next_notification;
@@ -299,21 +299,21 @@ impl Stand {
         Asked { end, notify, token: self.token, ask }
     }
 
-    /// Makes a request for a message of one run.
+    /// Issues a request for a message of one run.
     pub fn ask(&mut self, end: usize, ask: Ask) -> Asked {
         let asked = self.notification(end, ask);
         self.ask_run(&asked, ask, (0, true));
         asked
     }
 
-    /// Makes a request for one run of a message.
+    /// Issues a request for one run of a message.
     pub fn ask_run(&mut self, asked: &Asked, ask: Ask, run: (u32, bool)) {
         let bytes = Self::request(&ask, run, asked.token, asked.notify);
         let slot = u64::from(asked.token % 64) * 64;
         self.store(asked.end, ask.window + slot, &bytes);
     }
 
-    /// Takes a request back.
+    /// Cancels a request.
     pub fn cancel(&mut self, asked: &Asked) {
         let mut bytes = Self::request(&asked.ask, (0, false), asked.token, asked.notify);
         let what = u32::from_le_bytes(*bytes.first_chunk().unwrap());
@@ -322,7 +322,7 @@ impl Stand {
         self.store(asked.end, asked.ask.window + 63 * 64, &bytes);
     }
 
-    /// How a request has ended, if it has.
+    /// Returns the outcome of a request if it has ended.
     pub fn ended(&mut self, asked: &Asked) -> Option<(NetworkStatus, u32)> {
         let bytes = self.peek(asked.end, asked.notify, 8);
         let word = u32::from_le_bytes(*bytes.first_chunk().unwrap());
@@ -334,7 +334,7 @@ impl Stand {
         Some((status, u32::from_le_bytes(*bytes.last_chunk().unwrap())))
     }
 
-    /// Stores a datagram into the put window.
+    /// Stores a datagram into the put aperture.
     pub fn put(&mut self, end: usize, place: (u32, u32, u32), tag: u32, last: bool, data: &[u8]) {
         let (link, channel, number) = place;
         let what = put_control::what::TAG.put(tag)
@@ -348,7 +348,7 @@ impl Stand {
         self.store(end, PUTS + slot * 256, &bytes);
     }
 
-    /// Runs until nothing is left to do, and what was written last can be seen.
+    /// Runs until nothing is left to do and the last writes can be seen.
     pub fn run(&mut self) {
         assert_eq!(self.fabric.run(None), RunEnd::Quiet);
         let seen = self.fabric.now() + ns(1_000);
@@ -363,11 +363,11 @@ impl Stand {
         self.fabric.run(Some(limit));
     }
 
-    /// Runs until a request has ended: how, and when that could be seen.
+    /// Runs until a request has ended. Returns its outcome and the time at which it could be seen.
     pub fn wait(&mut self, asked: &Asked) -> (NetworkStatus, u32, Picoseconds) {
         let root = self.ends[asked.end].root;
         let limit = self.fabric.now() + ns(100_000_000);
-        // Time-outs come only while somebody waits.
+        // Time-outs occur only while a program waits.
         self.fabric.host_timer(limit, 8);
         loop {
             if let Some((status, bytes)) = self.ended(asked) {
@@ -380,7 +380,7 @@ impl Stand {
         }
     }
 
-    /// Nothing is left over anywhere, and nothing was wrong.
+    /// Asserts that nothing is left over and no error was reported.
     pub fn assert_quiet(&mut self) {
         self.run();
         assert_eq!(self.fabric.errors(), &[]);
@@ -392,7 +392,7 @@ impl Stand {
     }
 }
 
-/// Bytes that tell one place from another.
+/// Returns pseudo-random bytes, so that misplaced data are noticed.
 pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut random = crosslane_random::Random::with_seed(seed);
     (0..count).map(|_| random.u8(..)).collect()

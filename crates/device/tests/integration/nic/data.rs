@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is moved is what was there, wherever it lies.
+//! Moved data are intact, wherever they lie.
 
 use crosslane_device::nic::layout::{EntryKind, Operation, Status};
 use crosslane_device::nic::{Access, NicParameters};
@@ -10,13 +10,13 @@ use crate::support::fabric_support::ns;
 const BOTH: Access = Access { read: true, write: true };
 const NONE: Access = Access { read: false, write: false };
 
-/// Memory of scattered pages.
+/// Registers memory of scattered pages.
 fn scattered(stand: &mut Stand, end: usize, pages: u64) -> Registered {
     let runs = (0..pages).map(|page| (DATA + (page * 5 % pages) * 8192, 4096)).collect();
     stand.register_runs(end, runs, BOTH)
 }
 
-/// Moves a part of one memory into one of the other and looks at all bytes of both.
+/// Moves a range from one memory to the other and checks all bytes of both.
 fn moves(stand: &mut Stand, pair: &mut Pair, operation: Operation, at: [u64; 2], bytes_: u64) {
     let [near_at, far_at] = at;
     let near = scattered(stand, pair.end, 13);
@@ -61,8 +61,8 @@ fn every_size_and_offset() {
     }
 }
 
-/// Many operations of both ends at once, over several connections, in a fabric that does all that
-/// it may in any order.
+/// Many operations of both ends at once, over several connections, in a fabric that shuffles all it
+/// may.
 #[test]
 fn many_at_once_in_any_order() {
     for seed in 0..12 {
@@ -85,7 +85,7 @@ fn many_at_once_in_any_order() {
                 (bytes(at as u64, SIZE as usize), bytes(99, SIZE as usize));
             stand.fill(&near, &near_bytes);
             stand.fill(&far, &far_bytes);
-            // Disjoint pieces, so that the order of the operations does not matter.
+            // The pieces are disjoint, so the order of the operations does not matter.
             let (mut from, mut id) = (0, 0);
             let mut expected = (near_bytes.clone(), far_bytes.clone());
             while from < SIZE && id < 60 {
@@ -115,7 +115,7 @@ fn many_at_once_in_any_order() {
     }
 }
 
-/// Messages come in order and wait for slots; nothing else waits for those of another connection.
+/// Messages arrive in order and wait for slots without delaying other connections.
 #[test]
 fn messages_wait_for_slots() {
     let mut stand = Stand::new(nic());
@@ -134,7 +134,7 @@ fn messages_wait_for_slots() {
     loop {
         let entries = stand.entries(&mut far);
         completed.extend(stand.entries(&mut pair));
-        // No more than there are slots.
+        // At most as many as there are slots.
         assert!(entries.len() <= 4, "{entries:?}");
         if entries.is_empty() {
             break;
@@ -154,13 +154,13 @@ fn messages_wait_for_slots() {
     stand.assert_quiet();
 }
 
-/// A write is complete when the other node's programs can see it, however slow its memory is.
+/// A write is complete when programs of the other node can see it, however slow its memory is.
 #[test]
 fn a_complete_write_can_be_seen() {
     let mut slow = settings();
     slow.completer.write_latency = ns(9_000);
     slow.completer.write_bytes_per_second = 1e9;
-    // The flush waits behind all of it.
+    // The flush waits behind all the data.
     let patient = NicParameters { completion_timeout: ns(1_000_000), ..nic() };
     let mut stand = Stand::of(&[settings(), slow], [patient; 2], network());
     let [mut pair, _] = stand.connect(4);
@@ -178,8 +178,7 @@ fn a_complete_write_can_be_seen() {
     stand.assert_quiet();
 }
 
-/// What a program writes over in its ring, or no request at all, ends the connection and nothing
-/// else.
+/// Requests overwritten in the ring, or invalid, end their connection and affect nothing else.
 #[test]
 fn a_request_that_is_none() {
     let mut stand = Stand::new(nic());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Refusals, links that are cut, connections that are closed: every end is told, nothing is left.
+//! Refusals, cut links, closed connections: every end is told, and nothing is left over.
 
 use crosslane_device::nic::layout::{Entry, EntryKind, Operation, Status};
 use crosslane_device::nic::{Access, Nic};
@@ -43,7 +43,7 @@ fn what_the_other_end_refuses() {
             ..one
         };
         stand.post(&mut pair, one);
-        // What comes behind it never ends by itself.
+        // The request behind it gets no entry.
         stand.post(&mut pair, message(2, (&near, 0), 10));
         stand.run();
         let entries = stand.entries(&mut pair);
@@ -61,7 +61,7 @@ fn bytes_of(stand: &mut Stand) -> Vec<u8> {
     stand.peek(1, DATA - 4096, 65_536)
 }
 
-/// The link is cut in the middle of a transfer: both ends are told after the time-out, to the
+/// A link cut in the middle of a transfer: both ends are told after the time-out, to the
 /// picosecond.
 #[test]
 fn a_link_that_is_cut() {
@@ -80,12 +80,12 @@ fn a_link_that_is_cut() {
     assert_eq!(entries, [closed(Status::TimedOut)]);
     let (far_time, entries) = stand.run_to_entries(&mut other);
     assert_eq!(entries, [closed(Status::TimedOut)]);
-    // The entry's way to memory that can be seen.
+    // Time until the entry can be seen in memory.
     let to_memory = ns(1_000_000)..ns(1_000_400);
     assert!(to_memory.contains(&near_time.since(cut)), "{}", near_time.since(cut));
     assert!(to_memory.contains(&far_time.since(cut)), "{}", far_time.since(cut));
     assert_eq!(stand.fabric.run(None), RunEnd::Quiet);
-    // Mended: what was held back finds its connections gone.
+    // After mending, the held packets find their connections ended.
     assert!(Nic::mend(&mut stand.fabric, node));
     assert!(stand.nic(0).destroy(pair.number) && stand.nic(1).destroy(far.number));
     let [mut again, _] = stand.connect(4);
@@ -96,7 +96,7 @@ fn a_link_that_is_cut() {
     stand.assert_quiet();
 }
 
-/// A link that is back in time loses nothing.
+/// A link mended in time loses nothing.
 #[test]
 fn a_link_that_is_mended_in_time() {
     for shuffle in [false, true] {
@@ -126,7 +126,7 @@ fn a_link_that_is_mended_in_time() {
     }
 }
 
-/// Closed at any moment: the last entry comes, and behind it nothing is written.
+/// A connection closed at any moment gets its last entry, and nothing is written after it.
 #[test]
 fn closed_in_the_middle() {
     for step in 0..60 {
@@ -153,7 +153,7 @@ fn closed_in_the_middle() {
                 break *last;
             }
         };
-        // All may have been done before.
+        // All may have completed before.
         assert_eq!(last, closed(Status::ClosedHere), "step {step}");
         let end = closing.end;
         let clean = vec![0xee; 1 << 20];
@@ -195,7 +195,7 @@ fn memory_that_cannot_be_read() {
     }
 }
 
-/// As many queue pairs as there are doorbells, a thousand times over.
+/// Uses all queue pairs that have doorbells, a thousand times over.
 #[test]
 fn queue_pairs_are_used_again() {
     let mut stand = Stand::new(nic());

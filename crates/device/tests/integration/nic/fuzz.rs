@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that do anything: doorbells with any numbers, rings with any bytes, registrations that
-//! end too early, connections that end at any moment. No memory is written that no key stands for,
-//! nothing panics, and once all has ended nothing is left over.
+//! Random programs: any doorbell values, any bytes in rings, early deregistration, connections
+//! closed at any moment. No memory without a key is written, nothing panics, and nothing is left
+//! over in the end.
 //!
 //! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
 //! writes the inputs that each run replays first.
@@ -16,24 +16,24 @@ use crate::support::fabric_support::ns;
 
 /// Random inputs of the target in a plain run of the tests.
 const ITERATIONS: usize = 400;
-/// Bytes of each registration; between them lies memory that nobody may touch.
+/// Bytes of each registration. The memory between registrations must not be touched.
 const REGION_BYTES: u64 = 20_000;
 
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 enum Step {
-    /// A work request that means something, more or less.
+    /// A roughly valid work request.
     Post { pair: u8, operation: u8, near: u16, far: u16, bytes: u16, bend: u8, id: u8 },
-    /// Any bytes as a work request.
+    /// Random bytes in a work request.
     Scribble { pair: u8, byte: u8, at: u8 },
-    /// Any number in a doorbell.
+    /// Random value in a doorbell.
     Ring { pair: u8, which: bool, count: u32 },
-    /// Time goes on.
+    /// Let time pass.
     Wait { ns: u16 },
-    /// A registration ends, and another begins.
+    /// End a registration and begin another.
     Register { end: bool },
-    /// A connection ends.
+    /// Close a connection.
     Close { pair: u8 },
-    /// The network is cut, or mended.
+    /// Cut or mend the network.
     Cut { mend: bool },
 }
 
@@ -59,7 +59,7 @@ fn run(seed: u8, steps: &[Step]) {
                 let (near, far) = (u64::from(near) / 4, u64::from(far) / 4);
                 let bytes = u64::from(bytes) / 8;
                 let one = work(operation(number), id.into(), (own, near), (other, far), bytes);
-                // Some of them are bent.
+                // Corrupt some of them.
                 let one = match bend {
                     0 => WorkRequest { far_key: one.far_key + 1, ..one },
                     1 => WorkRequest { near_key: 0, ..one },
@@ -129,7 +129,7 @@ fn programs_that_do_anything() {
         .for_each(|(seed, steps)| run(*seed, steps));
 }
 
-/// The same with many steps: bolero's random inputs are short.
+/// Runs many steps, since bolero's random inputs are short.
 #[test]
 fn programs_that_do_much() {
     for seed in 0..60 {
@@ -144,7 +144,7 @@ fn programs_that_do_much() {
                         near: random.u16(..),
                         far: random.u16(..),
                         bytes: random.u16(..),
-                        // Few are bent: a connection that has ended does nothing.
+                        // Corrupt few, because a connection that has ended does nothing.
                         bend: if random.u8(..30) == 0 { random.u8(..5) } else { 9 },
                         id: random.u8(..),
                     },

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The NIC's model between two hosts.
+//! Model of the NIC between two hosts.
 
 mod data;
 mod endings;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast, to the picosecond where it can be said.
+//! Rates and times of transfers, to the picosecond where possible.
 
 use crosslane_device::nic::Access;
 use crosslane_device::nic::layout::{Entry, Operation};
@@ -10,7 +10,7 @@ use crate::support::fabric_support::ns;
 
 const BOTH: Access = Access { read: true, write: true };
 
-/// The wire is busy for every byte of every packet, and without a gap from the first to the last.
+/// The link is busy for every byte of every packet, without a gap from the first to the last.
 #[test]
 fn a_write_takes_the_wire_for_its_bytes() {
     let mut stand = Stand::new(nic());
@@ -27,13 +27,13 @@ fn a_write_takes_the_wire_for_its_bytes() {
     assert_eq!(counters.header_bytes, 256 * 26 + 16);
     let back = stand.nic(1).counters();
     assert_eq!((back.packets, back.payload_bytes, back.header_bytes), (1, 0, 30));
-    // The fill: doorbell, work request, first packet's data; and at the end the last packet's way,
-    // its data's way to memory, the flush, the acknowledgement and its entry.
+    // Before: doorbell, work request, data of the first packet. After: latency of the last packet,
+    // its data to memory, flush, acknowledgement and entry.
     assert_eq!(time, Picoseconds(wire + FILL_PS), "fill of {} ps", time.0 - wire);
     stand.assert_quiet();
 }
 
-/// Of a single write of 1 MiB in this stand.
+/// Fill time of a single write of 1 MiB in this stand.
 const FILL_PS: u64 = 4_339_058;
 
 /// With reads of 512 B and four tags, a round trip brings 2 KiB.
@@ -51,11 +51,11 @@ fn reads_of_memory_are_limited_by_tags() {
     }
     let ratio = times[0] / times[1];
     assert!((1.95..2.05).contains(&ratio), "{times:?}");
-    // The network's rate.
+    // The network is the limit.
     assert!(times[2] < 1.02 * 80.0 * 1.048_576e3 * 4122.0 / 4096.0 + 4_000.0, "{times:?}");
 }
 
-/// Connections that share a NIC get the same, whatever the size of their requests.
+/// Connections that share a NIC get equal rates, whatever the size of their requests.
 #[test]
 fn connections_share_by_packet() {
     let mut stand = Stand::new(nic());
@@ -63,7 +63,7 @@ fn connections_share_by_packet() {
     let near = stand.register(0, DATA, 4 << 20, BOTH);
     let far = stand.register(1, DATA, 4 << 20, BOTH);
     for (at, pair) in pairs.iter_mut().enumerate() {
-        // 2 MiB each: in one piece, in pieces of 64 KiB, of 32 KiB.
+        // 2 MiB in one piece, and in pieces of 64 KiB; the third in pieces of 32 KiB.
         let (count, bytes) = [(1_u64, 2 << 20), (32, 65_536), (60, 32_768)][at];
         for id in 0..count {
             let at = id * bytes;
@@ -82,13 +82,13 @@ fn connections_share_by_packet() {
         }
         ends.push(time.as_ns());
     }
-    // All end together, after the time that all of them take.
+    // All end together, after the sum of their times.
     let all = 80e-3 * (2.0 * f64::from(2 << 20) + 60.0 * 32_768.0) * 4122.0 / 4096.0;
     assert!(ends[0] > 0.97 * all && ends[0] < 1.03 * all + 5_000.0, "{ends:?} of {all}");
     stand.assert_quiet();
 }
 
-/// A receiver that is slower than the network holds it back, and nothing is lost or piles up.
+/// A receiver slower than the network holds it back, and nothing is lost or piles up.
 #[test]
 fn a_slow_receiver_holds_the_network_back() {
     let mut slow = settings();
@@ -105,7 +105,7 @@ fn a_slow_receiver_holds_the_network_back() {
     stand.fill(&near, &data);
     stand.post(&mut pair, work(Operation::Write, 1, (&near, 0), (&far, 0), 1 << 20));
     stand.run_for(ns(100_000));
-    // No more has left than came through and fits in.
+    // The sent bytes are bounded by those that came through and those that fit in buffers.
     let sent = stand.nic(0).counters().payload_bytes;
     assert!(sent <= 200_000 + 16_384 + 4096 + 8192, "{sent} B have left");
     let (time, _) = stand.run_to_entries(&mut pair);

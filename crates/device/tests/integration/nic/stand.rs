@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two hosts, each with a NIC, and a network link between them; programs by plain accesses.
+//! Two hosts, each with a NIC, joined by a network link, with programs that use plain accesses.
 
 use crosslane_device::nic::layout::{Entry, EntryKind, Operation, QueueLayout, WorkRequest};
 use crosslane_device::nic::{Access, NetworkParameters, Nic, NicParameters, PairNumber, Runs};
@@ -10,12 +10,12 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 
 use crate::support::fabric_support::{Settings, ns, rate};
 
-/// Where queue memory and data begin in each host's memory.
+/// Start of queue memory and of data in each host's memory.
 const QUEUES: u64 = 0x10_0000;
 pub const DATA: u64 = 0x400_0000;
 const BAR_BYTES: u64 = 4096;
 
-/// A NIC that is in nothing's way.
+/// A NIC that is never the limit.
 pub fn nic() -> NicParameters {
     NicParameters {
         tags: 64,
@@ -33,7 +33,7 @@ pub fn nic() -> NicParameters {
     }
 }
 
-/// 80 ps a byte.
+/// 80 ps per byte.
 pub fn network() -> NetworkParameters {
     NetworkParameters {
         bits_per_second: 100_000_000_000,
@@ -56,7 +56,7 @@ pub fn settings() -> Settings {
     settings
 }
 
-/// One host.
+/// A host of the stand.
 pub struct End {
     pub host: HostId,
     pub root: NodeId,
@@ -81,7 +81,7 @@ pub struct Pair {
     seen: u32,
 }
 
-/// Memory that is registered.
+/// Registered memory.
 #[derive(Clone, Debug)]
 pub struct Registered {
     pub end: usize,
@@ -168,7 +168,7 @@ impl Stand {
         assert!(self.fabric.poke(self.ends[end].host, BusAddress(address), bytes));
     }
 
-    /// Registers one run of memory, whose network address is its bus address.
+    /// Registers one run of memory, with its bus address as network address.
     pub fn register(&mut self, end: usize, address: u64, bytes: u64, access: Access) -> Registered {
         self.register_runs(end, vec![(address, bytes)], access)
     }
@@ -185,7 +185,7 @@ impl Stand {
         Registered { end, key, address, runs }
     }
 
-    /// Bytes of registered memory.
+    /// Returns the bytes of registered memory.
     pub fn bytes(&mut self, memory: &Registered) -> Vec<u8> {
         let runs = memory.runs.clone();
         let all = runs.iter().map(|(at, bytes)| self.peek(memory.end, *at, *bytes as usize));
@@ -201,7 +201,7 @@ impl Stand {
         }
     }
 
-    /// A connection with so many slots for messages at each end.
+    /// Connects two queue pairs with `messages` slots at each end.
     pub fn connect(&mut self, messages: u32) -> [Pair; 2] {
         let layout = QueueLayout::new(64, messages);
         let pairs = [0, 1].map(|end: usize| {
@@ -217,7 +217,7 @@ impl Stand {
         pairs
     }
 
-    /// Writes a work request into the ring and rings.
+    /// Writes a work request into the ring and rings the doorbell.
     pub fn post(&mut self, pair: &mut Pair, work: WorkRequest) {
         self.put(pair, work);
         self.ring(pair);
@@ -230,7 +230,7 @@ impl Stand {
         pair.posted = pair.posted.wrapping_add(1);
     }
 
-    /// Writes a byte somewhere into the next work request.
+    /// Writes one byte of the next work request.
     pub fn scribble(&mut self, pair: &mut Pair, at: u8, byte: u8) {
         let place = pair.memory + pair.layout.request_offset(pair.posted);
         self.poke(pair.end, place + u64::from(at % 64), &[byte]);
@@ -241,7 +241,7 @@ impl Stand {
         self.doorbell(pair, 0, pair.posted);
     }
 
-    /// Says that so many messages have been taken since the start.
+    /// Rings a doorbell.
     pub fn doorbell(&mut self, pair: &Pair, offset: u64, word: u32) {
         let end = &self.ends[pair.end];
         let address = BusAddress(end.bar + pair.number.doorbells() + offset);
@@ -249,7 +249,7 @@ impl Stand {
         self.fabric.host_store(root, 0, address, &word.to_le_bytes(), 4, 1).unwrap();
     }
 
-    /// The entries that have come since the last look.
+    /// Returns the entries since the last call.
     pub fn entries(&mut self, pair: &mut Pair) -> Vec<Entry> {
         let mut entries = Vec::new();
         loop {
@@ -263,13 +263,13 @@ impl Stand {
         }
     }
 
-    /// A message that has come.
+    /// Returns a received message.
     pub fn message(&mut self, pair: &Pair, number: u32, bytes: u32) -> Vec<u8> {
         let at = pair.memory + pair.layout.message_offset(number);
         self.peek(pair.end, at, bytes as usize)
     }
 
-    /// Runs until nothing is left to do, and what was written last can be seen.
+    /// Runs until nothing is left to do and the last writes can be seen.
     pub fn run(&mut self) {
         assert_eq!(self.fabric.run(None), RunEnd::Quiet);
         let seen = self.fabric.now() + ns(20_000);
@@ -285,7 +285,7 @@ impl Stand {
         self.fabric.run(Some(limit));
     }
 
-    /// Runs, time-outs too, until there are entries.
+    /// Runs, across time-outs, until there are entries.
     pub fn run_to_entries(&mut self, pair: &mut Pair) -> (Picoseconds, Vec<Entry>) {
         let at = pair.memory + pair.layout.entry_offset(pair.seen);
         let root = self.ends[pair.end].root;
@@ -300,7 +300,7 @@ impl Stand {
         }
     }
 
-    /// Nothing is left over anywhere, and nothing was wrong.
+    /// Asserts that nothing is left over and no error was reported.
     pub fn assert_quiet(&mut self) {
         self.run();
         assert_eq!(self.fabric.errors(), &[]);
@@ -312,7 +312,7 @@ impl Stand {
     }
 }
 
-/// A work request between two pieces of memory, from an offset in each on.
+/// Creates a work request between two memories, at an offset in each.
 pub fn work(
     operation: Operation,
     id: u32,
@@ -331,7 +331,7 @@ pub fn work(
     }
 }
 
-/// A message.
+/// Creates a message.
 pub fn message(id: u32, near: (&Registered, u64), bytes: u64) -> WorkRequest {
     WorkRequest { far_address: 0, far_key: 0, ..work(Operation::Send, id, near, near, bytes) }
 }
@@ -341,7 +341,7 @@ pub fn done(id: u32) -> Entry {
     Entry { kind: EntryKind::Request { id }, status }
 }
 
-/// Bytes that tell one place from another.
+/// Returns pseudo-random bytes, so that misplaced data are noticed.
 pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut random = crosslane_random::Random::with_seed(seed);
     (0..count).map(|_| random.u8(..)).collect()
