@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory-mapped mode: data into the card's memory and out of it, overlapped and in turn, and what
-//! the memory refuses.
+//! Memory-mapped mode: data into and out of the card's memory, overlapped and in turn, and refusals
+//! of the memory.
 
 use crate::support;
 
@@ -56,8 +56,8 @@ fn put(bench: &mut Bench, at: At, number: u32, host: u64, card: u64, bytes: u32)
     bench.poke(entry + u64::from(ring_descriptor::CARD_LOW), &card.to_le_bytes());
 }
 
-/// Bytes of host memory to the card by H2C, and back to another place by C2H. Returns how long
-/// each of the two was moving data, ns.
+/// Moves host memory to the card by H2C and back to another address by C2H. Returns how long each
+/// of the two moved data, ns.
 fn there_and_back(copying: Copying, pieces: &[(u64, u64, u32)]) -> [u64; 2] {
     let mut bench = bench(&settings(), &[with_memory(copying)]);
     let sizes = bench.read(global(0), global_regs::SIZES);
@@ -101,26 +101,26 @@ fn any_bytes_go_to_any_address_of_the_card_and_back() {
     }
 }
 
-/// 64 KiB: overlapped they take what the link takes; a copier in turn takes longer by what the
-/// memory takes, and by the round trip of each burst of 512 B.
+/// 64 KiB: overlapped transfers take the link's time; a copier in turn adds the memory's time and
+/// the round trip of each burst of 512 B.
 #[test]
 fn a_copier_in_turn_adds_the_memorys_time_to_the_links() {
     let pieces = [(0, 0, 65_536)];
     let [read_ns, write_ns] = there_and_back(Copying::Overlapped, &pieces);
-    // 256 B and 12 B of header at 8 B each 4 ns.
+    // 256 B and 12 B of header at 8 B per 4 ns.
     let bus_ns = 256 * 34 * 4;
     assert!((bus_ns..bus_ns + 100).contains(&write_ns), "{write_ns}");
     assert!((65_536 / 2..65_536 / 2 + 5_000).contains(&read_ns), "{read_ns}");
     let [read_in_turn_ns, write_in_turn_ns] = there_and_back(IN_TURN, &pieces);
-    // Of each of 127 bursts: 100 ns, a burst of DRAM, 16 beats of 10 ns, twice 80 ns, an edge each;
-    // and the row that is opened each 8 KiB, and refreshes.
+    // For each of 127 bursts: 100 ns, a burst of DRAM, 16 beats of 10 ns, twice 80 ns, an edge
+    // each; plus a row opened per 8 KiB, and refreshes.
     let of_memory_ns = write_in_turn_ns - write_ns;
     let least_ns = 127 * (100 + 5 + 160 + 160);
     assert!(
         (least_ns..least_ns + 127 * 20 + 8 * 28 + 12 * 140).contains(&of_memory_ns),
         "{of_memory_ns}"
     );
-    // Of each: 16 beats, 60 ns, twice 80 ns, and the round trip of more than 400 ns.
+    // For each burst: 16 beats, 60 ns, twice 80 ns, and the round trip of more than 400 ns.
     assert!(read_in_turn_ns > 127 * (256 + 160 + 60 + 160 + 400), "{read_in_turn_ns}");
 }
 
@@ -154,7 +154,7 @@ fn a_channel_stops_at_the_burst_that_the_memory_refuses() {
     assert_eq!(bench.read_wide(at, channel::ERROR_LOW), DATA + 1024);
 }
 
-/// A descriptor of C2H that copies within the card's memory.
+/// Posts a C2H descriptor that copies within the card's memory.
 fn put_copy(bench: &mut Bench, number: u32, from: u64, to: u64, bytes: u32) {
     let at = c2h(0);
     put(bench, at, number, to, from, bytes);
@@ -163,8 +163,8 @@ fn put_copy(bench: &mut Bench, number: u32, from: u64, to: u64, bytes: u32) {
     bench.poke(entry + u64::from(ring_descriptor::CONTROL), &control.to_le_bytes());
 }
 
-/// Copies pieces within the card's memory, between descriptors that go to the host, and brings
-/// them back. Returns how long the first copy took, ns.
+/// Copies pieces within the card's memory, between descriptors for the host, and reads them back.
+/// Returns how long the first copy took, ns.
 fn copied(copying: Copying, pieces: &[(u64, u64, u32)]) -> u64 {
     let mut bench = bench(&settings(), &[with_memory(copying)]);
     let sizes = bench.read(global(0), global_regs::SIZES);
@@ -187,7 +187,7 @@ fn copied(copying: Copying, pieces: &[(u64, u64, u32)]) -> u64 {
     let took_ns = (bench.read_wide(at, channel::LAST_LOW) - first) * 4;
     assert_eq!(bench.read(at, channel::TLPS), 0);
 
-    // The others all at once, and behind them what brings all of it back.
+    // The other copies all at once, followed by the descriptors that read everything back.
     for (number, (from, to, bytes)) in (0..).zip(pieces).skip(1) {
         put_copy(&mut bench, number, *from, *to, *bytes);
     }
@@ -219,11 +219,11 @@ fn bytes_are_copied_within_the_card_at_the_rate_of_the_stream() {
         (90_000, 500_003, 4096),
     ];
     let took_ns = copied(Copying::Overlapped, &pieces);
-    // 8 B each 4 ns; the way of the first burst there, and of the last one.
+    // 8 B per 4 ns, plus the latency of the first burst's read and of the last one's write.
     assert!((32_768..32_768 + 1_000).contains(&took_ns), "{took_ns}");
     let in_turn_ns = copied(IN_TURN, &pieces);
-    // Of each of 128 bursts, behind each other: a row is opened, it is read, turnaround, stream,
-    // turnaround, written, turnaround; and an edge or two.
+    // For each of 128 bursts, in sequence: a row opened, read, turnaround, stream, turnaround,
+    // write, turnaround, and an edge or two.
     let of_burst_ns = 28 + 100 + 5 + 160 + 80 + 256 + 80 + 160 + 60 + 80;
     assert!(
         (127 * of_burst_ns..128 * (of_burst_ns + 20)).contains(&in_turn_ns),
@@ -232,7 +232,7 @@ fn bytes_are_copied_within_the_card_at_the_rate_of_the_stream() {
     );
 }
 
-/// A descriptor that goes to the host does not overtake a copy before it.
+/// A descriptor for the host does not overtake a copy before it.
 #[test]
 fn descriptors_complete_in_order_whether_or_not_they_copy() {
     let mut bench = bench(&settings(), &[with_memory(Copying::Overlapped)]);
@@ -242,7 +242,7 @@ fn descriptors_complete_in_order_whether_or_not_they_copy() {
     put(&mut bench, at, 1, DATA, 0, 4);
     put_copy(&mut bench, 2, 0, 65_536, 100);
     bench.write(at, channel::DOORBELL, 3);
-    // 15 us are needed for the first.
+    // The first copy takes 15 us.
     bench.run(Some(ns(10_000)));
     assert_eq!(bench.read(at, channel::COMPLETED), 0);
     let moved = bench.read(at, channel::STOPPED_AT);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any TLPs at all, thrown at an engine that is at work: it never panics, never sends more than
-//! its link can carry, and every TLP of its is one that may be.
+//! Random TLPs sent to a working engine: it never panics, never sends more than its link can carry,
+//! and sends only valid TLPs.
 //!
 //! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
 //! writes the inputs that each run replays first.
@@ -17,16 +17,16 @@ use support::*;
 
 /// Random inputs of the target in a plain run of the tests.
 const ITERATIONS: usize = 1_000;
-/// TLPs of one input at most.
+/// Most TLPs of one input.
 const MAX_TLPS: usize = 200;
 
-/// What one TLP is made of.
+/// Random numbers that define one TLP: kind, place, length, bits, word.
 type Thrown = (u8, u16, u16, u8, u32);
 
-/// A TLP from random numbers: mostly near something that the engine has.
+/// Makes a TLP of random numbers, mostly near something that the engine has.
 fn tlp(&(kind, place, length, bits, word): &Thrown, bars: [u64; 2], id: RoutingId) -> Header {
     let register = match bits & 3 {
-        // Registers of channels and lanes, tables, anything.
+        // Registers of channels and receive queues, tables, any other register.
         0 => engine::H2C.base + u32::from(place) % 0x1400,
         1 => u32::from(place) % 0x2100,
         2 => engine::H2C_TABLE.base + u32::from(place) % 0x8000,
@@ -37,7 +37,7 @@ fn tlp(&(kind, place, length, bits, word): &Thrown, bars: [u64; 2], id: RoutingI
         4 => bars[1] + u64::from(place) * 16 + u64::from(bits & 3),
         _ => bars[0] + u64::from(place),
     };
-    // Within 256 B of whole DW and 4 KiB.
+    // Limited to 256 B of whole DWs and to a 4 KiB page.
     let room = (4096 - address % 4096).min(253);
     let bytes = match kind & 8 {
         0 => (4_u64).min(room),
@@ -76,7 +76,7 @@ fn tlp(&(kind, place, length, bits, word): &Thrown, bars: [u64; 2], id: RoutingI
     }
 }
 
-/// An engine at work in both directions, and a device that throws things at it.
+/// Runs an engine in both directions while a device throws TLPs at it.
 fn throw(seed: u64, apart_ps: u64, thrown: &[Thrown]) {
     let mut settings = settings();
     settings.seed = seed;
@@ -89,7 +89,7 @@ fn throw(seed: u64, apart_ps: u64, thrown: &[Thrown]) {
     parameters.peer_channels = 2;
     let first = MMIO_HOLE.start;
     let bars = [first, first + BAR1_BYTES];
-    // Bus 3 is that of the first of several engines.
+    // Bus 3 is that of the first engine behind the switch.
     let id = RoutingId::new(3, 0, 0);
     let word = |thrown: &Thrown| thrown.4.to_le_bytes().to_vec();
     let tlps =
@@ -115,14 +115,14 @@ fn throw(seed: u64, apart_ps: u64, thrown: &[Thrown]) {
     bench.enable_lane(lane_of(0, 1), engine::lane::control::CHECK.mask());
     bench.store(bench.bars[1][1], &[0; 4]);
     bench.run(Some(ns(200_000)));
-    // A channel that was told to move 4 GB is still at it: no faster than its link.
+    // A channel told to move 4 GB continues, no faster than its link.
     let up = bench.direction(0, Way::Up);
     let before = bench.fabric.counters(up);
     bench.run(Some(ns(10_000)));
     let sent = bench.fabric.counters(up).since(&before);
     assert!(sent.wire_bytes() <= 20_000 + 4096, "{sent:?}");
     for error in bench.fabric.errors() {
-        // What the engine sends is well formed, wherever it was told to send it.
+        // TLPs of the engine are well formed, whatever their target.
         assert!(!matches!(error.kind, ErrorKind::Ordering { .. }), "{error}");
         assert!(!matches!(error.kind, ErrorKind::WrongData { .. }), "{error}");
     }
@@ -136,7 +136,7 @@ fn fuzz_any_tlps_at_an_engine() {
         .for_each(|(seed, apart, thrown)| throw(*seed, u64::from(*apart) * 16, thrown));
 }
 
-/// The same with many TLPs: bolero's random inputs are short.
+/// Runs many TLPs, since bolero's random inputs are short.
 #[test]
 fn fuzz_many_tlps_at_an_engine() {
     for seed in 0..300 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any stores, loads and fences of a host at a memory card, uncached and combined, in shuffle mode
-//! or not: what is in its memory behind a fence is what was stored last, and it has counted every
-//! write and every read.
+//! Random stores, loads and fences of a host at a memory card, uncached and combined, with and
+//! without shuffle: after a fence the memory has the last stored values, and the counters have
+//! every write and read.
 //!
 //! `cargo test` tries some hundred random inputs; `tools/corpus.py NAME` fuzzes with coverage and
 //! writes the inputs that each run replays first.
@@ -19,15 +19,15 @@ use support::*;
 
 /// Random inputs of the target in a plain run of the tests.
 const ITERATIONS: usize = 300;
-/// Bytes of each of two banks.
+/// Bytes of each of the two banks.
 const BANK_BYTES: u64 = 4096;
 
-/// What one access is made of: kind, place, length, value.
+/// Random numbers that define one access: kind, place, length, value.
 type Access = (u8, u16, u8, u8);
 
 struct Host {
     stand: Stand,
-    /// First addresses of BAR 0, 2 and 4.
+    /// Base addresses of BARs 0, 2 and 4.
     bars: [u64; 3],
     events: Vec<HostEvent>,
 }
@@ -54,7 +54,7 @@ impl Host {
         let bars = [bar(sizes[0]), None, bar(sizes[1]), None, bar(sizes[2]), None];
         let mut stand = direct_device(&settings, Identity::default(), bars, Box::new(card));
         stand.fabric.set_shuffle(seed % 2 == 1);
-        // Where the stand has put them does not matter: they are put anew, in order.
+        // Reassign the BARs in order, wherever the stand has put them.
         let (mut places, mut next) = ([0; 3], MMIO_HOLE.start);
         for ((place, size), index) in places.iter_mut().zip(sizes).zip([0_u16, 2, 4]) {
             next = next.next_multiple_of(size);
@@ -67,7 +67,7 @@ impl Host {
         Self { stand, bars: places, events: Vec::new() }
     }
 
-    /// Lets all that was asked for happen; the values of loads, in order.
+    /// Runs all accesses and returns the values of the loads, in order.
     fn run(&mut self) -> Vec<u64> {
         let fabric = &mut self.stand.fabric;
         while fabric.run_until_host_event() {
@@ -122,7 +122,7 @@ fn throw(seed: u64, buffers: u16, accesses: &[Access]) {
                     assert_eq!(found, [want]);
                 }
             }
-            // Nothing is lost without being counted: into the FIFO, at any place.
+            // Stores anywhere near the FIFO must be counted even where they are lost.
             _ => host.store(host.bars[1] + u64::from(place % 4000), &[value; 9], 8, region),
         }
     }
@@ -153,7 +153,7 @@ fn fuzz_any_stores_at_a_memory_card() {
         .for_each(|(seed, buffers, accesses)| throw(*seed, *buffers, accesses));
 }
 
-/// The same with many accesses: bolero's random inputs are short.
+/// Runs many accesses, since bolero's random inputs are short.
 #[test]
 fn many_stores_at_a_memory_card() {
     for seed in 0..20 {

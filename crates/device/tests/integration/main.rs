@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of `crosslane-device` from outside, in one program.
+//! Integration tests of `crosslane-device`, in one program.
 
 mod card_memory;
 mod errors;

@@ -62,8 +62,8 @@ fn c2h_ring_writes_the_pattern_with_status_and_interrupt_behind_it() {
     bench.assert_quiet();
 }
 
-/// A table of descriptors of odd sizes at odd places, in both directions at once, the one closed
-/// on the other: completions in any order and in any cut, and yet every byte in its place.
+/// Descriptors of odd sizes and addresses in the tables of both directions at once, with H2C closed
+/// on C2H: completions come in any order and any cut, yet every byte reaches its address.
 #[test]
 fn h2c_goes_round_into_c2h() {
     const COUNT: u32 = 24;

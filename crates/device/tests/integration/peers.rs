@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Engine to engine: lanes, credits, apertures, the command port, ping-pong.
+//! Engine to engine: receive queues, credits, apertures, the command port, ping-pong.
 
 use crate::support::{self, fabric_support::log};
 
@@ -21,7 +21,7 @@ fn peer_from(source: StreamSource, number: u32) -> u32 {
         | user_regs::interconnect::LANE.put(number)
 }
 
-/// Gives the lane of engine 1 to the peer channel of engine 0, with a credit window.
+/// Connects the peer channel of engine 0 to a receive queue of engine 1 with a credit window.
 fn connect(bench: &mut Bench, number: u32, window: u32, bits: u32) -> u64 {
     let at = lane_of(1, number);
     let credit = bench.bars[0][0] + u64::from(peer(0).1 + channel::CREDIT);
@@ -39,8 +39,8 @@ fn finite_credits() -> Settings {
     settings
 }
 
-/// The sender stops when its window is used up, goes on with the credits, and is done when the
-/// last byte has been taken.
+/// The sender stops when its credit window is used up, continues with the credits, and is done when
+/// the last byte has been taken.
 #[test]
 fn a_window_of_credits_holds_the_sender() {
     let mut parameters = own();
@@ -58,7 +58,7 @@ fn a_window_of_credits_holds_the_sender() {
     assert_eq!(bench.read(peer(0), channel::COMPLETED), 0);
     assert_eq!(bench.read(peer(0), channel::STOPPED_AT), 4096, "as far as it has got");
     assert!(bench.read(peer(0), channel::IDLE_NO_CREDIT) > 10);
-    // Ten KiB can be taken: 14 KiB have been sent then, and credits come by the KiB.
+    // 10 KiB can be taken: 14 KiB have been sent by then, and credits come per KiB.
     bench.put_ring(c2h(1), 0, DATA, 10240, 0);
     bench.put_ring(c2h(1), 1, DATA + 10240, 10240, STATUS_WRITE);
     bench.start_ring(c2h(1), 16);
@@ -77,8 +77,8 @@ fn a_window_of_credits_holds_the_sender() {
     bench.assert_quiet();
 }
 
-/// Random sizes, windows and rates of the taker: a lane of a sender with credits never overflows
-/// and never stalls the port, and no byte is lost.
+/// Random sizes, windows and rates of the taker: a receive queue of a sender with credits never
+/// overflows and never stalls the port, and no byte is lost.
 #[test]
 fn credits_never_overrun_a_lane() {
     for seed in 0..100 {
@@ -93,7 +93,7 @@ fn credits_never_overrun_a_lane() {
         let mut bench = bench(&settings, &[sender, taker]);
         bench.fabric.set_shuffle(seed % 2 == 1);
         bench.write(user(1), user_regs::INTERCONNECT, c2h_from(StreamSource::Lane, 5));
-        // Should it overrun all the same, it shows.
+        // Makes an overrun visible.
         let drop_when_full = lane::control::DROP_WHEN_FULL.mask();
         let target = connect(&mut bench, 5, taker.lane_fifo_bytes, drop_when_full);
         let aperture = 4096 << random.u32(0..5);
@@ -125,8 +125,8 @@ fn credits_never_overrun_a_lane() {
     }
 }
 
-/// Without credits a full lane holds what comes behind: all of it arrives, and a register read
-/// that was sent behind it is answered when it is in.
+/// Without credits a full receive queue blocks the port: all data arrive, and a register read sent
+/// behind them is answered once they are in.
 #[test]
 fn a_full_lane_holds_the_port() {
     let mut taker = own();
@@ -146,7 +146,7 @@ fn a_full_lane_holds_the_port() {
     bench.write(peer(0), channel::DOORBELL, 1);
     assert_eq!(bench.run(Some(ns(20_000))), RunEnd::Limit);
     let asked = bench.fabric.now();
-    // 2 KiB are taken at a time, with 5 us in between: a read waits behind what came before it.
+    // 2 KiB are taken every 5 us, and a read waits for everything before it.
     let drained: Vec<u32> = (0..6).map(|_| bench.read(lane_of(1, 0), lane::DRAINED)).collect();
     let waited = bench.fabric.now() - asked;
     assert!(waited > ns(4 * 5_000), "{waited}");
@@ -163,7 +163,7 @@ fn a_full_lane_holds_the_port() {
     bench.assert_quiet();
 }
 
-/// What no one takes is dropped where that is set, and it shows.
+/// A receive queue may be set to drop what does not fit, and reports it.
 #[test]
 fn a_full_lane_may_drop() {
     let mut bench = bench(&finite_credits(), &[own(); 2]);
@@ -178,7 +178,7 @@ fn a_full_lane_may_drop() {
     assert_eq!(bench.read(at, lane::STATUS), lane::status::OVERFLOW.mask());
     assert_eq!(bench.read(at, lane::FILL), 16384);
     assert_eq!(bench.read(at, lane::RECEIVED), 16384);
-    // A lane that is off takes nothing.
+    // A disabled receive queue takes nothing.
     bench.write(at, lane::CONTROL, lane::control::RESTART.mask());
     assert_eq!(bench.read(at, lane::STATUS) | bench.read(at, lane::FILL), 0);
     bench.store(target, &[1, 2, 3, 4]);
@@ -187,7 +187,7 @@ fn a_full_lane_may_drop() {
     bench.assert_quiet();
 }
 
-/// Stores into a full lane that nothing empties wait, and the fabric that has run dry says so.
+/// Stores into a full receive queue that nothing empties wait, and the idle fabric names them.
 #[test]
 fn a_lane_that_nothing_empties_is_named() {
     let mut parameters = own();
@@ -219,7 +219,7 @@ fn a_lane_that_nothing_empties_is_named() {
     assert_eq!(of_engine, ["ep0: 3 TLPs wait behind a full receive lane"]);
 }
 
-/// What is sent goes round within the lane's aperture, in TLPs that do not cross its end.
+/// Addresses wrap within the queue's aperture, in TLPs that do not cross its end.
 #[test]
 fn an_aperture_wraps_addresses() {
     let mut bench = bench(&settings(), &[own(); 2]);
@@ -247,7 +247,7 @@ fn fabric_support_log(bench: &mut Bench) -> log::Log {
     log::Log::of(&mut bench.fabric)
 }
 
-/// The user circuit sends by itself: no descriptor, no gap, one command after the other.
+/// The user circuit sends without descriptors and gaps, one command after the other.
 #[test]
 fn the_command_port_sends() {
     let mut parameters = own();
@@ -272,7 +272,7 @@ fn the_command_port_sends() {
     bench.assert_quiet();
 }
 
-/// Round trips of one TLP: clocks that can be worked out.
+/// Round trips of one TLP take a number of clocks that can be computed.
 #[test]
 fn ping_pong_measures_the_round_trip() {
     let mut settings = settings();
@@ -300,8 +300,8 @@ fn ping_pong_measures_the_round_trip() {
     let sum = bench.read_wide(user(0), user_regs::PING_SUM_LOW);
     let least = bench.read(user(0), user_regs::PING_LEAST);
     let most = bench.read(user(0), user_regs::PING_MOST);
-    // One way: 60 out, 8 until the switch has the header, 100 in it, 148 B of wire, 2 x 1 of
-    // flight, and 100 in.
+    // In one direction: 60 out, 8 until the switch has the header, 100 in it, 148 B on the link, 2
+    // x 1 of flight, and 100 in.
     let one_way = 60.0 + 8.0 + 100.0 + 74.0 + 2.0 + 100.0;
     let mean = sum as f64 * 4.0 / 100.0;
     assert!((mean - 2.0 * one_way).abs() < 2.0, "{mean} ns, not {}", 2.0 * one_way);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast the engine is: exact clocks where it limits, the link's ceiling where that does.
+//! Rates of the engine: exact clocks where it is the limit, the link's ceiling where that is.
 
 use crate::support;
 
@@ -13,13 +13,12 @@ use support::*;
 /// Device Control: payloads of 128 B, reads of 512 B.
 const READS_OF_512: u32 = 2 << 12;
 
-/// Clocks from the first TLP begun to the last handed on.
+/// Returns the clocks from the start of the first TLP to the end of the last.
 fn clocks(bench: &mut Bench, at: At) -> u64 {
     bench.read_wide(at, channel::LAST_LOW) - bench.read_wide(at, channel::FIRST_LOW)
 }
 
-/// Posts `count` transfers of `bytes` in a ring, the addresses one behind the other, and runs
-/// them to their end.
+/// Posts `count` contiguous transfers of `bytes` in a ring and runs them to their end.
 fn stream(bench: &mut Bench, at: At, address: u64, count: u32, bytes: u32, bits: u32) {
     let entries = count.next_power_of_two().max(16);
     for number in 0..count {
@@ -32,7 +31,7 @@ fn stream(bench: &mut Bench, at: At, address: u64, count: u32, bytes: u32, bits:
     assert_eq!(bench.read(at, channel::COMPLETED), count);
 }
 
-/// The document's engine: one idle clock after each TLP. 3 DW and 128 B are 18 clocks of 8 B.
+/// The rosta paper's engine: one idle clock after each TLP. 3 DW and 128 B are 18 clocks of 8 B.
 #[test]
 fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
     for (max_payload, each) in [(128, 19), (256, 35)] {
@@ -48,7 +47,7 @@ fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
         let tlps = 65536 / u64::from(max_payload);
         assert_eq!(u64::from(bench.read(peer(0), channel::TLPS)), tlps);
         assert_eq!(clocks(&mut bench, peer(0)), (tlps - 1) * each + each - 1);
-        // They arrive at the same distance.
+        // They arrive at the same intervals.
         let lane_at = lane_of(1, 0);
         let last = bench.read_wide(lane_at, lane::LAST_LOW);
         let first = bench.read_wide(lane_at, lane::FIRST_LOW);
@@ -59,7 +58,7 @@ fn an_idle_clock_makes_19_clocks_for_128_bytes_and_35_for_256() {
     }
 }
 
-/// A gap of 65 clocks behind each page.
+/// A gap of 65 clocks follows each page.
 #[test]
 fn a_gap_follows_each_descriptor() {
     let mut settings = settings();
@@ -83,8 +82,8 @@ fn a_gap_follows_each_descriptor() {
     bench.assert_quiet();
 }
 
-/// Without idle clocks the link limits. 4 MB by pages, the ring fetched meanwhile: the wire is
-/// never idle but for the last status.
+/// Without idle clocks the link is the limit. It carries 4 MB by pages, with ring fetches
+/// meanwhile, and is idle only before the last status block.
 #[test]
 fn c2h_fills_the_link() {
     for max_payload in [128_u16, 256] {
@@ -101,8 +100,8 @@ fn c2h_fills_the_link() {
         assert_eq!(bench.run(None), RunEnd::Quiet);
         let seconds = clocks(&mut bench, at) as f64 * 4e-9;
         let rate = f64::from(1 << 22) / seconds;
-        // 20 B of header and framing for each TLP; a fetch of 16 descriptors is 20 B and each of
-        // its completions an Ack of 8.
+        // 20 B of header and framing for each TLP; a fetch of 16 descriptors is 20 B, and each of
+        // its completions causes an Ack of 8 B.
         let payload = f64::from(max_payload);
         let dllps = 64.0 * (20.0 + 8.0 * 512.0 / payload);
         let wire = f64::from(1 << 22) * (payload + 20.0) / payload + dllps;
@@ -113,7 +112,7 @@ fn c2h_fills_the_link() {
     }
 }
 
-/// Reads with 64 tags of up to 1 KiB: the completions fill the link.
+/// Reads with 64 tags of up to 1 KiB fill the link with completions.
 #[test]
 fn h2c_fills_the_link() {
     let mut settings = settings();
@@ -134,7 +133,7 @@ fn h2c_fills_the_link() {
     bench.assert_quiet();
 }
 
-/// One descriptor at a time, as the document's engine reads: each page waits for the one before.
+/// One descriptor at a time, as in the rosta paper's engine: each page waits for the one before.
 #[test]
 fn one_descriptor_at_a_time_pays_the_latency_of_each() {
     let mut settings = settings();
@@ -146,15 +145,14 @@ fn one_descriptor_at_a_time_pays_the_latency_of_each() {
     let mut one = bench(&settings, &[parameters]);
     stream(&mut one, h2c(0), DATA, 16, 4096, STATUS_WRITE);
     let each = clocks(&mut one, h2c(0)) * 4 / 16;
-    // 1000 ns of memory, 16 completions of 276 B, a request of 20 B, 2 ns of flight, and in
-    // front of the request the status block of the page before, 52 B.
+    // 1000 ns of memory, 16 completions of 276 B, a request of 20 B, 2 ns of flight, and before the
+    // request the status block of the previous page, 52 B.
     let expected = 1000 + 16 * 138 + 10 + 2 + 26;
     assert!((expected..expected + 8).contains(&each), "{each} ns, not {expected}");
     one.assert_quiet();
 }
 
-/// From a ring that is kept full: descriptors are fetched ahead, and cost the wire their 32 B of
-/// the other direction only.
+/// With a full ring, descriptors are fetched ahead and only cost the other direction 32 B each.
 #[test]
 fn small_transfers_do_not_wait_for_their_descriptors() {
     for (bytes, bits, least) in [(512_u32, 0, 0.98), (4096, 0, 0.99), (4096, STATUS_WRITE, 0.97)] {
@@ -168,7 +166,7 @@ fn small_transfers_do_not_wait_for_their_descriptors() {
     }
 }
 
-/// 256 B payloads through a port that is set to 128: refused there, and by its name.
+/// A port set to 128 B refuses payloads of 256 B and is named in the error.
 #[test]
 fn an_oversize_payload_is_found_where_it_is_one() {
     let mut settings = settings();
@@ -179,14 +177,14 @@ fn an_oversize_payload_is_found_where_it_is_one() {
     let config = &bench.fabric.port(port).config;
     let at = config.find_capability(registers::CAPABILITY_PCI_EXPRESS).unwrap();
     let offset = at + registers::DEVICE_CONTROL;
-    // The sender alone is set to 128.
+    // Only the sender is set to 128.
     bench.fabric.config_write(HOST, id, offset, READS_OF_512, 0b0011);
     assert_eq!(bench.read(global(0), engine::global::IN_FORCE), 512 << 16 | 128);
     bench.enable_lane(lane_of(1, 0), 0);
     let target = bench.bars[1][1];
     stream(&mut bench, peer(0), target, 1, 4096, 0);
     assert_eq!(bench.read(peer(0), channel::TLPS), 32);
-    // Now the receiver alone.
+    // Now only the receiver.
     let receiver = bench.port_of(1);
     let receiver_id = bench.fabric.routing_id(receiver);
     bench.fabric.config_write(HOST, receiver_id, offset, READS_OF_512, 0b0011);
@@ -204,8 +202,8 @@ fn an_oversize_payload_is_found_where_it_is_one() {
     assert_eq!(bench.read(lane_of(1, 0), lane::RECEIVED), 4096);
 }
 
-/// Reads that lack credits do not hold up writes: the host takes two reads at a time, slowly, and
-/// the writes fill the link all the same.
+/// Reads without credits do not block writes: the host takes two reads at a time, slowly, and the
+/// writes still fill the link.
 #[test]
 fn writes_do_not_wait_for_reads() {
     let mut settings = settings();
@@ -235,7 +233,7 @@ fn writes_do_not_wait_for_reads() {
     assert!(bench.read(h2c(0), channel::IDLE_LINK) > 10_000);
 }
 
-/// Where two channels write as fast as the link goes, reads have their turn all the same.
+/// Reads get their turn even with two channels that write at link rate.
 #[test]
 fn reads_have_their_turn_beside_writes() {
     let mut settings = settings();
@@ -248,7 +246,7 @@ fn reads_have_their_turn_beside_writes() {
         for number in 0..16 {
             bench.put_ring(at, number, address + u64::from(number) * 0x4000, 0x4000, 0);
         }
-        // Of the same length: only turns count.
+        // Equal lengths, so that only turns count.
         bench.write(at, channel::PAYLOAD, 128);
         bench.start_ring(at, 16);
         bench.write(at, channel::DOORBELL, 16);

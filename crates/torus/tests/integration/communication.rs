@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Nodes of small tori that exchange data, in simulated time.
+//! Nodes of small tori that exchange data in simulated time.
 
 use std::future::Future;
 
@@ -10,7 +10,7 @@ use crosslane_lab::{Lab, LabBus, Simulation};
 use crosslane_pcie::units::{HostId, Picoseconds};
 use crosslane_torus::*;
 
-/// Parts without nodes.
+/// Lab parts without nodes.
 const PARTS: &str = include_str!("../../../driver/tests/integration/network_processor/parts.toml");
 
 const fn ns(ns: u64) -> Picoseconds {
@@ -73,7 +73,7 @@ impl Stand {
         self.simulation.run("test", future).unwrap()
     }
 
-    /// Runs something on every node at once.
+    /// Runs `body` on every node at once.
     fn on_all<F, Fut>(&self, body: F)
     where
         F: Fn(LabNode) -> Fut,
@@ -131,7 +131,7 @@ const fn down(dimension: u8) -> Peer {
     Peer::Neighbour { direction: Direction::Down(dimension), channel: 0 }
 }
 
-/// What a node sends in a direction.
+/// Returns the data that a node sends in a direction.
 fn halo(node: u16, direction: Direction, bytes: u64) -> Vec<u8> {
     pattern(u64::from(node) * 64 + u64::from(direction.link()), bytes)
 }
@@ -206,7 +206,7 @@ fn the_library_adds_nothing_to_the_time_of_the_driver() {
         }
         (took[0], took[1])
     });
-    // A link keeps fractions of a picosecond.
+    // A link accumulates fractions of a picosecond.
     assert!(driver.abs_diff(library) <= 2, "{driver} ps, with the library {library} ps");
 }
 
@@ -215,7 +215,7 @@ fn many_messages_of_different_tags_are_matched() {
     let stand = Stand::new(&[2], NodeOptions::default());
     let [from, to] = &stand.nodes[..] else { panic!("two nodes") };
     stand.run(async {
-        // Room is made in another order than messages are sent.
+        // Room is made in a different order than messages are sent.
         let mut rooms = Vec::new();
         for tag in (0..12_u8).rev() {
             let room = to.buffer(700).await.unwrap();
@@ -309,7 +309,7 @@ fn any_node_reaches_any_other() {
             let begun = node.rx_i(message(&node, Peer::Node(other), 1, &room)).await.unwrap();
             receiving.push((other, begun, room));
         }
-        // All have room before any sends.
+        // Every node makes room before any sends.
         let bus = node.processor().bus().clone();
         bus.sleep_until(Picoseconds(bus.now().0.next_multiple_of(1_000_000_000))).await;
         for &other in &others {
@@ -321,7 +321,7 @@ fn any_node_reaches_any_other() {
             assert!(contents(room) == pattern(u64::from(other * 16 + own), 5000));
         }
     });
-    // A long one, in pieces of 8,192 datagrams.
+    // A long message, in pieces of 8,192 datagrams.
     let (from, to) = (&stand.nodes[0], &stand.nodes[4]);
     stand.run(async {
         let bytes = 1_500_000;
@@ -381,20 +381,20 @@ fn what_fails_says_why_and_leaves_everything_usable() {
             )
         );
         assert_eq!(to.rx_f(&receiving).await.unwrap_err(), error, "asked again");
-        // Room that is dropped is taken back, and the next one gets the message.
+        // Dropped room is taken back, and the next room gets the message.
         drop(to.rx_i(message(to, down(0), 1, &room)).await.unwrap());
         let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
         let data = filled(from, &pattern(1, 4096)).await;
         from.tx(message(from, up(0), 1, &data)).await.unwrap();
         to.rx_f(&receiving).await.unwrap();
         assert!(contents(&room) == pattern(1, 4096));
-        // A refused message leaves its key.
+        // A refused message releases its key.
         let short = from.buffer(1).await.unwrap();
         let beyond = Message { part: 0..2, ..message(from, up(0), 1, &short) };
         let error = from.tx_i(beyond).await.map(drop).unwrap_err();
         assert_eq!(error.to_string(), "a buffer of fpga1: bytes 0 to 2 are not in its 1 B");
         from.tx(message(from, up(0), 1, &data)).await.unwrap();
-        // What is sent and dropped goes on, all of its pieces.
+        // A message dropped while being sent continues with all of its pieces.
         let receiving = to.rx_i(message(to, down(0), 1, &room)).await.unwrap();
         to.rx_f(&receiving).await.unwrap();
         let long = filled(from, &pattern(7, 3 << 20)).await;
@@ -407,7 +407,7 @@ fn what_fails_says_why_and_leaves_everything_usable() {
             from.put(up(0), 2, &[1], late(from)).await.unwrap();
             let small = to.buffer(1).await.unwrap();
             to.rx(message(to, down(0), 2, &small)).await.unwrap();
-            // Any call that begins or waits brings it forward.
+            // Any call that begins or waits advances it.
             drop(from.rx_i(message(from, down(0), 3, &short)).await.unwrap());
         }
         assert!(contents(&room) == pattern(7, 3 << 20));
@@ -477,7 +477,7 @@ fn a_call_that_is_dropped_while_it_posts_a_piece_is_told_of() {
                         "fpga1 link 0 channel 0 tag 0: the call that posted its next piece was \
                          dropped"
                     );
-                    // What the device had of the message goes on: it may have been all.
+                    // The piece posted to the device continues and may have been the last.
                     if received.is_ok() {
                         assert!(contents(&room) == pattern(1, 10_000));
                     }
@@ -517,7 +517,7 @@ fn options_that_cannot_be_are_refused() {
     );
 }
 
-/// Runs calls in simulated time.
+/// Executor that runs calls in simulated time.
 struct InLab<'a>(&'a Simulation);
 
 impl Run for InLab<'_> {

@@ -1,4 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of `crosslane-torus` from outside, in one program.
+//! Integration tests of `crosslane-torus`, in one program.
 
 mod communication;

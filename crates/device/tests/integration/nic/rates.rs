@@ -63,7 +63,7 @@ fn connections_share_by_packet() {
     let near = stand.register(0, DATA, 4 << 20, BOTH);
     let far = stand.register(1, DATA, 4 << 20, BOTH);
     for (at, pair) in pairs.iter_mut().enumerate() {
-        // 2 MiB in one piece, and in pieces of 64 KiB; the third in pieces of 32 KiB.
+        // 2 MiB in one piece, 2 MiB in pieces of 64 KiB, and 60 pieces of 32 KiB.
         let (count, bytes) = [(1_u64, 2 << 20), (32, 65_536), (60, 32_768)][at];
         for id in 0..count {
             let at = id * bytes;

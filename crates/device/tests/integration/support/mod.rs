@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Engines on a fabric, and a host that works them by plain register accesses.
-#![allow(dead_code)] // Each test file uses its own part of this.
+//! Engines on a fabric, and a host that drives them by plain register accesses.
+#![allow(dead_code)] // Each test file uses its part of this.
 
 #[path = "../../../../fabric/tests/integration/support/mod.rs"]
 pub mod fabric_support;
@@ -17,7 +17,7 @@ pub use fabric_support::{Settings, ns, rate};
 
 pub const HOST: HostId = HostId(0);
 pub const BAR1_BYTES: u64 = 1 << 20;
-/// Where the tests put things in host memory.
+/// Layout of the tests' host memory.
 pub const RING: u64 = 0x10_0000;
 pub const STATUS: u64 = 0x20_0000;
 pub const DATA: u64 = 0x100_0000;
@@ -28,7 +28,7 @@ pub const INTERRUPT: u32 = ring_descriptor::control::INTERRUPT.mask();
 pub const STATUS_WRITE: u32 = ring_descriptor::control::STATUS.mask();
 pub const AWAIT_CREDIT: u32 = ring_descriptor::control::AWAIT_CREDIT.mask();
 
-/// An engine as this project's own, with 8 bytes per 4 ns.
+/// Parameters of this project's engine, with 8 bytes per 4 ns.
 pub fn own() -> EngineParameters {
     EngineParameters {
         clock: ns(4),
@@ -66,7 +66,7 @@ pub fn settings() -> Settings {
     settings
 }
 
-/// The engines and their host.
+/// Engines and their host.
 pub struct Bench {
     pub fabric: Fabric,
     pub root: NodeId,
@@ -76,7 +76,7 @@ pub struct Bench {
     pub interrupts: Vec<u32>,
 }
 
-/// One engine on a root port, or several behind a switch.
+/// Creates one engine on a root port, or several behind a switch.
 pub fn bench(settings: &Settings, engines: &[EngineParameters]) -> Bench {
     let devices = engines.iter().map(|p| Box::new(Engine::new(*p)) as Box<dyn Device>);
     bench_of(settings, devices.collect())
@@ -128,7 +128,7 @@ pub fn bench_of(settings: &Settings, devices: Vec<Box<dyn Device>>) -> Bench {
     Bench { fabric, root, nodes, bars, events: Vec::new(), interrupts: Vec::new() }
 }
 
-/// Buses, windows, BARs and settings.
+/// Sets up buses, bridge ranges, BARs and settings.
 fn enumerate(
     fabric: &mut Fabric,
     settings: &Settings,
@@ -189,7 +189,7 @@ fn set_up(fabric: &mut Fabric, settings: &Settings, port: PortId) {
     fabric.config_write(HOST, id, registers::COMMAND, 0b110, 0b0011);
 }
 
-/// A channel of an engine: number of the engine, offset of its registers.
+/// Register file of an engine: number of the engine, offset of the registers.
 #[derive(Clone, Copy, Debug)]
 pub struct At(pub usize, pub u32);
 
@@ -217,7 +217,7 @@ pub fn global(engine: usize) -> At {
     At(engine, engine::GLOBAL)
 }
 
-/// Bits of a channel's control register.
+/// Returns a channel's control register, for a source of descriptors.
 pub fn control(source: engine::DescriptorSource) -> u32 {
     use channel::control::*;
     RUN.put(1) | SOURCE.put(source.bits()) | INTERRUPT_ENABLE.put(1) | STATUS_ENABLE.put(1)
@@ -253,7 +253,7 @@ impl Bench {
         })
     }
 
-    /// A 64-bit value: low word first.
+    /// Loads a 64-bit value, low word first.
     pub fn read_wide(&mut self, at: At, offset: u32) -> u64 {
         let low = u64::from(self.read(at, offset));
         low | u64::from(self.read(at, offset + 4)) << 32
@@ -277,7 +277,7 @@ impl Bench {
         }
     }
 
-    /// Runs until nothing is left to do, or for so long.
+    /// Runs until nothing is left to do, or until `limit` has passed.
     pub fn run(&mut self, limit: Option<Picoseconds>) -> RunEnd {
         let limit = limit.map(|limit| self.fabric.now() + limit);
         let end = self.fabric.run(limit);
@@ -305,12 +305,12 @@ impl Bench {
         assert!(self.fabric.poke(HOST, BusAddress(address), bytes));
     }
 
-    /// Puts the pattern of a seed into host memory.
+    /// Stores the pattern of a seed into host memory.
     pub fn poke_pattern(&mut self, address: u64, seed: u32, first: u64, bytes: u64) {
         self.poke(address, &pattern(seed, first, bytes));
     }
 
-    /// Sets up a ring and a status block for a channel and lets it run.
+    /// Sets up a ring and a status block for a channel and starts it.
     pub fn start_ring(&mut self, at: At, entries: u32) {
         let place = ring_of(at);
         self.write(at, channel::RING_LOW, place as u32);
@@ -323,7 +323,7 @@ impl Bench {
         self.write(at, channel::CONTROL, control(source));
     }
 
-    /// Writes a ring's entry, outside of time.
+    /// Writes an entry of a ring outside simulated time.
     pub fn put_ring(&mut self, at: At, number: u32, address: u64, bytes: u32, bits: u32) {
         let mut entry = [0; ring_descriptor::BYTES as usize];
         for (offset, word) in [
@@ -338,7 +338,7 @@ impl Bench {
         self.poke(place, &entry);
     }
 
-    /// Stores a table's entry.
+    /// Stores an entry of a table.
     pub fn put_table(&mut self, at: At, number: u32, address: u64, bytes: u32, bits: u32) {
         let table = if at.1 == engine::H2C.at(0) { engine::H2C_TABLE } else { engine::C2H_TABLE };
         let entry = At(at.0, table.base + number * table_descriptor::BYTES);
@@ -348,12 +348,12 @@ impl Bench {
         self.write(entry, table_descriptor::CONTROL, bits);
     }
 
-    /// The words of a channel's status block.
+    /// Returns the words of a channel's status block.
     pub fn status_block(&mut self, at: At) -> Vec<u32> {
         self.peek_words(status_of(at), 8)
     }
 
-    /// State and error of a channel.
+    /// Returns state and error of a channel.
     pub fn state(&mut self, at: At) -> (ChannelState, ChannelError) {
         let word = self.read(at, channel::STATUS);
         (
@@ -362,20 +362,20 @@ impl Bench {
         )
     }
 
-    /// Switches a lane on, with these bits beside.
+    /// Enables a receive queue with additional control bits.
     pub fn enable_lane(&mut self, at: At, bits: u32) {
         let all = bits | lane::control::ENABLE.mask();
         self.write(at, lane::CONTROL, all | lane::control::RESTART.mask());
     }
 
-    /// The last write of a ring's worth of bytes is in, nothing is left over, nothing was wrong.
+    /// Asserts that nothing is left to do and no error was reported.
     pub fn assert_quiet(&mut self) {
         assert_eq!(self.run(None), RunEnd::Quiet);
         assert_eq!(self.fabric.errors(), &[]);
         assert_eq!(self.fabric.check_quiet(), Vec::<String>::new());
     }
 
-    /// The direction from an engine, or to it.
+    /// Returns the direction from or to an engine.
     pub fn direction(&self, engine: usize, way: Way) -> DirectionId {
         let port = self.fabric.node(self.nodes[engine]).ports[0];
         DirectionId { link: self.fabric.port(port).link.unwrap(), way }
@@ -386,7 +386,7 @@ impl Bench {
     }
 }
 
-/// Each channel of each engine has a ring and a status block of its own.
+/// Returns the ring of a channel; each channel of each engine has one.
 pub fn ring_of(At(engine, base): At) -> u64 {
     RING + engine as u64 * 0x1000_0000 + u64::from(base - engine::H2C.at(0)) * 0x400
 }
@@ -395,21 +395,21 @@ pub fn status_of(At(engine, base): At) -> u64 {
     STATUS + 0x20_0000 + engine as u64 * 0x1000 + u64::from(base - engine::H2C.at(0))
 }
 
-/// Bytes of the generator's pattern, worked out word by word.
+/// Returns bytes of the generator's pattern, computed word by word.
 pub fn pattern(seed: u32, first: u64, bytes: u64) -> Vec<u8> {
     let words =
         (first..first + bytes / 4).map(|n| seed.wrapping_add((n as u32).wrapping_mul(STEP)));
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// Bytes of the generator's pattern from any byte on.
+/// Returns bytes of the generator's pattern from any byte.
 pub fn pattern_from(seed: u32, byte: u64, bytes: u64) -> Vec<u8> {
     let words = pattern(seed, byte / 4, (bytes + 8) & !3);
     words[(byte % 4) as usize..][..bytes as usize].to_vec()
 }
 
 impl Bench {
-    /// Unmasks a vector; its message's data is its number.
+    /// Unmasks a vector, whose message carries its number as data.
     pub fn unmask(&mut self, engine: usize, vector: u32) {
         let entry = self.bars[engine][0] + u64::from(engine::MSIX_TABLE.base + vector * 16);
         let address = INTERRUPT_ADDRESSES.start as u32;
@@ -418,12 +418,12 @@ impl Bench {
         }
     }
 
-    /// Runs until a watch with this token has seen something.
+    /// Runs until a watch with this token has seen a change.
     pub fn wait_change(&mut self, token: u64) {
         self.wait(|event| (*event == HostEvent::Changed { token }).then_some(()));
     }
 
-    /// Lets time go on until then.
+    /// Runs until a time.
     pub fn wait_until(&mut self, time: Picoseconds) {
         self.fabric.host_timer(time, 3);
         self.wait(|event| (*event == HostEvent::Timer { token: 3 }).then_some(()));
@@ -434,7 +434,7 @@ impl Bench {
         self.wait_interrupts(self.interrupts.len() + 1);
     }
 
-    /// Runs until so many interrupts have come since the start, or nothing happens any more.
+    /// Runs until `count` interrupts have come since the start, or nothing is left to do.
     pub fn wait_interrupts(&mut self, count: usize) {
         while self.interrupts.len() < count {
             assert!(self.fabric.run_until_host_event(), "the fabric has run dry");

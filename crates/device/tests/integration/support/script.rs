@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A completer that answers reads as the test wants it, right or wrong.
+//! Completer with scripted answers to reads, right or wrong.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -8,44 +8,44 @@ use crosslane_fabric::*;
 use crosslane_pcie::tlp::{CompletionStatus, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, RoutingId};
 
-/// What is done with a read. Its number is the MiB-part of its address divided by 64 KiB.
+/// Scripted answer to a read. Its index is the offset in the BAR divided by 64 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// In two completions, data as in `byte_at`.
+    /// Two completions with the data of `byte_at`.
     Right,
     Refuse(CompletionStatus),
     /// The second completion is poisoned.
     Poison,
     Never,
-    /// The second completion comes so late (ps).
+    /// The second completion comes this much later (ps).
     Late(u64),
     /// The second completion counts four bytes too few.
     WrongCount,
     /// The second completion's lower address is off by 4.
     WrongAddress,
-    /// The first completion ends at no boundary.
+    /// The first completion ends off a read completion boundary.
     OddCut,
-    /// More than was asked for.
+    /// More data than requested.
     TooMuch,
-    /// No data with a success.
+    /// Successful completion without data.
     Empty,
 }
 
-/// Bytes of each kind of answer's window.
+/// Bytes of the address range of each answer.
 pub const WINDOW: u64 = 1 << 16;
 
-/// The byte that the script has at an address.
+/// Returns the script's byte at an address.
 pub fn byte_at(address: u64) -> u8 {
     (address ^ address >> 8) as u8
 }
 
-/// Each 64 KiB of the device's second BAR answers in its own way, from the first on.
+/// Completer with one answer per 64 KiB of its second BAR, in order.
 #[derive(Default)]
 pub struct Script {
     pub answers: Vec<Answer>,
     waiting: BTreeMap<u32, (Header, u64, u32)>,
     next: u32,
-    /// Reads that came.
+    /// Number of reads received.
     pub reads: u64,
 }
 
@@ -125,7 +125,7 @@ impl Device for Script {
     }
 }
 
-/// Sends whatever it is given, one TLP after the other: header, payload and time between them.
+/// Sends given TLPs in sequence: header, payload and time in between.
 pub struct Thrower {
     pub tlps: Vec<(Header, Vec<u8>)>,
     pub apart_ps: u64,
