@@ -32,7 +32,7 @@ pub(crate) struct GivenOut<B: Bus> {
     pub channels: HashMap<ChannelKey, ChannelOptions>,
     /// Interrupt vectors in use.
     pub vectors: Vec<bool>,
-    /// Receive lanes in use.
+    /// Receive queues in use.
     pub lanes: Vec<bool>,
     /// Connection of each peer channel.
     pub connections: Vec<Weak<Connection<B>>>,

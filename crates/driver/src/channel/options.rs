@@ -136,7 +136,6 @@ pub enum Target<B: Bus> {
     /// (channels with [`card_memory`](ChannelOptions::card_memory)). A table cannot hold card
     /// addresses: with one the address must be 0, and the part must be contiguous on the bus.
     Card(Buffer<B>, Range<u64>, u64),
-    /// So many bytes of the card's memory, to another place in it (C2H 0 with
     /// A copy within the card's memory (C2H 0 with [`card_memory`](ChannelOptions::card_memory), if
     /// the engine supports it; not with a table). Source and target must not overlap. The source is
     /// read ahead: no earlier transfer that is still in flight may write it.

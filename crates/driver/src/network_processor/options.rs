@@ -32,7 +32,7 @@ pub enum Buffers {
     #[default]
     User,
     /// The program's own memory, which no device reaches: the driver copies each message to or from
-    /// contiguous memory of its own.
+    /// its own contiguous memory.
     Copied,
     /// Contiguous memory that the driver has allocated and mapped for the program beforehand.
     Mapped,
