@@ -41,7 +41,7 @@ pub struct CardParameters {
 pub struct Configuration {
     /// Name in file names and symbols.
     pub name: &'static str,
-    /// Lab variant whose engines it models.
+    /// Lab or variant whose engines it models.
     pub of: &'static str,
     /// Build parameters.
     pub parameters: CardParameters,

@@ -55,7 +55,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
         &self.node
     }
 
-    /// Begins to send.
+    /// Begins to send a message.
     ///
     /// # Errors
     /// Returns the errors of [`Node::tx_i`].
@@ -79,7 +79,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
         self.run.run(self.node.tx(message))
     }
 
-    /// Makes room.
+    /// Makes room for a message.
     ///
     /// # Errors
     /// Returns the errors of [`Node::rx_i`].
@@ -87,7 +87,7 @@ impl<B: Bus, R: Run> Blocking<B, R> {
         self.run.run(self.node.rx_i(message))
     }
 
-    /// Waits until a message is there.
+    /// Waits until a message has arrived.
     ///
     /// # Errors
     /// Returns the errors of [`Node::rx_f`].

@@ -84,7 +84,7 @@ impl<B: Bus> Drop for Begun<B> {
 /// one.
 pub struct Sending<B: Bus>(Begun<B>);
 
-/// Room for a message to be received. If dropped, the next call takes it back.
+/// Room for a message to be received. If dropped, the next call takes the room back.
 pub struct Receiving<B: Bus>(Begun<B>);
 
 /// Node of a torus. Clones share the node.
@@ -394,8 +394,7 @@ impl<B: Bus> Node<B> {
             }
             let is_over = self.processor.bus().now() >= deadline;
             match piece {
-                // No other message depends on this task, so it may wait in the way that the mode
-                // prescribes.
+                // No other message depends on this task, so it waits as its mode prescribes.
                 Some(piece) if !others || is_over || self.poll(&piece) => {
                     let ended = self.wait(&piece, deadline).await;
                     self.advance(id, &piece, ended).await;

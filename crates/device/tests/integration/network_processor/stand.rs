@@ -65,7 +65,7 @@ pub fn cable() -> CableParameters {
     }
 }
 
-/// Gen2 x8, as in the paper.
+/// Gen2 x8, as in the nget paper.
 pub fn settings() -> Settings {
     let mut settings = Settings::ideal(rate(2, 8), 256);
     settings.completer.read_latency.base = ns(300);

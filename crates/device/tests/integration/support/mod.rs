@@ -228,7 +228,7 @@ impl Bench {
         self.fabric.take_host_events(&mut self.events);
     }
 
-    /// Stores a word and waits until the core may go on.
+    /// Stores a word and waits until the core may continue.
     pub fn write(&mut self, At(engine, base): At, offset: u32, value: u32) {
         let address = self.bars[engine][0] + u64::from(base + offset);
         self.store(address, &value.to_le_bytes());
