@@ -102,7 +102,6 @@ impl<T: Copy> Reads<T> {
         assert!(free <= all, "{free} tags are free, of {all}");
     }
 
-    /// Takes a completion.
     pub fn complete(&mut self, header: &Header) -> Completed<T> {
         let tag = header.tag.0 % self.numbers;
         let numbers = self.numbers;

@@ -432,7 +432,6 @@ impl<B: Bus> Drop for TakenKey<'_, B> {
     }
 }
 
-/// Piece being posted.
 struct Posting<'a, B: Bus> {
     node: &'a Node<B>,
     id: u64,

@@ -88,7 +88,6 @@ impl<B: Bus> Operations<B> {
         self.keys.insert((way, key))
     }
 
-    /// Releases a key.
     pub fn give_key_back(&mut self, way: Way, key: Key) {
         self.keys.remove(&(way, key));
     }
@@ -169,7 +168,6 @@ impl<B: Bus> Operations<B> {
         }
     }
 
-    /// Ends a message.
     pub fn end(&mut self, id: u64, result: Result<Ended, TorusError>) {
         let Some(operation) = self.by_id.get_mut(&id) else { return };
         if operation.result.is_some() {

@@ -119,7 +119,6 @@ impl Engine {
         }
     }
 
-    /// Returns the next action of a channel.
     fn next(&self, index: usize, port: &DevicePort<'_>) -> Next {
         let channel = &self.channels[index];
         if !channel.is_running() {

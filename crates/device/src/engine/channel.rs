@@ -111,7 +111,6 @@ pub(super) struct Due {
     pub interrupt: bool,
 }
 
-/// Reason for a pending stop of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub error: ChannelError,
@@ -132,7 +131,6 @@ pub(super) struct Counters {
     pub idle_at_last_ps: [u64; Wait::COUNT],
 }
 
-/// State of a channel.
 pub(super) struct Channel {
     pub kind: Kind,
     /// Number among the channels of its kind.

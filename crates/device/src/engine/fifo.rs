@@ -40,7 +40,6 @@ impl Fifo {
         times.filter(|from_ps| *from_ps > now_ps).min().unwrap_or(u64::MAX)
     }
 
-    /// Returns the number of bytes held.
     pub fn length(&self) -> u32 {
         self.length as u32
     }
@@ -50,7 +49,6 @@ impl Fifo {
         (self.bytes.len() - self.length) as u32
     }
 
-    /// Returns the most bytes that it can hold.
     pub fn capacity(&self) -> u32 {
         self.bytes.len() as u32
     }

@@ -90,7 +90,6 @@ fn set_high(value: &mut u64, word: u32) {
 }
 
 impl Engine {
-    /// Returns the value of a register.
     pub(super) fn read_register(&mut self, offset: u32, now_ps: u64) -> u32 {
         match place_of(offset) {
             Place::Global(offset) => self.read_global(offset, now_ps),

@@ -28,7 +28,6 @@ enum State {
     Quarantine,
 }
 
-/// A tag and its read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tag {
     state: State,
@@ -128,7 +127,6 @@ impl Tags {
         self.free.front().map_or(u64::MAX, |(_, from_ps)| *from_ps)
     }
 
-    /// Whether a tag is for data.
     pub fn is_for_data(&self, tag: u16) -> bool {
         tag >= self.fetch_tags
     }

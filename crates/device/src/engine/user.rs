@@ -37,7 +37,6 @@ pub(super) struct Ping {
     pub latched: u32,
 }
 
-/// State of the user circuit.
 #[derive(Default)]
 pub(super) struct User {
     pub interconnect: u32,

@@ -49,7 +49,6 @@ struct Wire {
     clean_bits: Option<u64>,
 }
 
-/// State of a link.
 pub(super) struct Link {
     pub cable: Option<Cable>,
     pub is_enabled: bool,

@@ -153,7 +153,6 @@ impl NetworkProcessor {
         }
     }
 
-    /// Ends a credit.
     pub(super) fn end_credit(&mut self, key: Key, status: NetworkStatus) {
         let Some(credit) = self.credits.remove(&key) else { return };
         let (places, taken) = (credit.runs.len() as u32, self.credit_places);

@@ -42,7 +42,6 @@ pub(super) struct Answer {
 }
 
 impl NetworkProcessor {
-    /// Writes a register.
     pub(super) fn write_register(&mut self, offset: u32, word: u32, port: &mut DevicePort<'_>) {
         let halves = |value: u64| (value as u32, (value >> 32) as u32);
         match offset {

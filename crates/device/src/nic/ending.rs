@@ -66,14 +66,12 @@ impl Nic {
         self.wake_at(now_ps, port);
     }
 
-    /// Ends all queue pairs.
     pub(super) fn end_all(&mut self, status: Status, port: &mut DevicePort<'_>) {
         for number in self.numbers() {
             self.end_pair(number, status, port);
         }
     }
 
-    /// Returns the numbers of all queue pairs.
     pub(super) fn numbers(&self) -> Vec<u32> {
         let slots = (0_u32..).zip(&self.slots).filter(|(_, slot)| slot.pair.is_some());
         slots.map(|(at, slot)| u32::from(slot.turn) << 16 | at).collect()

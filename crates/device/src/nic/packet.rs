@@ -12,7 +12,6 @@ pub(super) enum Kind {
     Write { key: u32, address: u64, offset: u64, bytes: u64 },
     /// Whole message.
     Send,
-    /// Read request.
     ReadRequest { key: u32, address: u64, bytes: u64 },
     /// Part of a read's data.
     ReadResponse { offset: u64, bytes: u64 },
@@ -24,7 +23,6 @@ pub(super) enum Kind {
     Disconnect,
 }
 
-/// Packet of the network.
 #[derive(Clone, Debug)]
 pub(super) struct Packet {
     /// Queue pair that receives it.

@@ -54,7 +54,6 @@ impl Runs {
     }
 }
 
-/// Registration of memory.
 #[derive(Clone, Debug)]
 struct Region {
     /// Network address of its first byte.
@@ -63,7 +62,6 @@ struct Region {
     runs: Runs,
 }
 
-/// Registrations of a NIC.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Regions {
     by_key: BTreeMap<u32, Region>,

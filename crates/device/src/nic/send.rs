@@ -79,7 +79,6 @@ impl Nic {
         }
     }
 
-    /// Takes the next packet.
     fn take_next(&mut self, now_ps: u64) -> Option<Packet> {
         if let Some(notice) = self.notices.pop_front() {
             return Some(notice);

@@ -77,7 +77,6 @@ pub fn settings() -> Settings {
     settings
 }
 
-/// A host of the stand.
 pub struct End {
     pub host: HostId,
     pub root: NodeId,
@@ -313,7 +312,6 @@ impl Stand {
         self.store(asked.end, ask.window + slot, &bytes);
     }
 
-    /// Cancels a request.
     pub fn cancel(&mut self, asked: &Asked) {
         let mut bytes = Self::request(&asked.ask, (0, false), asked.token, asked.notify);
         let what = u32::from_le_bytes(*bytes.first_chunk().unwrap());

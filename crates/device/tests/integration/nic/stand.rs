@@ -56,7 +56,6 @@ pub fn settings() -> Settings {
     settings
 }
 
-/// A host of the stand.
 pub struct End {
     pub host: HostId,
     pub root: NodeId,
@@ -81,7 +80,6 @@ pub struct Pair {
     seen: u32,
 }
 
-/// Registered memory.
 #[derive(Clone, Debug)]
 pub struct Registered {
     pub end: usize,
@@ -241,7 +239,6 @@ impl Stand {
         self.doorbell(pair, 0, pair.posted);
     }
 
-    /// Rings a doorbell.
     pub fn doorbell(&mut self, pair: &Pair, offset: u64, word: u32) {
         let end = &self.ends[pair.end];
         let address = BusAddress(end.bar + pair.number.doorbells() + offset);
@@ -331,7 +328,6 @@ pub fn work(
     }
 }
 
-/// Creates a message.
 pub fn message(id: u32, near: (&Registered, u64), bytes: u64) -> WorkRequest {
     WorkRequest { far_address: 0, far_key: 0, ..work(Operation::Send, id, near, near, bytes) }
 }

@@ -239,7 +239,6 @@ impl Bench {
         self.wait(|event| (*event == HostEvent::Stored { token: 1 }).then_some(()));
     }
 
-    /// Loads a word.
     pub fn read(&mut self, At(engine, base): At, offset: u32) -> u32 {
         let address = self.bars[engine][0] + u64::from(base + offset);
         self.load(address).unwrap()
