@@ -63,7 +63,7 @@ pub(super) struct QueuePair {
     pub memory: Runs,
     /// Reads of host memory in flight.
     pub reads: u32,
-    /// Completion entries made so far.
+    /// Completion entries written so far.
     pub entries: u32,
 
     // Requester.
