@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where data go to or come from: `node:port/card:address`.
+//! Card addresses: `node:port/card:address`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,13 +8,13 @@ use crate::error::BridgeError;
 use crate::messages::MAX_NAME_BYTES;
 use crate::stage::Stage;
 
-/// An address of a card's memory at a server, such as `node:7471/fpga0:0x4000`. The address is the
-/// card's own.
+/// An address in a card's memory at a server, such as `node:7471/fpga0:0x4000`, relative to the
+/// start of that memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CardAddress {
-    /// The server, as its network names it.
+    /// Address of the server in its network.
     pub server: String,
-    /// The card.
+    /// Name of the card.
     pub card: String,
     /// First byte in the card's memory.
     pub address: u64,
@@ -29,7 +29,7 @@ impl fmt::Display for CardAddress {
 impl FromStr for CardAddress {
     type Err = BridgeError;
 
-    /// The address may be left out: it is then 0.
+    /// Parses a target; a missing address is 0.
     fn from_str(text: &str) -> Result<Self, BridgeError> {
         let wrong = |why: &str| {
             let why = format!("{text}: {why}; a target is written like node:7471/fpga0:0x4000");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A card and those who share it: one after the other, job by job, in turn. While one chunk moves,
-//! others are posted behind it already, so that the link has always something to do.
+//! A card and its clients, which take turns, job by job. Several jobs are posted at once, so that
+//! the link always has work.
 //!
-//! H2C 0 and C2H 0 are either at the card's memory or at its stream. What comes next decides; a
-//! channel is set up anew once nothing is on its way in it.
+//! H2C 0 and C2H 0 are connected either to the card's memory or to its stream, as the next job
+//! needs; a channel is reconfigured once nothing is in flight in it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -23,19 +23,18 @@ use crate::error::BridgeError;
 use crate::slots::{ClientId, Slot};
 use crate::stage::Stage;
 
-/// How often a job is made again that stood behind one that failed.
+/// Times a job is repeated because one before it failed.
 const MOST_RETRIES: u32 = 8;
 
-/// How the channels of a card are worked.
+/// Settings for the channels of a card.
 #[derive(Clone, Copy, Debug)]
 pub struct CardWorking {
-    /// Chunks that are posted at once. With 8 the link never waits for the host, and a client who
-    /// comes later still has its turn soon; with 1 each chunk waits until the host knows that the
-    /// one before it is done.
+    /// Chunks posted at once. With 8 the link never waits for the host, and a new client soon has
+    /// its turn; with 1 each chunk waits until the host knows that the one before it is complete.
     pub posted_jobs: usize,
-    /// How the host learns that a chunk is done.
+    /// Notification of the host that a chunk is complete.
     pub notification: Notification,
-    /// Cores of the host that work the H2C and the C2H channel.
+    /// Cores of the host that drive the H2C and the C2H channel.
     pub cores: [u16; 2],
 }
 
@@ -52,7 +51,7 @@ pub(crate) struct Part<B: Bus> {
     pub range: Range<u64>,
 }
 
-/// What is to be moved.
+/// A job's source and destination.
 #[derive(Clone, Debug)]
 pub(crate) enum Move<B: Bus> {
     /// From host memory to an address of the card's memory.
@@ -63,12 +62,12 @@ pub(crate) enum Move<B: Bus> {
     Through(Part<B>, Part<B>),
 }
 
-/// Slots that a job uses come back with its end.
+/// The end of a job, which returns its slots.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub slots: Vec<Slot>,
     pub result: Result<(), BridgeError>,
-    /// How often it was made again.
+    /// Times it was repeated.
     pub retries: u64,
 }
 
@@ -76,23 +75,23 @@ pub(crate) struct Ended {
 pub(crate) struct Job<B: Bus> {
     pub client: ClientId,
     pub what: Move<B>,
-    /// Time of the card's bus by which it has to be complete.
+    /// Time of the card's bus by which it must be complete.
     pub deadline: Picoseconds,
     pub slots: Vec<Slot>,
     pub ended: oneshot::Sender<Ended>,
 }
 
-/// Where a card takes orders.
+/// The queue of a card's jobs.
 pub(crate) type Orders<B> = mpsc::UnboundedSender<Job<B>>;
 
-/// What a channel is at.
+/// The connection of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     Memory,
     Stream,
 }
 
-/// A channel with the jobs that are posted to it, oldest first.
+/// A channel with the jobs posted to it, oldest first.
 struct Side<B: Bus> {
     kind: ChannelKind,
     core: u16,
@@ -112,9 +111,9 @@ struct Posted<B: Bus> {
 pub(crate) struct Card<B: Bus> {
     device: Device<B>,
     orders: mpsc::UnboundedReceiver<Job<B>>,
-    /// Jobs of each client, with how often each was made again.
+    /// Jobs of each client, with their repetitions so far.
     waiting: BTreeMap<ClientId, VecDeque<(Job<B>, u32)>>,
-    /// The client whose turn it was last.
+    /// The client whose job was picked last.
     last: Option<ClientId>,
     posted: BTreeMap<u64, (Posted<B>, u32)>,
     next: u64,
@@ -123,14 +122,14 @@ pub(crate) struct Card<B: Bus> {
     c2h: Side<B>,
 }
 
-/// What a card waits for.
+/// An event for a card.
 enum Event<B: Bus> {
     Order(Job<B>),
-    /// A side of a job, or both.
+    /// The end of one side of a job, or of both.
     Ended(Option<End>, End),
 }
 
-/// A side of a job has ended.
+/// The end of one side of a job.
 struct End {
     kind: ChannelKind,
     number: u64,
@@ -153,7 +152,7 @@ impl<B: Bus> Side<B> {
         }
     }
 
-    /// Opens the channel anew at memory or stream; nothing is on its way in it.
+    /// Reopens the channel at memory or stream; nothing may be in flight in it.
     async fn set_up(&mut self, device: &Device<B>, at: At) -> Result<(), BridgeError> {
         if self.is_at(at) {
             return Ok(());
@@ -180,7 +179,7 @@ impl<B: Bus> Side<B> {
         Ok(())
     }
 
-    /// Waits for its oldest job; never ends where it has none.
+    /// Waits for its oldest job; forever if it has none.
     async fn oldest(&mut self) -> End {
         match (&mut self.open, self.posted.front().copied()) {
             (Some((_, channel)), Some((ticket, number))) => {
@@ -190,16 +189,16 @@ impl<B: Bus> Side<B> {
         }
     }
 
-    /// The oldest job that is posted to it.
+    /// Returns the oldest job posted to it.
     fn front(&self) -> Option<u64> {
         self.posted.front().map(|(_, number)| *number)
     }
 
-    /// Gives up all that is posted and restarts; says which jobs had been complete.
+    /// Cancels its jobs and restarts; returns which of them were complete.
     async fn give_up(&mut self) -> Vec<(u64, bool)> {
         let mut ended = Vec::new();
         let Some((_, channel)) = &mut self.open else { return ended };
-        // One that does not answer says so when something is posted next.
+        // A channel that does not answer fails at the next post.
         let _ = channel.cancel().await;
         for (ticket, number) in self.posted.drain(..) {
             ended.push((number, channel.wait(ticket).await.is_ok()));
@@ -209,7 +208,7 @@ impl<B: Bus> Side<B> {
 }
 
 impl<B: Bus> Card<B> {
-    /// A card whose channels are worked as it is said, and where its orders go.
+    /// Makes a card with these settings, and the queue of its jobs.
     pub fn new(device: Device<B>, working: CardWorking) -> (Self, Orders<B>) {
         let CardWorking { posted_jobs, notification, cores } = working;
         let (sender, orders) = mpsc::unbounded();
@@ -227,7 +226,7 @@ impl<B: Bus> Card<B> {
         (card, sender)
     }
 
-    /// Works until nobody can give orders any more, then closes the channels.
+    /// Works until all senders of jobs are gone, then closes the channels.
     pub async fn run(mut self) -> Result<(), BridgeError> {
         loop {
             while let Ok(order) = self.orders.try_recv() {
@@ -254,12 +253,11 @@ impl<B: Bus> Card<B> {
         self.c2h.close().await
     }
 
-    /// Waits until a side of a job has ended or something is asked for.
+    /// Waits until a side of a job has ended or a job arrives.
     async fn next_event(&mut self) -> Event<B> {
         let Self { orders, h2c, c2h, waiting, posted, posted_jobs, .. } = self;
         let is_full = posted.len() >= *posted_jobs;
-        // Of a job that both channels have, both ends are waited for: by their interrupts, where
-        // they are waited for so.
+        // If both channels have the same job, wait for both ends, by interrupt if so configured.
         let is_one_job = h2c.front().is_some() && h2c.front() == c2h.front();
         let mut first_end: Option<End> = None;
         let mut of_h2c = pin!(h2c.oldest().fuse());
@@ -274,12 +272,12 @@ impl<B: Bus> Card<B> {
                     (true, None) => first_end = Some(end),
                     (_, first) => return Event::Ended(first, end),
                 },
-                // Without anybody to give orders nothing comes from here any more.
+                // With all senders gone, no event comes from here.
                 job = orders.select_next_some() => {
                     if !is_full && first_end.is_none() {
                         return Event::Order(job);
                     }
-                    // It has to wait; to look for it here would be to look at the channels, too.
+                    // The card is full, and asking it here would poll the channels too.
                     waiting.entry(job.client).or_default().push_back((job, 0));
                 }
                 complete => std::future::pending().await,
@@ -291,7 +289,7 @@ impl<B: Bus> Card<B> {
         self.waiting.entry(job.client).or_default().push_back((job, 0));
     }
 
-    /// The next client's next job.
+    /// Picks the next client's next job.
     fn pick(&mut self) -> Option<(Job<B>, u32)> {
         self.waiting.retain(|_, jobs| !jobs.is_empty());
         let after = |last: ClientId| ClientId(last.0 + 1)..;
@@ -301,17 +299,17 @@ impl<B: Bus> Card<B> {
         self.waiting.get_mut(&client)?.pop_front()
     }
 
-    /// Puts a job back to where it was.
+    /// Puts a job back at the head of its client's queue.
     fn put_back(&mut self, job: Job<B>, retries: u32) {
         self.waiting.entry(job.client).or_default().push_front((job, retries));
     }
 
-    /// Posts jobs while there is room.
+    /// Posts jobs while the card has room.
     async fn dispatch(&mut self) {
         while self.posted.len() < self.posted_jobs {
             let Some((job, retries)) = self.pick() else { return };
             if job.ended.is_canceled() {
-                // Nobody waits for it any more: its slots come back.
+                // Its client no longer waits: dropping it frees its slots.
                 continue;
             }
             let (h2c, c2h) = match job.what {
@@ -328,7 +326,7 @@ impl<B: Bus> Card<B> {
             }
             if let Err(error) = self.post(&job, h2c, c2h).await {
                 self.give_back(job, Err(error), retries);
-                // A side of it may have been posted.
+                // One side of it may have been posted.
                 self.recover(&[]).await;
                 continue;
             }
@@ -368,7 +366,7 @@ impl<B: Bus> Card<B> {
                 self.c2h.post(transfer(Target::Card(buffer, range, card)), number).await
             }
             Move::Through(from, into) => {
-                // First who takes, then who gives.
+                // The receiving side first, then the sending side.
                 let target = Target::Buffer(into.buffer, into.range);
                 self.c2h.post(transfer(target), number).await?;
                 let target = Target::Buffer(from.buffer, from.range);
@@ -377,7 +375,7 @@ impl<B: Bus> Card<B> {
         }
     }
 
-    /// One side of a job has ended.
+    /// Handles the end of one side of a job.
     async fn end(&mut self, end: End) {
         let End { kind, number, result } = end;
         let side = if kind == ChannelKind::H2c { &mut self.h2c } else { &mut self.c2h };
@@ -403,8 +401,8 @@ impl<B: Bus> Card<B> {
         self.recover(failed).await;
     }
 
-    /// Restarts channels after a fault (both where none is named). What is complete is complete,
-    /// the job with the error has failed, and what stood behind it is made again.
+    /// Restarts channels after a fault (both if none is named). Complete jobs stay complete, the
+    /// job with the error fails, and the jobs behind it are repeated.
     async fn recover(&mut self, kinds: &[ChannelKind]) {
         let is_meant = |kind| kinds.is_empty() || kinds.contains(&kind);
         let mut ended = Vec::new();
@@ -449,7 +447,7 @@ impl<B: Bus> Card<B> {
 
     fn give_back(&self, job: Job<B>, result: Result<(), BridgeError>, retries: u32) {
         let Job { slots, ended, .. } = job;
-        // Where nobody waits any more the slots come back by their drop.
+        // If the client no longer waits, dropping the message frees the slots.
         let _ = ended.send(Ended { slots, result, retries: u64::from(retries) });
     }
 }

@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a transfer is cut: small chunks first, so that the next stage begins early; small ones last,
-//! so that it has little left when the stage before it is done.
+//! Cutting of a transfer into chunks: small ones first, so that the next stage starts early; small
+//! ones last, so that it has little left when the stage before it is done.
 
 use std::ops::Range;
 
 /// Sizes of chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunking {
-    /// Of the first chunk, and the least of the last ones, bytes.
+    /// Size of the first chunk, and the least of the last ones, bytes.
     pub least_bytes: u64,
-    /// Of the largest, bytes: a slot.
+    /// Size of the largest chunk, bytes: a slot.
     pub most_bytes: u64,
 }
 
-/// Chunks end at multiples of this many bytes of the transfer, where they are not shorter.
+/// Granularity of chunk ends, bytes of the transfer; shorter chunks are exempt.
 const GRAIN_BYTES: u64 = 4096;
 
 impl Chunking {
-    /// All of the same size, as the document has them.
+    /// Chunks of one size, as in the sbdt paper.
     #[must_use]
     pub const fn equal(bytes: u64) -> Self {
         Self { least_bytes: bytes, most_bytes: bytes }
     }
 }
 
-/// The chunks of a transfer, from its beginning on.
+/// The chunks of a transfer, from its beginning.
 #[derive(Clone, Debug)]
 pub struct Chunks {
     chunking: Chunking,
     next: u64,
     end: u64,
-    /// What the next chunk may be as far as the beginning goes.
+    /// Size of the next chunk by the rising rule at the beginning, bytes.
     rising: u64,
 }
 
 impl Chunks {
-    /// The chunks of these bytes of a transfer.
+    /// Cuts these bytes of a transfer into chunks.
     #[must_use]
     pub fn new(chunking: Chunking, bytes: Range<u64>) -> Self {
         let most_bytes = chunking.most_bytes.max(1);

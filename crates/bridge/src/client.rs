@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client: on any node. It registers its memory, asks a server for a transfer, and waits; the
+//! The client, on any node: registers its memory, asks a server for a transfer, and waits; the
 //! server's network moves the data.
 
 use std::ops::Range;
@@ -17,35 +17,35 @@ use crate::messages::{PeerTarget, Region, Reply, Request, TransferRequest};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
-/// Time beyond a transfer's deadline in which the server may still say how it ended.
+/// Time after a transfer's deadline for the server to report how it ended.
 const LAST_WORDS: Picoseconds = Picoseconds::from_ns(2_000_000_000);
 
-/// Who a client is.
+/// Name and key of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Its name at the server.
+    /// Its name in the server's policy.
     pub name: String,
-    /// The key that it shares with the server, where the server wants one.
+    /// The key shared with the server, if the server demands one.
     pub key: Option<Key>,
 }
 
-/// How a transfer is to be made.
+/// Settings of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct TransferOptions {
-    /// Stages at once or one after the other.
+    /// Pipelined or naive.
     pub mode: Mode,
-    /// Least and most bytes of a chunk; none for what the server thinks best.
+    /// Least and most bytes of a chunk; `None` for the server's choice.
     pub chunk_bytes: Option<(u64, u64)>,
-    /// Time until it has failed.
+    /// Time until the deadline.
     pub time: Picoseconds,
-    /// Whether the server gives a checksum of what it has moved.
+    /// Whether the server returns a checksum of the data.
     pub checksum: bool,
     /// Bytes at the beginning that have arrived before.
     pub first: u64,
 }
 
 impl Default for TransferOptions {
-    /// Pipelined, a minute.
+    /// Pipelined, with a deadline of a minute.
     fn default() -> Self {
         Self {
             mode: Mode::Pipelined,
@@ -62,30 +62,30 @@ impl Default for TransferOptions {
 pub struct MemoryPart<G> {
     /// The registration.
     pub region: G,
-    /// Which bytes.
+    /// The bytes of the region to use.
     pub range: Range<u64>,
 }
 
-/// A card's memory: where a transfer ends or begins.
+/// A position in a card's memory: one end of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CardPlace {
     /// Name of the card at the server.
     pub card: String,
-    /// First byte.
+    /// Offset of the first byte in the card's memory.
     pub address: u64,
 }
 
-/// A transfer that is complete, as the client sees it.
+/// A complete transfer, as the client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// What the server says.
+    /// The server's report.
     pub report: Report,
-    /// From the request until the client knew that all was done.
+    /// Time from the request until the client knew that all was done.
     pub elapsed: Picoseconds,
 }
 
 impl Outcome {
-    /// Bytes per second, as the client has them.
+    /// Returns the bytes per second, by the client's time.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         match self.elapsed {
@@ -95,7 +95,7 @@ impl Outcome {
     }
 }
 
-/// A connection to a server. It makes one transfer at a time; connect more often for more.
+/// A connection to a server. It makes one transfer at a time; use several for more.
 pub struct Client<R: Rdma, C> {
     rdma: R,
     clock: C,
@@ -103,10 +103,10 @@ pub struct Client<R: Rdma, C> {
 }
 
 impl<R: Rdma, C: Clock> Client<R, C> {
-    /// Connects and shows who it is.
+    /// Connects and authenticates.
     ///
     /// # Errors
-    /// Nobody is there, a key that does not fit, or the deadline has passed.
+    /// If the server does not answer, the key does not match, or the deadline passes.
     pub async fn connect(
         rdma: R,
         clock: C,
@@ -126,40 +126,40 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         Ok(Self { rdma, clock, control })
     }
 
-    /// The network.
+    /// Returns the network.
     #[must_use]
     pub fn rdma(&self) -> &R {
         &self.rdma
     }
 
-    /// The clock of deadlines.
+    /// Returns the clock of deadlines.
     #[must_use]
     pub fn clock(&self) -> &C {
         &self.clock
     }
 
-    /// Names of the server's cards.
+    /// Lists the names of the server's cards.
     ///
     /// # Errors
-    /// The server is lost.
+    /// If the connection to the server is lost.
     pub async fn cards(&self) -> Result<Vec<String>, BridgeError> {
         self.control.send(&Request::Cards).await?;
         loop {
             match self.control.receive::<Reply>("a server's reply").await? {
                 Reply::Cards(names) => return Ok(names),
                 Reply::Failed(failure) => return Err(failure.into()),
-                // Of a transfer that was given up.
+                // Replies of a transfer that was given up.
                 Reply::Ready | Reply::Taken { .. } | Reply::Progress { .. } | Reply::Done(_) => {}
             }
         }
     }
 
     /// Moves memory of this node into a card's. The memory must be registered for remote reads.
-    /// `progress` hears now and then how many bytes have arrived.
+    /// `progress` is called now and then with the bytes that have arrived.
     ///
     /// # Errors
-    /// Where and why it failed, and what had arrived; the connection is of no more use then, but
-    /// where the server refused the request.
+    /// The stage and reason of a failure, and the bytes that had arrived. The connection is
+    /// unusable afterwards, unless the server merely refused the request.
     pub async fn put(
         &self,
         from: &MemoryPart<R::Region>,
@@ -172,7 +172,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         self.transfer(request, progress).await
     }
 
-    /// Moves memory of a card into this node's. The memory must be registered for remote writes.
+    /// Moves a card's memory into this node's, which must be registered for remote writes.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -206,7 +206,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         self.transfer(TransferRequest { source, destination, ..request }, progress).await
     }
 
-    /// Moves memory of a card of this server into that of a card of another server.
+    /// Moves a card's memory into that of a card of another server.
     ///
     /// # Errors
     /// As [`put`](Self::put).
@@ -222,10 +222,10 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         self.transfer(TransferRequest { peer: Some(peer), ..request }, progress).await
     }
 
-    /// Registers memory as a transfer needs it.
+    /// Registers memory for transfers.
     ///
     /// # Errors
-    /// Memory that cannot be registered.
+    /// If the memory cannot be registered.
     pub async fn register(
         &self,
         memory: &R::Memory,
@@ -282,7 +282,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
                     Reply::Done(report) => return Ok(report),
                     Reply::Failed(failure) => {
                         let error = BridgeError::from(failure);
-                        // One that has begun says of how much.
+                        // An error with a total is of a transfer that had begun.
                         is_refused.set(error.total_bytes == 0);
                         let refused = is_refused.get();
                         return Err(if refused { error.arrived(first, total) } else { error });
@@ -314,7 +314,7 @@ impl<R: Rdma, C: Clock> Client<R, C> {
             }
             Err(error) => {
                 if !is_refused.get() {
-                    // Nothing is to come into this node's memory any more.
+                    // Nothing may arrive in this node's memory after this.
                     self.control.connection().close().await;
                 }
                 let arrived_bytes = error.arrived_bytes.max(arrived.get());
@@ -323,11 +323,11 @@ impl<R: Rdma, C: Clock> Client<R, C> {
         }
     }
 
-    /// Has the server end what it is doing for this client: the transfer then fails, and says what
-    /// has arrived.
+    /// Has the server stop this client's transfer, which then fails with the bytes that have
+    /// arrived.
     ///
     /// # Errors
-    /// The server is lost.
+    /// If the connection to the server is lost.
     pub async fn cancel(&self) -> Result<(), BridgeError> {
         self.control.send(&Request::Cancel).await
     }
@@ -337,7 +337,7 @@ fn bytes<G>(part: &MemoryPart<G>) -> u64 {
     part.range.end.saturating_sub(part.range.start)
 }
 
-/// What the server has to know of a part of memory.
+/// Describes a part of memory for the server.
 fn region<G: RdmaRegion>(part: &MemoryPart<G>) -> Result<Region, BridgeError> {
     let whole = part.region.remote();
     let Range { start, end } = part.range;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The control messages of a connection, sealed where both ends have a key.
+//! The control messages of a connection, encrypted if both ends have a key.
 //!
-//! Client and server show each other that they have the same key by a handshake of the Noise
+//! Client and server prove to each other that they have the same key by a handshake of the Noise
 //! framework, `Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s` (Noise revision 34, 9): each connection has
-//! keys of its own, and what was said in one cannot be used in another. What the network moves
-//! beside the messages is not encrypted.
+//! fresh keys, so messages of one cannot be replayed in another. Data that the network moves beside
+//! the messages are not encrypted.
 
 use std::sync::Mutex;
 
@@ -21,10 +21,10 @@ use crate::messages::{
 use crate::stage::Stage;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
-/// Bytes that a message of the handshake has at most: two keys and two seals.
+/// Longest message of the handshake, bytes: two keys and two seals.
 const MAX_HANDSHAKE_BYTES: usize = 96;
 
-/// A connection's messages. Sending and receiving may go on at once.
+/// Control messages of a connection, which can send and receive at the same time.
 pub(crate) struct Control<C> {
     connection: C,
     seal: Option<Mutex<TransportState>>,
@@ -46,7 +46,7 @@ fn handshake(key: &Key, is_client: bool) -> Result<HandshakeState, BridgeError> 
 }
 
 impl<C: RdmaConnection> Control<C> {
-    /// The client's side of a handshake.
+    /// Makes the client's side of the handshake.
     pub async fn greet(connection: C, name: &str, key: Option<&Key>) -> Result<Self, BridgeError> {
         let lost = BridgeError::network(Stage::Connection);
         let mut state = key.map(|key| handshake(key, true)).transpose()?;
@@ -72,8 +72,8 @@ impl<C: RdmaConnection> Control<C> {
         Ok(Self { connection, seal })
     }
 
-    /// The server's side: `key_of` gives the key that a client of that name has to have, or none
-    /// where no key is needed. Gives the client's name.
+    /// Makes the server's side of the handshake: `key_of` returns the key for a client's name, or
+    /// `None` if no key is needed. Returns the client's name.
     pub async fn answer(
         connection: C,
         key_of: impl Fn(&str) -> Option<Key>,
@@ -86,7 +86,7 @@ impl<C: RdmaConnection> Control<C> {
                 Ok((Self { connection, seal: seal.map(Mutex::new) }, name))
             }
             Err(error) => {
-                // It is told, and goes; whether it hears that is its own affair.
+                // Tell the client; whether the message arrives does not matter.
                 if let Ok(no) = encode(&Welcome::No(short(&error.why))) {
                     let _ = connection.send(&no).await;
                 }
@@ -117,7 +117,7 @@ impl<C: RdmaConnection> Control<C> {
                 false => Err(failed("a key was used, and this server has none")),
             };
         };
-        // Whoever has no key, another one, or a name that is not known learns the same.
+        // A missing key, a wrong key and an unknown name get the same answer.
         let refused = |_| failed("this client and this key do not fit");
         let mut state = handshake(&key, false)?;
         let mut payload = [0; MAX_HANDSHAKE_BYTES];
@@ -128,7 +128,7 @@ impl<C: RdmaConnection> Control<C> {
         Ok((second, Some(state.into_transport_mode().map_err(noise)?), hello.name))
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn connection(&self) -> &C {
         &self.connection
     }

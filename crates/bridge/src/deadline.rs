@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What has to end in time.
+//! Deadlines.
 
 use std::future::Future;
 use std::pin::pin;
@@ -11,12 +11,12 @@ use futures_util::future::{Either, select};
 use crate::error::BridgeError;
 use crate::stage::Stage;
 
-/// The moment so much time from now on.
+/// Returns the point in time `time` from now.
 pub(crate) fn after(clock: &impl Clock, time: Picoseconds) -> Picoseconds {
     Picoseconds(clock.now().0.saturating_add(time.0))
 }
 
-/// Waits for something, but not beyond a deadline.
+/// Waits for a future, but not beyond a deadline.
 pub(crate) async fn by<T>(
     clock: &impl Clock,
     deadline: Picoseconds,

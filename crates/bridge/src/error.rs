@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong, with the stage and what has arrived.
+//! The bridge's error, with its stage and the bytes that have arrived.
 
 use crosslane_driver::{DriverError, TransferError};
 use crosslane_host::{BusError, RdmaError};
@@ -7,21 +7,21 @@ use thiserror::Error;
 
 use crate::stage::Stage;
 
-/// A transfer, a client or a server that failed.
+/// A failure of a transfer, a client or a server.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{stage}: {why}{}", crate::error::arrived_words(*arrived_bytes, *total_bytes))]
 pub struct BridgeError {
-    /// Where.
+    /// The stage that failed.
     pub stage: Stage,
     /// The reason, a sentence.
     pub why: String,
-    /// Bytes that have gone the whole way, from the beginning of the transfer on, without a gap.
+    /// Bytes that have arrived, without a gap from the beginning of the transfer.
     pub arrived_bytes: u64,
-    /// Bytes of the transfer; 0 where none had begun.
+    /// Length of the transfer, bytes; 0 if none had begun.
     pub total_bytes: u64,
 }
 
-/// What has arrived, where a transfer had begun.
+/// Describes the bytes that have arrived, if a transfer had begun.
 fn arrived_words(arrived_bytes: u64, total_bytes: u64) -> String {
     match total_bytes {
         0 => String::new(),
@@ -30,13 +30,13 @@ fn arrived_words(arrived_bytes: u64, total_bytes: u64) -> String {
 }
 
 impl BridgeError {
-    /// Before any transfer.
+    /// Makes an error without a transfer.
     #[must_use]
     pub fn new(stage: Stage, why: impl ToString) -> Self {
         Self { stage, why: why.to_string(), arrived_bytes: 0, total_bytes: 0 }
     }
 
-    /// The same of a transfer of which so much has arrived.
+    /// Returns the same error with the bytes that have arrived.
     #[must_use]
     pub fn arrived(self, arrived_bytes: u64, total_bytes: u64) -> Self {
         Self { arrived_bytes, total_bytes, ..self }

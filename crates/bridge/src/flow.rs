@@ -14,11 +14,11 @@ enum Event<T, U> {
     Ended(Option<(u64, Result<U, BridgeError>)>),
 }
 
-/// Works off items: as many at once as have `window_bytes` together (one always), handed on in the
-/// order in which they came.
+/// Processes items concurrently, up to `window_bytes` together but always at least one, and hands
+/// results on in the order of the input.
 ///
 /// # Errors
-/// The first error; what is on its way is then dropped.
+/// The first error; operations in flight are then dropped.
 pub(crate) async fn stage<T, U, F>(
     window_bytes: u64,
     input: impl Stream<Item = T>,
@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// Is polled again at once.
+    /// Yields once.
     async fn turn() {
         let mut polled = false;
         std::future::poll_fn(|context| {
@@ -94,7 +94,7 @@ mod tests {
             async move {
                 now.set(now.get() + item);
                 most.set(most.get().max(now.get()));
-                // Others are polled before it goes on; the later ones fewer times.
+                // Yield to the others before continuing; later items yield fewer times.
                 for _ in 0..20 - item {
                     turn().await;
                 }

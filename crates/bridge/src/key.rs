@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Keys that a client and a server share.
+//! Keys shared by a client and a server.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,15 +7,15 @@ use std::str::FromStr;
 use crate::error::BridgeError;
 use crate::stage::Stage;
 
-/// Bytes of a key.
+/// Size of a key, bytes.
 const KEY_BYTES: usize = 32;
 
-/// A shared key, 256 bits: 64 hexadecimal digits in files. It is never shown.
+/// A shared key, 256 bits: 64 hexadecimal digits in files. Its `Debug` output hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
-    /// A key of these bytes. They have to be random.
+    /// Makes a key of these bytes, which have to be random.
     #[must_use]
     pub const fn new(bytes: [u8; KEY_BYTES]) -> Self {
         Self(bytes)
@@ -25,7 +25,7 @@ impl Key {
         &self.0
     }
 
-    /// As it is written into a file: 64 hexadecimal digits.
+    /// Returns the key as written into a file: 64 hexadecimal digits.
     #[must_use]
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Software-bridged transfers: data go between a remote node's memory and an FPGA's through a ring
-//! of host buffers that both the network and the FPGA reach.
+//! Software-bridged transfers: data move between a remote node's memory and an FPGA's through a
+//! ring of host buffers accessible to both the network and the FPGA.
 //!
-//! Read first: [`Server`] and [`Client`]; `docs/bridge.md` says how a transfer goes, and what
-//! limits it.
+//! Read first: [`Server`] and [`Client`]; `docs/bridge.md` describes the course of a transfer and
+//! its limits.
 //!
 //! The same code runs in the lab, where network adapters are PCI Express devices of the same
 //! fabric as the FPGA, and on real networks: it is written over the traits

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The control protocol: what client and server say to each other. Each message is one of the
-//! network's small messages. `docs/bridge.md` has the order in which they come.
+//! The control protocol of client and server. Each message is one of the network's small messages;
+//! `docs/bridge.md` gives their order.
 
 use crosslane_host::{MAX_RDMA_MESSAGE_BYTES, RemoteMemory};
 use serde::de::DeserializeOwned;
@@ -10,15 +10,15 @@ use crate::error::BridgeError;
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
-/// What every first message begins with.
+/// First bytes of every first message.
 pub const MAGIC: [u8; 4] = *b"XLBr";
-/// Version of this protocol. Another one is refused.
+/// Version of this protocol; others are refused.
 pub const VERSION: u16 = 1;
 /// Longest name of a client or card, bytes.
 pub const MAX_NAME_BYTES: usize = 64;
-/// Longest sentence in a message, bytes: the rest is cut.
+/// Longest sentence in a message, bytes; the rest is cut.
 pub const MAX_SENTENCE_BYTES: usize = 1024;
-/// Bytes that encryption adds to a message.
+/// Bytes added to a message by encryption.
 pub const SEAL_BYTES: usize = 16;
 
 /// The first message of a client, in the clear.
@@ -28,7 +28,7 @@ pub struct Hello {
     pub magic: [u8; 4],
     /// [`VERSION`].
     pub version: u16,
-    /// Who the client is: whose key is to be used.
+    /// Name of the client, which selects the key.
     pub name: String,
     /// The first message of the handshake; empty without a key.
     pub handshake: Vec<u8>,
@@ -37,20 +37,20 @@ pub struct Hello {
 /// The answer of a server, in the clear.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Welcome {
-    /// Go on; the second message of the handshake, empty without a key.
+    /// Accepted; holds the second message of the handshake, empty without a key.
     Yes(Vec<u8>),
-    /// No.
+    /// Refused, for this reason.
     No(String),
 }
 
-/// Memory of a client that the server may reach.
+/// Memory of a client that the server may access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
-    /// Address of its first byte, as the client's network counts them.
+    /// Address of its first byte in the client's network.
     pub address: u64,
     /// Key of its registration.
     pub key: u64,
-    /// Bytes.
+    /// Length, bytes.
     pub bytes: u64,
 }
 
@@ -66,35 +66,34 @@ impl From<Region> for RemoteMemory {
     }
 }
 
-/// A transfer as it is asked for.
+/// A transfer as requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferRequest {
-    /// The way.
+    /// The path of the data.
     pub path: Path,
-    /// How.
+    /// Pipelined or naive.
     pub mode: Mode,
-    /// The card.
+    /// Name of the card.
     pub card: String,
-    /// First byte in the card's memory; none of a round trip.
+    /// First byte in the card's memory; unused in a round trip.
     pub address: u64,
-    /// Bytes.
+    /// Length of the transfer, bytes.
     pub bytes: u64,
-    /// Bytes of them that have arrived before and are not moved again.
+    /// Bytes at its start that have arrived before and are not moved again.
     pub first: u64,
-    /// Where the data are (to the FPGA, round trip).
+    /// Source of the data (to the FPGA, round trip).
     pub source: Option<Region>,
-    /// Whether the data come piece by piece in the source: the client then announces each with
-    /// [`Request::Chunk`].
+    /// Whether the client announces the source's data piece by piece, with [`Request::Chunk`].
     pub is_announced: bool,
-    /// Where they go (from the FPGA, round trip).
+    /// Destination of the data (from the FPGA, round trip).
     pub destination: Option<Region>,
-    /// The other server and what is asked of it (FPGA to FPGA).
+    /// The other server and its target (FPGA to FPGA).
     pub peer: Option<PeerTarget>,
-    /// Least and most bytes of a chunk; none: as the server is set up.
+    /// Least and most bytes of a chunk; `None` for the server's setting.
     pub chunk_bytes: Option<(u64, u64)>,
     /// Time until the deadline, ps.
     pub time_ps: u64,
-    /// Whether a checksum of the data is wanted.
+    /// Whether the report should include a checksum of the data.
     pub checksum: bool,
 }
 
@@ -103,68 +102,68 @@ pub struct TransferRequest {
 pub struct PeerTarget {
     /// Address of the other server.
     pub server: String,
-    /// Its card.
+    /// Name of its card.
     pub card: String,
     /// First byte in that card's memory.
     pub address: u64,
 }
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// Which cards there are.
+    /// List the cards.
     Cards,
-    /// A transfer.
+    /// Make a transfer.
     Transfer(TransferRequest),
-    /// A naive transfer goes on: the client has its buffer for the way back.
+    /// Continue a naive transfer: the client's receive buffer is ready.
     Ready,
-    /// The next piece of announced data lies there in the source.
+    /// Read the next piece of announced data from the source.
     Chunk {
-        /// First byte, from the beginning of the source's region.
+        /// First byte, from the start of the source's region.
         offset_bytes: u64,
-        /// Bytes.
+        /// Length, bytes.
         bytes: u64,
     },
-    /// The transfer is to end as it is.
+    /// Cancel the transfer.
     Cancel,
 }
 
-/// What a server answers.
+/// A server's reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     /// Names of the cards.
     Cards(Vec<String>),
-    /// A naive transfer's data are on their way back as soon as the client is ready.
+    /// A naive transfer's data return as soon as the client is ready.
     Ready,
-    /// Announced data have been read: their place may be used again. They come in the order in
-    /// which they were announced, and may be cut.
+    /// Announced data have been read, so that their memory may be reused. Replies come in the order
+    /// of the announcements, possibly for parts of them.
     Taken {
-        /// First byte, from the beginning of the source's region.
+        /// First byte, from the start of the source's region.
         offset_bytes: u64,
-        /// Bytes.
+        /// Length, bytes.
         bytes: u64,
     },
-    /// So much has gone the whole way.
+    /// Some bytes have arrived.
     Progress {
-        /// Bytes.
+        /// Bytes arrived, without a gap from the beginning.
         bytes: u64,
     },
     /// The transfer is complete.
     Done(Report),
-    /// It has failed, or was refused.
+    /// The transfer failed or was refused.
     Failed(Failure),
 }
 
-/// Why a transfer failed.
+/// The failure of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Where.
+    /// The stage that failed.
     pub stage: Stage,
     /// The reason.
     pub why: String,
-    /// Bytes that have gone the whole way, without a gap from the beginning on.
+    /// Bytes that have arrived, without a gap from the beginning.
     pub arrived_bytes: u64,
-    /// Bytes of the transfer.
+    /// Length of the transfer, bytes.
     pub total_bytes: u64,
 }
 
@@ -182,8 +181,8 @@ impl From<Failure> for BridgeError {
     }
 }
 
-/// The beginning of a sentence, without control characters: it may come from anybody and be shown
-/// on a terminal.
+/// Shortens a sentence and drops control characters, since it may come from anyone and be shown on
+/// a terminal.
 #[must_use]
 pub fn short(sentence: &str) -> String {
     let mut short = String::new();
@@ -196,10 +195,10 @@ pub fn short(sentence: &str) -> String {
     short
 }
 
-/// The bytes of a message.
+/// Encodes a message.
 ///
 /// # Errors
-/// One that is too long.
+/// If the message is too long.
 pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BridgeError> {
     let bytes = postcard::to_stdvec(message)
         .map_err(|error| BridgeError::new(Stage::Request, format!("cannot be sent: {error}")))?;
@@ -211,10 +210,10 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Vec<u8>, BridgeError> {
     Ok(bytes)
 }
 
-/// The message that bytes are.
+/// Decodes a message.
 ///
 /// # Errors
-/// Bytes that are none.
+/// If the bytes are not such a message.
 pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, BridgeError> {
     let wrong = |why: &dyn std::fmt::Display| {
         let why = format!("{} B from the other node are not {what}: {why}", bytes.len());
@@ -228,10 +227,10 @@ pub fn decode<T: DeserializeOwned>(what: &str, bytes: &[u8]) -> Result<T, Bridge
 }
 
 impl TransferRequest {
-    /// Looks whether the numbers of a request fit each other, before any of them is used.
+    /// Checks that the numbers of a request are consistent, before any of them is used.
     ///
     /// # Errors
-    /// The first that does not, with its name and value.
+    /// The first that is not, with its name and value.
     pub fn check(&self) -> Result<(), BridgeError> {
         self.problem().map_or(Ok(()), |why| Err(BridgeError::new(Stage::Request, why)))
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who may do what at a server: its policy file.
+//! The policy file of a server: its clients and their rights.
 //!
 //! ```toml
 //! [[client]]
@@ -31,17 +31,17 @@ use crate::stage::Stage;
 /// Largest policy file, bytes.
 const MAX_POLICY_BYTES: u64 = 1 << 20;
 
-/// What a client may do with a range of a card's memory.
+/// A client's rights in a range of a card's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
-    /// Read it.
+    /// Read only.
     Read,
-    /// Write it.
+    /// Write only.
     Write,
-    /// Both.
+    /// Read and write.
     ReadWrite,
-    /// Send data through the card's stream, and no range at all.
+    /// Send data through the card's stream, without access to memory.
     Stream,
 }
 
@@ -71,7 +71,7 @@ struct PolicyFile {
     client: Vec<ClientEntry>,
 }
 
-/// A range of a card that a client may use.
+/// A range of a card, with a client's rights in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Allowed {
     card: String,
@@ -87,11 +87,11 @@ struct Client {
     allowed: Vec<Allowed>,
 }
 
-/// Clients with their keys, and what each may use.
+/// Clients with their keys and rights.
 #[derive(Clone, Debug)]
 pub struct Policy {
     clients: Vec<Client>,
-    /// What a name that is not known is answered with: nobody has it.
+    /// The key for unknown names; no client has it.
     decoy: Key,
 }
 
@@ -109,11 +109,11 @@ fn read_bounded(path: &FilePath) -> Result<String, BridgeError> {
 }
 
 impl Policy {
-    /// Reads a policy file; files of keys are looked for beside it. `decoy` is a random key that
-    /// nobody is given.
+    /// Reads a policy file; key files are found relative to it. `decoy` is a random key that is
+    /// given to no client.
     ///
     /// # Errors
-    /// What cannot be read, with its place.
+    /// If a file cannot be read or is invalid, with the position.
     pub fn read(path: &FilePath, decoy: Key) -> Result<Self, BridgeError> {
         let place = path.display().to_string();
         let folder = path.parent().unwrap_or(FilePath::new(""));
@@ -122,11 +122,10 @@ impl Policy {
         })
     }
 
-    /// A policy of this text; `place` stands for the file in errors, `key_of` reads the file of a
-    /// key.
+    /// Parses a policy; `place` stands for the file in errors, `key_of` reads a key file.
     ///
     /// # Errors
-    /// The first problem, with its place.
+    /// The first problem, with its position.
     pub fn parse(
         place: &str,
         text: &str,
@@ -153,13 +152,13 @@ impl Policy {
         Ok(Self { clients, decoy })
     }
 
-    /// The key that a client of this name has to have.
+    /// Returns the key for a client's name.
     pub(crate) fn key(&self, name: &str) -> Key {
         let client = self.clients.iter().find(|client| client.name == name);
         client.map_or_else(|| self.decoy.clone(), |client| client.key.clone())
     }
 
-    /// Whether a client may make a transfer.
+    /// Checks whether a client may make a transfer.
     pub(crate) fn check(&self, name: &str, request: &TransferRequest) -> Result<(), BridgeError> {
         let client = self.clients.iter().find(|client| client.name == name);
         let allowed = client.map_or(&[][..], |client| &client.allowed);
@@ -209,13 +208,12 @@ fn allowed(place: &str, entry: AllowEntry) -> Result<Allowed, BridgeError> {
     }
 }
 
-/// Who is let in.
+/// Admission of clients.
 #[derive(Clone, Debug)]
 pub enum Guard {
-    /// Everybody, to everything. Only where nobody else can come: at this machine's loopback, or
-    /// in a lab.
+    /// Everyone, to everything: only for this machine's loopback, or in a lab.
     Open,
-    /// Those who have a key, each to what is theirs.
+    /// Clients with a key, each with its rights.
     Keys(Policy),
 }
 
@@ -235,7 +233,7 @@ impl Guard {
     }
 }
 
-/// Whether an address is one that only programs of this machine reach.
+/// Whether only programs of this machine reach an address.
 #[must_use]
 pub fn is_loopback(address: &str) -> bool {
     let host = match address.rsplit_once(':') {

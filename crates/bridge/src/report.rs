@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a transfer has taken, and why it was not faster.
+//! Report of a transfer: its times, and why it was not faster.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stage::{Stage, StageStatistics};
 
-/// The way that data take.
+/// The path of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Path {
     /// From a remote node's memory into the FPGA's.
@@ -32,13 +32,13 @@ impl fmt::Display for Path {
     }
 }
 
-/// How the stages follow each other.
+/// Overlap of the stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mode {
-    /// Each chunk goes on as soon as it is there, while others are in the other stages.
+    /// Each chunk moves to the next stage at once, while others are in the other stages.
     Pipelined,
-    /// All data in one piece, one step after the other, with memory that is got and registered
-    /// for each transfer.
+    /// All data in one piece, one step after the other, in memory allocated and registered for each
+    /// transfer.
     Naive,
 }
 
@@ -54,46 +54,46 @@ impl fmt::Display for Mode {
 /// One step of a naive transfer, in order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// What is done.
+    /// The work of the step.
     pub what: String,
-    /// Time that it took, ps.
+    /// Its duration, ps.
     pub time_ps: u64,
 }
 
-/// What a server says of a transfer that is complete.
+/// A server's report of a complete transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The way.
+    /// The path of the data.
     pub path: Path,
-    /// How.
+    /// Pipelined or naive.
     pub mode: Mode,
-    /// Bytes that have gone the whole way.
+    /// Bytes that have arrived.
     pub bytes: u64,
-    /// From the request until all of them had, at the server, ps.
+    /// Time at the server from the request until all had arrived, ps.
     pub elapsed_ps: u64,
-    /// Until the first operation began, ps.
+    /// Time until the first operation started, ps.
     pub start_ps: u64,
-    /// Size of a slot, bytes: no chunk is longer.
+    /// Size of a slot, bytes; no chunk is longer.
     pub slot_bytes: u64,
-    /// Chunks.
+    /// Number of chunks.
     pub chunks: u64,
-    /// Whether the network has moved the data without copies of its own.
+    /// Whether the network moved the data without copying them.
     pub is_zero_copy: bool,
-    /// The stages, in the order in which the data go through them.
+    /// Statistics of the stages, in the order of the data's path.
     pub stages: Vec<StageStatistics>,
     /// Steps of a naive transfer.
     pub steps: Vec<Step>,
-    /// Processor time of the server, ps, where that is known: of all that it did meanwhile.
+    /// Processor time of the server, ps, if known, including its other work in that time.
     pub processor_ps: Option<u64>,
-    /// CRC-32 (IEEE 802.3) of the data as they lay in the server's slots, if it was asked for.
+    /// CRC-32 (IEEE 802.3) of the data in the server's slots, if requested.
     pub checksum: Option<u32>,
 }
 
-/// A stage that is busy for this part of the time limits the transfer.
+/// Busy share of the time from which a stage counts as limiting.
 const LIMITING: f64 = 0.9;
 
 impl Report {
-    /// Bytes per second.
+    /// Returns the bytes per second of the whole transfer.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         match self.elapsed_ps {
@@ -102,7 +102,7 @@ impl Report {
         }
     }
 
-    /// Seconds of processor time at the server for each GiB.
+    /// Returns the server's processor time for each GiB, seconds.
     #[must_use]
     pub fn processor_seconds_per_gib(&self) -> Option<f64> {
         let gib = self.bytes as f64 / f64::from(1 << 30);
@@ -111,7 +111,7 @@ impl Report {
             .map(|time_ps| Picoseconds(time_ps).as_seconds() / gib)
     }
 
-    /// The part of the time in which a stage was busy.
+    /// Returns the share of the time in which a stage was busy, 0 to 1.
     #[must_use]
     pub fn busy(&self, stage: &StageStatistics) -> f64 {
         match self.elapsed_ps {
@@ -120,13 +120,13 @@ impl Report {
         }
     }
 
-    /// The stage that was busy longest.
+    /// Returns the stage that was busy longest.
     #[must_use]
     pub fn slowest(&self) -> Option<&StageStatistics> {
         self.stages.iter().max_by_key(|stage| stage.busy_ps)
     }
 
-    /// Why it was not faster, a sentence or two.
+    /// Explains in a sentence or two why it was not faster.
     #[must_use]
     pub fn why_not_faster(&self) -> String {
         let Some(slowest) = self.slowest() else {
@@ -174,13 +174,13 @@ impl Report {
     }
 }
 
-/// The stages of a path, in the order in which the data go through them.
+/// Returns the stages of a path, in the order of the data.
 #[must_use]
 pub const fn stages_of(path: Path) -> &'static [Stage] {
     match path {
         Path::ToFpga => &[Stage::RdmaRead, Stage::Dma],
         Path::FromFpga => &[Stage::Dma, Stage::RdmaWrite],
-        // The other server reads.
+        // The other server does the RDMA read.
         Path::ToPeer => &[Stage::Dma, Stage::RdmaRead],
         Path::RoundTrip => &[Stage::RdmaRead, Stage::Dma, Stage::RdmaWrite],
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A ring of pinned host buffers, registered once with the FPGA and with the network. Slots are
-//! handed out by credit: who comes first gets one first, and no client has more than its share
-//! while others want some too.
+//! handed out by credit: first come, first served, but a client gets no more than its share while
+//! others are waiting.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -15,11 +15,11 @@ use futures_channel::oneshot;
 use crate::error::BridgeError;
 use crate::stage::Stage;
 
-/// A client among those who share.
+/// A client that shares the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ClientId(pub u64);
 
-/// Locks a mutex. What these hold is whole at every step.
+/// Locks a mutex. The state behind it is consistent even after a panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -27,7 +27,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 struct Account {
     free: Vec<usize>,
-    /// Slots of each client, those in quarantine too; a client that takes part is here.
+    /// Slots held by each participating client, including those in quarantine.
     held: BTreeMap<ClientId, usize>,
     /// Slots that the network may still use.
     quarantine: Vec<(ClientId, usize)>,
@@ -42,7 +42,7 @@ pub(crate) struct Credits {
     account: Mutex<Account>,
 }
 
-/// A slot, until it is dropped.
+/// A slot, held until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     credits: Arc<Credits>,
@@ -51,7 +51,7 @@ pub(crate) struct Slot {
     is_lent: bool,
 }
 
-/// A client's part in a ring, until it is dropped.
+/// A client's participation in a ring, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Membership {
     credits: Arc<Credits>,
@@ -64,12 +64,12 @@ impl Credits {
         Arc::new(Self { count, slot_bytes, account: Mutex::new(account) })
     }
 
-    /// Most slots that a client may have while so many take part.
+    /// Returns the most slots of a client when `clients` clients take part.
     fn share(&self, clients: usize) -> usize {
         (self.count / clients.max(1)).max(1)
     }
 
-    /// Gives free slots to those who wait longest and are below their share.
+    /// Gives free slots to the longest waiting clients that are below their share.
     fn hand_out(self: &Arc<Self>) {
         loop {
             let (sender, slot) = {
@@ -93,12 +93,12 @@ impl Credits {
                 *account.held.entry(client).or_default() += 1;
                 (sender, Slot { credits: Arc::clone(self), client, index, is_lent: false })
             };
-            // One that nobody waits for any more comes back by its own drop.
+            // A slot whose receiver is gone comes back by its own drop.
             let _ = sender.send(slot);
         }
     }
 
-    /// The next slot for a client.
+    /// Waits for the next slot for a client.
     pub async fn acquire(self: &Arc<Self>, client: ClientId) -> Slot {
         let (sender, receiver) = oneshot::channel();
         lock(&self.account).waiting.push_back((client, sender));
@@ -109,13 +109,13 @@ impl Credits {
         }
     }
 
-    /// A client takes part.
+    /// Lets a client take part.
     pub fn join(self: &Arc<Self>, client: ClientId) -> Membership {
         lock(&self.account).held.entry(client).or_default();
         Membership { credits: Arc::clone(self), client }
     }
 
-    /// Gives back what a client had lent to its network: its connection is closed.
+    /// Frees the slots that a client had lent to its network, once its connection is closed.
     pub fn end_quarantine(self: &Arc<Self>, client: ClientId) {
         {
             let mut account = lock(&self.account);
@@ -133,7 +133,7 @@ impl Credits {
         self.hand_out();
     }
 
-    /// Slots that nobody has.
+    /// Counts the free slots.
     #[cfg(test)]
     pub fn free(&self) -> usize {
         lock(&self.account).free.len()
@@ -141,20 +141,19 @@ impl Credits {
 }
 
 impl Slot {
-    /// Its bytes within the ring's memory.
+    /// Returns its bytes within the ring's memory.
     pub fn range(&self, bytes: u64) -> Range<u64> {
         let start = self.index as u64 * self.credits.slot_bytes;
         start..start + bytes.min(self.credits.slot_bytes)
     }
 
-    /// The network may use it from now on: where it is dropped before
-    /// [`take_back`](Self::take_back), it stays out of use until the client's connection is
-    /// closed.
+    /// Notes that the network may use it: dropped before [`take_back`](Self::take_back), it stays
+    /// out of use until the client's connection is closed.
     pub fn lend(&mut self) {
         self.is_lent = true;
     }
 
-    /// The network does not use it any more.
+    /// Notes that the network no longer uses it.
     pub fn take_back(&mut self) {
         self.is_lent = false;
     }
@@ -184,7 +183,7 @@ impl Drop for Membership {
     }
 }
 
-/// A ring: its memory, as the FPGA and as the network see it, and its credits.
+/// A ring: its memory, registered with the FPGA and the network, and its credits.
 pub(crate) struct Ring<B: Bus, R: Rdma<Memory = B::Memory>> {
     pub buffer: Buffer<B>,
     pub region: R::Region,
@@ -199,7 +198,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> fmt::Debug for Ring<B, R> {
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
-    /// Gets the memory and registers it with both.
+    /// Allocates the memory and registers it with both.
     pub async fn new(
         device: &Device<B>,
         rdma: &R,
@@ -219,12 +218,12 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>> Ring<B, R> {
         Ok(Self { buffer, region, credits: Credits::new(slots, slot_bytes), slot_bytes })
     }
 
-    /// A slot as the near end of a read or write.
+    /// Returns a slot as the near end of a read or write.
     pub fn near(&self, slot: &Slot) -> NearEnd<R::Region> {
         NearEnd { region: self.region.clone(), offset_bytes: slot.range(0).start }
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub fn memory(&self) -> &B::Memory {
         self.region.memory()
     }
@@ -254,7 +253,7 @@ mod tests {
         let (mut other, mut own) = (Box::pin(credits.acquire(TWO)), Box::pin(credits.acquire(ONE)));
         assert!(own.as_mut().now_or_never().is_none());
         assert!(other.as_mut().now_or_never().is_none());
-        // The first that comes back is the other's, though it asked later than nobody.
+        // The first slot back goes to the other, which is below its share, although it asked later.
         drop(slots.pop());
         assert!(other.as_mut().now_or_never().is_some());
         drop(slots.pop());
@@ -302,7 +301,7 @@ mod tests {
             let mut waiting = Box::pin(credits.acquire(TWO));
             assert!(waiting.as_mut().now_or_never().is_none());
             drop(slot);
-            // It has been sent to the one who waits, who goes away without looking.
+            // The slot was sent to a waiting client, which drops its future without looking.
         }
         assert_eq!(credits.free(), 1);
     }

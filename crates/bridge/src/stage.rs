@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Stages of a transfer: where its time goes, and which of them limits it.
+//! Stages of a transfer, with their times.
 
 use std::fmt;
 
@@ -10,17 +10,17 @@ use serde::{Deserialize, Serialize};
 /// A part of a transfer that can fail, wait, or limit it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Stage {
-    /// Finding each other, and showing that both know the key.
+    /// Connecting, and checking that both ends know the key.
     Connection,
-    /// What is asked for, and whether it is allowed.
+    /// Checking the request, and whether it is allowed.
     Request,
-    /// Getting memory and registering it.
+    /// Allocating memory and registering it.
     Registration,
-    /// The network reads the other node's memory into a slot.
+    /// Reading the other node's memory into a slot, by the network.
     RdmaRead,
-    /// The FPGA moves data between a slot and its memory or stream.
+    /// Moving data between a slot and the FPGA's memory or stream.
     Dma,
-    /// The network writes a slot into the other node's memory.
+    /// Writing a slot into the other node's memory, by the network.
     RdmaWrite,
 }
 
@@ -37,31 +37,31 @@ impl fmt::Display for Stage {
     }
 }
 
-/// What a stage has done in one transfer. Times are in ps.
+/// Statistics of a stage in one transfer. Times are in ps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StageStatistics {
-    /// Which.
+    /// The stage.
     pub stage: Stage,
-    /// Bytes that it has moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// Operations: reads, writes, DMA transfers.
+    /// Number of operations: reads, writes, DMA transfers.
     pub operations: u64,
-    /// Operations that were made again because another client's had failed before them.
+    /// Operations repeated because another client's had failed before them.
     pub retries: u64,
-    /// Time in which at least one operation was on its way.
+    /// Time with at least one operation in flight.
     pub busy_ps: u64,
-    /// Time in which it had something to do and no slot to do it with.
+    /// Time with work to do but no slot for it.
     pub waiting_for_slot_ps: u64,
 }
 
 impl StageStatistics {
-    /// Nothing yet.
+    /// Starts at zero.
     #[must_use]
     pub const fn new(stage: Stage) -> Self {
         Self { stage, bytes: 0, operations: 0, retries: 0, busy_ps: 0, waiting_for_slot_ps: 0 }
     }
 
-    /// Bytes per second while it was busy; 0 where it never was.
+    /// Returns the bytes per second of its busy time; 0 if it was never busy.
     #[must_use]
     pub fn bytes_per_second_busy(&self) -> f64 {
         match self.busy_ps {
@@ -71,7 +71,7 @@ impl StageStatistics {
     }
 }
 
-/// Measures a stage while it works.
+/// Measures a stage at work.
 #[derive(Debug)]
 pub(crate) struct Meter<C> {
     clock: C,
@@ -86,7 +86,7 @@ impl<C: Clock> Meter<C> {
         Self { clock, statistics: StageStatistics::new(stage), on_their_way: 0, since }
     }
 
-    /// An operation begins.
+    /// Notes the start of an operation.
     pub fn begin(&mut self) {
         if self.on_their_way == 0 {
             self.since = self.clock.now();
@@ -94,7 +94,7 @@ impl<C: Clock> Meter<C> {
         self.on_their_way += 1;
     }
 
-    /// An operation has ended and has moved so many bytes.
+    /// Notes the end of an operation that moved `bytes` bytes.
     pub fn end(&mut self, bytes: u64) {
         self.statistics.bytes += bytes;
         self.statistics.operations += 1;
@@ -104,17 +104,17 @@ impl<C: Clock> Meter<C> {
         }
     }
 
-    /// So much time was spent in want of a slot.
+    /// Adds the time since `since` as waiting for a slot.
     pub fn waited(&mut self, since: Picoseconds) {
         self.statistics.waiting_for_slot_ps += self.clock.now().since(since).0;
     }
 
-    /// Operations were made again.
+    /// Counts repeated operations.
     pub fn repeated(&mut self, times: u64) {
         self.statistics.retries += times;
     }
 
-    /// What it has done until now; operations that have not ended count as busy.
+    /// Returns the statistics so far; operations in flight count as busy.
     pub fn statistics(&self) -> StageStatistics {
         let mut statistics = self.statistics;
         if self.on_their_way > 0 {

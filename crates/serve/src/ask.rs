@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the thread of a socket asks of the thread of the lab.
+//! Requests from the thread of a socket to the thread of the lab.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -7,43 +7,43 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use futures_channel::mpsc::UnboundedSender;
 use rustix::io::Errno;
 
-/// What is to be done with a device.
+/// A request for a device.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// Reads configuration space.
+    /// Read configuration space.
     ConfigRead { offset: u16, bytes: usize },
-    /// Writes it.
+    /// Write configuration space.
     ConfigWrite { offset: u16, data: Vec<u8> },
-    /// Reads a BAR.
+    /// Read a BAR.
     Read { bar: u8, offset: u64, bytes: usize },
-    /// Writes one.
+    /// Write a BAR.
     Write { bar: u8, offset: u64, data: Vec<u8> },
-    /// Interrupts from `start` on signal these from now on, or nothing.
+    /// Signal these descriptors for interrupts from `start`; `None` signals nothing.
     SetVectors { start: usize, eventfds: Vec<Option<OwnedFd>> },
-    /// No interrupt signals anything.
+    /// Signal no interrupts.
     VectorsOff,
-    /// Signals as if these interrupts had come.
+    /// Signal as if these interrupts had arrived.
     Trigger { start: usize, are_meant: Vec<bool> },
-    /// Resets the device; BARs and interrupts are as before.
+    /// Reset the device; BARs and interrupts keep their settings.
     Reset,
-    /// The client has gone: all is as at first.
+    /// The client has disconnected: restore the initial state.
     End,
 }
 
-/// Something to be done, and where the answer goes.
+/// A request, and the channel for its answer.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub what: What,
     pub answer: SyncSender<Result<Vec<u8>, Errno>>,
 }
 
-/// A device, for the thread of its socket.
+/// Sends requests for a device, from the thread of its socket.
 #[derive(Clone, Debug)]
 pub(crate) struct Asker(pub UnboundedSender<Ask>);
 
 impl Asker {
-    /// Has something done and waits for the answer. The lab ends everything that it begins, so
-    /// there is no deadline here; `EIO` where the lab is gone.
+    /// Sends a request and waits for the answer. The lab completes every request, so no deadline is
+    /// needed; `EIO` if the lab is gone.
     pub fn ask(&self, what: What) -> Result<Vec<u8>, Errno> {
         let (answer, answered): (_, Receiver<_>) = sync_channel(1);
         self.0.unbounded_send(Ask { what, answer }).map_err(|_| Errno::IO)?;

@@ -21,7 +21,7 @@ use crate::placement::{Bridges, Placement, Wanted, Windows, place};
 /// Base above limit (PCIe 6.x 7.5.1.3.8).
 const CLOSED: (u64, u64) = (0xfff0_0000, 0);
 
-/// Who hears what happens in the lab, and how many of its errors have been told.
+/// Reports events of the lab; counts the errors already reported.
 pub(crate) struct Reporter<'a> {
     tell: &'a dyn Fn(&ServeEvent),
     told: Cell<usize>,
@@ -32,12 +32,12 @@ impl<'a> Reporter<'a> {
         Self { tell, told: Cell::new(0) }
     }
 
-    /// Tells what the lab's buses have found wrong since the last time.
+    /// Reports the errors found on the lab's buses since the last call.
     fn tell_errors(&self, simulation: &Simulation) {
         let events: Vec<ServeEvent> = simulation.with_fabric(|fabric| {
             let new = fabric.errors().iter().skip(self.told.get());
             let event = |record: &ErrorRecord| {
-                // The specification's name of it stands before the colon.
+                // The specification's name stands before the colon.
                 let words = record.kind.to_string();
                 let kind = words.split(':').next().unwrap_or_default().to_owned();
                 let (port, error) = (record.port_name.clone(), record.to_string());
@@ -51,7 +51,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Tells nothing of what has been found up to now: a reset takes a link down.
+    /// Skips the errors found so far: a reset takes a link down.
     fn pass_over_errors(&self, simulation: &Simulation) {
         self.told.set(simulation.with_fabric(|fabric| fabric.errors().len()));
     }
@@ -64,16 +64,16 @@ pub(crate) struct Board<'a> {
     bridges: Bridges,
     functions: Vec<ServedFunction>,
     placement: RefCell<Placement>,
-    /// Ports of switches that can redirect requests of peers: where each says so, and what it says
-    /// in the lab.
+    /// Switch ports that can redirect peer requests: the port, the offset of its control register,
+    /// and its value in the lab.
     switch_ports: Vec<(RoutingId, u16, u32)>,
-    /// Moments at which a device's memory was enabled.
+    /// Number of times a device's memory was enabled.
     enables: Cell<u64>,
     reporter: &'a Reporter<'a>,
 }
 
 impl<'a> Board<'a> {
-    /// With all its windows closed, and no endpoint that decodes or asks for anything.
+    /// Starts with all bridge windows closed, and no endpoint that decodes or sends requests.
     pub fn new(
         simulation: &'a Simulation,
         bus: LabBus,
@@ -113,7 +113,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    /// Its devices.
+    /// Returns its devices.
     pub fn functions(&self) -> &[ServedFunction] {
         &self.functions
     }
@@ -139,7 +139,7 @@ impl<'a> Board<'a> {
         function.map_or_else(|| id.to_string(), |function| function.name.clone())
     }
 
-    /// Works out where everything is, after what clients have written, and sets it.
+    /// Computes all positions from the clients' settings, and applies them.
     fn place(&self) {
         for function in &self.functions {
             match function.is_enabled() {
@@ -168,7 +168,7 @@ impl<'a> Board<'a> {
         if old.parked.is_empty() != new.parked.is_empty() {
             self.redirect(!new.parked.is_empty());
         }
-        // Nobody decodes where another's window is about to be.
+        // A function must not decode where another's window is about to be.
         let none: Option<fn(usize) -> Option<u64>> = None;
         let moved: Vec<&ServedFunction> = self
             .functions
@@ -190,8 +190,8 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Whether switches send requests of peers up to the root complex, where clients' memory comes
-    /// first: the client of one device does not know where another one has been put, and may have
+    /// Sets whether switches send peer requests up to the root complex, where clients' memory has
+    /// priority: the client of one device does not know where another one was placed, and may have
     /// memory at that address.
     fn redirect(&self, all: bool) {
         for (port, offset, in_lab) in &self.switch_ports {
@@ -210,12 +210,12 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Does what the client of a device asks for, one thing after the other.
+    /// Carries out the requests of a device's client, one after the other.
     pub async fn serve(&self, function: &ServedFunction, mut asks: UnboundedReceiver<Ask>) {
         while let Some(Ask { what, answer }) = asks.next().await {
             let result = self.answer(function, what).await;
             self.reporter.tell_errors(self.simulation);
-            // Whoever asked may have gone.
+            // The requester may be gone.
             let _ = answer.send(result);
         }
     }
@@ -259,17 +259,17 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// Sets all routes, whatever they were.
+    /// Applies all routes again, whatever they were.
     fn forget_and_place(&self) {
         self.placement.borrow_mut().bars.clear();
         self.place();
     }
 }
 
-/// Offset of a port's Access Control Services (PCIe 6.x 7.6.3, 7.7.11).
+/// Finds the offset of a port's Access Control Services (PCIe 6.x 7.6.3, 7.7.11).
 fn access_control(bus: &LabBus, id: RoutingId) -> Option<u16> {
     let mut offset = reg::EXTENDED_SPACE;
-    // A list has no more room than that.
+    // A list has no room for more.
     for _ in 0..CONFIG_SPACE_BYTES / 4 {
         let header = bus.config_read(id, offset).ok()?;
         if header as u16 == reg::EXTENDED_CAPABILITY_ACS {

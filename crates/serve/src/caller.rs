@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The way to a client: what it is answered, and what it is asked for. Memory that it has mapped
-//! without a file is reached only by asking it, by the lab's thread, which waits for the answer.
+//! The channel to a client, for answers to it and requests to it. Memory mapped without a file is
+//! accessed only by a request to the client from the lab's thread, which waits for the answer.
 //!
 //! The thread of the connection reads, answers, and reads on. While it waits for the lab it reads
-//! nothing, so that the first question to the client starts a second thread, which reads from then
-//! on and hands the first one its commands. Clients that are asked nothing do not pay for that.
+//! nothing, so the first request to the client starts a second thread, which then reads and hands
+//! commands to the first. Clients that never get a request do not pay for that.
 
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -20,17 +20,17 @@ use crosslane_vfio::user::socket::{Message, SocketError, receive, send};
 
 use crate::error::ServeEvent;
 
-/// Who hears what happens.
+/// Receiver of events.
 pub(crate) type Tell = Arc<dyn Fn(&ServeEvent) + Send + Sync>;
 
-/// Commands that a second thread has read: see [`Caller::next`].
+/// Commands read by the second thread: see [`Caller::next`].
 pub(crate) type Commands = Receiver<Result<Message, String>>;
 
-/// Commands of a client that wait while one is under way. Behind more of them no reply is read.
+/// Most commands of a client that wait behind the current one. Beyond it no reply is read.
 const MOST_WAITING: usize = 64;
-/// How long a client may take to answer: the lab stands still meanwhile.
+/// Time for a client to answer; the lab stands still meanwhile.
 const ANSWER: Duration = Duration::from_secs(5);
-/// How long it may take nothing of what is sent to it.
+/// Time for a client to accept a message.
 const SENDING: Duration = Duration::from_secs(10);
 
 /// A client, as long as it is connected.
@@ -41,13 +41,13 @@ pub(crate) struct Caller {
     sending: Mutex<()>,
     /// Held while a message is awaited.
     receiving: Mutex<()>,
-    /// What the second thread has read; the reason why it has ended.
+    /// Commands read by the second thread, or the reason why it has ended.
     queue: SyncSender<Result<Message, String>>,
-    /// Bytes that the client takes or gives at once.
+    /// Most bytes that the client reads or writes at once.
     most_bytes: AtomicUsize,
     deadline: Duration,
     state: Mutex<State>,
-    /// Something of `state` has changed.
+    /// Signals a change of `state`.
     changed: Condvar,
     tell: Tell,
 }
@@ -60,32 +60,32 @@ impl fmt::Debug for Caller {
 
 #[derive(Default)]
 struct State {
-    /// The second thread, once there is one.
+    /// The second thread, once it has started.
     reader: Option<JoinHandle<()>>,
     last: u16,
-    /// The command that waits for its reply.
+    /// The command waiting for its reply.
     open: Option<u16>,
     reply: Option<Message>,
     is_closed: bool,
-    /// It has let a deadline pass, and no reply has come since: it is not asked again.
+    /// Whether it has missed a deadline and not replied since; it gets no requests then.
     is_silent: bool,
-    /// Its last answer was none, or of no use, and somebody has been told.
+    /// Whether its last answer was missing or invalid, and that was reported.
     is_told: bool,
 }
 
-/// Why there is no answer that is of use.
+/// The reason why there is no valid answer.
 enum Failure {
-    /// It says no, or has gone: whoever asks in the lab is told.
+    /// The client refuses or is gone; the device in the lab sees an error.
     Refused,
-    /// It is out of order.
+    /// The client breaks the protocol.
     Wrong(String),
 }
 
 impl Caller {
-    /// The client at the other end of a connection, and what is read from it by a second thread.
+    /// Makes the client at the other end of a connection, and the queue of its commands.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(
         stream: &UnixStream,
         device: &str,
@@ -121,7 +121,7 @@ impl Caller {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client has said what it can.
+    /// Notes the client's capabilities.
     pub fn can(&self, client: Capabilities) {
         let most = client.max_data_bytes.min(Capabilities::OURS.max_data_bytes);
         self.most_bytes.store(most as usize, Ordering::Relaxed);
@@ -130,7 +130,7 @@ impl Caller {
     /// Sends a message, whole.
     ///
     /// # Errors
-    /// After any the connection is of no more use.
+    /// Any error makes the connection unusable.
     pub fn send(
         &self,
         header: &Header,
@@ -141,14 +141,14 @@ impl Caller {
         send(&self.stream, header, payload, files)
     }
 
-    /// Waits for the next command, and hands replies to who waits for them.
+    /// Waits for the next command, and hands replies to their waiting thread.
     ///
     /// # Errors
-    /// No more can come; why that is.
+    /// The reason why no more commands can come.
     pub fn next(&self, commands: &Commands) -> Result<Message, String> {
         while self.state().reader.is_none() {
             let _guard = self.receiving.lock().unwrap_or_else(PoisonError::into_inner);
-            // Another thread may have begun to read while this one waited for the turn.
+            // Another thread may have begun to read while this one waited for the lock.
             if self.state().reader.is_none()
                 && let Some(command) = self.read_one()?
             {
@@ -158,7 +158,7 @@ impl Caller {
         commands.recv().unwrap_or_else(|_| Err("its thread has failed".to_owned()))
     }
 
-    /// Reads a message; none for a reply, which is handed over.
+    /// Reads a message; `None` for a reply, which is handed over.
     fn read_one(&self) -> Result<Option<Message>, String> {
         let error = match receive(&self.stream) {
             Ok(message) if message.header.is_reply() => {
@@ -173,7 +173,7 @@ impl Caller {
         Err(error)
     }
 
-    /// Has a thread of its own read from now on.
+    /// Starts the second thread, which reads from now on.
     fn read_along(self: &Arc<Self>, state: &mut State) -> std::io::Result<()> {
         let caller = Arc::clone(self);
         let read = move || {
@@ -202,12 +202,12 @@ impl Caller {
         drop(commands);
         let reader = self.state().reader.take();
         if let Some(reader) = reader {
-            // A panic was told when it happened.
+            // The panic was reported when it happened.
             let _ = reader.join();
         }
     }
 
-    /// A reply has come.
+    /// Handles a reply.
     fn take(&self, reply: Message) {
         let mut state = self.state();
         state.is_silent = false;
@@ -217,13 +217,13 @@ impl Caller {
         }
     }
 
-    /// No reply comes any more.
+    /// Notes that no reply can come any more.
     fn close(&self) {
         self.state().is_closed = true;
         self.changed.notify_all();
     }
 
-    /// Whether it is of any use to ask it.
+    /// Whether the client can be expected to answer.
     pub fn answers(&self) -> bool {
         let state = self.state();
         !state.is_closed && !state.is_silent
@@ -244,7 +244,7 @@ impl Caller {
         drop(state);
         let header = Header::command(id, command, payload.len());
         if self.send(&header, payload, &[]).is_err() {
-            // Its thread finds out too, and tells.
+            // The connection's thread notices too, and reports it.
             let _ = self.stream.shutdown(std::net::Shutdown::Both);
             return Err(Failure::Refused);
         }
@@ -272,7 +272,7 @@ impl Caller {
         }
     }
 
-    /// Notes how an access has ended, and tells the first of several that failed.
+    /// Notes how an access has ended, and reports the first of several failures.
     fn end(&self, address: u64, bytes: usize, ended: Result<(), Failure>) -> bool {
         let (is_done, why) = match ended {
             Ok(()) => (true, None),
@@ -291,7 +291,7 @@ impl Caller {
         self.most_bytes.load(Ordering::Relaxed).max(1)
     }
 
-    /// Reads memory of the client; false where that cannot be done.
+    /// Reads memory of the client; false if that fails.
     pub fn read(self: &Arc<Self>, address: u64, into: &mut [u8]) -> bool {
         let mut at = address;
         into.chunks_mut(self.most_bytes()).all(|piece| {
@@ -310,7 +310,7 @@ impl Caller {
         })
     }
 
-    /// Writes memory of the client; false where that cannot be done.
+    /// Writes memory of the client; false if that fails.
     pub fn write(self: &Arc<Self>, address: u64, from: &[u8]) -> bool {
         let mut at = address;
         from.chunks(self.most_bytes()).all(|piece| {
@@ -331,14 +331,14 @@ impl Caller {
 mod tests {
     use super::*;
 
-    /// What a client does with a command.
+    /// A client's reaction to a command.
     type Play = fn(&UnixStream, &Message);
 
     fn reply(stream: &UnixStream, message: &Message, payload: &[u8]) {
         let _ = send(stream, &message.header.reply(payload.len()), payload, &[]);
     }
 
-    /// Memory in which each byte tells where it is from; what is written is compared with that.
+    /// Plays memory in which each byte holds its address; writes are compared with that.
     fn in_order(stream: &UnixStream, message: &Message) {
         let (access, data) = DmaAccess::decode(&message.payload).unwrap();
         assert!(access.bytes <= 100, "{access:?}");
@@ -352,7 +352,7 @@ mod tests {
         }
     }
 
-    /// Reads and writes of a client that plays so, with all that was told.
+    /// Reads and writes memory of a client that plays so; returns the results and the reports.
     fn played(play: Play) -> (Vec<(bool, bool)>, Vec<String>, bool) {
         let (near, far) = UnixStream::pair().unwrap();
         let told = Arc::new(Mutex::new(Vec::new()));
@@ -428,7 +428,7 @@ mod tests {
         for (play, why) in wrong {
             let (results, told, _) = played(play);
             assert_eq!(results, no, "{why}");
-            // Once, not each time.
+            // Reported once, not each time.
             assert!(told.len() == 1 && told[0].contains(why), "{why}: {told:?}");
         }
     }
@@ -440,7 +440,7 @@ mod tests {
         assert_eq!(results, vec![(false, false); 3]);
         assert!(told.len() == 1 && told[0].contains("did not answer within 50 ms"), "{told:?}");
         assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
-        // Replies to something else: it is there, and is asked each time.
+        // Replies to another command: the client is alive, and is asked each time.
         let (results, told, _) = played(|stream, message| {
             let mut stray = message.header;
             stray.id = stray.id.wrapping_add(1);

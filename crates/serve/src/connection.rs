@@ -20,32 +20,32 @@ use crate::error::ServeEvent;
 use crate::mappings::SharedMappings;
 use crate::plain::PlainBar;
 
-/// A device as its socket's thread knows it.
+/// A device, for its socket's thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Description {
     pub name: String,
     pub bar_bytes: [u64; 6],
-    /// What of the BARs clients may map.
+    /// Parts of the BARs that clients may map.
     pub plain: [Option<Arc<PlainBar>>; 6],
     pub vectors: u16,
 }
 
 /// A client's connection.
 pub(crate) struct Connection<'a> {
-    /// The way from and to the client.
+    /// The channel to the client.
     pub caller: &'a Caller,
     pub device: &'a Description,
     pub mappings: &'a SharedMappings,
     pub asker: &'a Asker,
     pub tell: &'a Tell,
-    /// What the client can, as soon as it has said so.
+    /// The client's capabilities, once it has sent them.
     pub client: Cell<Capabilities>,
 }
 
-/// What a command is answered with.
+/// Answer to a command.
 struct Answer {
     payload: Vec<u8>,
-    /// Whose file goes with it.
+    /// The BAR whose file is sent with it.
     file: Option<Arc<PlainBar>>,
 }
 
@@ -55,11 +55,11 @@ impl From<Vec<u8>> for Answer {
     }
 }
 
-/// Why a command is not done.
+/// Refusal of a command.
 enum Refusal {
-    /// Why, as Linux numbers errors.
+    /// A Linux error number.
     Errno(Errno),
-    /// And the connection is of no more use.
+    /// An error number, after which the connection is unusable, for this reason.
     Last(Errno, String),
 }
 
@@ -76,7 +76,7 @@ impl From<ProtocolError> for Refusal {
 }
 
 impl Connection<'_> {
-    /// Answers until the client goes, or cannot be understood any more; why that is.
+    /// Answers until the client disconnects or sends garbage; returns the reason.
     pub fn serve(&self, commands: Commands) -> String {
         let why = self.answer_all(&commands);
         self.caller.end_with(commands);
@@ -141,7 +141,7 @@ impl Connection<'_> {
         }
     }
 
-    /// What needs no file.
+    /// Answers a command that sends no file.
     fn plain_answer(&self, command: Command, message: Message) -> Result<Vec<u8>, Refusal> {
         let Message { payload, descriptors, .. } = message;
         match command {
@@ -227,7 +227,7 @@ impl Connection<'_> {
         let is_there = bytes > 0;
         let (readable, writable, index) = (is_there, is_there, asked.index);
         let plain = self.device.plain.get(index as usize).and_then(Option::as_ref);
-        // Not for a client that takes no files.
+        // Only for a client that accepts files.
         let plain = plain.filter(|_| self.client.get().max_descriptors > 0);
         let areas = plain.map(|plain| plain.areas()).unwrap_or_default();
         let (mappable, file_offset, room_bytes) = (plain.is_some(), 0, asked.room_bytes);
@@ -244,7 +244,7 @@ impl Connection<'_> {
         Ok(Answer { payload: info.encode(asked.room_bytes), file: plain.cloned() })
     }
 
-    /// Which BAR a region is; `None` for configuration space.
+    /// Returns the BAR of a region; `None` for configuration space.
     fn bar(&self, region: u32) -> Result<Option<u8>, Errno> {
         match region {
             CONFIG_REGION => Ok(None),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why nothing can be served, and what happens while something is.
+//! Errors of starting a server, and events while it serves.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,33 +7,33 @@ use std::path::PathBuf;
 use crosslane_lab::LabError;
 use thiserror::Error;
 
-/// Why a lab's devices cannot be served.
+/// The reason why a lab's devices cannot be served.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The lab has a problem.
     #[error(transparent)]
     Lab(#[from] Box<LabError>),
-    /// A name that stands for no endpoint of the lab.
+    /// A name that is not an endpoint of the lab.
     #[error("the lab has no endpoint {name}; it has {}", have.join(", "))]
     NoSuchDevice {
-        /// What was asked for.
+        /// The name asked for.
         name: String,
-        /// What there is.
+        /// The endpoints of the lab.
         have: Vec<String>,
     },
-    /// A device or a socket that was named twice.
+    /// A device or a socket named twice.
     #[error("{what} is named twice")]
     Twice {
-        /// Which.
+        /// The device or socket.
         what: String,
     },
     /// A socket that cannot be made.
     #[error("no socket can be made at {}: {why}", path.display())]
     Socket {
-        /// Where.
+        /// Its path.
         path: PathBuf,
-        /// What stands against it.
+        /// The reason.
         why: String,
     },
 }
@@ -44,72 +44,73 @@ impl From<LabError> for ServeError {
     }
 }
 
-/// What happens while devices are served: for people.
+/// An event while devices are served, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServeEvent {
-    /// A client has come.
+    /// A client has connected.
     Connected {
-        /// For which device.
+        /// Name of its device.
         device: String,
     },
-    /// A client has gone, and the device is as after reset.
+    /// A client has disconnected, and the device is as after reset.
     Ended {
-        /// Of which device.
+        /// Name of its device.
         device: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// A client's addresses cannot be routed beside another's: the device works, but the others
-    /// do not reach it where its client thinks that it is.
+    /// A client's addresses cannot be routed beside another's: the device works, but the others do
+    /// not reach it at the addresses that its client wrote.
     InTheWay {
-        /// Whose addresses.
+        /// Name of the device with these addresses.
         device: String,
-        /// Who was there before; the device itself where its addresses cannot be.
+        /// Name of the device that was placed first; the same device if its addresses are
+        /// impossible.
         other: String,
     },
-    /// There is no place for a device's BARs: accesses to it fail.
+    /// A device's BARs cannot be placed: accesses to it fail.
     Nowhere {
-        /// Which.
+        /// Name of the device.
         device: String,
     },
-    /// A client has mapped memory without a file: it is asked for each access of the device's.
+    /// A client has mapped memory without a file: it is asked for each access of the device.
     WithoutFile {
-        /// For which device.
+        /// Name of its device.
         device: String,
         /// First I/O virtual address.
         address: u64,
-        /// Length.
+        /// Length, bytes.
         bytes: u64,
     },
-    /// A client was asked for memory that it has mapped without a file, and gave no answer that
-    /// is of use. Told once, until it does.
+    /// A client was asked for memory that it has mapped without a file, and gave no valid answer.
+    /// Reported once, until it does.
     NoAnswer {
-        /// For which device.
+        /// Name of its device.
         device: String,
         /// First I/O virtual address of the access.
         address: u64,
-        /// Its length.
+        /// Length of the access, bytes.
         bytes: usize,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A BAR of plain memory cannot be mapped by clients: accesses to it trap.
     NoFile {
-        /// Of which device.
+        /// Name of the device.
         device: String,
-        /// Its number.
+        /// Number of the BAR.
         bar: usize,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// The lab's own buses have found an error.
+    /// The lab's buses have detected an error.
     Fabric {
-        /// Who has found it: a port, or a node.
+        /// The port or node that detected it.
         port: String,
-        /// What kind of error it is, such as Unsupported Request.
+        /// Kind of error, such as Unsupported Request.
         kind: String,
-        /// All of it.
+        /// The full message.
         error: String,
     },
 }

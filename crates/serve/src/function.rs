@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! One served device in the lab: its configuration space as the client sees it, its BARs and its
-//! interrupts. All of it on the lab's thread.
+//! interrupts. Runs on the lab's thread.
 //!
-//! Configuration space is the lab's own, but for what clients decide and the lab must not take
-//! over as it stands: the BARs and the memory enable, from which [`Board`](crate::board::Board)
-//! works out the routes, and MSI-X, which is set up by the server for the interrupts that clients
-//! ask for in vfio-user's own way.
+//! Configuration space is the lab's, except for settings of the client that the lab must not adopt
+//! directly: the BARs and the memory enable, from which [`Board`](crate::board::Board) computes the
+//! routes, and MSI-X, which the server sets up for the interrupts that clients request through
+//! vfio-user.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -19,15 +19,15 @@ use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-/// Widest access of a client's that is one access in the lab, bytes.
+/// Widest client access made as one access in the lab, bytes.
 const WIDEST_BYTES: u32 = 8;
-/// How long the link of a device is down for a reset, in the lab's time: longer than anything
-/// takes that is under way then.
+/// Time for which a device's link is down in a reset, simulated: longer than anything in flight
+/// then takes.
 const RESET_TIME: Picoseconds = Picoseconds::from_ns(10_000);
-/// Both bytes of the lower half of a double word, whose upper half has bits that a 1 clears.
+/// Byte enables of the lower half of a double word; a 1 clears bits in the upper half.
 const LOW_HALF: u8 = 0b0011;
 
-/// Where a function's MSI-X is.
+/// Position of a function's MSI-X.
 #[derive(Clone, Copy, Debug)]
 struct Msix {
     /// Offset of the capability.
@@ -37,7 +37,7 @@ struct Msix {
     vectors: u16,
 }
 
-/// What the client has written.
+/// The client's settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Written {
     /// The six base address registers, without their flags.
@@ -55,13 +55,13 @@ pub(crate) struct ServedFunction {
     pub id: RoutingId,
     pub host: HostId,
     bus: LabBus,
-    /// Kinds and sizes.
+    /// Kinds and sizes of the BARs.
     bars: Vec<Bar>,
     msix: Option<Msix>,
-    /// Registers that firmware has set, to be set again after a reset.
+    /// Registers set by firmware, restored after a reset.
     firmware: Vec<(u16, u32)>,
     written: RefCell<Written>,
-    /// When memory was enabled, in the order of all such moments.
+    /// Sequence number of enabling memory, among all devices.
     pub enabled_at: Cell<u64>,
     eventfds: Rc<RefCell<Vec<Option<OwnedFd>>>>,
     vectors_on: Cell<bool>,
@@ -109,7 +109,7 @@ impl ServedFunction {
         function
     }
 
-    /// Sizes of the BARs; 0 where there is none.
+    /// Returns the sizes of the BARs; 0 for one that does not exist.
     pub fn bar_bytes(&self) -> [u64; 6] {
         let mut sizes = [0; 6];
         for bar in &self.bars {
@@ -118,12 +118,12 @@ impl ServedFunction {
         sizes
     }
 
-    /// How many interrupts it can send.
+    /// Returns the number of its interrupts.
     pub fn vectors(&self) -> u16 {
         self.msix.map_or(0, |msix| msix.vectors)
     }
 
-    /// What the client wrote is as after a reset.
+    /// Resets the client's settings.
     fn forget(&self) {
         let table = vec![0; usize::from(self.vectors()) * MSIX_ENTRY_BYTES as usize];
         self.written.replace(Written { table, ..Written::default() });
@@ -134,7 +134,7 @@ impl ServedFunction {
         self.written.borrow().memory_enabled
     }
 
-    /// The BARs where the client wants them.
+    /// Returns the BARs at the addresses that the client wrote.
     pub fn wanted_bars(&self) -> Vec<Bar> {
         let written = self.written.borrow();
         let at_its_place = |bar: &Bar| {
@@ -149,7 +149,7 @@ impl ServedFunction {
         self.bars.iter().map(at_its_place).collect()
     }
 
-    /// Lets the function decode its BARs at these addresses in the lab; `None`: it decodes nothing.
+    /// Makes the function decode its BARs at these addresses in the lab; with `None`, nothing.
     pub fn decode(&self, base: Option<impl Fn(usize) -> Option<u64>>) {
         let command = self.bus.config_read(self.id, reg::COMMAND).unwrap_or(0);
         let set = |offset, value, enables| {
@@ -171,7 +171,7 @@ impl ServedFunction {
 
     // --- Configuration space -------------------------------------------------------------
 
-    /// The BAR that a register belongs to, and which half of it.
+    /// Returns the BAR of a register, and which half of it the register is.
     fn bar_register(&self, offset: u16) -> Option<(&Bar, usize)> {
         let number = usize::from(offset.checked_sub(reg::BAR0)? / 4);
         let is_its =
@@ -215,7 +215,7 @@ impl ServedFunction {
         Ok(all[skip..skip + bytes].to_vec())
     }
 
-    /// Writes one double word; true where the routes may have to change.
+    /// Writes one double word; returns whether the routes may have to change.
     fn config_write_word(&self, offset: u16, value: u32, enables: u8) -> Result<bool, Errno> {
         let mask = (0..4).fold(0, |mask, byte| match enables >> byte & 1 {
             1 => mask | 0xff << (8 * byte),
@@ -251,7 +251,7 @@ impl ServedFunction {
         Ok(false)
     }
 
-    /// Writes configuration space; true where the routes have to be worked out anew.
+    /// Writes configuration space; returns whether the routes must be recomputed.
     pub fn config_write(&self, offset: u16, data: &[u8]) -> Result<bool, Errno> {
         let end = usize::from(offset) + data.len();
         if end > usize::from(CONFIG_SPACE_BYTES) {
@@ -274,8 +274,8 @@ impl ServedFunction {
 
     // --- BARs ----------------------------------------------------------------------------
 
-    /// An access, cut where the MSI-X table begins and ends: which parts of it are in the table,
-    /// and which bytes of that.
+    /// Cuts an access where the MSI-X table begins and ends; returns its parts, with the offset in
+    /// the table of those that lie in it.
     fn parts(&self, bar: u8, offset: u64, bytes: usize) -> Vec<(Range<usize>, Option<usize>)> {
         let table = self.msix.filter(|msix| msix.table_bar == bar).map_or(0..0, |msix| {
             let bytes = u64::from(msix.vectors) * u64::from(MSIX_ENTRY_BYTES);
@@ -297,7 +297,7 @@ impl ServedFunction {
         if offset.checked_add(bytes as u64).is_none_or(|end| end > size) {
             return Err(Errno::INVAL);
         }
-        // As a bus with nobody who answers.
+        // Like a bus on which nobody answers.
         if self.is_enabled() { Ok(()) } else { Err(Errno::IO) }
     }
 
@@ -345,7 +345,7 @@ impl ServedFunction {
 
     // --- Interrupts ----------------------------------------------------------------------
 
-    /// Lets interrupts from `start` on signal descriptors.
+    /// Connects interrupts from `start` with descriptors.
     pub async fn set_vectors(
         &self,
         simulation: &Simulation,
@@ -377,7 +377,7 @@ impl ServedFunction {
         Ok(())
     }
 
-    /// Has the device send all its interrupts to the lab's host.
+    /// Makes the device send all its interrupts to the lab's host.
     async fn turn_on(&self) -> Result<(), Errno> {
         if !self.is_enabled() {
             return Err(Errno::IO);
@@ -387,7 +387,7 @@ impl ServedFunction {
         Ok(())
     }
 
-    /// No interrupt signals anything any more.
+    /// Disconnects all interrupts.
     pub fn vectors_off(&self) {
         self.eventfds.borrow_mut().fill_with(|| None);
         self.vectors_on.set(false);
@@ -398,7 +398,7 @@ impl ServedFunction {
         }
     }
 
-    /// Signals as if interrupts had come.
+    /// Signals as if interrupts had arrived.
     pub fn trigger(&self, start: usize, are_meant: &[bool]) -> Result<(), Errno> {
         let eventfds = self.eventfds.borrow();
         let end = start.checked_add(are_meant.len()).ok_or(Errno::INVAL)?;
@@ -411,8 +411,8 @@ impl ServedFunction {
 
     // --- Reset ---------------------------------------------------------------------------
 
-    /// Stops what the device does, by taking its link down and up again, and sets its registers
-    /// as firmware left them: nothing decoded, no requests, no interrupts.
+    /// Stops the device by taking its link down and up again, and restores its registers as
+    /// firmware left them: no decoding, no requests, no interrupts.
     async fn stop(&self, simulation: &Simulation) {
         let set = |offset, value, enables| {
             let _ = self.bus.config_write(self.id, offset, value, enables);
@@ -436,7 +436,7 @@ impl ServedFunction {
         }
     }
 
-    /// Resets the device, and keeps what the client wrote into its header, as a kernel does.
+    /// Resets the device but keeps the client's header registers, as a kernel does.
     pub async fn reset(&self, simulation: &Simulation, place: impl Fn()) -> Result<(), Errno> {
         let command = self.bus.config_read(self.id, reg::COMMAND).unwrap_or(0);
         self.stop(simulation).await;
@@ -449,7 +449,7 @@ impl ServedFunction {
         Ok(())
     }
 
-    /// The client has gone.
+    /// Restores the initial state after the client has disconnected.
     pub async fn end(&self, simulation: &Simulation) {
         self.vectors_off();
         self.stop(simulation).await;
@@ -457,7 +457,7 @@ impl ServedFunction {
     }
 }
 
-/// What a bus's error is to a client.
+/// Translates an error of the bus for a client.
 fn errno(error: BusError) -> Errno {
     match error {
         BusError::NoSuchRegister { .. } | BusError::Unaligned { .. } => Errno::INVAL,
@@ -466,8 +466,8 @@ fn errno(error: BusError) -> Errno {
     }
 }
 
-/// Adds to the count of an eventfd. What cannot be written at once is somebody's mistake: the lab
-/// does not wait for it.
+/// Adds to the count of an eventfd. One that cannot be written at once is broken: the lab does not
+/// wait for it.
 fn signal(eventfd: &OwnedFd, count: u64) {
     let mut ready = [PollFd::new(eventfd, PollFlags::OUT)];
     let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -476,10 +476,10 @@ fn signal(eventfd: &OwnedFd, count: u64) {
     }
 }
 
-/// Offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
+/// Finds the offset of a capability of a function (PCIe 6.x 7.5.1.1.11).
 fn capability(bus: &LabBus, id: RoutingId, wanted: u8) -> Option<u16> {
     let mut offset = bus.config_read(id, reg::CAPABILITIES_POINTER).ok()? as u16 & 0xfc;
-    // A list has no more room than that.
+    // A list has no room for more.
     for _ in 0..reg::EXTENDED_SPACE / 4 {
         if offset == 0 {
             return None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a client has mapped for its device: ranges of I/O virtual addresses, each a part of a file
-//! of the client's.
+//! A client's mappings for its device: ranges of I/O virtual addresses, each backed by a part of a
+//! file of the client's.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use rustix::io::{Errno, pread, pwrite};
 
 use crate::caller::Caller;
 
-/// Type of a file system of huge pages (`linux/magic.h`): its files can only be mapped.
+/// Magic number of the huge-page file system (`linux/magic.h`), whose files can only be mapped.
 const HUGETLBFS: i64 = 0x9584_58f6;
 
 /// A file of the client's.
@@ -24,8 +24,8 @@ const HUGETLBFS: i64 = 0x9584_58f6;
 struct ClientFile {
     file: OwnedFd,
     bytes: u64,
-    /// All of it, where the client cannot make it shorter: a mapping beyond the end of a file
-    /// would end this program. Others are read and written by system calls.
+    /// The whole file as a mapping, if the client cannot shorten it: an access beyond the end of a
+    /// mapped file would kill this program. Other files are read and written by system calls.
     mapped: Option<Mapped>,
 }
 
@@ -63,25 +63,25 @@ impl ClientFile {
     }
 }
 
-/// What stands behind a range of addresses.
+/// The backing of a range of addresses.
 #[derive(Clone, Debug)]
 struct Behind {
     /// Last address of the range.
     last: u64,
-    /// None for a range that came without a file: the client is asked for it.
+    /// File and offset; `None` for a range without a file, for which the client is asked.
     file: Option<(Arc<ClientFile>, u64)>,
     readable: bool,
     writable: bool,
 }
 
 impl Behind {
-    /// The same range from a later address on, `by` bytes behind its first.
+    /// Returns the rest of the range, from `by` bytes behind its first address.
     fn from(&self, by: u64) -> Self {
         let file = self.file.as_ref().map(|(file, offset)| (Arc::clone(file), offset + by));
         Self { file, ..self.clone() }
     }
 
-    /// Whether `next`, which begins `bytes` behind the first address, goes on with the same file.
+    /// Whether `next`, which begins `bytes` behind the first address, continues in the same file.
     fn goes_on_as(&self, bytes: u64, next: &Self) -> bool {
         let is_one_file = match (&self.file, &next.file) {
             (Some((file, at)), Some((other, then))) => {
@@ -94,11 +94,11 @@ impl Behind {
     }
 }
 
-/// Where bytes for the device are.
+/// Location of bytes for the device.
 enum Place<'a> {
-    /// In a file, from this offset on.
+    /// In a file, at this offset.
     File(&'a ClientFile, u64),
-    /// With the client, which is asked for them, at this address.
+    /// At this address of the client, which is asked for them.
     Client(&'a Arc<Caller>, u64),
 }
 
@@ -118,14 +118,14 @@ impl Place<'_> {
     }
 }
 
-/// All that one client has mapped. Neighbours that are one run of one file are one range here, so
-/// that a guest that maps each page for itself costs no more than one that maps all at once.
+/// All mappings of one client. Neighbours that continue in one file are merged, so that a guest
+/// that maps each page separately costs no more than one that maps all at once.
 #[derive(Debug, Default)]
 pub struct Mappings {
     ranges: BTreeMap<u64, Behind>,
-    /// The files that ranges have, by device and inode.
+    /// The files of the ranges, by device and inode.
     files: BTreeMap<(u64, u64), Weak<ClientFile>>,
-    /// Who is asked for what came without a file.
+    /// The client, for ranges without a file.
     caller: Option<Arc<Caller>>,
 }
 
@@ -133,9 +133,9 @@ impl Mappings {
     /// Maps a range.
     ///
     /// # Errors
-    /// `EINVAL` for one that is empty, reaches beyond 2^64 or beyond its file, or has something
-    /// else than a file; `EEXIST` where something of it is mapped; `ENOSPC` beyond the limit;
-    /// `EPERM` for huge pages that the client may take away.
+    /// `EINVAL` if it is empty, reaches beyond 2^64 or beyond its file, or is not backed by a
+    /// regular file; `EEXIST` if part of it is mapped; `ENOSPC` beyond the limit; `EPERM` for huge
+    /// pages that the client may take away.
     pub fn map(&mut self, map: &DmaMap, file: Option<OwnedFd>) -> Result<(), Errno> {
         let last = last_address(map.address, map.bytes).ok_or(Errno::INVAL)?;
         if self.overlaps(map.address, last) {
@@ -153,7 +153,7 @@ impl Mappings {
         Ok(())
     }
 
-    /// The file of that descriptor, mapped once however often it comes.
+    /// Returns the file of that descriptor, mapped only once.
     fn file(&mut self, file: OwnedFd, map: &DmaMap) -> Result<Arc<ClientFile>, Errno> {
         let stat = fstat(&file)?;
         let bytes = u64::try_from(stat.st_size).map_err(|_| Errno::INVAL)?;
@@ -192,10 +192,10 @@ impl Mappings {
         self.ranges.insert(first, range);
     }
 
-    /// Ends all mappings within a range. What is cut stays mapped outside of it.
+    /// Removes all mappings within a range. Parts outside of it stay mapped.
     ///
     /// # Errors
-    /// `EINVAL` for a range that is empty or reaches beyond 2^64.
+    /// `EINVAL` if the range is empty or reaches beyond 2^64.
     pub fn unmap(&mut self, unmap: &DmaUnmap) -> Result<(), Errno> {
         let (first, last) = match unmap.all {
             true => (0, u64::MAX),
@@ -225,7 +225,7 @@ impl Mappings {
         self.ranges.range(..=last).next_back().is_some_and(|(_, range)| range.last >= first)
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ranges.len()
@@ -237,8 +237,8 @@ impl Mappings {
         self.ranges.is_empty()
     }
 
-    /// Where the byte at an address is, and how many of `most` from it on are there together;
-    /// none where it is not mapped so.
+    /// Locates the byte at an address; returns its location and how many of `most` bytes follow
+    /// there. `None` if it is not mapped for this access.
     fn at(&self, at: u64, most: usize, is_write: bool) -> Option<(Place<'_>, usize)> {
         let (&first, range) = self.ranges.range(..=at).next_back()?;
         let allowed = if is_write { range.writable } else { range.readable };
@@ -255,7 +255,7 @@ impl Mappings {
         Some((place, (range.last - at).saturating_add(1).min(most as u64) as usize))
     }
 
-    /// Whether the device may read (or write) all of this.
+    /// Whether the device may read (or write) the whole range.
     #[must_use]
     pub fn covers(&self, address: u64, bytes: usize, is_write: bool) -> bool {
         let mut done = 0;
@@ -274,25 +274,25 @@ fn last_address(first: u64, bytes: u64) -> Option<u64> {
     first.checked_add(bytes.checked_sub(1)?)
 }
 
-/// The mappings of one client: the thread of its socket changes them, the lab's uses them. When a
-/// change has been made the device no longer has hold of what was there before.
+/// The mappings of one client: changed by the thread of its socket, used by the lab's. When a
+/// change returns, the device no longer holds the previous mappings.
 #[derive(Clone, Debug, Default)]
 pub struct SharedMappings(Arc<Mutex<Mappings>>);
 
 impl SharedMappings {
-    /// All of them, for the moment.
+    /// Locks the mappings.
     pub fn lock(&self) -> MutexGuard<'_, Mappings> {
-        // Nobody panics with the lock, and each change is whole.
+        // No panic happens under the lock, and each change is atomic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A client has come, which has nothing mapped.
+    /// Starts with no mappings, for a new client.
     pub(crate) fn begin(&self, caller: Arc<Caller>) {
         *self.lock() = Mappings { caller: Some(caller), ..Mappings::default() };
     }
 
-    /// Goes through some bytes by where they are: those in files while nothing changes; and while
-    /// the client is asked it may change what it likes.
+    /// Visits a range piece by piece: pieces in files under the lock; pieces for which the client
+    /// is asked without it, so that mappings may change meanwhile.
     fn pieces(
         &self,
         address: u64,
@@ -323,20 +323,20 @@ impl SharedMappings {
         true
     }
 
-    /// Reads for the device; false where it may not.
+    /// Reads for the device; false if it may not.
     #[must_use]
     pub fn read(&self, address: u64, into: &mut [u8]) -> bool {
         self.pieces(address, into.len(), false, |place, part| place.read(&mut into[part]))
     }
 
-    /// Writes for the device; false where it may not, and then perhaps in part.
+    /// Writes for the device; false if it may not, perhaps after writing a part.
     #[must_use]
     pub fn write(&self, address: u64, from: &[u8]) -> bool {
         self.pieces(address, from.len(), true, |place, part| place.write(&from[part]))
     }
 }
 
-/// The memory of all clients that have devices of one host, for the fabric.
+/// The memory of all clients with devices of one host, for the fabric.
 pub(crate) struct ClientMemory(pub Vec<(RoutingId, SharedMappings)>);
 
 impl ClientMemory {
@@ -385,7 +385,7 @@ mod tests {
         DmaUnmap { all: false, address, bytes }
     }
 
-    /// Page by page, in an order that joins on both sides.
+    /// Maps page by page, in an order that merges on both sides.
     #[test]
     fn neighbours_of_one_file_are_one_range() {
         for is_sealed in [true, false] {
@@ -403,7 +403,7 @@ mod tests {
             assert!(shared.read((1 << 40) + 12_345, &mut back));
             assert_eq!(pread(&file, &mut in_file[..], 12_345), Ok(data.len()));
             assert!(back == data && in_file == data);
-            // A hole in it, and all of it in two goes.
+            // Cut a hole, then unmap everything in two calls.
             shared.lock().unmap(&unmap((1 << 40) + 7 * PAGE, 2 * PAGE)).unwrap();
             assert_eq!(shared.lock().len(), 2);
             let cases = [(6, 1, true), (6, 2, false), (8, 1, false), (9, 1, true), (0, 7, true)];
@@ -411,7 +411,7 @@ mod tests {
                 let address = (1 << 40) + page * PAGE;
                 assert_eq!(shared.lock().covers(address, (pages * PAGE) as usize, true), is_there);
             }
-            // Behind the hole it goes on in the right place.
+            // Behind the hole the offset is right.
             assert!(shared.write((1 << 40) + 9 * PAGE + 5, &[0xa5]));
             assert_eq!(pread(&file, &mut back[..1], 9 * PAGE + 5), Ok(1));
             assert_eq!(back[0], 0xa5);
@@ -448,7 +448,7 @@ mod tests {
         shared.lock().map(&map(PAGE.wrapping_neg(), PAGE, 0), clone()).unwrap();
         let covers = |address, bytes, write| shared.lock().covers(address, bytes, write);
         assert!(covers(u64::MAX, 1, true) && !covers(u64::MAX, 2, true));
-        // What came without a file while there is nobody to ask, and what may only be read.
+        // Ranges without a file or a client to ask, and ranges that are read-only.
         shared.lock().map(&map(0x3_0000, PAGE, 0), None).unwrap();
         assert!(!covers(0x3_0000, 1, false));
         let only_read = DmaMap { writable: false, ..map(0x4_0000, PAGE, 0) };
@@ -458,7 +458,7 @@ mod tests {
         assert!(shared.lock().is_empty());
     }
 
-    /// The client makes its file shorter under the device: an error, and the program goes on.
+    /// If the client shortens its file under the device, accesses fail and the program survives.
     #[test]
     fn a_file_that_shrinks_is_no_crash() {
         let file = file(4, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where served functions lie on the lab's own buses: at the addresses that their clients wrote,
-//! as long as bridges can route so, and the windows of the bridges above them.
+//! Placement of served functions on the lab's buses: at the addresses that their clients wrote, as
+//! long as bridges can route them, with the windows of the bridges above.
 
 use std::collections::BTreeMap;
 
@@ -8,61 +8,61 @@ use crosslane_fabric::INTERRUPT_ADDRESSES;
 use crosslane_pcie::config::{Bar, BarKind};
 use crosslane_pcie::units::RoutingId;
 
-/// Windows of bridges are multiples of this (PCIe 6.x 7.5.1.3.8).
+/// Granularity of bridge windows, bytes (PCIe 6.x 7.5.1.3.8).
 const GRANULE: u64 = 1 << 20;
-/// Where functions of 32 bits go that cannot be where their clients want them: from the top of
-/// what a PC has for devices. No machine has memory there.
+/// Addresses for 32-bit functions that cannot be placed where their clients want them: from the top
+/// of a PC's device range, where no machine has memory.
 const PARKING_32: std::ops::Range<u64> = 0xc000_0000..0xfec0_0000;
-/// The same for those of 64 bits: above what machines have for devices.
+/// The same for 64-bit functions: above the device ranges of machines.
 const PARKING_64: std::ops::Range<u64> = 1 << 50..1 << 51;
-/// Places that are tried there.
+/// Attempts at parking a function.
 const PARKING_TRIES: usize = 1024;
 
-/// A range of addresses, both ends in it.
+/// A range of addresses, inclusive.
 type Span = (u64, u64);
 
-/// The two windows of a bridge: the one of 32 bits, and the prefetchable one.
+/// The two windows of a bridge: 32-bit, and prefetchable.
 pub(crate) type Windows = [Option<Span>; 2];
 
 /// The bridges of a host, and the functions below them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bridges {
-    /// The bridge above each function; none for a root port.
+    /// The bridge above each function; `None` for a root port.
     pub parents: BTreeMap<RoutingId, Option<RoutingId>>,
 }
 
 impl Bridges {
-    /// All bridges above a function, nearest first.
+    /// Returns all bridges above a function, nearest first.
     fn above(&self, function: RoutingId) -> impl Iterator<Item = RoutingId> {
         let parent = |id: &RoutingId| self.parents.get(id).copied().flatten();
         std::iter::successors(parent(&function), parent)
     }
 }
 
-/// A function that is to decode.
+/// A function to be placed.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub function: RoutingId,
-    /// Its BARs, with the addresses that the client wrote.
+    /// Its BARs, at the addresses that the client wrote.
     pub bars: Vec<Bar>,
 }
 
-/// Where functions are.
+/// The positions of functions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placement {
     /// First address of each BAR, by function and number.
     pub bars: BTreeMap<(RoutingId, usize), u64>,
-    /// Windows of the bridges above; those that are not here are closed.
+    /// Windows of the bridges above; bridges not listed are closed.
     pub windows: BTreeMap<RoutingId, Windows>,
-    /// Functions that are not where their clients want them, each with the one that is in the way
-    /// (itself: addresses that cannot be).
+    /// Functions placed elsewhere than requested, each with the function in the way (itself if its
+    /// addresses are impossible).
     pub parked: Vec<(RoutingId, RoutingId)>,
-    /// Functions for which there is no place at all.
+    /// Functions that could not be placed at all.
     pub nowhere: Vec<RoutingId>,
 }
 
-/// Which of a bridge's windows a BAR goes through: only 64-bit prefetchable memory may lie above
-/// 4 GiB (PCIe 6.x 7.5.1.3.8).
+/// Returns the bridge window of a BAR: only 64-bit prefetchable memory may lie above 4 GiB (PCIe
+/// 6.x 7.5.1.3.8).
 const fn space_of(kind: BarKind) -> usize {
     (kind.is_64_bit() && kind.is_prefetchable()) as usize
 }
@@ -75,11 +75,11 @@ fn touch(a: Span, b: Span) -> bool {
     a.0 <= b.1 && b.0 <= a.1
 }
 
-/// Places functions, the first ones first.
+/// Places functions, in order of priority.
 pub(crate) fn place(bridges: &Bridges, wanted: &[Wanted]) -> Placement {
     let mut placement = Placement::default();
     let mut placed: Vec<Wanted> = Vec::new();
-    // Who is where it wants to be comes before who is not.
+    // Functions that fit where requested come before those that do not.
     let mut homeless = Vec::new();
     for function in wanted {
         match fits(bridges, &placed, function) {
@@ -105,7 +105,7 @@ pub(crate) fn place(bridges: &Bridges, wanted: &[Wanted]) -> Placement {
     placement
 }
 
-/// What a function's BARs take of each space, in granules.
+/// Returns the range of a function's BARs in each space, in granules.
 fn spans(function: &Wanted) -> Windows {
     let mut spans = [None; 2];
     for bar in &function.bars {
@@ -133,8 +133,8 @@ fn windows(bridges: &Bridges, placed: &[Wanted]) -> BTreeMap<RoutingId, Windows>
     windows
 }
 
-/// Whether a function can be where its BARs say beside those that are placed; else who is in the
-/// way.
+/// Checks whether a function fits at its BARs' addresses beside those placed; else returns the
+/// function in the way.
 fn fits(bridges: &Bridges, placed: &[Wanted], function: &Wanted) -> Result<(), RoutingId> {
     let own = function.function;
     let is_possible = function.bars.iter().all(|bar| {
@@ -152,8 +152,8 @@ fn fits(bridges: &Bridges, placed: &[Wanted], function: &Wanted) -> Result<(), R
     let mut with: Vec<Wanted> = placed.to_vec();
     with.push(function.clone());
     let windows = windows(bridges, &with);
-    // Bridges on one bus, root ports on that of the root complex, must not share an address; nor
-    // may the two windows of one bridge.
+    // Bridges on one bus, including root ports on that of the root complex, must not share an
+    // address; nor may the two windows of one bridge.
     let all: Vec<(RoutingId, Span)> = windows
         .iter()
         .flat_map(|(bridge, windows)| windows.iter().flatten().map(|span| (*bridge, *span)))
@@ -176,11 +176,11 @@ fn fits(bridges: &Bridges, placed: &[Wanted], function: &Wanted) -> Result<(), R
     Ok(())
 }
 
-/// The function at a place of this side's choice.
+/// Places a function at addresses of our choice.
 fn park(bridges: &Bridges, placed: &[Wanted], function: &Wanted) -> Option<Wanted> {
     let mut bases = [PARKING_32.end, PARKING_64.end];
     let mut parked = function.clone();
-    // Largest first, downwards, so that each is aligned; each function in granules of its own.
+    // Largest first, downwards, so that each is aligned; functions do not share granules.
     parked.bars.sort_by_key(|bar| std::cmp::Reverse(bar.size_bytes));
     for _ in 0..PARKING_TRIES {
         for (space, base) in bases.iter_mut().enumerate() {
@@ -291,7 +291,7 @@ mod tests {
             let placement = place(&bridges(), &[wanted(12, bars)]);
             assert_eq!(placement.parked, [(id(12), id(12))], "{bars:x?}");
         }
-        // More than there is.
+        // More than the space available.
         let placement = place(&bridges(), &[wanted(12, &[(0, 1 << 31)])]);
         assert_eq!(placement.nowhere, [id(12)]);
         assert_eq!(placement.windows, BTreeMap::new());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! BARs that are plain memory, or have a part that is: it lies in a file that the client maps.
+//! BARs with plain memory, kept in a file that the client maps.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,7 +12,7 @@ use crosslane_vfio::{Mapped, SMALL_PAGE_BYTES, StoreWidth};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::io::Errno;
 
-/// The file of a BAR, as long as the BAR; what nobody has touched takes no memory.
+/// The file of a BAR, as long as the BAR; untouched parts take no memory.
 #[derive(Debug)]
 pub(crate) struct PlainBar {
     file: OwnedFd,
@@ -20,10 +20,10 @@ pub(crate) struct PlainBar {
     parts: Vec<Range<u64>>,
 }
 
-/// A BAR for which there is no file, and why.
+/// A BAR without a file, and the reason.
 pub(crate) type NoFile = (usize, Errno);
 
-/// A part of such a file in the place of a device's own memory.
+/// A part of such a file, in place of a device's memory.
 struct Shared(Mapped);
 
 impl Backing for Shared {
@@ -41,17 +41,17 @@ impl PlainBar {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = memfd_create("crosslane-bar", flags)?;
         ftruncate(&file, bytes)?;
-        // A client that made it shorter would end this program at its next access.
+        // A client that shortened it would kill this program at its next access.
         fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
         Ok(Self { file, bytes, parts })
     }
 
-    /// The file; the BAR begins at its offset 0.
+    /// Returns the file; the BAR begins at its offset 0.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
-    /// What of the BAR is in it; empty where that is all of it.
+    /// Returns the parts of the BAR in the file; empty if it is the whole BAR.
     pub fn areas(&self) -> Vec<Area> {
         let is_all = |part: &&Range<u64>| **part == (0..self.bytes);
         let parts = self.parts.iter().filter(|part| !is_all(part));
@@ -69,8 +69,8 @@ impl PlainBar {
     }
 }
 
-/// Has what is plain memory of a function's BARs lie in files from now on, one for each such BAR;
-/// those for which that cannot be stay as they are.
+/// Moves the plain memory of a function's BARs into files, one for each such BAR; BARs for which
+/// that fails stay as before.
 pub(crate) fn share(
     fabric: &mut Fabric,
     port: PortId,
@@ -95,8 +95,8 @@ pub(crate) fn share(
     (bars, without)
 }
 
-/// Where a BAR has MSI-X's table and pending bits: the server answers for the one, and the device
-/// for the others.
+/// Returns the ranges of MSI-X's table and pending bits in a BAR: the server handles the table, the
+/// device the rest.
 fn msix_places(config: &ConfigSpace, bar: usize) -> Vec<Range<u64>> {
     let Some(Msix { request, .. }) = config.msix() else { return Vec::new() };
     let table = (request.table_bar, request.table_offset_bytes, request.table_bytes());
@@ -107,7 +107,7 @@ fn msix_places(config: &ConfigSpace, bar: usize) -> Vec<Range<u64>> {
         .collect()
 }
 
-/// What is left of a range without the pages that others touch.
+/// Returns the rest of a range, without the pages touched by others.
 fn without_pages(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
     let page = SMALL_PAGE_BYTES;
     let mut left = vec![range];
@@ -123,7 +123,7 @@ fn without_pages(range: Range<u64>, others: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 #[cfg(test)]
-// A list of one range is a list of ranges here.
+// A list with one range is meant here.
 #[allow(clippy::single_range_in_vec_init)]
 mod tests {
     use super::*;
@@ -154,7 +154,7 @@ mod tests {
         let mut back = [0; 3];
         shared.read(bytes / 2 - 4, &mut back);
         assert_eq!(back, [2, 3, 4]);
-        // Blocks are of 512 B here.
+        // Blocks of `stat` have 512 B.
         assert!((1..=4096).contains(&stat().st_blocks), "{}", stat().st_blocks);
         assert_eq!(ftruncate(half.file(), 4096), Err(Errno::PERM));
     }

@@ -29,26 +29,25 @@ use crate::function::ServedFunction;
 use crate::mappings::{ClientMemory, SharedMappings};
 use crate::plain::{self, PlainBar};
 
-/// Longest path of a socket: `sockaddr_un` has room for 108 bytes, a zero at the end among them.
+/// Longest path of a socket: `sockaddr_un` has 108 bytes, including the final zero.
 const MAX_PATH_BYTES: usize = 107;
 
-/// A device of a lab, and where clients find it.
+/// A device of a lab, and the socket for its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServedDevice {
-    /// Name of an endpoint.
+    /// Name of the endpoint.
     pub name: String,
-    /// The socket.
+    /// Path of the socket.
     pub socket: PathBuf,
 }
 
-/// Devices of a lab that are being served. When this is dropped they no longer are, and their
-/// sockets are gone.
+/// Devices of a lab being served. Dropping it ends that and removes the sockets.
 pub struct Server {
     sockets: Vec<Socket>,
     lab: Option<JoinHandle<()>>,
 }
 
-/// A listening socket, its thread, and the connection that it has.
+/// A listening socket, its thread and its current connection.
 struct Socket {
     path: PathBuf,
     listener: Arc<UnixListener>,
@@ -56,14 +55,14 @@ struct Socket {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The connection that a socket has, and whether it may have one.
+/// The current connection of a socket, and whether new ones are barred.
 #[derive(Default)]
 struct Current {
     stream: Option<UnixStream>,
     is_closing: bool,
 }
 
-/// What the lab's thread needs of a device.
+/// A device, for the lab's thread.
 struct Seat {
     name: String,
     mappings: SharedMappings,
@@ -71,11 +70,11 @@ struct Seat {
 }
 
 impl Server {
-    /// Builds the lab and serves some of its endpoints, each behind a socket. `tell` hears what
-    /// happens, from any thread. A socket that a server left behind when it died is replaced.
+    /// Builds the lab and serves some of its endpoints, each behind a socket. `tell` is called with
+    /// events, from any thread. A socket left behind by a dead server is replaced.
     ///
     /// # Errors
-    /// A lab with a problem, names that are not endpoints of it, sockets that cannot be made.
+    /// If the lab has a problem, a name is not one of its endpoints, or a socket cannot be made.
     pub fn start(
         lab: Lab,
         seed: u64,
@@ -113,10 +112,10 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits until it ends, which it does by itself only if one of its threads has failed.
+    /// Waits until the server ends, which happens only if one of its threads has failed.
     pub fn wait(mut self) {
         if let Some(lab) = self.lab.take() {
-            // A panic was told when it happened.
+            // The panic was reported when it happened.
             let _ = lab.join();
         }
     }
@@ -127,7 +126,7 @@ impl Drop for Server {
         for socket in &mut self.sockets {
             socket.close();
         }
-        // The last who could ask the lab for something has gone.
+        // Drop the sockets first: only they send requests to the lab.
         self.sockets.clear();
         if let Some(lab) = self.lab.take() {
             let _ = lab.join();
@@ -151,7 +150,7 @@ impl Socket {
             fs::symlink_metadata(path).is_ok_and(|metadata| metadata.file_type().is_socket())
         };
         if is_socket(path) && UnixStream::connect(path).is_err() {
-            // Nobody listens there any more.
+            // No server listens there any more.
             fs::remove_file(path).map_err(|error| refused(error.to_string()))?;
         }
         let bytes = path.as_os_str().len();
@@ -173,7 +172,7 @@ impl Socket {
     }
 
     fn close(&mut self) {
-        // A listener that is shut down accepts nobody any more, and its thread ends.
+        // A listener that is shut down accepts no more clients, and its thread ends.
         let _ = shutdown(&self.listener, Shutdown::Both);
         let mut current = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
         current.is_closing = true;
@@ -216,7 +215,7 @@ fn accept(
         let connection = Connection { caller, device: device_of, mappings, asker, tell, client };
         let why = connection.serve(commands);
         keep(None);
-        // Nothing asks for memory any more when it goes.
+        // After this, the device accesses no memory of the client.
         let is_reset = asker.ask(What::End).is_ok();
         *mappings.lock() = crate::Mappings::default();
         tell(&ServeEvent::Ended { device, why });
@@ -226,7 +225,7 @@ fn accept(
     }
 }
 
-/// The lab's thread.
+/// Runs the lab's thread.
 fn run(
     lab: &Lab,
     seed: u64,
@@ -294,7 +293,7 @@ fn run(
     });
 }
 
-/// The files of a function's BARs that clients may map.
+/// Makes the files of a function's BARs that clients may map.
 fn share_memory(
     simulation: &Simulation,
     function: &ServedFunction,

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs seeds and says of each red one which checker found what: `mutant [--tori] [--twice]
-//! [--first] A..B|SEED...`. `tools/mutations.py` builds it in a tree where something was broken on
-//! purpose.
+//! Runs seeds and reports the checker of each red one: `mutant [--tori] [--twice] [--first]
+//! A..B|SEED...`. `tools/mutations.py` builds it in a tree with a bug put in on purpose.
 //!
-//! It prints `red SEED CHECKER: WHAT` for each seed that fails, and `end` once all are through.
-//! With `--first` it stops behind the first red ones.
+//! Prints `red SEED CHECKER: WHAT` for each seed that fails, and `end` once all are done. With
+//! `--first` it stops after the first red ones.
 
 use std::ops::Range;
 use std::process::ExitCode;
 
 use crosslane_torture::{Setup, campaign, campaign_twice, torus_campaign};
 
-/// Seeds between two looks at whether a red one has been found.
+/// Seeds between two checks for a red one.
 const AT_A_TIME: u64 = 32;
 
 fn parse(word: &str) -> Option<Range<u64>> {

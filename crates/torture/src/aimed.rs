@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Faults of single TLPs that wait for traffic: a link and a class are chosen that carry TLPs at
-//! that moment, and the fault stays set until TLPs have met it.
+//! Faults of single TLPs aimed at traffic: each is set on a link and a class that carry TLPs at
+//! that moment, and stays set until TLPs have met it.
 
 use crosslane_fabric::{DirectionId, Moment};
 use crosslane_host::Bus;
@@ -10,20 +10,20 @@ use crosslane_random::Random;
 use crate::scene::{World, us};
 use crate::trouble::{AFTER_TLP, TlpTrouble, link_below};
 
-/// One seed in so many has aimed faults: those that leave [`AIMED_SEED`]. What is random in them
-/// has a stream of its own, so that the other seeds are what they were without.
+/// One seed in this many has aimed faults: those that leave [`AIMED_SEED`]. Their randomness has a
+/// separate stream, so that the other seeds run as they would without them.
 pub(crate) const AIMED_SEEDS: u64 = 4;
 /// See [`AIMED_SEEDS`].
 pub(crate) const AIMED_SEED: u64 = 3;
 
 /// Most faults of a seed.
 const MOST_FAULTS: u32 = 16;
-/// How long a link is watched to see whether it carries TLPs of a class.
+/// Time for which a link is watched for TLPs of a class.
 const LOOK: Picoseconds = us(4);
-/// A fault that nothing meets is taken back after this time.
+/// Time after which a fault that no TLP has met is withdrawn.
 const PATIENCE: Picoseconds = us(400);
 
-/// Brings about faults of single TLPs, one after the other, until all work has ended.
+/// Makes faults of single TLPs, one after the other, until all work has ended.
 pub(crate) async fn aimed(world: &World, ports: &[String], mut rng: Random) {
     for _ in 0..rng.u32(1..=MOST_FAULTS) {
         world.sleep(us(rng.u64(1..200))).await;
@@ -52,8 +52,7 @@ pub(crate) async fn aimed(world: &World, ports: &[String], mut rng: Random) {
     }
 }
 
-/// A port whose link carries TLPs that the fault can meet; nothing where all work ends before any
-/// does.
+/// Finds a port whose link carries TLPs that the fault can meet; `None` if all work ends first.
 async fn busy<'p>(
     world: &World,
     ports: &'p [String],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! After all that was done every channel works: a last transfer along each chain, looked at.
+//! The calm at the end of a seed: every channel must work, shown by a last transfer along each
+//! chain.
 
 use std::rc::Rc;
 
@@ -16,16 +17,16 @@ use crate::scene::{World, us};
 use crate::stream::{self, Word};
 use crate::workload::Chain;
 
-/// Bytes of the transfer that every channel has to make at the end.
+/// Length of the last transfer of every channel, bytes.
 const LAST_BYTES: u64 = 4096;
-/// How long that may take: longer than two completion time-outs.
+/// Time allowed for it: longer than two completion time-outs.
 const LAST_SPAN: Picoseconds = us(500_000);
-/// Tries of it where completion time-outs are short.
+/// Attempts at it if completion time-outs are short.
 const SLOW_TRIES: u32 = 10;
 
-/// Lets a chain come to rest, has it make its last transfer, and gives its channels back.
+/// Lets a chain come to rest, has it make its last transfer, and releases its channels.
 pub(crate) async fn calm(world: &Rc<World>, chain: &mut Chain) {
-    // What the engines have to say of the last fault is on its way.
+    // The engines' reports of the last fault may still be on their way.
     world.sleep(us(100)).await;
     for line in &mut chain.lines {
         line.settle().await;
@@ -37,7 +38,7 @@ pub(crate) async fn calm(world: &Rc<World>, chain: &mut Chain) {
         }
         return;
     }
-    // An engine with a short completion time-out may give up reads that were only slow.
+    // An engine with a short completion time-out may give up reads that were merely slow.
     for n in 0.. {
         match last_transfer(world, chain, n >= SLOW_TRIES).await {
             Ok(true) => break,
@@ -57,17 +58,16 @@ pub(crate) async fn calm(world: &Rc<World>, chain: &mut Chain) {
     }
 }
 
-/// Says whether it was made, or was too slow.
+/// Makes the last transfer; false if it was too slow.
 async fn last_transfer(
     world: &Rc<World>,
     chain: &mut Chain,
     is_last_try: bool,
 ) -> Result<bool, DriverError> {
-    // A line that feeds another one may have had more to give than that one has taken.
+    // A line that feeds another one may have sent more than that one took.
     if chain.lines.len() > 1 || world.has(u64::MAX, Picoseconds::ZERO, |_| true) {
-        // A channel that was stopped while nothing was on its way learns that with its next
-        // transfer only.
-        // Nothing is left in FIFO and lane: the last line first, which takes them out.
+        // A channel that was stopped while idle learns that only with its next transfer. FIFO and
+        // receive queue must be empty: start with the last line, which empties them.
         for line in chain.lines.iter_mut().rev() {
             line.channel().cancel().await?;
         }
@@ -79,7 +79,7 @@ async fn last_transfer(
     let mut tickets = Vec::new();
     let mut back = None;
     let drops = chain.drops;
-    // It may get less than was sent.
+    // It may receive less than was sent.
     let gets_all = |line: &&mut Line| !drops || line.key.0 != ChannelKind::C2h;
     for line in chain.lines.iter_mut().rev().filter(gets_all) {
         let level = match line.key.0 {
@@ -112,7 +112,7 @@ async fn last_transfer(
                 line.give_up_last();
                 line.channel().cancel().await?;
             }
-            // Some ways take longer for all of an engine's tags than its time-out is.
+            // On some paths, reads with all of an engine's tags take longer than its time-out.
             return Ok(is_last_try);
         }
         let bytes = completed.map(|completed| completed.bytes).map_err(|e| e.to_string());
@@ -138,13 +138,13 @@ async fn last_transfer(
     Ok(true)
 }
 
-/// Whether a transfer may only have been slower than an engine's completion time-out.
+/// Whether a transfer may merely have been slower than an engine's completion time-out.
 fn is_slow(error: &TransferError) -> bool {
     use TransferFault::{Cancelled, CompletionTimeout, Deadline, MalformedCompletion};
     matches!(error.fault, CompletionTimeout | MalformedCompletion | Deadline { .. } | Cancelled)
 }
 
-/// What the driver counts, and what the engine's registers say.
+/// Compares the driver's counters with the engine's registers.
 async fn check_registers(line: &mut Line) -> Result<(), DriverError> {
     let name = line.name();
     let counters = line.channel().counters().await?;
@@ -178,7 +178,7 @@ async fn check_registers(line: &mut Line) -> Result<(), DriverError> {
     check_lane(line, [read(channel::SENT).await?, read(channel::CREDIT).await?]).await
 }
 
-/// All that was sent has been taken out of the lane, and its credits are back.
+/// Checks that the receive queue is empty and its credits are back.
 async fn check_lane(line: &mut Line, [sent, credit]: [u32; 2]) -> Result<(), DriverError> {
     let name = line.name();
     let Some(Far { options, peer: Some(peer), .. }) = &line.far else { return Ok(()) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many seeds on all cores.
+//! Campaigns: many seeds on all cores.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,26 +14,26 @@ use crate::fault::FaultCounts;
 use crate::run::{Story, run_seed};
 use crate::setup::Setup;
 
-/// Failures that are kept; further ones are counted only.
+/// Most failures kept; further ones are only counted.
 pub(crate) const MOST_FAILURES: usize = 20;
 
-/// A seed in which a checker has found something.
+/// A seed that failed a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The seed.
+    /// Its number.
     pub seed: u64,
-    /// Who has found what.
+    /// The checker and its finding.
     pub violation: Violation,
-    /// The lab that was asked for, if one was.
+    /// The lab asked for, if any.
     pub lab: Option<String>,
-    /// What its engines were.
+    /// The kind of its engines.
     pub engines: EngineKind,
     /// Whether it was run as a torus.
     pub is_torus: bool,
 }
 
 impl Failure {
-    /// The command that runs this seed again and says what happens in it.
+    /// Returns the command that replays this seed with notes.
     #[must_use]
     pub fn replay(&self) -> String {
         let Self { seed, lab, .. } = self;
@@ -54,48 +54,48 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Is told of every seed that is over, from the threads that run them.
+/// Observer of a campaign, called from the threads that run seeds.
 pub trait Watch: Sync {
-    /// A seed is over that took so much simulated time.
+    /// Notes the end of a seed and its simulated time.
     fn done(&self, seed: u64, simulated: Picoseconds);
 
-    /// Whether no further seed is to begin.
+    /// Whether to start no further seeds.
     fn is_over(&self) -> bool {
         false
     }
 }
 
-/// Nobody watches.
+/// Observes nothing.
 impl Watch for () {
     fn done(&self, _: u64, _: Picoseconds) {}
 }
 
-/// What many seeds were like.
+/// Totals of many seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Seeds that were run.
+    /// Seeds run.
     pub seeds: u64,
-    /// TLPs on wires.
+    /// TLPs on links.
     pub tlps: u64,
-    /// Requests that an IOMMU translated.
+    /// Requests translated by an IOMMU.
     pub translated: u64,
-    /// Walks of its table for them.
+    /// Page-table walks for them.
     pub walks: u64,
-    /// TLPs that were poisoned, lost or doubled.
+    /// TLPs poisoned, lost or doubled by faults.
     pub spoilt: u64,
-    /// Words that were looked at.
+    /// Words compared.
     pub words: u64,
-    /// Transfers that were posted.
+    /// Transfers posted.
     pub transfers: u64,
     /// Times that a channel was opened, closed, cancelled or restarted.
     pub restarts: u64,
-    /// What was done.
+    /// Faults made.
     pub faults: FaultCounts,
     /// Simulated time, microseconds.
     pub simulated_us: u64,
-    /// Seeds in which something was found.
+    /// Seeds that failed a checker.
     pub failed: u64,
-    /// The first of them, by number.
+    /// The first failures, by seed.
     pub failures: Vec<Failure>,
 }
 
@@ -126,12 +126,12 @@ impl Summary {
     }
 }
 
-/// Runs seeds on all cores. What it gives does not depend on how many there are.
+/// Runs seeds on all cores. The result does not depend on the number of cores.
 pub fn campaign(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Summary {
     run_all(seeds, setup, watch, run_seed)
 }
 
-/// The same with every seed run twice: a seed that does not give the same run again has failed.
+/// Runs every seed twice; a seed whose second run differs has failed.
 pub fn campaign_twice(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Summary {
     run_all(seeds, setup, watch, |seed, setup| {
         let first = run_seed(seed, setup);
@@ -144,7 +144,7 @@ pub fn campaign_twice(seeds: Range<u64>, setup: &Setup, watch: &dyn Watch) -> Su
     })
 }
 
-/// Does something with each seed, on all cores or with one after the other, until it is over.
+/// Calls a function for each seed, on all cores or in order, until the observer stops it.
 pub(crate) fn for_each_seed(
     mut seeds: Range<u64>,
     in_order: bool,
@@ -158,7 +158,7 @@ pub(crate) fn for_each_seed(
         one(seed);
         Some(())
     };
-    // Whoever listens wants to hear of one after the other.
+    // With notes, seeds run one after the other, so that their lines do not mix.
     let _all_or_not = match in_order {
         true => seeds.try_for_each(begin),
         false => seeds.into_par_iter().try_for_each(begin),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is looked at in a seed, each with a name, so that a failure says which look found it.
+//! The checkers of a seed, each with a name that a failure reports.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -10,37 +10,37 @@ use std::sync::Once;
 /// A checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Check {
-    /// Each word of a stream says where it belongs: lost, doubled, misplaced and wrong ones are
-    /// seen, and words beside a transfer.
+    /// Each word of a stream carries its position: finds lost, doubled, misplaced and wrong words,
+    /// and words written beside a transfer.
     Data,
-    /// An error comes only where a fault allows it, and is of the kind that this fault must give.
+    /// An error occurs only if a fault allows it, and is of the kind that this fault must give.
     RightError,
-    /// A completed transfer is wholly there; a failed one says exactly what was moved.
+    /// All data of a completed transfer are there; a failed one reports exactly the bytes moved.
     Whole,
-    /// Every future ends by its deadline, or by the bound of what was done to it.
+    /// Every future ends by its deadline, or by the bound that its faults set.
     NoHang,
-    /// Devices touch no memory but what is pinned for them at that moment.
+    /// Devices access only memory that is pinned for them at that moment.
     Pins,
     /// No tag of an engine is in use at the end.
     Tags,
-    /// Credits of links and lanes, replay buffers and TLPs are all back at the end.
+    /// Credits of links and receive queues, replay buffers and TLPs are all back at the end.
     Credits,
-    /// Host memory that was taken is given back, and nothing stays pinned.
+    /// All host memory is freed, and none stays pinned.
     Buffers,
-    /// TLPs pass each other only where the ordering table lets them.
+    /// TLPs pass each other only as the ordering table allows.
     Ordering,
-    /// What the driver counts and what the engine's registers say agree.
+    /// The driver's counters and the engine's registers agree.
     Registers,
     /// The same seed gives the same run, bit for bit.
     Determinism,
-    /// A lab that can be written can be built, enumerated and opened.
+    /// Every lab that can be written can be built, enumerated and opened.
     Setup,
-    /// An assertion of driver, engine, fabric or lab.
+    /// No assertion of driver, engine, fabric or lab fails.
     Assertion,
 }
 
 impl Check {
-    /// All of them.
+    /// All checkers.
     pub const ALL: [Self; 13] = [
         Self::Data,
         Self::RightError,
@@ -57,7 +57,7 @@ impl Check {
         Self::Assertion,
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -77,7 +77,7 @@ impl Check {
         }
     }
 
-    /// Ends the seed: this checker has found something.
+    /// Ends the seed with this checker's finding.
     pub(crate) fn fail(self, what: String) -> ! {
         panic_any(Violation { check: self, what })
     }
@@ -89,16 +89,16 @@ impl fmt::Display for Check {
     }
 }
 
-/// What a checker has found.
+/// A checker's finding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Who has found it.
+    /// The checker.
     pub check: Check,
-    /// What, in a sentence.
+    /// The finding, a sentence.
     pub what: String,
 }
 
-/// Ends the seed with what a checker has found, where a condition does not hold.
+/// Ends the seed with a checker's finding if a condition does not hold.
 macro_rules! check {
     ($check:expr, $holds:expr, $($what:tt)+) => {
         if !$holds {
@@ -109,13 +109,13 @@ macro_rules! check {
 pub(crate) use check;
 
 thread_local! {
-    /// Whether panics of this thread are caught, and need not be told of.
+    /// Whether panics of this thread are caught, and need no message.
     static IS_CAUGHT: Cell<bool> = const { Cell::new(false) };
-    /// Where the last of them was.
+    /// Position of the last of them in the source.
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// From now on panics of seeds are told to whoever runs the seed, and not on standard error.
+/// Keeps panics of seeds off standard error from now on: the runner of the seed reports them.
 fn keep_quiet() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -142,7 +142,7 @@ fn violation(payload: Box<dyn Any + Send>) -> Violation {
     Violation { check: Check::Assertion, what }
 }
 
-/// Runs something; a checker that fails in it, or a panic, is its error.
+/// Runs a function; a failing checker or a panic in it becomes the error.
 pub(crate) fn caught<T>(run: impl FnOnce() -> T) -> Result<T, Violation> {
     keep_quiet();
     let before = IS_CAUGHT.replace(true);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How transfers end: each by its deadline, and none with an error that nothing explains.
+//! Checks of how transfers end: by their deadlines, and only with errors that the diary explains.
 
 use std::rc::Rc;
 
@@ -15,23 +15,23 @@ use crate::line::{BadWord, Line, TRIES};
 use crate::scene::us;
 use crate::watched::WatchedBus;
 
-/// How a transfer has ended, as far as the line knows.
+/// The end of a transfer, as far as the line knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Whole,
-    /// So many bytes and no more.
+    /// This many bytes and no more.
     Moved(u64),
     Unknown,
 }
 
-/// A completion time-out that a way that is only full can reach.
+/// Longest completion time-out that congestion alone can reach.
 const SHORT_TIMEOUT: Picoseconds = us(1_000);
-/// How long after its deadline a wait may end: stopping a channel takes register reads, which take
-/// up to 50 ms each where a link is down.
+/// Time by which a wait may outlast its deadline: stopping a channel takes register reads, each up
+/// to 50 ms if a link is down.
 const BEYOND_DEADLINE: Picoseconds = us(1_000_000);
 
 impl Line {
-    /// Waits for the transfers of a batch, each in its own way and in any order.
+    /// Waits for the transfers of a batch, each by a random kind of wait and in any order.
     pub async fn resolve(&mut self, transfers: &[Transfer<WatchedBus>], outcomes: &mut [Outcome]) {
         let first = self.tickets - transfers.len() as u64;
         let mut order: Vec<usize> = (0..transfers.len()).collect();
@@ -61,7 +61,7 @@ impl Line {
             }
         }
         self.check_cancelled(&errors, transfers);
-        // What stood behind one that ended nobody knows how ended so, too.
+        // If the end of one is unknown, so are those behind it.
         outcomes.iter_mut().skip(unknown).for_each(|outcome| {
             if *outcome != Outcome::Whole {
                 *outcome = Outcome::Unknown;
@@ -69,7 +69,7 @@ impl Line {
         });
     }
 
-    /// A wait that has begun then has ended now.
+    /// Checks that a wait that began at `begun` ends in time.
     fn check_end(&self, begun: Picoseconds, deadline: Picoseconds) {
         let latest = deadline.max(begun).0.saturating_add(BEYOND_DEADLINE.0);
         let now = self.world.bus.now();
@@ -106,7 +106,7 @@ impl Line {
         Outcome::Whole
     }
 
-    /// Whether a fault of such a kind explains an error now.
+    /// Whether a matching fault explains an error now.
     fn explains(&self, such: impl Fn(Fault) -> bool) -> bool {
         self.world.has(self.touches, self.proven, such)
     }
@@ -127,7 +127,7 @@ impl Line {
                 self.world.count(Fault::Deadline);
                 *deadline == transfer.deadline && *deadline <= self.world.bus.now()
             }
-            // Held against the others of the batch.
+            // Checked against the others of the batch.
             TransferFault::Cancelled => true,
             TransferFault::NotBusMaster => self.explains(|fault| fault == Fault::BusMasterOff),
             TransferFault::UnsupportedRequest => {
@@ -138,7 +138,7 @@ impl Line {
                 is_bad.is_some_and(|bad| bad.fault == Fault::Poisoned)
                     || self.explains(|fault| fault == Fault::PoisonedTlp)
             }
-            // One too many, one of several missing, or one that came when its tag was used again.
+            // One too many, one of several missing, or one that arrived after its tag was reused.
             TransferFault::MalformedCompletion => {
                 self.explains(|fault| matches!(fault, Fault::Doubled | Fault::LostRead))
                     || self.has_short_timeout()
@@ -151,7 +151,7 @@ impl Line {
                     || self.explains(Fault::starves)
                     || self.has_short_timeout()
             }
-            // Its descriptor, a store into the engine's table, was lost.
+            // The store of its descriptor into the engine's table was lost.
             TransferFault::BadDescriptor => self.has_table && self.explains(Fault::loses_writes),
             TransferFault::LinkDown { .. } | TransferFault::LinkLost => {
                 self.explains(|fault| matches!(fault, Fault::LinkDown | Fault::Removal))
@@ -177,14 +177,14 @@ impl Line {
         }
     }
 
-    /// Whether its engine gives up reads that were only slow.
+    /// Whether its engine gives up reads that were merely slow.
     pub fn has_short_timeout(&self) -> bool {
         let number = self.own.trailing_zeros() as usize;
         self.world.engines[number].timeout <= SHORT_TIMEOUT
     }
 
-    /// Memory that answers badly stops the transfer in the read that asks for it, and not behind
-    /// its byte.
+    /// Checks the position of an error: memory with a fault stops the transfer at the read that
+    /// meets it, no later than the faulty byte.
     fn check_place(&self, error: &TransferError, bad: BadWord) {
         let moved = error.moved_bytes;
         check!(
@@ -217,14 +217,14 @@ impl Line {
         );
     }
 
-    /// What was cancelled stood behind something that failed, or was cancelled on purpose.
+    /// Checks that a cancelled transfer stood behind a failed one, or was cancelled on purpose.
     fn check_cancelled(&self, errors: &[TransferFault], transfers: &[Transfer<WatchedBus>]) {
         let is_cancelled = |fault: &TransferFault| *fault == TransferFault::Cancelled;
         let now = self.world.bus.now();
         let is_explained = self.cancelled
             || !errors.iter().any(is_cancelled)
             || !errors.iter().all(is_cancelled)
-            // How that one has ended nobody is told.
+            // The end of such a transfer is not reported.
             || transfers.iter().any(|transfer| transfer.level == CompletionLevel::Accepted)
             || transfers.iter().any(|transfer| transfer.deadline <= now);
         check!(Check::RightError, is_explained, "{}: cancelled, and nobody did", self.name());
@@ -262,8 +262,7 @@ impl Line {
         self.channel().wait(ticket).await
     }
 
-    /// Lets the channel come to rest, running, with nothing on its way; or ends where an engine of
-    /// its stream is gone.
+    /// Lets the channel come to rest, running and idle; or ends if an engine of its stream is gone.
     pub async fn settle(&mut self) {
         let world = Rc::clone(&self.world);
         for n in 0..TRIES {
@@ -303,7 +302,7 @@ impl Line {
         Check::NoHang.fail(format!("{}: it does not come to rest", self.name()));
     }
 
-    /// Gives the channel back.
+    /// Closes the channel.
     pub async fn close(&mut self) {
         let statistics = self.channel().statistics();
         let is_right = statistics.completed + statistics.failed == statistics.posted
@@ -325,13 +324,13 @@ impl Line {
         }
     }
 
-    /// The last transfer of its chain was not made: of what was posted nobody knows the end.
+    /// Notes that the last transfer of its chain failed: the ends of posted transfers are unknown.
     pub fn give_up_last(&mut self) {
         self.tickets = self.channel().statistics().posted;
         (self.all_known, self.exact) = (false, false);
     }
 
-    /// Counts a transfer that was made at the end.
+    /// Counts a transfer made at the end.
     pub fn note_last(&mut self, bytes: u64) {
         self.tickets += 1;
         self.whole_bytes += bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is done to a lab, and the diary of it: an error is right only where the diary explains it.
+//! The faults, and their diary: an error is right only if the diary explains it.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crosslane_pcie::units::Picoseconds;
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// A link that turns bits, for the whole seed.
+    /// A link with bit errors, for the whole seed.
     BitErrors,
     /// A link that is down for a moment.
     LinkDown,
@@ -16,7 +16,7 @@ pub enum Fault {
     Removal,
     /// Bus Master Enable off for a while.
     BusMasterOff,
-    /// A switch believes for a while that host memory is behind one of its ports.
+    /// A switch that believes for a while that host memory is behind one of its ports.
     Astray,
     /// Memory whose data are poisoned.
     Poisoned,
@@ -24,32 +24,32 @@ pub enum Fault {
     CompleterAbort,
     /// Memory that answers with Unsupported Request.
     Refused,
-    /// Memory that does not answer.
+    /// Memory that never answers.
     NoAnswer,
-    /// Memory that answers when the completion time-out is over.
+    /// Memory that answers after the completion time-out.
     Late,
     /// A completion that is poisoned on its way to an engine.
     PoisonedTlp,
     /// A write that is poisoned on its way to an engine or to memory.
     PoisonedWrite,
-    /// A read of an engine, or its completion, that is lost on its way.
+    /// A read of an engine, or its completion, lost on its way.
     LostRead,
-    /// A write that is lost on its way.
+    /// A write lost on its way.
     LostWrite,
-    /// A completion that comes twice.
+    /// A completion that arrives twice.
     Doubled,
-    /// The root complex, or an engine, takes nothing for a while.
+    /// The root complex, or an engine, that accepts nothing for a while.
     Stall,
     /// A channel that is cancelled.
     Cancel,
-    /// A future or a channel that is dropped in the middle.
+    /// A future or a channel dropped in the middle.
     Dropped,
     /// A deadline that passes.
     Deadline,
 }
 
 impl Fault {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 19] = [
         Self::BitErrors,
         Self::LinkDown,
@@ -72,7 +72,7 @@ impl Fault {
         Self::Deadline,
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -98,32 +98,31 @@ impl Fault {
         }
     }
 
-    /// Whether posted writes may be lost by it without anybody being told.
+    /// Whether it may lose posted writes unnoticed.
     #[must_use]
     pub const fn loses_writes(self) -> bool {
         self.refuses() || self.swallows_unseen()
     }
 
-    /// Whether single writes may be lost by it without anybody being told, and those behind them
-    /// not.
+    /// Whether it may lose single writes unnoticed, but not those behind them.
     #[must_use]
     pub const fn swallows_unseen(self) -> bool {
         matches!(self, Self::Astray | Self::LostWrite | Self::PoisonedWrite)
     }
 
-    /// Whether requests may be refused by it, or stay without an answer.
+    /// Whether it may cause requests to be refused or left unanswered.
     #[must_use]
     pub const fn refuses(self) -> bool {
         matches!(self, Self::LinkDown | Self::Removal | Self::Astray)
     }
 
-    /// Whether reads of an engine may stay without an answer by it.
+    /// Whether it may leave reads of an engine unanswered.
     #[must_use]
     pub const fn starves(self) -> bool {
         self.refuses() || matches!(self, Self::LostRead)
     }
 
-    /// Whether register accesses may be lost or stay without an answer.
+    /// Whether it may lose register accesses or leave them unanswered.
     #[must_use]
     pub const fn cuts_off(self) -> bool {
         self.loses_writes()
@@ -136,35 +135,35 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How often each kind of fault was brought about.
+/// Number of faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultCounts([u64; Fault::ALL.len()]);
 
 impl FaultCounts {
-    /// One more.
+    /// Counts a fault.
     pub fn count(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
     }
 
-    /// Of this kind.
+    /// Returns the number of faults of this kind.
     #[must_use]
     pub const fn of(&self, fault: Fault) -> u64 {
         self.0[fault as usize]
     }
 
-    /// Of all kinds.
+    /// Returns the number of all faults.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum += more);
     }
 }
 
-/// A set of engines, one bit each.
+/// A set of engines, one bit each, by their numbers in the lab.
 pub type Engines = u64;
 
 /// An entry of the diary.
@@ -173,11 +172,11 @@ struct Entry {
     fault: Fault,
     engines: Engines,
     begin: Picoseconds,
-    /// None: it goes on.
+    /// `None` while it lasts.
     end: Option<Picoseconds>,
 }
 
-/// What was done to which engines, and when it ended.
+/// The faults of a seed, with their engines and times.
 #[derive(Debug, Default)]
 pub(crate) struct Diary {
     entries: Vec<Entry>,
@@ -185,19 +184,19 @@ pub(crate) struct Diary {
 }
 
 impl Diary {
-    /// A fault begins. Returns its number, for [`end`](Self::end).
+    /// Notes the start of a fault. Returns its number, for [`end`](Self::end).
     pub fn begin(&mut self, fault: Fault, engines: Engines, now: Picoseconds) -> usize {
         self.counts.count(fault);
         self.entries.push(Entry { fault, engines, begin: now, end: None });
         self.entries.len() - 1
     }
 
-    /// A fault has ended.
+    /// Notes the end of a fault.
     pub fn end(&mut self, number: usize, now: Picoseconds) {
         self.entries[number].end = Some(now);
     }
 
-    /// Whether one of these engines has had such a fault at or after `since`.
+    /// Whether one of these engines had a matching fault at or after `since`.
     pub fn has(&self, engines: Engines, since: Picoseconds, such: impl Fn(Fault) -> bool) -> bool {
         self.entries.iter().any(|entry| {
             let is_over = entry.end.is_some_and(|end| end < since);
@@ -205,7 +204,7 @@ impl Diary {
         })
     }
 
-    /// Whether one of these engines had such a fault at that time.
+    /// Whether one of these engines had a matching fault at that time.
     pub fn had(&self, engines: Engines, at: Picoseconds, such: impl Fn(Fault) -> bool) -> bool {
         self.entries.iter().any(|entry| {
             let is_in_it = entry.begin <= at && entry.end.is_none_or(|end| at <= end);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs that are made up: a random tree of switches with engines at its ends, and random constants
-//! of everything in it, as the text of a lab file.
+//! Generated labs: a random tree of switches with engines at its ends, and random constants
+//! throughout, as the text of a lab file.
 
 use std::fmt::{Display, Write as _};
 
@@ -10,25 +10,25 @@ use crate::lab_text::{ENGINE_SIZES, pick};
 
 /// Most engines of a lab.
 const MOST_ENGINES: usize = 6;
-/// Root ports that a host of these labs has at most.
+/// Most root ports of a host.
 const MOST_ROOT_PORTS: usize = 3;
-/// Depth of switches below a root port.
+/// Most levels of switches below a root port.
 const MOST_LEVELS: usize = 3;
-/// Switches of a lab at most.
+/// Most switches of a lab.
 const MOST_SWITCHES: usize = 4;
-/// Widths that links are made of.
+/// Widths of links.
 const WIDTHS: [u32; 5] = [1, 2, 4, 8, 16];
 
-/// The text, and what it is made from.
+/// The text under construction.
 struct Writer<'a> {
     rng: &'a mut Random,
-    /// Lab and parts.
+    /// The lab and its parts.
     text: String,
     instances: String,
     links: usize,
 }
 
-/// A node that links may hang below, with what its ports can do.
+/// A node with ports for links below it, and the limits of those ports.
 struct Above {
     name: String,
     level: usize,
@@ -48,20 +48,20 @@ impl Writer<'_> {
     }
 
     fn constant(&mut self, key: &str, value: impl Display) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(
             self.text,
             "{key} = {{ value = {value}, source = \"assumption: chosen by the seed\" }}"
         );
     }
 
-    /// One of some values of a key.
+    /// Writes a key with one of some values.
     fn random<T: Copy + Display>(&mut self, key: &str, from: &[T]) {
         let value = self.pick(from);
         self.constant(key, value);
     }
 
-    /// A port that can do so much. Its buffers take one payload at least.
+    /// Writes a port with these limits, whose buffers hold at least one payload.
     fn port(&mut self, generation: u32, width: u32, of_switch: bool) -> u32 {
         let payload_bytes = self.pick(&[128, 128, 256, 256, 512, 1024]);
         self.constant("max_generation", generation);
@@ -98,7 +98,7 @@ impl Writer<'_> {
         payload_bytes
     }
 
-    /// Latencies of what answers reads.
+    /// Writes the latencies of a completer's memory.
     fn memory(&mut self, boundary_bytes: u32) {
         self.random("completion_bytes", &[boundary_bytes, 128, 256]);
         self.random("completion_cut", &["\"longest\"", "\"aligned\""]);
@@ -122,7 +122,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The host: its buffers lie below 4 GiB, or above.
+    /// Writes the host, with buffers below 4 GiB or above.
     fn host(&mut self) {
         self.line("[part.host]\nkind = \"root-complex\"\nsummary = \"A host.\"");
         self.constant("identity", "\"1234:0001\"");
@@ -204,15 +204,16 @@ impl Writer<'_> {
         let least = payload_bytes.max(512);
         let times = self.pick(&[1, 2, 8, 32]);
         self.constant("lane_fifo_bytes", least * times);
-        // Holds the longest read and the longest write.
+        // Room for the longest read and the longest write.
         let times = self.pick(&[1, 2, 8, 32]);
         self.constant("staging_bytes", (least * times).max(8192));
-        // Both kinds, without a draw of their own.
+        // Both values occur, without another random draw.
         self.constant("header_on_datapath", lanes != 4);
         self.sizes("engine");
     }
 
-    /// What an engine's part has in one table, but for the memories, which depend on its port.
+    /// Writes an engine's constants of one table, except for the memories, which depend on its
+    /// port.
     fn sizes(&mut self, wanted: &str) {
         for (table, key, values) in ENGINE_SIZES {
             if table == wanted && !matches!(key, "lane_fifo_bytes" | "staging_bytes") {
@@ -234,7 +235,7 @@ impl Writer<'_> {
 }
 
 impl Writer<'_> {
-    /// The instance of the host.
+    /// Writes the instance of the host.
     fn host_instance(&mut self) {
         let redirects = self.text.contains("acs = {") && self.rng.bool();
         let buffers = self.pick(&["below-4-gib", "above-4-gib"]);
@@ -251,7 +252,7 @@ impl Writer<'_> {
         }
     }
 
-    /// An instance, below one of those nodes that have room. False where none has.
+    /// Hangs an instance below one of the nodes with room. False if none has any.
     fn hang(&mut self, above: &mut [Above], lower: &mut Above, kind: &str) -> bool {
         let is_switch = kind == "switch";
         let fits = |node: &&mut Above| node.room > 0 && (!is_switch || node.level < MOST_LEVELS);
@@ -277,7 +278,7 @@ impl Writer<'_> {
     }
 }
 
-/// A lab.
+/// Generates a lab.
 pub(crate) fn lab(rng: &mut Random) -> String {
     let mut w = Writer { rng, text: String::new(), instances: String::new(), links: 0 };
     w.line("# SPDX-License-Identifier: Apache-2.0 OR MIT\n[lab]\nname = \"generated\"");
@@ -300,7 +301,7 @@ pub(crate) fn lab(rng: &mut Random) -> String {
         }
         above.push(switch);
     }
-    // The last switch has room for one engine at least.
+    // The last switch always has room for an engine.
     for number in 1..=w.rng.usize(1..=MOST_ENGINES) {
         let (generation, width) = (w.rng.u32(1..=4), w.pick(&WIDTHS[..4]));
         let name = format!("card{number}");

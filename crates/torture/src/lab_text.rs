@@ -1,36 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lab of a seed, as the text of a lab file: whoever has the text has the lab.
+//! The lab of a seed as the text of a lab file, which is all that a replay needs.
 
 use crosslane_lab::{Lab, LabError, shipped};
 use crosslane_random::Random;
 
 use crate::generated;
 
-/// A lab as text.
+/// A lab as the text of a lab file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabText {
     /// Name for errors and replay.
     pub name: String,
     /// The lab file.
     pub text: String,
-    /// The variant of it.
+    /// The variant to choose, if any.
     pub variant: Option<String>,
 }
 
-/// Source of the constants that a seed has chosen.
+/// Source of constants chosen by a seed.
 const SOURCE: &str = "source = \"assumption: chosen by the seed\"";
 
-/// One of some values.
+/// Picks one of some values.
 pub(crate) fn pick<T: Copy>(rng: &mut Random, from: &[T]) -> T {
     from[rng.usize(..from.len())]
 }
 
 impl LabText {
-    /// The lab of a shipped lab's name or of a lab file, either with `:VARIANT` behind it; as it
-    /// is.
+    /// Loads a shipped lab by name, or a lab file, unchanged; either may be followed by `:VARIANT`.
     ///
     /// # Errors
-    /// Where it cannot be loaded.
+    /// If it cannot be loaded.
     pub fn load(name: &str) -> Result<Self, LabError> {
         let lab = Lab::load(name)?;
         let variant = lab.variant().map(str::to_owned);
@@ -38,12 +37,12 @@ impl LabText {
         Ok(Self { name: name.to_owned(), text, variant })
     }
 
-    /// The lab.
+    /// Parses the lab.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The first problem of the text.
     pub fn lab(&self) -> Result<Lab, LabError> {
-        // Measurements beside a file are not looked for.
+        // Measurements beside the file are not loaded.
         let lab = Lab::from_text(&self.name, &self.text)?;
         match &self.variant {
             Some(variant) => lab.with_variant(variant),
@@ -51,7 +50,7 @@ impl LabText {
         }
     }
 
-    /// The lab of a seed: a shipped one with other constants, or one that is made up.
+    /// Makes the lab of a seed: a shipped one with other constants, or a generated one.
     pub(crate) fn random(rng: &mut Random) -> Self {
         match rng.u8(..8) {
             0 => Self::shipped("minimal", None, "card", rng),
@@ -73,7 +72,7 @@ impl LabText {
         self.text.push_str(&table);
     }
 
-    /// A shipped lab with random sizes of everything that its engines have, and perhaps bit errors.
+    /// Takes a shipped lab with random sizes of its engines, and perhaps bit errors.
     fn shipped(name: &str, variant: Option<&str>, part: &str, rng: &mut Random) -> Self {
         let lab = shipped().iter().find(|lab| lab.name == name).expect("it is shipped");
         let mut text = lab.text.to_owned();
@@ -99,8 +98,8 @@ impl LabText {
     }
 }
 
-/// Constants of an IOMMU, and their values: IOTLBs that hold a page or most of them, walks that are
-/// waited for, and pages of both sizes.
+/// Constants of an IOMMU, and their values: IOTLBs that hold one page or most pages, walks that
+/// queue, and pages of both sizes.
 const IOMMU: [(&str, &[u32]); 7] = [
     ("iotlb_entries", &[1, 2, 4, 16, 64]),
     ("hit_ns", &[0, 5, 40]),
@@ -111,7 +110,7 @@ const IOMMU: [(&str, &[u32]); 7] = [
     ("invalidate_ns", &[0, 1_000]),
 ];
 
-/// Table, key and values of what engines are built with.
+/// Table, key and values of the engines' sizes.
 pub(crate) const ENGINE_SIZES: [(&str, &str, &[u32]); 11] = [
     ("engine", "h2c_channels", &[1, 2]),
     ("engine", "c2h_channels", &[1, 2]),
@@ -126,14 +125,14 @@ pub(crate) const ENGINE_SIZES: [(&str, &str, &[u32]); 11] = [
     ("requester", "datapath_bytes", &[8, 16, 32]),
 ];
 
-/// The first part of a kind.
+/// Finds the first part of a kind.
 fn part_of_kind<'a>(text: &'a str, kind: &str) -> Option<&'a str> {
     let before = &text[..text.find(&format!("\nkind = \"{kind}\"\n"))?];
     let head = &before[before.rfind("[part.")? + "[part.".len()..];
     head.find(']').map(|end| &head[..end])
 }
 
-/// Where the lines of a table lie in a lab file.
+/// Returns the range of a table's lines in a lab file.
 fn table_range(text: &str, table: &str) -> Option<std::ops::Range<usize>> {
     let head = format!("[{table}]\n");
     let start = text.find(&head)? + head.len();
@@ -141,7 +140,7 @@ fn table_range(text: &str, table: &str) -> Option<std::ops::Range<usize>> {
     Some(start..end)
 }
 
-/// Sets a constant that a table of the text has; false where it has none such.
+/// Replaces a constant of a table in the text; false if the table has no such key.
 fn set_constant(text: &mut String, table: &str, key: &str, value: &str) -> bool {
     let Some(range) = table_range(text, table) else { return false };
     let head = format!("{key} = {{");
@@ -157,7 +156,7 @@ fn set_constant(text: &mut String, table: &str, key: &str, value: &str) -> bool 
     false
 }
 
-/// Adds a constant to a table of the text, where there is such a table.
+/// Adds a constant to a table in the text, if the table exists.
 fn add_constant(text: &mut String, table: &str, key: &str, value: &str) {
     if let Some(range) = table_range(text, table) {
         text.insert_str(range.start, &format!("{key} = {{ value = {value}, {SOURCE} }}\n"));

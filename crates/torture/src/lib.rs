@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Random labs, workloads and faults by seed, through the driver: data right or the right error,
-//! nothing lost or doubled, no hang, no leak.
+//! Random labs, workloads and faults by seed, through the driver: the data are right or the error
+//! is, nothing is lost or doubled, nothing hangs or leaks.
 //!
-//! Read first: `docs/torture.md`; then [`Check`], what is looked at, and [`Fault`], what is done.
+//! Read first: `docs/torture.md`; then [`Check`] for the checkers, and [`Fault`] for the faults.
 //!
-//! A seed is a whole lab in which everything happens at once: random topologies, engines,
-//! channels, transfers, deadlines and cancels; futures and channels dropped in the middle; links
-//! that go down, memory that answers badly, bus masters that are switched off. Every task holds
-//! what it sees against what it knows, and the diary of faults says what may be wrong.
+//! A seed is a whole lab in which everything happens at once: random topologies, engines, channels,
+//! transfers, deadlines and cancels; futures and channels dropped in the middle; links that go
+//! down, memory with faults, bus masters switched off. Every task compares its observations with
+//! what it knows, and the diary of faults explains the errors.
 //!
 //! ```
 //! use crosslane_torture::{Setup, run_seed};
@@ -48,7 +48,7 @@ pub use run::{Story, run_seed};
 pub use setup::{Note, Setup};
 pub use torus::{TorusStory, TorusSummary, run_torus, torus_campaign};
 
-/// The lab of a seed, as the text of a lab file.
+/// Returns the lab of a seed, as the text of a lab file.
 #[must_use]
 pub fn lab_of(seed: u64, setup: &Setup) -> LabText {
     scene::lab_text(seed, setup)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A channel in a seed: it is opened, posted to, waited for, cancelled, dropped and opened again
-//! at random. `endings.rs` holds what it reports against what was done to it, `words.rs` every
-//! byte that it moves or must not move.
+//! A channel in a seed: opened, posted to, waited for, cancelled, dropped and reopened at random.
+//! `endings.rs` checks its reports against the faults, `words.rs` every byte that it moves or must
+//! not move.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -22,53 +22,53 @@ use crate::scene::{World, us};
 use crate::stream;
 use crate::watched::WatchedBus;
 
-/// Tries until a channel runs again: far longer than any fault of a seed lasts.
+/// Attempts until a channel runs again: far longer than any fault of a seed lasts.
 pub(crate) const TRIES: u32 = 3_000;
-/// What a peer channel without a peer writes to: nothing is there.
+/// Target of a peer channel without a peer: no device has this address.
 pub(crate) const NOWHERE: BusAddress = BusAddress(0x9000_0000);
-/// More bytes than any transfer that goes there has.
+/// Length of that range: longer than any transfer to it.
 const NOWHERE_BYTES: u64 = 1 << 24;
 
-/// Whether an address is one of those.
+/// Whether an address lies in that range.
 pub(crate) fn is_nowhere(address: BusAddress) -> bool {
     (NOWHERE.0..NOWHERE.0 + NOWHERE_BYTES).contains(&address.0)
 }
 
-/// Where a peer channel writes to.
+/// The target of a peer channel.
 pub(crate) struct Far {
     pub receiver: Device<WatchedBus>,
     pub options: PeerOptions,
-    /// What the receiver routes the lane to.
+    /// The receiver's route for the receive queue.
     pub route: FarRoute,
     pub peer: Option<Peer<WatchedBus>>,
 }
 
-/// Where what comes in by a lane goes.
+/// Route of the data of a receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FarRoute {
-    /// Nowhere: it is drained.
+    /// Drained by the engine.
     Drained,
     /// Into host memory.
     C2h,
-    /// On to the next engine.
+    /// To the next engine.
     Peer,
 }
 
-/// Memory that answers badly, under an H2C transfer.
+/// Memory with a fault under an H2C transfer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BadWord {
-    /// The transfer of the batch, and the byte of it.
+    /// The transfer's index in the batch, and the byte in it.
     pub index: usize,
     pub offset: u64,
     pub address: u64,
-    /// Where that leads: the same but behind an IOMMU.
+    /// The memory address; differs behind an IOMMU.
     pub target: u64,
     pub fault: Fault,
     /// Its number in the diary.
     entry: usize,
 }
 
-/// A channel, and what is known of its stream.
+/// A channel, and the state of its stream.
 pub(crate) struct Line {
     pub world: Rc<World>,
     pub device: Device<WatchedBus>,
@@ -78,36 +78,36 @@ pub(crate) struct Line {
     pub seed: u32,
     /// Its own engine.
     pub own: Engines,
-    /// Every engine that its stream passes.
+    /// All engines on the path of its stream.
     pub touches: Engines,
-    /// Whether somebody else must move for this to end: every deadline is then finite.
+    /// Whether it needs progress elsewhere to end: every deadline is then finite.
     pub depends: bool,
-    /// Whether the engine's checker looks at what an H2C channel reads.
+    /// Whether the engine's checker compares what an H2C channel reads.
     pub checked: bool,
-    /// Longest pause between two rounds: a reader that takes little.
+    /// Longest pause between two rounds, for slow readers.
     pub pause: Picoseconds,
     pub far: Option<Far>,
     pub channel: Option<Channel<WatchedBus>>,
-    /// Whether its descriptors are stores into the engine.
+    /// Whether its descriptors are stored into the engine.
     pub has_table: bool,
     pub buffer: Option<Buffer<WatchedBus>>,
-    /// Bytes of its buffer, and the longest transfer in words.
+    /// Size of its buffer, bytes; the longest transfer depends on it.
     pub buffer_bytes: u64,
     /// Next word of the stream.
     pub position: u32,
-    /// Whether that is certain.
+    /// Whether that position is certain.
     pub exact: bool,
-    /// Tickets of the channel that is open.
+    /// Tickets of the open channel.
     pub tickets: u64,
-    /// Bytes that are known to be complete, and whether that is all.
+    /// Bytes known to be complete, and whether all ends were known.
     pub whole_bytes: u64,
     pub all_known: bool,
-    /// The channel was seen to run after this time.
+    /// A time after which the channel was seen to run.
     pub proven: Picoseconds,
-    /// Whether an own cancel may have ended what is on its way.
+    /// Whether a cancel of this line may have ended transfers in flight.
     pub cancelled: bool,
     pub bad: Option<BadWord>,
-    /// Times that the channel was begun anew.
+    /// Times that the channel was restarted.
     pub upsets: u64,
     pub words: u64,
     pub transfers: u64,
@@ -160,12 +160,12 @@ impl Line {
         self.world.note(|| format!("{}: {}", self.name(), line()));
     }
 
-    /// Whether an engine that its stream passes is gone for good.
+    /// Whether an engine on the path of its stream is gone for good.
     pub fn is_over(&self) -> bool {
         self.world.is_gone(self.touches)
     }
 
-    /// An error is one that was brought about, or a refusal that has to be.
+    /// Checks that an error was caused by a fault, or is an expected refusal.
     pub fn expect(&self, error: &DriverError) {
         let text = error.to_string();
         let is_refusal = text.contains("descriptors were posted at once");
@@ -197,7 +197,7 @@ impl Line {
         };
         let notification = if rng.bool() { Notification::Poll } else { Notification::Interrupt };
         let payload_bytes = rng.bool().then(|| 1 << rng.u32(4..=7));
-        // Into a lane the order is the data's.
+        // Data into a receive queue must stay in order.
         let relaxed_ordering = kind != ChannelKind::Peer && rng.bool();
         ChannelOptions {
             descriptors,
@@ -209,7 +209,7 @@ impl Line {
         }
     }
 
-    /// Opens the channel, however long faults keep it from that. It stays closed where an engine
+    /// Opens the channel, retrying for as long as faults prevent it. It stays closed if an engine
     /// of its stream is gone.
     pub async fn open(&mut self) {
         self.upsets += 1;
@@ -237,8 +237,8 @@ impl Line {
         Check::NoHang.fail(format!("{}: it cannot be opened any more", self.name()));
     }
 
-    /// Allocates and registers a buffer where there is none. For an engine that is gone nothing can
-    /// be registered.
+    /// Allocates and registers a buffer if the line has none. An engine that is gone accepts no
+    /// registration.
     async fn take_buffer(&mut self) {
         if self.key.0 == ChannelKind::Peer || self.buffer.is_some() {
             return;
@@ -262,7 +262,7 @@ impl Line {
         Check::NoHang.fail(format!("{}: nothing can be registered any more", self.name()));
     }
 
-    /// Ends the registration of the buffer; the next opening or round takes another.
+    /// Unregisters the buffer; the next opening or round takes another.
     async fn give_buffer(&mut self) {
         let Some(buffer) = self.buffer.take() else { return };
         if self.rng.bool() {
@@ -278,7 +278,7 @@ impl Line {
         }
     }
 
-    /// Connects a peer channel that is connected to nothing.
+    /// Connects a peer channel that is not connected.
     pub async fn connect(&mut self) {
         for _ in 0..TRIES {
             let is_over = self.is_over();
@@ -312,7 +312,8 @@ impl Line {
         Check::NoHang.fail(format!("{}: it cannot be connected any more", self.name()));
     }
 
-    /// Parts of the buffer that do not overlap, in its order; of a peer only lengths.
+    /// Returns parts of the buffer that do not overlap, in order; for a peer channel, only their
+    /// lengths matter.
     fn random_parts(&mut self) -> Vec<Range<u64>> {
         let (rng, buffer_bytes) = (&mut self.rng, self.buffer_bytes);
         let mut parts = Vec::new();
@@ -349,7 +350,7 @@ impl Line {
         }
     }
 
-    /// Fills the parts: with the stream that is to be read, or with what is not to be seen again.
+    /// Fills the parts: with the stream for reads, or with guards for writes.
     fn prepare(&mut self, parts: &[Range<u64>]) {
         let Some(buffer) = &self.buffer else { return };
         let mut position = self.position;
@@ -367,13 +368,14 @@ impl Line {
         }
     }
 
-    /// Makes the memory under one word of an H2C transfer answer badly.
+    /// Sets a fault in the memory under one word of an H2C transfer.
     fn spoil(&mut self, parts: &[Range<u64>]) {
         let index = self.rng.usize(..parts.len());
         let part = &parts[index];
         let offset = 4 * self.rng.u64(..(part.end - part.start) / 4);
         let number = self.own.trailing_zeros() as usize;
-        // While its tag is kept out of use: what comes later still may be taken for another answer.
+        // While its tag is kept out of use: even later, it might be taken for another read's
+        // answer.
         let timeout = self.world.engines[number].timeout;
         let late = Picoseconds(timeout.0 + self.rng.u64(timeout.0 / 4..timeout.0 * 3 / 4));
         let (fault, memory) = [
@@ -397,7 +399,7 @@ impl Line {
         });
     }
 
-    /// Makes the memory good again.
+    /// Removes the memory fault.
     fn mend(&mut self) {
         if let Some(bad) = self.bad.take() {
             self.set_memory(bad.target, None);
@@ -405,7 +407,7 @@ impl Line {
         }
     }
 
-    /// Where the memory lies that the line's engine has at an address: elsewhere behind an IOMMU.
+    /// Returns the memory address behind an address of the line's engine; an IOMMU translates it.
     fn leads_to(&self, address: u64) -> u64 {
         let id = self.world.function(&self.world.engines[self.own.trailing_zeros() as usize].name);
         self.world.fabric(|fabric| {
@@ -414,7 +416,7 @@ impl Line {
         })
     }
 
-    /// Address of a byte of the buffer as the engine sends it.
+    /// Returns the address of a byte of the buffer as the engine sends it.
     fn address_of(&self, mut offset: u64) -> u64 {
         let buffer = self.buffer.as_ref().expect("the line has a buffer");
         for segment in buffer.segments() {
@@ -434,7 +436,7 @@ impl Line {
         }
     }
 
-    /// One batch from its posting to its end.
+    /// Runs one batch from its posting to its end.
     pub async fn round(&mut self) {
         self.take_buffer().await;
         if self.channel.is_none() {
@@ -474,7 +476,7 @@ impl Line {
         }
         self.mend();
         let lossy = self.world.has(self.touches, begun, Fault::loses_writes);
-        // A link that goes down completes nothing that it has swallowed.
+        // A write swallowed by a fault may leave a completed transfer without its data.
         if !self.world.has(self.touches, begun, Fault::swallows_unseen) {
             self.verify_visible(&parts, &outcomes, &levels);
         }
@@ -499,7 +501,7 @@ impl Line {
         self.check_free(&free);
     }
 
-    /// Posts a batch. Says whether that has happened.
+    /// Posts a batch; returns whether that succeeded.
     async fn post(&mut self, transfers: &[Transfer<WatchedBus>]) -> bool {
         let (world, first) = (Rc::clone(&self.world), self.tickets);
         let span = Picoseconds(self.rng.u64(..20_000_000));
@@ -533,8 +535,8 @@ impl Line {
         count > 0
     }
 
-    /// Ends the line where an engine of its stream is gone. What was given out for a device that is
-    /// gone is dropped; of one that is not, all comes back.
+    /// Ends the line if an engine of its stream is gone. Objects of a device that is gone are
+    /// dropped; those of another are released in order.
     pub async fn farewell(&mut self) {
         self.mend();
         let is_gone = self.world.is_gone(self.own);
@@ -571,7 +573,7 @@ impl Line {
         Check::NoHang.fail(format!("{}: it cannot be given back", self.name()));
     }
 
-    /// An error of a line whose stream has ended for good.
+    /// Checks an error of a line whose stream has ended for good.
     fn expect_of_gone(&self, error: &DriverError) {
         let is_known = self.world.has(self.touches, Picoseconds::ZERO, Fault::cuts_off);
         check!(Check::RightError, is_known, "{}: {error}", self.name());

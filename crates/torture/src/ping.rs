@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two engines that send messages back and forth by their command ports.
+//! Two engines that exchange messages by their command ports.
 
 use std::rc::Rc;
 
@@ -15,10 +15,10 @@ use crate::fault::{Engines, Fault};
 use crate::scene::{World, us};
 use crate::watched::WatchedBus;
 
-/// How long the messages of one attempt may take: far longer than they do, and than any fault that
-/// ends.
+/// Time allowed for the messages of one attempt: far longer than they take, and longer than any
+/// fault that ends.
 const SPAN: Picoseconds = us(20_000);
-/// How long a count may take to reach the host's register read behind the last message.
+/// Most reads of the counter while the last message reaches it.
 const LOOKS: u32 = 100;
 
 /// Two engines that play ping-pong.
@@ -28,9 +28,9 @@ pub(crate) struct Pingers {
     far: Device<WatchedBus>,
     touches: Engines,
     rng: Random,
-    /// Words that came back and were compared.
+    /// Words compared after their return.
     pub words: u64,
-    /// Attempts.
+    /// Number of attempts.
     pub attempts: u64,
 }
 
@@ -53,15 +53,15 @@ impl Pingers {
         }
     }
 
-    /// Plays so many games, each from the connection to its end; what a fault has spoiled is begun
-    /// anew.
+    /// Plays `games` games, each from connecting to closing; games spoiled by a fault are
+    /// restarted.
     pub async fn play(&mut self, games: u32) {
         for _ in 0..games {
             self.game().await;
             let pause = Picoseconds(self.rng.u64(..300_000_000));
             self.world.sleep(pause).await;
         }
-        // What games left behind that were not finished is given back.
+        // Release what unfinished games left behind.
         for device in [&self.near, &self.far] {
             self.give_back(device).await;
         }
@@ -88,7 +88,7 @@ impl Pingers {
         }
     }
 
-    /// Messages back and forth. Returns how many words were wrong.
+    /// Exchanges messages. Returns the number of wrong words.
     async fn messages(&mut self) -> Result<u32, DriverError> {
         let (near, far) = (&self.near, &self.far);
         let there = near.connect(far, PeerOptions::default()).await?;
@@ -138,7 +138,7 @@ impl Pingers {
         Ok(errors)
     }
 
-    /// Opens and closes the channel, so that its device forgets what was dropped.
+    /// Opens and closes the channel, so that its device forgets dropped objects.
     async fn give_back(&self, device: &Device<WatchedBus>) {
         let own = self.world.engine(&device.function().name);
         loop {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One seed from its lab to the last look.
+//! Runs one seed, from its lab to the last look.
 
 use std::rc::Rc;
 
@@ -23,35 +23,35 @@ use crate::visitor::visit;
 use crate::watched::{Shared, WatchedBus};
 use crate::workload::{AtWork, set_up};
 
-/// What a seed was like. Equal for equal runs, bit for bit.
+/// Results of a seed. Equal for equal runs, bit for bit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Story {
-    /// A sum over every TLP on every wire and its time.
+    /// Hash over every TLP on every link and its time.
     pub hash: u64,
-    /// TLPs on wires.
+    /// TLPs on links.
     pub tlps: u64,
-    /// Requests that an IOMMU translated.
+    /// Requests translated by an IOMMU.
     pub translated: u64,
-    /// Walks of its table for them.
+    /// Page-table walks for them.
     pub walks: u64,
-    /// TLPs that were poisoned, lost or doubled.
+    /// TLPs poisoned, lost or doubled by faults.
     pub spoilt: u64,
-    /// Words that were looked at.
+    /// Words compared.
     pub words: u64,
-    /// Transfers that were posted.
+    /// Transfers posted.
     pub transfers: u64,
     /// Times that a channel was opened, closed, cancelled or restarted.
     pub restarts: u64,
-    /// What was done.
+    /// Faults made.
     pub faults: FaultCounts,
-    /// When it was over.
+    /// Simulated time at its end.
     pub end: Picoseconds,
 }
 
 /// Runs a seed.
 ///
 /// # Errors
-/// What the first checker that fails has found.
+/// The finding of the first checker that fails.
 pub fn run_seed(seed: u64, setup: &Setup) -> Result<Story, Violation> {
     caught(|| run(seed, setup))
 }
@@ -66,7 +66,7 @@ fn run(seed: u64, setup: &Setup) -> Story {
     names.truncate(rng.usize(1..=count));
     let body = async {
         let AtWork { devices, mut chains, pingers } = set_up(&world, &names, &mut rng).await?;
-        // Most seeds are short, so that there can be many; some are long.
+        // Most seeds are short, so that many can be run; some are long.
         let rounds = if rng.u8(..8) == 0 { rng.u32(6..16) } else { rng.u32(1..5) };
         let mut tasks: Vec<(usize, Task<Line>)> = Vec::new();
         for (number, chain) in chains.iter_mut().enumerate() {
@@ -140,7 +140,7 @@ fn run(seed: u64, setup: &Setup) -> Story {
     Story { hash, tlps, translated, walks, spoilt, words, transfers, restarts, faults, end }
 }
 
-/// A channel's rounds. It runs at their end, with nothing on its way.
+/// Runs a channel's rounds. The channel ends up running and idle.
 async fn line_of_work(line: &mut Line, rounds: u32) {
     for _ in 0..rounds {
         if line.is_over() {
@@ -157,11 +157,11 @@ async fn line_of_work(line: &mut Line, rounds: u32) {
     }
 }
 
-/// Has the devices give back what was dropped, and waits until they have no tag out of use.
+/// Has the devices release dropped objects, and waits until no tag is out of use.
 async fn give_back(world: &World, devices: &[Device<WatchedBus>]) -> Result<(), DriverError> {
     let is_there = |name: &str| !world.is_gone(world.engine(name));
     for device in devices.iter().filter(|device| is_there(&device.function().name)) {
-        // What waits to be given back is, when the next buffer is asked for.
+        // Pending releases happen when the next buffer is allocated.
         let buffer = device.buffer(4, PageSize::Small).await?;
         buffer.unregister().await?;
     }
@@ -172,7 +172,7 @@ async fn give_back(world: &World, devices: &[Device<WatchedBus>]) -> Result<(), 
     Ok(())
 }
 
-/// What the lab itself has to say at the end.
+/// Checks the lab at the end.
 fn last_look(simulation: &crosslane_lab::Simulation, world: &World, witness: &Shared) {
     let memory = simulation.memory_in_use(HostId(0));
     let is_gone = |function| {
@@ -182,19 +182,19 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World, witness: &Sh
     };
     let pinned: Vec<_> = memory.pinned_for.iter().filter(|id| !is_gone(**id)).collect();
     check!(Check::Buffers, pinned.is_empty(), "memory stays pinned for {pinned:?}");
-    // What a device that is gone might still write is kept, pinned.
+    // Memory that a removed device might still write is kept, pinned.
     let may_be_out = !memory.pinned_for.is_empty();
     check!(Check::Buffers, memory.bytes == 0 || may_be_out, "{} B are out", memory.bytes);
     for engine in &world.engines {
         if world.is_gone(world.engine(&engine.name)) {
-            // A channel that was stopped keeps what it waits for until it is restarted.
+            // A stopped channel keeps its reads until it is restarted.
             continue;
         }
         let node = simulation.find(&engine.name).expect("it is a node of the lab");
         let now = simulation.now();
         let tags = simulation.with_fabric(|fabric| match fabric.device_as::<Engine>(node) {
             Some(engine) => Some(engine.tags_in_use()),
-            // Of the gateware what it does at its pins is seen.
+            // Of the gateware only its pins are visible.
             None => fabric.device_as::<Card>(node).map(|card| card.reads_waiting(now)),
         });
         check!(Check::Tags, tags == Some(0), "{}: {tags:?} tags are in use", engine.name);
@@ -210,7 +210,7 @@ fn last_look(simulation: &crosslane_lab::Simulation, world: &World, witness: &Sh
             ErrorKind::Ordering { .. } => Check::Ordering.fail(error.to_string()),
             ErrorKind::WrongData { .. } => Check::Data.fail(error.to_string()),
             ErrorKind::PayloadTooLarge { .. } => Check::RightError.fail(error.to_string()),
-            // Nothing else that is done to a lab sends a device to where nothing is mapped.
+            // No other fault sends a device to an unmapped address.
             ErrorKind::IommuFault { requester, address, .. }
                 if !is_nowhere(address)
                     && !world.was_astray(address, error.time)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lab of a seed as it runs, and what all tasks of the seed share.
+//! The running lab of a seed, and the state shared by its tasks.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -20,19 +20,19 @@ use crate::lab_text::LabText;
 use crate::setup::{Note, Setup};
 use crate::watched::{Shared, WatchedBus, Witness};
 
-/// A seed that is not over by then never will be.
+/// Time limit of a seed, far longer than any takes.
 const LIMIT: Picoseconds = Picoseconds::from_ns(120_000_000_000);
-/// How long something that was done may be felt by whoever asks a device for something: a load
-/// that is not answered takes 50 ms to end.
+/// Time for which a fault may still affect requests to a device: an unanswered load takes 50 ms to
+/// end.
 const AFTERMATH: Picoseconds = Picoseconds::from_ns(200_000_000);
 
-/// One of so many seeds has an IOMMU in its lab: those that leave this. All that is random in it
-/// has a stream of its own, so every other lab is what it was before there were any.
+/// One seed in this many has an IOMMU in its lab: those that leave [`IOMMU_SEED`]. Its randomness
+/// has a separate stream, so that every other lab is the same as before IOMMUs were added.
 const IOMMU_SEEDS: u64 = 8;
 /// See [`IOMMU_SEEDS`].
 const IOMMU_SEED: u64 = 5;
 
-/// Microseconds.
+/// Converts microseconds.
 pub(crate) const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
 }
@@ -44,68 +44,68 @@ pub(crate) struct EngineOfLab {
     pub timeout: Picoseconds,
 }
 
-/// What all tasks of a seed share.
+/// State shared by all tasks of a seed.
 pub(crate) struct World {
     pub bus: WatchedBus,
     simulation: Weak<Simulation>,
     diary: RefCell<Diary>,
     /// Engines that are gone for good.
     gone: Cell<Engines>,
-    /// Engines of the lab; their numbers are their places here.
+    /// Engines of the lab, by number.
     pub engines: Vec<EngineOfLab>,
     /// Whether the root complex forbids writes from one root port to another.
     pub forbids_peers: bool,
-    /// Whether lines, games and visitors have yet to end.
+    /// Whether lines, games or visitors are still at work.
     at_work: Cell<bool>,
     note: Option<Note>,
 }
 
 impl World {
-    /// Whether something is still at work that faults may meet.
+    /// Whether any work that faults may meet has yet to end.
     pub fn is_at_work(&self) -> bool {
         self.at_work.get()
     }
 
-    /// All work has ended: the faults have to, too.
+    /// Notes that all work has ended, so that the faults end too.
     pub fn rest(&self) {
         self.at_work.set(false);
     }
 
-    /// Says what has happened, where one seed is replayed.
+    /// Writes a note, if the seed is replayed.
     pub fn note(&self, line: impl FnOnce() -> String) {
         if let Some(note) = &self.note {
             note(&format!("{}: {}", self.bus.now(), line()));
         }
     }
 
-    /// A fault begins, at these engines. Returns its number for [`end`](Self::end).
+    /// Notes the start of a fault at these engines. Returns its number for [`end`](Self::end).
     pub fn begin(&self, fault: Fault, engines: Engines) -> usize {
         self.diary.borrow_mut().begin(fault, engines, self.bus.now())
     }
 
-    /// A fault has ended.
+    /// Notes the end of a fault.
     pub fn end(&self, number: usize) {
         let now = self.bus.now();
         self.diary.borrow_mut().end(number, now);
     }
 
-    /// Counts a fault that touches nothing but whoever asks for it.
+    /// Counts a fault that affects only its own task.
     pub fn count(&self, fault: Fault) {
         self.diary.borrow_mut().counts.count(fault);
     }
 
-    /// What was done.
+    /// Returns the number of faults of each kind.
     pub fn counts(&self) -> crate::fault::FaultCounts {
         self.diary.borrow().counts
     }
 
-    /// Whether one of these engines has had such a fault at or after `since`.
+    /// Whether one of these engines had a matching fault at or after `since`.
     pub fn has(&self, engines: Engines, since: Picoseconds, such: impl Fn(Fault) -> bool) -> bool {
         self.diary.borrow().has(engines, since, such)
     }
 
-    /// Whether a write to this address reached the IOMMU at that time because it went astray: the
-    /// switch that has its peer below it did not know so.
+    /// Whether a write to this address reached the IOMMU at that time because it went astray: a
+    /// switch did not know that the peer was below it.
     pub fn was_astray(&self, address: BusAddress, at: Picoseconds) -> bool {
         let functions = self.bus.functions().expect("a lab has its functions");
         let is_peer = functions.iter().any(|info| info.bars.iter().any(|b| b.contains(address)));
@@ -117,13 +117,13 @@ impl World {
         self.diary.borrow().had(Engines::MAX, at, |fault| fault == Fault::Astray)
     }
 
-    /// The same as [`has`](Self::has) for what can still be felt now.
+    /// Like [`has`](Self::has), for faults whose effects may last until now.
     pub fn has_lately(&self, engines: Engines, such: impl Fn(Fault) -> bool) -> bool {
         let since = Picoseconds(self.bus.now().0.saturating_sub(AFTERMATH.0));
         self.has(engines, since, such)
     }
 
-    /// Takes engines away for good.
+    /// Removes engines for good.
     pub fn remove(&self, engines: Engines) {
         self.gone.set(self.gone.get() | engines);
     }
@@ -133,23 +133,23 @@ impl World {
         self.gone.get() & engines != 0
     }
 
-    /// The engine of that name, as a set.
+    /// Returns the engine with that name, as a set.
     pub fn engine(&self, name: &str) -> Engines {
         let number = self.engines.iter().position(|engine| engine.name == name);
         1 << number.expect("it is an engine of the lab")
     }
 
-    /// Looks at the fabric, or does something to it.
+    /// Inspects or changes the fabric.
     pub fn fabric<R>(&self, look: impl FnOnce(&mut Fabric) -> R) -> R {
         self.simulation.upgrade().expect("tasks end before their lab").with_fabric(look)
     }
 
-    /// The node of that name.
+    /// Finds a node by name.
     pub fn node(&self, name: &str) -> Option<NodeId> {
         self.simulation.upgrade().and_then(|simulation| simulation.find(name))
     }
 
-    /// The engines whose way to the host goes by this link.
+    /// Returns the engines whose path to the host uses this link.
     pub fn engines_below(&self, link: LinkId) -> Engines {
         self.fabric(|fabric| {
             let mut engines = 0;
@@ -173,13 +173,13 @@ impl World {
         self.bus.sleep_until(self.bus.now() + span).await;
     }
 
-    /// The function of that name.
+    /// Returns the function with that name.
     pub fn function(&self, name: &str) -> RoutingId {
         let functions = self.bus.functions().expect("a lab has its functions");
         functions.iter().find(|info| info.name == name).expect("it is a function of the lab").id
     }
 
-    /// What a future gives, or nothing where it takes longer than `span`: then it is dropped.
+    /// Returns a future's output, or `None`, dropping it, if it takes longer than `span`.
     pub async fn within<T>(&self, span: Picoseconds, future: impl Future<Output = T>) -> Option<T> {
         let mut future = pin!(future);
         let mut end = pin!(self.sleep(span));
@@ -193,7 +193,7 @@ impl World {
     }
 }
 
-/// The link between a node and what is above it.
+/// Finds the link above a node.
 fn link_above(fabric: &Fabric, node: NodeId) -> Option<LinkId> {
     let links = fabric.node(node).ports.iter().filter_map(|&port| {
         let link = fabric.port(port).link?;
@@ -202,16 +202,16 @@ fn link_above(fabric: &Fabric, node: NodeId) -> Option<LinkId> {
     links.into_iter().next()
 }
 
-/// A lab that was built.
+/// A lab as built.
 pub(crate) struct Scene {
     pub simulation: Rc<Simulation>,
     pub world: World,
     pub witness: Shared,
-    /// Upper ports of links that may be taken down.
+    /// Upper ports of the links that faults may take down.
     pub ports: Vec<String>,
 }
 
-/// The lab of a seed, as text.
+/// Returns the lab of a seed, as text.
 pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
     match &setup.lab {
         Some(lab) => lab.clone(),
@@ -225,23 +225,23 @@ pub(crate) fn lab_text(seed: u64, setup: &Setup) -> LabText {
     }
 }
 
-/// What random numbers of a seed are for. Each has a stream of its own, so that a lab that was
-/// written to a file is treated as the seed's own was.
+/// Purpose of a seed's random numbers. Each has a separate stream, so that a lab written to a file
+/// is treated like the seed's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stream {
     Lab,
     Fabric,
     Work,
-    /// IOMMUs of trees, rings of tori: both came later, and all else is as it was.
+    /// IOMMUs of trees, rings of tori: added later, without changing the other streams.
     Iommu,
     Aimed,
 }
 
-/// A stream of random numbers of a seed.
+/// Returns a stream of random numbers of a seed.
 pub(crate) fn stream(seed: u64, stream: Stream) -> Random {
-    // Seeds that follow each other begin far apart.
+    // Successive seeds start far apart.
     let number = match stream {
-        // The four numbers from four times the seed on are those of the streams before it.
+        // The four numbers from four times the seed belong to the streams above.
         Stream::Aimed => !seed,
         _ => seed.wrapping_mul(4).wrapping_add(stream as u64),
     };
@@ -279,7 +279,7 @@ impl Scene {
         let witness = Witness::watch(&simulation, &lab);
         let bus = WatchedBus { bus: simulation.bus(HostId(0)), witness: witness.clone() };
         let functions = bus.functions().expect("a lab has its functions");
-        // Those of another host are not this one's business.
+        // Engines of other hosts are ignored.
         let mut engines = engines_of(&lab);
         engines.retain(|engine| functions.iter().any(|info| info.name == engine.name));
         if engines.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How seeds are run.
+//! Settings of seeds.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,17 +8,17 @@ use crosslane_lab::EngineKind;
 
 use crate::lab_text::LabText;
 
-/// Takes a line about what happens in a seed.
+/// Receives lines about the events of a seed.
 pub type Note = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// How seeds are run.
+/// Settings of seeds.
 #[derive(Clone, Default)]
 pub struct Setup {
-    /// The lab of every seed; none: each seed makes its own.
+    /// The lab of every seed; `None` to generate one for each.
     pub lab: Option<LabText>,
-    /// What its engines are.
+    /// Kind of its engines.
     pub engines: EngineKind,
-    /// Is told of everything that is done and of how it ended.
+    /// Receives every action and its end, if set.
     pub note: Option<Note>,
 }
 

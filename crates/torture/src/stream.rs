@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Streams of words each of which says where in the stream it belongs.
+//! Streams of words, each of which encodes its position in the stream.
 
 use crosslane_driver::User;
 
@@ -8,10 +8,10 @@ use crate::watched::WatchedBus;
 /// The generator's step, and its inverse modulo 2^32.
 const STEP: u32 = 0x9e37_79b1;
 const INVERSE: u32 = inverse(STEP);
-/// Guard words are those of positions from here on: no stream of a seed comes that far.
+/// Position of the guard words: no stream of a seed gets that far.
 const GUARD: u32 = 0xf000_0000;
 
-/// Newton's iteration: each round doubles the bits that are right.
+/// Newton's iteration: each round doubles the number of correct bits.
 const fn inverse(odd: u32) -> u32 {
     let (mut x, mut round) = (odd, 0);
     while round < 5 {
@@ -21,34 +21,34 @@ const fn inverse(odd: u32) -> u32 {
     x
 }
 
-/// Words `from` and following of the stream of a seed, as bytes.
+/// Returns words of a seed's stream, from position `from`, as bytes.
 pub fn words(seed: u32, from: u32, bytes: u64) -> Vec<u8> {
     let count = (bytes / 4) as u32;
     (0..count).flat_map(|n| User::<WatchedBus>::pattern(seed, from + n).to_le_bytes()).collect()
 }
 
-/// The bytes that a part holds before the device writes it.
+/// Returns the bytes that a part holds before the device writes it.
 pub fn guard(seed: u32, bytes: u64) -> Vec<u8> {
     words(seed, GUARD, bytes)
 }
 
-/// What a word is.
+/// A word found in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// What was there before.
+    /// A guard, not overwritten.
     Guard,
-    /// Its place in the stream.
+    /// A word of the stream, with its position.
     At(u32),
 }
 
-/// What the words of some bytes are.
+/// Decodes the words of some bytes.
 pub fn places(seed: u32, bytes: &[u8]) -> Vec<Word> {
     let words = bytes.as_chunks::<4>().0.iter();
     let place = |word: &[u8; 4]| u32::from_le_bytes(*word).wrapping_sub(seed).wrapping_mul(INVERSE);
     words.map(|w| Some(place(w)).filter(|&p| p < GUARD).map_or(Word::Guard, Word::At)).collect()
 }
 
-/// The same in few words: `7..20 guard 25..30`.
+/// Describes words briefly: `7..20 guard 25..30`.
 pub fn runs(words: &[Word]) -> String {
     let mut text = String::new();
     let mut from = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes wrong in a lab while everybody is at work.
+//! The faults of a lab at work.
 
 use crosslane_fabric::{DirectionId, LinkId, Moment, NodeKind, PortId, TlpFault, Way};
 use crosslane_host::{Bus, Topology};
@@ -11,12 +11,12 @@ use crosslane_random::Random;
 use crate::fault::{Engines, Fault};
 use crate::scene::{World, us};
 
-/// All engines that there are.
+/// The set of all engines.
 const EVERY_ENGINE: Engines = Engines::MAX;
-/// A single TLP that is spoilt or lost is felt for no longer.
+/// Time for which the effects of a spoilt or lost TLP last.
 pub(crate) const AFTER_TLP: Picoseconds = us(50);
 
-/// Brings about faults, one after the other.
+/// Makes faults, one after the other.
 pub(crate) async fn trouble(world: &World, ports: &[String], rng: &mut Random) {
     for _ in 0..[0, 0, 1, 3, 6][rng.usize(..5)] {
         world.sleep(us(rng.u64(..2_000))).await;
@@ -51,7 +51,7 @@ pub(crate) fn link_below(world: &World, name: &str) -> LinkId {
     })
 }
 
-/// What can happen to single TLPs.
+/// A fault of single TLPs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TlpTrouble {
     pub fault: Fault,
@@ -65,7 +65,7 @@ impl TlpTrouble {
         Self { fault, way, class, what }
     }
 
-    /// Poisoned, lost and doubled TLPs, to engines and from them.
+    /// Poisoned, lost and doubled TLPs, in both directions.
     pub const ALL: [Self; 8] = [
         Self::new(Fault::PoisonedTlp, Way::Down, Class::Completion, TlpFault::Poison),
         Self::new(Fault::PoisonedWrite, Way::Down, Class::Posted, TlpFault::Poison),
@@ -78,7 +78,7 @@ impl TlpTrouble {
     ];
 }
 
-/// Some TLPs on the link below a port are poisoned, lost or doubled, if it carries any.
+/// Poisons, loses or doubles some TLPs on the link below a port, if it carries any.
 async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Random) {
     let link = link_below(world, port);
     let TlpTrouble { fault, way, class, what } = TlpTrouble::ALL[rng.usize(..8)];
@@ -93,7 +93,7 @@ async fn bad_tlps(world: &World, port: &str, span: Picoseconds, rng: &mut Random
     world.end(number);
 }
 
-/// The root complex or an engine takes nothing for a while.
+/// Makes the root complex or an engine accept nothing for a while.
 async fn stall(world: &World, span: Picoseconds, rng: &mut Random) {
     let (name, engines) = if rng.bool() {
         ("host0", EVERY_ENGINE)
@@ -123,7 +123,7 @@ async fn link_down(world: &World, port: &str, span: Picoseconds) {
     world.end(number);
 }
 
-/// Takes away what is below a port, for good.
+/// Removes everything below a port, for good.
 async fn removal(world: &World, port: &str) {
     let link = link_below(world, port);
     if world.fabric(|fabric| !fabric.is_link_up(link)) {
@@ -154,16 +154,15 @@ fn set_bus_master(world: &World, name: &str, on: bool) {
     }
     let bit = reg::COMMAND_BUS_MASTER;
     let command = if on { command | bit } else { command & !bit };
-    // A function that cannot be reached is no master either.
+    // A function that cannot be reached is no bus master either.
     let _ = world.bus.config_write(id, reg::COMMAND, command, 0b0011);
 }
 
-/// A downstream port of a switch with more than one of them.
+/// Finds a downstream port of a switch with more than one of them.
 fn port_with_a_neighbour(world: &World, rng: &mut Random) -> Option<(PortId, String)> {
     world.fabric(|fabric| {
         let switches = fabric.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
-        // The first port of a switch is its upstream port or not; the one that is linked upwards
-        // is left out.
+        // A switch's upstream port may be any of its ports; skip the one linked upwards.
         let mut found = Vec::new();
         for switch in switches {
             let below = |port: &&PortId| {
@@ -179,7 +178,7 @@ fn port_with_a_neighbour(world: &World, rng: &mut Random) -> Option<(PortId, Str
     })
 }
 
-/// A switch believes for a while that host memory is behind one of its ports.
+/// Makes a switch believe for a while that host memory is behind one of its ports.
 async fn astray(world: &World, span: Picoseconds, rng: &mut Random) {
     let Some((_, name)) = port_with_a_neighbour(world, rng) else { return };
     let id = world.function(&name);
@@ -191,13 +190,13 @@ async fn astray(world: &World, span: Picoseconds, rng: &mut Random) {
     world.note(|| format!("requests go astray to {name} for {span}"));
     let number = world.begin(Fault::Astray, EVERY_ENGINE);
     let set = |window| world.bus.config_write(id, offset, window, 0b1111);
-    // Where it cannot be reached nothing goes astray.
+    // If it cannot be reached, nothing goes astray.
     let _ = set(0x7ff0_0000);
     world.sleep(span).await;
     while set(before).is_err() {
         world.sleep(us(100)).await;
     }
-    // What is on its way is lost yet.
+    // TLPs in flight may still be lost.
     world.sleep(us(50)).await;
     world.end(number);
 }

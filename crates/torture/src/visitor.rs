@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Host code that comes and goes: it takes memory, registers it with one device or two, looks at
-//! registers, and leaves what it had to be given back.
+//! Host code that comes and goes: it allocates memory, registers it with one device or two, reads
+//! registers, and drops what it had.
 
 use std::rc::Rc;
 
@@ -14,7 +14,7 @@ use crate::fault::Fault;
 use crate::scene::World;
 use crate::watched::WatchedBus;
 
-/// Comes, does a few things, and leaves.
+/// Visits devices: does a few things, and leaves.
 pub(crate) async fn visit(world: Rc<World>, devices: Vec<Device<WatchedBus>>, mut rng: Random) {
     for _ in 0..rng.u32(1..6) {
         let pause = Picoseconds(rng.u64(..400_000_000));
@@ -44,7 +44,7 @@ async fn call(
     let memory = buffer.clone().unregister().await?;
     let is_refused = buffer.clone().unregister().await.is_err();
     check!(Check::Buffers, is_refused, "a registration was ended twice");
-    // With both of them, if they are two.
+    // Register with both, if they are two.
     let shared = one.register(memory.clone()).await?;
     if other.function().id != one.function().id {
         let second = other.register(memory).await?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lab's bus with a witness: every TLP that enters or leaves host memory is held against what
-//! is pinned at that moment. So a device that writes to memory that was given back is seen, also
-//! where nobody uses that memory yet.
+//! The lab's bus with a witness: every TLP that enters or leaves host memory is checked against
+//! what is pinned at that moment. This finds writes of devices to freed memory, even while it is
+//! unused.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -17,44 +17,44 @@ use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::tlp::{Class, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
-/// Interrupt messages go here (x86).
+/// Addresses of interrupt messages (x86).
 const INTERRUPTS: std::ops::Range<u64> = 0xfee0_0000..0xfef0_0000;
-/// Sentences that are kept.
+/// Most findings kept.
 const MOST_STRAYS: usize = 8;
 
-/// What is pinned, and what was seen of it on the wire.
+/// The pinned memory, and the TLPs seen on links.
 #[derive(Debug, Default)]
 pub struct Witness {
     /// End and function of each pinned segment, by function and address. A function's own
     /// segments are disjoint.
     pinned: BTreeMap<(RoutingId, u64), u64>,
-    /// End of each segment that was pinned before, and when it was given back last.
+    /// End of each segment pinned earlier, and the time of its last release.
     given_back: BTreeMap<(RoutingId, u64), (u64, Picoseconds)>,
-    /// Host memory.
+    /// Ranges of host memory.
     memory: Vec<std::ops::Range<u64>>,
-    /// What was read or written without being pinned.
+    /// Accesses to memory that was not pinned.
     pub strays: Vec<String>,
-    /// Reads that came to the host after their engines had given them up, and what they asked for
-    /// was given back.
+    /// Reads that reached the host after their engines had given them up and their memory was
+    /// released.
     given_up: Vec<(RoutingId, std::ops::Range<u64>)>,
-    /// A sum over all that was on the wire: equal for equal traces.
+    /// Hash over all TLPs on links: equal for equal traces.
     pub hash: u64,
-    /// TLPs on the wire.
+    /// TLPs on links.
     pub tlps: u64,
     /// TLPs on each direction of a link, by class.
     carried: BTreeMap<(u32, bool, u8), u64>,
-    /// Links between a root complex and what is below it.
+    /// Links between a root complex and its devices.
     host_links: Vec<DirectionId>,
-    /// Links of endpoints, in the direction in which they send.
+    /// Links of endpoints, in their sending direction.
     own_links: Vec<DirectionId>,
     /// Completion time-outs of the engines.
     timeouts: BTreeMap<RoutingId, Picoseconds>,
-    /// When an engine handed a read to its port last, by function, tag and address; it was pinned
-    /// then.
+    /// Time at which an engine last handed a read to its port, by function, tag and address, if its
+    /// memory was pinned then.
     sent: BTreeMap<(RoutingId, u16, u64), Picoseconds>,
 }
 
-/// A witness that the fabric and the buses tell.
+/// A witness shared by the fabric and the buses.
 pub type Shared = Arc<Mutex<Witness>>;
 
 impl Witness {
@@ -90,7 +90,7 @@ impl Witness {
         witness
     }
 
-    /// From now on the function has no business in these segments.
+    /// Notes that these segments are no longer pinned for the function.
     fn forget(&mut self, function: RoutingId, segments: &[Segment], now: Picoseconds) {
         for segment in segments {
             let key = (function, segment.address.0);
@@ -127,12 +127,12 @@ impl Witness {
         (direction.link.0, matches!(direction.way, Way::Up), class as u8)
     }
 
-    /// TLPs of a class that one direction of a link has carried until now.
+    /// Returns the TLPs of a class that one direction of a link has carried so far.
     pub fn carried(&self, direction: DirectionId, class: Class) -> u64 {
         self.carried.get(&Self::place(direction, class)).copied().unwrap_or_default()
     }
 
-    /// The first of a request's bytes that is not pinned now and was not at `since` either.
+    /// Returns the first byte of a request that is neither pinned now nor was at `since`.
     fn unpinned_at(&self, header: &Header, since: Picoseconds) -> Option<u64> {
         let (start, end) = (header.address.0, header.address.0 + u64::from(header.request_bytes()));
         let id = header.requester;
@@ -150,8 +150,8 @@ impl Witness {
         None
     }
 
-    /// A read that leaves its engine's port, which has had it since `ready`: it is remembered if
-    /// its memory was pinned then.
+    /// Notes a read that leaves its engine's port, where it has waited since `ready`: remembers it
+    /// if its memory was pinned then.
     fn note_read(&mut self, header: &Header, ready: Picoseconds) {
         if header.kind == TlpKind::MemoryRead {
             let key = (header.requester, header.tag.0, header.address.0);
@@ -164,9 +164,9 @@ impl Witness {
     }
 
     /// Whether this is a read that its engine has given up, and whose tag has rested since: it was
-    /// pinned when the engine handed it to its port, and has been on its way, or waited there for
-    /// credits, for longer than both take. No driver can know that it is still there, and its data
-    /// go nowhere.
+    /// pinned when the engine handed it to its port, and has since been in flight, or waited there
+    /// for credits, for longer than both take. No driver can know that it still exists, and its
+    /// data are ignored.
     fn was_given_up(&self, header: &Header, time: Picoseconds) -> bool {
         let key = (header.requester, header.tag.0, header.address.0);
         let sent = self.sent.get(&key).filter(|_| header.kind == TlpKind::MemoryRead);
@@ -174,7 +174,7 @@ impl Witness {
         sent.zip(timeout).is_some_and(|(sent, timeout)| time.since(*sent).0 > 2 * timeout.0)
     }
 
-    /// Whether an engine had given up the read of this address of its, which came all the same.
+    /// Whether an engine had given up a read of this address, which arrived nevertheless.
     pub fn has_given_up(&self, requester: RoutingId, address: BusAddress) -> bool {
         let mut reads = self.given_up.iter();
         reads.any(|(id, bytes)| *id == requester && bytes.contains(&address.0))
@@ -193,7 +193,7 @@ impl Witness {
             self.given_up.push((header.requester, start..start + bytes));
             return;
         }
-        // An IOMMU itself refuses what is not mapped.
+        // An IOMMU rejects unmapped addresses itself.
         let in_memory = self.memory.iter().any(|range| range.contains(&start));
         if in_memory && self.strays.len() < MOST_STRAYS {
             let (kind, id) = (header.kind, header.requester);
@@ -213,17 +213,17 @@ fn simulation_host(fabric: &crosslane_fabric::Fabric) -> crosslane_pcie::units::
 /// The bus of a lab's host, with a witness.
 #[derive(Clone)]
 pub struct WatchedBus {
-    /// The lab's own.
+    /// The lab's bus.
     pub bus: LabBus,
-    /// Who is told of pins.
+    /// The witness, told of pins.
     pub witness: Shared,
 }
 
-/// Memory of the lab's host, with where it was pinned.
+/// Memory of the lab's host, with the segments of its pins.
 #[derive(Clone)]
 pub struct WatchedMemory {
     memory: LabMemory,
-    /// By the function that it was pinned for: behind an IOMMU each has addresses of its own.
+    /// By function: behind an IOMMU each has different addresses.
     segments: Arc<Mutex<BTreeMap<RoutingId, Vec<Segment>>>>,
 }
 

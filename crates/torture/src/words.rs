@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every byte that a channel moves or must not move is looked at.
+//! Checks of every byte that a channel moves or must not move.
 
 use std::ops::Range;
 
@@ -14,11 +14,12 @@ use crate::line::{Line, TRIES};
 use crate::scene::us;
 use crate::stream::{self, Word};
 
-/// Words of a stream: no seed moves so many. Garbled words mostly seem to be beyond.
+/// Bound on the words of a stream, beyond what any seed moves. Garbled words mostly seem to lie
+/// beyond.
 const LONGEST_STREAM: u32 = 1 << 26;
 
 impl Line {
-    /// Looks at every byte of the buffer.
+    /// Checks every byte of the buffer.
     pub async fn verify(&mut self, parts: &[Range<u64>], outcomes: &[Outcome], lossy: bool) {
         match self.key.0 {
             ChannelKind::C2h => self.verify_written(parts, outcomes, lossy),
@@ -38,7 +39,7 @@ impl Line {
             }
         }
         if !self.checked {
-            // Nothing is read twice: what the stream lacks then is seen as a jump.
+            // Nothing is read twice: a gap in the stream shows as a jump.
             self.position +=
                 parts.iter().map(|part| (part.end - part.start) as u32 / 4).sum::<u32>();
             return;
@@ -76,7 +77,7 @@ impl Line {
         }
     }
 
-    /// Whether the checker has begun anew: stores to a link that is down are lost.
+    /// Whether the checker has restarted: stores over a link that is down are lost.
     async fn is_checking(&self) -> bool {
         let begun = self.world.bus.now();
         let read = self.device.user().h2c_check_result().await;
@@ -87,8 +88,8 @@ impl Line {
         read.is_ok_and(|check| check.errors == 0)
     }
 
-    /// The parts of a dropped channel that the driver lets one write again: those that no device
-    /// writes any more.
+    /// Returns the parts of a dropped channel that the driver allows to be written again, since no
+    /// device writes them any more.
     pub fn take_back(&self, parts: &[Range<u64>]) -> Vec<Range<u64>> {
         let Some(buffer) = self.buffer.as_ref().filter(|_| self.key.0 == ChannelKind::C2h) else {
             return Vec::new();
@@ -99,7 +100,7 @@ impl Line {
         parts.iter().filter(is_free).cloned().collect()
     }
 
-    /// Nothing was written there since.
+    /// Checks that these parts were not written since.
     pub fn check_free(&self, parts: &[Range<u64>]) {
         let Some(buffer) = &self.buffer else { return };
         for part in parts {
@@ -110,7 +111,7 @@ impl Line {
         }
     }
 
-    /// What is complete and visible is wholly there, whatever a link has lost meanwhile.
+    /// Checks that complete and visible data are all there, whatever a link has lost meanwhile.
     pub fn verify_visible(
         &self,
         parts: &[Range<u64>],
@@ -156,7 +157,7 @@ impl Line {
         }
     }
 
-    /// Nothing but guards lies there, each as it was laid down.
+    /// Checks that a gap holds only its guards.
     fn all_guards(&self, bytes: &[u8], gap: Range<u64>) {
         let words = stream::places(self.seed, &bytes[gap.start as usize..gap.end as usize]);
         let wrong = words.iter().position(|word| *word != Word::Guard);
@@ -168,8 +169,8 @@ impl Line {
         );
     }
 
-    /// Whether words from a peer may have overtaken others: while requests went astray those took
-    /// the way through the root complex, and when that was over the next ones went by the switch.
+    /// Whether words from a peer may have overtaken others: while requests went astray they took
+    /// the path through the root complex, and afterwards the next ones went by the switch.
     fn may_have_overtaken(&self) -> bool {
         self.depends
             && self.world.has(Engines::MAX, Picoseconds::ZERO, |fault| fault == Fault::Astray)

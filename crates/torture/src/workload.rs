@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who talks to whom in a seed.
+//! The workload of a seed: its channels and their targets.
 
 use std::rc::Rc;
 
@@ -13,10 +13,10 @@ use crate::ping::Pingers;
 use crate::scene::{World, us};
 use crate::watched::WatchedBus;
 
-/// Lines along which one stream goes, from its source to host memory; one alone is its own.
+/// Lines that carry one stream, from its source to host memory; or a single line.
 pub(crate) struct Chain {
     pub lines: Vec<Line>,
-    /// Whether data may be dropped on the way by what was asked for.
+    /// Whether its options allow data to be dropped on the way.
     pub drops: bool,
 }
 
@@ -25,7 +25,7 @@ impl Chain {
         Self { lines: vec![line], drops: false }
     }
 
-    /// Of lines that pass a stream on to each other.
+    /// Makes a chain of lines that pass a stream on to each other.
     fn of(mut lines: Vec<Line>, drops: bool) -> Self {
         let mut touches = 0;
         for line in &lines {
@@ -41,14 +41,14 @@ impl Chain {
     }
 }
 
-/// All that is at work in a seed.
+/// All work of a seed.
 pub(crate) struct AtWork {
     pub devices: Vec<Device<WatchedBus>>,
     pub chains: Vec<Chain>,
     pub pingers: Vec<Pingers>,
 }
 
-/// Opens engines, and gives each something to do. Nothing goes wrong yet.
+/// Opens engines, and gives each some work. No faults happen yet.
 pub(crate) async fn set_up(
     world: &Rc<World>,
     names: &[String],
@@ -79,7 +79,7 @@ pub(crate) async fn set_up(
         free = rest;
         match made {
             Some(made) => chains.extend(made),
-            // There is no way between them.
+            // No path leads from one to the other.
             None => {
                 for device in these {
                     chains.extend(alone(world, device, rng).await?);
@@ -90,7 +90,7 @@ pub(crate) async fn set_up(
     Ok(AtWork { devices, chains, pingers })
 }
 
-/// Messages back and forth, and memory into the checkers of both.
+/// Sets up an exchange of messages, and memory into the checkers of both.
 async fn ping(
     world: &Rc<World>,
     [near, far]: [&Device<WatchedBus>; 2],
@@ -118,7 +118,7 @@ async fn ping(
     Ok(Some(chains))
 }
 
-/// Connects a peer channel for the first time; `None` where the root complex does not let it.
+/// Connects a peer channel for the first time; `None` if the root complex does not allow it.
 async fn first_connection(
     world: &World,
     sender: &Device<WatchedBus>,
@@ -126,7 +126,7 @@ async fn first_connection(
     options: PeerOptions,
 ) -> Result<Option<Peer<WatchedBus>>, DriverError> {
     match sender.connect(receiver, options).await {
-        // Only a root complex knows what it forbids: what goes through it is lost there.
+        // The driver cannot see that the root complex forbids it, and would lose these writes.
         Ok(peer) if peer.plan().through_root_complex && world.forbids_peers => {
             world.note(|| format!("{peer:?} would go through the root complex, which forbids it"));
             peer.close().await?;
@@ -141,7 +141,7 @@ async fn first_connection(
     }
 }
 
-/// Further channels, each a stream of its own.
+/// Makes further channels, each with a separate stream.
 fn further(
     world: &Rc<World>,
     device: &Device<WatchedBus>,
@@ -160,7 +160,7 @@ fn further(
     chains
 }
 
-/// The generator into memory, memory into the checker, and perhaps writes to nowhere.
+/// Sets up the generator into memory, memory into the checker, and perhaps writes to nowhere.
 async fn alone(
     world: &Rc<World>,
     device: &Device<WatchedBus>,
@@ -180,7 +180,7 @@ async fn alone(
     Ok(chains)
 }
 
-/// Memory through the engine into memory.
+/// Sets up memory through the engine into memory.
 async fn loop_back(
     world: &Rc<World>,
     device: &Device<WatchedBus>,
@@ -196,7 +196,7 @@ async fn loop_back(
     Ok(chains)
 }
 
-/// One engine's generator, or what it reads, into another's memory.
+/// Sets up one engine's generator, or what it reads, into another's memory.
 async fn pair(
     world: &Rc<World>,
     sender: &Device<WatchedBus>,
@@ -206,7 +206,8 @@ async fn pair(
     let seed = rng.u32(..);
     let credits = rng.u8(..4) != 0;
     let route = if rng.u8(..4) == 0 { FarRoute::Drained } else { FarRoute::C2h };
-    // Without credits a lane that stalls holds up what would empty it, unless it drains by itself.
+    // Without credits, a stalled receive queue blocks the path that would empty it, unless it is
+    // drained.
     let may_stall = credits || route == FarRoute::Drained;
     let policy = if may_stall && rng.bool() { LanePolicy::Stall } else { LanePolicy::Drop };
     let options = PeerOptions { credits, policy, ..PeerOptions::default() };
@@ -220,7 +221,7 @@ async fn pair(
     let mut write = Line::new(world, sender, (ChannelKind::Peer, 0), rng, seed);
     let lane = StreamSource::Lane(peer.lane());
     write.far = Some(Far { receiver: receiver.clone(), options, route, peer: Some(peer) });
-    // Before the receiver's memory takes what its own generator has.
+    // A stage before the receiver's memory takes what its own generator has.
     let mut lines = Vec::new();
     if rng.bool() {
         sender.user().route(StreamSource::Generator, StreamSource::H2c).await?;
@@ -232,7 +233,7 @@ async fn pair(
         receiver.user().route(lane, StreamSource::Generator).await?;
         let mut memory = Line::new(world, receiver, (ChannelKind::C2h, 0), rng, seed);
         if rng.u8(..4) == 0 {
-            // A reader that takes little.
+            // A slow reader.
             memory.pause = us(rng.u64(100..2_000));
         }
         lines.push(memory);
@@ -245,7 +246,7 @@ async fn pair(
     Ok(Some(chains))
 }
 
-/// Memory through three engines into memory.
+/// Sets up memory through three engines into memory.
 async fn relay(
     world: &Rc<World>,
     [first, middle, last]: [&Device<WatchedBus>; 3],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can go wrong with a local transfer.
+//! Errors of local transfers.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub enum Stage {
     Receive,
     /// Copying data out of the ring.
     CopyOut,
-    /// None of them: the transfer as a whole.
+    /// The transfer as a whole.
     Whole,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Why a stage failed.
+/// The fault of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LocalFault {
@@ -44,38 +44,38 @@ pub enum LocalFault {
     /// The driver refused, or the device does not answer.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// The deadline passed outside of the controllers.
+    /// The deadline passed while no controller was at work.
     #[error("not complete at the deadline, {0}")]
     Deadline(Picoseconds),
-    /// It was cancelled.
+    /// The caller cancelled it.
     #[error("cancelled")]
     Cancelled,
 }
 
-/// A local transfer that was not made, or not to its end.
+/// The error of a local transfer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LocalError {
-    /// It cannot be asked for. Nothing was moved.
+    /// The request is invalid. Nothing was moved.
     #[error("local transfer: {problem}")]
     Refused {
-        /// What is wrong.
+        /// The reason.
         problem: String,
     },
-    /// The device could not be set up for it. Nothing was moved.
+    /// The device could not be set up. Nothing was moved.
     #[error("local transfer: {0}")]
     Device(#[from] DriverError),
-    /// It failed on the way.
+    /// It failed while data were moving.
     #[error("{stage}: {fault}: {arrived_bytes} of {total_bytes} B have arrived")]
     Failed {
-        /// Where.
+        /// The stage that failed.
         stage: Stage,
-        /// Why.
+        /// Its fault.
         fault: LocalFault,
-        /// Bytes from the beginning on that are where they should be: in the card's memory, or in
-        /// the caller's.
+        /// Bytes from the beginning that have reached their destination, the card's memory or the
+        /// caller's.
         arrived_bytes: u64,
-        /// Bytes of the transfer.
+        /// Length of the transfer, bytes.
         total_bytes: u64,
     },
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The local DMA call: data between host memory and the memory of an FPGA card in the same host,
-//! through the card and back, and within the card.
+//! Local DMA: between host memory and the memory of an FPGA card in the same host, through the card
+//! and back, and within the card.
 //!
-//! A transfer is cut into pieces, which go through a ring of pinned buffers for each controller
-//! (transmit: H2C channel 0, receive: C2H channel 0). While the controllers move some pieces the
-//! processor copies others into a ring or out of it. Where the caller's memory is registered with
-//! the device nothing is copied. Copies and controllers are tasks of their own, each on a core of
-//! its own in the lab; on a real machine they share the thread that polls the call.
+//! A transfer is cut into pieces, which pass through a ring of pinned buffers for each controller
+//! (transmit: H2C channel 0, receive: C2H channel 0). While the controllers move some pieces, the
+//! processor copies others into a ring or out of it. Memory registered with the device is not
+//! copied. Copies and controllers are separate tasks: in the lab each has its core; on a real
+//! machine they share the thread that polls the call.
 
 mod error;
 mod options;
@@ -30,25 +30,25 @@ pub use options::{
 };
 use stages::{Failure, FarEnd, Memory, Side};
 
-/// Descriptors of a channel's ring at least: a piece of 4 MiB in small pages.
+/// Least descriptors of a channel's ring: a piece of 4 MiB in small pages.
 const LEAST_ENTRIES: u32 = 1024;
-/// Descriptors of a channel's ring at most.
+/// Most descriptors of a channel's ring.
 const MOST_ENTRIES: u32 = 65_536;
 
-/// A channel that is open, and for what.
+/// An open channel and its configuration.
 struct Open<B: Bus> {
     channel: Channel<B>,
     card_memory: bool,
     entries: u32,
 }
 
-/// The local DMA of one card: it has H2C channel 0 and C2H channel 0 while it is open, and while
-/// data pass through the card the stream of the user circuit leads from the one to the other.
+/// The local DMA of one card. While open it owns H2C channel 0 and C2H channel 0; for data that
+/// pass through the card, the stream of the user circuit leads from the one to the other.
 ///
-/// One transfer is made at a time. A transfer whose future is dropped is given up: what it had
-/// under way is stopped before the next one, or by [`close`](Self::close). Until then the
-/// controllers may read and write the memory of it: for registered memory the driver sees to it
-/// that nobody touches those parts, and the caller's other memory they never reach.
+/// Only one transfer runs at a time. Dropping a transfer's future abandons it: its operations in
+/// flight are stopped before the next one, or by [`close`](Self::close). Until then the controllers
+/// may access its memory: the driver guards those parts of registered memory, and the controllers
+/// never access the caller's unregistered memory.
 pub struct LocalDma<B: Bus> {
     device: Device<B>,
     options: LocalOptions,
@@ -56,9 +56,9 @@ pub struct LocalDma<B: Bus> {
     receive: Option<Open<B>>,
     transmit_ring: Option<Buffer<B>>,
     receive_ring: Option<Buffer<B>>,
-    /// The stream leads from H2C to C2H.
+    /// Whether the stream leads from H2C to C2H.
     is_routed: bool,
-    /// A transfer was begun and has not ended.
+    /// Whether a transfer has begun and not ended.
     is_under_way: bool,
     arrived: Arrived,
 }
@@ -70,11 +70,11 @@ impl<B: Bus> fmt::Debug for LocalDma<B> {
 }
 
 impl<B: Bus> LocalDma<B> {
-    /// Local DMA with a device. Channels and rings are taken when a transfer needs them first, and
-    /// kept.
+    /// Makes local DMA with a device. Channels and rings are set up when a transfer first needs
+    /// them, and kept.
     ///
     /// # Errors
-    /// [`LocalError::Refused`] for options that cannot be.
+    /// [`LocalError::Refused`] for invalid options.
     pub fn new(device: &Device<B>, options: LocalOptions) -> Result<Self, LocalError> {
         options.check()?;
         Ok(Self {
@@ -90,13 +90,13 @@ impl<B: Bus> LocalDma<B> {
         })
     }
 
-    /// How transfers are made.
+    /// Returns the settings.
     #[must_use]
     pub const fn options(&self) -> &LocalOptions {
         &self.options
     }
 
-    /// How far a transfer is.
+    /// Returns a handle to watch the progress of transfers.
     #[must_use]
     pub fn arrived(&self) -> Arrived {
         self.arrived.clone()
@@ -105,8 +105,8 @@ impl<B: Bus> LocalDma<B> {
     /// Makes a transfer. [`Picoseconds::NEVER`] is no deadline.
     ///
     /// # Errors
-    /// What cannot be asked for, a device that does not answer, or what failed on the way with
-    /// what has arrived. The next transfer can be made.
+    /// If the request is invalid, the device does not answer, or the transfer fails; then with the
+    /// bytes that have arrived. The next transfer can be made.
     pub async fn transfer(
         &mut self,
         job: Job<'_, B>,
@@ -115,8 +115,8 @@ impl<B: Bus> LocalDma<B> {
         self.transfer_until(job, deadline, pending()).await
     }
 
-    /// The same, cancelled when `cancel` is ready: the controllers are stopped, and what has
-    /// arrived by then is told.
+    /// Makes a transfer that `cancel` ends when it is ready: the controllers are stopped, and the
+    /// error carries the bytes that have arrived by then.
     ///
     /// # Errors
     /// As [`transfer`](Self::transfer), and [`LocalFault::Cancelled`].
@@ -157,7 +157,8 @@ impl<B: Bus> LocalDma<B> {
             self.is_under_way = false;
             return Ok(moved);
         };
-        // What feeds the stream first: else it would fill again behind what is emptied.
+        // Stop the side that feeds the stream first: else it would refill the stream behind the
+        // other.
         let mut is_stopped = true;
         for side in [&mut transmit, &mut receive].into_iter().flatten() {
             is_stopped &= side.stop().await.is_ok();
@@ -169,10 +170,10 @@ impl<B: Bus> LocalDma<B> {
         Err(LocalError::Failed { stage, fault, arrived_bytes, total_bytes })
     }
 
-    /// Gives channels and rings back. A transfer that was given up is stopped.
+    /// Releases channels and rings, and stops an abandoned transfer.
     ///
     /// # Errors
-    /// The device does not answer: what it may still use is then kept as the driver keeps it.
+    /// If the device does not answer: the driver then keeps the memory that it may still use.
     pub async fn close(mut self) -> Result<(), LocalError> {
         for open in [self.transmit.take(), self.receive.take()].into_iter().flatten() {
             open.channel.close().await?;
@@ -183,7 +184,7 @@ impl<B: Bus> LocalDma<B> {
         Ok(())
     }
 
-    /// Stops what was given up, and gets what a transfer needs.
+    /// Stops an abandoned transfer, and sets up channels and rings for a new one.
     async fn prepare(&mut self, job: &Job<'_, B>) -> Result<(), LocalError> {
         if self.is_under_way {
             for open in [&mut self.transmit, &mut self.receive].into_iter().flatten() {
@@ -226,14 +227,14 @@ impl<B: Bus> LocalDma<B> {
         Ok(())
     }
 
-    /// Most runs of bus addresses in a piece of a buffer.
+    /// Returns the most runs of bus addresses in a piece of a buffer.
     fn pieces(&self, buffer: &Buffer<B>, start: u64, end: u64) -> u64 {
         let shortest = buffer.segments().iter().map(|it| it.bytes).min().unwrap_or(1).max(1);
         let bytes = self.options.buffer_bytes.min(end.saturating_sub(start));
         bytes.div_ceil(shortest) + 1
     }
 
-    /// Opens a channel, unless it is open as it has to be.
+    /// Opens a channel, unless it is already open with this configuration.
     async fn open(
         &mut self,
         kind: ChannelKind,
@@ -265,7 +266,7 @@ impl<B: Bus> LocalDma<B> {
         Ok(())
     }
 
-    /// The controllers of a transfer, with what they need; all of it is there.
+    /// Returns the sides of a transfer, once everything is set up.
     fn sides<'a>(&'a mut self, job: Job<'a, B>) -> (Option<Side<'a, B>>, Option<Side<'a, B>>) {
         let total_bytes = job.bytes();
         let Self { device, options, transmit, receive, transmit_ring, receive_ring, .. } = self;
@@ -302,7 +303,7 @@ impl<B: Bus> LocalDma<B> {
     }
 }
 
-/// The buffers of a ring, in huge pages where there are any.
+/// Returns the buffers of a ring, in huge pages if available.
 async fn ring<B: Bus>(
     device: &Device<B>,
     options: &LocalOptions,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a local transfer is asked for, and what it says about itself.
+//! Requests, options and results of local transfers.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -12,51 +12,51 @@ use crosslane_pcie::units::Picoseconds;
 
 use super::error::LocalError;
 
-/// Sizes of a ring's buffers, bytes: the document measured 16 KB to 8 MB and had 16 MB.
+/// Sizes of a ring's buffers, bytes: the sbdt paper measured 16 KB to 8 MB and had 16 MB.
 pub const BUFFER_BYTES: RangeInclusive<u64> = 16 << 10..=16 << 20;
-/// Buffers of a ring; the document has 8. One does without overlap.
+/// Number of buffers of a ring; 8 in the sbdt paper. A single one means no overlap.
 pub const BUFFERS: RangeInclusive<u16> = 1..=64;
 
-/// Which core of the host does what; numbers beyond the last core wrap around.
+/// The core of the host for each task; numbers beyond the last core wrap around.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// Copies the caller's data into the ring.
+    /// Core that copies the caller's data into the ring.
     pub copy_in: u16,
-    /// Drives H2C.
+    /// Core that drives H2C.
     pub transmit: u16,
-    /// Drives C2H.
+    /// Core that drives C2H.
     pub receive: u16,
-    /// Copies data out of the ring.
+    /// Core that copies data out of the ring.
     pub copy_out: u16,
 }
 
 impl Cores {
-    /// A core for each task.
+    /// Gives each task its core.
     #[must_use]
     pub const fn apart() -> Self {
         Self { copy_in: 0, transmit: 1, receive: 2, copy_out: 3 }
     }
 
-    /// One core copies both ways, and each controller has one of its own.
+    /// Gives both copies one core, and each controller its core.
     #[must_use]
     pub const fn one_copier() -> Self {
         Self { copy_out: 0, ..Self::apart() }
     }
 }
 
-/// How local transfers are made.
+/// Settings of local transfers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalOptions {
-    /// Bytes of each buffer of a ring, and of each piece in which registered memory is moved.
+    /// Size of each buffer of a ring, and of each piece of registered memory, bytes.
     pub buffer_bytes: u64,
-    /// Buffers of each ring: pieces that are on their way at once.
+    /// Buffers of each ring: pieces in flight at once.
     pub buffers: u16,
-    /// How the end of a piece is learnt.
+    /// Notification of the end of a piece.
     pub notification: Notification,
-    /// Pieces after whose last one the host looks what is complete, 1 to `buffers`: the buffers of
-    /// all of them become free at once.
+    /// Pieces reported together, 1 to `buffers`: the host waits for the last of them, and the
+    /// buffers of all become free at once.
     pub reported_together: u16,
-    /// Where the tasks run.
+    /// Cores of the tasks.
     pub cores: Cores,
 }
 
@@ -74,8 +74,8 @@ impl Default for LocalOptions {
 }
 
 impl LocalOptions {
-    /// The document's call: eight buffers, an interrupt for each half of the ring as the vendor's
-    /// sample has it that the document began with, and one core that copies.
+    /// The call of the sbdt paper: eight buffers, an interrupt for each half of the ring as in the
+    /// vendor's sample that the paper began with, and one core that copies.
     #[must_use]
     pub const fn of_document(buffer_bytes: u64) -> Self {
         Self {
@@ -87,7 +87,7 @@ impl LocalOptions {
         }
     }
 
-    /// Bytes of a ring.
+    /// Returns the size of a ring, bytes.
     pub(super) fn ring_bytes(&self) -> u64 {
         u64::from(self.buffers) * self.buffer_bytes
     }
@@ -111,21 +111,21 @@ impl LocalOptions {
     }
 }
 
-/// Host memory that data come from.
+/// Source of data in host memory.
 #[derive(Debug)]
 pub enum HostSource<'a, B: Bus> {
-    /// Any memory: it is copied into the ring.
+    /// Any memory, copied into the ring.
     Copied(&'a [u8]),
-    /// A part of a buffer that is registered with the device: nothing is copied.
+    /// A part of a buffer registered with the device, used without a copy.
     Registered(&'a Buffer<B>, Range<u64>),
 }
 
-/// Host memory that data go to.
+/// Destination of data in host memory.
 #[derive(Debug)]
 pub enum HostSink<'a, B: Bus> {
-    /// Any memory: it is copied out of the ring.
+    /// Any memory, copied out of the ring.
     Copied(&'a mut [u8]),
-    /// A part of a buffer that is registered with the device: nothing is copied.
+    /// A part of a buffer registered with the device, used without a copy.
     Registered(&'a Buffer<B>, Range<u64>),
 }
 
@@ -147,44 +147,44 @@ impl<B: Bus> HostSink<'_, B> {
     }
 }
 
-/// What is to be moved. Card addresses are those of the card's memory, from 0.
+/// A transfer request. Card addresses are those of the card's memory, from 0.
 #[derive(Debug)]
 pub enum Job<'a, B: Bus> {
     /// From host memory to a card address.
     HostToCard {
-        /// What.
+        /// Source in host memory.
         from: HostSource<'a, B>,
-        /// Where to.
+        /// Destination, a card address.
         to: u64,
     },
     /// From a card address to host memory.
     CardToHost {
-        /// Where from.
+        /// Source, a card address.
         from: u64,
-        /// Where to, and how many bytes.
+        /// Destination in host memory; sets the length.
         to: HostSink<'a, B>,
     },
-    /// From host memory through the stream between the two controllers, where the compute core is,
-    /// and back into host memory.
+    /// From host memory through the stream between the two controllers, past the compute core, and
+    /// back into host memory.
     HostToHost {
-        /// What.
+        /// Source in host memory.
         from: HostSource<'a, B>,
-        /// Where to; of the same size.
+        /// Destination in host memory, of the same size.
         to: HostSink<'a, B>,
     },
     /// From a card address through the same stream to another.
     CardToCard {
-        /// Where from.
+        /// Source, a card address.
         from: u64,
-        /// Where to; the two do not overlap.
+        /// Destination, a card address; the ranges must not overlap.
         to: u64,
-        /// How many bytes.
+        /// Length, bytes.
         bytes: u64,
     },
 }
 
 impl<B: Bus> Job<'_, B> {
-    /// Bytes that are to be moved.
+    /// Returns the length of the transfer, bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
@@ -210,7 +210,7 @@ impl<B: Bus> Job<'_, B> {
                 let last = from.max(to);
                 format!("no card has memory behind address {last:#x} for {bytes} B")
             }
-            // Piece by piece the driver would not see it.
+            // The driver sees only pieces, so it would not notice.
             Self::CardToCard { from, to, .. } if from.abs_diff(*to) < bytes => {
                 format!("{bytes} B from card address {from:#x} overlap those from {to:#x}")
             }
@@ -220,12 +220,12 @@ impl<B: Bus> Job<'_, B> {
     }
 }
 
-/// How data went between the caller's memory and a controller.
+/// Handling of data between the caller's memory and a controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Handling {
     /// Through the ring: the processor copied every byte.
     Copied,
-    /// From or to the caller's registered memory itself.
+    /// Directly from or to the caller's registered memory.
     ZeroCopy,
     /// Data stayed on the card.
     OnCard,
@@ -241,32 +241,32 @@ impl fmt::Display for Handling {
     }
 }
 
-/// What one controller and its ring have done in a transfer.
+/// Statistics of one controller and its ring in a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SideStatistics {
-    /// How data came to it or went from it.
+    /// Handling of its data in host memory.
     pub handling: Handling,
-    /// Bytes that it has moved.
+    /// Bytes moved.
     pub bytes: u64,
-    /// Pieces that they were moved in.
+    /// Number of pieces.
     pub pieces: u64,
-    /// Time that its copies took: where one core copies for both controllers, with the time for
-    /// which they waited for each other.
+    /// Time of its copies; if one core copies for both controllers, including their waits for each
+    /// other.
     pub copying: Picoseconds,
-    /// Time in which a piece waited for a buffer to become free.
+    /// Time in which a piece waited for a free buffer.
     pub waiting_for_buffer: Picoseconds,
-    /// Time in which the controller had at least one piece that it had not reported: with
-    /// interrupts that includes the way of the report.
+    /// Time with at least one piece not yet reported; with interrupts, this includes their
+    /// delivery.
     pub dma: Picoseconds,
 }
 
-/// How far a transfer is, for those who watch it. Clones watch the same.
+/// A handle to watch the progress of transfers. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived(Arc<AtomicU64>);
 
 impl Arrived {
-    /// Bytes of the last transfer that was begun that are where they should be, from the beginning
-    /// on.
+    /// Returns the bytes of the latest transfer that have reached their destination, from the
+    /// beginning.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
@@ -277,21 +277,21 @@ impl Arrived {
     }
 }
 
-/// A transfer that is complete.
+/// A complete transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Bytes.
+    /// Bytes moved.
     pub bytes: u64,
-    /// From the call until the last byte was where it should be.
+    /// Time from the call until the last byte reached its destination.
     pub elapsed: Picoseconds,
-    /// H2C, where it took part.
+    /// Statistics of H2C, if it took part.
     pub transmit: Option<SideStatistics>,
-    /// C2H, where it took part.
+    /// Statistics of C2H, if it took part.
     pub receive: Option<SideStatistics>,
 }
 
 impl Moved {
-    /// Bytes per second.
+    /// Returns the bytes per second.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
         self.bytes as f64 * 1e12 / self.elapsed.0.max(1) as f64

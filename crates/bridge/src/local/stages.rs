@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The stages of a transfer on one controller: a feeder fills buffers of the ring as they become
-//! free, the controller moves them, a drainer empties them and gives them back. What they know is
-//! outside of their futures, so that it can be told when those are dropped.
+//! The stages of a transfer on one controller: a feeder fills free buffers of the ring, the
+//! controller moves them, and a drainer empties them and frees them. Their state is kept outside of
+//! their futures, so that it survives dropping them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,15 +19,14 @@ use futures_util::future::{Either, select};
 use super::error::{LocalFault, Stage};
 use super::options::{Arrived, Handling, LocalOptions, SideStatistics};
 
-/// Where a stage failed, and why.
+/// A stage and its fault.
 pub(super) type Failure = (Stage, LocalFault);
 
 /// A piece of a transfer.
 struct Piece<B: Bus> {
     offset_bytes: u64,
     bytes: u64,
-    /// Buffer of the ring that it has; where nothing is copied, its place among those that are on
-    /// their way.
+    /// Buffer of the ring that it uses; if nothing is copied, its index among the pieces in flight.
     slot: usize,
     target: Target<B>,
     is_last: bool,
@@ -39,22 +38,22 @@ pub(super) enum Memory<'a, B: Bus> {
     Source(&'a [u8], Buffer<B>),
     /// Copied out of a ring.
     Sink(&'a mut [u8], Buffer<B>),
-    /// The caller's own, from an offset on.
+    /// The caller's registered buffer, from an offset.
     Registered(Buffer<B>, u64),
-    /// None: from a card address to the card.
+    /// None: data from a card address to the card.
     Card(u64),
 }
 
 /// The other end of a controller's data.
 #[derive(Clone, Copy)]
 pub(super) enum FarEnd {
-    /// The card's memory, from an address on.
+    /// The card's memory, from an address.
     Card(u64),
     /// The stream.
     Stream,
 }
 
-/// Where pieces lie on both ends.
+/// Position of pieces at both ends.
 struct Layout<B: Bus> {
     host: HostEnd<B>,
     far_end: FarEnd,
@@ -100,7 +99,7 @@ impl<B: Bus> Layout<B> {
 pub(super) struct Feeder<'a, B: Bus> {
     layout: Layout<B>,
     total_bytes: u64,
-    /// What is copied into the ring, and the core that does so.
+    /// The data to copy into the ring, and the device whose core copies.
     source: Option<(&'a [u8], Device<B>)>,
     bus: B,
     free: UnboundedReceiver<usize>,
@@ -110,12 +109,12 @@ pub(super) struct Feeder<'a, B: Bus> {
 }
 
 impl<B: Bus> Feeder<'_, B> {
-    /// Until all is handed on.
+    /// Runs until all pieces are handed on.
     pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
         let mut offset_bytes = 0;
         while offset_bytes < self.total_bytes {
             let asked = self.bus.now();
-            // The other stages end before this one only where they have failed.
+            // The other stages end before this one only if they have failed.
             let Some(slot) = self.free.next().await else { return Ok(()) };
             self.waiting += self.bus.now().since(asked);
             let bytes = self.layout.buffer_bytes.min(self.total_bytes - offset_bytes);
@@ -147,9 +146,9 @@ pub(super) struct Controller<'a, B: Bus> {
     ready: UnboundedReceiver<Piece<B>>,
     full: UnboundedSender<Piece<B>>,
     pending: VecDeque<(Ticket, Piece<B>)>,
-    /// Pieces that are reported together.
+    /// Pieces reported together.
     together: usize,
-    /// From the beginning on.
+    /// Bytes from the beginning.
     moved_bytes: u64,
     pieces: u64,
     busy_since: Picoseconds,
@@ -157,7 +156,7 @@ pub(super) struct Controller<'a, B: Bus> {
 }
 
 impl<B: Bus> Controller<'_, B> {
-    /// Until all is moved.
+    /// Runs until all pieces are moved.
     pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
         let mut has_all = false;
         loop {
@@ -194,7 +193,7 @@ impl<B: Bus> Controller<'_, B> {
         let level = CompletionLevel::Visible;
         let transfer = Transfer { target: piece.target.clone(), level, deadline };
         let transfers = std::slice::from_ref(&transfer);
-        // The others are known with the last of those that are reported together.
+        // The host learns of the others with the last of a group.
         let is_reported = piece.is_last || self.pending.len() % self.together + 1 == self.together;
         let posted = match is_reported {
             true => self.channel.post(transfers).await,
@@ -208,8 +207,8 @@ impl<B: Bus> Controller<'_, B> {
         Ok(())
     }
 
-    /// The piece that the host waits for: the last of those that are reported together, and how
-    /// many it is behind the oldest.
+    /// Returns the piece that the host waits for: the last of a group reported together, with its
+    /// index behind the oldest.
     fn next_report(&self, has_all: bool) -> Option<(usize, Ticket)> {
         let last = match self.pending.len() {
             count if count >= self.together => self.together - 1,
@@ -219,7 +218,7 @@ impl<B: Bus> Controller<'_, B> {
         self.pending.get(last).map(|(ticket, _)| (last, *ticket))
     }
 
-    /// The end of a piece is known, and with it that of those before it.
+    /// Handles the known end of a piece, and with it of those before it.
     async fn take_in(
         &mut self,
         last: usize,
@@ -233,7 +232,7 @@ impl<B: Bus> Controller<'_, B> {
         self.end(outcome)
     }
 
-    /// The oldest piece is moved, or has failed.
+    /// Handles the end of the oldest piece.
     fn end(&mut self, outcome: Result<Completed, TransferError>) -> Result<(), Failure> {
         match outcome {
             Ok(_) => {
@@ -244,7 +243,7 @@ impl<B: Bus> Controller<'_, B> {
         }
     }
 
-    /// The oldest piece is moved.
+    /// Notes that the oldest piece is moved.
     fn complete(&mut self) {
         let Some((_, piece)) = self.pending.pop_front() else { return };
         self.moved_bytes += piece.bytes;
@@ -252,11 +251,11 @@ impl<B: Bus> Controller<'_, B> {
         if self.pending.is_empty() {
             self.rest();
         }
-        // A drainer that is gone has failed, and says so.
+        // A drainer that is gone has failed, and reports that itself.
         let _ = self.full.unbounded_send(piece);
     }
 
-    /// The oldest piece has failed: a part of it may have been moved.
+    /// Notes that the oldest piece has failed, perhaps after a part of it was moved.
     fn failed(&mut self, error: TransferError) -> TransferError {
         if let Some((_, mut piece)) = self.pending.pop_front() {
             piece.bytes = error.moved_bytes.min(piece.bytes);
@@ -272,37 +271,37 @@ impl<B: Bus> Controller<'_, B> {
         self.busy += self.bus.now().since(self.busy_since);
     }
 
-    /// Stops the channel; what it has moved by then is counted.
+    /// Stops the channel and counts what it has moved.
     pub async fn stop(&mut self) -> Result<(), LocalFault> {
         self.channel.cancel().await?;
         while let Some((ticket, _)) = self.pending.front() {
             let outcome = self.channel.wait(*ticket).await;
-            // Why it failed is known already, or it was stopped.
+            // Its fault is known already, or it was stopped.
             let _ = self.end(outcome);
         }
         Ok(())
     }
 }
 
-/// Empties buffers and gives them back.
+/// Empties buffers and frees them.
 pub(super) struct Drainer<'a, B: Bus> {
-    /// Where it is copied to, out of which ring, and the core that does so.
+    /// The destination of copies, the ring, and the device whose core copies.
     sink: Option<(&'a mut [u8], Buffer<B>, Device<B>)>,
     bus: B,
     buffer_bytes: u64,
     full: UnboundedReceiver<Piece<B>>,
-    /// The piece that is being drained.
+    /// The piece being drained.
     current: Option<Piece<B>>,
     free: UnboundedSender<usize>,
-    /// From the beginning on.
+    /// Bytes from the beginning.
     drained_bytes: u64,
-    /// Who is told of it, where this is the last controller on the way.
+    /// The progress handle, if this is the last controller of the path.
     arrived: Option<Arrived>,
     copying: Picoseconds,
 }
 
 impl<B: Bus> Drainer<'_, B> {
-    /// Until nothing more comes.
+    /// Runs until no more pieces come.
     pub async fn run(&mut self, deadline: Picoseconds) -> Result<(), Failure> {
         while let Some(piece) = self.full.next().await {
             self.current = Some(piece);
@@ -314,7 +313,7 @@ impl<B: Bus> Drainer<'_, B> {
         Ok(())
     }
 
-    /// What the controller has moved, and nobody has drained.
+    /// Drains what the controller has moved.
     pub async fn rest(&mut self) -> Result<(), Failure> {
         loop {
             self.drain().await?;
@@ -323,7 +322,7 @@ impl<B: Bus> Drainer<'_, B> {
         }
     }
 
-    /// Drains the current piece. Where this is dropped on the way the piece stays.
+    /// Drains the current piece, which stays if this future is dropped.
     async fn drain(&mut self) -> Result<(), Failure> {
         let Some(Piece { offset_bytes, bytes, slot, .. }) = self.current else { return Ok(()) };
         if let Some((data, ring, device)) = &mut self.sink {
@@ -337,13 +336,13 @@ impl<B: Bus> Drainer<'_, B> {
         if let Some(arrived) = &self.arrived {
             arrived.set(self.drained_bytes);
         }
-        // A feeder that has handed all on wants none back.
+        // A feeder that is done needs no free buffers.
         let _ = self.free.unbounded_send(slot);
         Ok(())
     }
 }
 
-/// The time that a core spends with copying.
+/// Copies on a core; returns the time it took.
 async fn copy_time<B: Bus>(device: &Device<B>, bytes: u64) -> Picoseconds {
     let begun = device.bus().now();
     device.bus().work(HostWork::Copy(bytes)).await;
@@ -392,7 +391,7 @@ impl<'a, B: Bus> Side<'a, B> {
         let (give_free, free) = unbounded();
         let ((give_ready, ready), (give_full, full)) = (unbounded(), unbounded());
         for slot in 0..usize::from(options.buffers) {
-            // The receiver is there.
+            // The receiver exists.
             let _ = give_free.unbounded_send(slot);
         }
         let (copying, waiting) = (Picoseconds::ZERO, Picoseconds::ZERO);
@@ -435,13 +434,13 @@ impl<'a, B: Bus> Side<'a, B> {
         }
     }
 
-    /// Tells of what arrives.
+    /// Reports progress to a handle.
     pub fn tell(&mut self, arrived: Arrived) {
         arrived.set(0);
         self.drainer.arrived = Some(arrived);
     }
 
-    /// Bytes that are where this controller had to bring them.
+    /// Returns the bytes that this controller has brought to their destination.
     pub const fn arrived_bytes(&self) -> u64 {
         self.drainer.drained_bytes
     }
@@ -466,7 +465,7 @@ impl<'a, B: Bus> Side<'a, B> {
         Ok(())
     }
 
-    /// Stops the controller and takes what it has moved to where it should be.
+    /// Stops the controller and brings what it has moved to its destination.
     pub async fn stop(&mut self) -> Result<(), LocalFault> {
         let stopped = self.controller.stop().await;
         self.drainer.rest().await.map_err(|(_, fault)| fault)?;

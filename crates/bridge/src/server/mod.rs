@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server: on the node with the FPGA. It waits for clients and moves what they ask for.
+//! The server, on the node with the card: accepts clients and makes their transfers.
 
 mod naive;
 mod pipelined;
@@ -27,47 +27,47 @@ use crate::report::Report;
 use crate::slots::{ClientId, Ring};
 use crate::stage::Stage;
 
-/// Clients that are served at once; others wait to be taken.
+/// Most clients served at once; further ones wait to be accepted.
 const MOST_CLIENTS: usize = 256;
-/// Sizes of slots, bytes: less is mostly overhead, more is not one descriptor.
+/// Sizes of slots, bytes: smaller ones are mostly overhead, larger ones exceed a descriptor.
 const SLOT_BYTES: std::ops::RangeInclusive<u64> = 4096..=1 << 28;
-/// The smallest chunk that a client may ask for, bytes.
+/// Smallest chunk that a client may ask for, bytes.
 const LEAST_CHUNK_BYTES: u64 = 512;
-/// Slots of a ring.
+/// Number of slots of a ring.
 const SLOTS: std::ops::RangeInclusive<usize> = 1..=4096;
 
-/// How a server works.
+/// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Slots of each ring: one to the FPGA, one from it.
+    /// Slots of each of the two rings, to the card and from it.
     pub slots: usize,
     /// Size of a slot, bytes.
     pub slot_bytes: u64,
-    /// The first chunk of a transfer, and the least of its last ones, bytes; they grow up to a
-    /// slot.
+    /// Size of the first chunk, and the least of the last ones, bytes; chunks in between grow up to
+    /// a slot.
     pub least_chunk_bytes: u64,
-    /// Bytes of reads, and of writes, that are on their way in the network at once for each
-    /// client. One is always.
+    /// Most bytes of network reads, and of writes, in flight at once for each client. One operation
+    /// is always allowed.
     pub window_bytes: u64,
-    /// Who is let in.
+    /// The check of clients: by policy, or open.
     pub guard: Guard,
-    /// Nobody else reaches this network: an open guard is then allowed at any address.
+    /// Whether no one else reaches this network, so that an open guard is allowed at any address.
     pub is_closed_network: bool,
-    /// Who this server is at other servers, and its key there (FPGA to FPGA).
+    /// Name of this server at other servers, and its key there (FPGA to FPGA).
     pub identity: (String, Option<Key>),
-    /// How the channels of each card are worked.
+    /// Settings for the channels of each card.
     pub card: CardWorking,
-    /// Longest naive transfer, bytes: its memory is got for it.
+    /// Longest naive transfer, bytes: the server allocates memory for all of it.
     pub most_naive_bytes: u64,
-    /// For measurements: what each stage takes at least for a KiB, so that stages of the same
-    /// length show what their overlap brings. Zero: as fast as it can.
+    /// For measurements: least time of each stage for a KiB, so that stages of equal length show
+    /// the gain of their overlap. Zero, the default, is no limit.
     pub pace: Picoseconds,
-    /// Time for a client to show who it is.
+    /// Time for a client to authenticate.
     pub greeting_time: Picoseconds,
 }
 
 impl Default for ServerOptions {
-    /// The ring of the document, chunks from 16 KiB on, for programs of this machine.
+    /// The ring of the sbdt paper, chunks from 16 KiB up, for programs of this machine.
     fn default() -> Self {
         Self {
             slots: 8,
@@ -85,35 +85,35 @@ impl Default for ServerOptions {
     }
 }
 
-/// What happens at a server.
+/// An event at a server.
 #[derive(Clone, Debug)]
 pub enum ServerEvent {
-    /// A client has shown who it is.
+    /// A client has authenticated.
     Greeted {
         /// Its name.
         client: String,
-        /// Where it is.
+        /// Its address.
         peer: String,
     },
-    /// Somebody was not let in, or a connection was lost.
+    /// A client was not admitted, or its connection was lost.
     Lost {
-        /// Where it was.
+        /// Its address.
         peer: String,
-        /// Why.
+        /// The reason.
         error: BridgeError,
     },
     /// A transfer is complete.
     Done {
-        /// Whose.
+        /// Name of the client.
         client: String,
-        /// What it has taken.
+        /// The report of the transfer.
         report: Box<Report>,
     },
-    /// A transfer has failed or was refused.
+    /// A transfer failed or was refused.
     Failed {
-        /// Whose.
+        /// Name of the client.
         client: String,
-        /// Why.
+        /// The reason.
         error: BridgeError,
     },
 }
@@ -146,7 +146,7 @@ struct Place<B: Bus, R: Rdma<Memory = B::Memory>> {
     from_card: Ring<B, R>,
 }
 
-/// What all sessions share.
+/// State shared by all sessions.
 struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     rdma: R,
     clock: C,
@@ -156,17 +156,17 @@ struct Shared<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     tell: Box<dyn Fn(&ServerEvent)>,
 }
 
-/// A server with its cards set up.
+/// A server whose cards are set up.
 pub struct Server<B: Bus, R: Rdma<Memory = B::Memory>, C> {
     shared: Shared<B, R, C>,
     cards: Vec<Card<B>>,
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
-    /// Gets memory for the rings of each card (a name and a device) and registers it.
+    /// Allocates the rings of each card (a name and a device) and registers them.
     ///
     /// # Errors
-    /// Options that cannot be, or memory that is not to be had.
+    /// If options are invalid, or memory cannot be allocated or registered.
     pub async fn new(
         cards: Vec<(String, Device<B>)>,
         rdma: R,
@@ -193,7 +193,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
     /// Listens at an address.
     ///
     /// # Errors
-    /// An address that others reach, with an open guard; or one that cannot be listened at.
+    /// If others can reach the address and the guard is open, or the address is not usable.
     pub async fn listen(&self, address: &str) -> Result<R::Listener, BridgeError> {
         let options = &self.shared.options;
         let is_open = matches!(options.guard, Guard::Open);
@@ -207,11 +207,11 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
         self.shared.rdma.listen(address).await.map_err(BridgeError::network(Stage::Connection))
     }
 
-    /// Serves until `stop` has come; then all clients are left, the channels closed and the memory
-    /// given back.
+    /// Serves until `stop` completes; then disconnects all clients, closes the channels and frees
+    /// the memory.
     ///
     /// # Errors
-    /// A network or a device that has failed as a whole.
+    /// If the network or a device has failed as a whole.
     pub async fn serve(
         self,
         listener: R::Listener,
@@ -228,7 +228,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Server<B, R, C> {
                 Either::Right(_) => {}
             }
         }
-        // Nobody gives orders any more: the cards close their channels.
+        // No orders can come any more, so the cards close their channels.
         let buffers: Vec<_> = shared
             .places
             .into_iter()
@@ -272,7 +272,7 @@ fn check<B: Bus>(
     Err(BridgeError::new(Stage::Request, problem))
 }
 
-/// Takes clients and serves them, all at once.
+/// Accepts clients and serves them concurrently.
 async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     listener: &R::Listener,
@@ -300,11 +300,11 @@ async fn take_clients<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Shared<B, R, C> {
-    /// Sizes of chunks for a ring, as they were asked for.
+    /// Returns the sizes of chunks for a ring, as requested but within its limits.
     fn chunking(&self, asked: Option<(u64, u64)>, ring: &Ring<B, R>) -> Chunking {
         let most = ring.slot_bytes;
         let (least_bytes, most_bytes) = asked.unwrap_or((self.options.least_chunk_bytes, most));
-        // What is smaller costs everybody more than it brings one.
+        // Smaller chunks cost all clients more than they gain one.
         let bounded = |bytes: u64| bytes.clamp(LEAST_CHUNK_BYTES.min(most), most);
         Chunking { least_bytes: bounded(least_bytes), most_bytes: bounded(most_bytes) }
     }

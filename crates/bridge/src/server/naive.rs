@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The document's seven steps, one after the other, for comparison: memory for all the data is got
-//! and registered for each transfer, the network moves all of it in one piece, and the DMA call
-//! copies it through its ring. The first two steps are the client's.
+//! The seven steps of the sbdt paper, one after the other, for comparison: each transfer allocates
+//! and registers memory for all its data, the network moves all of it in one piece, and the DMA
+//! call copies it through its ring. The client does the first two steps.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -25,9 +25,9 @@ use crate::report::{Mode, Path, Report, Step};
 use crate::slots::Slot;
 use crate::stage::Stage;
 
-/// Bytes that are copied at once.
+/// Bytes copied at once.
 const PIECE_BYTES: u64 = 1 << 16;
-/// Bytes of a page that is touched first.
+/// Size of a page, bytes; each is touched on first use.
 const PAGE_BYTES: u64 = 4096;
 
 /// The steps of one transfer.
@@ -37,13 +37,13 @@ struct Steps<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     taken: RefCell<(Picoseconds, Vec<Step>)>,
 }
 
-/// A place in memory.
+/// A position in memory.
 struct Place<'a, M> {
     memory: &'a M,
     at: u64,
 }
 
-/// Makes a transfer.
+/// Makes a naive transfer.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     context: &Context<'_, B, R, C>,
 ) -> Result<Report, BridgeError> {
@@ -135,7 +135,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         registered.map_err(BridgeError::network(Stage::Registration))
     }
 
-    /// A step is over.
+    /// Records the end of a step.
     fn took(&self, what: &str) {
         let now = self.context.shared.clock.now();
         let (since, steps) = &mut *self.taken.borrow_mut();
@@ -143,8 +143,8 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         *since = now;
     }
 
-    /// The DMA call: what is sent is copied into slots, and what comes out of slots. Copies and
-    /// DMA of different chunks overlap.
+    /// Makes the DMA call: copies data to be sent into slots, and received data out of slots.
+    /// Copies and DMA of different chunks overlap.
     async fn dma_call(
         &self,
         from: Option<&B::Memory>,
@@ -181,7 +181,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
             };
             let slots = self.run.dma(what, slots, &bytes).await?;
             if let (Some(memory), Some(slot)) = (into, slots.last()) {
-                // Nobody has written these pages before.
+                // These pages have not been written before.
                 let pages = (bytes.end - bytes.start).div_ceil(PAGE_BYTES);
                 place.device.bus().work(HostWork::TouchPages(pages)).await;
                 let from = Place { memory: place.from_card.memory(), at: slot.range(0).start };
@@ -192,7 +192,7 @@ impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Steps<'_, B, R, C> {
         stage(u64::MAX, items, |_| 0, job, |()| {}).await
     }
 
-    /// The processor copies a chunk.
+    /// Has the processor copy a chunk.
     async fn copy(
         &self,
         from: Place<'_, B::Memory>,

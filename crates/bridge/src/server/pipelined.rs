@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pipeline: chunks go on as soon as they are there. Control is only at its start.
+//! The pipeline: each chunk moves to the next stage at once. Control messages come only at its
+//! start.
 
 use std::ops::Range;
 use std::pin::pin;
@@ -22,33 +23,33 @@ use crate::report::{Mode, Path, Report};
 use crate::slots::{Ring, Slot, lock};
 use crate::stage::{Meter, Stage};
 
-/// Least time between two messages of progress.
+/// Least time between two progress messages.
 const PROGRESS: Picoseconds = Picoseconds::from_ns(100_000_000);
-/// Pieces that may be announced and not begun: as many as the largest ring has slots.
+/// Most pieces announced and not begun: the slots of the largest ring.
 const MOST_ANNOUNCED: u64 = 4096;
-/// Bytes of a slot that are copied at once for a checksum.
+/// Bytes of a slot copied at once for a checksum.
 const PIECE_BYTES: u64 = 1 << 16;
 
-/// A chunk in its slot: bytes of the transfer, and where it lies with the other node.
+/// A chunk in its slot: its bytes of the transfer, and its position at the other node.
 pub(super) struct Filled {
     pub slot: Slot,
     pub bytes: Range<u64>,
     far_offset: u64,
 }
 
-/// What the stages of a transfer share.
+/// State shared by the stages of a transfer.
 pub(super) struct Run<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> {
     pub context: &'a Context<'a, B, R, C>,
     meters: [Mutex<Meter<C>>; 3],
-    /// When each stage is free again, where it is kept to a pace.
+    /// Times at which each paced stage is free again.
     paced: [Mutex<Picoseconds>; 3],
     account: Mutex<Account>,
 }
 
 struct Account {
-    /// Bytes that have gone the whole way, from the beginning on.
+    /// Bytes that have arrived, without a gap from the beginning.
     arrived: u64,
-    /// Pieces that were announced, and those that were begun.
+    /// Pieces announced, and pieces begun.
     announced: u64,
     taken: u64,
     chunks: u64,
@@ -59,7 +60,7 @@ struct Account {
 }
 
 impl Account {
-    /// The checksum of all chunks in order.
+    /// Combines the checksums of all chunks in order.
     fn checksum(&self) -> u32 {
         let mut pieces: Vec<_> = self.checksums.iter().collect();
         pieces.sort_by_key(|(start, _)| *start);
@@ -71,7 +72,7 @@ impl Account {
     }
 }
 
-/// Makes a transfer.
+/// Makes a pipelined transfer.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     context: &Context<'_, B, R, C>,
 ) -> Result<Report, BridgeError> {
@@ -108,8 +109,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         }
     }
 
-    /// Makes a transfer while it listens to the client, tells it of progress and looks at the
-    /// deadline. An error says what has arrived.
+    /// Makes a transfer while it listens to the client, reports progress and watches the deadline.
+    /// An error carries the bytes that have arrived.
     pub async fn beside(
         &self,
         moving: impl Future<Output = Result<(), BridgeError>>,
@@ -144,14 +145,14 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         };
         result.map_err(|error| {
             let whole = lock(&self.account).arrived;
-            // Only into a card's memory does a part of a chunk go the whole way.
+            // Only into a card's memory can part of a chunk arrive.
             let is_partial = request.path == Path::ToFpga && error.stage == Stage::Dma;
             let arrived = if is_partial { whole.max(error.arrived_bytes) } else { whole };
             error.arrived(arrived, request.bytes)
         })
     }
 
-    /// Which stage had not ended when the deadline passed.
+    /// Returns the error of a missed deadline, at the stage that was busy longest.
     fn late(&self) -> BridgeError {
         let busiest = self.meters.iter().map(|meter| lock(meter).statistics());
         let slowest = busiest.max_by_key(|stage| stage.busy_ps);
@@ -192,7 +193,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         Ok(())
     }
 
-    /// What a client says meanwhile.
+    /// Handles a client's message during the transfer.
     fn listen(
         &self,
         announce: &mpsc::UnboundedSender<(u64, u64)>,
@@ -206,7 +207,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
                 if account.announced - account.taken > MOST_ANNOUNCED {
                     return refused("more was announced than any ring has slots");
                 }
-                // Nobody listens where nothing was to be announced: the message is ignored.
+                // The receiver is gone if nothing was to be announced: the message is ignored.
                 let _ = announce.unbounded_send((offset_bytes, bytes));
                 Ok(())
             }
@@ -217,7 +218,8 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         }
     }
 
-    /// The pieces of the transfer: bytes, and where they lie in the other node's region.
+    /// Returns the pieces of the transfer: their bytes, and their positions in the other node's
+    /// region.
     fn pieces(
         &'a self,
         ring: &'a Ring<B, R>,
@@ -231,7 +233,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
                 .left_stream();
         };
         let most = ring.slot_bytes;
-        // The next byte of the transfer, and what of the last announcement is not handed on yet.
+        // The next byte of the transfer, and the rest of the last announcement.
         let state = (request.first, None, announced);
         let pieces = stream::unfold(state, move |(next, rest, mut announced)| async move {
             let left = request.bytes - next;
@@ -276,7 +278,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         &self.meters[place_of(stage)]
     }
 
-    /// An operation of a stage begins; gives the time.
+    /// Notes the start of an operation; returns the time.
     pub fn begin(&self, stage: Stage) -> Picoseconds {
         lock(self.meter(stage)).begin();
         let now = self.context.shared.clock.now();
@@ -284,7 +286,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         now
     }
 
-    /// An operation of a stage that began then has ended and has moved so many bytes.
+    /// Notes the end of an operation that moved `bytes` bytes; waits if the stage is paced.
     pub async fn end(&self, stage: Stage, begun: Picoseconds, bytes: u64) {
         let pace = self.context.shared.options.pace;
         if pace > Picoseconds::ZERO {
@@ -299,7 +301,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         lock(self.meter(stage)).end(bytes);
     }
 
-    /// The other node's memory into slots.
+    /// Reads the other node's memory into slots.
     async fn read_remote(
         &self,
         announced: mpsc::UnboundedReceiver<(u64, u64)>,
@@ -334,13 +336,13 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
                 let bytes = range.end - range.start;
                 let _ = taken.unbounded_send(Reply::Taken { offset_bytes, bytes });
             }
-            // Who would take it has failed, and says so itself.
+            // If the receiver has failed, it reports that itself.
             let _ = filled.unbounded_send(item);
         })
         .await
     }
 
-    /// Slots into the card's memory.
+    /// Moves slots into the card's memory.
     async fn move_to_card(
         &self,
         to_move: mpsc::UnboundedReceiver<Filled>,
@@ -355,7 +357,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
             match self.dma(what, vec![slot], &bytes).await {
                 Ok(_) => Ok(bytes),
                 Err(error) => {
-                    // What was moved of the chunk has arrived, if all before it has.
+                    // The moved part of the chunk has arrived, if all before it has.
                     let upto = bytes.start + error.arrived_bytes;
                     Err(error.arrived(upto, request.bytes))
                 }
@@ -365,7 +367,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         stage(u64::MAX, to_move, |_| 0, job, hand_on).await
     }
 
-    /// The card's memory into slots.
+    /// Moves the card's memory into slots.
     pub async fn move_from_card(
         &self,
         moved: mpsc::UnboundedSender<Filled>,
@@ -394,7 +396,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         .await
     }
 
-    /// Slots through the card's stream into slots.
+    /// Moves slots through the card's stream into slots.
     async fn move_through(
         &self,
         to_move: mpsc::UnboundedReceiver<Filled>,
@@ -424,7 +426,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         .await
     }
 
-    /// Slots into the other node's memory.
+    /// Writes slots into the other node's memory.
     async fn write_remote(
         &self,
         to_write: mpsc::UnboundedReceiver<Filled>,
@@ -476,7 +478,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         Ok(slots)
     }
 
-    /// A chunk has gone the whole way; those before it had.
+    /// Notes that a chunk has arrived, as have all before it.
     pub fn has_arrived(&self, bytes: Range<u64>, progress: &mpsc::UnboundedSender<Reply>) {
         let now = self.context.shared.clock.now();
         let mut account = lock(&self.account);
@@ -508,7 +510,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
         Ok(())
     }
 
-    /// What the transfer has taken.
+    /// Returns the report of the transfer so far.
     pub fn report(&self) -> Report {
         let Context { shared, request, place, begun, .. } = self.context;
         let account = lock(&self.account);
@@ -534,7 +536,7 @@ impl<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Run<'a, B, R, C> {
     }
 }
 
-/// A stage among the three.
+/// Returns the index of a stage among the three.
 const fn place_of(stage: Stage) -> usize {
     match stage {
         Stage::RdmaRead => 0,

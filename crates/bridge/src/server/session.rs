@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One client: its greeting, then its requests, one after the other.
+//! A client's session: its greeting, then its requests, one after the other.
 
 use crosslane_host::{Bus, Clock, Rdma, RdmaConnection};
 use crosslane_pcie::units::Picoseconds;
@@ -14,33 +14,33 @@ use crate::report::{Mode, Path, Report};
 use crate::slots::ClientId;
 use crate::stage::Stage;
 
-/// Longest time that a transfer may be given, ps: thirty days.
+/// Longest time allowed for a transfer, ps: thirty days.
 const LONGEST_TIME_PS: u64 = 30 * 86_400 * 1_000_000_000_000;
-/// Time for a client to go away after it was told of a failure.
+/// Time for a client to disconnect after it was told of a failure.
 const LEAVING: Picoseconds = Picoseconds::from_ns(1_000_000_000);
 
-/// Everything about one transfer that its stages need.
+/// The context of a transfer, for its stages.
 pub(super) struct Context<'a, B: Bus, R: Rdma<Memory = B::Memory>, C> {
     pub shared: &'a Shared<B, R, C>,
     pub place: &'a Place<B, R>,
     pub control: &'a Control<R::Connection>,
     pub client: ClientId,
     pub request: &'a TransferRequest,
-    /// When the request came.
+    /// Arrival of the request.
     pub begun: Picoseconds,
-    /// In the time of the server's clock.
+    /// By the server's clock.
     pub deadline: Picoseconds,
 }
 
 impl<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock> Context<'_, B, R, C> {
-    /// The deadline in the time of the card's bus.
+    /// Returns the deadline by the clock of the card's bus.
     pub fn bus_deadline(&self) -> Picoseconds {
         let left = self.deadline.since(self.shared.clock.now());
         Picoseconds(self.place.device.bus().now().0.saturating_add(left.0))
     }
 }
 
-/// Serves a client until it goes.
+/// Serves a client until it disconnects.
 pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     connection: R::Connection,
@@ -50,7 +50,7 @@ pub(super) async fn serve<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     if let Err(error) = talk(shared, connection.clone(), client).await {
         (shared.tell)(&ServerEvent::Lost { peer, error });
     }
-    // Nothing of this client's network touches the rings any more.
+    // The connection is closed: the client's network no longer touches the rings.
     connection.close().await;
     for place in &shared.places {
         place.to_card.credits.end_quarantine(client);
@@ -72,7 +72,7 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     let (control, name) = by(clock, end, Stage::Connection, what, greeting).await?;
     (shared.tell)(&ServerEvent::Greeted { client: name.clone(), peer });
     loop {
-        // One that goes away between two requests has not lost anything.
+        // A client that leaves between two requests has lost nothing.
         let bytes = control.receive::<Request>("a request").await;
         let request = match bytes {
             Ok(request) => request,
@@ -101,20 +101,20 @@ async fn talk<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
                         let ServerEvent::Failed { error, .. } = event else { return Ok(()) };
                         control.send(&Reply::Failed(Failure::from(error))).await?;
                         if has_begun {
-                            // What is on its way in the network ends with the connection.
+                            // Its operations in flight end with the connection.
                             leave(clock, &control).await;
                             return Ok(());
                         }
                     }
                 }
             }
-            // They are late: the transfer that they belong to has ended.
+            // Late messages of a transfer that has ended.
             Request::Cancel | Request::Ready | Request::Chunk { .. } => {}
         }
     }
 }
 
-/// Waits until the client has gone, not for long.
+/// Waits a short time for the client to disconnect.
 async fn leave<C: Clock, N: RdmaConnection>(clock: &C, control: &Control<N>) {
     let end = after(clock, LEAVING);
     let gone = async { while control.receive::<Request>("a request").await.is_ok() {} };
@@ -123,7 +123,7 @@ async fn leave<C: Clock, N: RdmaConnection>(clock: &C, control: &Control<N>) {
     futures_util::future::select(gone, late).await;
 }
 
-/// Makes a transfer; says too whether its stages had begun.
+/// Makes a transfer; also returns whether its stages had begun.
 async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &Shared<B, R, C>,
     control: &Control<R::Connection>,
@@ -156,7 +156,7 @@ async fn transfer<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     (report, true)
 }
 
-/// Looks whether a request can be, and may be.
+/// Checks that a request is valid and allowed.
 fn admit<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     shared: &'a Shared<B, R, C>,
     name: &str,

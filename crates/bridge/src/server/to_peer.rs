@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! From this server's FPGA to that of another server. This one is the other's client: it fills
-//! slots from its card and announces each; the other reads them and says so.
+//! Transfers from this server's FPGA to that of another server. This server acts as the other's
+//! client: it fills slots from its card and announces each; the other reads them and reports it.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -20,17 +20,17 @@ use crate::messages::{PeerTarget, Reply, Request, TransferRequest, short};
 use crate::report::{Mode, Path, Report};
 use crate::stage::Stage;
 
-/// Slots that were announced and not read whole: what of each is left, and since when.
+/// Slots announced and not fully read: the rest of each, and the time of its announcement.
 type Lent = VecDeque<(Filled, u64, Picoseconds)>;
 
-/// Makes a transfer.
+/// Makes a transfer to another server's card.
 pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     context: &Context<'_, B, R, C>,
 ) -> Result<Report, BridgeError> {
     let run = Run::new(context);
     let ring = &context.place.from_card;
     let _membership = ring.credits.join(context.client);
-    // Others may read the ring for as long as this takes, and not longer.
+    // The ring is open to remote reads for this transfer only.
     let read = RemoteAccess { read: true, write: false };
     let registering = context.shared.rdma.register(ring.memory(), read);
     let region = registering.await.map_err(BridgeError::network(Stage::Registration))?;
@@ -56,7 +56,7 @@ pub(super) async fn run<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
         };
         run.beside(moving, only_cancel, told).await
     };
-    // The other server reads nothing here any more, whatever has happened.
+    // After this, the other server can no longer read from the ring.
     control.connection().close().await;
     ring.credits.end_quarantine(context.client);
     result?;
@@ -80,7 +80,7 @@ async fn connect<'a, B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     Ok((control, peer))
 }
 
-/// What the other server is asked for.
+/// Makes the request to the other server.
 fn ask<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     context: &Context<'_, B, R, C>,
     peer: &PeerTarget,
@@ -104,7 +104,7 @@ fn ask<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     }
 }
 
-/// Announces each slot, keeps it until it has been read, and waits until all is in the other
+/// Announces each slot, keeps it until it has been read, and waits until all data are in the other
 /// card's memory.
 async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     run: &Run<'_, B, R, C>,
@@ -120,7 +120,7 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
             let next = pin!(filled.next());
             match select(next, reply).await {
                 Either::Left((Some(next), _)) => Either::Left(next),
-                // All has been announced.
+                // All slots have been announced.
                 Either::Left((None, reply)) => Either::Right(reply.await?),
                 Either::Right((reply, _)) => Either::Right(reply?),
             }
@@ -154,7 +154,7 @@ async fn hand_over<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     }
 }
 
-/// The other server has read so many more bytes of what was announced, oldest first.
+/// Notes that the other server has read `bytes` more of the announced bytes, oldest first.
 async fn take_back<B: Bus, R: Rdma<Memory = B::Memory>, C: Clock>(
     run: &Run<'_, B, R, C>,
     lent: &mut Lent,

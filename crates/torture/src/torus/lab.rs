@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The torus that a seed makes up: the shipped lab `torus` with other sizes and constants.
+//! The torus of a seed: the shipped lab `torus` with other sizes and constants.
 
 use std::sync::Arc;
 
@@ -12,8 +12,7 @@ use crosslane_random::Random;
 use crate::check::Check;
 use crate::lab_text::pick;
 
-/// Sizes of tori that seeds are run in: large enough for every way of routing, small enough for
-/// many seeds.
+/// Sizes of tori: large enough for every kind of routing, small enough for many seeds.
 const SIZES: [&[u16]; 12] = [
     &[2],
     &[2],
@@ -29,7 +28,7 @@ const SIZES: [&[u16]; 12] = [
     &[2, 2, 2, 2],
 ];
 
-/// The lab of a seed.
+/// Makes the lab of a seed.
 pub(super) fn lab(rng: &mut Random) -> Lab {
     let sizes = pick(rng, &SIZES);
     let lab = crosslane_lab::open("torus").and_then(|lab| lab.with_torus(sizes));
@@ -63,7 +62,7 @@ fn change(rng: &mut Random, file: &mut LabFile) {
     }
 }
 
-/// A cable whose times are in the proportions that `docs/torus-link.md` asks for, *Budget*.
+/// Makes a cable whose times are in the proportions that `docs/torus-link.md`, *Budget*, demands.
 fn cable(rng: &mut Random) -> CableParameters {
     let lanes = pick(rng, &[1, 4, 8]);
     let lane_bits_per_second = pick(rng, &[2_500_000_000, 5_000_000_000]);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole tori by seed: hosts with network processors exchange messages in every way that the
-//! driver has, while bits on the cables arrive wrong, cables are cut and mended, links are trained
-//! anew and messages are taken back. Every byte is looked at, and no datagram may be lost, doubled
-//! or reordered within its channel.
+//! Whole tori by seed: hosts with network processors exchange messages in every manner that the
+//! driver supports, while cables have bit errors, cables are cut and mended, links are retrained
+//! and messages are cancelled. Every byte is compared, and no datagram may be lost, doubled or
+//! reordered within its channel.
 //!
-//! Read first: `docs/torture.md`, *Tori*; `lab.rs`, what a seed makes up; `talk.rs`, what its nodes
-//! do.
+//! Read first: `docs/torture.md`, *Tori*; `lab.rs` for the labs; `talk.rs` for the conversations.
 
 mod lab;
 mod run;
@@ -20,32 +19,32 @@ use crate::campaign::{Failure, MOST_FAILURES, Watch, for_each_seed};
 use crate::check::{Check, Violation, caught};
 use crate::setup::{Note, Setup};
 
-/// What the torus of a seed was like. Equal for equal runs, bit for bit.
+/// Results of the torus of a seed. Equal for equal runs, bit for bit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TorusStory {
-    /// A sum over the ends of all messages and their times.
+    /// Hash over the ends of all messages and their times.
     pub hash: u64,
-    /// Nodes.
+    /// Number of nodes.
     pub nodes: u64,
-    /// Messages that ended as they should.
+    /// Messages that ended as expected.
     pub messages: u64,
-    /// Those of them that were put.
+    /// Those of them that were puts.
     pub puts: u64,
     /// Those of them that were routed.
     pub routed: u64,
-    /// Messages that were taken back.
+    /// Messages cancelled.
     pub cancels: u64,
-    /// Bytes that were compared.
+    /// Bytes compared.
     pub bytes: u64,
     /// Datagrams delivered.
     pub datagrams: u64,
-    /// Datagrams that were sent again.
+    /// Datagrams sent again.
     pub repeated: u64,
-    /// Frames that came damaged.
+    /// Frames that arrived damaged.
     pub damaged: u64,
-    /// Cables that were cut, and links that were trained anew.
+    /// Cables cut, and links retrained.
     pub cuts: u64,
-    /// When it was over, ps.
+    /// Simulated time at its end, ps.
     pub end_ps: u64,
 }
 
@@ -65,29 +64,29 @@ impl TorusStory {
     }
 }
 
-/// What many tori were like.
+/// Totals of many tori.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TorusSummary {
-    /// Seeds that were run.
+    /// Seeds run.
     pub seeds: u64,
-    /// All that happened in them; `end_ps` is the time of all together.
+    /// Sums of all seeds, `end_ps` included.
     pub all: TorusStory,
-    /// Seeds in which something was found.
+    /// Seeds that failed a checker.
     pub failed: u64,
-    /// The first of them, by number.
+    /// The first failures, by seed.
     pub failures: Vec<Failure>,
 }
 
 /// Runs a seed as a torus.
 ///
 /// # Errors
-/// What the first checker that fails has found.
+/// The finding of the first checker that fails.
 pub fn run_torus(seed: u64, note: Option<&Note>) -> Result<TorusStory, Violation> {
     caught(|| run::run(seed, note))
 }
 
-/// Runs seeds as tori on all cores, each once or twice. What it gives does not depend on how many
-/// cores there are.
+/// Runs seeds as tori on all cores, each once or twice. The result does not depend on the number of
+/// cores.
 pub fn torus_campaign(
     seeds: Range<u64>,
     note: Option<&Note>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One seed: its torus is brought up, all talk at once while things happen to cables, and at the
-//! end nothing is left over.
+//! Runs one seed: brings its torus up, has all nodes talk at once while cables fail, and checks at
+//! the end that nothing is left over.
 
 use std::collections::BTreeSet;
 
@@ -24,22 +24,22 @@ use crate::lab_text::pick;
 use crate::scene::{Stream, stream};
 use crate::setup::Note;
 
-/// Nothing of a seed takes so long.
+/// Time limit of a seed, far longer than any takes.
 const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(2_000_000_000);
-/// Links come up within that.
+/// Time in which links must come up.
 const UP_WITHIN: Picoseconds = Picoseconds::from_ns(10_000_000);
-/// Tags of a channel.
+/// Number of tags of a channel.
 const TAGS: u64 = 64;
-/// Channels of neighbours.
+/// Channels for neighbours.
 const CHANNELS: u8 = 6;
 
 type Processor = NetworkProcessor<LabBus>;
 
-/// A torus that is up.
+/// A torus in operation.
 struct World {
     torus: Torus,
     nodes: Vec<Processor>,
-    /// The nodes of the fabric that they are.
+    /// Their nodes in the fabric.
     models: Vec<NodeId>,
 }
 
@@ -141,25 +141,25 @@ async fn open(
     Ok(World { torus, nodes, models })
 }
 
-/// Links of a node that have a cable.
+/// Returns the links of a node that have a cable.
 fn links(torus: &Torus, node: u16) -> Vec<u8> {
     let all = 0..2 * torus.dimensions().len() as u8;
     all.filter(|link| torus.neighbour(node, *link).is_some()).collect()
 }
 
-/// A conversation, and where its ends are.
+/// A conversation, and the nodes of its ends.
 struct Line {
     talk: Talk,
     manner: Manner,
     from: u16,
     to: u16,
-    /// Of the message at its ends.
+    /// Key of the message at each end.
     keys: [Key; 2],
-    /// Where the tasks of its ends run.
+    /// Cores of the tasks at its ends.
     cores: [u16; 2],
 }
 
-/// Makes up all conversations.
+/// Makes all conversations.
 fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut taken = BTreeSet::new();
@@ -181,7 +181,7 @@ fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
                 let link = pick(rng, &links(&world.torus, from));
                 let Some((to, back)) = world.torus.neighbour(from, link) else { continue };
                 let channel = rng.u8(..CHANNELS);
-                // A channel of puts has no other sender: its slots are taken in order.
+                // A channel of puts has a single sender: its slots are taken in order.
                 if manner == Manner::Put && !taken.insert((from, link, channel)) {
                     continue;
                 }
@@ -194,8 +194,8 @@ fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
         lines.push(Line { talk, manner, from, to, keys, cores });
     }
     lines.extend(ring(world, ring_rng, count));
-    // Where credits may wait for each other's places, a message that has none yet must not stand
-    // in the way of one that has.
+    // If credits may have to wait for slots, a message without a credit must not block one that has
+    // it.
     for (to, node) in (0..).zip(&world.nodes) {
         let to_it = || lines.iter().filter(|line| line.to == to);
         let places: u64 = to_it().map(|line| line.talk.places(node)).sum();
@@ -207,9 +207,9 @@ fn lines(world: &World, rng: &mut Random, ring_rng: &mut Random) -> Vec<Line> {
     lines
 }
 
-/// Half of the tori that have rings of four or more: all nodes of a ring send to the node half way
-/// round, at once and one way round. What each node passes on then takes the place of what it sends
-/// itself, all the way round.
+/// Makes the conversations of a ring, for half of the tori with rings of four or more: all its
+/// nodes send to the node half way round, at once and in one direction, so that datagrams passed on
+/// compete with each node's own all the way round.
 fn ring(world: &World, rng: &mut Random, first: u64) -> Vec<Line> {
     let torus = &world.torus;
     let dimensions = torus.dimensions().iter().enumerate();
@@ -239,7 +239,7 @@ fn ring(world: &World, rng: &mut Random, first: u64) -> Vec<Line> {
     (0..size).map(line).collect()
 }
 
-/// Begins all conversations: a task for each end.
+/// Starts all conversations: a task for each end.
 fn begin(
     simulation: &Simulation,
     world: &World,
@@ -260,8 +260,8 @@ fn begin(
     (talks, tasks)
 }
 
-/// Cuts and mends cables, trains links anew, changes how often bits arrive wrong. At the end all is
-/// as it was but for the wrong bits.
+/// Cuts and mends cables, retrains links, changes bit error rates. At the end everything is
+/// restored except for the bit error rates.
 async fn trouble(
     simulation: &Simulation,
     world: &World,
@@ -309,9 +309,9 @@ async fn trouble(
     cuts
 }
 
-/// What the registers say once all have talked.
+/// Checks the registers after all conversations.
 async fn last_look(world: &World, story: &mut TorusStory) -> Result<(), DriverError> {
-    // Acknowledgements and counts are still on their way.
+    // Acknowledgements and counts may still be in flight.
     let bus = world.nodes[0].bus().clone();
     Bus::sleep_until(&bus, Bus::now(&bus) + Picoseconds::from_ns(1_000_000)).await;
     for (number, node) in (0_u16..).zip(&world.nodes) {
@@ -335,7 +335,7 @@ async fn last_look(world: &World, story: &mut TorusStory) -> Result<(), DriverEr
         }
         let counters = node.counters().await?;
         let (name, waiting) = (node.name(), counters.waiting);
-        // What a sender gave up may have met no credit.
+        // A message that its sender cancelled may have met no credit.
         check!(
             Check::Credits,
             waiting == 0 || story.cancels > 0,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Conversations: one node sends messages of one key one behind the other, another takes them.
+//! Conversations: one node sends messages of one key one after the other, another receives them.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,28 +15,28 @@ use crosslane_random::Random;
 
 use crate::check::{Check, check};
 
-/// No message takes so long: cuts last microseconds, and some tori are slow.
+/// Time limit of a message: cuts last microseconds, and some tori are slow.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
-/// A receiver whose sender has given up takes its credit back after so long.
+/// Time after which a receiver cancels its credit if the sender has given up.
 const SHORT_PATIENCE: Picoseconds = Picoseconds::from_ns(300_000);
-/// From one look at such a credit to the next.
+/// Interval of checking such a credit.
 const LOOK: Picoseconds = Picoseconds::from_ns(2_000);
 /// Longest message, bytes.
 const MAX_BYTES: u64 = 12_000;
-/// Longest one that is routed: its payloads of 120 B do not end where pages do.
+/// Longest routed message, bytes: its payloads of 120 B do not end at page boundaries.
 const MAX_ROUTED_BYTES: u64 = 2_500;
 /// Messages of each node that sends round a ring.
 const RING_LETTERS: usize = 3;
-/// Longest one that is put.
+/// Longest put message, bytes.
 const MAX_PUT_BYTES: u64 = 700;
-/// Bytes of a page of scattered memory.
+/// Size of a page of scattered memory, bytes.
 const PAGE_BYTES: u64 = 4096;
-/// Bytes of memory beside a message that must stay as they are.
+/// Guard bytes beside a message that must stay unchanged.
 const MARGIN: u64 = 64;
-/// What they are.
+/// Value of the guard bytes.
 const UNTOUCHED: u8 = 0x5a;
 
-/// How a message is sent.
+/// Kind of sending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Manner {
     Get,
@@ -48,35 +48,35 @@ pub(super) enum Manner {
 #[derive(Clone, Debug)]
 struct Letter {
     bytes: u64,
-    /// What the receiver has room for.
+    /// Room at the receiver, bytes.
     room: u64,
-    /// Where it lies in the buffers.
+    /// Offsets in the two buffers.
     from: u64,
     into: u64,
-    /// The sender waits so long before it sends, the receiver before it gives its credit.
+    /// Delays of the sender before sending, and of the receiver before giving its credit.
     send_after: Picoseconds,
     take_after: Picoseconds,
-    /// The sender takes it back so long after it has sent it.
+    /// Delay after which the sender cancels it, if it does.
     cancel_after: Option<Picoseconds>,
 }
 
-/// What both ends of a conversation know.
+/// State shared by both ends of a conversation.
 #[derive(Clone)]
 pub(super) struct Talk {
     pub number: u64,
     manner: Manner,
     letters: Rc<Vec<Letter>>,
-    /// Whether the sender has taken its last letter back.
+    /// Whether the sender has cancelled its last letter.
     is_taken_back: Rc<Cell<bool>>,
-    /// Whether the receiver has got nothing of it for that reason.
+    /// Whether the receiver therefore got nothing of it.
     is_given_up: Rc<Cell<bool>>,
-    /// Letters that the receiver has given a credit for.
+    /// Letters for which the receiver has given a credit.
     credits: Rc<Cell<u64>>,
-    /// Whether the sender waits for that of a letter: it must where credits wait for places.
+    /// Whether the sender waits for a letter's credit, as it must if credits wait for slots.
     waits_for_credits: bool,
 }
 
-/// What came of an end.
+/// Results of one end.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Heard {
     pub messages: u64,
@@ -95,7 +95,7 @@ fn ns(time: u64) -> Picoseconds {
     Picoseconds::from_ns(time)
 }
 
-/// Where a message can lie: where pages are scattered, a datagram is not cut by their ends.
+/// Aligns a message so that, in scattered pages, no datagram crosses the end of a page.
 fn place(node: &NetworkProcessor<LabBus>, wanted: u64) -> u64 {
     match node.modes().buffers {
         Buffers::User => wanted.next_multiple_of(PAYLOAD_BYTES),
@@ -103,7 +103,7 @@ fn place(node: &NetworkProcessor<LabBus>, wanted: u64) -> u64 {
     }
 }
 
-/// A byte of a letter.
+/// Returns a byte of a letter.
 fn byte(talk: u64, letter: u64, at: u64) -> u8 {
     let mixed = (talk << 40 ^ letter << 32 ^ (at / 8)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> (at % 8 * 8)) as u8
@@ -120,7 +120,7 @@ impl Talk {
         let most = [64, 700, most][rng.usize(..3)].min(most);
         let cancels = manner != Manner::Put && rng.u8(..6) == 0;
         let letters = (0..count).map(|letter| {
-            // Puts have a byte at least.
+            // A put has at least one byte.
             let bytes = rng.u64(u64::from(manner == Manner::Put)..=most);
             let room = match rng.u8(..8) {
                 0 => rng.u64(1..=bytes.max(1)),
@@ -142,7 +142,7 @@ impl Talk {
         Self::of(number, manner, letters.collect())
     }
 
-    /// Routed messages as long as they come, one behind the other without a pause.
+    /// Makes routed messages of the longest size, one after the other without a pause.
     pub fn round_a_ring(number: u64) -> Self {
         let letter = Letter {
             bytes: MAX_ROUTED_BYTES,
@@ -163,12 +163,13 @@ impl Talk {
         Self { number, manner, letters, is_taken_back, is_given_up, credits, waits_for_credits }
     }
 
-    /// The sender sends nothing before its credit is there.
+    /// Makes the sender wait for each credit before it sends.
     pub const fn wait_for_credits(&mut self) {
         self.waits_for_credits = true;
     }
 
-    /// Most requests that a credit of it takes at a node: one for each page that may lie alone.
+    /// Returns the most requests for one of its credits at a node: one for each page that may lie
+    /// alone.
     pub fn places(&self, node: &NetworkProcessor<LabBus>) -> u64 {
         let pages = |letter: &Letter| {
             let begin = place(node, letter.into) % PAGE_BYTES;
@@ -180,14 +181,14 @@ impl Talk {
         }
     }
 
-    /// Waits for the credit of a letter, if it is one to be waited for.
+    /// Waits for the credit of a letter, if the sender must.
     async fn credit_is_there(&self, letter: u64, bus: &LabBus) {
         while self.waits_for_credits && self.credits.get() <= letter {
             Bus::sleep_until(bus, Bus::now(bus) + LOOK).await;
         }
     }
 
-    /// What can be said once both ends are through: nothing is lost that was not taken back.
+    /// Checks after both ends: only a cancelled message may be lost.
     pub fn last_look(&self) {
         check!(
             Check::RightError,
@@ -197,7 +198,7 @@ impl Talk {
         );
     }
 
-    /// The sender's part.
+    /// Runs the sender.
     pub async fn send(self, node: NetworkProcessor<LabBus>, key: Key) -> Heard {
         let mut heard = Heard::default();
         let bus = node.bus().clone();
@@ -211,7 +212,7 @@ impl Talk {
             let ended = match self.manner {
                 Manner::Put => node.put(key, &data, deadline).await.map(|()| one.bytes),
                 Manner::Get | Manner::Routed => {
-                    // A routed message of no bytes is none.
+                    // A routed message has at least one byte.
                     let bytes = one.bytes.max(u64::from(self.manner == Manner::Routed));
                     let from = place(&node, one.from);
                     let written = buffer.write(from, &data);
@@ -258,7 +259,7 @@ impl Talk {
         node.nget_wait(&get, deadline).await
     }
 
-    /// The receiver's part.
+    /// Runs the receiver.
     pub async fn take(self, node: NetworkProcessor<LabBus>, key: Key) -> Heard {
         let mut heard = Heard::default();
         let bus = node.bus().clone();
@@ -301,7 +302,7 @@ impl Talk {
                     moved_bytes,
                     ..
                 }) if may_be_taken_back => {
-                    // The sender's end of a message that has begun says so.
+                    // If the message had begun, the sender's end must report it.
                     let is_told = moved_bytes == 0 || fault == NetworkFault::FarEnd;
                     let who = self.number;
                     check!(Check::RightError, is_told, "{who}: no word after {moved_bytes} B");
@@ -331,8 +332,7 @@ impl Talk {
         heard
     }
 
-    /// Waits for a letter, and takes the credit back some time after the sender has taken the
-    /// letter back.
+    /// Waits for a letter; if the sender has cancelled it, cancels the credit some time later.
     async fn take_back_in_time(
         &self,
         node: &NetworkProcessor<LabBus>,
@@ -342,7 +342,7 @@ impl Talk {
         let bus = node.bus();
         let mut taken_back_at = None;
         while Bus::now(bus) < deadline {
-            // Its data are there once it has been waited for.
+            // The data are there once the wait has ended.
             if !matches!(node.credit_poll(credit), Ok(None)) {
                 break;
             }
@@ -356,11 +356,11 @@ impl Talk {
         Ok(())
     }
 
-    /// Looks at every byte: those of the letter (`taken` of them, or any), and those beside it.
+    /// Checks every byte: those of the letter (`taken` of them, or any), and those beside it.
     fn compare(&self, letter: u64, part: &std::ops::Range<u64>, found: &[u8], taken: Option<u64>) {
         for (at, found) in (0..).zip(found) {
             let within = part.contains(&at).then(|| at - part.start);
-            // The one byte of a routed message that should have none is anything.
+            // The one byte of an empty routed message may have any value.
             let sent = self.letters[letter as usize].bytes;
             let expected = match (within, taken) {
                 (Some(within), Some(taken)) if within < taken.min(sent) => {
