@@ -9,16 +9,32 @@ use super::parameters::NetworkParameters;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Part of a write: its offset in the far memory, and the extent of the whole write.
-    Write { key: u32, address: u64, offset: u64, bytes: u64 },
+    Write {
+        key: u32,
+        address: u64,
+        offset: u64,
+        bytes: u64,
+    },
     /// Whole message.
     Send,
-    ReadRequest { key: u32, address: u64, bytes: u64 },
+    ReadRequest {
+        key: u32,
+        address: u64,
+        bytes: u64,
+    },
     /// Part of a read's data.
-    ReadResponse { offset: u64, bytes: u64 },
+    ReadResponse {
+        offset: u64,
+        bytes: u64,
+    },
     /// Completion of writes and messages up to `message`; `messages` is the total that may be sent.
-    Acknowledge { messages: u32 },
+    Acknowledge {
+        messages: u32,
+    },
     /// Refusal of the request.
-    Refusal { status: Status },
+    Refusal {
+        status: Status,
+    },
     /// End of the connection by the other end.
     Disconnect,
 }
