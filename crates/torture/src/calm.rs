@@ -26,7 +26,7 @@ const SLOW_TRIES: u32 = 10;
 
 /// Lets a chain come to rest, has it make its last transfer, and releases its channels.
 pub(crate) async fn calm(world: &Rc<World>, chain: &mut Chain) {
-    // The engines' reports of the last fault may still be on their way.
+    // The engines' reports of the last fault may still be in flight.
     world.sleep(us(100)).await;
     for line in &mut chain.lines {
         line.settle().await;

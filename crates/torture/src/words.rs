@@ -14,7 +14,7 @@ use crate::line::{Line, TRIES};
 use crate::scene::us;
 use crate::stream::{self, Word};
 
-/// Bound on the words of a stream, beyond what any seed moves. Garbled words mostly seem to lie
+/// Bound on the words of a stream: no seed moves that many, and a garbled word mostly decodes
 /// beyond.
 const LONGEST_STREAM: u32 = 1 << 26;
 

@@ -22,7 +22,7 @@ struct Nodes {
     client: LabRdma,
 }
 
-/// What the client works with.
+/// The client's type in a lab.
 type LabClient = Client<LabRdma, LabBus>;
 
 impl Nodes {
@@ -33,7 +33,7 @@ impl Nodes {
         Self { simulation, server, client }
     }
 
-    /// Runs a program at the client beside a server, and looks whether anything is left.
+    /// Runs a program at the client beside a server, and checks that nothing is left.
     fn run(&self, program: impl AsyncFnOnce(LabClient)) -> Vec<String> {
         let events = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
         let told = events.clone();
@@ -41,7 +41,7 @@ impl Nodes {
         let both = async {
             let bus = self.simulation.bus(HostId(0));
             let card = Device::open_by_name(bus.clone(), CARD).await.unwrap();
-            // Nobody else is in the lab.
+            // The lab has no other programs.
             let options = ServerOptions { is_closed_network: true, ..ServerOptions::default() };
             let server = Server::new(
                 vec![(CARD.to_owned(), card)],
@@ -121,8 +121,8 @@ fn every_way_with_its_data() {
     });
 }
 
-/// The network is cut in the middle of a transfer: the client is told why within the adapters'
-/// time-out, and the server serves on.
+/// The network is cut in the middle of a transfer: the client learns the reason within the
+/// adapters' time-out, and the server keeps serving.
 #[test]
 fn a_network_that_is_cut() {
     let nodes = Nodes::new();

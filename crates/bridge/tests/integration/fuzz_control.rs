@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The control protocol at random: bytes that are no messages, messages with any numbers, in any
-//! order. A server answers or closes the connection, serves the next client, and leaves nothing
-//! behind; memory that a client has not offered is not touched.
+//! Random input for the control protocol: invalid bytes, messages with any numbers, in any order. A
+//! server answers or closes the connection, serves the next client, and leaves nothing behind;
+//! memory that a client has not offered is not touched.
 
 use crate::support;
 
@@ -17,14 +17,14 @@ use futures_util::future::{Either, select};
 
 use support::{SECOND_PS, SERVER, Scene, bytes_of, pattern, place};
 
-/// Inputs of a plain run; `make fuzz` sets its own number.
+/// Inputs of a plain run; `make fuzz` sets another number.
 const ITERATIONS: usize = 2000;
-/// Of those for which a lab is built.
+/// Inputs among them for which a lab is built.
 const SESSIONS: usize = 60;
 /// Messages of one client.
 const MOST_MESSAGES: usize = 8;
 
-/// Numbers that somebody may forget to think of.
+/// Numbers that are easy to forget.
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 enum Number {
     Zero,
@@ -49,7 +49,7 @@ impl Number {
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 enum Memory {
     None,
-    /// What the client has registered, as it is.
+    /// The client's registered region, unchanged.
     Own,
     /// The same with another address or size.
     Wrong {
@@ -128,7 +128,7 @@ impl Transfer {
                 address: address.value(),
             }),
             chunk_bytes: self.chunk_bytes.map(|(least, most)| (least.value(), most.value())),
-            // Short, so that what cannot end is over soon.
+            // Short, so that transfers that cannot end are soon over.
             time_ps: SECOND_PS / 1000,
             checksum: self.checksum,
         }
@@ -144,7 +144,7 @@ fn fuzz_decode() {
             if let Request::Transfer(transfer) = &request {
                 let _ = transfer.check();
             }
-            // What can be read can be written, if it is not too long.
+            // A decoded message can be encoded again, if it is not too long.
             if let Ok(again) = encode(&request) {
                 assert_eq!(decode::<Request>("a request", &again), Ok(request));
             }
@@ -212,7 +212,7 @@ fn session(greets: bool, messages: &[Message]) {
         connection.close().await;
         drop(connection);
         assert!(bytes_of(&foreign) == pattern(50_000, 2), "nobody has offered this memory");
-        // The next one is served.
+        // The next client is served.
         let client = scene.client().await;
         let options = TransferOptions { time: Picoseconds(SECOND_PS), ..Default::default() };
         client.put(&foreign, &place("kc705", 0), &options, |_| {}).await.expect("it is put");

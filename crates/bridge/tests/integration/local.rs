@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Local transfers in labs: all ways, any sizes, what fails, what is given up, and how long it
-//! takes in simulated time.
+//! Local transfers in labs: all paths, any sizes, faults, abandoned transfers, and their simulated
+//! times.
 
 use std::future::Future;
 use std::pin::pin;
@@ -22,7 +22,7 @@ const fn us(us: u64) -> Picoseconds {
     Picoseconds::from_ns(us * 1_000)
 }
 
-/// The host that has the card, and the card.
+/// Returns the names of the host with the card, and of the card.
 const fn names(lab: &str) -> (&str, &str) {
     if lab.as_bytes()[0] == b'k' { ("host0", "kc705") } else { ("fpga-node", "pac") }
 }
@@ -37,7 +37,7 @@ fn host(simulation: &Simulation, lab: &str) -> HostId {
     simulation.hosts().iter().find(|host| host.name == names(lab).0).unwrap().id
 }
 
-/// Runs a test with the card of a lab; afterwards nothing of it is left.
+/// Runs a test with the card of a lab; checks that nothing is left afterwards.
 fn on<T, F: Future<Output = T>>(lab: &str, test: impl FnOnce(Device<LabBus>) -> F) -> T {
     let simulation = simulation(lab);
     let host = host(&simulation, lab);
@@ -84,7 +84,7 @@ fn contents(buffer: &Buffer<LabBus>, start: usize, bytes: usize) -> Vec<u8> {
     into
 }
 
-/// Any size, at any address, copied and not, there and back, through the card, and within it.
+/// Any size, at any address, copied or not, to the card and back, through it, and within it.
 #[test]
 fn every_byte_arrives_on_every_way() {
     for lab in ["kc705", "kc705:crosslane", "sbdt", "sbdt:crosslane"] {
@@ -164,7 +164,7 @@ fn data_pass_through_the_card_copied_or_not() {
                 }
                 source.unregister().await.unwrap();
                 sink.unregister().await.unwrap();
-                // And into the card's memory between: the channels change what they do.
+                // Also into the card's memory in between, which reconfigures the channels.
                 put(&mut dma, &sent, 0).await;
                 assert!(get(&mut dma, 0, bytes).await == sent);
             }
@@ -210,12 +210,12 @@ fn rings_of_any_shape_do() {
     }
 }
 
-/// Megabytes per second.
+/// Returns megabytes per second.
 async fn rate(dma: &mut LocalDma<LabBus>, job: Job<'_, LabBus>) -> f64 {
     dma.transfer(job, NEVER).await.unwrap().bytes_per_second() / 1e6
 }
 
-/// Copies are hidden behind the controllers, but for the first and the last; where the processor is
+/// All copies but the first and the last are hidden behind the controllers; if the processor is
 /// slower than the controllers, registered memory is faster.
 #[test]
 fn copies_overlap_and_registered_memory_saves_them() {
@@ -229,7 +229,7 @@ fn copies_overlap_and_registered_memory_saves_them() {
         ];
         let (sent, all) = (data(3, bytes), 0..bytes as u64);
         buffers[0].write(0, &sent).unwrap();
-        // What is opened and pinned once is not timed.
+        // Opening and pinning happen once and are not timed.
         put(&mut dma, &sent[..MIB], 0).await;
         get(&mut dma, 0, MIB).await;
         let from = || HostSource::Registered(&buffers[0], all.clone());
@@ -265,7 +265,7 @@ fn copies_overlap_and_registered_memory_saves_them() {
     });
 }
 
-/// Two cores that copy are faster than one, where the copies limit.
+/// Two cores that copy are faster than one, if the copies limit.
 #[test]
 fn cores_copy_at_the_same_time() {
     let through = |cores| {
@@ -347,7 +347,7 @@ fn deadlines_and_cancels_tell_what_has_arrived() {
         for (number, after_us) in [0, 3, 50, 120, 250, 400].into_iter().enumerate() {
             for way in 0..3 {
                 for is_cancelled in [false, true] {
-                    // Interrupts of what was given up before come one behind the other.
+                    // Interrupts of the abandoned transfer arrive first.
                     bus.sleep_until(bus.now() + us(5_000)).await;
                     let mut back = vec![0; 2 * MIB];
                     let card = 1 << 30;
@@ -423,7 +423,7 @@ fn who_watches_sees_how_far_a_transfer_is() {
     });
 }
 
-/// A link that goes down ends a transfer; when it is up again the next one is made.
+/// A link that goes down ends a transfer; once it is up again the next one works.
 #[test]
 fn a_link_that_goes_down_ends_a_transfer_and_not_the_next() {
     for notification in [Notification::Poll, Notification::InterruptOnly] {
@@ -464,7 +464,7 @@ fn a_link_that_goes_down_ends_a_transfer_and_not_the_next() {
                 let (stage, fault, arrived, total) = failed(ended.unwrap_err());
                 assert!(arrived > 0 && arrived < total, "way {way}: {arrived}");
                 assert!([Stage::Transmit, Stage::Receive].contains(&stage));
-                // A piece that was moved, or one that could not be posted.
+                // A piece that was in flight, or one that could not be posted.
                 let words = fault.to_string();
                 assert!(
                     words.contains("link") || words.contains("there is no function"),
@@ -488,8 +488,8 @@ fn a_link_that_goes_down_ends_a_transfer_and_not_the_next() {
     }
 }
 
-/// A transfer whose future is dropped at any time is stopped before the next one, and nothing of it
-/// is left.
+/// A transfer whose future is dropped at any time is stopped before the next one, and leaves
+/// nothing behind.
 #[test]
 fn a_dropped_transfer_leaves_nothing_behind() {
     for is_closed in [true, false] {
@@ -528,7 +528,7 @@ fn a_dropped_transfer_leaves_nothing_behind() {
                     }
                 }
             }
-            // Who opens the channels next has what was left of others given back.
+            // Opening the channels again releases what others left behind.
             let mut dma = LocalDma::new(&device, small()).unwrap();
             put(&mut dma, &sent, 0).await;
             assert!(get(&mut dma, 0, MIB).await == sent);
@@ -564,7 +564,7 @@ fn what_cannot_be_asked_for_is_refused_in_words() {
         assert!(refused(&mut dma, job).await.contains("no card has memory behind address"));
         let job = Job::CardToCard { from: 0, to: 100, bytes: 1 << 20 };
         assert!(refused(&mut dma, job).await.contains("overlap those from 0x64"));
-        // A part that the buffer does not have is refused by the driver, before anything moves.
+        // The driver refuses a part beyond the buffer, before anything moves.
         let buffer = registered(&device, 100, PageSize::Small).await;
         let from = HostSource::Registered(&buffer, 50..150);
         let error = dma.transfer(Job::HostToCard { from, to: 0 }, NEVER).await.unwrap_err();

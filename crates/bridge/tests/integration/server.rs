@@ -90,7 +90,7 @@ fn naive_transfers_take_the_documents_steps_one_after_the_other() {
         assert_eq!(steps, ["3:", "4:", "5:"]);
         client.get(&to, &back, &naive, |_| {}).await.expect("it is got");
         assert!(bytes_of(&back) == pattern(bytes, 8));
-        // More than the server gets memory for.
+        // More than the server allocates memory for.
         let much = TransferOptions { mode: Mode::Naive, ..options() };
         let error = client.put(&scene.filled(2 << 20, 0).await, &to, &much, |_| {}).await;
         let error = error.expect_err("it is too much");
@@ -105,7 +105,7 @@ fn data_go_from_one_servers_card_to_another_ones() {
     let other = "127.0.0.1:9";
     let ((), events) = scene.with_server(&[CARD], Scene::small(), async || {
         let (stop, stopped) = futures_channel::oneshot::channel::<()>();
-        // Slots of another size: what is announced is cut.
+        // Slots of another size: announced pieces are cut.
         let options = ServerOptions { slot_bytes: 8192, ..Scene::small() };
         let second = scene.server(&["second"], options, support::Events::default()).await;
         let listener = second.listen(other).await.expect("it is free");
@@ -132,7 +132,7 @@ fn data_go_from_one_servers_card_to_another_ones() {
             let place = place("second", 1000);
             there.get(&place, &back, &self::options(), |_| {}).await.expect("it is got");
             assert!(bytes_of(&back) == pattern(bytes, 9));
-            // An address that the other card does not have: its sentence comes through.
+            // An address beyond the other card's memory: its error message is passed through.
             let server = other.to_owned();
             let peer = PeerTarget { server, card: "third".to_owned(), address: 0 };
             let error = client.copy(&from, peer, bytes, &self::options(), |_| {}).await;
@@ -176,7 +176,7 @@ fn each_stage_that_fails_is_named_and_the_next_client_is_served() {
             if fault != Fault::CutAt(9) {
                 assert!(arrived > 0, "{error}");
             }
-            // It goes on where it ended, and what had arrived is there.
+            // The transfer continues where it ended; the data that had arrived are still there.
             let client = scene.client().await;
             if arrived > 0 {
                 let back = scene.empty(arrived).await;
@@ -201,7 +201,7 @@ fn a_dma_error_is_its_own_clients_only() {
         let bytes = MIB;
         let (good, bad) = (scene.client().await, scene.client().await);
         let (source, other) = (scene.filled(bytes, 5).await, scene.filled(bytes, 6).await);
-        // The card has 1 GiB: the second half of this lies behind it.
+        // The card has 1 GiB: the second half of this lies beyond it.
         let beyond = place(CARD, (1 << 30) - bytes / 2);
         let (to, options) = (place(CARD, 0), options());
         let (put, failed) = join!(
@@ -330,7 +330,7 @@ fn only_who_has_the_key_is_let_in_and_only_to_what_is_its_own() {
             error.expect_err("one byte too far").to_string(),
             "request: rnode may not write 8192 B from 0x1001 on of kc705: 0 of 8192 B have arrived"
         );
-        // What is refused ends nothing.
+        // A refusal does not end the connection.
         let error = client.get(&place(CARD, 4096), &source, &options(), |_| {}).await;
         assert!(error.expect_err("it may only write").why.contains("rnode may not read"));
         let put = client.put(&source, &place(CARD, 4096), &options(), |_| {}).await;
@@ -346,7 +346,7 @@ fn an_open_server_is_refused_where_others_reach_it() {
         let server = scene.server(&["second"], Scene::small(), support::Events::default()).await;
         let error = server.listen("0.0.0.0:7471").await.map(drop).expect_err("all can come");
         assert!(error.why.contains("a policy file is needed"), "{error}");
-        // Set up and never served: it gives back what it has.
+        // A server set up and never used frees its memory.
         let listener = server.listen("127.0.0.1:1").await.expect("it is free");
         server.serve(listener, async {}).await.expect("it ends");
         assert_ne!(SERVER, "127.0.0.1:1");

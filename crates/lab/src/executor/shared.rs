@@ -81,7 +81,7 @@ pub(super) struct State {
 /// Outcome of running the fabric.
 pub(super) enum Progress {
     Happened,
-    /// Nothing will happen any more; the time is that of the last event.
+    /// No event is left; the time is that of the last one.
     NothingLeft(Picoseconds),
     Limit(Picoseconds),
 }

@@ -10,7 +10,7 @@ use super::MAX_POLLS_AT_ONE_TIME;
 /// The reason why a run was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyStuck {
-    /// Nothing can happen any more: a deadlock.
+    /// No event is left: a deadlock.
     NothingLeft,
     /// The time limit of the simulation was reached.
     TimeLimit,

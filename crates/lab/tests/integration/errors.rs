@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every way in which a lab file can be wrong: one problem each, found at its place.
+//! Every error of a lab file: one problem each, found at its position.
 
 use crosslane_lab::{Lab, LabError, open, shipped};
 
@@ -14,14 +14,14 @@ fn error_of(text: &str) -> LabError {
     }
 }
 
-/// The error of the lab `minimal` after one change, which must be possible.
+/// Returns the error of the lab `minimal` after one change, whose text must exist.
 fn changed(from: &str, to: &str) -> LabError {
     let before = text("minimal");
     assert!(before.contains(from), "{from} is not in the lab");
     error_of(&before.replacen(from, to, 1))
 }
 
-/// Kind of the problem, the text that it points at, and its sentence.
+/// Returns the kind of the problem, the text that it points at, and its sentence.
 fn seen(error: &LabError) -> (&str, &str, String) {
     let place = error.place.as_deref().expect("it has a place");
     (error.problem.code(), &place.text[place.span.clone()], error.problem.to_string())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The executor: order, time, deadlocks and limits. None of it needs a device.
+//! The executor: order, time, deadlocks and limits, all without a device.
 
 use std::cell::RefCell;
 use std::future::{Future, pending, poll_fn};
@@ -23,7 +23,7 @@ fn simulation() -> (Simulation, LabBus) {
     (simulation, bus)
 }
 
-/// The first of two futures to end; the other one is dropped.
+/// Returns the output of the first of two futures to end; the other one is dropped.
 async fn first<T>(one: impl Future<Output = T>, other: impl Future<Output = T>) -> T {
     let (mut one, mut other) = (pin!(one), pin!(other));
     poll_fn(move |context| match one.as_mut().poll(context) {
@@ -112,7 +112,7 @@ fn a_deadlock_says_who_waits_for_what() {
     assert_eq!(stuck.waiting[2], "main: waits for task driver to end");
     let sentence = stuck.to_string();
     assert!(sentence.starts_with("after 50 ns nothing can happen any more; idle: "), "{sentence}");
-    // The same with a time limit, however far away, and the simulation goes on.
+    // The same with a time limit, however distant; the simulation remains usable.
     simulation.set_time_limit(Some(Picoseconds::from_ns(1_000_000)));
     let again = simulation.run("main", pending::<()>()).unwrap_err();
     assert_eq!((again.time, again.why), (ns(50), WhyStuck::NothingLeft));
@@ -133,7 +133,7 @@ fn a_task_that_never_ends_is_cut_off() {
     assert_eq!((stuck.time, stuck.why), (ns(1000), WhyStuck::TimeLimit));
     assert_eq!(stuck.waiting, ["forever: waits for the time to be 1.001 us"]);
     assert!(stuck.to_string().starts_with("the time limit, 1 us, was reached; forever: "));
-    // Longer, and it goes on.
+    // With a higher limit the simulation continues.
     simulation.set_time_limit(Some(ns(2000)));
     simulation.run("sleep", bus.sleep_until(ns(1500))).unwrap();
     let stuck = simulation.run("sleep", bus.sleep_until(ns(2500))).unwrap_err();
@@ -200,7 +200,7 @@ fn a_deadline_and_what_it_waits_for() {
         // At once, and even after the deadline.
         assert_eq!((wait(ns(1)).await, bus.now()), (Ok(5), ns(100)));
         bus.sleep_until(ns(250)).await;
-        // The writer has asked for 300 ns first: the value is there before the deadline.
+        // The writer asked for 300 ns first: the value arrives before the deadline.
         assert_eq!((wait(ns(300)).await, bus.now()), (Ok(6), ns(300)));
     };
     simulation.run("reader", run).unwrap();
@@ -278,7 +278,7 @@ fn futures_can_be_polled_by_anybody_at_any_time() {
     for _ in 0..3 {
         assert!(sleep.as_mut().poll(&mut context).is_pending());
     }
-    // Somebody else's future, polled spuriously by a task as well.
+    // A future of another executor, also polled spuriously by a task.
     let mut polls = 0;
     let both = poll_fn(|context| {
         polls += 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lab files at random: the shipped ones with some lines and bytes changed. Whatever the text,
-//! there is a lab or an error with its place, never a panic.
+//! Random lab files: the shipped ones with some lines and bytes changed. Any text gives a lab or an
+//! error with its position, never a panic.
 
 use bolero::TypeGenerator;
 use crosslane_lab::{Lab, LabError, RunningLab, shipped};
@@ -11,23 +11,23 @@ const MOST_CHANGES: usize = 6;
 /// One change of a text.
 #[derive(Clone, Debug, TypeGenerator)]
 enum Change {
-    /// A byte becomes another character.
+    /// Replaces a byte by another character.
     Character { at: u16, character: char },
-    /// A word of the file takes the place of another.
+    /// Replaces a word by another one of the file.
     Word { at: u16, from: u16 },
-    /// A number takes another value.
+    /// Gives a number another value.
     Number { at: u16, number: Number },
-    /// A line goes.
+    /// Removes a line.
     Remove { line: u16 },
-    /// A line comes again, elsewhere.
+    /// Copies a line elsewhere.
     Copy { line: u16, to: u16 },
-    /// Two lines change places.
+    /// Swaps two lines.
     Swap { one: u16, other: u16 },
-    /// The rest of the file goes.
+    /// Removes the rest of the file.
     Cut { line: u16 },
 }
 
-/// Numbers that somebody may forget to think of.
+/// Numbers that are easy to forget.
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 enum Number {
     Zero,
@@ -53,7 +53,7 @@ impl Number {
     }
 }
 
-/// Parts of a text between blanks, or only the numbers among them, as ranges of bytes.
+/// Returns the words of a text between blanks, or only the numbers among them, as byte ranges.
 fn words(text: &str, numbers: bool) -> Vec<std::ops::Range<usize>> {
     let mut words = Vec::new();
     let mut start = 0;
@@ -129,10 +129,10 @@ fn fuzz_lab_file() {
     );
 }
 
-/// Time of a plain run; `make fuzz` sets its own.
+/// Time of a plain run; `make fuzz` sets another.
 const TEST_TIME: std::time::Duration = std::time::Duration::from_millis(1500);
 
-/// A lab that runs, or an error that says where; likewise with its engines.
+/// Checks that a text gives a running lab, also with its engines, or an error with a position.
 fn check(text: &str) {
     check_built(text, |lab| lab.build(1));
     check_built(text, |lab| lab.build_engines(1));

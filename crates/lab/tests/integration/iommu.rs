@@ -10,7 +10,7 @@ use crosslane_pcie::units::{BusAddress, HostId, Picoseconds};
 
 const HOST: HostId = HostId(0);
 
-/// The lab `minimal` with a table iommu, of which `change` replaces a part.
+/// Returns the lab `minimal` with a table iommu, a part of which `change` replaces.
 fn minimal(change: (&str, &str)) -> Result<Lab, String> {
     let table = "[part.host.iommu]\n\
                  iotlb_entries = { value = 64, source = \"assumption: any\" }\n\
@@ -74,8 +74,7 @@ fn flow(simulation: &Simulation, target: u64) -> Flow {
     }
 }
 
-/// Nobody pins memory for flows: the host has its buffers mapped for generic endpoints, and nothing
-/// else.
+/// Flows pin no memory: for generic endpoints the host has its buffers mapped, and only those.
 #[test]
 fn flows_of_generic_endpoints_find_the_buffers_mapped() {
     let simulation = Simulation::new(minimal(("", "")).unwrap().build(1).unwrap());
@@ -92,14 +91,14 @@ fn flows_of_generic_endpoints_find_the_buffers_mapped() {
     let IommuCounters { hits, misses, joined, faults, .. } = counted;
     assert_eq!((hits + misses + joined, faults), (64, 0));
     assert_eq!(misses, 4);
-    // The first MiB is memory, but not of the buffers.
+    // The first MiB is memory, but not part of the buffers.
     let bad = flow(&simulation, 0x1_0000);
     simulation.with_fabric(|fabric| {
         fabric.start_flow(bad).unwrap();
         fabric.run(Some(fabric.now() + Picoseconds::from_ns(100_000)));
         assert_eq!(fabric.iommu_counters(HOST).unwrap().faults, 8);
     });
-    // What is pinned for such a function is where it is without an IOMMU.
+    // Pinned for such a function, memory has the same address as without an IOMMU.
     let bus = simulation.bus(HOST);
     let run = async {
         let card = bus.functions().unwrap().into_iter().find(|it| it.name == "card0").unwrap();
@@ -111,7 +110,7 @@ fn flows_of_generic_endpoints_find_the_buffers_mapped() {
     assert_eq!(simulation.run("pins", run).unwrap(), 2);
 }
 
-/// Mapping takes a core's time for each page, of the size that it is mapped with.
+/// Mapping takes a core's time for each page, small or huge.
 #[test]
 fn pins_of_a_device_take_the_time_of_their_pages() {
     let simulation = Simulation::new(minimal(("", "")).unwrap().build_engines(1).unwrap());
@@ -138,7 +137,7 @@ fn pins_of_a_device_take_the_time_of_their_pages() {
         assert_eq!(refused.to_string(), sentence);
         assert!(bus.pin_bar(card.id, card.id, 5).await.is_err());
         let leads = || simulation.with_fabric(|it| it.translate_io(HOST, card.id, base));
-        // Pinned twice: it stays until both have ended.
+        // A BAR pinned twice stays mapped until both pins have ended.
         for _ in 0..2 {
             assert_eq!(bus.pin_bar(card.id, card.id, 0).await.unwrap(), base);
         }
@@ -151,7 +150,7 @@ fn pins_of_a_device_take_the_time_of_their_pages() {
     simulation.run("pins", run).unwrap();
 }
 
-/// Without an IOMMU a BAR has its bus address, and that takes no time.
+/// Without an IOMMU a BAR keeps its bus address, and pinning it takes no time.
 #[test]
 fn without_an_iommu_there_is_nothing_to_map() {
     let simulation = Simulation::new(open("minimal").unwrap().build_engines(1).unwrap());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The bus of a lab: what loads, stores, memory, pinning and the tree do, and how long they take.
+//! The bus of a lab: results and times of loads, stores, memory, pinning and the tree.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -18,7 +18,7 @@ const fn ns(ns: u64) -> Picoseconds {
     Picoseconds::from_ns(ns)
 }
 
-/// The lab `minimal` with a generic card, and a register of it.
+/// Returns the lab `minimal` with a generic card, and a register of it.
 fn stand() -> (Simulation, LabBus, RegisterAddress) {
     let simulation = Simulation::new(open("minimal").unwrap().build(1).unwrap());
     let bus = simulation.bus(HostId(0));
@@ -72,7 +72,7 @@ fn a_load_takes_the_round_trip_and_a_store_what_the_core_takes() {
 
 #[test]
 fn stores_have_the_width_that_was_asked_for_where_they_can() {
-    // Offset, bytes, width; stores that it takes.
+    // Offset, bytes, width; expected number of stores.
     for (offset, bytes, width, stores) in [
         (0, 64, 4, 16),
         (0, 64, 8, 8),
@@ -158,7 +158,7 @@ fn the_tree_is_read_as_it_is_now() {
     let parent = functions.iter().find(|function| Some(function.id) == fpga.parent).unwrap();
     assert_eq!(parent.name, "rc47b.down1");
     assert_eq!(functions[0].parent, None);
-    // A BAR that is moved is found where it is.
+    // A BAR that is moved is found at its new address.
     let low = bus.config_read(fpga.id, reg::BAR0).unwrap();
     assert_eq!(u64::from(low & !0xf), fpga.bars[0].base.0);
     bus.config_write(fpga.id, reg::BAR0, low + 0x10_0000, 0xf).unwrap();
@@ -194,7 +194,7 @@ fn pinning_costs_a_call_and_each_page() {
         assert_eq!(bus.now() - start, ns(200 + 2 * 100));
         let again = bus.pin(device, &few).await.unwrap_err();
         assert!(again.to_string().ends_with("is pinned for the function already"), "{again}");
-        // Another function may have it too.
+        // Another function may have it pinned too.
         let root_port = bus.functions().unwrap()[0].id;
         bus.pin(root_port, &few).await.unwrap();
         let start = bus.now();
@@ -223,7 +223,7 @@ fn memory_is_zeroed_bounded_and_given_back() {
     let again = bus.allocate(10_000, PageSize::Small).unwrap();
     again.read(3000, &mut back).unwrap();
     assert_eq!(back, [0; 6000]);
-    // All there is: 2 GiB below 4 GiB less the first MiB, which is not handed out.
+    // The whole memory: 2 GiB below 4 GiB less the first MiB, which is not handed out.
     let all = (2 << 30) - (1 << 20);
     let error = bus.allocate(all, PageSize::Huge).unwrap_err();
     assert!(matches!(error, BusError::OutOfMemory { bytes, left_bytes }
@@ -232,7 +232,7 @@ fn memory_is_zeroed_bounded_and_given_back() {
     assert!(matches!(error, BusError::OutOfMemory { .. }));
     assert_eq!(bus.allocate(0, PageSize::Small).unwrap().size_bytes(), 0);
     drop(again);
-    // What is pinned when it is dropped is not handed out again.
+    // Memory dropped while pinned is not handed out again.
     let pinned = bus.allocate(4096, PageSize::Small).unwrap();
     simulation.run("pin", bus.pin(at.function, &pinned)).unwrap().unwrap();
     drop(pinned);
@@ -276,7 +276,7 @@ fn a_deadline_passes_before_the_data() {
     let segments = simulation.run("pin", bus.pin(at.function, &memory)).unwrap().unwrap();
     let start = simulation.now();
     flow(&simulation, "card0", segments[0].address, 64);
-    // A first try says when it can be seen.
+    // A first attempt shows when it can be seen.
     let wait = |deadline| simulation.run("wait", bus.wait_memory(&memory, 0, 0, deadline)).unwrap();
     let error = wait(start + ns(100)).unwrap_err();
     assert!(matches!(error, BusError::Deadline { .. }), "{error}");
@@ -300,7 +300,7 @@ fn a_watch_that_was_dropped_is_gone() {
     simulation.run("both", both).unwrap();
     drop(wait);
     flow(&simulation, "card0", segments[0].address, 64);
-    // The write comes, and nothing happens for host code.
+    // The write arrives, but causes no event for host code.
     let stuck = simulation.run("main", pending::<()>()).unwrap_err();
     assert_eq!(stuck.time, start + ns(10));
     assert!(simulation.now() > stuck.time);
@@ -345,14 +345,14 @@ fn work_waits_for_what_the_core_does_already() {
             bus.now()
         })
     };
-    // Ten stores of 50 ns, and a call that comes in the middle.
+    // Ten stores of 50 ns, and a call in the middle.
     let task = call(ns(120));
     let run = async {
         bus.store(at, &[1; 40], Stores::uncached(4)).await.unwrap();
         (bus.now(), task.await)
     };
     assert_eq!(simulation.run("stores", run).unwrap(), (ns(500), ns(700)));
-    // A load, and a call that comes while the core waits for it.
+    // A load, and a call while the core waits for it.
     let task = call(ns(800));
     let run = async {
         bus.read_register(at).await.unwrap();
@@ -463,7 +463,7 @@ fn memory_that_is_out_is_counted_with_its_pins() {
     assert_eq!(out(), MemoryInUse { bytes: 4096, pinned_for: vec![at] }, "given back while pinned");
 }
 
-/// Eight tasks on eight FPGAs that load, store, pin, wait and race, with the trace of all links.
+/// Runs eight tasks on eight FPGAs that load, store, pin, wait and race; traces all links.
 fn busy(seed: u64) -> (Vec<String>, Result<(), Stuck>) {
     let simulation = Simulation::new(open("rosta").unwrap().build_engines(seed).unwrap());
     let trace = Arc::new(Mutex::new(Vec::new()));

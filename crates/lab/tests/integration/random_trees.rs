@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Enumeration of random trees: nothing overlaps, windows hold what is behind them, buses nest.
+//! Enumeration of random trees: nothing overlaps, windows hold everything behind them, buses nest.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -10,7 +10,7 @@ use crosslane_lab::{Lab, Problem, RunningLab, shipped};
 use crosslane_pcie::units::BusAddress;
 use proptest::prelude::*;
 
-/// One endpoint's BARs: kind (0 to 3) and size as a power of two.
+/// BARs of one endpoint: kind (0 to 3) and size as a power of two.
 type Bars = Vec<(usize, u32)>;
 
 /// Where a switch or an endpoint hangs: a number, taken modulo what there is.
@@ -34,7 +34,7 @@ fn tree() -> impl Strategy<Value = Tree> {
 
 const KINDS: [&str; 4] = ["memory32", "memory32-prefetchable", "memory64", "memory64-prefetchable"];
 
-/// The parts of a shipped lab without its engines, which would want BARs of their own.
+/// Returns the parts of a shipped lab without its engines, which would need certain BARs.
 fn parts() -> String {
     let lab = shipped().iter().find(|lab| lab.name == "rosta").unwrap();
     let parts = lab.text.split("[[host]]").next().unwrap();
@@ -43,7 +43,7 @@ fn parts() -> String {
     tables.join("\n[")
 }
 
-/// The lab file of a tree, with the parts of the shipped labs.
+/// Writes the lab file of a tree, with the parts of the shipped labs.
 fn lab_text(tree: &Tree) -> String {
     let mut text = parts();
     for host in 0..tree.hosts {
@@ -66,7 +66,7 @@ fn lab_text(tree: &Tree) -> String {
     for (index, (at, bars)) in tree.endpoints.iter().enumerate() {
         let _ = writeln!(text, "[[endpoint]]\nname = \"endpoint{index}\"\npart = \"v7\"");
         let mut register = 0;
-        // What the part has is overruled: both of its BARs first.
+        // Overrule the part's BARs: both first.
         for (kind, bits) in bars.iter().chain([&(0, 7), &(0, 7)]) {
             let wide = *kind >= 2;
             if register + usize::from(wide) > 5 || (wide && register < 1) {
@@ -90,7 +90,7 @@ fn contains(outer: &RangeInclusive<u64>, inner: &RangeInclusive<u64>) -> bool {
     outer.start() <= inner.start() && inner.end() <= outer.end()
 }
 
-/// Ranges of addresses of a function itself: the BARs of an endpoint, the windows of a bridge.
+/// Returns a function's address ranges: the BARs of an endpoint, the windows of a bridge.
 fn ranges(function: &Function) -> Vec<RangeInclusive<u64>> {
     let bars = function.bars.iter().map(|bar| bar.base.0..=bar.base.0 + (bar.size_bytes - 1));
     let windows = [&function.memory_window, &function.prefetchable_window];
@@ -157,7 +157,7 @@ fn check_buses(tree: &HostTree) {
     }
 }
 
-/// What the configuration space says is what the tree says.
+/// Checks that the configuration space agrees with the tree.
 fn check_registers(running: &RunningLab, tree: &HostTree) {
     for function in &tree.functions {
         let config = &running.fabric.port(function.port).config;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shipped labs: what they are made of, and how they look after enumeration.
+//! The shipped labs: their constants, and their trees after enumeration.
 
 use crosslane_lab::{Lab, Provenance, open, shipped};
 

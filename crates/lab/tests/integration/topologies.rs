@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs as they are written: ranges of names, many hosts, payloads set along a path, and what
-//! the shipped labs carry.
+//! Labs as written: ranges of names, many hosts, payloads set along a path, and rates of the
+//! shipped labs.
 
 use crosslane_fabric::{Flow, FlowKind, FlowReport, FlowSource};
 use crosslane_lab::enumerate::{EnumerationError, set_max_payload};
@@ -130,7 +130,7 @@ fn a_payload_beyond_what_a_function_supports_is_refused() {
     assert_eq!(running.fabric.port(ports[0]).config.max_payload_bytes(), 128, "none was set");
 }
 
-/// Direct writes of one FPGA into another, with the payload set along the path.
+/// Runs direct writes of one FPGA into another, with the payload set along the path.
 fn direct_write(to: &str, payload_bytes: u32, operation_bytes: u64) -> FlowReport {
     let mut running = open("rosta").unwrap().build(1).unwrap();
     let tree = &running.hosts[0].tree;
@@ -163,11 +163,11 @@ fn direct_write(to: &str, payload_bytes: u32, operation_bytes: u64) -> FlowRepor
 fn rates_and_latencies_of_rosta_are_those_of_its_constants() {
     let rate =
         |bytes| direct_write("fpga2", bytes, 4 << 20).bytes_per_second() / f64::from(1 << 20);
-    // 19 and 35 clocks of 4 ns for each TLP; the document has 1603 and 1740.
+    // 19 and 35 clocks of 4 ns for each TLP; the rosta paper has 1603 and 1740.
     assert!((rate(128) - 1605.8).abs() < 0.5, "{}", rate(128));
     assert!((rate(256) - 1743.4).abs() < 0.5, "{}", rate(256));
     let latency_ns = |to| direct_write(to, 128, 128).latencies_ps[0] as f64 / 1e3;
-    // The first is fitted; the document has 1038 for the other.
+    // The first is fitted; the rosta paper has 1038 for the other.
     assert!((latency_ns("fpga2") - 706.0).abs() < 0.5, "{}", latency_ns("fpga2"));
     assert!((latency_ns("fpga5") - 1052.5).abs() < 1.0, "{}", latency_ns("fpga5"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tori of other sizes than the file's.
+//! Tori of other sizes than in the file.
 
 use crosslane_lab::open;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ways of waiting for memory: what each costs, and that a lab without the constant says so.
+//! Waiting for memory: the cost of each kind, and the error if the lab lacks the constant.
 
 use std::fs;
 
@@ -15,7 +15,7 @@ const TICK: Picoseconds = Picoseconds::from_ns(700);
 const WAKE: Picoseconds = Picoseconds::from_ns(300);
 const SOON: Picoseconds = Picoseconds::from_ns(100_000);
 
-/// The lab `minimal` with the constants, and memory that card0 can reach.
+/// Returns the lab `minimal` with the constants, and memory that card0 can access.
 fn stand() -> (Simulation, LabBus, LabMemory) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../labs/minimal.toml");
     let text = fs::read_to_string(path).unwrap();
@@ -29,7 +29,7 @@ fn stand() -> (Simulation, LabBus, LabMemory) {
     (simulation, bus, memory)
 }
 
-/// Pins the memory and has card0 write it; when the wait began, when it ended, and with what.
+/// Pins the memory and has card0 write it; returns start, end and result of the wait.
 fn waited(
     waiting: Waiting,
     pause: Picoseconds,

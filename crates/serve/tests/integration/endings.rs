@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Servers that end, stall or were never there: an error within the deadline, and nothing hangs.
+//! Servers that end, stall or never existed: an error within the deadline, and nothing hangs.
 
 use crate::support;
 
@@ -17,15 +17,15 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use support::*;
 
-/// Environment variable that says in which folder a server is to serve.
+/// Environment variable with the folder for a server's socket.
 const FOLDER: &str = "CROSSLANE_TEST_FOLDER";
 /// The device of that server, and the name of its socket.
 const NAME: &str = "fpga1";
 const MIB: u64 = 1 << 20;
-/// How long anything may take after the server has died.
+/// Time within which everything must end after the server has died.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Runs as a process of its own for the tests below: serves until it is killed.
+/// Runs as a separate process for the tests below: serves until it is killed.
 #[test]
 fn server_of_its_own() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
@@ -35,7 +35,7 @@ fn server_of_its_own() {
     }
 }
 
-/// A server in a process of its own, and a bus that it has a client of.
+/// A server in a separate process, and a bus with a client of it.
 struct Other {
     process: Child,
     bus: VfioBus,
@@ -92,7 +92,7 @@ fn a_server_that_is_killed_is_an_error_at_once() {
             assert!(killed.elapsed() < SOON, "{notification:?}: {:?}", killed.elapsed());
             assert!(error.to_string().contains("is gone"), "{notification:?}: {error}");
             assert!(error.moved_bytes < 64 * MIB);
-            // All else says so too, and at once.
+            // All other calls fail too, and at once.
             let function = bus.own_functions().next().unwrap();
             let at = RegisterAddress { function, bar: 0, offset_bytes: 0 };
             let lost = |error: &BusError| matches!(error, BusError::Lost { .. });
@@ -104,7 +104,7 @@ fn a_server_that_is_killed_is_an_error_at_once() {
     }
 }
 
-/// Who waits for an interrupt or for memory with no deadline is told as well.
+/// Waits for an interrupt or for memory without a deadline end as well.
 #[test]
 fn waits_end_with_their_server() {
     let mut other = Other::start("waits");
@@ -123,18 +123,18 @@ fn waits_end_with_their_server() {
     assert!(killed.elapsed() < SOON, "{:?}", killed.elapsed());
 }
 
-/// A server that is stopped, not dead: each request has its deadline.
+/// A server that is stopped but alive: each request has its deadline.
 #[test]
 fn a_server_that_stalls_meets_the_deadline() {
     let mut other = Other::start("stalls");
     let deadline = Duration::from_secs(3);
-    // The first client keeps the server; a second one is not answered.
+    // The first client occupies the server; a second one gets no answer.
     let begun = Instant::now();
     let socket = other.folder.join(NAME);
     let error = user::UserFunction::open(&socket, RoutingId(1), deadline).unwrap_err();
     assert!(matches!(error, FunctionError::Deadline { .. }), "{error}");
     assert!((deadline..deadline + SOON).contains(&begun.elapsed()), "{:?}", begun.elapsed());
-    // And one that is in use.
+    // The same for a client in use.
     other.bus = VfioBus::with_options(Vec::new(), None, BusOptions::default()).unwrap();
     // A busy machine may need longer to reset the device between two clients.
     let function = (0..10)
@@ -146,7 +146,8 @@ fn a_server_that_stalls_meets_the_deadline() {
     assert!(matches!(error, FunctionError::Deadline { .. }), "{error}");
     assert!((deadline..deadline + SOON).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     assert_eq!(function.lost(), None);
-    // When it goes on, the late reply is nobody's, and the next one is the next request's.
+    // When the server resumes, its late reply is dropped, and the next reply belongs to the next
+    // request.
     other.signal(Signal::CONT);
     std::thread::sleep(Duration::from_millis(100));
     let mut ids = [0; 4];
@@ -194,7 +195,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     let error = refused("kc705:crosslane", &[("kc705", "file")]);
     assert!(error.to_string().contains("Address already in use"), "{error}");
     assert_eq!(std::fs::read_to_string(folder.join("file")).unwrap(), "of somebody");
-    // A socket that a dead server left is taken over; one of a living server is not.
+    // A socket left by a dead server is taken over; one of a living server is not.
     drop(UnixListener::bind(folder.join("left")).unwrap());
     let living = start("kc705:crosslane", &[("kc705", "left")]).unwrap();
     let error = refused("kc705:crosslane", &[("kc705", "left")]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A client out of order: bytes that are no messages, messages with any numbers, files that are
-//! none. The server answers or closes the connection, and serves the next client as ever.
+//! A misbehaving client: invalid bytes, messages with any numbers, descriptors that are not files.
+//! The server answers or closes the connection, and serves the next client as usual.
 
 use crate::support;
 
@@ -27,14 +27,14 @@ use rustix::io::pwrite;
 
 use support::*;
 
-/// Clients of a plain run; `make fuzz` sets its own number.
+/// Clients of a plain run; `make fuzz` sets another number.
 const ITERATIONS: usize = 400;
 /// Messages of one client.
 const MOST_MESSAGES: usize = 12;
-/// Bytes of the file that clients have.
+/// Size of the clients' file, bytes.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// Numbers that somebody may forget to think of.
+/// Numbers that are easy to forget.
 #[derive(Clone, Copy, Debug, TypeGenerator)]
 enum Number {
     Zero,
@@ -108,7 +108,7 @@ enum What {
         data: Vec<u8>,
         says: Option<Number>,
     },
-    /// Where something is decided: Command, BARs, MSI-X.
+    /// Registers with effects: Command, BARs, MSI-X.
     Config {
         register: u8,
         value: u32,
@@ -123,7 +123,7 @@ enum What {
         payload: Vec<u8>,
         file: File,
     },
-    /// A reply to what nobody has asked.
+    /// A reply that was not requested.
     Reply {
         id: u16,
         number: u16,
@@ -178,7 +178,7 @@ impl Files {
     }
 }
 
-/// The message: command number, payload, files.
+/// Encodes the message: command number, payload, files.
 fn message(what: &What) -> (u16, Vec<u8>, File) {
     let of = |command: Command, payload| (command as u16, payload, File::None);
     match what.clone() {
@@ -241,7 +241,7 @@ fn message(what: &What) -> (u16, Vec<u8>, File) {
     }
 }
 
-/// Does with a file of the server's what it can.
+/// Tries to change a file of the server's.
 fn take_away(file: &OwnedFd) {
     assert!(ftruncate(file, 0).is_err() && ftruncate(file, 1 << 40).is_err());
     assert!(fcntl_add_seals(file, SealFlags::WRITE).is_err());
@@ -249,7 +249,7 @@ fn take_away(file: &OwnedFd) {
     fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 1 << 16).unwrap();
 }
 
-/// Sends what there is to send, and reads what comes, until the connection is closed.
+/// Sends a client's messages and reads the replies until the connection is closed.
 fn play(socket: &Path, client: &Client) {
     let files = Files::new();
     let stream = UnixStream::connect(socket).unwrap();
@@ -269,7 +269,7 @@ fn play(socket: &Path, client: &Client) {
                 header[8..12].copy_from_slice(&flags.to_ne_bytes());
                 header[12..].copy_from_slice(&error.to_ne_bytes());
                 let _ = (&stream).write_all(&header);
-                // What follows is taken as its payload: whether an answer comes depends on that.
+                // Later bytes are taken as its payload: whether an answer comes depends on that.
                 break;
             }
             What::Bytes(bytes) => {
@@ -312,18 +312,18 @@ fn play(socket: &Path, client: &Client) {
             }
         }
     }
-    // It ends within a message, or at the end of one; the server hears of both.
+    // The connection ends within a message or after one; the server notices both.
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut rest = Vec::new();
     match (&stream).read_to_end(&mut rest) {
         Ok(_) => {}
-        // It had not read all of it.
+        // The server had not read everything.
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
         Err(error) => panic!("the server closes the connection in time: {error}"),
     }
 }
 
-/// A client that nothing of it concerns.
+/// A client that must not be affected.
 struct Bystander(Arc<user::UserFunction>);
 
 // A panic in one of its calls would end the test anyway.
@@ -358,7 +358,7 @@ fn fuzz_server() {
         // As after a reset: nothing is mapped or placed.
         let mut header = [0; 0x28];
         next.config_read(0, &mut header).unwrap();
-        // The lowest bits of a base address register say of what kind it is.
+        // The lowest bits of a base address register hold its kind.
         let mut bars = header[0x10..].chunks(4);
         assert!(bars.all(|bar| bar[0] & 0xf0 == 0 && bar[1..] == [0; 3]), "{header:x?}");
         assert_eq!(header[4] & 0b110, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! BARs that are plain memory: a client maps them, and what it stores there is what the lab reads,
-//! and the other way round. All else traps.
+//! BARs with plain memory: a client maps them and shares the memory with the lab; all other
+//! accesses trap.
 
 use crate::support;
 
@@ -38,7 +38,7 @@ fn served_as(test: &str, devices: &[&str], is_generic: bool) -> Served {
     served
 }
 
-/// The functions behind the sockets, and a bus of them.
+/// Opens the functions behind the sockets, and a bus of them.
 fn functions(served: &Served) -> (Vec<Arc<user::UserFunction>>, VfioBus) {
     let functions = user::open(&served.sockets, REQUEST).unwrap();
     let all = functions.iter().map(|function| Arc::clone(function) as Arc<dyn Function>).collect();
@@ -64,10 +64,10 @@ fn a_memory_card_is_mapped_and_its_registers_trap() {
         let parts = region.parts.iter().map(|part| (part.offset, part.uncached.bytes()));
         (region.bytes, parts.collect::<Vec<_>>())
     };
-    // Of the memory's BAR what there is memory behind; of registers and the FIFO nothing.
+    // Of the memory's BAR, the part with memory behind it; of registers and the FIFO nothing.
     assert_eq!(part_of(MEMORY_BAR), (CARD_BAR_BYTES, vec![(0, BANKS_BYTES)]));
     assert!([0, 2].into_iter().all(|bar| part_of(bar).1.is_empty()));
-    // An engine has registers, tables and lanes.
+    // An engine has registers, tables and receive queues.
     let engine = &functions[1];
     assert!((0..6).filter_map(|bar| engine.region(bar)).all(|region| region.parts.is_empty()));
     block_on(async {
@@ -83,28 +83,28 @@ fn a_memory_card_is_mapped_and_its_registers_trap() {
             let mut back = vec![0; data.len()];
             window.read(at, &mut back).await.unwrap();
             assert!(back == data, "{mapping:?}");
-            // None of it was a request to the card.
+            // None of these stores was a request to the card.
             let counted = opened.take_metrics().await.unwrap();
             assert!(counted.sizes.is_empty(), "{mapping:?}: {counted:?}");
-            // Now some are: what its bus reads is what was stored, and the other way round.
+            // Now some are: the card's bus reads what was stored, and vice versa.
             let first = at.next_multiple_of(8);
             let skip = (first - at) as usize;
             assert_eq!(loaded(card, first, 256), data[skip..skip + 256], "{mapping:?}");
             card.write(MEMORY_BAR, first, &[0xa5; 8]).unwrap();
-            // It has been stored when a load behind it has come.
+            // A load behind the store shows that it has arrived.
             loaded(card, first + 8, 8);
             window.read(first, &mut back[..8]).await.unwrap();
             assert_eq!(back[..8], [0xa5; 8], "{mapping:?}");
             let counted = opened.take_metrics().await.unwrap();
             assert_eq!(counted.sizes, [(8, 1, 33)], "{mapping:?}");
         }
-        // Behind the memory there is nothing.
+        // No memory lies beyond.
         let error = card.read(MEMORY_BAR, BANKS_BYTES, &mut [0; 8]).unwrap_err();
         assert!(matches!(error, FunctionError::Refused { .. }), "{error}");
     });
 }
 
-/// A card of the same lab writes into the memory: the client finds it there, and stores over it.
+/// A card of the same lab writes into the memory: the client sees it, and overwrites it.
 #[test]
 fn the_client_sees_what_peers_write_and_the_bus_what_the_client_stores() {
     let served = served("peers_memory", &[CARD, "fpga1"]);
@@ -122,7 +122,7 @@ fn the_client_sees_what_peers_write_and_the_bus_what_the_client_stores() {
         let mut peer = channel(&device, ChannelKind::Peer).await;
         let target = Target::Bus(BusAddress(base + 3 * PAGE), MIB);
         peer.transfer(to(&device, target, CompletionLevel::Sent)).await.unwrap();
-        // It has arrived when a load of its card's bus has.
+        // A load over its card's bus shows that it has arrived.
         let last = 3 * PAGE + MIB - 8;
         let begun = std::time::Instant::now();
         while loaded(card, last, 8) != pattern(3, MIB)[MIB as usize - 8..] {
@@ -131,7 +131,7 @@ fn the_client_sees_what_peers_write_and_the_bus_what_the_client_stores() {
         let mut there = vec![0; MIB as usize];
         part.uncached.copy_out(3 * PAGE, &mut there);
         assert!(there == pattern(3, MIB), "another card wrote something else");
-        // The other way: requests on the card's bus read what is stored, over what a peer wrote.
+        // Vice versa: requests on the card's bus read what is stored over a peer's data.
         let middle = 3 * PAGE + MIB / 2;
         part.uncached.store(middle, &pattern(9, PAGE), crosslane_vfio::StoreWidth::B8);
         assert_eq!(loaded(card, middle, PAGE as usize), pattern(9, PAGE));
@@ -169,7 +169,7 @@ fn memory_stays_as_it_is_while_it_is_not_decoded_and_over_resets_and_clients() {
     assert_eq!(there, 8_u64.to_le_bytes());
 }
 
-/// A connection whose every message the test sends.
+/// A connection on which the test sends every message.
 struct Bare(UnixStream);
 
 impl Bare {
@@ -194,12 +194,12 @@ impl Bare {
     }
 }
 
-/// What goes over the socket, byte by byte where QEMU is particular about it.
+/// The messages on the socket, byte by byte where QEMU depends on it.
 #[test]
 fn a_client_is_given_one_file_that_it_cannot_take_away() {
     let served = served("file", &[CARD]);
     let bare = Bare::connect(&served, Capabilities::OURS);
-    // Without room for the list there is none, and no word of one.
+    // Without room for the list of areas, the reply has none and does not mention it.
     let (info, payload, _) = bare.region(MEMORY_BAR, 32);
     assert_eq!((info.areas, info.room_bytes, payload.len()), (vec![], 64, 32));
     assert_eq!(payload[4..8], 0b0111_u32.to_ne_bytes());
@@ -219,13 +219,13 @@ fn a_client_is_given_one_file_that_it_cannot_take_away() {
         assert!(!info.mappable && info.areas.is_empty() && files.is_empty(), "BAR{bar}");
     }
     drop(bare);
-    // Who takes no files gets none.
+    // A client that accepts no files gets none.
     let bare = Bare::connect(&served, Capabilities { max_descriptors: 0, ..Capabilities::OURS });
     let (info, _, files) = bare.region(MEMORY_BAR, 4096);
     assert!(!info.mappable && info.readable && files.is_empty());
 }
 
-/// All of a generic endpoint's BARs is memory.
+/// All BARs of a generic endpoint are memory.
 #[test]
 fn a_generic_endpoint_is_mapped_as_a_whole() {
     let served = served_as("generic", &[CARD], true);
@@ -241,7 +241,7 @@ fn a_generic_endpoint_is_mapped_as_a_whole() {
             endpoint.read(bar, place, &mut there).unwrap();
             assert_eq!(u64::from_le_bytes(there), mark, "BAR{bar} {place:#x}");
             endpoint.write(bar, place, &(!mark).to_le_bytes()).unwrap();
-            // A read comes back behind what was written.
+            // A read completes behind the earlier writes.
             endpoint.read(bar, place, &mut there).unwrap();
             part.uncached.copy_out(place, &mut there);
             assert_eq!(u64::from_le_bytes(there), !mark, "BAR{bar} {place:#x}");

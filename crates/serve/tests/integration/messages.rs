@@ -21,12 +21,12 @@ use support::*;
 
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
-/// Environment variable that says which socket a client is to use.
+/// Environment variable with the path of a client's socket.
 const SOCKET: &str = "CROSSLANE_TEST_SOCKET";
-/// Exit code of a client that died as it should.
+/// Exit code of a client that died as intended.
 const DIED: i32 = 77;
 
-/// A client of one device that keeps its files to itself.
+/// Opens a client of one device that shares no files.
 fn client(socket: &Path) -> VfioBus {
     let function = user::open(&[socket], REQUEST).unwrap().remove(0);
     function.keep_files();
@@ -63,7 +63,7 @@ fn rings_data_and_status_go_by_messages() {
     assert!(!served.told().iter().any(|line| line.contains("in the lab")), "{:?}", served.told());
 }
 
-/// Runs as a process of its own for the test below: ends in the middle of a transfer.
+/// Runs as a separate process for the test below: ends in the middle of a transfer.
 #[test]
 fn client_that_dies() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
@@ -94,11 +94,11 @@ fn a_client_that_dies_while_it_is_asked_leaves_the_device_to_the_next() {
     assert!(begun.elapsed() < REQUEST, "{:?}", begun.elapsed());
 }
 
-/// What somebody between a client and a server does with an answer to a command of the server's.
+/// Changes an answer to a command of the server's; false drops it.
 type Change = fn(&mut Message) -> bool;
 
-/// Passes on all that goes between the two sides, with its files; answers of the client's to reads
-/// of its memory are changed, or not passed on.
+/// Relays all messages between the two sides, with their files; the client's answers to reads of
+/// its memory are changed or dropped.
 fn between(socket: PathBuf, folder: &Path, change: Change) -> PathBuf {
     let path = folder.join("between");
     let listener = UnixListener::bind(&path).unwrap();
@@ -128,7 +128,7 @@ fn between(socket: PathBuf, folder: &Path, change: Change) -> PathBuf {
     path
 }
 
-/// An answer that is of no use is an error of the transfer and of nothing else.
+/// An invalid answer is an error of the transfer and has no other effect.
 #[test]
 fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
     let cases: [(&str, Change, &str); 2] = [
@@ -159,7 +159,7 @@ fn answers_that_do_not_come_or_are_of_no_use_end_the_transfer() {
         });
         served.wait_for(why);
         assert_eq!(served.told().iter().filter(|line| line.contains(why)).count(), 1);
-        // The device beside it is served as ever.
+        // The other device is served as usual.
         let other = client(&served.sockets[1]);
         block_on(async {
             let device = open_all(&other).await.remove(0);

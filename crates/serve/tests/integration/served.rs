@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The driver on one side of a socket, devices of a lab on the other: what moves between them.
+//! The driver on one side of a socket, devices of a lab on the other: transfers between them.
 
 use crate::support;
 
@@ -20,12 +20,12 @@ use support::*;
 const PAGE: u64 = 4096;
 const MIB: u64 = 1 << 20;
 const SECOND: Picoseconds = Picoseconds::from_ns(1_000_000_000);
-/// Environment variable that says which socket a client is to use.
+/// Environment variable with the path of a client's socket.
 const SOCKET: &str = "CROSSLANE_TEST_SOCKET";
-/// Exit code of a client that died as it should.
+/// Exit code of a client that died as intended.
 const DIED: i32 = 77;
 
-/// Out through H2C and back through C2H, both at once; what comes back is compared.
+/// Sends out through H2C and back through C2H, both at once, and compares.
 async fn loop_back(device: &Device<VfioBus>, options: ChannelOptions, bytes: u64) {
     device.user().route(StreamSource::H2c, StreamSource::Generator).await.unwrap();
     let (out, back) = (buffer(device, bytes).await, buffer(device, bytes).await);
@@ -73,7 +73,7 @@ fn sixty_four_mib_at_once() {
         let done = c2h.transfer(whole(&device, &memory)).await.unwrap();
         assert_eq!(done.bytes, 64 * MIB);
         assert!(contents(&memory) == pattern(99, 64 * MIB), "what was written is not there");
-        // And the other way: the card compares.
+        // In the other direction the card compares.
         let mut h2c = channel(&device, ChannelKind::H2c).await;
         device.user().check_h2c(99).await.unwrap();
         h2c.transfer(whole(&device, &memory)).await.unwrap();
@@ -82,7 +82,7 @@ fn sixty_four_mib_at_once() {
     });
 }
 
-/// Two devices below different switches, each with a socket of its own, on one fabric.
+/// Two devices below different switches, each with a separate socket, on one fabric.
 #[test]
 fn one_device_writes_into_another() {
     for pair in [["fpga1", "fpga2"], ["fpga1", "fpga5"]] {
@@ -112,8 +112,8 @@ fn one_device_writes_into_another() {
     }
 }
 
-/// Two clients that know nothing of each other choose the same addresses: both devices work, and
-/// where the second one has been put a client's memory is still its own.
+/// Two independent clients choose the same addresses: both devices work, and at the address given
+/// to the second one, a client still sees its memory.
 #[test]
 fn two_clients_at_the_same_addresses() {
     let served = Served::start("same_addresses", "rosta:crosslane", &["fpga1", "fpga2"]);
@@ -129,7 +129,8 @@ fn two_clients_at_the_same_addresses() {
         for device in [&own, &other, &own] {
             loop_back(device, ChannelOptions::default(), 40 * PAGE).await;
         }
-        // All addresses that the other device can have been given, page by page the same memory.
+        // All addresses that the other device may have been given, each page mapped to the same
+        // memory.
         let memory = Arc::new(Pages::allocate(PAGE, PageSize::Small).unwrap());
         let places = (0xfe00_0000..0xfec0_0000_u64).step_by(PAGE as usize);
         for place in places.clone() {
@@ -143,7 +144,7 @@ fn two_clients_at_the_same_addresses() {
         for (place, expected) in ends.into_iter().zip(expected.chunks(PAGE as usize)) {
             let target = Target::Bus(BusAddress(place), PAGE);
             peer.transfer(to(&own, target, CompletionLevel::Sent)).await.unwrap();
-            // A read comes back behind what was written.
+            // A read completes behind the earlier writes.
             own.user().h2c_check_result().await.unwrap();
             let mut there = vec![0; PAGE as usize];
             let begun = std::time::Instant::now();
@@ -156,7 +157,7 @@ fn two_clients_at_the_same_addresses() {
     });
 }
 
-/// Memory that is taken from a device: it says so, and the lab too.
+/// Memory taken from a device: the device and the lab report it.
 #[test]
 fn memory_that_is_not_mapped_is_an_error() {
     let served = Served::start("unmapped", "rosta:crosslane", &["fpga1"]);
@@ -170,7 +171,7 @@ fn memory_that_is_not_mapped_is_an_error() {
         memory.write(0, &pattern(5, 16 * PAGE)).unwrap();
         let mut h2c = channel(&device, ChannelKind::H2c).await;
         h2c.transfer(whole(&device, &memory)).await.unwrap();
-        // All of it: ring, status and data.
+        // Everything: ring, status and data.
         function.unmap_dma(0, 1 << 63).unwrap();
         let transfer = whole(&device, &memory);
         let within = Transfer { deadline: bus.now() + SECOND, ..transfer };
@@ -184,7 +185,7 @@ fn memory_that_is_not_mapped_is_an_error() {
     served.wait_for("Unsupported Request");
 }
 
-/// Runs as a process of its own for the test below: ends in the middle of a transfer.
+/// Runs as a separate process for the test below: ends in the middle of a transfer.
 #[test]
 fn client_that_dies() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
@@ -251,7 +252,7 @@ fn a_reset_keeps_addresses_and_interrupts() {
     });
 }
 
-/// MSI-X is the server's own: what a client writes there it reads back, and interrupts come.
+/// The server handles MSI-X: a client reads back what it writes there, and interrupts arrive.
 #[test]
 fn msi_x_registers_are_kept_and_do_nothing() {
     let served = Served::start("msi_x", "rosta:crosslane", &["fpga1"]);
@@ -269,7 +270,7 @@ fn msi_x_registers_are_kept_and_do_nothing() {
         function.read(bar, at, &mut back).unwrap();
         assert_eq!(u64::from_le_bytes(back), value, "{at:#x}");
     }
-    // Masked as a whole, and not even enabled.
+    // Masked as a whole, and not enabled.
     let mut control = [0; 4];
     function.config_write(0x82, &0x4000_u16.to_le_bytes()).unwrap();
     function.config_read(0x80, &mut control).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A link that is down for a moment only: nobody is told, and what the processor wrote then is
-//! lost. At every moment of opening, posting and restarting a channel that is found out.
+//! A link that is down only for a moment: no error is reported, and stores made then are lost. The
+//! driver must notice, at every moment of opening, posting to and restarting a channel.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -18,18 +18,18 @@ use crosslane_torture::watched::{WatchedBus, Witness};
 const BYTES: u64 = 4096;
 const SEED: u32 = 5;
 
-/// Opens a channel, moves data, begins it anew, moves data.
+/// Opens a channel, moves data, restarts it, moves data.
 async fn work(device: &Device<WatchedBus>, kind: ChannelKind) -> Result<(), DriverError> {
     let mut channel = device.channel(kind, 0, ChannelOptions::default()).await?;
     for _ in 0..2 {
         let buffer = device.buffer(BYTES, PageSize::Small).await?;
         buffer.write(0, &stream::words(SEED, 0, BYTES)).unwrap();
         let target = Target::Buffer(buffer, 0..BYTES);
-        // What is lost must be found without a deadline.
+        // Lost data must be noticed without a deadline.
         let deadline = Picoseconds::NEVER;
         let transfer = Transfer { target, level: CompletionLevel::Visible, deadline };
         let ticket = channel.post(&[transfer]).await?[0];
-        // Lost, or moved: it ends.
+        // Lost or moved, the transfer ends.
         let _ = channel.wait(ticket).await;
         channel.restart().await?;
     }
@@ -46,7 +46,7 @@ fn flap(kind: ChannelKind, after: Picoseconds, span: Picoseconds) {
     let link = simulation.with_fabric(|fabric| fabric.ports()[0].link.unwrap());
     let body = async {
         let device = Device::open_by_name(bus.clone(), "card0").await.unwrap();
-        // So that the registers hold something that is no longer right.
+        // Leaves stale values in the registers.
         work(&device, kind).await.unwrap();
         let begin = bus.now() + after;
         let mut flapper = pin!(async {
@@ -60,7 +60,7 @@ fn flap(kind: ChannelKind, after: Picoseconds, span: Picoseconds) {
             has_ended = has_ended || flapper.as_mut().poll(context).is_ready();
             worker.as_mut().poll(context)
         });
-        // Refused, or done: it ends.
+        // Refused or done, it ends.
         let _ = worked.await;
         bus.sleep_until(bus.now().max(begin + span) + Picoseconds::from_ns(100_000)).await;
         work(&device, kind).await.unwrap();

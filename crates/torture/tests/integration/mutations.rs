@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The lists of mutations stay true: the text of each is found, each kind of fault and each checker
-//! has one, and without them their seeds are green. `make mutations` brings them about.
+//! The lists of mutations stay valid: each text is found, each kind of fault and each checker has
+//! one, and without them their seeds are green. `make mutations` applies them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,22 +19,22 @@ struct List {
 #[serde(deny_unknown_fields)]
 struct Mutation {
     name: String,
-    /// Faults and checkers, by their names.
+    /// Names of the faults and checkers that it proves.
     proves: Vec<String>,
-    /// What must happen.
+    /// The rule that it violates.
     must: String,
-    /// What is broken.
+    /// The bug.
     what: String,
     file: String,
     find: String,
     replace: String,
-    /// Seed that goes red, and who finds it.
+    /// The seed that goes red, and the checker that finds it.
     seed: u64,
     found_by: String,
     /// Whether the seed is a torus.
     #[serde(default)]
     tori: bool,
-    /// Whether the seed has to be run twice to see it.
+    /// Whether the seed must be run twice to find it.
     #[serde(default)]
     twice: bool,
 }
@@ -80,7 +80,7 @@ fn each_fault_and_each_checker_is_proven() {
     let checks: BTreeSet<String> = Check::ALL.iter().map(|check| check.word().into()).collect();
     let missing: Vec<_> = faults.difference(&proven).collect();
     assert!(missing.is_empty(), "no mutation proves {missing:?}");
-    // A checker is proven only by what it has found itself.
+    // A checker is proven only by its own findings.
     let missing: Vec<_> = checks.difference(&finders).collect();
     assert!(missing.is_empty(), "no mutation is found by {missing:?}");
     let unknown: Vec<_> = proven.iter().filter(|word| !faults.contains(*word)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seeds of every run of the tests.
+//! Seeds of every test run.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use crosslane_torture::{
     Check, Fault, LabText, Setup, Summary, campaign, campaign_twice, lab_of, run_seed,
 };
 
-/// Seeds of every run.
+/// Seeds run every time.
 const SEEDS: Range<u64> = 0..3000;
 /// Those of them that are run twice.
 const TWICE: Range<u64> = 0..40;
 
-/// Seeds beyond those that found something once.
+/// Further seeds that once failed.
 const ONCE_FAILED: [u64; 18] = [
     8827, 9038, 11_360, 11_975, 12_399, 12_621, 5_001_605, 5_004_541, 7_008_005, 20_002_687,
     30_009_146, 30_019_515, 30_023_691, 30_026_902, 30_029_326, 30_068_736, 30_077_445, 30_097_710,

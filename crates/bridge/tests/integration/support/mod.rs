@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A lab with cards, a server and clients on one host.
 
-// Not every test makes everything go wrong.
+// Not every test uses all faults.
 #[allow(dead_code)]
 pub mod network;
 
@@ -63,7 +63,7 @@ pub struct Scene {
 pub type Events = Rc<RefCell<Vec<String>>>;
 
 impl Scene {
-    /// With a network that takes so many ps for a byte.
+    /// Makes a scene whose network takes this many ps for a byte.
     pub fn new(ps_per_byte: u64) -> Self {
         let text = shipped().iter().find(|lab| lab.name == "kc705").expect("it is shipped").text;
         let lab = Lab::from_text("two cards", &format!("{text}{SECOND}")).expect("it is a lab");
@@ -95,8 +95,8 @@ impl Scene {
         }
     }
 
-    /// Runs a program beside a server of these cards, then stops the server and looks whether
-    /// anything was left behind.
+    /// Runs a program beside a server of these cards, then stops the server and checks that nothing
+    /// is left behind.
     pub fn with_server<T>(
         &self,
         cards: &[&str],
@@ -157,7 +157,7 @@ impl Scene {
         Client::connect(self.network.clone(), self.clock(), SERVER, identity, end).await
     }
 
-    /// Registered memory with bytes that depend on their place and the seed.
+    /// Returns registered memory with bytes that depend on their position and the seed.
     pub async fn filled(&self, bytes: u64, seed: u8) -> MemoryPart<Region> {
         let part = self.empty(bytes).await;
         part.region.memory().write(0, &pattern(bytes, seed)).expect("it lies within");

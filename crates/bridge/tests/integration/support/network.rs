@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A network between programs of one lab host, with faults at will: it can be slow, stall, refuse
-//! and cut. Data take so long in it as is said.
+//! A network between programs of one lab host, with a given time for data and faults on demand: it
+//! can be slow, stall, refuse and cut.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,16 +15,16 @@ use crosslane_pcie::units::Picoseconds;
 use futures_channel::mpsc;
 use futures_util::StreamExt;
 
-/// What is to go wrong.
+/// The fault of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     #[default]
     None,
-    /// The operation with this number (reads and writes, from 0 on) never ends.
+    /// The operation with this number (reads and writes, from 0) never ends.
     StallAt(u64),
-    /// It is refused.
+    /// The operation with this number is refused.
     RefuseAt(u64),
-    /// The connection is cut when it begins.
+    /// The connection is cut when the operation with this number starts.
     CutAt(u64),
 }
 
@@ -35,7 +35,7 @@ struct State {
     last_key: u64,
     operations: u64,
     fault: Fault,
-    /// When the wire is free.
+    /// Time at which the link is free.
     free: Picoseconds,
 }
 
@@ -202,7 +202,7 @@ impl Connection {
         RdmaError::Lost { peer: self.peer(), why: "it was closed".to_owned() }
     }
 
-    /// Waits until something holds of the wire, or it is closed.
+    /// Waits until a condition holds for the connection, or it is closed.
     async fn until<T>(&self, look: impl Fn(&mut Wire) -> Option<T>) -> Result<T, RdmaError> {
         std::future::poll_fn(|context| {
             let mut wire = self.0.wire.borrow_mut();
@@ -218,7 +218,7 @@ impl Connection {
         .await
     }
 
-    /// The time that data take, and what goes wrong.
+    /// Takes the time of the data, and applies the fault.
     async fn cross(&self, bytes: u64, operation: &'static str) -> Result<(), RdmaError> {
         let network = &self.0.network;
         let (number, fault, arrives) = {
@@ -263,7 +263,7 @@ impl Connection {
         }
     }
 
-    /// First byte within the memory that the far end's addresses stand for.
+    /// Returns the offset of the first byte in the memory behind the far end's addresses.
     fn offset(far: FarEnd) -> u64 {
         far.memory.address - 0x10_0000 * far.memory.key + far.offset_bytes
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How connections begin and end.
+//! Starts and ends of connections.
 
 use std::pin::pin;
 
@@ -65,7 +65,7 @@ fn networks_that_cannot_be_used() {
     assert_eq!(error, "fnic of fpga-node cannot be used: no network link leads from it");
 }
 
-/// A thousand connections, one after the other and some at once: nothing is left of them.
+/// A thousand connections, one after the other and some at once, leave nothing behind.
 #[test]
 fn a_thousand_connections() {
     let nodes = nodes();
@@ -93,7 +93,7 @@ fn a_thousand_connections() {
     nodes.assert_clean();
 }
 
-/// Connections that nobody accepts: as many as there is room for, and gone with their listener.
+/// Connections that are never accepted: up to the backlog, and gone with their listener.
 #[test]
 fn connections_that_nobody_accepts() {
     let nodes = nodes();
@@ -110,7 +110,7 @@ fn connections_that_nobody_accepts() {
             };
             assert_eq!(clients.len(), 64);
             assert!(error.contains("64 connections wait to be accepted"), "{error}");
-            // A message waits for who accepts.
+            // A message waits until the connection is accepted.
             clients[1].send(b"hello").await.unwrap();
             let _first = listener.accept().await.unwrap();
             let second = listener.accept().await.unwrap();
@@ -144,8 +144,8 @@ fn a_deadline_to_connect() {
     nodes.assert_clean();
 }
 
-/// Closed with operations on their way, at any moment, by either end or by dropping it: all of them
-/// end, memory is left alone from then on, and nothing leaks.
+/// Connections closed with operations in flight, at any moment, by either end or by dropping it:
+/// all operations end, memory is untouched from then on, and nothing leaks.
 #[test]
 fn closed_in_the_middle() {
     for step in 0..24_u64 {
@@ -168,7 +168,7 @@ fn closed_in_the_middle() {
                         }
                     }));
                 }
-                // The operations keep the near end's.
+                // The operations keep the near end's region.
                 drop(near_region);
                 let until = nodes.simulation.now() + Picoseconds::from_ns(step * 2_500);
                 Clock::sleep_until(&nodes.simulation.bus(HostId(0)), until).await;
@@ -216,7 +216,7 @@ fn closed_in_the_middle() {
     }
 }
 
-/// The last clone goes with operations on their way: the connection is closed for both.
+/// The last clone is dropped with operations in flight: the connection is closed for both ends.
 #[test]
 fn dropped_in_the_middle() {
     let nodes = nodes();
@@ -237,7 +237,7 @@ fn dropped_in_the_middle() {
             }
             drop(near_region);
             drop(client);
-            // What has come before is there all the same.
+            // Messages that arrived before can still be received.
             assert_eq!(server.receive().await.unwrap(), b"last words");
             let lost = server.receive().await.unwrap_err().to_string();
             assert!(lost.contains("it was closed at the other end"), "{lost}");
@@ -247,8 +247,8 @@ fn dropped_in_the_middle() {
     nodes.assert_clean();
 }
 
-/// A network that is cut: everything ends after the time-out, at both ends; no other connection can
-/// be made until it is mended.
+/// If a network is cut, everything ends after the time-out, at both ends, and no connection can be
+/// made until it is mended.
 #[test]
 fn a_network_that_is_cut() {
     let nodes = nodes();
@@ -288,7 +288,7 @@ fn a_network_that_is_cut() {
     nodes.assert_clean();
 }
 
-/// A deadlock says who waits for whom.
+/// A deadlock reports the waits of each task.
 #[test]
 fn what_waits_is_said() {
     let nodes = nodes();
@@ -305,7 +305,7 @@ fn what_waits_is_said() {
     nodes.assert_clean();
 }
 
-/// The lab goes while connections are there and operations on their way.
+/// The lab is dropped with connections and operations in flight.
 #[test]
 fn a_lab_that_goes() {
     let nodes = nodes();

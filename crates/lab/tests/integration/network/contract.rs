@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads, writes and messages do what the traits say.
+//! Reads, writes and messages keep the contracts of the traits.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ fn data_of_all_sizes_and_offsets() {
     data_of_all_sizes(nodes());
 }
 
-/// The adapters of two hosts with an IOMMU send addresses of their own.
+/// Behind an IOMMU, the adapters of two hosts use different addresses.
 #[test]
 fn data_of_all_sizes_and_offsets_through_an_iommu() {
     let iommu = open("rosta:iommu").unwrap().file().hosts[0].part.parameters.iommu;
@@ -62,7 +62,7 @@ fn data_of_all_sizes(nodes: Nodes) {
     nodes.assert_clean();
 }
 
-/// What reaches beyond memory moves nothing and costs nothing; the connection lives on.
+/// Operations that reach beyond memory move nothing and cost nothing; the connection stays usable.
 #[test]
 fn operations_beyond_memory() {
     let nodes = nodes();
@@ -86,7 +86,7 @@ fn operations_beyond_memory() {
             let error = client.send(&[0; 4097]).await;
             assert_eq!(error, Err(RdmaError::LongMessage { bytes: 4097, most: 4096 }));
             assert_eq!(nodes.simulation.now(), before);
-            // A registration of the other node is none for the near end.
+            // A registration with the other node is not valid at the near end.
             let error = client.read(&near(&far_region, 0), far_at, 1).await.unwrap_err();
             assert!(error.to_string().contains("not registered with LabRdma(rnic of rnode)"));
             let error = nodes.server.register(&all_memory(&near_region), RW).await.unwrap_err();
@@ -102,7 +102,7 @@ fn all_memory(region: &LabRegion) -> LabMemory {
     region.memory().clone()
 }
 
-/// What the other node refuses says why, and ends the connection for both, as a reliable one.
+/// An error from the other node carries its reason and ends the connection for both ends.
 #[test]
 fn what_the_other_node_refuses() {
     let read_only = RemoteAccess { read: true, write: false };
@@ -146,7 +146,7 @@ fn what_the_other_node_refuses() {
     }
 }
 
-/// Messages come whole and in order, however many there are; many operations run at once.
+/// Messages arrive whole and in order, however many; many operations run at once.
 #[test]
 fn messages_in_order_beside_other_operations() {
     let nodes = nodes();
@@ -176,7 +176,7 @@ fn messages_in_order_beside_other_operations() {
             let texts: Vec<_> =
                 (0..200).map(|number| bytes(number as u64, length(number))).collect();
             let mut sends: Vec<_> = texts.iter().map(|text| Box::pin(client.send(text))).collect();
-            // All begin at once, in this order.
+            // All start at once, in this order.
             let (mut writing, mut sending) = (writes.len(), sends.len());
             let mut done = vec![false; writing + sending];
             std::future::poll_fn(|context| {
@@ -220,8 +220,8 @@ async fn once<F: Future>(future: std::pin::Pin<&mut F>) -> bool {
     polled.is_ready()
 }
 
-/// A future that is dropped does not end its operation, and the network keeps its memory; one that
-/// was never polled has not begun.
+/// Dropping a future does not end its operation, and the network keeps its memory; an operation
+/// never polled has not started.
 #[test]
 fn futures_that_are_dropped() {
     let nodes = nodes();
@@ -242,7 +242,7 @@ fn futures_that_are_dropped() {
                 assert!(!once(send.as_mut()).await);
                 let _never = client.send(b"never");
             }
-            // Nobody but the network has it now.
+            // Only the network holds it now.
             let freed = nodes.simulation.memory_in_use(HostId(1)).bytes;
             drop(near_region);
             assert_eq!(nodes.simulation.memory_in_use(HostId(1)).bytes, freed);
@@ -253,7 +253,7 @@ fn futures_that_are_dropped() {
             assert_eq!(server.receive().await.unwrap(), b"one");
             client.send(b"two").await.unwrap();
             {
-                // Polled when there is a message, and dropped before it is copied.
+                // Polled with a message waiting, and dropped before it is copied.
                 let mut receive = pin!(server.receive());
                 assert!(!once(receive.as_mut()).await);
             }
@@ -266,7 +266,7 @@ fn futures_that_are_dropped() {
     nodes.assert_clean();
 }
 
-/// What the model of the processor is asked for: registering pins, posting stores.
+/// Processor time: registering pins, posting stores.
 #[test]
 fn what_it_takes_of_the_processor() {
     let nodes = nodes();
@@ -297,7 +297,7 @@ fn what_it_takes_of_the_processor() {
     nodes.assert_clean();
 }
 
-/// Programs may be on threads of their own: handles and futures can be sent.
+/// Programs may run on several threads: handles and futures can be sent.
 #[test]
 fn futures_can_be_sent() {
     fn is_send<T: Send>(_: &T) {}

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lab files with NICs and network links: what is wrong is said with its place.
+//! Lab files with NICs and network links: errors with their positions.
 
 use crosslane_lab::*;
 
-/// The lab with a piece of its text replaced.
+/// Returns the lab with a piece of its text replaced.
 fn changed(from: &str, to: &str) -> String {
     let text = shipped().iter().find(|lab| lab.name == "sbdt").unwrap().text;
     assert!(text.contains(from), "{from}");

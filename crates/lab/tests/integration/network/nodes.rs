@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The two nodes of lab `sbdt`, and what the tests do with them.
+//! The two nodes of lab `sbdt`, with helpers for the tests.
 
 use crosslane_fabric::NodeId;
 use crosslane_host::*;
@@ -28,7 +28,7 @@ pub fn nodes_of(lab: &Lab, seed: u64) -> Nodes {
 }
 
 impl Nodes {
-    /// A connection: the client's end, and the server's.
+    /// Makes a connection: the client's end, and the server's.
     pub fn connect(&self) -> (LabConnection, LabConnection) {
         let both = async {
             let listener = self.server.listen(SERVER).await.unwrap();
@@ -38,7 +38,7 @@ impl Nodes {
         self.simulation.run("connect", both).unwrap()
     }
 
-    /// Registered memory of one of the nodes with these bytes.
+    /// Returns registered memory of one of the nodes with these bytes.
     pub async fn filled(
         &self,
         of: &LabRdma,
@@ -55,7 +55,7 @@ impl Nodes {
         self.simulation.find(name).unwrap()
     }
 
-    /// Nothing of either node's memory is in use, no adapter has anything left.
+    /// Asserts that no memory of either node is in use, and no adapter has anything left.
     pub fn assert_clean(&self) {
         self.simulation.finish().unwrap();
         for host in 0..2 {
@@ -89,7 +89,7 @@ pub fn far(region: &LabRegion, offset_bytes: u64) -> FarEnd {
     FarEnd { memory: region.remote(), offset_bytes }
 }
 
-/// Bytes that tell one place from another.
+/// Returns bytes that differ from position to position.
 pub fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let next = || {

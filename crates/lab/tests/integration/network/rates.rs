@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast the network of lab `sbdt` is, beside its document and beside arithmetic.
+//! Rates of the network of lab `sbdt`, compared with the sbdt paper and with arithmetic.
 
 use crosslane_device::nic::Nic;
 use crosslane_fabric::{DirectionId, Way};
@@ -11,7 +11,7 @@ use crate::network::nodes::*;
 
 const RW: RemoteAccess = RemoteAccess::READ_WRITE;
 
-/// MB/s of so many operations of a size, many at once, by the node with the FPGA.
+/// Measures MB/s of `count` operations of a size, `at_once` in flight, by the node with the FPGA.
 fn rate(nodes: &Nodes, is_read: bool, bytes: u64, count: u64, at_once: u64) -> f64 {
     let (client, server) = nodes.connect();
     let rate = rate_over(nodes, &server, is_read, bytes, count, at_once);
@@ -54,7 +54,7 @@ fn rate_over(
     (count / at_once * at_once * bytes) as f64 / 1e6 / time.as_seconds()
 }
 
-/// RDMA read and write of the document: 9162.1 and 11927.3 MB/s, flat from 8 KB.
+/// RDMA read and write of the sbdt paper: 9162.1 and 11927.3 MB/s, flat from 8 KB.
 #[test]
 fn reads_and_writes_of_the_document() {
     let nodes = nodes();
@@ -73,7 +73,7 @@ fn reads_and_writes_of_the_document() {
     nodes.assert_clean();
 }
 
-/// Payload and headers of everything that was sent are counted, and the wire was busy for them.
+/// All payload and headers sent are counted, and the link was busy for them.
 #[test]
 fn what_the_network_counts() {
     let nodes = nodes();
@@ -81,7 +81,7 @@ fn what_the_network_counts() {
     rate(&nodes, false, 1 << 20, 1, 1);
     let after = counters(&nodes, "fnic");
     assert_eq!(after.payload_bytes - before.payload_bytes, 1 << 20);
-    // The last packet of all says that the connection ends.
+    // The very last packet closes the connection.
     let headers = 256 * 26 + 16 + 30;
     let wire = (1 << 20) + headers;
     assert_eq!(after.header_bytes - before.header_bytes, headers);
@@ -94,8 +94,8 @@ fn counters(nodes: &Nodes, name: &str) -> crosslane_device::nic::NetworkCounters
     nodes.simulation.with_fabric(|fabric| fabric.device_as::<Nic>(node).unwrap().counters())
 }
 
-/// The adapter shares its host's memory with the card's engine: with memory for one of them only,
-/// each gets less than alone.
+/// The adapter shares its host's memory with the card's engine: if the memory is fast enough for
+/// only one of them, each gets less than alone.
 #[test]
 fn card_and_adapter_share_the_host() {
     let shared = |limit: bool| {
@@ -122,7 +122,8 @@ fn card_and_adapter_share_the_host() {
     assert!((12_500.0..14_000.0).contains(&sum), "{sum} of {together:?}");
 }
 
-/// MB/s of the adapter's writes while the card reads the same host's memory, and the card's.
+/// Measures MB/s of the adapter's writes while the card reads the same host's memory, and the
+/// card's.
 fn with_reads_of_the_card(nodes: &Nodes) -> (f64, f64) {
     use crosslane_regs::engine::{self, channel};
     use crosslane_regs::ring_descriptor;
@@ -133,7 +134,7 @@ fn with_reads_of_the_card(nodes: &Nodes) -> (f64, f64) {
         let link = fabric.port(card).link.unwrap();
         DirectionId { link, way: Way::Down }
     });
-    // One descriptor after the other from one ring, again and again: 64 of 128 KiB.
+    // One descriptor after the other from one ring, repeatedly: 64 of 128 KiB.
     let ring = bus.allocate(4096, PageSize::Small).unwrap();
     let data = bus.allocate(128 << 10, PageSize::Huge).unwrap();
     nodes
@@ -173,7 +174,7 @@ fn with_reads_of_the_card(nodes: &Nodes) -> (f64, f64) {
             let offset_bytes = u64::from(engine::H2C.at(0) + channel::DOORBELL);
             let at = RegisterAddress { function, bar: 0, offset_bytes };
             bus.write_register(at, 63).await.unwrap();
-            // Both are at work when the time begins.
+            // Both are at work when the measurement starts.
             let soon = nodes.simulation.now() + Picoseconds::from_ns(2_000);
             Clock::sleep_until(&bus, soon).await;
         })

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Labs that are served, and the driver on the other side of their sockets.
+//! Served labs, and the driver on the other side of their sockets.
 #![allow(dead_code)]
 
 use std::path::{Path, PathBuf};
@@ -15,12 +15,12 @@ use crosslane_pcie::units::Picoseconds;
 use crosslane_serve::{ServedDevice, Server};
 use crosslane_vfio::{BusOptions, VfioBus, user};
 
-/// What anything may take on a busy machine; far longer than it does.
+/// Time limit on a busy machine, far longer than anything takes.
 pub const LONG: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 /// Deadline of one request to a server.
 pub const REQUEST: Duration = Duration::from_secs(20);
 
-/// A folder of this test's own, empty.
+/// Makes an empty folder for this test.
 pub fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("crosslane-{}-{name}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
@@ -28,7 +28,7 @@ pub fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A served lab: the server, its sockets, and what it has told.
+/// A served lab: the server, its sockets, and its reported events.
 pub struct Served {
     pub server: Option<Server>,
     pub sockets: Vec<PathBuf>,
@@ -45,7 +45,7 @@ impl Served {
         Self { server, sockets, told, folder }
     }
 
-    /// The bus of a client of all its devices.
+    /// Opens the bus of a client of all its devices.
     pub fn bus(&self) -> VfioBus {
         bus(&self.sockets)
     }
@@ -54,7 +54,7 @@ impl Served {
         self.told.lock().unwrap().clone()
     }
 
-    /// Waits until the server has told something with these words.
+    /// Waits until the server has reported an event with these words.
     pub fn wait_for(&self, words: &str) {
         for _ in 0..2000 {
             if self.told().iter().any(|line| line.contains(words)) {
@@ -73,7 +73,7 @@ impl Drop for Served {
     }
 }
 
-/// The gateware with `CROSSLANE_ENGINE=rtl`, where that is built (`make check-rtl`).
+/// Returns the gateware with `CROSSLANE_ENGINE=rtl`, if it is built (`make check-rtl`).
 fn engines() -> EngineKind {
     match std::env::var("CROSSLANE_ENGINE").is_ok_and(|engine| engine == "rtl") {
         true => EngineKind::Rtl,
@@ -96,16 +96,16 @@ pub fn bus(sockets: &[PathBuf]) -> VfioBus {
     user::open_bus(sockets, REQUEST, BusOptions::default()).unwrap()
 }
 
-/// The eight-FPGA system with a memory card more, below the first switch: the card of `aws-f1`,
-/// with four banks of 2 MiB at the beginning of a BAR of 16 MiB.
+/// Memory card added to the eight-FPGA system, below the first switch: the card of `aws-f1`, with
+/// four banks of 2 MiB at the start of a BAR of 16 MiB.
 pub const CARD: &str = "memory";
-/// Its memory, bytes.
+/// Size of its memory, bytes.
 pub const BANKS_BYTES: u64 = 8 << 20;
-/// The BAR that has it, bytes.
+/// Size of the BAR with the memory, bytes.
 pub const CARD_BAR_BYTES: u64 = 16 << 20;
 
-/// The file of that lab, in a folder; its name, with the variant that has this project's engine.
-/// `is_generic`: the card is a generic endpoint with the same BARs.
+/// Writes the file of that lab into a folder; returns its name, with the variant for this project's
+/// engine. `is_generic`: the card is a generic endpoint with the same BARs.
 pub fn lab_with_a_memory_card(folder: &Path, is_generic: bool) -> String {
     let labs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../labs");
     let text = |name: &str| std::fs::read_to_string(labs.join(name)).unwrap();
@@ -125,7 +125,7 @@ pub fn lab_with_a_memory_card(folder: &Path, is_generic: bool) -> String {
     format!("{}:crosslane", file.display())
 }
 
-/// The devices of a bus, opened, in the order of their sockets.
+/// Opens the devices of a bus, in the order of their sockets.
 pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
     let mut devices = Vec::new();
     for function in bus.own_functions() {
@@ -134,7 +134,7 @@ pub async fn open_all(bus: &VfioBus) -> Vec<Device<VfioBus>> {
     devices
 }
 
-/// Bytes of the generator's pattern.
+/// Returns bytes of the generator's pattern.
 pub fn pattern(seed: u32, bytes: u64) -> Vec<u8> {
     let words = (bytes / 4) as u32;
     (0..words).flat_map(|n| User::<VfioBus>::pattern(seed, n).to_le_bytes()).collect()
@@ -158,7 +158,7 @@ pub fn to(
     Transfer { target, level, deadline: device.bus().now() + LONG }
 }
 
-/// All of a buffer.
+/// Returns a transfer of a whole buffer.
 pub fn whole(device: &Device<VfioBus>, buffer: &Buffer<VfioBus>) -> Transfer<VfioBus> {
     let target = Target::Buffer(buffer.clone(), 0..buffer.size_bytes());
     to(device, target, CompletionLevel::Visible)
