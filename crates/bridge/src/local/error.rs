@@ -44,7 +44,7 @@ pub enum LocalFault {
     /// The driver refused, or the device does not answer.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// The deadline passed while no controller was at work.
+    /// The deadline passed between two operations of a stage.
     #[error("not complete at the deadline, {0}")]
     Deadline(Picoseconds),
     /// The caller cancelled it.

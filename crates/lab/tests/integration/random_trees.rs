@@ -13,7 +13,7 @@ use proptest::prelude::*;
 /// BARs of one endpoint: kind (0 to 3) and size as a power of two.
 type Bars = Vec<(usize, u32)>;
 
-/// Where a switch or an endpoint hangs: a number, taken modulo what there is.
+/// Random parents of switches and endpoints: numbers, taken modulo the candidates.
 #[derive(Clone, Debug)]
 struct Tree {
     hosts: usize,

@@ -83,7 +83,7 @@ fn a_memory_card_is_mapped_and_its_registers_trap() {
             let mut back = vec![0; data.len()];
             window.read(at, &mut back).await.unwrap();
             assert!(back == data, "{mapping:?}");
-            // None of these stores was a request to the card.
+            // These accesses were not requests to the card.
             let counted = opened.take_metrics().await.unwrap();
             assert!(counted.sizes.is_empty(), "{mapping:?}: {counted:?}");
             // Now some are: the card's bus reads what was stored, and vice versa.
