@@ -44,7 +44,7 @@ pub enum LocalFault {
     /// The driver refused, or the device does not answer.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// The deadline passed between two operations of a stage.
+    /// The deadline passed before a copy into or out of the ring.
     #[error("not complete at the deadline, {0}")]
     Deadline(Picoseconds),
     /// The caller cancelled it.
