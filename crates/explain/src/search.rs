@@ -75,7 +75,7 @@ pub trait Liftable: Case {
     fn levers(&self, first: &Self) -> Result<Vec<Lever<Self>>, ExplainError>;
 }
 
-/// Finds what holds a run, and what would hold it next, in no more than `steps` steps: [`STEPS`]
+/// Finds what holds a run, and what would hold it next, in at most `most_steps` steps: [`STEPS`]
 /// are a whole explanation, one is the bottleneck alone and takes about half the runs. `measured`
 /// is the figure of the run itself, where it was made: a run that is explained in its place is
 /// lengthened until its figure is [`CLOSE`] to that, as far as [`Case::shortened`] has longer ones.
@@ -87,14 +87,14 @@ pub trait Liftable: Case {
 pub fn explain<C: Liftable>(
     case: &C,
     measured: Option<Figure>,
-    steps: usize,
+    most_steps: usize,
     watch: &(dyn Fn(usize) + Sync),
 ) -> Result<Explanation, ExplainError> {
     let search = Search { runs: AtomicUsize::new(0), watch };
     let ((case, shortened), figure) = search.in_place_of(case, measured)?;
-    let (mut found_steps, mut trials, mut consequence) = (Vec::new(), Vec::new(), None);
+    let (mut steps, mut trials, mut consequence) = (Vec::new(), Vec::new(), None);
     let (mut current, mut before) = (case.clone(), figure);
-    for number in 0..steps {
+    for number in 0..most_steps {
         let levers = current.levers(&case)?;
         let tried = search.each_alone(&current, before, &levers)?;
         if number == 0 {
@@ -108,17 +108,16 @@ pub fn explain<C: Liftable>(
             [only] => tried[only].figure,
             _ => search.run(&current)?,
         };
-        found_steps.push(Step {
+        steps.push(Step {
             limits: found.iter().map(|index| levers[*index].limit.clone()).collect(),
             value: after.value,
             gain: gain(before, after),
         });
         before = after;
         if number == 0 {
-            consequence = consequence_of(&held, &current, &found_steps[0])?;
+            consequence = consequence_of(&held, &current, &steps[0])?;
         }
     }
-    let steps = found_steps;
     Ok(Explanation { figure, measured, shortened, account: None, steps, consequence, trials })
 }
 
