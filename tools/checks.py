@@ -68,7 +68,6 @@ STEPS = [
     Step("check-area", background=True),
     Step("check-run", cargo=True),
     Step("check-arm", cargo=True),
-    Step("check-msrv", cargo=True),
     Step("check-doc", cargo=True),
     Step("check-deny"),
 ]

@@ -9,7 +9,7 @@ set -euo pipefail
 target=${1:?usage: tools/setup.sh run|test|soak [--yes]}
 yes=${2:-}
 
-# The oldest Rust that `check-msrv` compiles with: `rust-version` in Cargo.toml.
+# The oldest Rust, whose clippy `check-lint` runs: `rust-version` in Cargo.toml.
 MSRV=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$(dirname "$0")/../Cargo.toml")
 
 packages=()
@@ -76,7 +76,6 @@ rustup_needed() {
 }
 components=()
 if ! cargo fmt --version >/dev/null 2>&1; then components+=(rustfmt); fi
-if ! cargo clippy --version >/dev/null 2>&1; then components+=(clippy); fi
 if [ "${#components[@]}" -gt 0 ]; then
   rustup_needed "${components[*]}"
   rustup component add "${components[@]}"
@@ -85,9 +84,9 @@ if ! [ -d "$(rustc --print sysroot)/lib/rustlib/aarch64-unknown-linux-gnu" ]; th
   rustup_needed "Rust's target aarch64-unknown-linux-gnu"
   rustup target add aarch64-unknown-linux-gnu
 fi
-if ! cargo "+$MSRV.0" --version >/dev/null 2>&1; then
+if ! cargo "+$MSRV.0" clippy --version >/dev/null 2>&1; then
   rustup_needed "Rust $MSRV.0"
-  rustup toolchain install "$MSRV.0" --profile minimal
+  rustup toolchain install "$MSRV.0" --profile minimal --component clippy
 fi
 if [ "$target" = soak ] && ! cargo +nightly miri --version >/dev/null 2>&1; then
   rustup_needed "miri"

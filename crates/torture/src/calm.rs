@@ -123,7 +123,7 @@ async fn last_transfer(
             check!(Check::Data, found.errors == 0, "the last of {}: {found:?}", line.name());
         }
     }
-    for line in chain.lines.iter_mut().filter(|line| gets_all(line)) {
+    for line in chain.lines.iter_mut().filter(gets_all) {
         check_registers(line).await?;
     }
     let Some((buffer, seed)) = back else { return Ok(true) };

@@ -179,17 +179,17 @@ fn place(
         (0..functions.len()).filter(|&index| functions[index].parent.is_none()).collect();
     let mut bases = vec![[0; 2]; functions.len()];
     let mut windows = [0..0, 0..0];
-    for space in 0..2 {
+    for (space, window) in windows.iter_mut().enumerate() {
         let items: Vec<Room> = top.iter().map(|&index| rooms[index][space]).collect();
         let packed = addresses::pack(&items);
         let (offsets, room) = packed.ok_or_else(|| no_space(space, &items))?;
-        windows[space] = match space {
+        *window = match space {
             0 => addresses::as_high_as_possible(room),
             _ => addresses::from(windows_64_start, room),
         }
         .ok_or_else(|| no_space(space, &[room]))?;
         for (&index, offset) in top.iter().zip(offsets) {
-            bases[index][space] = windows[space].start + offset;
+            bases[index][space] = window.start + offset;
         }
     }
     // Addresses from the root down.

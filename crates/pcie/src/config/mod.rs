@@ -353,7 +353,7 @@ impl ConfigSpace {
     pub fn bridge(port_type: PortType, identity: Identity, capability: Capability) -> Self {
         assert!(port_type.is_bridge(), "an endpoint has no type 1 header");
         assert!(identity.class_code <= 0xff_ffff, "a class code has 24 bits");
-        assert!(capability.check().is_ok(), "{:?} is not a capability", capability);
+        assert!(capability.check().is_ok(), "{capability:?} is not a capability");
         let mut space = Self::blank(port_type, [None; 6]);
         space.reset_bridge_header(identity);
         space.reset_express_capability(capability);

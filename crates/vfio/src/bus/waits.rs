@@ -102,8 +102,7 @@ impl VfioBus {
             }
             if self.time() >= deadline {
                 let what = format!(
-                    "the word at {:#x} of memory to become another than {seen:#x}",
-                    offset_bytes
+                    "the word at {offset_bytes:#x} of memory to become another than {seen:#x}"
                 );
                 return Poll::Ready(Err(BusError::Deadline { what, deadline }));
             }

@@ -166,7 +166,7 @@ fn away_and_back(
     let wait = Wait { segment, port, begun, deadline: options.deadline, back: &back };
     let needs_down = options.ready == CardReady::LinkDownAndUp;
     let mut was_down = wait.link_is_down();
-    (options.reconfigure)().map_err(&gone)?;
+    (options.reconfigure)().map_err(gone)?;
     if needs_down {
         wait.until("the link to go down", options.interrupted, || {
             was_down |= wait.link_is_down();

@@ -159,8 +159,9 @@ impl Networks {
     /// Listens at a port; 0 means any free one. `None` if it is taken.
     pub(super) fn listen(&mut self, adapter: &Adapter, port: u16) -> Option<u16> {
         let is_free = |port: u16| !self.listeners.contains_key(&(adapter.host, port));
+        let mut free_ports = FREE_PORTS;
         let port = match port {
-            0 => FREE_PORTS.into_iter().find(|port| is_free(*port))?,
+            0 => free_ports.find(|port| is_free(*port))?,
             port => Some(port).filter(|port| is_free(*port))?,
         };
         let adapter = adapter.clone();
