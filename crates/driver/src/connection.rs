@@ -37,7 +37,7 @@ impl<B: Bus> Lane<B> {
         let shared = target.shared();
         let mut given = lock(&shared.given);
         let Some(free) = given.lanes.iter().position(|&taken| !taken) else {
-            let problem = format!("all {} receive lanes are in use", given.lanes.len());
+            let problem = format!("all {} receive queues are in use", given.lanes.len());
             return Err(shared.refused(problem));
         };
         given.lanes[free] = true;

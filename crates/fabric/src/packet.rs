@@ -111,10 +111,7 @@ impl Packets {
 
     /// Copies a packet with its payload.
     pub fn duplicate(&mut self, index: PacketIndex) -> PacketIndex {
-        let packet = self.records[index as usize];
-        if packet.wire_bytes == 0 {
-            not_there(index, &packet);
-        }
+        let packet = *self.get_mut(index);
         let copy = self.insert(packet);
         let from = index as usize * self.stride;
         let length = packet.header.payload_bytes() as usize;

@@ -272,7 +272,7 @@ impl Engine {
         }
         if !self.stalled.is_empty() {
             let count = self.stalled.len();
-            lines.push(format!("{count} TLPs wait behind a full receive lane"));
+            lines.push(format!("{count} TLPs wait behind a full receive queue"));
         }
         lines
     }

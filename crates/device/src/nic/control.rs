@@ -206,10 +206,13 @@ impl Nic {
         self.go_on(port);
     }
 
-    /// Destroys a queue pair that is new, or whose last entry has been made. Returns false for
+    /// Destroys a queue pair that is new, or whose last entry has been written. Returns false for
     /// others.
     pub fn destroy(&mut self, number: PairNumber) -> bool {
         let is_at_rest = |state| matches!(state, State::New | State::Ended);
+        if self.entries.iter().any(|(of, _)| *of == number.0) {
+            return false;
+        }
         if self.pair(number.0).is_none_or(|pair| !is_at_rest(pair.state)) {
             return false;
         }

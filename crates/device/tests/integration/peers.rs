@@ -216,7 +216,7 @@ fn a_lane_that_nothing_empties_is_named() {
     bench.fabric.start_flow(flow).unwrap();
     let RunEnd::Stuck(lines) = bench.run(None) else { panic!("the store cannot end") };
     let of_engine: Vec<_> = lines.iter().filter(|line| line.starts_with("ep0")).collect();
-    assert_eq!(of_engine, ["ep0: 3 TLPs wait behind a full receive lane"]);
+    assert_eq!(of_engine, ["ep0: 3 TLPs wait behind a full receive queue"]);
 }
 
 /// Addresses wrap within the queue's aperture, in TLPs that do not cross its end.

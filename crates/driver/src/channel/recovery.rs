@@ -41,10 +41,11 @@ pub(super) async fn stop_and_wait<B: Bus>(
             return Ok(());
         }
         match last {
-            Some((shown, since)) if shown == status && asked.since(since) >= SETTLING => {
-                return Ok(());
+            Some((shown, since)) if shown == status => {
+                if asked.since(since) >= SETTLING {
+                    return Ok(());
+                }
             }
-            Some((shown, _)) if shown == status => {}
             _ => last = Some((status, device.bus().now())),
         }
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use super::function::system;
 use crate::function::FunctionError;
-use crate::sysfs::{Address, VFIO_PCI};
+use crate::sysfs::{Address, VFIO_PCI, is_vfio_driver};
 
 /// Roots of the two file systems, replaceable in tests.
 #[derive(Clone, Debug)]
@@ -21,11 +21,6 @@ pub(super) struct Places {
 /// Returns the name of a link's target.
 fn link_name(link: &Path) -> Option<String> {
     Some(fs::read_link(link).ok()?.file_name()?.to_str()?.to_owned())
-}
-
-/// Whether a driver is VFIO's, or a vendor's that builds on it.
-fn is_vfio(driver: &str) -> bool {
-    driver == VFIO_PCI || driver.ends_with("vfio-pci") || driver.ends_with("vfio_pci")
 }
 
 impl Places {
@@ -55,7 +50,7 @@ impl Places {
             return Err(system(&name, "looking for the PCI function", Errno::NODEV, remedy));
         }
         let driver = link_name(&device.join("driver"));
-        if driver.as_deref().is_some_and(is_vfio) {
+        if driver.as_deref().is_some_and(is_vfio_driver) {
             return Ok(());
         }
         let load = match self.sys.join("bus/pci/drivers").join(VFIO_PCI).exists() {
@@ -148,7 +143,7 @@ impl Places {
                 let driver = link_name(&entry.path().join("driver"))?;
                 let name = entry.file_name().to_string_lossy().into_owned();
                 // Bridges may keep the ports' driver.
-                (!is_vfio(&driver) && driver != "pcieport").then(|| format!("{name} ({driver})"))
+                (!is_vfio_driver(&driver) && driver != "pcieport").then(|| format!("{name} ({driver})"))
             })
             .collect();
         others.sort_unstable();

@@ -242,7 +242,7 @@ impl PciFunction {
 }
 
 /// Whether a driver gives functions to programs: vfio-pci, and its variants for single devices.
-pub(super) fn is_vfio_driver(name: &str) -> bool {
+pub(crate) fn is_vfio_driver(name: &str) -> bool {
     name == "vfio-pci" || name.ends_with("-vfio-pci") || name.ends_with("_vfio_pci")
 }
 

@@ -26,6 +26,7 @@ use attribute::shown;
 pub use binding::{BindOptions, Bound, VFIO_PCI, bind, in_the_way, unbind, why_kept};
 pub use configuration::{Acs, Configuration, Express, Kind, LinkCode};
 pub use error::SysfsError;
+pub(crate) use function::is_vfio_driver;
 pub use function::{ErrorCounters, IommuGroup, PciFunction, class_words};
 pub use machine::{Machine, User};
 pub use reload::{CardReady, ReloadOptions, Reloaded, reload};

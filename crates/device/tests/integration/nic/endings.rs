@@ -215,3 +215,31 @@ fn queue_pairs_are_used_again() {
     }
     stand.assert_quiet();
 }
+
+/// A queue pair that is destroyed as soon as that is possible has told its end before.
+#[test]
+fn destroyed_pairs_have_written_their_last_entry() {
+    let mut stand = Stand::new(nic());
+    let mut idle: Vec<Pair> = (0..64).map(|_| stand.connect(4)[1]).collect();
+    let node = stand.ends[1].nic;
+    let numbers: Vec<_> = idle.iter().map(|pair| pair.number).collect();
+    let mut destroyed = vec![false; idle.len()];
+    stand.fabric.command(node, |nic: &mut Nic, port| {
+        for &number in &numbers {
+            nic.close(number, port);
+        }
+    });
+    let mut rounds = 0;
+    while destroyed.contains(&false) {
+        for (number, is_destroyed) in numbers.iter().zip(&mut destroyed) {
+            *is_destroyed |= stand.nic(1).destroy(*number);
+        }
+        stand.run_for(ns(10));
+        rounds += 1;
+    }
+    assert!(rounds > 1, "some entries have to wait for room");
+    stand.run();
+    for pair in &mut idle {
+        assert_eq!(stand.entries(pair), [closed(Status::ClosedHere)]);
+    }
+}
