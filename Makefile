@@ -189,7 +189,7 @@ fmt: $(TOOLS) ## format the source
 	$(VENV)/bin/ruff format --quiet
 	$(VENV)/bin/python -B gateware/lint.py --format
 
-readme: ## write the sample output in README.md anew
+readme: ## write the sample output in README.md and docs/tour.md, and the picture, anew
 	CROSSLANE_UPDATE_README=1 $(CARGO) test --locked -p crosslane-cli --test program readme
 
 architecture: ## the transfer that docs/architecture.md follows, written there anew

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sample output in README.md is what the program prints. `make readme` writes it anew.
+//! The sample output in README.md and docs/tour.md is what the program prints, and the picture what
+//! it draws. `make readme` writes them anew.
 //!
 //! A block of sample output stands below a line such as
 //! `<!-- output of: crosslane topo rosta, first 9 lines -->`. Behind the comma: which part of it
@@ -7,9 +8,9 @@
 //! error); without it, all.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use crate::run::run_as_written;
+use crate::run::{folder, run_as_written, stdout_of};
 
 const MARK: &str = "<!-- output of: crosslane ";
 const FENCE: &str = "```";
@@ -61,17 +62,50 @@ fn with_samples(document: &str) -> String {
     fresh
 }
 
-#[test]
-fn samples_are_what_the_program_prints() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+/// Whether pages are written instead of compared.
+fn is_writing() -> bool {
+    std::env::var_os("CROSSLANE_UPDATE_README").is_some()
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn check_samples(page: &str) {
+    let path = root().join(page);
     let document = std::fs::read_to_string(&path).unwrap();
+    assert!(document.contains(MARK), "{page} has no samples");
     let fresh = with_samples(&document);
-    if std::env::var_os("CROSSLANE_UPDATE_README").is_some() {
+    if is_writing() {
         std::fs::write(&path, fresh).unwrap();
         return;
     }
     for (written, printed) in document.lines().zip(fresh.lines()) {
-        assert_eq!(written, printed, "README.md is out of date: `make readme` writes it anew");
+        assert_eq!(written, printed, "{page} is out of date: `make readme` writes it anew");
     }
-    assert_eq!(document.lines().count(), fresh.lines().count(), "run `make readme`");
+    assert_eq!(document.lines().count(), fresh.lines().count(), "{page}: run `make readme`");
+}
+
+#[test]
+fn samples_of_the_readme_are_what_the_program_prints() {
+    check_samples("README.md");
+}
+
+#[test]
+fn samples_of_the_tour_are_what_the_program_prints() {
+    check_samples("docs/tour.md");
+}
+
+#[test]
+fn the_picture_is_what_the_program_draws() {
+    let path = root().join("docs/rosta.svg");
+    let drawn = folder("the_picture").join("rosta.svg");
+    stdout_of(&format!("topo rosta --svg {}", drawn.display()));
+    let fresh = std::fs::read_to_string(&drawn).unwrap();
+    if is_writing() {
+        std::fs::write(&path, fresh).unwrap();
+        return;
+    }
+    let picture = std::fs::read_to_string(&path).unwrap();
+    assert!(picture == fresh, "docs/rosta.svg is out of date: `make readme` draws it anew");
 }

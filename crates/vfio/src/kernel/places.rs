@@ -143,7 +143,8 @@ impl Places {
                 let driver = link_name(&entry.path().join("driver"))?;
                 let name = entry.file_name().to_string_lossy().into_owned();
                 // Bridges may keep the ports' driver.
-                (!is_vfio_driver(&driver) && driver != "pcieport").then(|| format!("{name} ({driver})"))
+                (!is_vfio_driver(&driver) && driver != "pcieport")
+                    .then(|| format!("{name} ({driver})"))
             })
             .collect();
         others.sort_unstable();
