@@ -238,7 +238,7 @@ impl TransferRequest {
     fn problem(&self) -> Option<String> {
         let Self { path, bytes, first, address, .. } = self;
         if *bytes == 0 {
-            return Some("a transfer of 0 B was asked for".to_owned());
+            return Some("a transfer of 0 B is not possible".to_owned());
         }
         if first >= bytes {
             return Some(format!("a transfer of {bytes} B cannot go on from byte {first}"));
@@ -352,7 +352,7 @@ mod tests {
             request.check().expect_err("it is wrong").why
         };
         request().check().expect("it is right");
-        assert_eq!(wrong(|r| r.bytes = 0), "a transfer of 0 B was asked for");
+        assert_eq!(wrong(|r| r.bytes = 0), "a transfer of 0 B is not possible");
         assert_eq!(wrong(|r| r.first = 1000), "a transfer of 1000 B cannot go on from byte 1000");
         assert_eq!(
             wrong(|r| r.address = u64::MAX),

@@ -124,7 +124,7 @@ fn report(error: &CommandError) {
         CommandError::Interrupted { sentence, .. } => output::print_hint(sentence),
         CommandError::Usage(_) => {
             output::print_error(&error.to_string());
-            output::print_hint("`--help` behind the command explains what can be asked for");
+            output::print_hint("add `--help` to the command to see its options");
         }
         _ => output::print_error(&error.to_string()),
     }

@@ -90,7 +90,7 @@ impl FromStr for SizeRange {
             return Err(format!("{text} runs backwards: {first} is more than {last}"));
         }
         if !first_bytes.is_power_of_two() {
-            return Err(format!("{text} has to begin at a power of two; {first_bytes} is none"));
+            return Err(format!("{text} has to begin at a power of two, not {first_bytes}"));
         }
         Ok(Self { first_bytes, last_bytes })
     }
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!("64..1M".parse::<SizeRange>().unwrap().to_string(), "64..1M");
         let error = |text: &str| text.parse::<SizeRange>().unwrap_err();
         assert_eq!(error("1K..64"), "1K..64 runs backwards: 1K is more than 64");
-        assert_eq!(error("96..512"), "96..512 has to begin at a power of two; 96 is none");
+        assert_eq!(error("96..512"), "96..512 has to begin at a power of two, not 96");
         for text in ["64..", "..64", ".."] {
             assert!(error(text).starts_with(&format!("{text} lacks one end; a range is ")));
         }

@@ -207,7 +207,7 @@ fn step_words(step: &Step, before: Figure) -> String {
             lifted.push(&limit.lifted);
         }
     }
-    let held = if words.len() > 1 { ", each of which holds it alone" } else { "" };
+    let held = if words.len() > 1 { " (each is enough to limit the run)" } else { "" };
     let (value, old, change) = match before.better {
         Better::Higher => {
             (format!("{} MB/s", megabytes(step.value)), megabytes(before.value), step.gain)
@@ -273,8 +273,8 @@ mod tests {
             "Why not faster\n\n\
              fpga1 -> switch.down0 (Gen2 x4): 90.0 % payload, 10.0 % no tag\n\
              bottleneck: 16 tags of fpga1; 256 tags: 1681.9 MB/s instead of 1598.3 (+5.2 %)\n\
-             then: Gen2 x4 of fpga1 and 16 tags of fpga1, each of which holds it alone; twice the \
-             rate, 256 tags: 1719.4 MB/s instead of 1681.9 (+2.2 %)\n\
+             then: Gen2 x4 of fpga1 and 16 tags of fpga1 (each is enough to limit the run); twice \
+             the rate, 256 tags: 1719.4 MB/s instead of 1681.9 (+2.2 %)\n\
              (rates are those that the application sees)\n\n"
         );
         assert_eq!(why.cell(), "tags");

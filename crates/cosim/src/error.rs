@@ -16,7 +16,7 @@ pub enum CosimError {
     )]
     NotBuilt,
     /// No model is built for these parameters.
-    #[error("no model of the gateware is built like that: {why}; there are {there}")]
+    #[error("no such model of the gateware: {why}; available: {there}")]
     NoConfiguration {
         /// Differences from the nearest model.
         why: String,

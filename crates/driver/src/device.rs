@@ -195,7 +195,7 @@ impl<B: Bus> Device<B> {
     /// No memory, or it cannot be pinned.
     pub async fn buffer(&self, bytes: u64, pages: PageSize) -> Result<Buffer<B>, DriverError> {
         if bytes == 0 {
-            return Err(self.shared.refused("a buffer of 0 B was asked for".to_owned()));
+            return Err(self.shared.refused("a buffer of 0 B is not possible".to_owned()));
         }
         // Memory given back goes first: the new buffer may need its room.
         self.unpin_retired().await?;

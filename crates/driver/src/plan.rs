@@ -146,7 +146,7 @@ pub enum PlanError {
     #[error(transparent)]
     Topology(#[from] TopologyError),
     /// A payload size that no register can hold or some port does not support.
-    #[error("{port} supports payloads up to {most_bytes} B, {bytes} B were asked for")]
+    #[error("{port} supports payloads up to {most_bytes} B, not {bytes} B")]
     PayloadUnsupported {
         /// Name of the port.
         port: String,
@@ -156,7 +156,7 @@ pub enum PlanError {
         most_bytes: u32,
     },
     /// A payload size other than a power of two from 128 to 4096.
-    #[error("{bytes} B is no payload size: powers of two from 128 to 4096 are")]
+    #[error("{bytes} B is not a payload size: it must be a power of two from 128 to 4096")]
     NoPayloadSize {
         /// Payload size asked for, bytes.
         bytes: u32,
@@ -189,7 +189,7 @@ pub enum PlanError {
         refuses: String,
     },
     /// Both ends are the same, with no link between them.
-    #[error("there is no link on the way from {from} to {to}")]
+    #[error("no link on the path from {from} to {to}")]
     SamePlace {
         /// Name of the source.
         from: String,

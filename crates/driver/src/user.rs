@@ -308,7 +308,7 @@ impl<B: Bus> User<B> {
         deadline: Picoseconds,
     ) -> Result<PingPong, DriverError> {
         if rounds == 0 {
-            return Err(self.refused("a ping-pong of 0 round trips was asked for".to_owned()));
+            return Err(self.refused("a ping-pong of 0 round trips is not possible".to_owned()));
         }
         self.set_command(address, bytes).await?;
         self.knows(|port| port.is_idle = false);

@@ -59,7 +59,7 @@ pub enum ErrorKind {
     },
     /// Memory of another program ([`OutsideMemory`](crate::OutsideMemory)) was withdrawn by it
     /// while a request was under way.
-    #[error("Unsupported Request: the mapping of {address} went while {requester} used it")]
+    #[error("Unsupported Request: {address} was unmapped while {requester} still used it")]
     MappingGone {
         /// Function that sent the request.
         requester: RoutingId,

@@ -98,7 +98,7 @@ pub enum LoadError {
     },
     /// All tags belong to loads that timed out. Reusing one could match a late completion with the
     /// wrong load.
-    #[error("a load of {bytes} B at {address} finds every tag taken by loads that timed out")]
+    #[error("a load of {bytes} B at {address} cannot be sent: loads that timed out hold every tag")]
     NoTag {
         /// Address of the load.
         address: BusAddress,
@@ -112,7 +112,7 @@ pub enum LoadError {
 #[non_exhaustive]
 pub enum HostAccessError {
     /// The node is not a root complex, or lacks this core.
-    #[error("node {node} is no root complex with a core {core}")]
+    #[error("node {node} is not a root complex with a core {core}")]
     NoSuchCore {
         /// Number of the node.
         node: u32,

@@ -158,7 +158,7 @@ pub enum BuildError {
         most: LinkRate,
     },
     /// A node has no link to a root complex.
-    #[error("{node} has no way up to a root complex; link it to a root port or a switch")]
+    #[error("{node} has no path to a root complex; link it to a root port or a switch")]
     NotConnected {
         /// Name of the node.
         node: String,

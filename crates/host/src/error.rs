@@ -30,7 +30,9 @@ pub enum BusError {
         width_bytes: u32,
     },
     /// A store of a width that the processor does not have.
-    #[error("stores of {width_bytes} B: the processor has those of a power of two up to {most} B")]
+    #[error(
+        "cannot store {width_bytes} B at once: the processor stores powers of two up to {most} B"
+    )]
     BadStoreWidth {
         /// The width that was asked for.
         width_bytes: u32,
@@ -70,7 +72,7 @@ pub enum BusError {
         deadline: Picoseconds,
     },
     /// A method of waiting for memory that this bus does not offer.
-    #[error("waiting by {waiting} is not to be had: {why}")]
+    #[error("waiting by {waiting} is not supported: {why}")]
     CannotWait {
         /// The method that was asked for.
         waiting: Waiting,
@@ -78,9 +80,7 @@ pub enum BusError {
         why: String,
     },
     /// Too little memory of that kind is left.
-    #[error(
-        "{bytes} B of memory that devices can reach are not to be had: {left_bytes} B are left"
-    )]
+    #[error("out of DMA memory: {bytes} B requested, {left_bytes} B free")]
     OutOfMemory {
         /// Size of the memory that was asked for.
         bytes: u64,
@@ -106,7 +106,7 @@ pub enum BusError {
         what: &'static str,
     },
     /// The function has fewer interrupt vectors, or none were enabled.
-    #[error("{function} has {have} interrupt vectors, vector {vector} was asked for")]
+    #[error("{function} has no interrupt vector {vector}: it has {have} of them")]
     NoSuchVector {
         /// The function.
         function: RoutingId,
@@ -145,7 +145,7 @@ pub enum TopologyError {
     #[error("there is no function {0}")]
     NoSuchFunction(RoutingId),
     /// An offset that is not of a DW of a configuration space.
-    #[error("{offset:#x} is no DW of a configuration space")]
+    #[error("{offset:#x} is not the offset of a DW in configuration space")]
     BadOffset {
         /// The offset that was asked for.
         offset: u16,

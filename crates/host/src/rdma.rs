@@ -259,7 +259,7 @@ pub enum RdmaError {
         why: String,
     },
     /// Memory that cannot be allocated.
-    #[error("{bytes} B of memory for the network are not to be had: {why}")]
+    #[error("cannot allocate {bytes} B of network memory: {why}")]
     OutOfMemory {
         /// Size that was asked for.
         bytes: u64,
@@ -287,7 +287,7 @@ pub enum RdmaError {
         size_bytes: u64,
     },
     /// A message longer than every network carries.
-    #[error("a message of {bytes} B: at most {most} B are possible")]
+    #[error("cannot send a message of {bytes} B: the limit is {most} B")]
     LongMessage {
         /// Length of the message.
         bytes: usize,

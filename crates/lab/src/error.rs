@@ -84,7 +84,7 @@ pub enum Problem {
         message: String,
     },
     /// The file is empty.
-    #[error("the lab file is empty; the shipped lab `minimal` is one to copy")]
+    #[error("the lab file is empty; copy the shipped lab `minimal` to begin")]
     Empty,
     /// A key unknown in its table.
     #[error("{table} has no key {key}{}", Hint(.suggestion))]
@@ -184,13 +184,13 @@ pub enum Problem {
         needed: &'static str,
     },
     /// A switch or an endpoint without a link above it.
-    #[error("{name} hangs in the air: no link has it as its lower end")]
+    #[error("{name} is not connected: no link has it as its lower end")]
     NotLinked {
         /// Its name.
         name: String,
     },
     /// Links in a ring.
-    #[error("links go in a ring: {path}; a PCI Express hierarchy is a tree")]
+    #[error("links form a loop: {path}; a PCI Express hierarchy is a tree")]
     Loop {
         /// The names along the ring.
         path: String,

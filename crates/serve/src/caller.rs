@@ -237,7 +237,7 @@ impl Caller {
         if state.reader.is_none()
             && let Err(error) = self.read_along(&mut state)
         {
-            return Err(Failure::Wrong(format!("no thread is to be had for that: {error}")));
+            return Err(Failure::Wrong(format!("cannot start a thread for that: {error}")));
         }
         let id = state.last.wrapping_add(1);
         (state.last, state.open, state.reply) = (id, Some(id), None);
@@ -414,7 +414,7 @@ mod tests {
                     let (access, _) = DmaAccess::decode(&message.payload).unwrap();
                     reply(stream, message, &DmaAccess { bytes: 1 << 40, ..access }.encode(&[]));
                 },
-                "are the most",
+                "the limit is",
             ),
             (
                 |stream, message| {

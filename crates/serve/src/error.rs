@@ -29,7 +29,7 @@ pub enum ServeError {
         what: String,
     },
     /// A socket that cannot be made.
-    #[error("no socket can be made at {}: {why}", path.display())]
+    #[error("cannot create a socket at {}: {why}", path.display())]
     Socket {
         /// Its path.
         path: PathBuf,

@@ -135,7 +135,7 @@ impl Drop for Server {
 }
 
 fn no_thread(error: &std::io::Error) -> ServeError {
-    ServeError::Socket { path: PathBuf::new(), why: format!("no thread is to be had: {error}") }
+    ServeError::Socket { path: PathBuf::new(), why: format!("cannot start a thread: {error}") }
 }
 
 impl Socket {

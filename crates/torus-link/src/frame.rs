@@ -227,22 +227,22 @@ impl Command {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Error)]
 pub enum Damaged {
     /// A symbol is not in the code, or not at this disparity.
-    #[error("a symbol in it is none")]
+    #[error("it has an invalid symbol")]
     Symbol,
     /// A control symbol is inside a frame, or missing at its start.
-    #[error("a control symbol in it is misplaced")]
+    #[error("it has a misplaced control symbol")]
     Control,
     /// The first symbol does not begin a frame.
-    #[error("no frame begins like that")]
+    #[error("it begins like no known frame")]
     Begin,
     /// The length is neither 8 nor 136 symbols.
-    #[error("no frame has so many symbols")]
+    #[error("it is longer than any frame")]
     Length,
     /// The CRC does not match.
-    #[error("its CRC does not fit")]
+    #[error("its CRC is wrong")]
     Crc,
     /// The operation of a command is unknown.
-    #[error("its operation is none")]
+    #[error("its operation is unknown")]
     Operation,
 }
 

@@ -497,7 +497,7 @@ impl Bus for VfioBus {
         self.forget_vectors(function);
         let failed = |errno: rustix::io::Errno| BusError::Failed {
             function,
-            why: format!("no eventfd for an interrupt is to be had: {errno}"),
+            why: format!("cannot create an eventfd for an interrupt: {errno}"),
         };
         let mut events: Vec<OwnedFd> = Vec::new();
         let mut tokens = Vec::new();

@@ -256,7 +256,7 @@ pub enum FunctionError {
         errno: i32,
     },
     /// An answer that makes no sense.
-    #[error("{function} answered {what} with what cannot be: {why}")]
+    #[error("{function} gave an invalid answer to {what}: {why}")]
     Malformed {
         /// Name of the function.
         function: String,
@@ -303,7 +303,9 @@ pub enum FunctionError {
         size: u64,
     },
     /// An access whose length or alignment the bus does not support.
-    #[error("{bytes} B at {offset:#x} of {region} of {function}: 1, 2, 4 or 8 B, aligned, can be")]
+    #[error(
+        "{bytes} B at {offset:#x} of {region} of {function}: it has to be 1, 2, 4 or 8 B, aligned"
+    )]
     Unaligned {
         /// Name of the function.
         function: String,

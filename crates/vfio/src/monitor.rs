@@ -104,17 +104,17 @@ fn has_waitpkg() -> bool {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn ticks() -> u64 {
-    unreachable!("no `UserMonitor` is to be had on this architecture")
+    unreachable!("this architecture has no `UserMonitor`")
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn watch(_word: &AtomicU32) {
-    unreachable!("no `UserMonitor` is to be had on this architecture")
+    unreachable!("this architecture has no `UserMonitor`")
 }
 
 #[cfg(not(target_arch = "x86_64"))]
 fn rest(_until_ticks: u64) {
-    unreachable!("no `UserMonitor` is to be had on this architecture")
+    unreachable!("this architecture has no `UserMonitor`")
 }
 
 #[cfg(test)]

@@ -262,7 +262,7 @@ fn sample(
         (seconds, false) => seconds,
     };
     if !(LEAST..=MOST).contains(&seconds) {
-        return Err(format!("a transfer of {seconds:e} s is none"));
+        return Err(format!("a transfer cannot take {seconds:e} s"));
     }
     Ok(Sample { line, series: names.join(", "), bytes, link, k, seconds })
 }

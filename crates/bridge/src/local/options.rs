@@ -197,7 +197,7 @@ impl<B: Bus> Job<'_, B> {
     pub(super) fn check(&self) -> Result<(), LocalError> {
         let bytes = self.bytes();
         let problem = match self {
-            _ if bytes == 0 => "a transfer of 0 B was asked for".to_owned(),
+            _ if bytes == 0 => "a transfer of 0 B is not possible".to_owned(),
             Self::HostToHost { to, .. } if to.bytes() != bytes => {
                 format!("{bytes} B were to be moved into memory of {} B", to.bytes())
             }

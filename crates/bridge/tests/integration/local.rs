@@ -556,7 +556,7 @@ fn what_cannot_be_asked_for_is_refused_in_words() {
             dma.transfer(job, NEVER).await.unwrap_err().to_string()
         };
         let job = Job::HostToCard { from: HostSource::Copied(&[]), to: 0 };
-        assert!(refused(&mut dma, job).await.ends_with("a transfer of 0 B was asked for"));
+        assert!(refused(&mut dma, job).await.ends_with("a transfer of 0 B is not possible"));
         let job =
             Job::HostToHost { from: HostSource::Copied(&[1]), to: HostSink::Copied(&mut four) };
         assert!(refused(&mut dma, job).await.contains("1 B were to be moved into memory of 4 B"));

@@ -36,9 +36,8 @@ pub fn run(command: &BridgeCommand) -> Result<(), CommandError> {
 /// A key that nobody has had.
 fn random_key() -> Result<Key, CommandError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|error| {
-        CommandError::Input(format!("no random numbers are to be had: {error}"))
-    })?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| CommandError::Input(format!("cannot get random numbers: {error}")))?;
     Ok(Key::new(bytes))
 }
 

@@ -139,7 +139,7 @@ fn links(tree: &Tree, card: &PciFunction) -> Vec<Finding> {
         findings.push(finding);
     }
     if findings.is_empty() {
-        let found = format!("none is to be seen: it is a {}", card.kind);
+        let found = format!("no link registers: it is a {}", card.kind);
         findings.push(Finding::new(State::Note, "link", found, ""));
     }
     findings

@@ -119,6 +119,6 @@ mod tests {
         assert_eq!(of("host", "10000:03:00.0"), Ok((0x10000, Place::HostMemory, place)));
         assert!(of("host", "host").unwrap_err().contains("has to be a function"));
         assert!(of("03:00.0", "0001:03:00.0").unwrap_err().contains("different domains"));
-        assert!(of("card", "host").unwrap_err().contains("card is no address"));
+        assert!(of("card", "host").unwrap_err().contains("card is not the address"));
     }
 }

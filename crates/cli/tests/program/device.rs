@@ -119,7 +119,11 @@ fn payload_sizes_are_set_on_the_way_or_not_at_all() {
 fn wrong_addresses_and_missing_functions() {
     let fake = Fake::switch_with_two_cards("wrong_addresses_and_missing_functions");
     for (arguments, code, words) in [
-        ("info 3", 2, "3 is no address of a PCI function; one is written 0000:01:00.0 or 01:00.0"),
+        (
+            "info 3",
+            2,
+            "3 is not the address of a PCI function, which is written 0000:01:00.0 or 01:00.0",
+        ),
         ("info 09:00.0", 1, "there is no PCI function 0000:09:00.0; there are 0000:00:01.0, "),
         ("bind 02:00.0", 1, "it is a downstream port of a switch; ports stay with their driver"),
         ("bind 03:00.0 --driver nothing", 1, "the kernel has no driver nothing"),
@@ -133,7 +137,7 @@ fn wrong_addresses_and_missing_functions() {
     }
     let run = run_as_written("device list --root /nowhere");
     assert_eq!(run.code, 1);
-    assert!(run.stderr.contains("no PCI functions are to be seen"), "{}", run.stderr);
+    assert!(run.stderr.contains("no PCI functions can be listed"), "{}", run.stderr);
 }
 
 /// Without the right to write, the sentence says who has it.

@@ -184,7 +184,7 @@ fn what_cards_cannot_be_asked_for_is_said() {
     for (arguments, code, what) in [
         ("bench write --device vfio-user:nowhere", 1, "nowhere"),
         ("bench write --device vfio:ff:1f.7", 1, "0000:ff:1f.7"),
-        ("bench write --device vfio:1f.7", 2, "is no address of a PCI function"),
+        ("bench write --device vfio:1f.7", 2, "is not the address of a PCI function"),
         ("bench write --device vfio-user:a --mps 256", 2, "crosslane device set-mps"),
         ("bench write --device vfio-user:a --engine rtl", 2, "--engine is for labs"),
         ("bench p2p --device vfio-user:a", 2, "two cards are needed"),

@@ -199,7 +199,7 @@ fn a_deadlock_is_printed_before_however_many_errors() {
     assert_eq!(run.code, 1);
     let mut lines = run.stderr.lines();
     let first = lines.next().unwrap();
-    assert!(first.starts_with("error: nothing can happen any more at "), "{}", run.stderr);
+    assert!(first.starts_with("error: the simulation stopped at "), "{}", run.stderr);
     assert!(lines.next().unwrap().starts_with("error: rc47a.down0 at "), "{}", run.stderr);
     let lines: Vec<&str> = run.stderr.lines().collect();
     assert!(lines[1].contains(" more like it)") && lines.len() < 10, "{}", run.stderr);

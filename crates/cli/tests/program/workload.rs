@@ -278,7 +278,7 @@ fn what_cannot_be_is_said_by_name() {
         ),
         (
             "write --lab rosta --mps 256",
-            "--mps 256: host0.port0 supports payloads up to 128 B, 256 B were asked for".to_owned(),
+            "--mps 256: host0.port0 supports payloads up to 128 B, not 256 B".to_owned(),
         ),
         (
             "p2p --lab rosta --descriptors table",

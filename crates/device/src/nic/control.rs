@@ -167,13 +167,13 @@ impl Nic {
                 let pair = nic.pair(number.0).filter(|pair| pair.state == State::New);
                 pair.map(|pair| (far, reads, pair.layout.messages))
             });
-            let fact = fact.ok_or(NicError::Connect("one is of no NIC"))?;
-            facts.push(fact.ok_or(NicError::Connect("one is none, or not new"))?);
+            let fact = fact.ok_or(NicError::Connect("one end is not a NIC"))?;
+            facts.push(fact.ok_or(NicError::Connect("one does not exist, or is not new"))?);
         }
         let [(first_far, first_reads, first_slots), (second_far, second_reads, second_slots)] =
             facts[..]
         else {
-            return Err(NicError::Connect("one is none"));
+            return Err(NicError::Connect("one does not exist"));
         };
         if first_far != Some(ends[1].0) || second_far != Some(ends[0].0) {
             return Err(NicError::Connect("no network joins their NICs"));

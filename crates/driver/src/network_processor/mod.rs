@@ -287,7 +287,7 @@ impl<B: Bus> NetworkProcessor<B> {
     pub async fn register(&self, memory: B::Memory) -> Result<Buffer<B>, DriverError> {
         use crosslane_host::DmaMemory;
         if memory.size_bytes() == 0 {
-            return Err(self.shared.access.refused("memory of 0 B was asked for".to_owned()));
+            return Err(self.shared.access.refused("memory of 0 B is not possible".to_owned()));
         }
         if self.shared.modes.buffers == Buffers::Copied {
             // Not registered, so never to be unpinned.

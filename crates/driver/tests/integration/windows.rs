@@ -123,7 +123,7 @@ fn every_store_arrives() {
             let beyond = window.write(4090, &[0; 8]).await.unwrap_err().to_string();
             assert_eq!(beyond, "f1 BAR4: 8 B at 0xffa reach beyond a window of 4096 B");
             let wide = window.store(0, &[0; 64], 64).await.unwrap_err().to_string();
-            assert!(wide.contains("those of a power of two up to 32 B"), "{wide}");
+            assert!(wide.contains("powers of two up to 32 B"), "{wide}");
         });
     }
 }

@@ -470,7 +470,7 @@ pub(super) fn errors_of(
     if let RunEnd::Stuck(waiting) = end {
         count += 1 + waiting.len() as u64;
         let now = fabric.now();
-        deadlock = Some(format!("nothing can happen any more at {now}, but something waits"));
+        deadlock = Some(format!("the simulation stopped at {now} with unfinished work"));
         sentences.extend(waiting);
     }
     Errors { deadlock, sentences, count }

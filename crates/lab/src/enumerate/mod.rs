@@ -39,13 +39,13 @@ const LEAST_PAYLOAD_BYTES: u32 = 128;
 #[non_exhaustive]
 pub enum EnumerationError {
     /// The 256 bus numbers of the host are used up.
-    #[error("{bridge} gets no bus number: the 256 of its host are used up")]
+    #[error("{bridge} cannot get a bus number: its host has used all 256")]
     NoBusNumber {
         /// The bridge left without one.
         bridge: String,
     },
     /// The BARs do not fit into their address space.
-    #[error("the BARs {space} need {need_bytes} bytes, but only {have_bytes} can be had")]
+    #[error("the BARs {space} need {need_bytes} bytes, but only {have_bytes} are available")]
     NoSpace {
         /// The address space: `below 4 GiB` or `above 4 GiB`.
         space: &'static str,
@@ -55,7 +55,7 @@ pub enum EnumerationError {
         have_bytes: u64,
     },
     /// A function does not keep a value written to its register.
-    #[error("{function} does not take what is written to its register 0x{offset:x}")]
+    #[error("{function} ignores a write to its register 0x{offset:x}")]
     NotKept {
         /// The function.
         function: String,

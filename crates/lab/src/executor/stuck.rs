@@ -34,7 +34,9 @@ impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let time = self.time;
         match self.why {
-            WhyStuck::NothingLeft => write!(f, "after {time} nothing can happen any more")?,
+            WhyStuck::NothingLeft => {
+                write!(f, "the simulation stopped at {time} with unfinished work")?
+            }
             WhyStuck::TimeLimit => write!(f, "the time limit, {time}, was reached")?,
             WhyStuck::NoProgress => write!(
                 f,

@@ -243,7 +243,7 @@ fn vectors_that_there_are_not() {
     assert_eq!(error, BusError::NoSuchVector { function, vector: VECTORS, have: VECTORS });
     let bridge = RoutingId::new(0, 1, 0);
     let error = enable(bridge, 1).unwrap_err();
-    assert_eq!(error.to_string(), "00:01.0 has 0 interrupt vectors, vector 0 was asked for");
+    assert_eq!(error.to_string(), "00:01.0 has no interrupt vector 0: it has 0 of them");
     assert!(matches!(enable(RoutingId::new(5, 0, 0), 1), Err(BusError::Topology(_))));
     let wait = |vector| {
         let wait = bus.wait_interrupt(function, vector, Picoseconds::NEVER);

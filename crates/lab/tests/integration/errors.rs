@@ -65,7 +65,7 @@ fn a_missing_key() {
 fn an_instance_without_a_link() {
     let error =
         changed("[[endpoint]]\n", "[[endpoint]]\nname = \"idle\"\npart = \"card\"\n[[endpoint]]\n");
-    check(&error, "not-linked", "idle", "idle hangs in the air: no link has it as its lower end");
+    check(&error, "not-linked", "idle", "idle is not connected: no link has it as its lower end");
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn links_in_a_ring() {
     );
     let error = error_of(&ring);
     let sentence =
-        "links go in a ring: rha25 below rc47b below rha25; a PCI Express hierarchy is a tree";
+        "links form a loop: rha25 below rc47b below rha25; a PCI Express hierarchy is a tree";
     assert_eq!(seen(&error), ("loop", "\"rha25\"", sentence.into()));
     let own = text("rosta").replacen(
         "upper = \"rha25\"\nlower = \"rc47b\"",
@@ -365,7 +365,7 @@ lower = \"e{1..256}\"
 part = \"board-x4\"
 ";
     let error = error_of(&switches);
-    let sentence = "s15.down1 gets no bus number: the 256 of its host are used up";
+    let sentence = "s15.down1 cannot get a bus number: its host has used all 256";
     assert_eq!((seen(&error).0, seen(&error).2.as_str()), ("enumeration", sentence));
 }
 
@@ -377,7 +377,7 @@ fn bars_that_do_not_fit_below_4_gib() {
         .replace("size_bytes = { value = 65_536", "size_bytes = { value = 2_147_483_648")
         .replace("size_bytes = { value = 1_048_576", "size_bytes = { value = 2_147_483_648");
     let error = error_of(&text);
-    let sentence = "the BARs below 4 GiB need 4294967296 bytes, but only 2126512128 can be had";
+    let sentence = "the BARs below 4 GiB need 4294967296 bytes, but only 2126512128 are available";
     assert_eq!(seen(&error), ("enumeration", "\"host0\"", sentence.into()));
 }
 

@@ -111,7 +111,10 @@ fn a_deadlock_says_who_waits_for_what() {
     assert!(line.ends_with(" of host0's memory to change from 7"), "{line}");
     assert_eq!(stuck.waiting[2], "main: waits for task driver to end");
     let sentence = stuck.to_string();
-    assert!(sentence.starts_with("after 50 ns nothing can happen any more; idle: "), "{sentence}");
+    assert!(
+        sentence.starts_with("the simulation stopped at 50 ns with unfinished work; idle: "),
+        "{sentence}"
+    );
     // The same with a time limit, however distant; the simulation remains usable.
     simulation.set_time_limit(Some(Picoseconds::from_ns(1_000_000)));
     let again = simulation.run("main", pending::<()>()).unwrap_err();

@@ -126,7 +126,7 @@ fn what_is_no_register() {
     let refused = simulation.run("store", bus.store(at, &[1; 6], stores)).unwrap().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "stores of 3 B: the processor has those of a power of two up to 64 B"
+        "cannot store 3 B at once: the processor stores powers of two up to 64 B"
     );
     let end = RegisterAddress { offset_bytes: 0xfffc, ..at };
     assert!(matches!(store(end, &[1; 8]), Err(BusError::NoSuchRegister { bytes: 8, .. })));

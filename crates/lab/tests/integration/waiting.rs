@@ -116,12 +116,12 @@ fn a_lab_without_the_constants_polls_and_says_why_not_otherwise() {
     for (waiting, sentence) in [
         (
             Waiting::KernelPolling,
-            "waiting by polling in the kernel is not to be had: the processor of host0 has no \
+            "waiting by polling in the kernel is not supported: the processor of host0 has no \
              kernel_poll_ns",
         ),
         (
             Waiting::Monitor,
-            "waiting by monitor and wait is not to be had: the processor of host0 has no \
+            "waiting by monitor and wait is not supported: the processor of host0 has no \
              monitor_wake_ns",
         ),
     ] {

@@ -118,7 +118,7 @@ fn messages_come_whole_and_in_order() {
         });
         assert_eq!(peer.answer(), "done");
         let error = run("a long one", near.send(&[0; MAX_RDMA_MESSAGE_BYTES + 1])).unwrap_err();
-        assert_eq!(error.to_string(), "a message of 4097 B: at most 4096 B are possible");
+        assert_eq!(error.to_string(), "cannot send a message of 4097 B: the limit is 4096 B");
     }
 }
 

@@ -44,7 +44,7 @@ fn names_are_read() {
         ("kc705", "cards have names like lab:kc705:crosslane, vfio:01:00.0 and vfio-user:SOCKET"),
         ("pci:01:00.0", "cards have names like"),
         ("vfio:", "the address is missing"),
-        ("vfio:1:2:3", "1:2:3 is no address of a PCI function"),
+        ("vfio:1:2:3", "1:2:3 is not the address of a PCI function"),
         ("vfio-user:", "the path of the socket is missing"),
         ("lab:", "the lab is missing"),
         ("lab:/card", "the lab is missing"),

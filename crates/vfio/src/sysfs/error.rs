@@ -13,13 +13,15 @@ use super::Address;
 #[non_exhaustive]
 pub enum SysfsError {
     /// A text that is not the address of a function.
-    #[error("{text} is no address of a PCI function; one is written 0000:01:00.0 or 01:00.0")]
+    #[error(
+        "{text} is not the address of a PCI function, which is written 0000:01:00.0 or 01:00.0"
+    )]
     BadAddress {
         /// The text as given.
         text: String,
     },
     /// The machine shows no PCI bus.
-    #[error("{path} cannot be read, so no PCI functions are to be seen: {why}",
+    #[error("{path} cannot be read, so no PCI functions can be listed: {why}",
         path = .path.display())]
     NoBus {
         /// The folder that should list the functions.
@@ -76,7 +78,7 @@ pub enum SysfsError {
         what: String,
     },
     /// An operation failed, and its changes could not all be undone.
-    #[error("{first}; and not all was put back as it was: {then}")]
+    #[error("{first}; and not everything could be restored: {then}")]
     NotRestored {
         /// The error of the operation.
         first: Box<SysfsError>,

@@ -248,7 +248,7 @@ fn mappings_that_cannot_be_are_refused() {
         let region = registers(fake);
         fake.regions.insert(0, Region { bytes: 12 << 10, ..region });
     });
-    let text = "fake0 answered where BAR0 is mapped with what cannot be: a part of 8192 B that is \
+    let text = "fake0 gave an invalid answer to where BAR0 is mapped: a part of 8192 B that is \
                 mapped at 0x2000 of 12288 B, behind 0x1000";
     assert_eq!(beyond, text);
     for offset in [0, 2048, 4095, u64::MAX - 4095] {

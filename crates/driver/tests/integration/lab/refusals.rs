@@ -224,9 +224,9 @@ fn devices() {
         );
         let [device] = open_all(&bus, ["fpga1"]).await;
         let error = device.buffer(0, PageSize::Small).await.unwrap_err();
-        assert_eq!(error.to_string(), "fpga1: a buffer of 0 B was asked for");
+        assert_eq!(error.to_string(), "fpga1: a buffer of 0 B is not possible");
         let error = device.buffer(1 << 40, PageSize::Huge).await.unwrap_err();
-        assert!(error.to_string().starts_with("fpga1: 1099511627776 B of memory"), "{error}");
+        assert!(error.to_string().contains("1099511627776 B requested"), "{error}");
         let memory = bus.allocate(PAGE, PageSize::Small).unwrap();
         let registered = device.register(memory.clone()).await.unwrap();
         let error = device.register(memory).await.unwrap_err();

@@ -168,13 +168,13 @@ fn a_mode_that_the_host_does_not_have_is_refused() {
         (
             "kernel_poll_ns",
             Modes { waiting: Waiting::KernelPolling, ..Modes::default() },
-            "fpga1: waiting by polling in the kernel is not to be had: the processor of node1 \
+            "fpga1: waiting by polling in the kernel is not supported: the processor of node1 \
              has no kernel_poll_ns",
         ),
         (
             "monitor_wake_ns",
             Modes { waiting: Waiting::Monitor, ..Modes::default() },
-            "fpga1: waiting by monitor and wait is not to be had: the processor of node1 has no \
+            "fpga1: waiting by monitor and wait is not supported: the processor of node1 has no \
              monitor_wake_ns",
         ),
         (

@@ -21,7 +21,7 @@ pub fn nodes() -> Option<Nodes> {
         Err(why) => {
             let must =
                 rustix::process::geteuid().is_root() || std::env::var_os("CROSSLANE_CI").is_some();
-            assert!(!must, "two network namespaces are not to be had: {why}");
+            assert!(!must, "cannot create two network namespaces: {why}");
             eprintln!(
                 "NOT TESTED: two network namespaces need root and `ip` (Debian: iproute2): {why}"
             );

@@ -146,7 +146,7 @@ fn join(shared: &Arc<Shared>, client: TcpStream) {
         return;
     }
     let Ok(server) = TcpStream::connect(&shared.target) else { return };
-    let copy = |stream: &TcpStream| stream.try_clone().expect("a descriptor is to be had");
+    let copy = |stream: &TcpStream| stream.try_clone().expect("a descriptor is free");
     for stream in [&client, &server] {
         stream.set_nodelay(true).expect("sockets have it");
     }

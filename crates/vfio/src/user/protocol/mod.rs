@@ -50,7 +50,9 @@ const FLAG_ERROR: u32 = 1 << 5;
 #[non_exhaustive]
 pub enum ProtocolError {
     /// A length that no message can have.
-    #[error("a message says that it has {bytes} B; {HEADER_BYTES} to {MAX_MESSAGE_BYTES} can be")]
+    #[error(
+        "a message gives its size as {bytes} B; {HEADER_BYTES} to {MAX_MESSAGE_BYTES} are valid"
+    )]
     BadLength {
         /// The length in the header.
         bytes: u32,
@@ -72,7 +74,7 @@ pub enum ProtocolError {
         have: usize,
     },
     /// More data than one message carries.
-    #[error("{what} is for {bytes} B; {MAX_DATA_BYTES} are the most")]
+    #[error("{what} is for {bytes} B; the limit is {MAX_DATA_BYTES}")]
     TooMuchData {
         /// Name of the message.
         what: &'static str,
@@ -80,13 +82,13 @@ pub enum ProtocolError {
         bytes: u64,
     },
     /// Capabilities after a version that cannot be parsed.
-    #[error("the capabilities behind the version cannot be read: {why}")]
+    #[error("cannot read the capabilities in the version message: {why}")]
     BadCapabilities {
         /// The fault in them.
         why: String,
     },
     /// A faulty list of a region's mappable parts.
-    #[error("the list of capabilities of region {region} leads astray: {why}")]
+    #[error("invalid capability list of region {region}: {why}")]
     BadAreas {
         /// Index of the region.
         region: u32,
