@@ -14,7 +14,7 @@ use rustix::net::{
 };
 use rustix::net::{accept_with, bind, connect, getpeername, getsockname, listen, recv, send};
 use rustix::net::{shutdown, socket_with, sockopt};
-use rustix::process::{geteuid, getpid};
+use rustix::process::{Pid, geteuid, getpid};
 use rustix::time::Timespec;
 
 use super::raw::MAX_NAME_BYTES;
@@ -177,10 +177,14 @@ impl Door {
         Ok(Self { connected, ..Self::new(socket) })
     }
 
+    /// Returns the process at the other end of a local door.
+    pub fn process(&self) -> Option<Pid> {
+        sockopt::socket_peercred(&self.socket).ok().map(|who| who.pid)
+    }
+
     /// Returns whether the other end is in this process.
     pub fn leads_home(&self) -> bool {
-        let who = sockopt::socket_peercred(&self.socket);
-        who.is_ok_and(|who| who.pid == getpid())
+        self.process() == Some(getpid())
     }
 
     /// Returns whether to wait until it can be written to, not read from.

@@ -13,6 +13,7 @@ use super::connection::{
     Connection, MESSAGES_BYTES, OTHER_END_GONE, Phase, Reply, SLOTS, Settings, TRANSFERS,
 };
 use super::door::{Door, GREETING, Kind};
+use super::guard::{Guard, Watch};
 use super::inbox::{Accepted, Inbox};
 use super::message::SENDS;
 use super::raw::{Event, FiError, RawEndpoint, Registration, Request};
@@ -28,7 +29,19 @@ const MAX_VISITORS: usize = 64;
 struct Newcomer {
     endpoint: RawEndpoint,
     door: Option<Door>,
-    unsaid: Option<Vec<u8>>,
+    name: Vec<u8>,
+    watch: Option<Watch>,
+}
+
+impl Newcomer {
+    const fn with_connection(endpoint: RawEndpoint) -> Self {
+        Self { endpoint, door: None, name: Vec::new(), watch: None }
+    }
+}
+
+/// Watches the process behind a door, where the provider needs it.
+fn watch(guard: Option<&Guard>, id: u64, door: &Door, names: [&[u8]; 2]) -> Option<Watch> {
+    guard?.watch(id, door.process()?, names)
 }
 
 impl State {
@@ -56,13 +69,14 @@ impl State {
         peer: String,
         inbox: Arc<Inbox>,
     ) -> Result<&mut Member, String> {
-        let Newcomer { endpoint, door, unsaid } = newcomer;
+        let Newcomer { endpoint, door, name, watch } = newcomer;
         let (messages, fid) = (self.message_memory()?, endpoint.fid());
         let connection = Connection::new(endpoint, messages, peer, inbox, &self.settings());
         let connection = connection.map_err(FiError::text)?;
         self.by_fid.insert(fid, id);
+        let is_unsaid = door.as_ref().is_some_and(Door::is_connecting);
         let (is_gone, rings) = (false, Rings::default());
-        let member = Member { connection, door, is_gone, unsaid, rings };
+        let member = Member { connection, door, is_gone, name, is_unsaid, rings, watch };
         // The id is new.
         Ok(self.members.entry(id).or_insert(member))
     }
@@ -80,7 +94,7 @@ impl State {
         let newcomer = match self.door {
             Some(kind) => self.ring_at(kind, to),
             None => match self.network.connect(to, SLOTS, &GREETING) {
-                Ok(endpoint) => Ok(Newcomer { endpoint, door: None, unsaid: None }),
+                Ok(endpoint) => Ok(Newcomer::with_connection(endpoint)),
                 Err(error) => Err(error.text()),
             },
         };
@@ -106,12 +120,10 @@ impl State {
             return Err("shm joins two processes, and who listens there is this one".into());
         }
         let (endpoint, name) = self.datagram_endpoint()?;
-        let is_connecting = door.is_connecting();
-        if !is_connecting {
+        if !door.is_connecting() {
             door.say_hello(&name).map_err(|error| error.to_string())?;
         }
-        let unsaid = is_connecting.then_some(name);
-        Ok(Newcomer { endpoint, door: Some(door), unsaid })
+        Ok(Newcomer { endpoint, door: Some(door), name, watch: None })
     }
 
     fn datagram_endpoint(&mut self) -> Result<(RawEndpoint, Vec<u8>), String> {
@@ -124,15 +136,16 @@ impl State {
     pub(super) fn go_on_connecting(&mut self, id: u64) -> Result<(), String> {
         let Some(member) = self.members.get_mut(&id) else { return Ok(()) };
         let Some(door) = &mut member.door else { return Ok(()) };
-        if let Some(name) = &member.unsaid {
+        if member.is_unsaid {
             if !door.is_writable() {
                 return Ok(());
             }
             door.finish_connecting().map_err(|error| error.to_string())?;
-            door.say_hello(name).map_err(|error| error.to_string())?;
-            member.unsaid = None;
+            door.say_hello(&member.name).map_err(|error| error.to_string())?;
+            member.is_unsaid = false;
         }
         let Some(name) = door.hear_hello()? else { return Ok(()) };
+        member.watch = watch(self.guard.as_deref(), id, door, [&member.name, &name]);
         member.connection.endpoint.set_peer(&name).map_err(FiError::text)?;
         self.opened(id);
         Ok(())
@@ -181,7 +194,7 @@ impl State {
         let Ok(endpoint) = self.network.accept(request, SLOTS, &GREETING) else { return };
         let peer = endpoint.peer_address();
         let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
-        let newcomer = Newcomer { endpoint, door: None, unsaid: None };
+        let newcomer = Newcomer::with_connection(endpoint);
         let id = self.next_id();
         if let Ok(member) = self.join(id, newcomer, peer, Arc::default()) {
             member.connection.phase = Phase::Accepting(listener_id);
@@ -253,10 +266,11 @@ impl State {
         };
         let Visitor { door, peer, listener, .. } = visitor;
         let (mut endpoint, own_name) = self.datagram_endpoint().ok()?;
+        let id = self.next_id();
+        let watch = watch(self.guard.as_deref(), id, &door, [&own_name, &name]);
         endpoint.set_peer(&name).ok()?;
         door.say_hello(&own_name).ok()?;
-        let id = self.next_id();
-        let newcomer = Newcomer { endpoint, door: Some(door), unsaid: None };
+        let newcomer = Newcomer { endpoint, door: Some(door), name: own_name, watch };
         let member = self.join(id, newcomer, peer, Arc::default()).ok()?;
         member.connection.phase = Phase::Accepting(listener);
         self.opened(id);

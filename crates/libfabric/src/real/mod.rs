@@ -7,6 +7,7 @@
 mod connection;
 mod door;
 mod ffi;
+mod guard;
 mod inbox;
 mod joining;
 mod message;
@@ -34,6 +35,7 @@ use futures_util::future::{Either, select};
 use crate::{MachineClock, NetworkMemory, Provider, ProviderState};
 use connection::{Direction, Reply};
 use door::Kind;
+use guard::Guard;
 use inbox::{Backlog, Inbox};
 use raw::{Far, FiError, RawNetwork, Way};
 use shared::Running;
@@ -122,8 +124,13 @@ impl Network {
             Provider::Efa => Some(Kind::Tcp),
         };
         let last_id = Arc::new(AtomicU64::new(0));
-        let state = State::new(raw, door, last_id.clone());
-        let running = Arc::new(Running::start(state, last_id).map_err(unusable)?);
+        let guard = match provider {
+            Provider::Shm => Some(Guard::start().map_err(|error| unusable(error.to_string()))?),
+            _ => None,
+        };
+        let guard = guard.map(Arc::new);
+        let state = State::new(raw, door, guard.clone(), last_id.clone());
+        let running = Arc::new(Running::start(state, guard, last_id).map_err(unusable)?);
         let inner = NetworkInner { running, provider, name, clock: clock.clone() };
         Ok(Self { inner: Arc::new(inner) })
     }

@@ -14,6 +14,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::time::Timespec;
 
+use super::guard::Guard;
 use super::raw::borrow_fd;
 use super::state::{Command, State};
 
@@ -27,6 +28,7 @@ pub struct Shared {
 /// A network with its thread, which ends when the last owner drops this.
 pub struct Running {
     shared: Arc<Shared>,
+    guard: Option<Arc<Guard>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     pub last_id: Arc<AtomicU64>,
 }
@@ -36,7 +38,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Running {
-    pub fn start(state: State, last_id: Arc<AtomicU64>) -> Result<Self, String> {
+    pub fn start(
+        state: State,
+        guard: Option<Arc<Guard>>,
+        last_id: Arc<AtomicU64>,
+    ) -> Result<Self, String> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
@@ -47,7 +53,7 @@ impl Running {
         let of_thread = shared.clone();
         let thread = thread::Builder::new().name("crosslane-rdma".into());
         let thread = thread.spawn(move || of_thread.run()).map_err(|error| error.to_string())?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)), last_id })
+        Ok(Self { shared, guard, thread: Mutex::new(Some(thread)), last_id })
     }
 
     pub fn next_id(&self) -> u64 {
@@ -56,6 +62,9 @@ impl Running {
 
     /// Runs a command, now or soon.
     pub fn submit(&self, command: Command) {
+        if let (Some(guard), Command::Close { connection, .. }) = (&self.guard, &command) {
+            guard.close(Some(*connection));
+        }
         self.shared.submit(command);
     }
 }
@@ -64,6 +73,9 @@ impl Drop for Running {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
         self.shared.wake();
+        if let Some(guard) = &self.guard {
+            guard.close(None);
+        }
         let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             // The last owner may be a waker that drops it in the thread itself.

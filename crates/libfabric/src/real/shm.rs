@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// a number of the endpoint.
 const PREFIX: &str = "crosslane";
 /// Folder of the provider's files.
-const FOLDER: &str = "/dev/shm";
+pub const FOLDER: &str = "/dev/shm";
 
 /// Returns a name that no other endpoint of this machine has.
 pub fn endpoint_name() -> String {

@@ -13,6 +13,7 @@ use futures_channel::oneshot;
 
 use super::connection::{Connection, Direction, Phase, Question, Reply, Transfer};
 use super::door::{Door, Kind, Porch};
+use super::guard::{Guard, Watch};
 use super::inbox::{Backlog, Inbox};
 use super::message::Grant;
 use super::raw::{Far, FiError, RawListener, RawNetwork, Registration};
@@ -87,9 +88,13 @@ pub(super) struct Member {
     pub door: Option<Door>,
     /// Whether the other end has hung up.
     pub is_gone: bool,
-    /// The name to send as soon as the door is connected.
-    pub unsaid: Option<Vec<u8>>,
+    /// The name of a connectionless endpoint; empty for others.
+    pub name: Vec<u8>,
+    /// Whether the name must be sent as soon as the door is connected.
+    pub is_unsaid: bool,
     pub rings: Rings,
+    /// Dropped after the endpoint, whose locks it keeps free.
+    pub watch: Option<Watch>,
 }
 
 /// Rings for work in progress.
@@ -155,11 +160,17 @@ pub struct State {
     pub(super) network: RawNetwork,
     /// Kind of the sockets beside connectionless endpoints; `None` for connected ones.
     pub(super) door: Option<Kind>,
+    pub(super) guard: Option<Arc<Guard>>,
     last_id: Arc<AtomicU64>,
 }
 
 impl State {
-    pub fn new(network: RawNetwork, door: Option<Kind>, last_id: Arc<AtomicU64>) -> Self {
+    pub fn new(
+        network: RawNetwork,
+        door: Option<Kind>,
+        guard: Option<Arc<Guard>>,
+        last_id: Arc<AtomicU64>,
+    ) -> Self {
         Self {
             members: BTreeMap::new(),
             by_fid: BTreeMap::new(),
@@ -171,6 +182,7 @@ impl State {
             retired: Vec::new(),
             network,
             door,
+            guard,
             last_id,
         }
     }
@@ -356,7 +368,7 @@ impl State {
 
     /// Ends a connection: all its operations get this error.
     pub(super) fn end(&mut self, id: u64, why: RdmaError, reply: Option<oneshot::Sender<()>>) {
-        let Some(Member { mut connection, door, is_gone, .. }) = self.members.remove(&id) else {
+        let Some(member) = self.members.remove(&id) else {
             // It has ended before, and may still be waiting for the other process.
             let farewell = self.farewells.iter_mut().find(|farewell| farewell.id == id);
             match (farewell, reply) {
@@ -366,6 +378,7 @@ impl State {
             }
             return;
         };
+        let Member { mut connection, door, is_gone, watch, .. } = member;
         self.by_fid.remove(&connection.endpoint.fid());
         for retired in &mut self.retired {
             retired.connections.remove(&id);
@@ -376,6 +389,7 @@ impl State {
             connection.endpoint.shutdown();
         }
         let held = connection.end(why);
+        drop(watch);
         match door {
             Some(door) if has_transfers && !is_gone => {
                 door.hang_up();

@@ -3,8 +3,11 @@
 
 use crate::support;
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use crosslane_host::{Rdma, RdmaConnection, RdmaError, RdmaListener, RemoteAccess};
 use crosslane_libfabric::Provider;
@@ -57,6 +60,56 @@ fn a_peer_that_stands_still() {
             for result in [write.await, read.await] {
                 assert!(matches!(result, Err(RdmaError::Lost { .. })), "{provider}: {result:?}");
             }
+        });
+    }
+}
+
+/// Takes the lock of the first endpoint of another process, as libfabric does there. Returns false
+/// where this libfabric has none.
+fn hold_lock(process: u32) -> bool {
+    let path = format!("/dev/shm/crosslane-{process}-1");
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let mut version = [0];
+    file.read_exact_at(&mut version, 0).unwrap();
+    let offset = match version[0] {
+        2..=5 => 24,
+        6 => 64,
+        7 | 8 => 56,
+        _ => return false,
+    };
+    let held: i32 = if cfg!(target_arch = "x86_64") { 0 } else { 1 };
+    file.write_all_at(&held.to_ne_bytes(), offset).unwrap();
+    true
+}
+
+/// A peer that is killed or stopped while it holds a lock that this end needs.
+#[test]
+fn a_lock_that_is_left_held() {
+    for is_killed in [true, false] {
+        let Pair { network, near, mut peer, .. } = pair(Provider::Shm);
+        let (_memory, near_region) = region(&network, 1 << 20, RemoteAccess::NONE);
+        let there = peer.region(1 << 20, RemoteAccess::READ_WRITE);
+        let here = near_end(&near_region, 0);
+        run("a write", near.write(&here, far_of(there, 0), 1 << 20)).unwrap();
+        if !is_killed {
+            peer.stop();
+        }
+        if !hold_lock(peer.id()) {
+            continue;
+        }
+        run("the end of a write", async {
+            let mut write = Box::pin(near.write(&here, far_of(there, 0), 1 << 20));
+            assert!(futures_util::poll!(&mut write).is_pending());
+            // Time for the network's thread to wait for the lock.
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(futures_util::poll!(&mut write).is_pending());
+            if is_killed {
+                peer.kill();
+            } else {
+                near.close().await;
+            }
+            let result = write.await;
+            assert!(matches!(result, Err(RdmaError::Lost { .. })), "{result:?}");
         });
     }
 }

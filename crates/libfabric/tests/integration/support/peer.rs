@@ -11,8 +11,10 @@ use crosslane_host::{
 };
 use crosslane_libfabric::{Connection, Listener, Network, NetworkMemory, Provider, Region};
 use futures_util::future::join_all;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::time::Timespec;
 
-use super::{far_of, hash, near_end, open, pattern, region, run};
+use super::{PATIENCE, far_of, hash, near_end, open, pattern, region, run};
 
 /// The variable that makes a test program the other process: its provider.
 const VARIABLE: &str = "CROSSLANE_TEST_PEER";
@@ -53,6 +55,12 @@ impl Peer {
         let mut line = String::new();
         loop {
             line.clear();
+            if self.output.buffer().is_empty() {
+                let mut polled = [PollFd::new(self.output.get_ref(), PollFlags::IN)];
+                let patience = Timespec { tv_sec: PATIENCE.as_secs().cast_signed(), tv_nsec: 0 };
+                let ready = poll(&mut polled, Some(&patience)).unwrap();
+                assert_ne!(ready, 0, "the other process says nothing");
+            }
             assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "the other process has ended");
             // What the test program itself prints may stand before it in the line.
             if let Some((_, answer)) = line.trim_end().split_once(MARK) {
@@ -75,6 +83,10 @@ impl Peer {
 
     pub fn hash(&mut self, region: usize) -> u64 {
         self.ask(&format!("hash {region}")).parse().unwrap()
+    }
+
+    pub fn id(&self) -> u32 {
+        self.process.id()
     }
 
     pub fn kill(&mut self) {
