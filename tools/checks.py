@@ -5,8 +5,8 @@
 Each check is a make target and can be run alone. Cargo holds a lock while it builds, so the steps
 that build with it run one after the other; the rest run beside them. The gateware's simulations
 are nice to the others: they fill what is left of the cores. Every step's output goes to
-`target/checks/STEP.log`; that of a failed step is printed when it ends. A step that needs a failed
-one is not run, all others are, and the exit status is 1.
+`target/checks/STEP.log`; that of a failed step is printed when it ends. A step that hangs is ended
+and has failed. A step that needs a failed one is not run, all others are, and the exit status is 1.
 """
 
 import argparse
@@ -41,6 +41,8 @@ class Step:
     after: tuple[str, ...] = ()
     cargo: bool = False
     background: bool = False
+    # After which it is taken to hang.
+    limit_seconds: float | None = 45 * 60
     seconds: float = 0.0
     # `None` until it has run; then whether it has passed.
     passed: bool | None = None
@@ -64,8 +66,8 @@ STEPS = [
     Step("check-rtl", after=("build-tests",), cargo=True),
     Step("check-vm", after=("build-tests",)),
     Step("check-report", after=("check-tests",)),
-    Step("check-gateware", background=True),
-    Step("check-area", background=True),
+    Step("check-gateware", background=True, limit_seconds=75 * 60),
+    Step("check-area", background=True, limit_seconds=75 * 60),
     Step("check-run", cargo=True),
     Step("check-arm", cargo=True),
     Step("check-doc", cargo=True),
@@ -149,7 +151,11 @@ class Run:
                 Path(f"/proc/{step.process.pid}/autogroup").write_text(str(NICE))
 
         def wait() -> None:
-            status = step.process.wait()
+            try:
+                status = step.process.wait(step.limit_seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(step.process.pid, signal.SIGKILL)
+                status = step.process.wait()
             with self.changed:
                 step.seconds = time.monotonic() - began
                 step.passed = status == 0
@@ -163,9 +169,13 @@ class Run:
         if step.passed:
             print(f"{self.clock()}  {step.target}: passed in {step.seconds:.0f} s", flush=True)
             return
+        self.show(step, f"FAILED after {step.seconds:.0f} s")
+
+    def show(self, step: Step, what: str) -> None:
+        """Prints the end of a step's output."""
         output = step.log.read_bytes()
         left_out = len(output) - SHOWN_BYTES
-        print(f"\n==== {step.target} FAILED after {step.seconds:.0f} s", flush=True)
+        print(f"\n==== {step.target} {what}", flush=True)
         if left_out > 0:
             print(f"(the first {left_out} bytes are left out: {step.log})")
         print(output[-SHOWN_BYTES:].decode(errors="replace"))
@@ -205,10 +215,12 @@ class Run:
         print(f"\n{totals[0]} passed, {totals[1]} failed", flush=True)
 
     def stop(self) -> None:
-        """Ends what runs: on Ctrl-C."""
+        """Ends what runs, and shows how far it was: on Ctrl-C and on a signal to end."""
         for step in self.steps:
             if step.process and step.passed is None:
-                os.killpg(step.process.pid, signal.SIGTERM)
+                self.show(step, "is running")
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(step.process.pid, signal.SIGTERM)
 
 
 def named(steps: Iterable[Step], description: str) -> list[Step]:
@@ -230,6 +242,7 @@ def main() -> int:
     # Cargo's builds at the upper level must not inherit a jobserver of `make`.
     os.environ.pop("MAKEFLAGS", None)
     os.environ.pop("MFLAGS", None)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return 0 if run.all() else 1
     except KeyboardInterrupt:

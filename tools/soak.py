@@ -75,6 +75,8 @@ def page(text: str, rows: dict[str, str]) -> str:
 def main() -> int:
     """Runs the steps and writes the page; whether all have passed is the exit status."""
     run = Run(named(STEPS, __doc__.splitlines()[0]))
+    for step in run.steps:
+        step.limit_seconds = None
     os.environ |= {
         "CROSSLANE_IGNORE_PASSES": "1",
         "FIRST_SEED": str(FIRST_SEED),

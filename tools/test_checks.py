@@ -15,6 +15,7 @@ MAKEFILE = """
 one: ; @echo 'test result: ok. 7 passed; 0 failed; 2 ignored; 0 measured'
 two: ; @echo '==== 1 failed, 3 passed in 0.50s ====' && false
 three: ; @touch three-has-run
+five: ; @echo 'it waits for good' && sleep 1000
 four: ; @test -e first-was-there || touch four-has-run
 """
 
@@ -49,6 +50,13 @@ class RunnerTest(unittest.TestCase):
         self.assertIn("\n3 passed, 1 failed\n", printed)
         self.assertFalse((folder / "three-has-run").exists())
         self.assertTrue((folder / "four-has-run").exists())
+
+    def test_what_hangs_is_ended(self) -> None:
+        """A step that runs for too long fails, with what it printed, and the others run."""
+        passed, printed, _ = self.run_steps(Step("five", limit_seconds=0.2), Step("one"))
+        self.assertFalse(passed)
+        self.assertIn("it waits for good", printed)
+        self.assertIn("\n7 passed, 0 failed\n", printed)
 
     def test_unknown_target_fails(self) -> None:
         """A step without a make target does not count as passed."""
