@@ -6,11 +6,11 @@ use crosslane_driver::{
 };
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::Latencies;
 
 use crate::error::BenchError;
 use crate::measured::DataErrors;
 use crate::peer_write::wait_drained;
-use crate::statistics::Latencies;
 
 /// How ping-pong is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -32,7 +32,6 @@ mod pattern;
 mod peer_write;
 mod posting;
 mod rdma;
-mod statistics;
 mod together;
 
 pub use acceptance::{AcceptanceOptions, Step, accept};
@@ -54,5 +53,4 @@ pub use options::{Options, Registration};
 pub use overhead::{OverheadOptions, OverheadRow, overhead};
 pub use peer_write::peer_write;
 pub use rdma::{RdmaDirection, RdmaMeasured, RdmaOptions, rdma, rdma_target};
-pub use statistics::Latencies;
 pub use together::{Common, Flow, NoObserver, Observer, Together, Work, observed, together};

@@ -3,8 +3,7 @@
 
 use crosslane_driver::{ChannelCounters, ChannelKind, LaneCounters, Plan};
 use crosslane_pcie::units::Picoseconds;
-
-use crate::statistics::Latencies;
+use crosslane_results::Latencies;
 
 /// What was run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -14,11 +14,11 @@ use crosslane_driver::network_processor::{
 use crosslane_driver::{Buffer, pattern_word};
 use crosslane_host::Bus;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::Latencies;
 
 use crate::error::BenchError;
 use crate::measured::rate;
 use crate::pattern::WORD_BYTES;
-use crate::statistics::Latencies;
 
 /// Most gets in flight: the tags that the document's macro supports.
 pub const MAX_IN_FLIGHT: u32 = 64;

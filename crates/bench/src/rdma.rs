@@ -10,13 +10,13 @@ use crosslane_host::{
     RemoteAccess, RemoteMemory,
 };
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::Latencies;
 use futures_util::future::{Either, select};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use crate::error::BenchError;
 use crate::measured::{DataErrors, rate};
 use crate::pattern::WORD_BYTES;
-use crate::statistics::Latencies;
 
 /// Operations of small sizes have places that are so far apart, bytes: a cache line.
 const LINE_BYTES: u64 = 64;

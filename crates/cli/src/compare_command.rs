@@ -7,7 +7,8 @@ use std::io::Read;
 use std::path::Path;
 
 use crosslane_report::Table as PlainTable;
-use crosslane_report::runs::{Comparison, MAX_RUN_BYTES, Run};
+use crosslane_report::runs::Comparison;
+use crosslane_results::{MAX_OUTCOME_BYTES, Outcome};
 use serde_json::json;
 
 use crate::arguments::CompareArguments;
@@ -47,14 +48,14 @@ pub fn run(arguments: &CompareArguments) -> Result<(), CommandError> {
     }
 }
 
-fn read(path: &Path) -> Result<Run, CommandError> {
+fn read(path: &Path) -> Result<Outcome, CommandError> {
     let failed = |problem: String| CommandError::Compare(format!("{}: {problem}", path.display()));
     let file = File::open(path).map_err(|error| failed(error.to_string()))?;
     let mut bytes = Vec::new();
-    let most = MAX_RUN_BYTES as u64 + 1;
+    let most = MAX_OUTCOME_BYTES as u64 + 1;
     file.take(most).read_to_end(&mut bytes).map_err(|error| failed(error.to_string()))?;
     let text = String::from_utf8(bytes).map_err(|_| failed(NOT_TEXT.to_owned()))?;
-    Run::parse(&text).map_err(|error| failed(error.to_string()))
+    Outcome::parse(&text).map_err(|error| failed(error.to_string()))
 }
 
 /// Names of the files without what they share: their stems, or A and B where these are equal.

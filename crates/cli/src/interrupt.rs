@@ -13,6 +13,7 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::task::Poll;
 
 use crosslane_explain::ExplainError;
+use crosslane_results::Interrupted;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -142,11 +143,16 @@ impl Watch {
         cases.par_iter().map(one).collect()
     }
 
-    /// Writes into a document that it is only a part of what was asked for, if it is.
+    /// Returns how far the work came, if it was interrupted.
+    pub fn interrupted(&self) -> Option<Interrupted> {
+        let done = DONE.load(Ordering::SeqCst);
+        is_asked().then_some(Interrupted { done, of: self.total })
+    }
+
+    /// Writes into a document how far the work came, if it was interrupted.
     pub fn mark(&self, document: &mut Value) {
-        if is_asked() {
-            let done = DONE.load(Ordering::SeqCst);
-            document["interrupted"] = json!({ "done": done, "of": self.total });
+        if let Some(interrupted) = self.interrupted() {
+            document["interrupted"] = json!(interrupted);
         }
     }
 

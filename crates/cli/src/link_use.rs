@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use crosslane_explain::{DirectionOutcome, busiest_shared, wire_share};
 use crosslane_fabric::{IdleReason, LinkCounters};
 use crosslane_pcie::units::Picoseconds;
-use serde_json::{Map, Value, json};
 
 use crate::quantity::{mebibytes, megabytes, percent};
 use crate::table::{Align, Table};
@@ -100,44 +99,4 @@ pub fn link_rows(directions: &[DirectionOutcome], span: Picoseconds) -> String {
         table.row(cells);
     }
     table.to_string()
-}
-
-/// The same for a program: shares are fractions of one.
-#[must_use]
-pub fn link_json(direction: &DirectionOutcome, span: Picoseconds) -> Value {
-    let counters = &direction.counters;
-    let share = |bytes| wire_share(direction.rate, bytes, span);
-    let idle: Map<String, Value> = IdleReason::ALL
-        .into_iter()
-        .map(|reason| {
-            let idle = counters.idle_ps[reason as usize] as f64 / span.0.max(1) as f64;
-            (reason.to_string().replace(' ', "_"), json!(idle))
-        })
-        .collect();
-    json!({
-        "direction": direction.name,
-        "generation": direction.rate.generation.number(),
-        "width": direction.rate.width.lanes(),
-        "flows": direction.data_of,
-        "bytes_per_second": direction.payload_rate(span),
-        "ceiling_bytes_per_second": direction.shared_ceiling(span),
-        "tlps": counters.tlps,
-        "replayed_tlps": counters.replayed_tlps,
-        "acks": counters.acks,
-        "naks": counters.naks,
-        "update_fcs": counters.update_fcs,
-        "payload_bytes": counters.payload_bytes,
-        "header_bytes": counters.header_bytes,
-        "replayed_bytes": counters.replayed_bytes,
-        "dllp_bytes": counters.dllp_bytes,
-        "skp_bytes": counters.skp_bytes,
-        "share": {
-            "payload": share(counters.payload_bytes),
-            "header": share(counters.header_bytes),
-            "replay": share(counters.replayed_bytes),
-            "dllp": share(counters.dllp_bytes),
-            "skp": share(counters.skp_bytes),
-            "idle": idle,
-        },
-    })
 }

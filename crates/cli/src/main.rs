@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod bench_outcome;
 mod bridge_command;
 mod compare_command;
 mod completions;
@@ -24,7 +25,6 @@ mod nget_command;
 mod output;
 mod output_file;
 mod overhead_command;
-mod perfetto;
 mod place_argument;
 mod progress;
 mod quantity;
@@ -36,6 +36,7 @@ mod sweep_command;
 mod table;
 mod terminal;
 mod torture_command;
+mod trace_file;
 mod traffic;
 mod tree;
 mod whole_number;

@@ -6,24 +6,25 @@ use std::sync::Arc;
 
 use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, Program, mmio};
 use crosslane_driver::MemoryCard;
-use crosslane_explain::{Better, Figure, StoreRun, size_words};
+use crosslane_explain::{StoreRun, size_words};
 use crosslane_host::{Mapping, Routines};
 use crosslane_lab::Lab;
-use crosslane_open::DeviceName;
+use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
-use crosslane_vfio::block_on;
-use serde_json::{Value, json};
+use crosslane_results::{Better, Detail, Figure, Flow, Platform, Scenario, Stores, WritesByLength};
 
 use crate::arguments::MmioArguments;
+use crate::bench_outcome::{bench_outcome, explained};
 use crate::error::CommandError;
 use crate::interrupt::kept;
 use crate::output::{print, print_json};
 use crate::output_file::not_written;
-use crate::place_argument::{Named, NamedCard, NamedCards, one_endpoint, open_named};
+use crate::place_argument::{Named, is_served, one_endpoint};
 use crate::progress::Steps;
 use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::table::{Align, Table};
 use crate::why::{Made, Why, explain_all, has_column};
+use crate::workload::{refused, run_on};
 
 /// Bytes of an integer.
 const INTEGER_BYTES: u64 = 4;
@@ -101,9 +102,10 @@ fn in_lab(arguments: &MmioArguments, lab: &str, endpoints: &[String]) -> Result<
     let runs = jobs.into_iter().zip(measured).zip(whys);
     let runs: Vec<Stored> = runs.map(|((job, run), why)| Stored { job, run, why }).collect();
     if arguments.json {
-        let mut document = to_json(("lab", json!(lab.name())), &runs, arguments.seed);
-        steps.watch.mark(&mut document);
-        print_json(&document)?;
+        let platform = Platform::Lab { lab: lab.name().to_owned() };
+        let scenarios = runs.iter().map(scenario).collect();
+        let interrupted = steps.watch.interrupted();
+        print_json(&bench_outcome("mmio", platform, arguments.seed, scenarios, interrupted))?;
     } else {
         print(&page(&runs, arguments.verbose))?;
     }
@@ -125,22 +127,25 @@ fn on_card(arguments: &MmioArguments, names: &[DeviceName]) -> Result<(), Comman
         return usage("--card names an endpoint of a lab; --device names the card here");
     }
     let file = report_of(arguments.report.as_ref())?;
-    let NamedCards { bus, cards } = open_named(names)?;
-    let NamedCard { name, function, .. } = &cards[0];
+    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let (bus, card) = (session.bus(), &session.cards()[0]);
     // Errors name the card.
     let failed = |error: BenchError| CommandError::Card(error.to_string());
-    let runs = block_on(async {
-        let card = MemoryCard::open_by_name(bus.clone(), function).await;
+    let runs = run_on(&session, async {
+        let card = MemoryCard::open_by_name(bus.clone(), &card.endpoint).await;
         let card = card.map_err(|error| failed(error.into()))?;
         let mut runs = Vec::new();
         for job in jobs(arguments, None) {
-            let run = mmio(&bus, &card, &job.options).await.map_err(failed)?;
+            let run = mmio(bus, &card, &job.options).await.map_err(failed)?;
             runs.push(Stored { job, run, why: Why::LeftOut });
         }
-        Ok::<_, CommandError>(runs)
+        Ok(runs)
     })?;
     if arguments.json {
-        print_json(&to_json(("devices", json!([name.to_string()])), &runs, arguments.seed))?;
+        let platform =
+            Platform::Cards { devices: vec![card.name.clone()], served: is_served(names) };
+        let scenarios = runs.iter().map(scenario).collect();
+        print_json(&bench_outcome("mmio", platform, arguments.seed, scenarios, None))?;
     } else {
         print(&page(&runs, arguments.verbose))?;
     }
@@ -267,36 +272,24 @@ fn page(runs: &[Stored], verbose: bool) -> String {
 }
 
 /// `place` is what it ran in or on, and its name.
-fn to_json(place: (&str, Value), runs: &[Stored], seed: u64) -> Value {
-    let scenario = |Stored { job, run, why }: &Stored| {
-        let sizes = run.metrics.writes_by_length();
-        let sizes: Vec<Value> = sizes
-            .map(|(bytes, writes)| json!({ "up_to_bytes": bytes, "writes": writes }))
-            .collect();
-        json!({
-            "bytes": job.options.size_bytes,
-            "flows": [{
-                "name": job.name(),
-                "bytes": job.options.size_bytes,
-                "iterations": job.options.passes,
-                "elapsed_ns": run.elapsed.as_seconds() * 1e9,
-                "fence_ns": run.fence.as_seconds() * 1e9,
-                "bytes_per_second": run.bytes_per_second(),
-                "wrong_words": run.data_errors.words,
-                "writes_by_length": sizes,
-                "beats_by_bank": run.metrics.beats.iter().map(|beats| beats.0).collect::<Vec<_>>(),
-            }],
-            "why_not_faster": why.json(),
-            "not_explained": why.not_explained(),
-        })
+fn scenario(Stored { job, run, why }: &Stored) -> Scenario {
+    let sizes = run.metrics.writes_by_length();
+    let sizes = sizes.map(|(up_to_bytes, writes)| WritesByLength { up_to_bytes, writes });
+    let flow = Flow {
+        name: job.name().to_owned(),
+        bytes: job.options.size_bytes,
+        iterations: job.options.passes,
+        bytes_per_second: Some(run.bytes_per_second()),
+        detail: Detail::Stores(Stores {
+            elapsed_ns: run.elapsed.as_seconds() * 1e9,
+            fence_ns: run.fence.as_seconds() * 1e9,
+            wrong_words: run.data_errors.words,
+            writes_by_length: sizes.collect(),
+            beats_by_bank: run.metrics.beats.iter().map(|beats| beats.0).collect(),
+        }),
+        ..Flow::default()
     };
-    json!({
-        "bench": "mmio",
-        (place.0): place.1,
-        "seed": seed,
-        "scenarios": runs.iter().map(scenario).collect::<Vec<_>>(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
+    explained(Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }, why)
 }
 
 /// How long the writes were that came to the card, of the longest block of each mode.

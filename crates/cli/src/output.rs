@@ -5,7 +5,7 @@
 use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use serde_json::Value;
+use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::terminal::{folded, sentence_columns};
@@ -36,8 +36,10 @@ pub fn print_unfolded(page: &str) -> Result<(), CommandError> {
 ///
 /// # Errors
 /// As [`print()`].
-pub fn print_json(value: &Value) -> Result<(), CommandError> {
-    let mut text = serde_json::to_string_pretty(value).map_err(std::io::Error::from)?;
+pub fn print_json(value: &impl Serialize) -> Result<(), CommandError> {
+    // By way of a value, which sorts the keys.
+    let value = serde_json::to_value(value).map_err(std::io::Error::from)?;
+    let mut text = serde_json::to_string_pretty(&value).map_err(std::io::Error::from)?;
     text.push('\n');
     print_unfolded(&text)
 }

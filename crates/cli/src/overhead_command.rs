@@ -2,14 +2,10 @@
 //! `crosslane bench overhead`: what single accesses and transfers cost on a card, wherever it is.
 
 use clap::Args;
-use crosslane_bench::{BenchError, OverheadOptions, OverheadRow, overhead};
-use crosslane_driver::Device;
-use crosslane_host::Bus;
-use crosslane_lab::EngineKind;
+use crosslane_bench::{OverheadOptions, OverheadRow, overhead};
 use crosslane_libfabric::MachineClock;
-use crosslane_open::{CardProgram, DeviceName, OpenOptions, run_on_cards};
-use crosslane_vfio::BusOptions;
-use serde_json::json;
+use crosslane_open::{DeviceName, Session, SessionOptions};
+use crosslane_results::{Outcome, Overhead, SCHEMA};
 
 use crate::completions::{self, Known};
 use crate::error::CommandError;
@@ -18,7 +14,7 @@ use crate::quantity::megabytes;
 use crate::size::parse_size;
 use crate::table::{Align, Table};
 use crate::whole_number::whole;
-use crate::workload::{card_failed, refused};
+use crate::workload::{card_failed, refused, run_on};
 
 /// Arguments of `bench overhead`.
 #[derive(Args, Debug)]
@@ -59,19 +55,6 @@ pub fn parse_words(text: &str) -> Result<u64, String> {
     }
 }
 
-struct Program {
-    options: OverheadOptions,
-    clock: MachineClock,
-}
-
-impl CardProgram for Program {
-    type Output = Result<Vec<OverheadRow>, BenchError>;
-
-    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
-        overhead(&cards[0], &self.clock, &self.options).await
-    }
-}
-
 /// Measures and prints.
 ///
 /// # Errors
@@ -84,35 +67,35 @@ pub fn run(arguments: &OverheadArguments) -> Result<(), CommandError> {
         seed: arguments.seed as u32,
         ..OverheadOptions::default()
     };
-    let open = OpenOptions {
-        engines: EngineKind::Model,
-        seed: arguments.seed,
-        bus: BusOptions::default(),
-    };
-    let program = Program { options, clock: MachineClock::new() };
-    let rows = run_on_cards(std::slice::from_ref(&name), open, program).map_err(card_failed)?;
-    let rows = rows.map_err(|error| CommandError::Card(format!("{name}: {error}")))?;
+    let opening = SessionOptions::default().with_seed(arguments.seed);
+    let session = Session::open_all(std::slice::from_ref(&name), opening).map_err(refused)?;
+    let clock = MachineClock::new();
+    let rows = run_on(&session, async {
+        let cards = session.devices().await.map_err(card_failed)?;
+        let rows = overhead(&cards[0], &clock, &options).await;
+        rows.map_err(|error| CommandError::Card(format!("{name}: {error}")))
+    })?;
     if arguments.json {
-        let rows: Vec<_> = rows.iter().map(row_json).collect();
-        return print_json(&json!({
-            "bench": "overhead",
-            "device": name.to_string(),
-            "seed": arguments.seed,
-            "version": env!("CARGO_PKG_VERSION"),
-            "rows": rows,
+        return print_json(&Outcome::Overhead(Overhead {
+            schema: SCHEMA,
+            bench: "overhead".to_owned(),
+            device: name.to_string(),
+            seed: arguments.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            rows: rows.iter().map(result).collect(),
         }));
     }
     print(&page(&name, &rows))
 }
 
-fn row_json(row: &OverheadRow) -> serde_json::Value {
-    json!({
-        "what": row.what,
-        "rounds": row.rounds,
-        "bytes": row.bytes,
-        "bus_ps": row.bus.0,
-        "machine_ps": row.machine.0,
-    })
+fn result(row: &OverheadRow) -> crosslane_results::OverheadRow {
+    crosslane_results::OverheadRow {
+        what: row.what.to_owned(),
+        rounds: row.rounds,
+        bytes: row.bytes,
+        bus_ps: row.bus.0,
+        machine_ps: row.machine.0,
+    }
 }
 
 fn page(name: &DeviceName, rows: &[OverheadRow]) -> String {

@@ -2,10 +2,7 @@
 //! `--lab` and `--device` of what runs in a lab, or on cards wherever they are.
 
 use clap::{Args, ValueHint};
-use crosslane_host::Topology;
-use crosslane_open::{DeviceName, OpenCards, OpenError, open_cards};
-use crosslane_pcie::units::RoutingId;
-use crosslane_vfio::{BusOptions, VfioBus};
+use crosslane_open::{DeviceName, OpenError};
 
 use crate::completions::{self, Known};
 use crate::error::CommandError;
@@ -137,35 +134,7 @@ pub fn one_endpoint<'a>(
     }
 }
 
-/// A card that was opened, with what drivers find it by.
-pub struct NamedCard {
-    /// As it was given.
-    pub name: DeviceName,
-    /// Its function.
-    pub id: RoutingId,
-    /// The function's name on the bus.
-    pub function: String,
-}
-
-/// Cards that were opened together, in the order in which they were named.
-pub struct NamedCards {
-    /// The way to them.
-    pub bus: VfioBus,
-    /// One at least.
-    pub cards: Vec<NamedCard>,
-}
-
-/// Opens cards for drivers that find theirs by the names of functions.
-///
-/// # Errors
-/// Cards that cannot be used together, and what the kernel or a server refuses.
-pub fn open_named(names: &[DeviceName]) -> Result<NamedCards, CommandError> {
-    let OpenCards { bus, functions } = open_cards(names, BusOptions::default()).map_err(refused)?;
-    let all = bus.functions().map_err(|error| CommandError::Card(error.to_string()))?;
-    let cards = names.iter().zip(functions).map(|(name, id)| {
-        let found = all.iter().find(|info| info.id == id);
-        let function = found.map_or_else(|| id.to_string(), |info| info.name.clone());
-        NamedCard { name: name.clone(), id, function }
-    });
-    Ok(NamedCards { cards: cards.collect(), bus })
+/// Whether a program serves any of the cards.
+pub fn is_served(names: &[DeviceName]) -> bool {
+    names.iter().any(|name| matches!(name, DeviceName::VfioUser(_)))
 }

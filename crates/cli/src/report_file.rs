@@ -3,13 +3,12 @@
 
 use std::path::PathBuf;
 
-use crosslane_explain::DirectionLoad;
 use crosslane_lab::Lab;
 use crosslane_open::DeviceName;
-use crosslane_report::runs::Run;
+use crosslane_report::runs::page as outcome_page;
 use crosslane_report::{Block, Page, Section};
 use crosslane_reproduce::page::{constants, topology};
-use serde_json::Value;
+use crosslane_results::{DirectionLoad, Outcome};
 
 use crate::error::CommandError;
 use crate::output::print_hint;
@@ -80,23 +79,20 @@ pub fn bench_page(bench: &str, place: Where<'_>, mut sections: Vec<Section>) -> 
     Page { title: format!("bench {bench} on {name}"), summary, facts, sections }
 }
 
-/// Writes the page of a benchmark: what its JSON says, and of a run in a lab the
-/// lab's tree with the load of every link in the last run, and the lab's constants.
+/// Writes the page of an outcome, and of a run in a lab the lab's tree with the load of every link
+/// in the last run, and the lab's constants.
 ///
 /// # Errors
 /// As [`write_page`].
-pub fn write_bench_page(
-    document: &Value,
+pub fn write_outcome_page(
+    outcome: &Outcome,
     lab: Option<&Lab>,
     loads: Option<&[DirectionLoad]>,
     file: &OutputFile,
 ) -> Result<(), CommandError> {
-    let failed = |problem: String| {
-        CommandError::Input(format!("cannot make a page of the JSON of this run: {problem}"))
-    };
-    let run = Run::of(document.clone()).map_err(|error| failed(error.to_string()))?;
-    let page = run.page(&command_line());
-    let mut page = page.ok_or_else(|| failed(format!("{} has none", run.name())))?;
+    let page = outcome_page(outcome, &command_line());
+    let none = || CommandError::Input(format!("there is no page for {}", outcome.name()));
+    let mut page = page.ok_or_else(none)?;
     let Some(lab) = lab else { return write_page(&page, file) };
     if let Some(loads) = loads.filter(|loads| !loads.is_empty()) {
         let tree = topology(lab, "", loads);
@@ -105,19 +101,4 @@ pub fn write_bench_page(
     }
     page.sections.push(constants_of(lab));
     write_page(&page, file)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn json_without_a_page_is_an_error() {
-        let run = json!({ "bench": "write", "lab": "minimal", "seed": 1, "version": "0" });
-        let file = OutputFile::report(&std::env::temp_dir().join("crosslane-no-page"));
-        let error = write_bench_page(&run, None, None, &file.unwrap()).unwrap_err().to_string();
-        assert!(error.starts_with("cannot make a page of the JSON of this run: "), "{error}");
-    }
 }

@@ -10,6 +10,7 @@ use crosslane_reproduce::reproduction::{Reproduction, find, reproduce_with, repr
 use crosslane_reproduce::table as plain;
 use crosslane_reproduce::validation::{CHANGE, SETS, Validation, numbers, validate};
 use crosslane_reproduce::watch::Watch;
+use crosslane_results::{Outcome, Reproduction as Figures};
 
 use crate::arguments::{ReproduceArguments, ValidateArguments};
 use crate::error::CommandError;
@@ -46,9 +47,8 @@ pub fn run(arguments: &ReproduceArguments) -> Result<(), CommandError> {
     let reproduction = reproduction?;
     arguments.engines.print_speed(begun);
     if arguments.json {
-        let mut document = reproduction.to_json();
-        steps.watch.mark(&mut document);
-        print_json(&document)?;
+        let interrupted = steps.watch.interrupted();
+        print_json(&Outcome::Reproduction(Figures { interrupted, ..reproduction.result() }))?;
     } else {
         print(&page(&reproduction))?;
     }

@@ -16,7 +16,9 @@ use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
-use serde_json::{Value, json};
+use crosslane_results::{Outcome, SCHEMA, Sweep, SweepRow};
+
+use serde_json::json;
 
 use crate::arguments::{MAX_OPERATIONS, parse_register_size};
 use crate::error::CommandError;
@@ -229,9 +231,16 @@ pub fn run(arguments: &SweepArguments) -> Result<(), CommandError> {
     steps.finish();
     let measured: Vec<Measured> = measured?.into_iter().flatten().collect();
     if arguments.json {
-        let mut document = to_json(&lab, &card, arguments, &measured);
-        steps.watch.mark(&mut document);
-        print_json(&document)?;
+        print_json(&Outcome::Sweep(Sweep {
+            schema: SCHEMA,
+            bench: "sweep".to_owned(),
+            lab: lab.name().to_owned(),
+            card: card.clone(),
+            seed: arguments.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            rows: measured.iter().map(|one| row(arguments, one)).collect(),
+            interrupted: steps.watch.interrupted(),
+        }))?;
     } else {
         print(&table(arguments, &measured).to_string())?;
     }
@@ -562,27 +571,18 @@ fn csv(arguments: &SweepArguments, measured: &[Measured]) -> String {
     text
 }
 
-fn to_json(lab: &Lab, card: &str, arguments: &SweepArguments, measured: &[Measured]) -> Value {
-    let row = |one: &Measured| {
-        let mut row = json!({
-            "size_bytes": one.point.size_bytes,
-            "transfer_ns": one.transfer_s * 1e9,
-            "bytes_per_second": one.bytes_per_second,
-            "wrong_words": one.wrong_words,
-        });
-        for (name, value) in parameters(arguments, one) {
-            row[name] = value.parse::<f64>().map_or_else(|_| json!(value), |number| json!(number));
-        }
-        row
-    };
-    json!({
-        "bench": "sweep",
-        "lab": lab.name(),
-        "card": card,
-        "rows": measured.iter().map(row).collect::<Vec<Value>>(),
-        "seed": arguments.seed,
-        "version": env!("CARGO_PKG_VERSION"),
-    })
+fn row(arguments: &SweepArguments, one: &Measured) -> SweepRow {
+    let parameters = parameters(arguments, one).into_iter().map(|(name, value)| {
+        let number = value.parse::<f64>();
+        (name, number.map_or_else(|_| json!(value), |number| json!(number)))
+    });
+    SweepRow {
+        size_bytes: one.point.size_bytes,
+        transfer_ns: one.transfer_s * 1e9,
+        bytes_per_second: one.bytes_per_second,
+        wrong_words: one.wrong_words,
+        parameters: parameters.collect(),
+    }
 }
 
 fn report(lab: &Lab, arguments: &SweepArguments, measured: &[Measured]) -> Page {

@@ -4,11 +4,9 @@
 
 use std::fmt::Write as _;
 
-use crosslane_explain::{
-    Account, Better, Consequence, Explanation, Figure, Liftable, LimitKind, STEPS, Step, explain,
-};
+use crosslane_explain::{Liftable, STEPS, explain};
+use crosslane_results::{Account, Better, Consequence, Explanation, Figure, LimitKind, Step};
 use rayon::prelude::*;
-use serde_json::{Value, json};
 
 use crate::interrupt::is_asked;
 use crate::progress::Explaining;
@@ -77,12 +75,12 @@ fn why<C: Liftable>(made: &Made<'_, C>, steps: usize, progress: &Explaining) -> 
 }
 
 impl Why {
-    /// For a program: `null` where it is not known.
+    /// Returns the explanation, if there is one.
     #[must_use]
-    pub fn json(&self) -> Value {
+    pub fn explanation(&self) -> Option<&Explanation> {
         match self {
-            Self::LeftOut | Self::Unknown(_) => Value::Null,
-            Self::Found(explanation) => json!(explanation),
+            Self::LeftOut | Self::Unknown(_) => None,
+            Self::Found(explanation) => Some(explanation),
         }
     }
 
@@ -229,7 +227,7 @@ fn step_words(step: &Step, before: Figure) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crosslane_explain::{Limit, TimeUse, Use};
+    use crosslane_results::{Limit, TimeUse, Use};
 
     fn limit(kind: LimitKind, words: &str, lifted: &str) -> Limit {
         let place = "fpga1".to_owned();
@@ -309,7 +307,7 @@ mod tests {
     fn what_is_not_known_is_said() {
         let why = Why::Unknown("the run had errors".to_owned());
         assert_eq!(why.block(), "Why not faster\n\nnot explained: the run had errors\n\n");
-        assert_eq!((why.json(), why.not_explained()), (Value::Null, Some("the run had errors")));
+        assert_eq!((why.explanation(), why.not_explained()), (None, Some("the run had errors")));
         assert_eq!((why.cell().as_str(), Why::LeftOut.not_explained()), ("-", None));
         assert!(found(Better::Higher, Vec::new(), None).block().contains("none was found"));
     }

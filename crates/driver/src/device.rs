@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crosslane_host::{Bus, DmaMemory, FunctionInfo, PageSize, RegisterAddress, TopologyError};
 use crosslane_pcie::config::{PortType, registers as reg};
@@ -179,6 +180,12 @@ impl<B: Bus> Device<B> {
     #[must_use]
     pub fn description(&self) -> Description {
         self.shared.description
+    }
+
+    /// Returns the time that is `span` from now by the clock of the bus: a deadline.
+    #[must_use]
+    pub fn deadline(&self, span: Duration) -> Picoseconds {
+        self.bus.after(span)
     }
 
     /// Reads the engine time, in clocks.

@@ -2,10 +2,9 @@
 //! Runs as one figure each, to be made again with something changed.
 
 use crosslane_lab::Lab;
+use crosslane_results::{Account, Figure};
 
-use crate::account::Account;
 use crate::error::ExplainError;
-use crate::explanation::Figure;
 
 /// A run that can be made again with something changed.
 pub trait Case: Clone + Send + Sync {

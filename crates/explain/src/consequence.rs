@@ -6,27 +6,12 @@
 //! says `no tag`, and the bottleneck is the datapath. Whether the one comes of the other is not
 //! guessed: the wait has to go with the limit.
 
-use serde::Serialize;
-
-use crate::account::{Account, Use};
-use crate::limit::LimitKind;
+use crosslane_results::{Account, Consequence, LimitKind, Use};
 
 /// Least share of the time of a wait that is worth a sentence.
 const LEAST_SHARE: f64 = 0.1;
 /// A wait comes of a limit if no more than this part of its share is left without the limit.
 const LEFT: f64 = 0.5;
-
-/// A wait that goes with the bottleneck, though it is called otherwise.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Consequence {
-    /// What the sender of the busiest direction waited for.
-    #[serde(rename = "use")]
-    pub what: Use,
-    /// Share of the time that it took in the run that was explained, 0 to 1.
-    pub share: f64,
-    /// The same in the run without the bottleneck.
-    pub share_without: f64,
-}
 
 /// The longest wait in an account, unless the limits are known by just that wait.
 pub(crate) fn to_explain(account: &Account, limits: &[LimitKind]) -> Option<Use> {
@@ -37,14 +22,12 @@ pub(crate) fn to_explain(account: &Account, limits: &[LimitKind]) -> Option<Use>
     (longest.share >= LEAST_SHARE && is_known && !is_named).then_some(longest.what)
 }
 
-impl Consequence {
-    /// What comes of a bottleneck by the accounts of a run and of the same run without it: none
-    /// where they are of different directions, or the wait has not gone.
-    pub(crate) fn of(what: Use, account: &Account, without: &Account) -> Option<Self> {
-        let (share, share_without) = (account.share(what), without.share(what));
-        let has_gone = account.direction == without.direction && share_without <= LEFT * share;
-        has_gone.then_some(Self { what, share, share_without })
-    }
+/// Returns the wait that comes of a bottleneck, by the accounts of a run and of the same run
+/// without it: none if they are of different directions, or the wait has not gone.
+pub(crate) fn consequence(what: Use, account: &Account, without: &Account) -> Option<Consequence> {
+    let (share, share_without) = (account.share(what), without.share(what));
+    let has_gone = account.direction == without.direction && share_without <= LEFT * share;
+    has_gone.then_some(Consequence { what, share, share_without })
 }
 
 /// What a sender waits for because of a limit and of nothing between the two.
@@ -78,7 +61,7 @@ const fn wait_of(kind: LimitKind) -> &'static [Use] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::TimeUse;
+    use crosslane_results::TimeUse;
 
     fn account(direction: &str, uses: &[(Use, f64)]) -> Account {
         let uses = uses.iter().map(|(what, share)| TimeUse { what: *what, share: *share });
@@ -107,7 +90,7 @@ mod tests {
     fn a_wait_that_stays_is_no_consequence() {
         let reads = account("host -> card", &[(Use::Payload, 0.5), (Use::NoTag, 0.4)]);
         let of = |direction, left| {
-            Consequence::of(Use::NoTag, &reads, &account(direction, &[(Use::NoTag, left)]))
+            consequence(Use::NoTag, &reads, &account(direction, &[(Use::NoTag, left)]))
         };
         let gone = Consequence { what: Use::NoTag, share: 0.4, share_without: 0.1 };
         assert_eq!(of("host -> card", 0.1), Some(gone));

@@ -3,8 +3,7 @@
 //! choice holds the run at its rate, and what the same run gives without it.
 //!
 //! Read first: [`WorkloadRun`], [`TrafficRun`] and [`StoreRun`], what can be run;
-//! [`Explanation`], what is said of it; [`Account`], where the time went; then [`Limit`],
-//! everything that can hold a run.
+//! [`explain`], which finds what limits them.
 //!
 //! Nothing is guessed from counters alone. A limit is named because the same run was made again
 //! without it, in a lab that is the same in all else, and came out better.
@@ -15,12 +14,11 @@ mod account;
 mod case;
 mod consequence;
 mod error;
-mod explanation;
 mod iommu;
-mod limit;
 mod limits;
 mod links;
 mod progress;
+mod results;
 mod route;
 mod samples;
 mod search;
@@ -29,19 +27,13 @@ mod traffic;
 mod words;
 mod workload;
 
-pub use account::{Account, TimeUse, Use};
 pub use case::{Case, Short};
-pub use consequence::Consequence;
 pub use error::ExplainError;
-pub use explanation::{Better, Explanation, Figure, Step, Trial};
-pub use iommu::IommuUse;
-pub use limit::{Limit, LimitKind};
-pub use links::{DirectionLoad, DirectionOutcome, busiest_shared, direction_name, wire_share};
+pub use links::{DirectionOutcome, busiest_shared, direction_name, wire_share};
 pub use progress::{NoProgress, Progress};
+pub use results::latency;
 pub use route::{Cargo, route};
-pub use search::{
-    CLEAR, CLOSE, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain,
-};
+pub use search::{CLEAR, Lever, Liftable, MAX_RUNS, SAME, SAME_SHARE, STEPS, THRESHOLD, explain};
 pub use stores::StoreRun;
 pub use traffic::{
     Choices, FlowRequest, PlannedFlow, TrafficCeiling, TrafficFlow, TrafficOutcome, TrafficRun,

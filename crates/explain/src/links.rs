@@ -4,9 +4,7 @@
 use crosslane_fabric::{DirectionId, Fabric, IdleReason, LinkCounters};
 use crosslane_pcie::link::LinkRate;
 use crosslane_pcie::units::Picoseconds;
-use serde::Serialize;
-
-use crate::account::{TimeUse, Use};
+use crosslane_results::{DirectionLoad, TimeUse, Use};
 
 /// One direction of a link that the flows use.
 #[derive(Clone, Debug)]
@@ -47,41 +45,24 @@ impl DirectionOutcome {
     }
 }
 
-/// What a direction of a link had to do, whether or not a flow uses it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct DirectionLoad {
-    /// `fpga1 -> sw1.p1`.
-    pub direction: String,
-    /// `Gen2 x4`.
-    pub link: String,
-    /// Payload that it carried, bytes per second.
-    pub payload_bytes_per_second: f64,
-    /// Share of the time in which it sent anything but SKP ordered sets, 0 to 1.
-    pub busy_share: f64,
-    /// Uses that took time, in the order of [`Use::ALL`], as the link itself counts them. Their
-    /// shares are one together, to within rounding.
-    pub uses: Vec<TimeUse>,
-}
-
-impl DirectionLoad {
-    pub(crate) fn of(
-        fabric: &Fabric,
-        id: DirectionId,
-        counters: &LinkCounters,
-        span: Picoseconds,
-    ) -> Self {
-        let rate = fabric.link(id.link).parameters.rate;
-        let uses = uses(rate, counters);
-        let busy = |entry: &&TimeUse| !entry.what.is_idle() && entry.what != Use::Skp;
-        let seconds = span.as_seconds();
-        let payload = counters.payload_bytes as f64;
-        Self {
-            direction: direction_name(fabric, id),
-            link: rate.to_string(),
-            payload_bytes_per_second: if seconds > 0.0 { payload / seconds } else { 0.0 },
-            busy_share: uses.iter().filter(busy).map(|entry| entry.share).sum(),
-            uses,
-        }
+/// Returns the load of a direction by its counters over `span`.
+pub(crate) fn direction_load(
+    fabric: &Fabric,
+    id: DirectionId,
+    counters: &LinkCounters,
+    span: Picoseconds,
+) -> DirectionLoad {
+    let rate = fabric.link(id.link).parameters.rate;
+    let uses = uses(rate, counters);
+    let busy = |entry: &&TimeUse| !entry.what.is_idle() && entry.what != Use::Skp;
+    let seconds = span.as_seconds();
+    let payload = counters.payload_bytes as f64;
+    DirectionLoad {
+        direction: direction_name(fabric, id),
+        link: rate.to_string(),
+        payload_bytes_per_second: if seconds > 0.0 { payload / seconds } else { 0.0 },
+        busy_share: uses.iter().filter(busy).map(|entry| entry.share).sum(),
+        uses,
     }
 }
 

@@ -3,8 +3,9 @@
 
 use crosslane_fabric::{DirectionId, Fabric, IommuCounters, LinkCounters, LinkId, NodeKind, Way};
 use crosslane_pcie::units::{HostId, Picoseconds};
+use crosslane_results::IommuUse;
 
-use crate::iommu::IommuUse;
+use crate::iommu::iommu_use;
 
 /// Labs with no more directions of links than this are counted as a whole; of larger ones, those
 /// that the run's packets cross.
@@ -94,9 +95,7 @@ impl Samples {
         let span = last.at.since(first.at);
         let counted = last.iommus.iter().zip(&first.iommus).zip(&self.iommus);
         counted
-            .filter_map(|((last, first), host)| {
-                IommuUse::of(fabric, *host, &last.since(first), span)
-            })
+            .filter_map(|((last, first), host)| iommu_use(fabric, *host, &last.since(first), span))
             .collect()
     }
 

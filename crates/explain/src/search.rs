@@ -28,22 +28,20 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crosslane_results::{
+    Better, CLOSE, Consequence, Explanation, Figure, Limit, LimitKind, Step, Trial,
+};
 use rayon::prelude::*;
 
 use crate::case::{Case, Short};
-use crate::consequence::{Consequence, to_explain};
+use crate::consequence::{consequence, to_explain};
 use crate::error::ExplainError;
-use crate::explanation::{Better, Explanation, Figure, Step, Trial};
-use crate::limit::{Limit, LimitKind};
 
 /// Least gain that counts, as a fraction. Beginning and end of a shortened run are some tenths of
 /// a percent of it, and so much may change with anything.
 pub const THRESHOLD: f64 = 0.01;
 /// Gain from which on a limit is named before a faster link.
 pub const CLEAR: f64 = 0.03;
-/// A shortened run stands for the whole one where their figures differ by no more than this
-/// fraction: what holds one holds the other then.
-pub const CLOSE: f64 = 0.03;
 /// Gains are the same where they differ by no more than this share of the larger one: cures that
 /// bring a run to the same next limit leave it a little sooner or later.
 pub const SAME_SHARE: f64 = 0.1;
@@ -131,7 +129,7 @@ fn consequence_of<C: Case>(
     let Some(account) = held.account()? else { return Ok(None) };
     let Some(what) = to_explain(&account, &kinds) else { return Ok(None) };
     let without = lifted.account()?;
-    Ok(without.and_then(|without| Consequence::of(what, &account, &without)))
+    Ok(without.and_then(|without| consequence(what, &account, &without)))
 }
 
 /// By how much a figure is better, as a fraction of the one before.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crosslane_lab::Lab;
 
 use super::*;
-use crate::limit::LimitKind::{
+use crosslane_results::LimitKind::{
     self, BitErrors, Datapath, IdleClocks, Link, MaxPayload, MemoryLatency, MemoryWrite,
     SharedLink, Tags,
 };

@@ -7,10 +7,10 @@ use crosslane_bench::{BenchError, MmioMeasured, MmioOptions, mmio};
 use crosslane_driver::MemoryCard;
 use crosslane_lab::{Lab, Simulation};
 use crosslane_pcie::units::HostId;
+use crosslane_results::{Better, Figure};
 
 use crate::case::{Case, LENGTHS, Short};
 use crate::error::ExplainError;
-use crate::explanation::{Better, Figure};
 
 /// Most bytes of a shortened run, before it is lengthened: what goes ahead of the rate into queues
 /// counts for little then.

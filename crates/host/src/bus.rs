@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::time::Duration;
 
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
 
@@ -144,6 +145,11 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
 
     /// The current time.
     fn now(&self) -> Picoseconds;
+
+    /// Returns the time that is `span` from now: a deadline.
+    fn after(&self, span: Duration) -> Picoseconds {
+        Picoseconds(self.now().0.saturating_add(Picoseconds::from(span).0))
+    }
 
     /// Waits until `time`, without keeping the core busy.
     fn sleep_until(&self, time: Picoseconds) -> impl Future<Output = ()>;
@@ -286,10 +292,11 @@ pub trait Bus: Topology + Clone + Send + Sync + 'static {
         offset_bytes: u64,
         seen: u32,
         deadline: Picoseconds,
-    ) -> impl Future<Output = Result<u32, BusError>>;
+    ) -> impl Future<Output = Result<u32, BusError>> {
+        self.wait_memory_by(Waiting::Polling, memory, offset_bytes, seen, deadline)
+    }
 
-    /// Checks that a core can wait for memory by `waiting`. A bus that forwards to another one
-    /// forwards this call too.
+    /// Checks that a core can wait for memory by `waiting`.
     ///
     /// # Errors
     /// [`BusError::CannotWait`].

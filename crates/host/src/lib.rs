@@ -13,6 +13,7 @@
 mod bus;
 mod clock;
 mod error;
+mod layer;
 mod rdma;
 mod routines;
 mod topology;
@@ -22,6 +23,7 @@ pub use bus::{
 };
 pub use clock::Clock;
 pub use error::{BusError, TopologyError};
+pub use layer::Layer;
 pub use rdma::{
     FarEnd, MAX_RDMA_MESSAGE_BYTES, NearEnd, Rdma, RdmaConnection, RdmaError, RdmaListener,
     RdmaRegion, RemoteAccess, RemoteMemory,

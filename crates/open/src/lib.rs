@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Opens devices by name, and joins cards to a real network.
-//!
-//! Read first: [`DeviceName`], then [`CardBus`].
+//! Opens devices by name: [`Session`] owns them, with the lab if they are simulated, and runs
+//! programs on them. [`AnyBus`] is one type for every bus, and [`AnyRdma`] joins it to a real
+//! network.
 
 #![forbid(unsafe_code)]
 
-mod cards;
-mod device;
+mod bus;
 mod direct;
+mod name;
 mod network;
 mod pool;
+mod session;
 mod staged;
 
-pub use cards::{
-    CardError, CardProgram, OpenCards, OpenOptions, open_cards, run_free_on_card, run_on_cards,
-};
-pub use device::{DeviceName, LabCard, LabDevice, OpenError, OpenLab};
+pub use bus::{AnyBus, AnyMemory};
 pub use direct::{DirectConnection, DirectListener, DirectRdma, DirectRegion};
-pub use network::CardBus;
+pub use name::{DeviceName, LabDevice, OpenError};
+pub use network::{AnyConnection, AnyListener, AnyRdma, AnyRegion};
+pub use session::{Card, CardError, Session, SessionOptions};
 pub use staged::{StagedConnection, StagedListener, StagedRdma, StagedRegion};

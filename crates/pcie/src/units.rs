@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
+use std::time::Duration;
 
 /// A span or a moment of simulated time, in picoseconds since the lab was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +44,13 @@ impl Picoseconds {
     #[must_use]
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl From<Duration> for Picoseconds {
+    /// Converts a span of time; one that is too long becomes [`NEVER`](Self::NEVER).
+    fn from(span: Duration) -> Self {
+        u64::try_from(span.as_nanos().saturating_mul(1_000)).map_or(Self::NEVER, Self)
     }
 }
 

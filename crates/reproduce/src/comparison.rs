@@ -3,11 +3,8 @@
 
 use std::fmt;
 
-use serde::Serialize;
-
 /// What a row is worth.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A constant was taken from it.
     Input,
@@ -40,7 +37,7 @@ pub struct Tolerance {
 }
 
 /// One figure: the published one, the simulated one, or both.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     /// What was measured, as the file of published figures calls it.
     pub quantity: String,
@@ -57,17 +54,28 @@ pub struct Row {
     /// What it is worth.
     pub kind: Kind,
     /// How far it may be off; none for context.
-    #[serde(skip)]
     pub tolerance: Option<Tolerance>,
     /// Why it is of that kind.
-    #[serde(skip)]
     pub reason: String,
     /// Quantity and conditions in a few words, for tables; empty where they are not in one.
-    #[serde(skip)]
     pub label: String,
 }
 
 impl Row {
+    /// Returns the row as plain data.
+    #[must_use]
+    pub fn result(&self) -> crosslane_results::Row {
+        crosslane_results::Row {
+            quantity: self.quantity.clone(),
+            conditions: self.conditions.clone(),
+            unit: self.unit.clone(),
+            published: self.published,
+            simulated: self.simulated,
+            error: self.error,
+            kind: self.kind.to_string(),
+        }
+    }
+
     /// Whether it is within its tolerance; none where it has none.
     #[must_use]
     pub fn is_met(&self) -> Option<bool> {
@@ -154,7 +162,7 @@ mod tests {
 
     #[test]
     fn json_has_the_fields_of_a_row_and_no_others() {
-        let value = serde_json::to_value(row(None, Some(0.1))).unwrap();
+        let value = serde_json::to_value(row(None, Some(0.1)).result()).unwrap();
         let keys: Vec<&String> = value.as_object().unwrap().keys().collect();
         let expected =
             ["conditions", "error", "kind", "published", "quantity", "simulated", "unit"];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run of an experiment, explained.
 
-use crosslane_explain::{Better, Explanation, Step};
 use crosslane_report::Topology;
+use crosslane_results::{Better, Explanation, Step};
 
 use crate::table::{Align, Table};
 

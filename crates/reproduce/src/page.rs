@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a reproduction, and tables that pages of labs have in common.
 
-use crosslane_explain::{DirectionLoad, size_words};
+use crosslane_explain::size_words;
 use crosslane_lab::file::LinkInstance;
 use crosslane_lab::{Constant, Lab};
 use crosslane_report::{
     self as report, Bar, Bars, Block, Cell, Column, NodeKind, Page, Section, Topology,
     TopologyLink, TopologyNode,
 };
+use crosslane_results::DirectionLoad;
 
 use crate::comparison::Row;
 use crate::error::ReproduceError;

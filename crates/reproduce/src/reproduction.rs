@@ -2,12 +2,11 @@
 //! Reproductions by name, and what each prints.
 
 use crosslane_lab::EngineKind;
-use serde_json::{Value, json};
+use crosslane_results::SCHEMA;
 
 use crate::comparison::{Kind, Row};
 use crate::error::ReproduceError;
 use crate::experiment::Experiment;
-use crate::explained::Explained;
 use crate::table::{Align, Table};
 use crate::watch::Watch;
 use crate::{aws_f1, kc705, nget, rosta, sbdt};
@@ -160,30 +159,26 @@ impl Reproduction {
         self.rows().filter(|row| row.is_met() == Some(false))
     }
 
-    /// The one object of `--json`.
+    /// Returns the figures and explanations as plain data.
     #[must_use]
-    pub fn to_json(&self) -> Value {
-        let explained = (1..).zip(&self.experiments).flat_map(|(number, experiment)| {
-            let run = move |explained: &Explained| {
-                json!({
-                    "experiment": number,
-                    "run": explained.name,
-                    "explanation": explained.explanation,
-                })
-            };
-            experiment.why.iter().map(run)
+    pub fn result(&self) -> crosslane_results::Reproduction {
+        let explained = (1..).zip(&self.experiments).flat_map(|(experiment, of)| {
+            of.why.iter().map(move |explained| crosslane_results::Explained {
+                experiment,
+                run: explained.name.clone(),
+                explanation: explained.explanation.clone(),
+            })
         });
-        let mut json = json!({
-            "why_not_faster": explained.collect::<Vec<Value>>(),
-            "reproduction": self.name,
-            "rows": self.rows().collect::<Vec<_>>(),
-            "seed": self.seed,
-            "version": env!("CARGO_PKG_VERSION"),
-        });
-        if self.own == EngineKind::Rtl {
-            json["engine"] = "rtl".into();
+        crosslane_results::Reproduction {
+            schema: SCHEMA,
+            reproduction: self.name.to_owned(),
+            engine: (self.own == EngineKind::Rtl).then(|| "rtl".to_owned()),
+            seed: self.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            rows: self.rows().map(Row::result).collect(),
+            why_not_faster: explained.collect(),
+            interrupted: None,
         }
-        json
     }
 
     /// The document's figures beside the lab's, in the order of the experiments.
@@ -335,12 +330,13 @@ mod tests {
         let model = of(&row, EngineKind::Model);
         assert_eq!(model.missed().count(), 1);
         assert!(model.summary().starts_with("1 figure compared, 1 OUTSIDE"), "{}", model.summary());
-        assert!(model.to_json()["engine"].is_null());
+        assert_eq!(model.result().engine, None);
         as_context(&mut row);
         let gateware = of(&row, EngineKind::Rtl);
         assert_eq!(gateware.missed().count(), 0);
         assert!(gateware.summary().starts_with("Our engine is the gateware"));
-        let json = gateware.to_json();
-        assert_eq!((&json["engine"], &json["rows"][0]["kind"]), (&"rtl".into(), &"context".into()));
+        let result = gateware.result();
+        assert_eq!(result.engine.as_deref(), Some("rtl"));
+        assert_eq!(result.rows[0].kind, "context");
     }
 }

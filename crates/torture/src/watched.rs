@@ -3,16 +3,12 @@
 //! what is pinned at that moment. This finds writes of devices to freed memory, even while it is
 //! unused.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crosslane_fabric::trace::{TraceEvent, TraceRecord};
 use crosslane_fabric::{DirectionId, NodeKind, Way};
-use crosslane_host::{
-    Bus, BusError, DmaMemory, FunctionInfo, HostWork, IoTranslation, Mapping, PageSize,
-    RegisterAddress, Segment, Stores, Topology, TopologyError, Waiting,
-};
+use crosslane_host::{Bus, BusError, DmaMemory, Layer, Segment};
 use crosslane_lab::{Lab, LabBus, LabMemory, Simulation};
 use crosslane_pcie::tlp::{Class, Header, TlpKind};
 use crosslane_pcie::units::{BusAddress, Picoseconds, RoutingId};
@@ -28,6 +24,8 @@ pub struct Witness {
     /// End and function of each pinned segment, by function and address. A function's own
     /// segments are disjoint.
     pinned: BTreeMap<(RoutingId, u64), u64>,
+    /// Segments of each pinned memory; behind an IOMMU each function has its own.
+    segments: BTreeMap<(u64, RoutingId), Vec<Segment>>,
     /// End of each segment pinned earlier, and the time of its last release.
     given_back: BTreeMap<(RoutingId, u64), (u64, Picoseconds)>,
     /// Ranges of host memory.
@@ -90,9 +88,16 @@ impl Witness {
         witness
     }
 
-    /// Notes that these segments are no longer pinned for the function.
-    fn forget(&mut self, function: RoutingId, segments: &[Segment], now: Picoseconds) {
+    fn note_pin(&mut self, function: RoutingId, memory: &LabMemory, segments: &[Segment]) {
         for segment in segments {
+            let end = segment.address.0 + segment.bytes;
+            self.pinned.insert((function, segment.address.0), end);
+        }
+        self.segments.insert((memory.id(), function), segments.to_vec());
+    }
+
+    fn note_unpin(&mut self, function: RoutingId, memory: &LabMemory, now: Picoseconds) {
+        for segment in self.segments.remove(&(memory.id(), function)).unwrap_or_default() {
             let key = (function, segment.address.0);
             if let Some(end) = self.pinned.remove(&key) {
                 self.given_back.insert(key, (end, now));
@@ -219,207 +224,26 @@ pub struct WatchedBus {
     pub witness: Shared,
 }
 
-/// Memory of the lab's host, with the segments of its pins.
-#[derive(Clone)]
-pub struct WatchedMemory {
-    memory: LabMemory,
-    /// By function: behind an IOMMU each has different addresses.
-    segments: Arc<Mutex<BTreeMap<RoutingId, Vec<Segment>>>>,
-}
+impl Layer for WatchedBus {
+    type Below = LabBus;
 
-impl DmaMemory for WatchedMemory {
-    fn size_bytes(&self) -> u64 {
-        self.memory.size_bytes()
+    fn below(&self) -> &LabBus {
+        &self.bus
     }
 
-    fn read(&self, offset_bytes: u64, into: &mut [u8]) -> Result<(), BusError> {
-        self.memory.read(offset_bytes, into)
+    fn over(&self, bus: LabBus) -> Self {
+        Self { bus, witness: Arc::clone(&self.witness) }
     }
 
-    fn write(&self, offset_bytes: u64, from: &[u8]) -> Result<(), BusError> {
-        self.memory.write(offset_bytes, from)
-    }
-}
-
-impl Topology for WatchedBus {
-    fn is_translated(&self, function: RoutingId) -> Result<bool, TopologyError> {
-        self.bus.is_translated(function)
-    }
-
-    fn translation(&self, function: RoutingId) -> Result<Option<IoTranslation>, TopologyError> {
-        self.bus.translation(function)
-    }
-
-    fn functions(&self) -> Result<Vec<FunctionInfo>, TopologyError> {
-        self.bus.functions()
-    }
-
-    fn config_read(&self, function: RoutingId, offset: u16) -> Result<u32, TopologyError> {
-        self.bus.config_read(function, offset)
-    }
-
-    fn config_write(
-        &self,
-        function: RoutingId,
-        offset: u16,
-        value: u32,
-        byte_enables: u8,
-    ) -> Result<(), TopologyError> {
-        self.bus.config_write(function, offset, value, byte_enables)
-    }
-}
-
-impl Bus for WatchedBus {
-    type Memory = WatchedMemory;
-
-    fn now(&self) -> Picoseconds {
-        self.bus.now()
-    }
-
-    async fn sleep_until(&self, time: Picoseconds) {
-        self.bus.sleep_until(time).await;
-    }
-
-    fn on_core(&self, core: u16) -> Self {
-        Self { bus: self.bus.on_core(core), witness: Arc::clone(&self.witness) }
-    }
-
-    fn cores(&self) -> u16 {
-        self.bus.cores()
-    }
-
-    async fn read_register(&self, at: RegisterAddress) -> Result<u32, BusError> {
-        self.bus.read_register(at).await
-    }
-
-    async fn write_register(&self, at: RegisterAddress, value: u32) -> Result<(), BusError> {
-        self.bus.write_register(at, value).await
-    }
-
-    fn widest_store_bytes(&self) -> u32 {
-        self.bus.widest_store_bytes()
-    }
-
-    fn check_mapping(
-        &self,
-        function: RoutingId,
-        bar: u8,
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
-        self.bus.check_mapping(function, bar, mapping)
-    }
-
-    async fn store(
-        &self,
-        at: RegisterAddress,
-        bytes: &[u8],
-        stores: Stores,
-    ) -> Result<(), BusError> {
-        self.bus.store(at, bytes, stores).await
-    }
-
-    async fn load(
-        &self,
-        at: RegisterAddress,
-        into: &mut [u8],
-        mapping: Mapping,
-    ) -> Result<(), BusError> {
-        self.bus.load(at, into, mapping).await
-    }
-
-    async fn fence(&self) -> Result<(), BusError> {
-        self.bus.fence().await
-    }
-
-    fn allocate(&self, bytes: u64, pages: PageSize) -> Result<WatchedMemory, BusError> {
-        let memory = self.bus.allocate(bytes, pages)?;
-        Ok(WatchedMemory { memory, segments: Arc::default() })
-    }
-
-    async fn pin(
-        &self,
-        function: RoutingId,
-        memory: &WatchedMemory,
-    ) -> Result<Vec<Segment>, BusError> {
-        let segments = self.bus.pin(function, &memory.memory).await?;
+    async fn pin(&self, function: RoutingId, memory: &LabMemory) -> Result<Vec<Segment>, BusError> {
+        let segments = self.bus.pin(function, memory).await?;
         assert_eq!(segments.iter().map(|s| s.bytes).sum::<u64>(), memory.size_bytes());
-        let mut witness = self.witness.lock().unwrap();
-        for segment in &segments {
-            let end = segment.address.0 + segment.bytes;
-            witness.pinned.insert((function, segment.address.0), end);
-        }
-        drop(witness);
-        memory.segments.lock().unwrap().insert(function, segments.clone());
+        self.witness.lock().unwrap().note_pin(function, memory, &segments);
         Ok(segments)
     }
 
-    async fn unpin(&self, function: RoutingId, memory: &WatchedMemory) -> Result<(), BusError> {
-        let segments = memory.segments.lock().unwrap().remove(&function).unwrap_or_default();
-        self.witness.lock().unwrap().forget(function, &segments, self.now());
-        self.bus.unpin(function, &memory.memory).await
-    }
-
-    fn abandon(&self, what: impl Any + Send) {
-        self.bus.abandon(what);
-    }
-
-    async fn pin_bar(
-        &self,
-        function: RoutingId,
-        peer: RoutingId,
-        bar: u8,
-    ) -> Result<BusAddress, BusError> {
-        self.bus.pin_bar(function, peer, bar).await
-    }
-
-    async fn unpin_bar(
-        &self,
-        function: RoutingId,
-        peer: RoutingId,
-        bar: u8,
-    ) -> Result<(), BusError> {
-        self.bus.unpin_bar(function, peer, bar).await
-    }
-
-    async fn wait_memory(
-        &self,
-        memory: &WatchedMemory,
-        offset_bytes: u64,
-        seen: u32,
-        deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
-        self.bus.wait_memory(&memory.memory, offset_bytes, seen, deadline).await
-    }
-
-    fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
-        self.bus.check_waiting(waiting)
-    }
-
-    async fn wait_memory_by(
-        &self,
-        waiting: Waiting,
-        memory: &WatchedMemory,
-        offset_bytes: u64,
-        seen: u32,
-        deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
-        self.bus.wait_memory_by(waiting, &memory.memory, offset_bytes, seen, deadline).await
-    }
-
-    async fn enable_interrupts(&self, function: RoutingId, vectors: u16) -> Result<(), BusError> {
-        self.bus.enable_interrupts(function, vectors).await
-    }
-
-    async fn wait_interrupt(
-        &self,
-        function: RoutingId,
-        vector: u16,
-        deadline: Picoseconds,
-    ) -> Result<u64, BusError> {
-        self.bus.wait_interrupt(function, vector, deadline).await
-    }
-
-    async fn work(&self, work: HostWork) {
-        self.bus.work(work).await;
+    async fn unpin(&self, function: RoutingId, memory: &LabMemory) -> Result<(), BusError> {
+        self.witness.lock().unwrap().note_unpin(function, memory, self.bus.now());
+        self.bus.unpin(function, memory).await
     }
 }

@@ -458,18 +458,6 @@ impl Bus for VfioBus {
         })
     }
 
-    /// # Panics
-    /// If `offset_bytes` is not a multiple of 4.
-    async fn wait_memory(
-        &self,
-        memory: &VfioMemory,
-        offset_bytes: u64,
-        seen: u32,
-        deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
-        self.poll_memory(memory, offset_bytes, seen, deadline, None).await
-    }
-
     fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
         self.waiting(waiting).map(|_| ())
     }

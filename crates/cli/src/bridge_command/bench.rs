@@ -3,15 +3,14 @@
 
 use crosslane_bench::{BenchError, BridgedMeasured, BridgedOptions, bridged};
 use crosslane_bridge::{BridgeError, Client, Mode, Path, Report, ServerOptions, Stage};
-use crosslane_driver::Device;
 use crosslane_host::{Clock, Rdma};
 use crosslane_lab::{Lab, Simulation};
-use crosslane_libfabric::{MachineClock, Network};
-use crosslane_open::{CardBus, CardProgram};
+use crosslane_libfabric::MachineClock;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_reproduce::two_nodes::TwoNodes;
+use crosslane_results::{Bridge, BridgeTransfer, Outcome, SCHEMA};
 use futures_util::future::try_join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::arguments::{BenchArguments, ModeChoice, NetworkChoice, PathChoice};
 use super::client::stage_lines;
@@ -129,19 +128,18 @@ impl Line {
         self.measured.report().expect("each transfer has a report")
     }
 
-    fn to_json(&self) -> Value {
-        let seconds: Vec<f64> = self.measured.times.iter().map(|time| time.as_seconds()).collect();
-        json!({
-            "path": self.path.to_string(),
-            "mode": self.mode.to_string(),
-            "bytes": self.size_bytes,
-            "clients": self.clients,
-            "seconds": seconds,
-            "bytes_per_second": self.bytes_per_second,
-            "wrong_words": self.wrong_words,
-            "report": self.report(),
-            "why_not_faster": self.report().why_not_faster(),
-        })
+    fn result(&self) -> BridgeTransfer {
+        BridgeTransfer {
+            path: self.path.to_string(),
+            mode: self.mode.to_string(),
+            bytes: self.size_bytes,
+            clients: self.clients,
+            seconds: self.measured.times.iter().map(|time| time.as_seconds()).collect(),
+            bytes_per_second: self.bytes_per_second,
+            wrong_words: self.wrong_words,
+            report: json!(self.report()),
+            why_not_faster: self.report().why_not_faster(),
+        }
     }
 }
 
@@ -151,6 +149,18 @@ struct Overlap {
     size_bytes: u64,
     ratio: f64,
     bound: f64,
+}
+
+impl Overlap {
+    fn result(&self) -> crosslane_results::Overlap {
+        crosslane_results::Overlap {
+            path: self.path.to_string(),
+            bytes: self.size_bytes,
+            naive_over_pipelined: self.ratio,
+            bound: self.bound,
+            share: self.ratio / self.bound,
+        }
+    }
 }
 
 /// Pairs of the same transfer, naive and pipelined.
@@ -270,59 +280,30 @@ fn in_this_program(
     };
     let (network, why) = network::open(choice, "127.0.0.1:0", &clock)?;
     let device = &arguments.device;
-    let (lines, name) = on_card(device, Beside { arguments, plan, options, network, clock })?;
+    let (lines, name) = on_card(device, async |card| {
+        beside((&network, &clock), card, options, async |server| {
+            let clients = connect(arguments, &network, &clock, &server).await?;
+            measured(plan, &clients, (DEFAULT_NAME, 0)).await
+        })
+        .await
+    })?;
     let is_lab = device.starts_with("lab:");
     let how = if is_lab { ", which runs free" } else { "" };
     Ok((lines, format!("network: {name}, because {why}; card: {device}{how}")))
 }
 
-/// Clients beside a server.
-struct Beside<'a> {
-    arguments: &'a BenchArguments,
-    plan: &'a Plan,
-    options: ServerOptions,
-    network: Network,
-    clock: MachineClock,
-}
-
-impl CardProgram for Beside<'_> {
-    type Output = Result<(Vec<Line>, String), CommandError>;
-
-    async fn run<B: CardBus>(self, cards: Vec<Device<B>>) -> Self::Output {
-        let Self { arguments, plan, options, network, clock } = self;
-        beside((&network, &clock), cards[0].clone(), options, async |server| {
-            let clients = connect(arguments, &network, &clock, &server).await?;
-            measured(plan, &clients, (DEFAULT_NAME, 0)).await
-        })
-        .await
-    }
-}
-
 fn print(arguments: &BenchArguments, lines: &[Line], place: &str) -> Result<(), CommandError> {
     let overlaps = overlaps(lines);
     if arguments.client.json {
-        let list: Vec<Value> = lines.iter().map(Line::to_json).collect();
-        let overlaps: Vec<Value> = overlaps
-            .iter()
-            .map(|overlap| {
-                json!({
-                    "path": overlap.path.to_string(),
-                    "bytes": overlap.size_bytes,
-                    "naive_over_pipelined": overlap.ratio,
-                    "bound": overlap.bound,
-                    "share": overlap.ratio / overlap.bound,
-                })
-            })
-            .collect();
-        let value = json!({
-            "bench": "bridge",
-            "where": place,
-            "seed": arguments.seed,
-            "version": env!("CARGO_PKG_VERSION"),
-            "transfers": list,
-            "overlap": overlaps,
-        });
-        return output::print_json(&value);
+        return output::print_json(&Outcome::Bridge(Bridge {
+            schema: SCHEMA,
+            bench: "bridge".to_owned(),
+            place: place.to_owned(),
+            seed: arguments.seed,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            transfers: lines.iter().map(Line::result).collect(),
+            overlap: overlaps.iter().map(Overlap::result).collect(),
+        }));
     }
     let mut table = Table::new(&[
         ("path", Align::Left),

@@ -4,16 +4,14 @@
 use crosslane_bridge::{Guard, Policy, Server, ServerEvent, ServerOptions};
 use crosslane_driver::Device;
 use crosslane_host::{Rdma, RdmaListener};
-use crosslane_lab::EngineKind;
 use crosslane_libfabric::{MachineClock, Network};
-use crosslane_open::{CardBus, CardProgram, DeviceName, OpenOptions, run_free_on_card};
-use crosslane_vfio::BusOptions;
+use crosslane_open::{AnyBus, AnyRdma, Session};
 
-use super::arguments::{NetworkChoice, RingArguments, ServeArguments};
+use super::arguments::{RingArguments, ServeArguments};
 use super::{network, random_key};
 use crate::error::CommandError;
 use crate::output;
-use crate::workload::{card_failed, refused};
+use crate::workload::refused;
 
 /// What a card is called where nobody says.
 pub const DEFAULT_NAME: &str = "fpga0";
@@ -39,32 +37,31 @@ pub fn server_options(ring: &RingArguments) -> ServerOptions {
     }
 }
 
-/// How a card is opened that is to be served.
-fn opening() -> OpenOptions {
-    OpenOptions { engines: EngineKind::Model, seed: 1, bus: BusOptions::default() }
-}
-
-/// Runs a program beside a network on the card that is served: of those that the name stands for
-/// the first, and no other is opened.
+/// Runs a program beside a network on the first of the cards that the name stands for; no other is
+/// opened.
 ///
 /// # Errors
 /// A name that stands for none, a card that cannot be opened, and the program's.
-pub fn on_card<T, P>(name: &str, program: P) -> Result<T, CommandError>
-where
-    P: CardProgram<Output = Result<T, CommandError>>,
-{
-    let name: DeviceName = name.parse().map_err(refused)?;
-    run_free_on_card(&name, opening(), program).map_err(card_failed)?
+pub fn on_card<T>(
+    name: &str,
+    program: impl AsyncFnOnce(Device<AnyBus>) -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    let session = Session::open(name).map_err(refused)?;
+    session.run_free(async {
+        let device = session.device(0).await;
+        let failed = |error| CommandError::Card(format!("{}: {error}", session.cards()[0].name));
+        program(device.map_err(failed)?).await
+    })
 }
 
 /// The server for a card on a real network, and the network in words.
-async fn server<B: CardBus>(
+async fn server(
     (network, clock): (&Network, &MachineClock),
-    (name, card): (&str, Device<B>),
+    (name, card): (&str, Device<AnyBus>),
     options: ServerOptions,
     tell: impl Fn(&ServerEvent) + 'static,
-) -> Result<(Server<B, B::Rdma, MachineClock>, String), CommandError> {
-    let rdma = card.bus().join(network.clone());
+) -> Result<(Server<AnyBus, AnyRdma, MachineClock>, String), CommandError> {
+    let rdma = AnyRdma::new(network.clone(), card.bus());
     let words = rdma.name();
     let cards = vec![(name.to_owned(), card)];
     let server = Server::new(cards, rdma, clock.clone(), options, tell).await?;
@@ -88,28 +85,11 @@ pub fn run(arguments: &ServeArguments) -> Result<(), CommandError> {
         ..server_options(&arguments.ring)
     };
     let (listen, choice) = (&arguments.listen, arguments.network);
-    on_card(device_name, Serving { choice, card, device_name, listen, options })
-}
-
-/// A server of one card.
-struct Serving<'a> {
-    choice: NetworkChoice,
-    card: &'a str,
-    device_name: &'a str,
-    listen: &'a str,
-    options: ServerOptions,
-}
-
-impl CardProgram for Serving<'_> {
-    type Output = Result<(), CommandError>;
-
-    async fn run<B: CardBus>(self, cards: Vec<Device<B>>) -> Self::Output {
-        let Self { choice, card, device_name, listen, options } = self;
-        // Behind the card: a wrong name is said first.
+    on_card(device_name, async |device| {
+        // After the card, so that a wrong name is reported first.
         let clock = MachineClock::new();
         let (network, why) = network::open(choice, listen, &clock)?;
-        let named = (card, cards[0].clone());
-        let (server, name) = server((&network, &clock), named, options, tell).await?;
+        let (server, name) = server((&network, &clock), (card, device), options, tell).await?;
         let listener = server.listen(listen).await?;
         let address = listener.address();
         output::print(&format!(
@@ -117,7 +97,7 @@ impl CardProgram for Serving<'_> {
         ))?;
         server.serve(listener, std::future::pending()).await?;
         Ok(())
-    }
+    })
 }
 
 fn tell(event: &ServerEvent) {
@@ -129,9 +109,9 @@ fn tell(event: &ServerEvent) {
 ///
 /// # Errors
 /// The program's, and what fails at the server.
-pub async fn beside<B: CardBus, T>(
+pub async fn beside<T>(
     (network, clock): (&Network, &MachineClock),
-    card: Device<B>,
+    card: Device<AnyBus>,
     options: ServerOptions,
     program: impl AsyncFnOnce(String) -> Result<T, CommandError>,
 ) -> Result<(T, String), CommandError> {

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
+use crosslane::machine::{Exported, HOST, Rate, export, measure};
 use crosslane_explain::{Choices, FlowRequest, TrafficOutcome, TrafficRun};
 use crosslane_fabric::FlowKind;
 use crosslane_lab::Lab;
@@ -15,10 +16,8 @@ use serde_json::{Value, json};
 
 use super::arguments::DoctorArguments;
 use super::findings::{Finding, State, look, look_at_machine};
-use super::lab_file::{Exported, HOST, export};
 use super::list::BRIDGES;
 use super::machine;
-use super::measure::{Rate, measure};
 use crate::error::CommandError;
 use crate::output;
 use crate::output_file::{Kind, OutputFile};
@@ -372,7 +371,7 @@ fn to_json(
                 "ceiling_bytes_per_second": ceiling.map(|it| it.less_dllps_bytes_per_second),
                 "bottleneck": bottleneck(&it.why),
                 "errors": it.outcome.errors,
-                "why": it.why.json(),
+                "why": it.why.explanation(),
             })
         })
         .collect();

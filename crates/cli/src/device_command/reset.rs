@@ -9,13 +9,12 @@ use crosslane_driver::{
     Transfer,
 };
 use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
-use crosslane_lab::Simulation;
-use crosslane_open::{
-    CardError, DeviceName, LabDevice, OpenCards, OpenLab, OpenOptions, open_cards,
-};
+use crosslane_open::{Card, DeviceName, Session, SessionOptions};
 use crosslane_pcie::config::registers as reg;
-use crosslane_pcie::units::{HostId, Picoseconds, RoutingId};
-use crosslane_vfio::block_on;
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+
+use crate::error::CommandError;
+use crate::workload::{refused, run_on};
 
 /// Bytes that the card writes when it is reset: more than it can have written by then.
 const BYTES: u64 = 1 << 20;
@@ -25,74 +24,33 @@ const BEFORE: Picoseconds = Picoseconds::from_ns(20_000);
 const AFTER: Picoseconds = Picoseconds::from_ns(5_000_000);
 /// When the transfer that the reset cut off has ended at the latest.
 const PATIENCE: Picoseconds = Picoseconds::from_ns(100_000_000);
-/// How long the link of a lab's card is down for a reset: longer than what is on it takes.
-const LINK_DOWN: Picoseconds = Picoseconds::from_ns(10_000);
 /// What no card writes there: the memory is filled with it after the reset.
 const MARK: u8 = 0xa5;
 /// Longest transfer of the steps that follow, bytes.
 const LARGEST_BYTES: u64 = 64 << 10;
 
-/// Opens each card anew and makes the step; `made` is told of each as it ends.
+/// Opens the cards that a name stands for and makes the step with each; `made` is told of it.
 ///
 /// # Errors
 /// A card that cannot be opened.
 pub fn reset_each(
-    names: &[DeviceName],
-    open: OpenOptions,
+    name: &DeviceName,
+    opening: SessionOptions,
     options: &AcceptanceOptions,
-    mut made: impl FnMut(Step),
-) -> Result<(), CardError> {
+    mut made: impl FnMut(&Step),
+) -> Result<(), CommandError> {
     let options = AcceptanceOptions {
         largest_bytes: options.largest_bytes.min(LARGEST_BYTES),
         guarded: false,
         ..*options
     };
-    for name in names {
-        if let DeviceName::Lab(lab) = name {
-            reset_in_lab(lab, open, &options, &mut made)?;
-            continue;
-        }
-        let OpenCards { bus, functions } = open_cards(slice::from_ref(name), open.bus)?;
-        for function in functions {
-            let reset = async || bus.reset(function);
-            made(block_on(step(&bus, function, &name.to_string(), &options, reset)));
-        }
+    let session = Session::open_all(slice::from_ref(name), opening).map_err(refused)?;
+    for card in session.cards() {
+        let reset = async || session.reset(card.function).await;
+        let step = step(session.bus(), card, &options, reset);
+        made(&run_on(&session, async { Ok(step.await) })?);
     }
     Ok(())
-}
-
-fn reset_in_lab(
-    lab: &LabDevice,
-    open: OpenOptions,
-    options: &AcceptanceOptions,
-    made: &mut impl FnMut(Step),
-) -> Result<(), CardError> {
-    let OpenLab { simulation, host, cards } = lab.open(open.engines, open.seed)?;
-    let bus = simulation.bus(host);
-    for card in cards {
-        let reset = async || {
-            cut_off(&simulation, host, card.function).await;
-            Ok(())
-        };
-        let step = step(&bus, card.function, &card.name, options, reset);
-        made(simulation.run("reset", step).map_err(Box::new)?);
-    }
-    Ok(())
-}
-
-/// Takes the link of a lab's card down and up again, which is a reset (PCIe 6.x 6.6.1).
-async fn cut_off(simulation: &Simulation, host: HostId, function: RoutingId) {
-    let link = simulation.with_fabric(|fabric| {
-        let port = fabric.function_at(host, function)?;
-        let link = fabric.port(port).link?;
-        fabric.take_link_down(link, None);
-        Some(link)
-    });
-    let bus = simulation.bus(host);
-    bus.sleep_until(later(&bus, LINK_DOWN)).await;
-    if let Some(link) = link {
-        simulation.with_fabric(|fabric| fabric.bring_link_up(link));
-    }
 }
 
 fn later<B: Bus>(bus: &B, time: Picoseconds) -> Picoseconds {
@@ -112,18 +70,17 @@ fn kept<B: Bus>(bus: &B, function: RoutingId) -> Result<Vec<(u16, u32)>, String>
 
 async fn step<B: Bus>(
     bus: &B,
-    function: RoutingId,
-    name: &str,
+    card: &Card,
     options: &AcceptanceOptions,
     reset: impl AsyncFnOnce() -> Result<(), BusError>,
 ) -> Step {
     let begun = bus.now();
-    let (place, outcome) = match Device::open(bus.clone(), function).await {
+    let (place, outcome) = match Device::open(bus.clone(), card.function).await {
         Ok(device) => {
             let made = reset_while_it_writes(&device, options, reset).await;
             (device.function().name.clone(), made)
         }
-        Err(error) => (name.to_owned(), Err(error.to_string())),
+        Err(error) => (card.name.clone(), Err(error.to_string())),
     };
     let took = bus.now().since(begun);
     Step { place, what: "reset while it writes".to_owned(), outcome, took }
@@ -191,20 +148,15 @@ fn words(error: BusError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crosslane_lab::EngineKind;
-
     use super::*;
 
-    /// What the step says of a card for which `reset` is done.
+    /// Outcome of the step for a card, with or without a reset.
     fn outcome(lab: &str, resets: bool) -> Result<(), String> {
-        let Ok(DeviceName::Lab(card)) = lab.parse() else { panic!("{lab} is a lab's card") };
-        let OpenLab { simulation, host, cards } = card.open(EngineKind::default(), 1).unwrap();
-        let (bus, function) = (simulation.bus(host), cards[0].function);
-        let reset = async || {
-            if resets {
-                cut_off(&simulation, host, function).await;
-            }
-            Ok(())
+        let session = Session::open(lab).unwrap();
+        let card = &session.cards()[0];
+        let reset = async || match resets {
+            true => session.reset(card.function).await,
+            false => Ok(()),
         };
         let options = AcceptanceOptions {
             largest_bytes: 4 << 10,
@@ -212,8 +164,7 @@ mod tests {
             seed: 1,
             guarded: false,
         };
-        let step = step(&bus, function, &cards[0].name, &options, reset);
-        simulation.run("reset", step).unwrap().outcome
+        session.block_on(step(session.bus(), card, &options, reset)).unwrap().outcome
     }
 
     #[test]

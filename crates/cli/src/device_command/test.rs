@@ -2,10 +2,7 @@
 //! `crosslane device test`: the steps by which cards are accepted.
 
 use crosslane_bench::{AcceptanceOptions, Step, accept};
-use crosslane_driver::Device;
-use crosslane_host::Bus;
-use crosslane_lab::EngineKind;
-use crosslane_open::{CardProgram, DeviceName, OpenError, OpenOptions, run_on_cards};
+use crosslane_open::{DeviceName, OpenError, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_vfio::BusOptions;
 use serde_json::json;
@@ -14,28 +11,7 @@ use super::arguments::TestArguments;
 use super::reset::reset_each;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
-use crate::workload::{card_failed, refused};
-
-struct Program {
-    options: AcceptanceOptions,
-    is_json: bool,
-}
-
-impl CardProgram for Program {
-    type Output = Result<(Vec<Step>, usize), CommandError>;
-
-    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Self::Output {
-        let (mut steps, mut printed) = (Vec::new(), Ok(()));
-        let failed = accept(&cards, &self.options, |step| {
-            if !self.is_json && printed.is_ok() {
-                printed = print(&line(step));
-            }
-            steps.push(step.clone());
-        });
-        let failed = failed.await;
-        printed.map(|()| (steps, failed))
-    }
-}
+use crate::workload::{card_failed, refused, run_on};
 
 /// Makes the steps and prints each as it ends.
 ///
@@ -54,19 +30,28 @@ pub fn run(arguments: &TestArguments) -> Result<(), CommandError> {
     };
     // What is no longer pinned must be out of reach at once: nothing stays mapped.
     let bus = BusOptions { kept_bytes: 0, ..BusOptions::default() };
-    let open = OpenOptions { engines: EngineKind::Model, seed: arguments.seed, bus };
-    let program = Program { options, is_json: arguments.json };
-    let (mut steps, mut failed) = run_on_cards(&names, open, program).map_err(card_failed)??;
-    let mut printed = Ok(());
-    let reset = reset_each(&names, open, &options, |step| {
-        failed += usize::from(step.outcome.is_err());
+    let opening = SessionOptions::default().with_seed(arguments.seed).with_bus(bus);
+    let (mut steps, mut printed) = (Vec::new(), Ok(()));
+    let mut made = |step: &Step| {
         if !arguments.json && printed.is_ok() {
-            printed = print(&line(&step));
+            printed = print(&line(step));
         }
-        steps.push(step);
-    });
-    reset.map_err(card_failed)?;
+        steps.push(step.clone());
+    };
+    {
+        let session = Session::open_all(&names, opening).map_err(refused)?;
+        run_on(&session, async {
+            let cards = session.devices().await.map_err(card_failed)?;
+            accept(&cards, &options, &mut made).await;
+            Ok(())
+        })?;
+    }
+    // Each card is opened once more, alone.
+    for name in &names {
+        reset_each(name, opening, &options, &mut made)?;
+    }
     printed?;
+    let failed = steps.iter().filter(|step| step.outcome.is_err()).count();
     if arguments.json {
         let steps: Vec<_> = steps.iter().map(step_json).collect();
         print_json(&json!({

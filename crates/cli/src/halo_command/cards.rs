@@ -4,22 +4,23 @@
 
 use crosslane_bench::{BenchError, HaloMeasured, HaloNode};
 use crosslane_driver::network_processor::{Modes, Requests, TorusDimension};
-use crosslane_open::DeviceName;
+use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::{Block, Section};
+use crosslane_results::{Detail, Exchange, Flow, Platform, Scenario};
 use crosslane_torus::{Node, NodeOptions, Place};
-use crosslane_vfio::{VfioBus, block_on};
 use futures_util::future::try_join_all;
-use serde_json::json;
 
 use super::arguments::{HaloArguments, even_sizes};
 use super::{EXCHANGE, options, sizes_words};
+use crate::bench_outcome::bench_outcome;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
-use crate::place_argument::{NamedCard, NamedCards, open_named};
+use crate::place_argument::is_served;
 use crate::quantity::{megabytes, microseconds};
 use crate::report_file::{Where, bench_page, report_of, write_page};
 use crate::table::{Align, Table};
+use crate::workload::{refused, run_on};
 
 /// An exchange that takes longer has failed: simulated cards take their time.
 const TIMEOUT: Picoseconds = Picoseconds::from_ns(60_000_000_000);
@@ -32,12 +33,19 @@ const TIMEOUT: Picoseconds = Picoseconds::from_ns(60_000_000_000);
 pub fn run(arguments: &HaloArguments, names: &[DeviceName]) -> Result<(), CommandError> {
     let sizes = sizes(arguments, names.len())?;
     let file = report_of(arguments.report.as_ref())?;
-    let NamedCards { bus, cards } = open_named(names)?;
-    let failed = |error: BenchError| CommandError::Card(error.to_string());
-    let measured = block_on(exchange(arguments, &bus, &cards, &sizes)).map_err(failed)?;
+    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let measured = run_on(&session, async {
+        let measured = exchange(arguments, &session, &sizes).await;
+        measured.map_err(|error| CommandError::Card(error.to_string()))
+    })?;
     let faces = Faces::of(arguments, &sizes, &measured);
     match arguments.json {
-        true => print_json(&faces.json(arguments, names))?,
+        true => {
+            let devices = names.iter().map(ToString::to_string).collect();
+            let platform = Platform::Cards { devices, served: is_served(names) };
+            let scenarios = vec![faces.scenario(arguments.exchanges)];
+            print_json(&bench_outcome("halo", platform, arguments.seed, scenarios, None))?;
+        }
         false => print(&format!("times are this machine's\n\n{}", faces.table()))?,
     }
     if let Some(file) = &file {
@@ -75,17 +83,16 @@ fn place_of(number: u16, sizes: &[u16], is_open: bool) -> Place {
 
 async fn exchange(
     arguments: &HaloArguments,
-    bus: &VfioBus,
-    cards: &[NamedCard],
+    session: &Session,
     sizes: &[u16],
 ) -> Result<Vec<HaloMeasured>, BenchError> {
-    let options = options(arguments, TIMEOUT);
+    let (bus, options) = (session.bus(), options(arguments, TIMEOUT));
     let mut opened = Vec::new();
-    for (number, card) in (0..).zip(cards) {
-        let modes = Modes { requests: Requests::fastest(bus, card.id), ..Modes::default() };
+    for (number, card) in (0..).zip(session.cards()) {
+        let modes = Modes { requests: Requests::fastest(bus, card.function), ..Modes::default() };
         let node_options = NodeOptions { modes, ..NodeOptions::default() };
         let place = place_of(number, sizes, arguments.open);
-        opened.push(Node::open(bus.clone(), &card.function, place, node_options).await?);
+        opened.push(Node::open(bus.clone(), &card.endpoint, place, node_options).await?);
     }
     // Links come up when both their ends are open.
     let nodes = opened.into_iter().map(|node| HaloNode::prepare(node, options));
@@ -151,26 +158,27 @@ impl Faces {
         table
     }
 
-    fn json(&self, arguments: &HaloArguments, names: &[DeviceName]) -> serde_json::Value {
-        json!({
-            "bench": "halo",
-            "devices": names.iter().map(ToString::to_string).collect::<Vec<_>>(),
-            "seed": arguments.seed,
-            "scenarios": [{
-                "bytes": self.node_bytes,
-                "flows": [{
-                    "name": sizes_words(&self.sizes),
-                    "nodes": self.nodes,
-                    "sizes": self.sizes,
-                    "bytes": self.node_bytes,
-                    "iterations": arguments.exchanges,
-                    "exchange_ns": self.exchange.as_ns(),
-                    "bytes_per_second": self.bytes_per_second(),
-                    "buffers_compared": self.checked,
-                    "buffers_wrong": self.wrong,
-                }],
-            }],
-            "version": env!("CARGO_PKG_VERSION"),
-        })
+    fn scenario(&self, exchanges: u32) -> Scenario {
+        let flow = Flow {
+            name: sizes_words(&self.sizes),
+            bytes: self.node_bytes,
+            iterations: exchanges.into(),
+            bytes_per_second: Some(self.bytes_per_second()),
+            detail: Detail::Exchange(Exchange {
+                nodes: self.nodes,
+                sizes: self.sizes.clone(),
+                exchange_ns: self.exchange.as_ns(),
+                buffers_compared: self.checked,
+                buffers_wrong: self.wrong,
+                elapsed_ns: None,
+                directions: None,
+                face_bytes: None,
+                link_bytes_per_second: None,
+                link_rate_bytes_per_second: None,
+                host_rate_bytes_per_second: None,
+            }),
+            ..Flow::default()
+        };
+        Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }
     }
 }

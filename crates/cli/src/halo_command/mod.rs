@@ -9,8 +9,9 @@ use crosslane_lab::Lab;
 use crosslane_pcie::units::Picoseconds;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
 use crosslane_reproduce::nget::{HaloOutcome, HaloRun};
-use serde_json::{Value, json};
+use crosslane_results::{Detail, Exchange, Flow, Platform, Scenario};
 
+use crate::bench_outcome::bench_outcome;
 use crate::error::CommandError;
 use crate::interrupt::is_asked;
 use crate::output::{print, print_json};
@@ -65,9 +66,10 @@ pub fn run(arguments: &HaloArguments) -> Result<(), CommandError> {
     }
     steps.finish();
     if arguments.json {
-        let mut document = to_json(&lab, &outcomes, arguments);
-        steps.watch.mark(&mut document);
-        print_json(&document)?;
+        let platform = Platform::Lab { lab: lab.name().to_owned() };
+        let scenarios = outcomes.iter().map(|one| scenario(one, arguments.exchanges)).collect();
+        let interrupted = steps.watch.interrupted();
+        print_json(&bench_outcome("halo", platform, arguments.seed, scenarios, interrupted))?;
     } else {
         print(&page(&lab, &outcomes))?;
     }
@@ -141,37 +143,29 @@ fn page(lab: &Lab, outcomes: &[HaloOutcome]) -> String {
     format!("lab {}, simulated time\n{rates}\n{table}", lab.name())
 }
 
-fn to_json(lab: &Lab, outcomes: &[HaloOutcome], arguments: &HaloArguments) -> Value {
-    let scenario = |outcome: &HaloOutcome| {
-        let (checked, wrong) = outcome.checked();
-        json!({
-            "bytes": outcome.node_bytes,
-            "flows": [{
-                "name": sizes_words(&outcome.sizes),
-                "nodes": outcome.nodes.len(),
-                "sizes": outcome.sizes,
-                "directions": outcome.directions,
-                "face_bytes": outcome.face_bytes,
-                "bytes": outcome.node_bytes,
-                "iterations": arguments.exchanges,
-                "elapsed_ns": outcome.exchange.as_ns() * f64::from(arguments.exchanges),
-                "exchange_ns": outcome.exchange.as_ns(),
-                "bytes_per_second": outcome.node_bytes_per_second(),
-                "link_bytes_per_second": outcome.link_bytes_per_second(),
-                "link_rate_bytes_per_second": outcome.link_rate,
-                "host_rate_bytes_per_second": outcome.host_rate,
-                "buffers_compared": checked,
-                "buffers_wrong": wrong,
-            }],
-        })
+fn scenario(outcome: &HaloOutcome, exchanges: u32) -> Scenario {
+    let (checked, wrong) = outcome.checked();
+    let flow = Flow {
+        name: sizes_words(&outcome.sizes),
+        bytes: outcome.node_bytes,
+        iterations: exchanges.into(),
+        bytes_per_second: Some(outcome.node_bytes_per_second()),
+        detail: Detail::Exchange(Exchange {
+            nodes: outcome.nodes.len(),
+            sizes: outcome.sizes.clone(),
+            exchange_ns: outcome.exchange.as_ns(),
+            buffers_compared: checked,
+            buffers_wrong: wrong,
+            elapsed_ns: Some(outcome.exchange.as_ns() * f64::from(exchanges)),
+            directions: Some(outcome.directions),
+            face_bytes: Some(outcome.face_bytes),
+            link_bytes_per_second: Some(outcome.link_bytes_per_second()),
+            link_rate_bytes_per_second: Some(outcome.link_rate),
+            host_rate_bytes_per_second: Some(outcome.host_rate),
+        }),
+        ..Flow::default()
     };
-    json!({
-        "bench": "halo",
-        "lab": lab.name(),
-        "seed": arguments.seed,
-        "scenarios": outcomes.iter().map(scenario).collect::<Vec<_>>(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
+    Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }
 }
 
 fn report(lab: &Lab, outcomes: &[HaloOutcome]) -> Page {

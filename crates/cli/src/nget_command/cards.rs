@@ -3,17 +3,18 @@
 
 use crosslane_bench::{BenchError, NgetMeasured, nget};
 use crosslane_driver::network_processor::{Modes, NetworkProcessor, Requests};
-use crosslane_open::DeviceName;
-use crosslane_vfio::{VfioBus, block_on};
-use serde_json::{Value, json};
+use crosslane_open::{AnyBus, DeviceName, Session, SessionOptions};
+use crosslane_results::Platform;
 
 use super::arguments::NgetArguments;
-use super::{Job, MEASURED, SINK, SPARE, jobs, measured_cells, measured_json, options, report};
+use super::{Job, MEASURED, SINK, SPARE, flow, jobs, measured_cells, options, report, scenario};
+use crate::bench_outcome::bench_outcome;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
-use crate::place_argument::{NamedCard, open_named};
+use crate::place_argument::is_served;
 use crate::report_file::{Where, report_of, write_page};
 use crate::table::Table;
+use crate::workload::{refused, run_on};
 
 struct Done {
     card: String,
@@ -32,25 +33,29 @@ pub fn run(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comman
         return Err(CommandError::Usage(sentence.to_owned()));
     }
     let file = report_of(arguments.report.as_ref())?;
-    let cards = open_named(names)?;
-    let bus = &cards.bus;
-    let who = cards.cards.iter().map(|card| (card, Requests::fastest(bus, card.id)));
+    let session = Session::open_all(names, SessionOptions::default()).map_err(refused)?;
+    let bus = session.bus();
+    let who = session.cards().iter().map(|card| (card, Requests::fastest(bus, card.function)));
     let mut done = Vec::new();
     for (card, modes, in_flight, size) in jobs(arguments, who)? {
-        let NamedCard { name, function, .. } = card;
-        let job = (function.as_str(), modes, in_flight, size);
-        let measured = block_on(measure(arguments, bus, job));
-        // Errors name the card.
-        let measured = measured.map_err(|error| CommandError::Card(error.to_string()))?;
-        done.push(Done { card: name.to_string(), modes, measured });
+        let job = (card.endpoint.as_str(), modes, in_flight, size);
+        let measured = run_on(&session, async {
+            // Errors name the card.
+            let measured = measure(arguments, bus, job).await;
+            measured.map_err(|error| CommandError::Card(error.to_string()))
+        })?;
+        done.push(Done { card: card.name.clone(), modes, measured });
     }
     if let Some(file) = &file {
         let measured = done.iter().map(|one| (&one.card[..], one.modes, &one.measured));
         write_page(&report(Where::Cards(names), &measured.collect::<Vec<_>>()), file)?;
     }
     if arguments.json {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        return print_json(&to_json(&names, &done, arguments.seed));
+        let devices = names.iter().map(ToString::to_string).collect();
+        let platform = Platform::Cards { devices, served: is_served(names) };
+        let flows = done.iter().map(|one| flow(&one.card, one.modes, &one.measured));
+        let scenarios = flows.map(scenario).collect();
+        return print_json(&bench_outcome("nget", platform, arguments.seed, scenarios, None));
     }
     let mut table = Table::new(&MEASURED).least_first(&SPARE);
     for one in &done {
@@ -61,7 +66,7 @@ pub fn run(arguments: &NgetArguments, names: &[DeviceName]) -> Result<(), Comman
 
 async fn measure(
     arguments: &NgetArguments,
-    bus: &VfioBus,
+    bus: &AnyBus,
     (function, modes, in_flight, size): Job<&str>,
 ) -> Result<NgetMeasured, BenchError> {
     let processor = NetworkProcessor::init(bus.clone(), function, modes).await?;
@@ -70,18 +75,4 @@ async fn measure(
     let measured = measured?;
     released?;
     Ok(measured)
-}
-
-fn to_json(names: &[String], done: &[Done], seed: u64) -> Value {
-    let scenario = |one: &Done| {
-        let flow = measured_json(&one.card, one.modes, &one.measured);
-        json!({ "bytes": one.measured.options.size_bytes, "flows": [flow] })
-    };
-    json!({
-        "bench": "nget",
-        "devices": names,
-        "seed": seed,
-        "scenarios": done.iter().map(scenario).collect::<Vec<_>>(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
 }

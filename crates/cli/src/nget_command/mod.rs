@@ -13,8 +13,9 @@ use crosslane_lab::Lab;
 use crosslane_report::{Axis, Block, Page, Plot, Scale, Section, Series, SeriesKind};
 use crosslane_reproduce::ReproduceError;
 use crosslane_reproduce::nget::{NgetOutcome, NgetRun, nget_options};
-use serde_json::{Map, Value, json};
+use crosslane_results::{Detail, Flow, Gets, Platform, Scenario};
 
+use crate::bench_outcome::bench_outcome;
 use crate::error::CommandError;
 use crate::output::{print, print_json};
 use crate::output_file::not_written;
@@ -148,9 +149,10 @@ fn in_lab(arguments: &NgetArguments, lab: &str, named: Vec<String>) -> Result<()
     steps.finish();
     let done: Vec<Done> = done?.into_iter().flatten().collect();
     if arguments.json {
-        let mut document = to_json(&lab, &done, arguments.seed);
-        steps.watch.mark(&mut document);
-        print_json(&document)?;
+        let platform = Platform::Lab { lab: lab.name().to_owned() };
+        let scenarios = done.iter().map(lab_flow).map(scenario).collect();
+        let interrupted = steps.watch.interrupted();
+        print_json(&bench_outcome("nget", platform, arguments.seed, scenarios, interrupted))?;
     } else {
         print(&page(&lab, &done))?;
     }
@@ -254,46 +256,43 @@ fn page(lab: &Lab, done: &[Done]) -> String {
     format!("lab {}, simulated time; {SINK}\n\n{table}", lab.name())
 }
 
-fn measured_json(node: &str, modes: Modes, measured: &NgetMeasured) -> Map<String, Value> {
+fn flow(node: &str, modes: Modes, measured: &NgetMeasured) -> Flow {
     let options = &measured.options;
-    let json = json!({
-        "name": format!("{node}, {}, N = {}", words(modes), options.in_flight),
-        "node": node,
-        "modes": words(modes),
-        "bytes": options.size_bytes,
-        "in_flight": options.in_flight,
-        "per_loop": options.per_loop,
-        "loops": options.loops,
-        "iterations": measured.gets(),
-        "elapsed_ns": measured.elapsed().as_ns(),
-        "bytes_per_second": measured.bytes_per_second(),
-        "interval_ns": measured.interval_ps() / 1e3,
-        "latency_ps": measured.durations,
-        "datagrams": measured.datagrams,
-    });
-    let Value::Object(json) = json else { unreachable!("it is written as one") };
-    json
+    Flow {
+        name: format!("{node}, {}, N = {}", words(modes), options.in_flight),
+        bytes: options.size_bytes,
+        iterations: measured.gets(),
+        in_flight: Some(options.in_flight.into()),
+        bytes_per_second: Some(measured.bytes_per_second()),
+        detail: Detail::Gets(Gets {
+            node: node.to_owned(),
+            modes: words(modes),
+            per_loop: options.per_loop,
+            loops: options.loops,
+            elapsed_ns: measured.elapsed().as_ns(),
+            interval_ns: measured.interval_ps() / 1e3,
+            latency_ps: measured.durations,
+            datagrams: measured.datagrams,
+            completion_bytes: None,
+            ceiling_bytes_per_second: None,
+            ceiling_less_dllps_bytes_per_second: None,
+        }),
+        ..Flow::default()
+    }
 }
 
-fn to_json(lab: &Lab, done: &[Done], seed: u64) -> Value {
-    let scenario = |Done { node, modes, outcome }: &Done| {
-        let mut flow = measured_json(node, *modes, &outcome.measured);
-        for (name, value) in [
-            ("completion_bytes", outcome.completion_bytes),
-            ("ceiling_bytes_per_second", outcome.ceiling),
-            ("ceiling_less_dllps_bytes_per_second", outcome.ceiling_less_dllps),
-        ] {
-            flow.insert(name.to_owned(), json!(value));
-        }
-        json!({ "bytes": outcome.measured.options.size_bytes, "flows": [flow] })
-    };
-    json!({
-        "bench": "nget",
-        "lab": lab.name(),
-        "seed": seed,
-        "scenarios": done.iter().map(scenario).collect::<Vec<_>>(),
-        "version": env!("CARGO_PKG_VERSION"),
-    })
+fn scenario(flow: Flow) -> Scenario {
+    Scenario { bytes: Some(flow.bytes), flows: vec![flow], ..Scenario::default() }
+}
+
+fn lab_flow(Done { node, modes, outcome }: &Done) -> Flow {
+    let mut flow = flow(node, *modes, &outcome.measured);
+    if let Detail::Gets(gets) = &mut flow.detail {
+        gets.completion_bytes = Some(outcome.completion_bytes);
+        gets.ceiling_bytes_per_second = Some(outcome.ceiling);
+        gets.ceiling_less_dllps_bytes_per_second = Some(outcome.ceiling_less_dllps);
+    }
+    flow
 }
 
 /// What a page shows: of which node, in which modes, and what was measured.

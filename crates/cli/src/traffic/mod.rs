@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `crosslane bench traffic`: flows between generic requesters and memories.
 
-mod json;
 mod report;
 
 use std::sync::Arc;
 
 use crosslane_explain::{Choices, ExplainError, TrafficOutcome, TrafficRun};
 use crosslane_lab::Lab;
+use crosslane_results::Platform;
 
 use crate::arguments::TrafficArguments;
+use crate::bench_outcome::{bench_outcome, explained};
 use crate::error::CommandError;
 use crate::interrupt::{Watch, kept, unless_interrupted};
 use crate::output::{print, print_error, print_hint, print_json};
 use crate::output_file::not_written;
-use crate::perfetto::traced;
 use crate::progress::Progress;
-use crate::report_file::{report_of, write_bench_page};
+use crate::report_file::{report_of, write_outcome_page};
+use crate::trace_file::traced;
 use crate::why::{Made, Why, explain_all};
 
 /// Errors that are printed beside deadlocks, which all are; further ones are counted.
@@ -70,17 +71,20 @@ pub fn run(arguments: &TrafficArguments) -> Result<(), CommandError> {
     progress.finish();
     let (runs, outcomes) = kept(runs, made?);
     let whys = whys(arguments, &runs, &outcomes);
-    let mut document = json::document(lab.name(), arguments.seed, &outcomes, &whys);
-    watch.mark(&mut document);
+    let scenarios = outcomes.iter().zip(&whys);
+    let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why)).collect();
+    let platform = Platform::Lab { lab: lab.name().to_owned() };
+    let outcome =
+        bench_outcome("traffic", platform, arguments.seed, scenarios, watch.interrupted());
     if arguments.json {
-        print_json(&document)?;
+        print_json(&outcome)?;
     } else {
         print(&report::page(&outcomes, &whys))?;
     }
     watch.end(&not_written([&file]))?;
     if let Some(file) = &file {
         let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
-        write_bench_page(&document, Some(&lab), loads, file)?;
+        write_outcome_page(&outcome, Some(&lab), loads, file)?;
     }
     print_outcome_errors(&outcomes)
 }

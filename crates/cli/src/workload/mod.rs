@@ -4,7 +4,6 @@
 
 pub mod arguments;
 mod ends;
-mod json;
 mod opened;
 mod opened_report;
 mod report;
@@ -21,16 +20,18 @@ use crosslane_explain::{
 use crosslane_host::PageSize;
 use crosslane_lab::{EngineKind, Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::Platform;
 
+use crate::bench_outcome::{bench_outcome, explained};
 use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::interrupt::{Watch, kept, unless_interrupted};
 use crate::output::{print, print_json};
 use crate::output_file::{Kind, OutputFile, not_written};
-use crate::perfetto::traced;
 use crate::progress::Progress;
-use crate::report_file::{report_of, write_bench_page};
+use crate::report_file::{report_of, write_outcome_page};
 use crate::size::SizeRange;
+use crate::trace_file::traced;
 use crate::traffic::print_errors;
 use crate::why::{Made, Why, explain_all};
 use arguments::{
@@ -40,7 +41,7 @@ use arguments::{
 };
 use ends::Cards;
 use opened::Place;
-pub use opened::{card_failed, refused};
+pub use opened::{card_failed, refused, run_on};
 
 /// Descriptors of a ring at least: more than are posted by default.
 const LEAST_RING_ENTRIES: u32 = 1024;
@@ -326,18 +327,24 @@ impl Bench<'_> {
         (runs, outcomes) = kept(runs, made?);
         self.common.engines.print_speed(begun);
         let whys = self.whys(&runs, &outcomes);
-        let mut document =
-            json::document(self.bench, self.lab.name(), self.common.seed, &outcomes, &whys);
-        watch.mark(&mut document);
+        let scenarios = outcomes.iter().zip(&whys);
+        let scenarios = scenarios.map(|(outcome, why)| explained(outcome.scenario(), why));
+        let outcome = bench_outcome(
+            self.bench,
+            Platform::Lab { lab: self.lab.name().to_owned() },
+            self.common.seed,
+            scenarios.collect(),
+            watch.interrupted(),
+        );
         if self.common.json {
-            print_json(&document)?;
+            print_json(&outcome)?;
         } else {
             print(&report::page(&outcomes, &whys))?;
         }
         watch.end(&not_written([&file]))?;
         if let Some(file) = &file {
             let loads = outcomes.last().map(|outcome| &outcome.loads[..]);
-            write_bench_page(&document, Some(self.lab), loads, file)?;
+            write_outcome_page(&outcome, Some(self.lab), loads, file)?;
         }
         let count = outcomes.iter().map(|outcome| outcome.error_count).sum();
         print_errors(count, std::iter::empty(), outcomes.iter().flat_map(|outcome| &outcome.errors))

@@ -3,18 +3,18 @@
 //! the machine's there, and of the links nothing is known but what the cards and the tree say.
 
 use crosslane_bench::NoObserver;
-use crosslane_driver::Device;
-use crosslane_explain::{Brought, Job, WorkloadFlow};
-use crosslane_open::{CardError, DeviceName, OpenCards, OpenError, open_cards};
-use crosslane_vfio::{BusOptions, VfioBus, block_on};
+use crosslane_explain::{Brought, Job, WorkloadFlow, latency};
+use crosslane_open::{CardError, DeviceName, OpenError, Session, SessionOptions};
+use crosslane_results::{Platform, Scenario};
 
 use super::arguments::WorkloadArguments;
-use super::opened_report::{document, page, wrong_sentence};
+use super::opened_report::{page, wrong_sentence};
+use crate::bench_outcome::bench_outcome;
 use crate::engine_argument::EngineWord;
 use crate::error::CommandError;
 use crate::output::{print, print_error, print_json};
-use crate::place_argument::Named;
-use crate::report_file::{report_of, write_bench_page};
+use crate::place_argument::{Named, is_served};
+use crate::report_file::{report_of, write_outcome_page};
 
 /// Where a workload is run.
 pub enum Place<'a> {
@@ -44,12 +44,20 @@ pub fn refused(error: OpenError) -> CommandError {
     }
 }
 
-/// Cards that cannot be used, as the command says it.
+/// Converts the error of a card that cannot be used.
 pub fn card_failed(error: CardError) -> CommandError {
-    match error {
-        CardError::Open(error) => refused(error),
-        error => CommandError::Card(error.to_string()),
-    }
+    CommandError::Card(error.to_string())
+}
+
+/// Runs a program on the cards of a session.
+///
+/// # Errors
+/// The program's, and in a lab a program that can never end.
+pub fn run_on<T>(
+    session: &Session,
+    program: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
+    session.block_on(program).map_err(|stuck| CommandError::Card(stuck.to_string()))?
 }
 
 impl<'a> Place<'a> {
@@ -184,15 +192,11 @@ impl Opened<'_> {
     /// Opens the cards, runs each job and prints.
     fn run(self, flows: Vec<Vec<usize>>, jobs: &[Job]) -> Result<(), CommandError> {
         let file = report_of(self.common.report.as_ref())?;
-        let OpenCards { bus, functions } =
-            open_cards(&self.names, BusOptions::default()).map_err(refused)?;
-        let (brought, failed) = block_on(async {
-            let mut devices: Vec<Device<VfioBus>> = Vec::new();
-            for (name, function) in self.names.iter().zip(&functions) {
-                let device = Device::open(bus.clone(), *function).await;
-                devices.push(device.map_err(|error| device_error(name, &error))?);
-            }
-            let cards: Vec<Vec<Device<VfioBus>>> = flows
+        let session = Session::open_all(&self.names, SessionOptions::default());
+        let session = session.map_err(refused)?;
+        let (brought, failed) = run_on(&session, async {
+            let devices = session.devices().await.map_err(card_failed)?;
+            let cards: Vec<Vec<_>> = flows
                 .iter()
                 .map(|flow| flow.iter().map(|card| devices[*card].clone()).collect())
                 .collect();
@@ -207,18 +211,20 @@ impl Opened<'_> {
                     }
                 }
             }
-            Ok::<_, CommandError>((all, failed))
+            Ok((all, failed))
         })?;
         let runs: Vec<OpenedRun> = brought.into_iter().map(OpenedRun::new).collect();
-        let is_served = self.names.iter().any(|name| matches!(name, DeviceName::VfioUser(_)));
+        let is_served = is_served(&self.names);
         let names: Vec<String> = self.names.iter().map(ToString::to_string).collect();
-        let document = document(self.bench, &names, self.common.seed, &runs, is_served);
+        let platform = Platform::Cards { devices: names, served: is_served };
+        let scenarios = runs.iter().map(OpenedRun::scenario).collect();
+        let outcome = bench_outcome(self.bench, platform, self.common.seed, scenarios, None);
         match self.common.json {
-            true => print_json(&document)?,
+            true => print_json(&outcome)?,
             false => print(&page(&runs, is_served, self.common.no_why))?,
         }
         if let Some(file) = &file {
-            write_bench_page(&document, None, None, file)?;
+            write_outcome_page(&outcome, None, None, file)?;
         }
         let wrong: u64 = runs.iter().map(OpenedRun::wrong_words).sum();
         if wrong > 0 {
@@ -230,10 +236,6 @@ impl Opened<'_> {
             None => Ok(()),
         }
     }
-}
-
-fn device_error(name: &DeviceName, error: &dyn std::error::Error) -> CommandError {
-    CommandError::Card(format!("{name}: {error}"))
 }
 
 /// What a job has brought.
@@ -255,6 +257,18 @@ impl OpenedRun {
                 Self { job, flows: flows.collect(), round_trips: None }
             }
             Brought::RoundTrips(trips) => Self { job, flows: Vec::new(), round_trips: Some(trips) },
+        }
+    }
+
+    fn scenario(&self) -> Scenario {
+        let wrong = self.wrong_words();
+        Scenario {
+            bytes: Some(self.job.size_bytes()),
+            flows: self.flows.iter().map(|flow| flow.result(&self.job)).collect(),
+            latency: self.round_trips.as_ref().map(latency),
+            errors: (wrong > 0).then(|| wrong_sentence(wrong)).into_iter().collect(),
+            error_count: u64::from(wrong > 0),
+            ..Scenario::default()
         }
     }
 

@@ -7,9 +7,7 @@ use std::fmt::Write as _;
 use crosslane_bench::ChannelReport;
 use crosslane_explain::Expected;
 use crosslane_report::runs::{SERVED, SERVED_LATENCY};
-use serde_json::{Value, json};
 
-use super::json::{flow_json, latency_json};
 use super::opened::OpenedRun;
 use super::report::{
     SPARE, TIMES, job_words, latency_cells, plan_words, transfer_cells, transfer_columns,
@@ -143,39 +141,4 @@ fn latency_page(runs: &[OpenedRun]) -> String {
 #[must_use]
 pub fn wrong_sentence(words: u64) -> String {
     format!("{words} words of 4 B are not what was sent")
-}
-
-fn errors(run: &OpenedRun) -> Vec<String> {
-    let wrong = run.wrong_words();
-    (wrong > 0).then(|| wrong_sentence(wrong)).into_iter().collect()
-}
-
-/// One object for all sizes, as for labs, without what only labs know.
-#[must_use]
-pub fn document(
-    bench: &str,
-    devices: &[String],
-    seed: u64,
-    runs: &[OpenedRun],
-    is_served: bool,
-) -> Value {
-    let scenarios: Vec<Value> = runs
-        .iter()
-        .map(|run| {
-            json!({
-                "bytes": run.job.size_bytes(),
-                "flows": run.flows.iter().map(|flow| flow_json(flow, &run.job)).collect::<Vec<_>>(),
-                "latency": run.round_trips.as_ref().map(latency_json),
-                "errors": errors(run),
-            })
-        })
-        .collect();
-    json!({
-        "bench": bench,
-        "devices": devices,
-        "served": is_served,
-        "seed": seed,
-        "version": env!("CARGO_PKG_VERSION"),
-        "scenarios": scenarios,
-    })
 }

@@ -226,6 +226,21 @@ pub struct ChannelCounters {
     pub gap_clocks: u32,
 }
 
+impl<B: Bus> Transfer<B> {
+    /// Makes a transfer of a whole buffer that is complete when its data can be seen.
+    #[must_use]
+    pub fn of(buffer: &Buffer<B>, deadline: Picoseconds) -> Self {
+        let target = Target::Buffer(buffer.clone(), 0..buffer.size_bytes());
+        Self { target, level: CompletionLevel::Visible, deadline }
+    }
+
+    /// Returns the same transfer with another completion level.
+    #[must_use]
+    pub fn with_level(self, level: CompletionLevel) -> Self {
+        Self { level, ..self }
+    }
+}
+
 impl<B: Bus> Target<B> {
     /// Returns the length of the transfer in bytes.
     #[must_use]

@@ -5,13 +5,13 @@ use crosslane_bench::{Options, Registration};
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
+use crosslane_results::{Limit, LimitKind};
 
 use super::payloads::{self, Asked};
 use super::requesters::{descriptors, windows};
 use super::ways::{Requester, Transfer, Ways};
 use super::{levers_of, list, of_lab};
 use crate::error::ExplainError;
-use crate::limit::{Limit, LimitKind};
 use crate::search::{Lever, Liftable};
 use crate::traffic::TrafficRun;
 use crate::workload::{Job, WorkloadRun};

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind;
 
 use super::Spot;
 use super::ways::{PortRef, Requester, Transfer, Ways};
-use crate::limit::LimitKind;
 
 /// Whether anything of a transfer is translated: an engine's descriptors and status are in host
 /// memory, so its requests reach the root complex whatever it moves. A core's are not translated.

@@ -5,10 +5,10 @@ use crosslane_fabric::parameters::LinkParameters;
 use crosslane_lab::LabFile;
 use crosslane_pcie::link::{Generation, LinkRate, Width};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind;
 
 use super::Spot;
 use super::ways::{PortRef, Ways, link_of};
-use crate::limit::LimitKind;
 
 /// A link that data cross.
 struct Used {

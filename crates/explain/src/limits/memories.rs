@@ -6,11 +6,11 @@ use std::sync::Arc;
 use crosslane_fabric::parameters::{CompleterParameters, Latency};
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind;
 
 use super::Spot;
 use super::requesters::edit_part;
 use super::ways::{Requester, Target, Transfer, Ways};
-use crate::limit::LimitKind;
 
 /// A memory of a lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,9 +20,9 @@ mod ways;
 use std::sync::Arc;
 
 use crosslane_lab::{Lab, LabFile};
+use crosslane_results::{Limit, LimitKind};
 
 use crate::case::Case;
-use crate::limit::{Limit, LimitKind};
 use crate::search::Lever;
 use ways::Ways;
 

@@ -8,12 +8,12 @@ use crosslane_fabric::Way;
 use crosslane_fabric::parameters::{Forwarding, PeerToPeer};
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind;
 
 use super::Spot;
 use super::memories::rate_words;
 use super::requesters::latency;
 use super::ways::{PortRef, Requester, Target, Transfer, Ways};
-use crate::limit::LimitKind;
 
 pub(super) fn spots(file: &LabFile, ways: &Ways) -> Vec<Spot> {
     let mut spots = redirection(file, ways);

@@ -4,13 +4,13 @@
 use crosslane_device::EngineParameters;
 use crosslane_fabric::parameters::RequesterParameters;
 use crosslane_lab::LabFile;
+use crosslane_results::{Limit, LimitKind};
 
 use super::list;
 use super::memories::completion_bytes;
 use super::requesters::{edit_both, least_staging_bytes};
 use super::ways::{PortInfo, Requester, Transfer, Ways};
 use crate::case::Case;
-use crate::limit::{Limit, LimitKind};
 use crate::search::Lever;
 
 /// What a run sets or asks for.

@@ -7,10 +7,10 @@ use crosslane_fabric::DirectionId;
 use crosslane_fabric::parameters::Coalescing;
 use crosslane_lab::LabFile;
 use crosslane_pcie::credits::Credits;
+use crosslane_results::LimitKind;
 
 use super::Spot;
 use super::ways::{PortRef, Ways};
-use crate::limit::LimitKind;
 
 /// Classes of credits, in the order of the lab's receive buffers.
 const CLASSES: [(LimitKind, &str); 3] = [

@@ -9,10 +9,10 @@ use crosslane_fabric::parameters::{EndpointParameters, RequesterParameters};
 use crosslane_lab::LabFile;
 use crosslane_lab::file::parts::EndpointPart;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind;
 
 use super::Spot;
 use super::ways::{Feed, Requester, Target, Ways};
-use crate::limit::LimitKind;
 use crate::words::size_words;
 
 /// Tags that 8 bits name, which every completer takes (PCIe 6.x 2.2.6.2).

@@ -7,11 +7,11 @@ use crosslane_bench::Program;
 use crosslane_host::Mapping;
 use crosslane_lab::LabFile;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind;
 
 use super::choices::lever;
 use super::{Spot, levers_of, of_lab};
 use crate::error::ExplainError;
-use crate::limit::LimitKind;
 use crate::search::{Lever, Liftable};
 use crate::stores::StoreRun;
 

@@ -3,10 +3,11 @@
 
 use crosslane_fabric::{DirectionId, Fabric, FlowSource, LinkCounters};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Account, DirectionLoad, TimeUse, Use};
 
 use super::plan::PlannedFlow;
-use crate::account::{Account, Feeding, OF_LINKS, TimeUse, Use, busiest, refined};
-use crate::links::{DirectionLoad, direction_name, uses};
+use crate::account::{Feeding, OF_LINKS, busiest, refined};
+use crate::links::{direction_load, direction_name, uses};
 use crate::samples::Samples;
 
 pub(super) fn loads_of(
@@ -15,9 +16,8 @@ pub(super) fn loads_of(
     counted: &[LinkCounters],
     span: Picoseconds,
 ) -> Vec<DirectionLoad> {
-    let load = |(id, counters): (&DirectionId, &LinkCounters)| {
-        DirectionLoad::of(fabric, *id, counters, span)
-    };
+    let load =
+        |(id, counters): (&DirectionId, &LinkCounters)| direction_load(fabric, *id, counters, span);
     samples.directions.iter().zip(counted).map(load).collect()
 }
 

@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use crosslane_fabric::{FlowId, FlowReport};
 use crosslane_lab::Lab;
+use crosslane_results::{Account, Figure};
 
 use super::plan::PlannedFlow;
 use super::run::{TrafficRun, errors_of, figure_of};
-use crate::account::Account;
 use crate::case::{Case, LENGTHS, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers};
 use crate::error::ExplainError;
-use crate::explanation::Figure;
 use crate::progress::NoProgress;
 
 impl Case for TrafficRun {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crosslane_bench::{Carrier, DataTlps, Latencies};
+use crosslane_bench::{Carrier, DataTlps};
 use crosslane_fabric::DirectionId;
 use crosslane_fabric::parameters::PeerToPeer;
 use crosslane_fabric::trace::TraceSink;
@@ -13,15 +13,14 @@ use crosslane_fabric::{Fabric, FlowId, FlowReport, LinkCounters, NodeKind, RunEn
 use crosslane_lab::enumerate::set_max_payload;
 use crosslane_lab::{Lab, RunningLab};
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Account, Better, DirectionLoad, Figure, Latencies};
 
 use super::account::{account_of, loads_of};
 use super::ceiling::{self, Counters, FlowCeiling};
 use super::plan::{Choices, FlowRequest, PlannedFlow, plan};
 use super::shape::{self, FlowTlps};
-use crate::account::Account;
 use crate::error::ExplainError;
-use crate::explanation::{Better, Figure};
-use crate::links::{DirectionLoad, DirectionOutcome, direction_name};
+use crate::links::{DirectionOutcome, direction_name};
 use crate::progress::Progress;
 use crate::samples::Samples;
 

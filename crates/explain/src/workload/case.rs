@@ -7,14 +7,13 @@ use crosslane_bench::{LatencyOptions, Measured, NoObserver, RoundTrips, Together
 use crosslane_fabric::IO_PAGE_BYTES;
 use crosslane_host::PageSize;
 use crosslane_lab::{Lab, Simulation};
+use crosslane_results::{Account, Better, Figure};
 
 use super::gather::{first_errors, wrong_words};
 use super::job::{Brought, Job};
 use super::run::WorkloadRun;
-use crate::account::Account;
 use crate::case::{Case, LENGTHS, SHORT_BYTES, SHORT_SHARED_BYTES, Short, Transfers};
 use crate::error::ExplainError;
-use crate::explanation::{Better, Figure};
 use crate::progress::NoProgress;
 
 /// Fewest and most round trips of a shortened ping-pong. In a lab every one is like every other,

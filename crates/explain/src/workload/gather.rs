@@ -6,6 +6,7 @@ use crosslane_device::Engine;
 use crosslane_fabric::{DirectionId, Fabric, LinkCounters};
 use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::{Account, DirectionLoad, TimeUse, Use};
 
 use super::ceiling::{data_tlps, flow_ceiling};
 use super::ends::FlowEnds;
@@ -14,8 +15,8 @@ use super::outcome::{WorkloadFlow, WorkloadOutcome};
 use super::run::WorkloadRun;
 use super::segments::Segment;
 use super::watch::Watch;
-use crate::account::{Account, Feeding, OF_LINKS, TimeUse, Use, busiest, refined};
-use crate::links::{DirectionLoad, DirectionOutcome, direction_name, uses};
+use crate::account::{Feeding, OF_LINKS, busiest, refined};
+use crate::links::{DirectionOutcome, direction_load, direction_name, uses};
 
 impl WorkloadRun {
     pub(super) fn gather(
@@ -168,7 +169,7 @@ fn loads_of(
 ) -> Vec<DirectionLoad> {
     simulation.with_fabric(|fabric| {
         let load = |(id, counters): (&DirectionId, &LinkCounters)| {
-            DirectionLoad::of(fabric, *id, counters, span)
+            direction_load(fabric, *id, counters, span)
         };
         watch.directions.iter().zip(counted).map(load).collect()
     })

@@ -4,13 +4,12 @@
 use crosslane_bench::{Carrier, Common, Measured, RoundTrips, Workload};
 use crosslane_driver::Plan;
 use crosslane_pcie::units::{BusAddress, Picoseconds};
+use crosslane_results::{Account, DirectionLoad, Figure};
 
 use super::case::{one_way_of, rate_of};
 use super::ceiling::FlowCeiling;
 use super::job::Job;
-use crate::account::Account;
-use crate::explanation::Figure;
-use crate::links::{DirectionLoad, DirectionOutcome};
+use crate::links::DirectionOutcome;
 
 /// What came of one flow.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use crosslane_bench::Observer;
 use crosslane_fabric::{DirectionId, LinkCounters};
 use crosslane_lab::Simulation;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::IommuUse;
 
-use crate::iommu::IommuUse;
 use crate::progress::Progress;
 use crate::samples::Samples;
 

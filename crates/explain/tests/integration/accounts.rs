@@ -6,13 +6,14 @@ use std::sync::Arc;
 use crosslane_bench::Options;
 use crosslane_driver::{DescriptorSource, Notification};
 use crosslane_explain::{
-    Account, Choices, FlowEnds, FlowRequest, Job, NoProgress, TimeUse, TrafficOutcome, TrafficRun,
-    Use, WorkloadOutcome, WorkloadRun,
+    Choices, FlowEnds, FlowRequest, Job, NoProgress, TrafficOutcome, TrafficRun, WorkloadOutcome,
+    WorkloadRun,
 };
 use crosslane_fabric::FlowKind;
 use crosslane_host::PageSize;
 use crosslane_lab::Lab;
 use crosslane_pcie::link::LinkRate;
+use crosslane_results::{Account, TimeUse, Use};
 use proptest::prelude::*;
 
 fn workload(lab: &str, cards: &[&[&str]], job: Job) -> WorkloadOutcome {

@@ -2,7 +2,7 @@
 //! The table of limits in `docs/why-not-faster.md` has all of them, in the order in which they are
 //! named.
 
-use crosslane_explain::LimitKind;
+use crosslane_results::LimitKind;
 
 /// As JSON has it: `LinkWidth` is `link_width`.
 fn snake_case(kind: LimitKind) -> String {

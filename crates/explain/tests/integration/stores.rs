@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use crosslane_bench::{MmioOptions, Program};
-use crosslane_explain::{LimitKind, STEPS, StoreRun, explain};
+use crosslane_explain::{STEPS, StoreRun, explain};
 use crosslane_host::Mapping;
 use crosslane_lab::open;
+use crosslane_results::LimitKind;
 
 fn run(mapping: Mapping, program: Program, size_bytes: u64) -> StoreRun {
     let lab = Arc::new(open("aws-f1").unwrap());
@@ -17,7 +18,7 @@ fn run(mapping: Mapping, program: Program, size_bytes: u64) -> StoreRun {
 
 fn named(run: &StoreRun) -> Vec<Vec<LimitKind>> {
     let explanation = explain(run, None, STEPS, &|_| ()).unwrap();
-    let kinds = |step: &crosslane_explain::Step| step.limits.iter().map(|it| it.kind).collect();
+    let kinds = |step: &crosslane_results::Step| step.limits.iter().map(|it| it.kind).collect();
     explanation.steps.iter().map(kinds).collect()
 }
 

@@ -518,34 +518,12 @@ impl Bus for LabBus {
         Ok(())
     }
 
-    /// # Panics
-    /// If `offset_bytes` is not a multiple of 4.
-    async fn wait_memory(
-        &self,
-        memory: &LabMemory,
-        offset_bytes: u64,
-        seen: u32,
-        deadline: Picoseconds,
-    ) -> Result<u32, BusError> {
-        assert!(offset_bytes.is_multiple_of(4), "a word begins at a multiple of 4");
-        memory.check(offset_bytes, 4)?;
-        assert_eq!(memory.host(), self.host, "a core waits for memory of its own host");
-        let (address, _) = memory.locate(offset_bytes);
-        self.turn().await;
-        loop {
-            match self.look_at_memory(address, seen, deadline) {
-                Ok(result) => return result,
-                Err(wait) => {
-                    wait.await;
-                }
-            }
-        }
-    }
-
     fn check_waiting(&self, waiting: Waiting) -> Result<(), BusError> {
         self.cost_of_waiting(waiting).map(|_| ())
     }
 
+    /// # Panics
+    /// If `offset_bytes` is not a multiple of 4.
     async fn wait_memory_by(
         &self,
         waiting: Waiting,
@@ -555,7 +533,7 @@ impl Bus for LabBus {
         deadline: Picoseconds,
     ) -> Result<u32, BusError> {
         match waiting {
-            Waiting::Polling => self.wait_memory(memory, offset_bytes, seen, deadline).await,
+            Waiting::Polling => self.poll_memory(memory, offset_bytes, seen, deadline).await,
             Waiting::KernelPolling => {
                 self.poll_in_kernel(memory, offset_bytes, seen, deadline).await
             }

@@ -123,7 +123,8 @@ impl LabMemory {
     }
 
     /// Returns its number among the memories of its host.
-    pub(super) fn id(&self) -> u64 {
+    #[must_use]
+    pub fn id(&self) -> u64 {
         self.inner.id
     }
 

@@ -9,13 +9,10 @@ use std::time::Duration;
 use crosslane_bridge::{
     CardPlace, Client, Identity, MemoryPart, Server, ServerOptions, TransferOptions,
 };
-use crosslane_driver::Device;
 use crosslane_host::{DmaMemory, PageSize, Rdma, RdmaListener, RdmaRegion, RemoteAccess};
-use crosslane_lab::EngineKind;
 use crosslane_libfabric::{MachineClock, Network, Provider, Region};
-use crosslane_open::{CardBus, LabDevice, OpenLab};
+use crosslane_open::{AnyRdma, Session};
 use crosslane_pcie::units::Picoseconds;
-use crosslane_vfio::VfioBus;
 use futures_channel::oneshot;
 use futures_executor::block_on;
 use support::served::{ServedCard, pattern};
@@ -64,10 +61,10 @@ async fn client(address: &str, card: &str, number: u64) {
 }
 
 /// Serves a card, and stops when so many clients have done all.
-async fn serve<B: CardBus>(bus: &B, card: &str, device: Device<B>, clients: u64) -> String {
+async fn serve(session: &Session, clients: u64) -> String {
     let clock = MachineClock::new();
-    let rdma = bus.join(Network::open(Provider::Tcp, &clock).unwrap());
-    let name = rdma.name();
+    let rdma = AnyRdma::new(Network::open(Provider::Tcp, &clock).unwrap(), session.bus());
+    let (name, device, card) = (rdma.name(), session.device(0).await.unwrap(), "card");
     let options = ServerOptions { slot_bytes: 256 << 10, ..ServerOptions::default() };
     let devices = vec![(card.to_owned(), device)];
     let server = Server::new(devices, rdma, clock, options, |_| {}).await.unwrap();
@@ -95,24 +92,15 @@ async fn serve<B: CardBus>(bus: &B, card: &str, device: Device<B>, clients: u64)
 
 #[test]
 fn clients_of_a_lab_s_card() {
-    let device = LabDevice { lab: "kc705:crosslane".into(), endpoint: None };
-    let OpenLab { simulation, host, cards } = device.open(EngineKind::Model, 1).unwrap();
-    let bus = simulation.bus(host);
-    let name = simulation.run_free("server", async {
-        let device = Device::open(bus.clone(), cards[0].function).await.unwrap();
-        serve(&bus, &cards[0].name, device, 3).await
-    });
+    let session = Session::open("lab:kc705:crosslane").unwrap();
+    let name = session.run_free(serve(&session, 3));
     assert!(name.ends_with(", copied: the lab's memory is simulated"), "{name}");
 }
 
 #[test]
 fn clients_of_a_card_whose_buffers_the_network_reaches() {
     let card = ServedCard::start("bridge");
-    let bus: VfioBus = card.bus();
-    let name = crosslane_vfio::block_on(async {
-        let function = bus.own_functions().next().unwrap();
-        let device = Device::open(bus.clone(), function).await.unwrap();
-        serve(&bus, "card", device, 3).await
-    });
+    let session = Session::open(&card.name()).unwrap();
+    let name = session.run_free(serve(&session, 3));
     assert!(name.ends_with(", in the card's own buffers"), "{name}");
 }

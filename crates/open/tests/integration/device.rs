@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names of devices, and what they open.
 
-use crosslane_driver::Device;
-use crosslane_host::Bus;
-use crosslane_lab::EngineKind;
-use crosslane_open::{
-    CardProgram, DeviceName, LabDevice, OpenError, OpenLab, OpenOptions, run_free_on_card,
-    run_on_cards,
-};
-use crosslane_vfio::BusOptions;
+use crosslane_host::{Bus, BusError, DmaMemory, PageSize};
+use crosslane_open::{AnyMemory, DeviceName, LabDevice, OpenError, Session, SessionOptions};
 
 fn lab(name: &str) -> LabDevice {
     let DeviceName::Lab(device) = name.parse().unwrap() else { panic!("{name} is a lab's card") };
@@ -16,12 +10,8 @@ fn lab(name: &str) -> LabDevice {
     device
 }
 
-fn open(name: &str) -> Result<OpenLab, OpenError> {
-    lab(name).open(EngineKind::Model, 1)
-}
-
 fn refused(name: &str) -> String {
-    match open(name) {
+    match Session::open(name) {
         Ok(_) => panic!("{name} opens"),
         Err(error) => error.to_string(),
     }
@@ -65,43 +55,20 @@ fn cards_that_are_no_labs() {
     assert_eq!(user.to_string(), "vfio-user:/run/a:b.sock");
 }
 
-/// Names of the cards that it is run on.
-struct Names;
-
-impl CardProgram for Names {
-    type Output = Vec<String>;
-
-    async fn run<B: Bus + Send + Sync + 'static>(self, cards: Vec<Device<B>>) -> Vec<String> {
-        cards.iter().map(|card| card.function().name.clone()).collect()
-    }
-}
-
-fn options() -> OpenOptions {
-    OpenOptions { engines: EngineKind::Model, seed: 1, bus: BusOptions::default() }
-}
-
-fn run_on(names: &[&str]) -> Result<Vec<String>, String> {
+/// Opens cards with their engines and returns the names of their functions.
+fn engines(names: &[&str]) -> Result<Vec<String>, String> {
     let names: Vec<DeviceName> = names.iter().map(|name| name.parse().unwrap()).collect();
-    run_on_cards(&names, options(), Names).map_err(|error| error.to_string())
-}
-
-#[test]
-fn a_program_for_one_card_has_the_first_and_no_other() {
-    for (name, card) in
-        [("lab:rosta", "fpga1"), ("lab:rosta/fpga5", "fpga5"), ("lab:kc705:crosslane", "kc705")]
-    {
-        let cards = run_free_on_card(&name.parse().unwrap(), options(), Names).unwrap();
-        assert_eq!(cards, [card], "{name}");
-    }
-    let nobody = "vfio-user:no-such.sock".parse().unwrap();
-    let error = run_free_on_card(&nobody, options(), Names).unwrap_err().to_string();
-    assert!(error.contains("no-such.sock"), "{error}");
+    let session = Session::open_all(&names, SessionOptions::default());
+    let session = session.map_err(|error: OpenError| error.to_string())?;
+    let devices = session.block_on(session.devices()).map_err(|stuck| stuck.to_string())?;
+    let devices = devices.map_err(|error| error.to_string())?;
+    Ok(devices.iter().map(|device| device.function().name.clone()).collect())
 }
 
 #[test]
 fn programs_run_on_the_cards_that_are_named() {
-    assert_eq!(run_on(&["lab:kc705:crosslane"]), Ok(vec!["kc705".to_owned()]));
-    let two = run_on(&["lab:rosta/fpga5", "lab:rosta/fpga1"]);
+    assert_eq!(engines(&["lab:kc705:crosslane"]), Ok(vec!["kc705".to_owned()]));
+    let two = engines(&["lab:rosta/fpga5", "lab:rosta/fpga1"]);
     assert_eq!(two, Ok(vec!["fpga5".to_owned(), "fpga1".to_owned()]));
     for (names, why) in [
         (&["lab:rosta/fpga1", "lab:kc705:crosslane"][..], "they are not on the same bus"),
@@ -110,28 +77,53 @@ fn programs_run_on_the_cards_that_are_named() {
         (&["vfio-user:no-such.sock"], "no-such.sock"),
         (&["lab:rosta/fpga1", "lab:rosta/fpga9"], "fpga9"),
     ] {
-        let error = run_on(names).unwrap_err();
+        let error = engines(names).unwrap_err();
         assert!(error.contains(why), "{names:?}: {error}");
     }
 }
 
 #[test]
-fn cards_are_found_and_can_be_driven() {
+fn a_lab_opens_every_engine_of_its_host_or_one() {
     for (name, cards) in [
         ("lab:minimal", 1),
         ("lab:kc705:crosslane", 1),
         ("lab:rosta", 8),
         ("lab:rosta:crosslane/fpga2", 1),
     ] {
-        let OpenLab { simulation, host, cards: found } = open(name).unwrap();
-        assert_eq!(found.len(), cards, "{name}");
-        let bus = simulation.bus(host);
-        for card in &found {
-            let opened = simulation.run("open", Device::open(bus.clone(), card.function)).unwrap();
-            opened.unwrap_or_else(|error| panic!("{name}, {}: {error}", card.name));
-        }
+        let session = Session::open(name).unwrap();
+        assert_eq!(session.cards().len(), cards, "{name}");
+        assert_eq!(engines(&[name]).unwrap().len(), cards, "{name}");
     }
-    assert_eq!(open("lab:rosta/fpga2").unwrap().cards[0].name, "fpga2");
+    assert_eq!(Session::open("lab:rosta/fpga2").unwrap().cards()[0].name, "fpga2");
+}
+
+#[test]
+fn a_free_run_waits_for_other_threads_too() {
+    let session = Session::open("lab:kc705:crosslane").unwrap();
+    let (sender, receiver) = futures_channel::oneshot::channel();
+    let thread = std::thread::spawn(move || sender.send(7));
+    let clocks = session.run_free(async {
+        let number = receiver.await.unwrap();
+        let device = session.device(0).await.unwrap();
+        assert_eq!(number, 7);
+        device.time_clocks().await
+    });
+    assert!(clocks.unwrap() > 0);
+    assert_eq!(thread.join().unwrap(), Ok(()));
+}
+
+#[test]
+fn memory_belongs_to_one_simulation() {
+    let near = Session::open("lab:kc705:crosslane").unwrap();
+    let memory = near.bus().allocate(4096, PageSize::Small).unwrap();
+    memory.write(4092, &[1, 2, 3, 4]).unwrap();
+    let mut word = [0; 4];
+    memory.read(4092, &mut word).unwrap();
+    assert_eq!((memory.size_bytes(), word), (4096, [1, 2, 3, 4]));
+    assert!(matches!(memory, AnyMemory::Lab(_)));
+    let function = near.cards()[0].function;
+    let pinned = near.block_on(near.bus().unpin(function, &memory)).unwrap();
+    assert!(matches!(pinned, Err(BusError::Pinning { .. })), "{pinned:?}");
 }
 
 #[test]

@@ -8,17 +8,16 @@ use crosslane_host::{
     Bus, Clock, DmaMemory, FarEnd, NearEnd, PageSize, Rdma, RdmaConnection, RdmaError,
     RdmaListener, RdmaRegion, RemoteAccess,
 };
-use crosslane_lab::{EngineKind, LabMemory};
+use crosslane_lab::LabMemory;
 use crosslane_libfabric::{Connection, MachineClock, Network, Provider};
-use crosslane_open::{LabDevice, OpenLab, StagedConnection, StagedRdma};
-use crosslane_pcie::units::HostId;
+use crosslane_open::{AnyBus, Session, StagedConnection, StagedRdma};
 use futures_util::future::{Either, join_all, select, try_join};
 
 type Staged = StagedRdma<Network, LabMemory>;
 
 /// A node with a lab's memory, and a client.
 struct Scene {
-    lab: OpenLab,
+    lab: Session,
     staged: Staged,
     client: Network,
     here: StagedConnection<Network, LabMemory>,
@@ -26,25 +25,23 @@ struct Scene {
 }
 
 /// Runs with the lab; panics where it hangs.
-fn run<F: Future>(lab: &OpenLab, future: F) -> F::Output {
+fn run<F: Future>(lab: &Session, future: F) -> F::Output {
     let clock = MachineClock::new();
     let late = clock.sleep_until(clock.after(Duration::from_secs(30)));
     let both = select(Box::pin(future), Box::pin(late));
-    match lab.simulation.run_free("test", both) {
+    match lab.run_free(both) {
         Either::Left((output, _)) => output,
         Either::Right(_) => panic!("it hangs"),
     }
 }
 
 fn scene() -> Scene {
-    let device = LabDevice { lab: "minimal".into(), endpoint: None };
-    let lab = device.open(EngineKind::Model, 1).unwrap();
-    assert_eq!(lab.host, HostId(0));
+    let lab = Session::open("lab:minimal").unwrap();
+    let AnyBus::Lab(bus) = lab.bus().clone() else { panic!("a lab has a lab's bus") };
     let clock = MachineClock::new();
     let (real, client) =
         (Network::open(Provider::Tcp, &clock), Network::open(Provider::Tcp, &clock));
     let (real, client) = (real.unwrap(), client.unwrap());
-    let bus = lab.simulation.bus(lab.host);
     let staged = StagedRdma::new(real, "the lab's memory is simulated", move |bytes, pages| {
         bus.allocate(bytes, pages)
     });

@@ -3,8 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::run::{Better, Run, RunKind, Value};
-use crate::number::whole_size;
+use crosslane_results::{Outcome, Scenario};
+
+use super::run_page::size_words;
+use super::values::{Better, Value, values};
 
 /// Changes smaller than this are none: what printing with a few digits loses.
 const LEAST_CHANGE: f64 = 1e-9;
@@ -43,9 +45,9 @@ impl Pair {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
     /// The first run.
-    pub first: Run,
+    pub first: Outcome,
     /// The second.
-    pub second: Run,
+    pub second: Outcome,
     /// Values that both have, in the order of the first.
     pub pairs: Vec<Pair>,
     /// Values that only the first has.
@@ -73,13 +75,13 @@ fn keyed(values: Vec<Value>) -> Vec<(Key, Value)> {
 impl Comparison {
     /// Lays two runs side by side.
     #[must_use]
-    pub fn of(first: Run, second: Run) -> Self {
-        let of_second = keyed(second.values());
+    pub fn of(first: Outcome, second: Outcome) -> Self {
+        let of_second = keyed(values(&second));
         let others: BTreeMap<&Key, f64> =
             of_second.iter().map(|(key, value)| (key, value.value)).collect();
         let (mut pairs, mut only_first) = (Vec::new(), Vec::new());
         let mut in_both = BTreeSet::new();
-        for (key, value) in keyed(first.values()) {
+        for (key, value) in keyed(values(&first)) {
             match others.get(&key) {
                 Some(other) => {
                     pairs.push(Pair { first: value, second: *other });
@@ -97,27 +99,19 @@ impl Comparison {
     /// reproductions there is none.
     #[must_use]
     pub fn bottlenecks(&self) -> Vec<(String, String, String)> {
-        let (RunKind::Bench(first), RunKind::Bench(second)) = (&self.first.kind, &self.second.kind)
-        else {
+        let (Outcome::Bench(first), Outcome::Bench(second)) = (&self.first, &self.second) else {
             return Vec::new();
         };
-        let words = |scenario: &super::document::ScenarioDocument| {
+        let words = |scenario: &Scenario| {
             let why = scenario.why_not_faster.as_ref()?;
             let Some(step) = why.steps.first() else { return Some("nothing".to_owned()) };
             let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
             Some(limits.join(" and "))
         };
-        let sizes = |scenario: &super::document::ScenarioDocument| match scenario.bytes {
-            Some(bytes) => whole_size(bytes),
-            None => {
-                let sizes = scenario.flows.iter().map(|flow| whole_size(flow.bytes));
-                sizes.collect::<Vec<_>>().join(", ")
-            }
-        };
         let mut rows = Vec::new();
         for scenario in &first.scenarios {
-            let size = sizes(scenario);
-            let other = second.scenarios.iter().find(|other| sizes(other) == size);
+            let size = size_words(scenario);
+            let other = second.scenarios.iter().find(|other| size_words(other) == size);
             if let (Some(one), Some(two)) = (words(scenario), other.and_then(words)) {
                 rows.push((size, one, two));
             }

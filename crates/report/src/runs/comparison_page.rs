@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of two runs side by side.
 
+use crosslane_results::{Bench, Flow, Outcome};
+
 use super::comparison::Comparison;
-use super::document::{BenchDocument, FlowDocument};
-use super::run::{Run, RunKind, Value};
 use super::run_page::{by_size, cell, flow_names, rate_axis, sizes, table, time_axis};
+use super::values::Value;
 use crate::number::count as count_words;
 use crate::page::{Block, Page, Section};
 use crate::plot::{Plot, Series, SeriesKind};
@@ -120,13 +121,13 @@ impl Comparison {
 
     /// Rates and times by size, where both runs are sweeps.
     fn plots(&self, names: [&str; 2]) -> Option<Section> {
-        let bench = |run: &Run| match &run.kind {
-            RunKind::Bench(bench) if bench.scenarios.len() > 1 => Some(bench.clone()),
+        let bench = |run: &Outcome| match run {
+            Outcome::Bench(bench) if bench.scenarios.len() > 1 => Some(bench.clone()),
             _ => None,
         };
         let runs = [bench(&self.first)?, bench(&self.second)?];
-        let rate = |flow: &FlowDocument| flow.rate().map(|rate| rate / 1e6);
-        let time = |flow: &FlowDocument| Some(flow.latency.as_ref()?.typical_ps as f64 / 1e6);
+        let rate = |flow: &Flow| flow.rate().map(|rate| rate / 1e6);
+        let time = |flow: &Flow| Some(flow.latency.as_ref()?.typical_ps as f64 / 1e6);
         let blocks = vec![
             Block::Plot(Plot {
                 title: "Rate by size".into(),
@@ -145,11 +146,7 @@ impl Comparison {
     }
 }
 
-fn lines(
-    runs: &[BenchDocument; 2],
-    names: [&str; 2],
-    value: impl Fn(&FlowDocument) -> Option<f64>,
-) -> Vec<Series> {
+fn lines(runs: &[Bench; 2], names: [&str; 2], value: impl Fn(&Flow) -> Option<f64>) -> Vec<Series> {
     let mut series = Vec::new();
     for (run, name) in runs.iter().zip(names) {
         let flows = flow_names(run);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The page of a benchmark.
 
-use super::document::{
-    BenchDocument, ExplanationDocument, FlowDocument, IommuDocument, ScenarioDocument,
-    StatisticsDocument, StepDocument, TrialDocument,
+use crosslane_results::{
+    Bench, Better, Explanation, Figure, Flow, IommuUse, Latencies, Outcome, Scenario, Step, Trial,
 };
-use super::run::{Run, RunKind};
+
 use crate::number::{change, count, whole_size};
 use crate::page::{Bar, Bars, Block, Page, Section};
 use crate::plot::{Axis, Plot, Scale, Series, SeriesKind};
@@ -37,29 +36,55 @@ pub(super) fn cell(text: impl Into<String>) -> Cell {
     Cell { text: text.into(), is_bad: false }
 }
 
-/// The page of a run: `command` is what made it.
-impl Run {
-    /// What there is to see of a benchmark: rates and times as plots and tables, why it was not
-    /// faster, the use of links. None of a reproduction, whose page its experiments make.
-    #[must_use]
-    pub fn page(&self, command: &str) -> Option<Page> {
-        let RunKind::Bench(bench) = &self.kind else { return None };
-        let mut sections = Vec::new();
-        sections.push(result_section(bench));
-        sections.extend(why_section(bench));
-        sections.extend(link_section(bench));
-        sections.extend(error_section(bench));
-        Some(Page {
-            title: format!("bench {} on {}", bench.bench, bench.place()),
-            summary: summary(bench),
-            facts: facts(command, self),
-            sections,
-        })
+/// Returns the page of a benchmark: rates and times as plots and tables, what limits it, the use of
+/// links. `command` is the command line that makes it. There is none of outcomes other than
+/// [`Bench`].
+#[must_use]
+pub fn page(outcome: &Outcome, command: &str) -> Option<Page> {
+    let Outcome::Bench(bench) = outcome else { return None };
+    let mut sections = Vec::new();
+    sections.push(result_section(bench));
+    sections.extend(why_section(bench));
+    sections.extend(link_section(bench));
+    sections.extend(error_section(bench));
+    Some(Page {
+        title: format!("bench {} on {}", bench.bench, bench.platform.name()),
+        summary: summary(bench),
+        facts: facts(command, outcome),
+        sections,
+    })
+}
+
+/// Returns the rate of a flow in the time of all else: that of the application on served cards,
+/// that of the engines' timers elsewhere.
+fn rate(bench: &Bench, flow: &Flow) -> Option<f64> {
+    let application = flow.application_bytes_per_second.filter(|_| bench.platform.is_served());
+    application.or(flow.rate())
+}
+
+/// Formats a value of a figure: `1599.8 MB/s`, `706.0 ns`.
+fn figure_words(figure: Figure, value: f64) -> String {
+    match figure.better {
+        Better::Lower => format!("{:.1} ns", value / 1e3),
+        Better::Higher => format!("{:.1} MB/s", value / 1e6),
     }
 }
 
+/// Warns of an explained run that is not like the measured one.
+fn unlike_words(why: &Explanation) -> Option<String> {
+    let (off, measured) = (why.unlike()?, why.measured?);
+    Some(format!(
+        "Warning: the run that was explained reached {}, {:.1} % {} than the {} that were \
+         measured: what limits it may not limit the whole run.",
+        figure_words(why.figure, why.figure.value),
+        100.0 * off.abs(),
+        if off < 0.0 { "less" } else { "more" },
+        figure_words(measured, measured.value),
+    ))
+}
+
 /// How a run was made.
-pub(super) fn facts(command: &str, run: &Run) -> Vec<(String, String)> {
+pub(super) fn facts(command: &str, run: &Outcome) -> Vec<(String, String)> {
     let (version, seed) = run.origin();
     [
         ("command", command.to_owned()),
@@ -71,10 +96,10 @@ pub(super) fn facts(command: &str, run: &Run) -> Vec<(String, String)> {
     .into()
 }
 
-fn summary(bench: &BenchDocument) -> String {
+fn summary(bench: &Bench) -> String {
     let Some(last) = bench.scenarios.last() else { return "Nothing was run.".to_owned() };
     let mut sentences = Vec::new();
-    let best = |flow: &FlowDocument| bench.rate(flow).map(|rate| (flow.words(), rate));
+    let best = |flow: &Flow| rate(bench, flow).map(|rate| (flow.name.clone(), rate));
     if let [flow] = &last.flows[..] {
         if let Some((name, rate)) = best(flow) {
             let share = flow.share_of_ceiling.map_or(String::new(), |share| {
@@ -84,7 +109,7 @@ fn summary(bench: &BenchDocument) -> String {
             sentences.push(format!("{name}: {:.1} MB/s at {size}{share}.", rate / 1e6));
         }
     } else if !last.flows.is_empty() {
-        let sum: f64 = last.flows.iter().filter_map(|flow| bench.rate(flow)).sum();
+        let sum: f64 = last.flows.iter().filter_map(|flow| rate(bench, flow)).sum();
         let count = last.flows.len();
         sentences.push(format!("{count} flows at once, {:.1} MB/s together.", sum / 1e6));
     }
@@ -99,18 +124,18 @@ fn summary(bench: &BenchDocument) -> String {
 }
 
 /// The limits of a step, as the subject of a sentence.
-fn limits_words(step: &StepDocument) -> String {
+fn limits_words(step: &Step) -> String {
     let words: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
     words.join(", and ")
 }
 
-fn lifted_words(step: &StepDocument) -> String {
+fn lifted_words(step: &Step) -> String {
     let words: Vec<&str> = step.limits.iter().map(|limit| limit.lifted.as_str()).collect();
     words.join(", ")
 }
 
 /// `4 KiB`, or those of several flows.
-pub(super) fn size_words(scenario: &ScenarioDocument) -> String {
+pub(super) fn size_words(scenario: &Scenario) -> String {
     match scenario.bytes {
         Some(bytes) => whole_size(bytes),
         None => {
@@ -125,9 +150,9 @@ pub(super) fn size_words(scenario: &ScenarioDocument) -> String {
 /// What is to be said of an explanation: the bottleneck, what would be the next one, where the
 /// time went, and everything that was tried.
 #[must_use]
-pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
+pub fn explanation_blocks(name: &str, why: &Explanation) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let figure = |value: f64| why.figure.words(value);
+    let figure = |value: f64| figure_words(why.figure, value);
     match why.steps.first() {
         Some(step) => blocks.push(Block::Verdict(format!(
             "{}. {}: {} instead of {} ({:+.1} %).",
@@ -135,7 +160,7 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
             capital(&lifted_words(step)),
             figure(step.value),
             figure(why.figure.value),
-            100.0 * step.gain * if why.figure.better == "lower" { -1.0 } else { 1.0 },
+            100.0 * step.gain * if why.figure.better == Better::Lower { -1.0 } else { 1.0 },
         ))),
         None => blocks.push(Block::Verdict(
             "Nothing that can be lifted holds this run: no change of a constant or setting gained \
@@ -146,7 +171,7 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
     if let Some(wait) = &why.consequence {
         blocks.push(Block::Text(format!(
             "{}, {:.1} % of the time, comes of that: {:.1} % without it.",
-            capital(&wait.what.replace('_', " ")),
+            capital(&wait.what.to_string()),
             100.0 * wait.share,
             100.0 * wait.share_without,
         )));
@@ -169,7 +194,7 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
             blocks.push(Block::Table(iommu_table(&account.iommus)));
         }
     }
-    let (idle, gaining): (Vec<&TrialDocument>, Vec<&TrialDocument>) =
+    let (idle, gaining): (Vec<&Trial>, Vec<&Trial>) =
         why.trials.iter().partition(|trial| trial.gain.abs() < LEAST_GAIN);
     if !gaining.is_empty() {
         let headings = ["what was lifted", "where", "to", "figure", "gain %"];
@@ -189,19 +214,19 @@ pub fn explanation_blocks(name: &str, why: &ExplanationDocument) -> Vec<Block> {
     if let Some(how) = &why.shortened {
         blocks.push(Block::Text(format!("Compared in shortened runs: {how}.")));
     }
-    blocks.extend(why.unlike().map(Block::Text));
+    blocks.extend(unlike_words(why).map(Block::Text));
     blocks
 }
 
 /// `2 limits gain nothing when lifted alone: 16 tags of card0, the switch.`
-fn idle_block(idle: &[&TrialDocument]) -> Option<Block> {
+fn idle_block(idle: &[&Trial]) -> Option<Block> {
     let words: Vec<&str> = idle.iter().map(|trial| trial.limit.words.as_str()).collect();
     let count = count(words.len(), "limit gains", "limits gain");
     let text = format!("{count} nothing when lifted alone: {}.", words.join("; "));
     (!words.is_empty()).then_some(Block::Text(text))
 }
 
-fn iommu_table(iommus: &[IommuDocument]) -> Table {
+fn iommu_table(iommus: &[IommuUse]) -> Table {
     let headings = [
         "IOMMU of",
         "pages in its IOTLB",
@@ -232,9 +257,9 @@ fn iommu_table(iommus: &[IommuDocument]) -> Table {
     rows
 }
 
-fn parts(why: &ExplanationDocument) -> Vec<(String, f64)> {
+fn parts(why: &Explanation) -> Vec<(String, f64)> {
     let uses = why.account.iter().flat_map(|account| &account.uses);
-    uses.map(|part| (part.what.replace('_', " "), part.share)).collect()
+    uses.map(|part| (part.what.to_string(), part.share)).collect()
 }
 
 fn capital(text: &str) -> String {
@@ -244,8 +269,8 @@ fn capital(text: &str) -> String {
         .map_or(String::new(), |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }
 
-fn why_section(bench: &BenchDocument) -> Option<Section> {
-    let explained: Vec<(String, &ExplanationDocument)> = bench
+fn why_section(bench: &Bench) -> Option<Section> {
+    let explained: Vec<(String, &Explanation)> = bench
         .scenarios
         .iter()
         .filter_map(|one| Some((size_words(one), one.why_not_faster.as_ref()?)))
@@ -257,14 +282,13 @@ fn why_section(bench: &BenchDocument) -> Option<Section> {
         let mut sizes = table("What limits each size", &headings, 3);
         for (size, why) in &explained {
             let step = why.steps.first();
-            let text =
-                |words: fn(&StepDocument) -> String| cell(step.map(words).unwrap_or_default());
+            let text = |words: fn(&Step) -> String| cell(step.map(words).unwrap_or_default());
             sizes.rows.push(vec![
                 cell(size),
                 text(limits_words),
                 text(lifted_words),
-                cell(why.figure.words(why.figure.value)),
-                cell(step.map(|step| why.figure.words(step.value)).unwrap_or_default()),
+                cell(figure_words(why.figure, why.figure.value)),
+                cell(step.map(|step| figure_words(why.figure, step.value)).unwrap_or_default()),
                 cell(step.map(|step| change(step.gain)).unwrap_or_default()),
             ]);
         }
@@ -281,10 +305,10 @@ fn why_section(bench: &BenchDocument) -> Option<Section> {
 type Points = Vec<(f64, f64)>;
 
 /// Names of all flows, each once, in the order in which they come.
-pub(super) fn flow_names(bench: &BenchDocument) -> Vec<String> {
+pub(super) fn flow_names(bench: &Bench) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for flow in bench.scenarios.iter().flat_map(|scenario| &scenario.flows) {
-        let name = flow.words();
+        let name = flow.name.clone();
         if !names.contains(&name) {
             names.push(name);
         }
@@ -293,13 +317,9 @@ pub(super) fn flow_names(bench: &BenchDocument) -> Vec<String> {
 }
 
 /// A value of each size's flow of that name.
-pub(super) fn by_size(
-    bench: &BenchDocument,
-    name: &str,
-    value: impl Fn(&FlowDocument) -> Option<f64>,
-) -> Points {
+pub(super) fn by_size(bench: &Bench, name: &str, value: impl Fn(&Flow) -> Option<f64>) -> Points {
     let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
-    let flows = flows.filter(|flow| flow.words() == name);
+    let flows = flows.filter(|flow| flow.name.clone() == name);
     flows.filter_map(|flow| Some((flow.bytes as f64, value(flow)?))).collect()
 }
 
@@ -316,9 +336,9 @@ pub(super) fn time_axis() -> Axis {
     Axis { label: "time".into(), unit: "us".into(), scale: Scale::Logarithmic }
 }
 
-fn result_section(bench: &BenchDocument) -> Section {
+fn result_section(bench: &Bench) -> Section {
     let mut blocks = Vec::new();
-    if bench.served {
+    if bench.platform.is_served() {
         let is_latency = bench.scenarios.iter().any(|one| one.latency.is_some());
         let words = if is_latency { SERVED_LATENCY } else { SERVED };
         blocks.push(Block::Text(format!("{}.", capital(words))));
@@ -345,7 +365,7 @@ fn line(name: String, points: Points) -> Series {
     Series { name, kind: SeriesKind::Ours, points }
 }
 
-fn rate_plot(bench: &BenchDocument, names: &[String]) -> Plot {
+fn rate_plot(bench: &Bench, names: &[String]) -> Plot {
     let mut series = Vec::new();
     let megabytes = |rate: Option<f64>| rate.map(|rate| rate / 1e6);
     for name in names {
@@ -358,7 +378,7 @@ fn rate_plot(bench: &BenchDocument, names: &[String]) -> Plot {
             let kind = SeriesKind::Ceiling;
             series.push(Series { name: "less DLLPs".into(), kind, points: ceiling });
         }
-        if bench.served {
+        if bench.platform.is_served() {
             series.push(line(format!("{prefix}at the application"), application));
             continue;
         }
@@ -371,15 +391,15 @@ fn rate_plot(bench: &BenchDocument, names: &[String]) -> Plot {
     Plot { title: "Rate by size".into(), x: sizes(), y: rate_axis(), series }
 }
 
-fn time_plot(bench: &BenchDocument, names: &[String]) -> Plot {
+fn time_plot(bench: &Bench, names: &[String]) -> Plot {
     let mut series = Vec::new();
     for name in names {
         let prefix = if names.len() > 1 { format!("{name}, ") } else { String::new() };
-        type Figure = fn(&StatisticsDocument) -> u64;
+        type Figure = fn(&Latencies) -> u64;
         let typical: Figure = |times| times.typical_ps;
         let p99: Figure = |times| times.p99_ps;
         for (words, figure) in [("typical", typical), ("p99", p99)] {
-            let us = |flow: &FlowDocument| Some(figure(flow.latency.as_ref()?) as f64 / PS_PER_US);
+            let us = |flow: &Flow| Some(figure(flow.latency.as_ref()?) as f64 / PS_PER_US);
             series.push(line(format!("{prefix}{words}"), by_size(bench, name, us)));
         }
     }
@@ -390,7 +410,7 @@ fn time_plot(bench: &BenchDocument, names: &[String]) -> Plot {
 
 /// How many transfers were on their way at once: `4 in flight`, or `64 to 2 in flight`, that of the
 /// shortest transfers first; none where nobody says.
-fn depths(bench: &BenchDocument) -> Option<String> {
+fn depths(bench: &Bench) -> Option<String> {
     let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
     let mut depths: Vec<(u64, u64)> =
         flows.map(|flow| Some((flow.bytes, flow.in_flight?))).collect::<Option<_>>()?;
@@ -401,7 +421,7 @@ fn depths(bench: &BenchDocument) -> Option<String> {
 }
 
 /// What the times of a plot include, where more than one transfer is on its way.
-fn depth_words(bench: &BenchDocument) -> Option<String> {
+fn depth_words(bench: &Bench) -> Option<String> {
     let flows = bench.scenarios.iter().flat_map(|scenario| &scenario.flows);
     let most = flows.filter_map(|flow| flow.in_flight).max()?;
     (most > 1).then(|| {
@@ -413,10 +433,10 @@ fn depth_words(bench: &BenchDocument) -> Option<String> {
     })
 }
 
-fn latency_plot(bench: &BenchDocument) -> Plot {
-    let points = |figure: fn(&StatisticsDocument) -> u64| {
+fn latency_plot(bench: &Bench) -> Plot {
+    let points = |figure: fn(&Latencies) -> u64| {
         let scenarios = bench.scenarios.iter();
-        let point = |one: &ScenarioDocument| {
+        let point = |one: &Scenario| {
             let times = &one.latency.as_ref()?.one_way;
             Some((one.bytes? as f64, figure(times) as f64 / PS_PER_US))
         };
@@ -430,16 +450,16 @@ fn latency_plot(bench: &BenchDocument) -> Plot {
 }
 
 /// The five times in microseconds.
-fn time_cells(times: &StatisticsDocument) -> [Cell; 5] {
+fn time_cells(times: &Latencies) -> [Cell; 5] {
     [times.min_ps, times.typical_ps, times.average_ps, times.p99_ps, times.max_ps]
         .map(|ps| cell(format!("{:.3}", ps as f64 / PS_PER_US)))
 }
 
-fn flow_table(bench: &BenchDocument) -> Table {
+fn flow_table(bench: &Bench) -> Table {
     let mut headings =
         vec!["flow", "bytes", "iterations", "in flight", "min us", "typical", "average", "p99"];
     // The engine's timers and ceilings have another time than served cards' transfers.
-    headings.extend(match bench.served {
+    headings.extend(match bench.platform.is_served() {
         true => &["max", "app MB/s"][..],
         false => &["max", "MB/s", "ceiling MB/s", "less DLLPs", "of it %"],
     });
@@ -449,7 +469,7 @@ fn flow_table(bench: &BenchDocument) -> Table {
             cell(rate.map_or("-".to_owned(), |rate| format!("{:.1}", rate / 1e6)))
         };
         let mut row = vec![
-            cell(flow.words()),
+            cell(flow.name.clone()),
             cell(flow.bytes.to_string()),
             cell(flow.iterations.to_string()),
             cell(flow.in_flight.map_or("-".to_owned(), |depth| depth.to_string())),
@@ -458,8 +478,8 @@ fn flow_table(bench: &BenchDocument) -> Table {
             Some(times) => row.extend(time_cells(times)),
             None => row.extend([(); 5].map(|()| cell("-"))),
         }
-        row.push(megabytes(bench.rate(flow)));
-        if !bench.served {
+        row.push(megabytes(rate(bench, flow)));
+        if !bench.platform.is_served() {
             let ceiling = flow.ceiling.as_ref();
             row.push(megabytes(ceiling.map(|ceiling| ceiling.bytes_per_second)));
             row.push(megabytes(ceiling.map(|ceiling| ceiling.less_dllps_bytes_per_second)));
@@ -471,7 +491,7 @@ fn flow_table(bench: &BenchDocument) -> Table {
     rows
 }
 
-fn latency_table(bench: &BenchDocument) -> Table {
+fn latency_table(bench: &Bench) -> Table {
     let headings = ["from, to", "bytes", "min us", "typical", "average", "p99", "max"];
     let mut rows = table("One way: half of a round trip", &headings, 1);
     for scenario in &bench.scenarios {
@@ -485,7 +505,7 @@ fn latency_table(bench: &BenchDocument) -> Table {
 }
 
 /// The links of the last scenario.
-fn link_section(bench: &BenchDocument) -> Option<Section> {
+fn link_section(bench: &Bench) -> Option<Section> {
     let last = bench.scenarios.iter().rev().find(|scenario| !scenario.links.is_empty())?;
     let headings = ["direction", "link", "MB/s", "it could carry", "of it %"];
     let mut rows = table("", &headings, 2);
@@ -505,7 +525,7 @@ fn link_section(bench: &BenchDocument) -> Option<Section> {
     Some(Section { title, blocks: vec![Block::Table(rows)] })
 }
 
-fn error_section(bench: &BenchDocument) -> Option<Section> {
+fn error_section(bench: &Bench) -> Option<Section> {
     let errors = bench.scenarios.iter().flat_map(|scenario| &scenario.errors);
     let mut rows = table("", &["error"], 1);
     rows.rows = errors.map(|error| vec![Cell { text: error.clone(), is_bad: true }]).collect();

@@ -3,7 +3,8 @@
 //! error, a page and a comparison, never a panic.
 
 use bolero::TypeGenerator;
-use crosslane_report::runs::{Comparison, Run};
+use crosslane_report::runs::{Comparison, page, values};
+use crosslane_results::Outcome;
 
 /// What the program prints, made short.
 const BENCH: &str = r#"{"bench": "write", "lab": "minimal", "seed": 1, "version": "0.1.0",
@@ -81,8 +82,9 @@ fn changed(text: &str, changes: &[Change]) -> String {
 }
 
 fn look_at(text: &str) {
-    let Ok(run) = Run::parse(text) else { return };
-    let _ = run.page("a command");
+    let Ok(run) = Outcome::parse(text) else { return };
+    let _ = page(&run, "a command");
+    let _ = values(&run);
     let comparison = Comparison::of(run.clone(), run);
     assert!(comparison.only_first.is_empty() && comparison.only_second.is_empty());
     let _ = comparison.page("a command", ["one", "two"]);
@@ -98,7 +100,7 @@ fn printed() -> [String; 3] {
 #[test]
 fn what_is_printed_can_be_read() {
     for text in printed() {
-        Run::parse(&text).unwrap();
+        Outcome::parse(&text).unwrap();
         look_at(&text);
     }
 }

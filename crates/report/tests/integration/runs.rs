@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Runs that are read back and compared.
 
-use crosslane_report::runs::{Better, Comparison, Run, RunError};
+use crosslane_report::runs::{self, Better, Comparison, values};
 use crosslane_report::{Block, Page, Section};
+use crosslane_results::{Outcome, OutcomeError};
 
 /// A run of two sizes with these rates in MB/s and this bottleneck.
 fn bench(rates: [f64; 2], bottleneck: &str) -> String {
@@ -31,8 +32,8 @@ fn bench(rates: [f64; 2], bottleneck: &str) -> String {
     )
 }
 
-fn parsed(text: &str) -> Run {
-    Run::parse(text).unwrap()
+fn parsed(text: &str) -> Outcome {
+    Outcome::parse(text).unwrap()
 }
 
 #[test]
@@ -70,7 +71,8 @@ fn figures_of_one_run_only_are_not_lost() {
 
 #[test]
 fn why_begins_with_the_verdict() {
-    let page = parsed(&bench([500.0, 1000.0], "2 tags of card0")).page("crosslane bench").unwrap();
+    let page =
+        runs::page(&parsed(&bench([500.0, 1000.0], "2 tags of card0")), "crosslane bench").unwrap();
     let Block::Verdict(verdict) = &why_of(&page).blocks[0] else { panic!("no verdict") };
     assert_eq!(verdict, "2 tags of card0. With 256: 2000.0 MB/s instead of 1000.0 MB/s (+50.0 %).");
     assert!(page.facts.contains(&("seed".to_owned(), "7".to_owned())));
@@ -97,7 +99,7 @@ fn with_trials(gains: &[f64]) -> String {
 
 #[test]
 fn limits_without_gain_are_one_sentence() {
-    let page = |gains: &[f64]| parsed(&with_trials(gains)).page("crosslane bench").unwrap();
+    let page = |gains: &[f64]| runs::page(&parsed(&with_trials(gains)), "crosslane bench").unwrap();
     let lifted = |page: &Page| {
         let blocks = why_of(page).blocks.clone().into_iter();
         let rows = blocks.filter_map(|block| match block {
@@ -125,7 +127,7 @@ fn limits_without_gain_are_one_sentence() {
 
 #[test]
 fn rate_plot_comes_before_lifted_limits() {
-    let page = parsed(&with_trials(&[0.2])).page("crosslane bench").unwrap();
+    let page = runs::page(&parsed(&with_trials(&[0.2])), "crosslane bench").unwrap();
     let Block::Plot(plot) = &page.sections[0].blocks[0] else { panic!("no plot") };
     assert_eq!(plot.title, "Rate by size");
     assert_eq!(page.sections[1].title, "Why not faster");
@@ -135,12 +137,12 @@ fn rate_plot_comes_before_lifted_limits() {
 fn a_run_on_cards_says_which() {
     let devices = r#""devices": ["vfio:0000:01:00.0", "vfio:0000:02:00.0"]"#;
     let run = parsed(&bench([500.0, 1000.0], "2 tags").replace(r#""lab": "minimal""#, devices));
-    let page = run.page("crosslane bench").unwrap();
+    let page = runs::page(&run, "crosslane bench").unwrap();
     assert_eq!(page.title, "bench write on vfio:0000:01:00.0, vfio:0000:02:00.0");
     assert_eq!(run.name(), "bench write, vfio:0000:01:00.0, vfio:0000:02:00.0");
     // Of cards that somebody serves the page says whose time is whose.
-    let is_said = |run: &Run| {
-        let page = run.page("crosslane bench").unwrap();
+    let is_said = |run: &Outcome| {
+        let page = runs::page(run, "crosslane bench").unwrap();
         let results = page.sections.into_iter().find(|section| section.title == "Results").unwrap();
         matches!(&results.blocks[0], Block::Text(text) if text.contains("in this machine's time"))
     };
@@ -153,7 +155,7 @@ fn a_run_on_cards_says_which() {
 fn a_page_has_what_iommus_did() {
     let text = bench([500.0, 1000.0], "2 tags of card0");
     let tables = |text: &str| {
-        let blocks = why_of(&parsed(text).page("crosslane bench").unwrap()).blocks.clone();
+        let blocks = why_of(&runs::page(&parsed(text), "crosslane bench").unwrap()).blocks.clone();
         let tables = blocks.into_iter().filter_map(|block| match block {
             Block::Table(table) if table.title == "Translations meanwhile" => Some(table.rows),
             _ => None,
@@ -169,11 +171,11 @@ fn a_page_has_what_iommus_did() {
 
 #[test]
 fn what_is_no_run_is_refused_with_its_place() {
-    let error = |text: &str| Run::parse(text).unwrap_err();
-    assert!(matches!(error("{\"bench\": "), RunError::Syntax { line: 1, .. }));
-    assert!(matches!(error("[1, 2"), RunError::Syntax { .. }));
+    let error = |text: &str| Outcome::parse(text).unwrap_err();
+    assert!(matches!(error("{\"bench\": "), OutcomeError::Syntax { line: 1, .. }));
+    assert!(matches!(error("[1, 2"), OutcomeError::Syntax { .. }));
     assert!(error("{}").to_string().contains("neither `bench` nor `reproduction`"));
-    assert!(matches!(error("{\"bench\": \"write\"}"), RunError::Kind { .. }));
+    assert!(matches!(error("{\"bench\": \"write\"}"), OutcomeError::Kind { .. }));
     let no_bytes = r#"{"bench": "write", "lab": "minimal", "seed": 1, "version": "0",
         "scenarios": [{"flows": [{}]}]}"#;
     assert!(error(no_bytes).to_string().contains("missing field"));
@@ -200,12 +202,12 @@ fn a_reproduction_is_compared_row_by_row() {
     let comparison = Comparison::of(run(700.0), run(770.0));
     assert_eq!(comparison.pairs.len(), 1);
     assert!(comparison.pairs[0].is_worse(0.05));
-    assert!(run(700.0).page("x").is_none());
+    assert!(runs::page(&run(700.0), "x").is_none());
 }
 
 /// Blocks of the results of a page: titles of plots, headings of tables, and texts.
 fn results(text: &str) -> Vec<String> {
-    let page = parsed(text).page("crosslane bench").unwrap();
+    let page = runs::page(&parsed(text), "crosslane bench").unwrap();
     let results = page.sections.into_iter().find(|section| section.title == "Results").unwrap();
     let words = |block| match block {
         Block::Plot(plot) => plot.title,
@@ -252,10 +254,10 @@ fn results_of_served_cards_are_on_one_clock() {
     let heading = |text: &str| results(text).pop().unwrap();
     assert!(heading(&text).ends_with("| MB/s | ceiling MB/s | less DLLPs | of it %"));
     assert!(heading(&served).ends_with("| max | app MB/s"), "{}", heading(&served));
-    let summary = |text: &str| parsed(text).page("crosslane bench").unwrap().summary;
+    let summary = |text: &str| runs::page(&parsed(text), "crosslane bench").unwrap().summary;
     assert!(summary(&text).contains("7000.0 MB/s") && summary(&served).contains("1000.0 MB/s"));
     let figures = |text: &str| {
-        let values = parsed(text).values().into_iter();
+        let values = values(&parsed(text)).into_iter();
         values.filter(|value| value.quantity == "rate by timers").count()
     };
     assert_eq!([figures(&text), figures(&served)], [2, 0]);
@@ -265,7 +267,7 @@ fn results_of_served_cards_are_on_one_clock() {
 fn a_page_says_what_comes_of_the_bottleneck_and_of_short_runs() {
     let text = bench([500.0, 1000.0], "2 tags");
     let texts = |text: &str| {
-        let sections = parsed(text).page("crosslane bench").unwrap().sections;
+        let sections = runs::page(&parsed(text), "crosslane bench").unwrap().sections;
         let why = sections.into_iter().find(|section| section.title == "Why not faster").unwrap();
         let texts = why.blocks.into_iter().filter_map(|block| match block {
             Block::Text(text) => Some(text),

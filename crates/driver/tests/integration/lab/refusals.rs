@@ -63,7 +63,8 @@ fn transfers_of_buffers() {
         device.user().seed(1).await.unwrap();
         c2h.transfer(whole(&buffer, VISIBLE)).await.unwrap();
         assert!(contents(&buffer) == pattern(1, 0, 2 * PAGE));
-        assert_eq!(c2h.statistics().descriptors, c2h.counters().await.unwrap().fetched.into());
+        let fetched = c2h.counters().await.unwrap().fetched;
+        assert_eq!(c2h.statistics().descriptors, u64::from(fetched));
     });
 }
 

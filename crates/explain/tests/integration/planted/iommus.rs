@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in IOMMUs: a working set that the IOTLB does not hold.
 
-use crosslane_explain::LimitKind::{Iotlb, MemoryLatency};
-use crosslane_explain::{Explanation, IommuUse, NoProgress, TrafficRun, Use};
+use crosslane_explain::{NoProgress, TrafficRun};
 use crosslane_fabric::parameters::IommuParameters;
 use crosslane_fabric::{FlowKind, IO_LARGE_PAGE_BYTES, IO_PAGE_BYTES};
 use crosslane_lab::Lab;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind::{Iotlb, MemoryLatency};
+use crosslane_results::{Explanation, IommuUse, Use};
 
 use crate::planted::runs::{generic, reads, switched_peers, with_host, writes};
 use crate::planted::{Planted, explained};

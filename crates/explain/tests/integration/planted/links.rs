@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in links.
 
-use crosslane_explain::LimitKind::{BitErrors, LinkGeneration, LinkWidth, SharedLink};
+use crosslane_results::LimitKind::{BitErrors, LinkGeneration, LinkWidth, SharedLink};
 
 use crate::planted::runs::{base, base_with, edited, four_writes, writes};
 use crate::planted::{Planted, WRITES, explained};
@@ -19,7 +19,7 @@ fn shared_uplink() {
     let words = "the link sw.up -> host0.port0, Gen3 x4, which 4 flows share";
     // In the base lab the uplink and the cards' own links hold the flows alike.
     assert_eq!(base.steps[0].limits.len(), 2, "{:?}", base.steps[0]);
-    let base = crosslane_explain::Explanation { steps: Vec::new(), ..base.clone() };
+    let base = crosslane_results::Explanation { steps: Vec::new(), ..base.clone() };
     Planted { base: &base, ..planted }.is_named(SharedLink, "sw.up -> host0.port0", words);
 }
 

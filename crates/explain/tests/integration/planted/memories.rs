@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bottlenecks in memories, of the host and behind BARs.
 
-use crosslane_explain::LimitKind::{
+use crosslane_fabric::FlowKind;
+use crosslane_results::LimitKind::{
     CompletionSize, MemoryLatency, MemoryRead, MemoryWrite, PartialLines, ReadSlots, SlowReader,
 };
-use crosslane_fabric::FlowKind;
 
 use crate::planted::runs::{base, base_with, generic, reads, with_card, with_host, writes};
 use crate::planted::{Planted, READS, WRITES, explained};

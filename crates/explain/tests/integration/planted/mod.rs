@@ -17,7 +17,8 @@ mod runs;
 
 use std::sync::LazyLock;
 
-use crosslane_explain::{Explanation, Job, Liftable, LimitKind, STEPS, THRESHOLD, explain};
+use crosslane_explain::{Job, Liftable, STEPS, THRESHOLD, explain};
+use crosslane_results::{Explanation, LimitKind};
 use runs::{
     base, chain, one_at_a_time, peers, reads, small_reads, through_driver, transfers, writes,
 };

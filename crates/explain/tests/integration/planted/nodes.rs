@@ -2,13 +2,13 @@
 //! Bottlenecks in what passes TLPs on: switches, root complex, ordering.
 
 use crosslane_bench::LatencyOptions;
-use crosslane_explain::LimitKind::{
-    AcsRedirect, EndpointLatency, PeerToPeer, Processor, StrictOrdering, SwitchLatency,
-};
 use crosslane_explain::{Choices, Job, TrafficRun};
 use crosslane_fabric::FlowKind;
 use crosslane_fabric::parameters::PeerToPeer as Passing;
 use crosslane_pcie::units::Picoseconds;
+use crosslane_results::LimitKind::{
+    AcsRedirect, EndpointLatency, PeerToPeer, Processor, StrictOrdering, SwitchLatency,
+};
 
 use crate::planted::runs::{
     base, base_with, edited, generic, peers, switched_peers, through_driver, with_card, with_host,
@@ -83,7 +83,7 @@ fn latency_of_a_switch() {
     let base = explained(&run(130.0));
     // In the base lab the two cards take longer than the switch.
     assert_eq!(base.steps[0].limits[0].kind, EndpointLatency);
-    let base = crosslane_explain::Explanation { trials: Vec::new(), ..base };
+    let base = crosslane_results::Explanation { trials: Vec::new(), ..base };
     let planted = Planted { case: run(2000.0), without: run(0.0), base: &base };
     let found = planted.is_named(SwitchLatency, "sw", "the 2 us in sw");
     assert!(found.steps[0].gain > 0.85 && found.steps[0].gain < 1.0, "a share of the latency");

@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use crosslane_explain::LimitKind::{
+use crosslane_explain::{Job, WorkloadRun};
+use crosslane_pcie::credits::Credits;
+use crosslane_results::LimitKind::{
     CompletionCredits, CreditReturn, Dllps, MaxPayload, MaxReadRequest, NonPostedCredits,
     PostedCredits, ReplayBuffer,
 };
-use crosslane_explain::{Job, WorkloadRun};
-use crosslane_pcie::credits::Credits;
 
 use crate::planted::runs::{
     base, base_with, edited, peers, reads, through_driver, transfers, writes,

@@ -3,12 +3,12 @@
 
 use crosslane_bench::{Options, Registration};
 use crosslane_driver::Notification as Learnt;
-use crosslane_explain::LimitKind::{
+use crosslane_explain::{Job, WorkloadRun};
+use crosslane_lab::Lab;
+use crosslane_results::LimitKind::{
     Datapath, MemoryWrite, Notification, Outstanding, ReadingDescriptors,
     Registration as Registering, SystemCall,
 };
-use crosslane_explain::{Job, WorkloadRun};
-use crosslane_lab::Lab;
 
 use crate::planted::runs::{
     base, base_with, one_at_a_time, small_writes, through_driver, transfers, writes,

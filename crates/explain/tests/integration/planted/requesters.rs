@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use crosslane_explain::LimitKind::{
+use crosslane_explain::{Case, Job, THRESHOLD, WorkloadRun};
+use crosslane_lab::Lab;
+use crosslane_results::LimitKind::{
     Datapath, DescriptorFetch, DescriptorGap, IdleClocks, PeerWindow, ReadLength,
     ReadingDescriptors, SlowReader, Staging, Tags,
 };
-use crosslane_explain::{Case, Job, THRESHOLD, Use, WorkloadRun};
-use crosslane_lab::Lab;
+use crosslane_results::Use;
 
 use crate::planted::runs::{
     base, base_with, chain, edited, four_writes, peers, reads, small_reads, small_writes,

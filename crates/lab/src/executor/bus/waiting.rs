@@ -29,6 +29,29 @@ impl LabBus {
         })
     }
 
+    /// Polls a word of memory.
+    pub(super) async fn poll_memory(
+        &self,
+        memory: &LabMemory,
+        offset_bytes: u64,
+        seen: u32,
+        deadline: Picoseconds,
+    ) -> Result<u32, BusError> {
+        assert!(offset_bytes.is_multiple_of(4), "a word begins at a multiple of 4");
+        memory.check(offset_bytes, 4)?;
+        assert_eq!(memory.host(), self.host, "a core waits for memory of its own host");
+        let (address, _) = memory.locate(offset_bytes);
+        self.turn().await;
+        loop {
+            match self.look_at_memory(address, seen, deadline) {
+                Ok(result) => return result,
+                Err(wait) => {
+                    wait.await;
+                }
+            }
+        }
+    }
+
     /// Waits as a kernel that looks when it is called, at each tick, and finally at the deadline.
     pub(super) async fn poll_in_kernel(
         &self,
@@ -40,7 +63,7 @@ impl LabBus {
         let interval = self.cost_of_waiting(Waiting::KernelPolling)?;
         self.half_a_call().await;
         let begun = Bus::now(self);
-        let mut changed = self.wait_memory(memory, offset_bytes, seen, deadline).await;
+        let mut changed = self.poll_memory(memory, offset_bytes, seen, deadline).await;
         // A change in between is seen at the next tick, with the word's value then.
         let waited_ps = Bus::now(self).0 - begun.0;
         let tick_ps = waited_ps.div_ceil(interval.0).saturating_mul(interval.0);
@@ -66,7 +89,7 @@ impl LabBus {
         let wake = self.cost_of_waiting(Waiting::Monitor)?;
         self.half_a_call().await;
         let begun = Bus::now(self);
-        let changed = self.wait_memory(memory, offset_bytes, seen, deadline).await;
+        let changed = self.poll_memory(memory, offset_bytes, seen, deadline).await;
         if Bus::now(self) > begun {
             // The core was idle, whatever woke it.
             self.spend(&[CoreWork::Time(wake)]).await;

@@ -32,6 +32,11 @@ impl ServedCard {
         Self { server, folder, socket }
     }
 
+    /// The name of the card.
+    pub fn name(&self) -> String {
+        format!("vfio-user:{}", self.socket.display())
+    }
+
     /// The bus of a client; one at a time.
     pub fn bus(&self) -> VfioBus {
         user::open_bus(&[&self.socket], REQUEST, BusOptions::default()).unwrap()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Latencies of many operations in five numbers.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Latencies in picoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// Shortest.
     pub min_ps: u64,

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of a run.
+//! Explanations: what limits a run, and what the same run gives without it.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
-use crate::account::Account;
-use crate::consequence::Consequence;
+use crate::account::{Account, Use};
 use crate::limit::Limit;
-use crate::search::CLOSE;
+
+/// A shortened run stands for the whole one if their figures differ by no more than this fraction.
+pub const CLOSE: f64 = 0.03;
 
 /// Which way a figure gets better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// A rate.
@@ -19,7 +20,7 @@ pub enum Better {
 }
 
 /// The figure of a run that is to get better.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// Its value: bytes per second of all flows together, or picoseconds one way.
     pub value: f64,
@@ -36,7 +37,7 @@ impl Figure {
 }
 
 /// What the run gives with something lifted.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// What holds the run: one limit, or several each of which holds it alone, so that all have
     /// to be lifted for anything to change.
@@ -48,7 +49,7 @@ pub struct Step {
 }
 
 /// One limit that was lifted alone, to see what it holds.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// The limit.
     pub limit: Limit,
@@ -59,7 +60,7 @@ pub struct Trial {
 }
 
 /// Why a run was not faster.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The figure of the run that was explained.
     pub figure: Figure,
@@ -72,11 +73,13 @@ pub struct Explanation {
     pub account: Option<Account>,
     /// The bottleneck, then what the next one would be without it; empty where nothing that
     /// can be lifted holds the run.
+    #[serde(default)]
     pub steps: Vec<Step>,
     /// The longest wait on that direction, where it is none that the bottleneck is known by and yet
     /// goes with it.
     pub consequence: Option<Consequence>,
     /// Everything that was lifted alone, the best first.
+    #[serde(default)]
     pub trials: Vec<Trial>,
 }
 
@@ -88,4 +91,16 @@ impl Explanation {
     pub fn unlike(&self) -> Option<f64> {
         self.measured.map(|measured| self.figure.off(measured)).filter(|off| off.abs() > CLOSE)
     }
+}
+
+/// A wait that goes with the bottleneck, though it is called otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Consequence {
+    /// What the sender of the busiest direction waited for.
+    #[serde(rename = "use")]
+    pub what: Use,
+    /// Share of the time that it took in the run that was explained, 0 to 1.
+    pub share: f64,
+    /// The same in the run without the bottleneck.
+    pub share_without: f64,
 }

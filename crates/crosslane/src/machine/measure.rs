@@ -3,11 +3,9 @@
 //! has this project's engine.
 
 use crosslane_bench::{Options, read, write};
-use crosslane_driver::Device;
-use crosslane_open::{DeviceName, open_cards};
+use crosslane_open::{DeviceName, Session, SessionOptions};
 use crosslane_pcie::units::Picoseconds;
 use crosslane_vfio::sysfs::{PciFunction, why_kept};
-use crosslane_vfio::{BusOptions, block_on};
 
 /// Transfers each way, kept in flight, and how long one may take.
 const RUN: Options = Options {
@@ -53,11 +51,11 @@ pub fn measure(card: &PciFunction) -> Result<Vec<Rate>, String> {
         });
     }
     let name = DeviceName::Vfio(card.address);
-    let opened = open_cards(&[name], BusOptions::default()).map_err(|error| error.to_string())?;
-    let function = opened.functions[0];
-    block_on(async {
-        let said = |error: &dyn std::error::Error| error.to_string();
-        let device = Device::open(opened.bus, function).await.map_err(|error| said(&error))?;
+    let said = |error: &dyn std::error::Error| error.to_string();
+    let session = Session::open_all(&[name], SessionOptions::default());
+    let session = session.map_err(|error| said(&error))?;
+    let measuring = session.block_on(async {
+        let device = session.device(0).await.map_err(|error| said(&error))?;
         let mut rates = Vec::new();
         for (what, measured) in [
             ("writes to host memory", write(&device, &RUN).await),
@@ -73,5 +71,6 @@ pub fn measure(card: &PciFunction) -> Result<Vec<Rate>, String> {
             rates.push(Rate { what, application, hardware });
         }
         Ok(rates)
-    })
+    });
+    measuring.map_err(|error| said(&error))?
 }

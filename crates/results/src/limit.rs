@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can hold a run at its rate.
+//! Limits of a run's rate or latency.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Kinds of limits. Each is a constant of the lab, a setting of configuration space, or a choice of
 /// the program that moves the data, and each can be lifted: the same run without it can be made.
 ///
 /// The most specific come first. Where two gain the same, the one that comes first is named.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitKind {
     /// A link of fewer lanes than both its ports have; lifted: those.
@@ -173,7 +173,7 @@ impl LimitKind {
 }
 
 /// A limit in a lab.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// What kind.
     pub kind: LimitKind,

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Names of devices, such as `lab:kc705:crosslane/kc705` or `vfio:01:00.0`.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crosslane_lab::LabError;
+use crosslane_vfio::FunctionError;
+use crosslane_vfio::sysfs::Address;
+use thiserror::Error;
+
+/// The name of a device to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DeviceName {
+    /// A simulated card of a lab: `lab:LAB` or `lab:LAB:VARIANT`, optionally followed by
+    /// `/ENDPOINT`. LAB is the name of a shipped lab or the path of a lab file.
+    Lab(LabDevice),
+    /// A function of this machine that is bound to VFIO: `vfio:0000:01:00.0`; the domain is
+    /// optional.
+    Vfio(Address),
+    /// A device of a vfio-user server, by the path of its socket: `vfio-user:PATH`.
+    VfioUser(PathBuf),
+}
+
+/// A card of a lab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabDevice {
+    /// Name or path of the lab, with an optional variant; see
+    /// [`Lab::load`](crosslane_lab::Lab::load).
+    pub lab: String,
+    /// Name of the endpoint; `None` for every engine of the first host that has one.
+    pub endpoint: Option<String>,
+}
+
+/// Reason for which a device cannot be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A text that is not the name of a device.
+    #[error("{name:?} is no device: {why}")]
+    Name {
+        /// The name as given.
+        name: String,
+        /// The reason.
+        why: String,
+    },
+    /// No such lab, or a lab with a problem.
+    #[error(transparent)]
+    Lab(#[from] Box<LabError>),
+    /// The lab has no such card.
+    #[error("{lab} has no engine {endpoint:?}: {why}")]
+    NoSuchCard {
+        /// The name as given.
+        lab: String,
+        /// The endpoint as given.
+        endpoint: String,
+        /// The endpoints that it has.
+        why: String,
+    },
+    /// No endpoint of the lab can move data by itself.
+    #[error("{lab} has no endpoint with an engine{hint}")]
+    NoCard {
+        /// The name as given.
+        lab: String,
+        /// Variants that may have one.
+        hint: String,
+    },
+    /// Cards that cannot be opened together.
+    #[error("{first} and {other} cannot be used together: {why}")]
+    Together {
+        /// One of them.
+        first: String,
+        /// Another one.
+        other: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// Refused by the kernel or a server, or no answer.
+    #[error(transparent)]
+    Function(#[from] FunctionError),
+}
+
+impl FromStr for DeviceName {
+    type Err = OpenError;
+
+    fn from_str(name: &str) -> Result<Self, OpenError> {
+        let wrong = |why: &str| OpenError::Name { name: name.to_owned(), why: why.to_owned() };
+        let rest = match name.split_once(':') {
+            Some(("lab", rest)) => rest,
+            Some(("vfio", "")) => return Err(wrong("the address is missing")),
+            Some(("vfio", address)) => {
+                let address = address.parse();
+                return address.map(Self::Vfio).map_err(|error| wrong(&error.to_string()));
+            }
+            Some(("vfio-user", "")) => return Err(wrong("the path of the socket is missing")),
+            Some(("vfio-user", path)) => return Ok(Self::VfioUser(path.into())),
+            _ => {
+                return Err(wrong(
+                    "cards have names like lab:kc705:crosslane, vfio:01:00.0 and vfio-user:SOCKET",
+                ));
+            }
+        };
+        let (lab, endpoint) = match rest.rsplit_once('/') {
+            // A path ends in the name of a file, with an ending or a variant; an endpoint's name
+            // has neither dot nor colon.
+            Some((lab, endpoint)) if !endpoint.contains(['.', ':']) => (lab, Some(endpoint)),
+            _ => (rest, None),
+        };
+        if lab.is_empty() {
+            return Err(wrong("the lab is missing"));
+        }
+        if endpoint.is_some_and(str::is_empty) {
+            return Err(wrong("the endpoint behind the slash is missing"));
+        }
+        let (lab, endpoint) = (lab.to_owned(), endpoint.map(str::to_owned));
+        Ok(Self::Lab(LabDevice { lab, endpoint }))
+    }
+}
+
+impl fmt::Display for DeviceName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lab(LabDevice { lab, endpoint }) => {
+                write!(f, "lab:{lab}")?;
+                endpoint.as_ref().map_or(Ok(()), |endpoint| write!(f, "/{endpoint}"))
+            }
+            Self::Vfio(address) => write!(f, "vfio:{address}"),
+            Self::VfioUser(path) => write!(f, "vfio-user:{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Cards opened by their names, wherever they are, and programs that run on them.
+
+use std::fmt;
+use std::future::Future;
+
+use crosslane_driver::{Device, DriverError};
+use crosslane_host::{Bus, BusError, Topology};
+use crosslane_lab::{EngineKind, Lab, LabBus, Simulation, Stuck};
+use crosslane_pcie::units::{Picoseconds, RoutingId};
+use crosslane_vfio::sysfs::ConfigurationWrites;
+use crosslane_vfio::user::{self, REQUEST_DEADLINE};
+use crosslane_vfio::{BusOptions, VfioBus, block_on};
+
+use crate::bus::AnyBus;
+use crate::name::{DeviceName, LabDevice, OpenError};
+
+/// Duration for which the link of a lab's card is down for a reset: longer than the TLPs on it
+/// take.
+const LINK_DOWN: Picoseconds = Picoseconds::from_ns(10_000);
+
+/// Options for opening cards.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct SessionOptions {
+    /// The engines of a lab: models, or the gateware.
+    pub engines: EngineKind,
+    /// Random seed of a lab.
+    pub seed: u64,
+    /// Options of the bus of real and served cards.
+    pub bus: BusOptions,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self { engines: EngineKind::default(), seed: 1, bus: BusOptions::default() }
+    }
+}
+
+impl SessionOptions {
+    /// Sets the kind of a lab's engines.
+    #[must_use]
+    pub const fn with_engines(mut self, engines: EngineKind) -> Self {
+        self.engines = engines;
+        self
+    }
+
+    /// Sets the random seed of a lab.
+    #[must_use]
+    pub const fn with_seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Sets the options of the bus of real and served cards.
+    #[must_use]
+    pub const fn with_bus(mut self, bus: BusOptions) -> Self {
+        self.bus = bus;
+        self
+    }
+}
+
+/// A card of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Its endpoint in the lab, or the name by which it was opened.
+    pub name: String,
+    /// Name of its function in the topology: the endpoint in the lab, or the slot.
+    pub endpoint: String,
+    /// Its function.
+    pub function: RoutingId,
+}
+
+/// Cards of one host that are open, with the lab if they are simulated. Programs run on them by
+/// [`block_on`](Self::block_on): in simulated time in a lab, else in real time on the calling
+/// thread.
+///
+/// ```
+/// use crosslane_open::Session;
+///
+/// let session = Session::open("lab:rosta:crosslane/fpga2")?;
+/// let clocks = session.block_on(async {
+///     let device = session.device(0).await?;
+///     device.time_clocks().await
+/// })??;
+/// assert!(clocks > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Session {
+    /// None for real and served cards.
+    simulation: Option<Simulation>,
+    bus: AnyBus,
+    cards: Vec<Card>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.cards.iter().map(|card| card.name.as_str()).collect();
+        write!(f, "Session({})", names.join(", "))
+    }
+}
+
+impl Session {
+    /// Opens the cards that one name stands for: `vfio:ADDRESS`, `vfio-user:SOCKET`,
+    /// `lab:LAB/ENDPOINT`, or `lab:LAB` for every engine of the lab's first host that has one.
+    ///
+    /// # Errors
+    /// See [`open_all`](Self::open_all).
+    pub fn open(name: &str) -> Result<Self, OpenError> {
+        Self::open_all(&[name.parse()?], SessionOptions::default())
+    }
+
+    /// Opens cards that share a host: of one lab, or all of this machine, or all of servers.
+    ///
+    /// # Errors
+    /// No such lab, card or server, a refusal by the kernel, or cards that cannot be used together.
+    pub fn open_all(names: &[DeviceName], options: SessionOptions) -> Result<Self, OpenError> {
+        if let Some(DeviceName::Lab(first)) = names.first() {
+            return Self::open_lab(names, first, options);
+        }
+        let (mut addresses, mut sockets) = (Vec::new(), Vec::new());
+        for name in names {
+            match name {
+                DeviceName::Vfio(address) => addresses.push(*address),
+                DeviceName::VfioUser(path) => sockets.push(path.as_path()),
+                DeviceName::Lab(_) => return Err(mixed(names)),
+            }
+        }
+        let bus = match (addresses.is_empty(), sockets.is_empty()) {
+            // The ports above the cards belong to somebody else.
+            (false, true) => {
+                VfioBus::open(&addresses, None, ConfigurationWrites::Forbidden, options.bus)?
+            }
+            (true, false) => user::open_bus(&sockets, REQUEST_DEADLINE, options.bus)?,
+            _ => return Err(mixed(names)),
+        };
+        let all = bus.functions().unwrap_or_default();
+        let cards = names.iter().zip(bus.own_functions()).map(|(name, function)| {
+            let info = all.iter().find(|info| info.id == function);
+            let endpoint = info.map_or_else(|| function.to_string(), |info| info.name.clone());
+            Card { name: name.to_string(), endpoint, function }
+        });
+        Ok(Self { simulation: None, cards: cards.collect(), bus: AnyBus::Vfio(bus) })
+    }
+
+    fn open_lab(
+        names: &[DeviceName],
+        first: &LabDevice,
+        options: SessionOptions,
+    ) -> Result<Self, OpenError> {
+        let mut endpoints = Vec::new();
+        for name in names {
+            match name {
+                DeviceName::Lab(card) if card.lab == first.lab => {
+                    endpoints.push(card.endpoint.as_deref());
+                }
+                _ => return Err(mixed(names)),
+            }
+        }
+        let lab = Lab::load(&first.lab).map_err(Box::new)?.with_engines(options.engines);
+        let engines = engines(&lab);
+        let no_card = |endpoint: &str, why: String| OpenError::NoSuchCard {
+            lab: first.lab.clone(),
+            endpoint: endpoint.to_owned(),
+            why,
+        };
+        for endpoint in endpoints.iter().flatten() {
+            if !engines.iter().any(|name| name == endpoint) {
+                let is_there = lab.file().endpoints.iter().any(|one| one.name == *endpoint);
+                let why = match is_there {
+                    true => "this endpoint has none".to_owned(),
+                    false if engines.is_empty() => "it has none at all".to_owned(),
+                    false => format!("it has {}", engines.join(", ")),
+                };
+                return Err(no_card(endpoint, why));
+            }
+        }
+        let running = lab.build_engines(options.seed).map_err(Box::new)?;
+        // Every enumerated endpoint is in the tree of one host. The cards are those of the first
+        // host that has any of those asked for.
+        let is_asked = |name: &String| {
+            endpoints.iter().any(|endpoint| endpoint.is_none_or(|endpoint| endpoint == name))
+        };
+        let mut hosts = running.hosts.iter().map(|host| {
+            let cards = engines.iter().filter(|name| is_asked(name)).filter_map(|name| {
+                let function = host.tree.find(name)?.routing_id;
+                Some(Card { name: name.clone(), endpoint: name.clone(), function })
+            });
+            (host.id, cards.collect::<Vec<Card>>())
+        });
+        let Some((host, found)) = hosts.find(|(_, cards)| !cards.is_empty()) else {
+            return Err(OpenError::NoCard { lab: first.lab.clone(), hint: hint(&lab) });
+        };
+        let mut cards = Vec::new();
+        for endpoint in endpoints {
+            let own = |card: &&Card| endpoint.is_none_or(|endpoint| endpoint == card.name);
+            let before = cards.len();
+            cards.extend(found.iter().filter(own).cloned());
+            if let (Some(endpoint), true) = (endpoint, cards.len() == before) {
+                return Err(no_card(endpoint, "it is no engine of the same host".to_owned()));
+            }
+        }
+        let simulation = Simulation::new(running);
+        let bus = AnyBus::Lab(simulation.bus(host));
+        Ok(Self { simulation: Some(simulation), bus, cards })
+    }
+
+    /// Returns the bus of the cards' host.
+    #[must_use]
+    pub const fn bus(&self) -> &AnyBus {
+        &self.bus
+    }
+
+    /// Returns the cards, in the order in which they were named; at least one.
+    #[must_use]
+    pub fn cards(&self) -> &[Card] {
+        &self.cards
+    }
+
+    /// Returns the simulation, if the cards are a lab's.
+    #[must_use]
+    pub const fn simulation(&self) -> Option<&Simulation> {
+        self.simulation.as_ref()
+    }
+
+    /// Opens the engine of a card, by its place among [`cards`](Self::cards).
+    ///
+    /// # Errors
+    /// It has no engine that this driver supports, or does not answer.
+    ///
+    /// # Panics
+    /// If there are not so many cards.
+    pub async fn device(&self, card: usize) -> Result<Device<AnyBus>, DriverError> {
+        Device::open(self.bus.clone(), self.cards[card].function).await
+    }
+
+    /// Opens the engines of all cards.
+    ///
+    /// # Errors
+    /// Those of [`device`](Self::device), with the card's name.
+    pub async fn devices(&self) -> Result<Vec<Device<AnyBus>>, CardError> {
+        let mut devices = Vec::new();
+        for (number, card) in self.cards.iter().enumerate() {
+            let device = self.device(number).await;
+            let wrapped = |source| CardError { card: card.name.clone(), source: Box::new(source) };
+            devices.push(device.map_err(wrapped)?);
+        }
+        Ok(devices)
+    }
+
+    /// Runs a program to its end on this thread.
+    ///
+    /// # Errors
+    /// In a lab, a program that can never end.
+    pub fn block_on<F: Future>(&self, program: F) -> Result<F::Output, Stuck> {
+        match &self.simulation {
+            Some(simulation) => simulation.run("program", program),
+            None => Ok(block_on(program)),
+        }
+    }
+
+    /// Runs a program that waits for the world outside too, such as a network. A lab then runs as
+    /// fast as it can beside it; see [`Simulation::run_free`].
+    pub fn run_free<F: Future>(&self, program: F) -> F::Output {
+        match &self.simulation {
+            Some(simulation) => simulation.run_free("program", program),
+            None => block_on(program),
+        }
+    }
+
+    /// Resets a card: by the kernel or its server, or in a lab by taking its link down and up again
+    /// (PCIe 6.x 6.6.1).
+    ///
+    /// # Errors
+    /// A card that cannot be reset.
+    pub async fn reset(&self, function: RoutingId) -> Result<(), BusError> {
+        match (&self.bus, &self.simulation) {
+            (AnyBus::Lab(bus), Some(simulation)) => {
+                retrain(simulation, bus, function).await;
+                Ok(())
+            }
+            (AnyBus::Lab(_), None) => unreachable!("a lab's bus has its simulation"),
+            (AnyBus::Vfio(bus), _) => bus.reset(function),
+        }
+    }
+}
+
+/// Takes the link of a lab's card down and up again.
+async fn retrain(simulation: &Simulation, bus: &LabBus, function: RoutingId) {
+    let link = simulation.with_fabric(|fabric| {
+        let port = fabric.function_at(bus.host(), function)?;
+        let link = fabric.port(port).link?;
+        fabric.take_link_down(link, None);
+        Some(link)
+    });
+    let until = Picoseconds(Bus::now(bus).0.saturating_add(LINK_DOWN.0));
+    Bus::sleep_until(bus, until).await;
+    if let Some(link) = link {
+        simulation.with_fabric(|fabric| fabric.bring_link_up(link));
+    }
+}
+
+/// A card whose engine cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{card}: {source}")]
+pub struct CardError {
+    /// Name of the card.
+    pub card: String,
+    /// Error of its driver.
+    pub source: Box<DriverError>,
+}
+
+/// Names the endpoints that have engines.
+fn engines(lab: &Lab) -> Vec<String> {
+    let endpoints = lab.file().endpoints.iter().filter(|endpoint| endpoint.part.engine.is_some());
+    endpoints.map(|endpoint| endpoint.name.clone()).collect()
+}
+
+/// Names the variants of a lab that has no engine as it is.
+fn hint(lab: &Lab) -> String {
+    let names: Vec<&str> =
+        lab.file().variants.iter().map(|variant| variant.name.as_str()).collect();
+    match (lab.variant(), names.as_slice()) {
+        (Some(_), _) | (None, []) => String::new(),
+        (None, names) => format!("; it has variants: {}", names.join(", ")),
+    }
+}
+
+/// The error for names of cards on different buses, with the first two that differ.
+fn mixed(names: &[DeviceName]) -> OpenError {
+    let kind = |name: &DeviceName| std::mem::discriminant(name);
+    let first = names.first();
+    let other = names.iter().find(|name| Some(kind(name)) != first.map(kind));
+    let text = |name: Option<&DeviceName>| name.map_or_else(String::new, ToString::to_string);
+    OpenError::Together {
+        first: text(first),
+        other: text(other.or(names.get(1)).or(first)),
+        why: "they are not on the same bus",
+    }
+}

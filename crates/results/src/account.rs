@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the time of a direction of a link went.
+
+use std::fmt;
+
+use crosslane_pcie::units::Picoseconds;
+use serde::{Deserialize, Serialize};
+
+/// What a direction of a link did in a part of the time. Idle time has its reason: what the link
+/// itself counted, and where it had nothing to send what the engine counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Use {
+    /// Data.
+    Payload,
+    /// Framing, sequence numbers, headers and LCRC of TLPs, and TLPs without data.
+    Header,
+    /// TLPs sent again.
+    Replay,
+    /// Acks, Naks and UpdateFCs.
+    Dllp,
+    /// SKP ordered sets.
+    Skp,
+    /// The engine had no descriptor, or was in the gap after one.
+    Descriptor,
+    /// The engine had nothing to do: the host had not posted, or was not there to.
+    Host,
+    /// The user circuit's stream had no data.
+    Stream,
+    /// Idle clocks between TLPs, or a datapath that is slower than the link.
+    SenderPace,
+    /// All tags were in use: reads in flight, or their answers, were awaited.
+    NoTag,
+    /// Credits of the link's receiver were on their way back.
+    NoCredit,
+    /// The window of the peer's lane was used up.
+    PeerCredit,
+    /// The link's receiver was full.
+    ReceiverBusy,
+    /// Requests waited for their translation in the IOMMU behind the link.
+    Translation,
+    /// The replay buffer was full.
+    ReplayBuffer,
+    /// The link was retraining or down.
+    Retraining,
+    /// Nothing was there to be sent, and nobody says why: the sender is no engine, or what feeds
+    /// this link is slower than it.
+    NothingToSend,
+}
+
+impl Use {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 17] = [
+        Self::Payload,
+        Self::Header,
+        Self::Replay,
+        Self::Dllp,
+        Self::Skp,
+        Self::Descriptor,
+        Self::Host,
+        Self::Stream,
+        Self::SenderPace,
+        Self::NoTag,
+        Self::NoCredit,
+        Self::PeerCredit,
+        Self::ReceiverBusy,
+        Self::Translation,
+        Self::ReplayBuffer,
+        Self::Retraining,
+        Self::NothingToSend,
+    ];
+
+    /// Whether the link sent nothing.
+    #[must_use]
+    pub const fn is_idle(self) -> bool {
+        !matches!(self, Self::Payload | Self::Header | Self::Replay | Self::Dllp | Self::Skp)
+    }
+}
+
+impl fmt::Display for Use {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Payload => "payload",
+            Self::Header => "headers",
+            Self::Replay => "replays",
+            Self::Dllp => "DLLPs",
+            Self::Skp => "SKP",
+            Self::Descriptor => "no descriptor",
+            Self::Host => "nothing posted",
+            Self::Stream => "no data in the stream",
+            Self::SenderPace => "sender's pace",
+            Self::NoTag => "no tag",
+            Self::NoCredit => "no credit",
+            Self::PeerCredit => "no credit of the peer",
+            Self::ReceiverBusy => "receiver busy",
+            Self::Translation => "translation",
+            Self::ReplayBuffer => "replay buffer full",
+            Self::Retraining => "retraining",
+            Self::NothingToSend => "nothing to send",
+        })
+    }
+}
+
+/// A use and its share of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeUse {
+    /// What.
+    #[serde(rename = "use")]
+    pub what: Use,
+    /// Share of the time, 0 to 1.
+    pub share: f64,
+}
+
+/// Where the time of one direction of a link went, while data moved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Account {
+    /// `fpga1 -> rc47a.down0`.
+    pub direction: String,
+    /// `Gen2 x4`.
+    pub link: String,
+    /// How long it was counted, picoseconds.
+    #[serde(default)]
+    pub span_ps: u64,
+    /// Uses that took time, in the order of [`Use::ALL`]. Their shares are one together, to
+    /// within rounding.
+    pub uses: Vec<TimeUse>,
+    /// What the IOMMUs that the run met did in that time; empty in labs without any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iommus: Vec<IommuUse>,
+}
+
+impl Account {
+    /// Share of the time that something took, 0 to 1.
+    #[must_use]
+    pub fn share(&self, what: Use) -> f64 {
+        self.uses.iter().filter(|entry| entry.what == what).map(|entry| entry.share).sum()
+    }
+
+    /// Share of the time in which nothing was sent.
+    #[must_use]
+    pub fn idle_share(&self) -> f64 {
+        self.uses.iter().filter(|entry| entry.what.is_idle()).map(|entry| entry.share).sum()
+    }
+}
+
+/// What the IOMMU of a host did in a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IommuUse {
+    /// The host, as the lab calls it.
+    pub host: String,
+    /// Pages that its IOTLB holds.
+    pub iotlb_entries: u32,
+    /// Time of a walk, picoseconds.
+    pub walk_ps: u64,
+    /// Walks that can be at once.
+    pub walks: u32,
+    /// Requests that were looked up.
+    pub requests: u64,
+    /// Those of them whose page was not held, each of which had a walk.
+    pub misses: u64,
+    /// Those that waited for the walk of another one, for the same page.
+    #[serde(default)]
+    pub joined: u64,
+    /// Time in walks, all together, picoseconds.
+    #[serde(default)]
+    pub walking_ps: u64,
+    /// Time that misses have waited until a walk was free, all together, picoseconds.
+    pub queued_ps: u64,
+    /// Time that requests have waited for their translation, all together, picoseconds.
+    pub waited_ps: u64,
+    /// Walks at once, on average of the time that was counted.
+    pub walks_at_once: f64,
+}
+
+/// `IOMMU of host0: 25.0 % of 4096 requests missed an IOTLB of 112 pages; 1.25 of 5 walks of 253 ns
+/// at once; a request waited 63.0 ns, 10.0 ns of it for a free walk`.
+impl fmt::Display for IommuUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let each = |ps: u64| ps as f64 / self.requests.max(1) as f64 / 1000.0;
+        let missed = 100.0 * self.misses as f64 / self.requests.max(1) as f64;
+        write!(
+            f,
+            "IOMMU of {}: {missed:.1} % of {} requests missed an IOTLB of {} pages; {:.2} of {} \
+             walks of {} at once; a request waited {:.1} ns, {:.1} ns of it for a free walk",
+            self.host,
+            self.requests,
+            self.iotlb_entries,
+            self.walks_at_once,
+            self.walks,
+            Picoseconds(self.walk_ps),
+            each(self.waited_ps),
+            each(self.queued_ps),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_is_one_sentence() {
+        let evidence = IommuUse {
+            host: "host0".to_owned(),
+            iotlb_entries: 112,
+            walk_ps: 253_000,
+            walks: 5,
+            requests: 4096,
+            misses: 1024,
+            joined: 3,
+            walking_ps: 1024 * 253_000,
+            queued_ps: 40_960_000,
+            waited_ps: 258_048_000,
+            walks_at_once: 1.25,
+        };
+        assert_eq!(
+            evidence.to_string(),
+            "IOMMU of host0: 25.0 % of 4096 requests missed an IOTLB of 112 pages; 1.25 of 5 walks \
+             of 253 ns at once; a request waited 63.0 ns, 10.0 ns of it for a free walk"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Outcomes of benchmarks that move data in flows.
+
+use serde::{Deserialize, Serialize};
+
+use crate::explanation::Explanation;
+use crate::flow::{Flow, PlanSummary};
+use crate::latencies::Latencies;
+use crate::links::{DirectionLoad, Link};
+
+/// Number of the schema that this crate writes.
+pub const SCHEMA: u32 = 1;
+
+/// Outcome of one benchmark command.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bench {
+    /// Number of the schema; 0 if the file has none.
+    #[serde(default)]
+    pub schema: u32,
+    /// The benchmark: `write`, `traffic`, ….
+    pub bench: String,
+    /// The lab or the cards.
+    #[serde(flatten)]
+    pub platform: Platform,
+    /// Random seed.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// One run for each point of a sweep.
+    pub scenarios: Vec<Scenario>,
+    /// How far it came, if it was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Interrupted>,
+}
+
+/// Where a run was made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Platform {
+    /// In simulated time.
+    Lab {
+        /// Name of the lab.
+        lab: String,
+    },
+    /// On cards opened by name, in the time of this machine.
+    Cards {
+        /// Names of the cards.
+        devices: Vec<String>,
+        /// Whether a program serves the cards. It may simulate them, in a time of its own.
+        #[serde(default)]
+        served: bool,
+    },
+}
+
+impl Platform {
+    /// Returns the name of the lab, if the run was in one.
+    #[must_use]
+    pub fn lab(&self) -> Option<&str> {
+        match self {
+            Self::Lab { lab } => Some(lab),
+            Self::Cards { .. } => None,
+        }
+    }
+
+    /// Returns the name of the lab, or the names of the cards.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Lab { lab } => lab.clone(),
+            Self::Cards { devices, .. } => devices.join(", "),
+        }
+    }
+
+    /// Whether a program serves the cards.
+    #[must_use]
+    pub const fn is_served(&self) -> bool {
+        matches!(self, Self::Cards { served: true, .. })
+    }
+}
+
+/// Progress of an interrupted command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupted {
+    /// Runs that were made.
+    pub done: u64,
+    /// Runs that were asked for.
+    pub of: u64,
+}
+
+/// Outcome of one run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Scenario {
+    /// Bytes of one transfer, if all flows have the same.
+    pub bytes: Option<u64>,
+    /// Flows of data.
+    pub flows: Vec<Flow>,
+    /// Totals of several flows while all of them were active.
+    pub while_all_active: Option<Together>,
+    /// Of a ping-pong.
+    pub latency: Option<Latency>,
+    /// Directions of links that data crossed.
+    pub links: Vec<Link>,
+    /// Load of every direction of the lab; of a large one, of those that data crossed.
+    pub link_loads: Vec<DirectionLoad>,
+    /// Time over which links were counted.
+    pub links_span_ps: Option<u64>,
+    /// Ports that were set to another Max_Payload_Size first.
+    pub ports_set: Vec<String>,
+    /// Simulated time at the end.
+    pub simulated_ps: Option<u64>,
+    /// TLPs over all links, each counted once a link.
+    pub tlp_hops: Option<u64>,
+    /// Errors, one sentence each; no more than the fabric keeps.
+    pub errors: Vec<String>,
+    /// Number of errors.
+    pub error_count: u64,
+    /// What limits the run; absent if that was not asked for or is not known.
+    pub why_not_faster: Option<Explanation>,
+    /// Reason for which that is not known.
+    pub not_explained: Option<String>,
+}
+
+/// Totals of several flows over the time in which all of them were active.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Together {
+    /// Begin of the last flow to begin.
+    pub from_ps: u64,
+    /// End of the first flow to end.
+    pub to_ps: u64,
+    /// Bytes moved between the two.
+    pub bytes: u64,
+    /// Rate of all flows together.
+    pub bytes_per_second: f64,
+}
+
+/// Outcome of a ping-pong.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// The two ends: `fpga1 -> fpga2`.
+    pub name: String,
+    /// Bytes of a message.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Number of round trips.
+    #[serde(default)]
+    pub round_trips: usize,
+    /// Half of each round trip.
+    pub one_way: Latencies,
+    /// The path.
+    pub plan: Option<PlanSummary>,
+    /// Words of 4 B that were not what was sent.
+    #[serde(default)]
+    pub wrong_words: u64,
+}

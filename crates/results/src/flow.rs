@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Flows of data.
+
+use serde::{Deserialize, Serialize};
+
+use crate::latencies::Latencies;
+
+/// Outcome of one flow.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Flow {
+    /// What moves where: `fpga1 -> host`.
+    pub name: String,
+    /// Bytes of one transfer.
+    pub bytes: u64,
+    /// Number of transfers.
+    pub iterations: u64,
+    /// Most transfers in flight at once.
+    pub in_flight: Option<u64>,
+    /// Duration of a transfer, if each has one.
+    pub latency: Option<Latencies>,
+    /// Rate as the application sees it.
+    pub application_bytes_per_second: Option<f64>,
+    /// Rate by the engines' timers.
+    pub hardware: Option<Hardware>,
+    /// The rate, if there is only one.
+    pub bytes_per_second: Option<f64>,
+    /// Rate that the links allow.
+    pub ceiling: Option<Ceiling>,
+    /// Rate as a share of the ceiling less DLLPs.
+    pub share_of_ceiling: Option<f64>,
+    /// What only this kind of benchmark has.
+    #[serde(flatten)]
+    pub detail: Detail,
+}
+
+impl Flow {
+    /// Returns the rate by the engines' timers, or the only rate.
+    #[must_use]
+    pub fn rate(&self) -> Option<f64> {
+        let hardware = self.hardware.as_ref().map(|hardware| hardware.bytes_per_second);
+        hardware.or(self.bytes_per_second).or(self.application_bytes_per_second)
+    }
+}
+
+/// Time and data between two readings of the engines' timers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Hardware {
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Begin of the first data TLP.
+    pub first_ps: u64,
+    /// End of the last data TLP.
+    pub last_ps: u64,
+    /// Rate between the two.
+    pub bytes_per_second: f64,
+}
+
+/// Rate that the links allow for the TLPs of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// Rate with nothing but TLPs on the link.
+    pub bytes_per_second: f64,
+    /// The same less the DLLPs of the run.
+    pub less_dllps_bytes_per_second: f64,
+    /// Average payload of a TLP, bytes.
+    #[serde(default)]
+    pub payload_bytes: f64,
+    /// TLPs that carry the data: `writes` or `completions`.
+    #[serde(default)]
+    pub carrier: String,
+    /// Length of their headers, DW.
+    #[serde(default)]
+    pub header_dw: u32,
+    /// Whether the TLPs were estimated, not counted.
+    #[serde(default)]
+    pub is_estimate: bool,
+    /// Direction of the link that sets the ceiling.
+    pub direction: Option<String>,
+}
+
+/// What only one kind of benchmark has of its flows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Detail {
+    /// Transfers of engines.
+    Transfers(Box<Transfers>),
+    /// Generated traffic.
+    Traffic(Traffic),
+    /// Gets of a network processor.
+    Gets(Gets),
+    /// Exchanges of a halo.
+    Exchange(Exchange),
+    /// Stores of a processor.
+    Stores(Stores),
+    /// Of a benchmark that this version does not know.
+    Unknown {},
+}
+
+impl Default for Detail {
+    fn default() -> Self {
+        Self::Unknown {}
+    }
+}
+
+/// Transfers of engines, by the driver.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transfers {
+    /// Bytes of all transfers.
+    pub moved_bytes: u64,
+    /// Begin of the first transfer, as the application sees it.
+    pub started_ps: u64,
+    /// End of the last one.
+    pub ended_ps: u64,
+    /// From the first post to the first data TLP or read request.
+    pub post_to_first_tlp_ps: Option<u64>,
+    /// Time for the registration of memory.
+    pub registration_ps: Option<u64>,
+    /// The path and what to expect of it.
+    pub plan: PlanSummary,
+    /// Words of 4 B that were not what was sent.
+    pub wrong_words: u64,
+    /// Number of the first of them in the stream.
+    pub first_wrong_word: Option<u64>,
+    /// Counters of the channels, in the direction of the data.
+    pub channels: Vec<Channel>,
+    /// Counters of the receive queues, in the direction of the data.
+    pub lanes: Vec<Lane>,
+}
+
+/// The path of a flow, as the driver plans it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PlanSummary {
+    /// Names of the functions on the path.
+    pub path: Vec<String>,
+    /// Longest payload that all of them take.
+    pub max_payload_bytes: u32,
+    /// Rate that the path allows.
+    pub expected_bytes_per_second: f64,
+    /// The slowest link.
+    pub slowest_link: String,
+    /// Whether it passes the root complex.
+    pub through_root_complex: bool,
+    /// Reasons for which there is no faster path.
+    pub not_faster: Vec<String>,
+}
+
+/// Counters of an engine's channel; clocks are those of the engine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channel {
+    /// The device.
+    pub device: String,
+    /// `h2c`, `c2h` or `peer`.
+    pub kind: String,
+    /// Duration of a clock.
+    pub clock_ps: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Write TLPs or read requests.
+    pub tlps: u32,
+    /// Descriptors fetched.
+    pub fetched: u32,
+    /// Clock of the first TLP.
+    pub first_clocks: u64,
+    /// Clock of the last TLP or of the last data.
+    pub last_clocks: u64,
+    /// Clocks without a descriptor while data moved.
+    pub no_descriptor_clocks: u64,
+    /// Clocks without data in the stream.
+    pub no_data_clocks: u32,
+    /// Clocks without a tag.
+    pub no_tag_clocks: u32,
+    /// Clocks in which the link held it up.
+    pub link_clocks: u32,
+    /// Clocks without credit of the peer.
+    pub no_credit_clocks: u32,
+    /// Clocks between descriptors.
+    pub gap_clocks: u32,
+}
+
+/// Counters of an engine's receive queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lane {
+    /// The device.
+    pub device: String,
+    /// Number of the receive queue.
+    pub lane: u8,
+    /// Duration of a clock.
+    pub clock_ps: u64,
+    /// Bytes that arrived.
+    pub received_bytes: u32,
+    /// Bytes that were taken out.
+    pub drained_bytes: u32,
+    /// Whether data arrived that it had no room for.
+    pub overflow: bool,
+    /// Clock of the first data.
+    pub first_clocks: u64,
+    /// Clock of the last data.
+    pub last_clocks: u64,
+}
+
+/// Generated traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// The requester.
+    pub from: String,
+    /// The target.
+    pub to: String,
+    /// `write`, `read` or `writeread`.
+    pub kind: String,
+    /// Whether the requester is a core of a host.
+    pub is_core: bool,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Operations that the requester may have outstanding.
+    pub outstanding: u32,
+    /// Bus address of the target.
+    pub target: u64,
+    /// Bytes of all operations.
+    pub moved_bytes: u64,
+    /// Requests.
+    pub request_tlps: u64,
+    /// Rate without begin and end.
+    pub steady_bytes_per_second: Option<f64>,
+}
+
+/// Gets of a network processor.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gets {
+    /// The endpoint.
+    pub node: String,
+    /// Modes of buffers, requests and waiting, in words.
+    pub modes: String,
+    /// Gets posted in one round of the loop.
+    pub per_loop: u32,
+    /// Rounds of the loop.
+    pub loops: u64,
+    /// Duration of all, nanoseconds.
+    pub elapsed_ns: f64,
+    /// Duration of one get in the pipeline, nanoseconds.
+    pub interval_ns: f64,
+    /// Duration of a get.
+    pub latency_ps: Latencies,
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Average payload of a completion, bytes; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_bytes: Option<f64>,
+    /// Rate that the link allows for these completions; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_bytes_per_second: Option<f64>,
+    /// The same less DLLPs; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_less_dllps_bytes_per_second: Option<f64>,
+}
+
+/// Exchanges of a halo between the nodes of a torus.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Nodes in each dimension.
+    pub sizes: Vec<u16>,
+    /// Duration of an exchange, nanoseconds.
+    pub exchange_ns: f64,
+    /// Receive buffers that were compared.
+    pub buffers_compared: u64,
+    /// Those with wrong data.
+    pub buffers_wrong: u64,
+    /// Duration of all exchanges, nanoseconds; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub elapsed_ns: Option<f64>,
+    /// Directions in which a node exchanges; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub directions: Option<usize>,
+    /// Bytes of the largest face; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub face_bytes: Option<u64>,
+    /// Rate of a torus link; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_bytes_per_second: Option<f64>,
+    /// Rate that a torus link allows; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_rate_bytes_per_second: Option<f64>,
+    /// Rate that the link of a host allows; in a lab.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_rate_bytes_per_second: Option<f64>,
+}
+
+/// Stores of a processor into a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stores {
+    /// Duration of all passes, nanoseconds.
+    pub elapsed_ns: f64,
+    /// Duration of the last fence, nanoseconds.
+    pub fence_ns: f64,
+    /// Words of 4 B that were not what was sent.
+    pub wrong_words: u64,
+    /// Writes by their length.
+    pub writes_by_length: Vec<WritesByLength>,
+    /// Beats that each bank of the device took.
+    pub beats_by_bank: Vec<u32>,
+}
+
+/// Number of writes of some length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WritesByLength {
+    /// Their length, or the most of a class.
+    pub up_to_bytes: u32,
+    /// Their number.
+    pub writes: u32,
+}

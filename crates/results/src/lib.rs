@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Outcomes of runs as plain data: what `--json` prints, and what text, pages, CSV and comparisons
+//! render. Nothing is computed here but simple ratios.
+//!
+//! Read first: [`Outcome`], then [`Bench`] and [`Flow`]; [`Explanation`] for why a run was not
+//! faster.
+//!
+//! Rates are in bytes per second, times in picoseconds unless the name says otherwise, shares are
+//! fractions of one. Every outcome carries the number of its [schema](SCHEMA), which grows when a
+//! key changes its meaning or goes; new keys do not change it.
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod bench;
+mod explanation;
+mod flow;
+mod latencies;
+mod limit;
+mod links;
+mod outcome;
+mod reproduction;
+mod rows;
+
+pub use account::{Account, IommuUse, TimeUse, Use};
+pub use bench::{Bench, Interrupted, Latency, Platform, SCHEMA, Scenario, Together};
+pub use explanation::{Better, CLOSE, Consequence, Explanation, Figure, Step, Trial};
+pub use flow::{
+    Ceiling, Channel, Detail, Exchange, Flow, Gets, Hardware, Lane, PlanSummary, Stores, Traffic,
+    Transfers, WritesByLength,
+};
+pub use latencies::Latencies;
+pub use limit::{Limit, LimitKind};
+pub use links::{DirectionLoad, Link, LinkShares};
+pub use outcome::{MAX_OUTCOME_BYTES, Outcome, OutcomeError};
+pub use reproduction::{Explained, Reproduction, Row};
+pub use rows::{Bridge, BridgeTransfer, Overhead, OverheadRow, Overlap, Sweep, SweepRow};

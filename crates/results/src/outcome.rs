@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any outcome, read from JSON.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::error::Category;
+use thiserror::Error;
+
+use crate::bench::{Bench, SCHEMA};
+use crate::reproduction::Reproduction;
+use crate::rows::{Bridge, Overhead, Sweep};
+
+/// Longest file that is read, bytes.
+pub const MAX_OUTCOME_BYTES: usize = 256 << 20;
+
+/// Reason for which a file is no outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum OutcomeError {
+    /// Not JSON, or not all of it.
+    #[error("line {line}, column {column}: this is no JSON: {problem}")]
+    Syntax {
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// The problem.
+        problem: String,
+    },
+    /// JSON that is no outcome.
+    #[error(
+        "neither a benchmark nor a reproduction: {problem}; compared is what `crosslane bench`, \
+         `crosslane bridge bench` and `crosslane reproduce` print with `--json`"
+    )]
+    Unknown {
+        /// The missing or unexpected part.
+        problem: String,
+    },
+    /// A benchmark that this version does not know.
+    #[error("cannot compare `bench {bench}`: its JSON has neither scenarios nor known rows")]
+    Kind {
+        /// Its name.
+        bench: String,
+    },
+    /// A newer schema.
+    #[error("its schema is {schema}, and this version reads up to {SCHEMA}")]
+    Schema {
+        /// Number of the schema.
+        schema: u64,
+    },
+    /// An impossible number.
+    #[error("{place}: {value} is no {what}")]
+    Number {
+        /// Path of the key.
+        place: String,
+        /// The quantity that it should be.
+        what: &'static str,
+        /// The number.
+        value: String,
+    },
+    /// A file that is too long.
+    #[error("{bytes} B are more than the {MAX_OUTCOME_BYTES} B of the longest run that is read")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
+}
+
+/// Outcome of any command that measures.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Flows of data.
+    Bench(Bench),
+    /// Single accesses and transfers.
+    Overhead(Overhead),
+    /// A sweep of a lab's parameters.
+    Sweep(Sweep),
+    /// Bridged transfers.
+    Bridge(Bridge),
+    /// A reproduction.
+    Reproduction(Reproduction),
+}
+
+fn of_value<T: DeserializeOwned>(document: Value) -> Result<T, OutcomeError> {
+    let unknown = |error: serde_json::Error| OutcomeError::Unknown { problem: error.to_string() };
+    serde_json::from_value(document).map_err(unknown)
+}
+
+impl Outcome {
+    /// Reads an outcome from JSON.
+    ///
+    /// # Errors
+    /// A text that is no outcome, with the place.
+    pub fn parse(text: &str) -> Result<Self, OutcomeError> {
+        if text.len() > MAX_OUTCOME_BYTES {
+            return Err(OutcomeError::TooLong { bytes: text.len() });
+        }
+        let document: Value = serde_json::from_str(text).map_err(|error| {
+            let problem = match error.classify() {
+                Category::Eof => "it ends too early".to_owned(),
+                _ => error.to_string(),
+            };
+            OutcomeError::Syntax { line: error.line(), column: error.column(), problem }
+        })?;
+        let unknown = |problem: &str| OutcomeError::Unknown { problem: problem.to_owned() };
+        let schema = document.get("schema").and_then(Value::as_u64).unwrap_or_default();
+        if schema > u64::from(SCHEMA) {
+            return Err(OutcomeError::Schema { schema });
+        }
+        if document.get("reproduction").is_some() {
+            return of_value(document).map(Self::Reproduction);
+        }
+        let Some(bench) = document.get("bench") else {
+            return Err(unknown("it has neither `bench` nor `reproduction`"));
+        };
+        match bench.as_str().unwrap_or_default() {
+            "overhead" => of_value(document).map(Self::Overhead),
+            "sweep" => of_value(document).map(Self::Sweep),
+            "bridge" => of_value(document).map(Self::Bridge),
+            bench if document.get("scenarios").is_none() => {
+                Err(OutcomeError::Kind { bench: bench.to_owned() })
+            }
+            _ if document.get("lab").is_none() && document.get("devices").is_none() => {
+                Err(unknown("it has neither `lab` nor `devices`"))
+            }
+            _ => {
+                let bench: Bench = of_value(document)?;
+                check(&bench)?;
+                Ok(Self::Bench(bench))
+            }
+        }
+    }
+
+    /// Returns the version of the program and the seed.
+    #[must_use]
+    pub fn origin(&self) -> (&str, u64) {
+        match self {
+            Self::Bench(run) => (&run.version, run.seed),
+            Self::Overhead(run) => (&run.version, run.seed),
+            Self::Sweep(run) => (&run.version, run.seed),
+            Self::Bridge(run) => (&run.version, run.seed),
+            Self::Reproduction(run) => (&run.version, run.seed),
+        }
+    }
+
+    /// Returns a name: `bench write, lab rosta`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self {
+            Self::Bench(run) => match run.platform.lab() {
+                Some(lab) => format!("bench {}, lab {lab}", run.bench),
+                None => format!("bench {}, {}", run.bench, run.platform.name()),
+            },
+            Self::Overhead(run) => format!("bench overhead, {}", run.device),
+            Self::Sweep(run) => format!("bench sweep, {} of lab {}", run.card, run.lab),
+            Self::Bridge(run) => format!("bridge bench, {}", run.place),
+            Self::Reproduction(run) => format!("reproduction {}", run.reproduction),
+        }
+    }
+}
+
+/// Rejects rates and shares that cannot be.
+fn check(bench: &Bench) -> Result<(), OutcomeError> {
+    for (index, scenario) in bench.scenarios.iter().enumerate() {
+        for value in scenario.links.iter().map(|link| link.bytes_per_second) {
+            if value < 0.0 {
+                let (place, value) = (format!("scenarios[{index}].links"), value.to_string());
+                return Err(OutcomeError::Number { place, what: "rate", value });
+            }
+        }
+        let accounts = scenario.why_not_faster.iter().filter_map(|why| why.account.as_ref());
+        for part in accounts.flat_map(|account| &account.uses) {
+            if !(0.0..=1.0).contains(&part.share) {
+                let place = format!("scenarios[{index}].why_not_faster.account");
+                let value = part.share.to_string();
+                return Err(OutcomeError::Number { place, what: "share of time", value });
+            }
+        }
+    }
+    Ok(())
+}

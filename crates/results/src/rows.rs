@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Outcomes of benchmarks that are lists of rows: single accesses, sweeps of a lab's parameters,
+//! and bridged transfers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Interrupted;
+
+/// Outcome of `crosslane bench overhead`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Overhead {
+    /// Number of the schema; 0 if the file has none.
+    #[serde(default)]
+    pub schema: u32,
+    /// `overhead`.
+    pub bench: String,
+    /// Name of the card.
+    pub device: String,
+    /// Random seed.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// The accesses and transfers.
+    pub rows: Vec<OverheadRow>,
+}
+
+/// One kind of access or transfer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverheadRow {
+    /// The access or transfer.
+    pub what: String,
+    /// Number of times that it was made.
+    #[serde(default)]
+    pub rounds: u64,
+    /// Bytes of a transfer.
+    pub bytes: Option<u64>,
+    /// Average duration by the clock of the card's bus, which is simulated in a lab.
+    pub bus_ps: u64,
+    /// Average duration by the clock of this machine.
+    #[serde(default)]
+    pub machine_ps: u64,
+}
+
+/// Outcome of `crosslane bench sweep`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sweep {
+    /// Number of the schema; 0 if the file has none.
+    #[serde(default)]
+    pub schema: u32,
+    /// `sweep`.
+    pub bench: String,
+    /// Name of the lab.
+    pub lab: String,
+    /// Name of the card.
+    pub card: String,
+    /// Random seed.
+    pub seed: u64,
+    /// Version of the program.
+    pub version: String,
+    /// The points.
+    pub rows: Vec<SweepRow>,
+    /// How far it came, if it was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupted: Option<Interrupted>,
+}
+
+/// One point of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SweepRow {
+    /// Bytes of a transfer.
+    pub size_bytes: u64,
+    /// Duration of a transfer, nanoseconds.
+    pub transfer_ns: f64,
+    /// Rate of the transfers.
+    pub bytes_per_second: f64,
+    /// Words of 4 B that were not what was sent.
+    #[serde(default)]
+    pub wrong_words: u64,
+    /// The parameters of this point: numbers or words.
+    #[serde(flatten)]
+    pub parameters: BTreeMap<String, serde_json::Value>,
+}
+
+/// Outcome of `crosslane bridge bench`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bridge {
+    /// Number of the schema; 0 if the file has none.
+    #[serde(default)]
+    pub schema: u32,
+    /// `bridge`.
+    pub bench: String,
+    /// The lab, or network and card.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// Random seed.
+    #[serde(default)]
+    pub seed: u64,
+    /// Version of the program.
+    #[serde(default)]
+    pub version: String,
+    /// The transfers.
+    pub transfers: Vec<BridgeTransfer>,
+    /// The gain of overlap.
+    #[serde(default)]
+    pub overlap: Vec<Overlap>,
+}
+
+/// One kind of bridged transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BridgeTransfer {
+    /// `put`, `get`, ….
+    pub path: String,
+    /// `pipelined` or `naive`.
+    pub mode: String,
+    /// Bytes of a transfer.
+    pub bytes: u64,
+    /// Clients at once.
+    pub clients: usize,
+    /// Duration of each transfer of the first client, seconds.
+    pub seconds: Vec<f64>,
+    /// Rate of all clients together.
+    pub bytes_per_second: f64,
+    /// Words of 4 B that were not what was sent.
+    #[serde(default)]
+    pub wrong_words: u64,
+    /// The server's report of the stages.
+    #[serde(default)]
+    pub report: serde_json::Value,
+    /// The slowest stage, in a sentence.
+    #[serde(default)]
+    pub why_not_faster: String,
+}
+
+/// Gain of overlapping the stages of a transfer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Overlap {
+    /// `put`, `get`, ….
+    pub path: String,
+    /// Bytes of a transfer.
+    pub bytes: u64,
+    /// Duration without overlap over duration with it.
+    pub naive_over_pipelined: f64,
+    /// The most that this could be, by the stages alone.
+    pub bound: f64,
+    /// Their ratio.
+    pub share: f64,
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Measures the time of a message from card to card, by size.
+
+use crosslane::bench::{LatencyOptions, latency};
+use crosslane::prelude::*;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let names = ["lab:rosta/fpga1".parse()?, "lab:rosta/fpga5".parse()?];
+    let session = Session::open_all(&names, SessionOptions::default())?;
+    session.block_on(async {
+        let devices = session.devices().await?;
+        for message_bytes in [4, 64, 1024] {
+            let options = LatencyOptions { message_bytes, rounds: 20, ..LatencyOptions::default() };
+            let measured = latency(&devices[0], &devices[1], &options).await?;
+            let one_way = Picoseconds(measured.one_way().typical_ps);
+            println!("{message_bytes} B: {one_way} one way, {}", measured.name);
+        }
+        Ok(())
+    })?
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sweeps a constant of a lab: the rate of reads by the number of tags.
+
+use crosslane::bench::{Options, read};
+use crosslane::driver::Device;
+use crosslane::lab::{Lab, Simulation};
+use crosslane::pcie::units::HostId;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let lab = Lab::load("rosta:crosslane")?;
+    for tags in [4.0, 16.0, 64.0] {
+        let lab = lab.with_constant("part.v7.requester.tags", tags)?;
+        let simulation = Simulation::new(lab.build_engines(1)?);
+        let bus = simulation.bus(HostId(0));
+        let measured = simulation.run("sweep", async {
+            let device = Device::open_by_name(bus, "fpga1").await?;
+            read(&device, &Options { size_bytes: 65_536, iterations: 32, ..Options::default() })
+                .await
+        })??;
+        println!("{tags} tags: {:.1} MB/s", measured.hardware_bytes_per_second() / 1e6);
+    }
+    Ok(())
+}

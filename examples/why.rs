@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Asks why a transfer is not faster: what limits it, and what it would reach without that.
+
+use std::sync::Arc;
+
+use crosslane::bench::Options;
+use crosslane::explain::{FlowEnds, Job, NoProgress, WorkloadRun, explain};
+use crosslane::lab::Lab;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let lab = Lab::load("rosta:crosslane")?;
+    let ends = FlowEnds::find(&lab, &lab.build_engines(1)?, &["fpga1"])?;
+    let run = WorkloadRun {
+        lab: Arc::new(lab),
+        job: Job::Write(Options { size_bytes: 65_536, iterations: 64, ..Options::default() }),
+        flows: vec![ends],
+        seed: 1,
+        max_payload_bytes: None,
+        dllps_free: false,
+    };
+    let outcome = run.run(&NoProgress, None)?;
+    let explanation = explain(&run, outcome.figure(), 2, &|_| ())?;
+    println!("{:.1} MB/s", explanation.figure.value / 1e6);
+    for step in &explanation.steps {
+        let limits: Vec<&str> = step.limits.iter().map(|limit| limit.words.as_str()).collect();
+        println!("limited by {}; without it {:.1} MB/s", limits.join(" and "), step.value / 1e6);
+    }
+    Ok(())
+}
