@@ -8,14 +8,14 @@ use crosslane::pcie::units::HostId;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lab = Lab::load("rosta:crosslane")?;
-    for tags in [4.0, 16.0, 64.0] {
-        let lab = lab.with_constant("part.v7.requester.tags", tags)?;
+    for tags in [1.0, 2.0, 4.0] {
+        let lab = lab.with_constant("variant.crosslane.part.v7.requester.tags", tags)?;
         let simulation = Simulation::new(lab.build_engines(1)?);
         let bus = simulation.bus(HostId(0));
         let measured = simulation.run("sweep", async {
             let device = Device::open_by_name(bus, "fpga1").await?;
-            read(&device, &Options { size_bytes: 65_536, iterations: 32, ..Options::default() })
-                .await
+            let options = Options { size_bytes: 65_536, iterations: 32, ..Options::default() };
+            read(&device, &Options { outstanding: 4, ..options }).await
         })??;
         println!("{tags} tags: {:.1} MB/s", measured.hardware_bytes_per_second() / 1e6);
     }

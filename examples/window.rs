@@ -7,7 +7,7 @@ use crosslane::prelude::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lab = crosslane::lab::open("aws-f1")?;
-    let simulation = crosslane::lab::Simulation::new(lab.build(1)?);
+    let simulation = crosslane::lab::Simulation::new(lab.build_engines(1)?);
     let bus = simulation.bus(crosslane::pcie::units::HostId(0));
     simulation.run("window", async {
         let card = MemoryCard::open_by_name(bus.clone(), "f1").await?;

@@ -33,7 +33,7 @@
 //! | join a card to remote nodes | [`bridge`] |
 //! | send messages in a torus of FPGAs | [`torus`] |
 //! | load and change labs | [`lab`] |
-//! | measure | [`bench`] |
+//! | measure | [`mod@bench`] |
 //! | learn what limits a run | [`explain`] |
 //! | read and write outcomes | [`results`] |
 //! | record what every link did | [`trace`] |

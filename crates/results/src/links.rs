@@ -18,8 +18,8 @@ pub struct DirectionLoad {
     pub payload_bytes_per_second: f64,
     /// Share of the time in which it sent anything but SKP ordered sets, 0 to 1.
     pub busy_share: f64,
-    /// Uses that took time, in the order of [`Use::ALL`], as the link itself counts them. Their
-    /// shares are one together, to within rounding.
+    /// Uses that took time, in the order of [`Use::ALL`](crate::Use::ALL), as the link itself
+    /// counts them. Their shares are one together, to within rounding.
     pub uses: Vec<TimeUse>,
 }
 

@@ -39,7 +39,7 @@ fn transfers() {
 #[test]
 fn stores_are_combined() {
     let text = run("window");
-    assert!(text.contains("the card saw 1024 of 4 B\n"), "{text}");
+    assert!(text.contains("the card saw 512 of 8 B\n"), "{text}");
     assert!(text.contains("the card saw 64 of 64 B\n"), "{text}");
 }
 
