@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checked_run;
 mod engines;
 pub mod enumerate;
 pub mod error;
@@ -23,6 +24,7 @@ mod shipped;
 mod tori;
 mod wiring;
 
+pub use checked_run::{CheckedRun, Ended, Ending, RunError, TIME_LIMIT};
 pub use engines::EngineKind;
 pub use error::{LabError, Place, Problem};
 pub use executor::{

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Tests of `crosslane-lab` from outside, in one program.
 
+mod checked_run;
 mod errors;
 mod executor;
 mod fuzz_lab_file;

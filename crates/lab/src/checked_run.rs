@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs of host code with the checks that every run in a lab gets: a time limit, nothing left
+//! unfinished at the end, and no error on any port.
+
+use std::fmt;
+use std::future::Future;
+
+use crosslane_fabric::ErrorRecord;
+use crosslane_pcie::units::Picoseconds;
+
+use crate::error::LabError;
+use crate::executor::{Simulation, Stuck};
+use crate::lab::Lab;
+
+/// Simulated time after which a run is given up, unless it sets another limit: far beyond what a
+/// run simulates in an hour, so that only code that waits for ever reaches it.
+pub const TIME_LIMIT: Picoseconds = Picoseconds::from_ns(1_000_000_000_000);
+
+/// A run of host code in a simulation of its own.
+///
+/// ```
+/// use crosslane_host::Bus;
+/// use crosslane_lab::{CheckedRun, open};
+/// use crosslane_pcie::units::{HostId, Picoseconds};
+///
+/// let run = CheckedRun::new(&open("minimal")?, 1)?;
+/// let bus = run.simulation().bus(HostId(0));
+/// let ended = run.run("sleeper", async {
+///     bus.sleep_until(Picoseconds::from_ns(5)).await;
+///     Ok::<_, std::convert::Infallible>(())
+/// })?;
+/// assert_eq!(ended.ended, Picoseconds::from_ns(5));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CheckedRun {
+    simulation: Simulation,
+}
+
+/// The end of a run in which nothing went wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended<T> {
+    /// Result of the program.
+    pub value: T,
+    /// Simulated time at which the program ended; what it had left to the fabric ended later.
+    pub ended: Picoseconds,
+}
+
+/// The end of any run, with all that went wrong.
+#[derive(Debug)]
+pub struct Ending<T, E> {
+    /// Result of the program.
+    pub program: Result<Result<T, E>, Stuck>,
+    /// Simulated time at which the program ended or was given up.
+    pub ended: Picoseconds,
+    /// Work that a program which succeeded has left, and that can never end.
+    pub left: Option<Stuck>,
+    /// Errors that ports detected; no more than the fabric keeps.
+    pub errors: Vec<ErrorRecord>,
+    /// Number of such errors.
+    pub error_count: u64,
+}
+
+/// The first thing that went wrong in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunError<E> {
+    /// The program failed.
+    Program(E),
+    /// The program can never end, or reached the time limit.
+    Stuck(Stuck),
+    /// The program ended, and something that it began can never end.
+    Left(Stuck),
+    /// Ports detected errors.
+    Fabric {
+        /// The first one: port, time and kind.
+        first: String,
+        /// Number of errors.
+        count: u64,
+    },
+}
+
+impl CheckedRun {
+    /// Builds the lab, enumerated, with the engines that it names.
+    ///
+    /// # Errors
+    /// A lab that cannot be built.
+    pub fn new(lab: &Lab, seed: u64) -> Result<Self, LabError> {
+        let simulation = Simulation::new(lab.build_engines(seed)?);
+        simulation.set_time_limit(Some(TIME_LIMIT));
+        Ok(Self { simulation })
+    }
+
+    /// Gives the run up at another simulated time.
+    #[must_use]
+    pub fn with_limit(self, limit: Picoseconds) -> Self {
+        self.simulation.set_time_limit(Some(limit));
+        self
+    }
+
+    /// Returns the simulation: for its buses, and to look at it after the run.
+    #[must_use]
+    pub const fn simulation(&self) -> &Simulation {
+        &self.simulation
+    }
+
+    /// Runs a program to its end, then what it has left: spawned tasks, TLPs, credits. `name` is
+    /// the program's in reports of deadlocks.
+    ///
+    /// # Errors
+    /// The first thing that went wrong.
+    pub fn run<T, E>(
+        &self,
+        name: &str,
+        program: impl Future<Output = Result<T, E>>,
+    ) -> Result<Ended<T>, RunError<E>> {
+        self.run_to_errors(name, program).into_result()
+    }
+
+    /// Does the same, and leaves what went wrong to the caller. Nothing more is run after a program
+    /// that failed.
+    pub fn run_to_errors<T, E>(
+        &self,
+        name: &str,
+        program: impl Future<Output = Result<T, E>>,
+    ) -> Ending<T, E> {
+        let program = self.simulation.run(name, program);
+        let ended = self.simulation.now();
+        let left = match &program {
+            Ok(Ok(_)) => self.simulation.finish().err(),
+            _ => None,
+        };
+        let (errors, error_count) =
+            self.simulation.with_fabric(|fabric| (fabric.errors().to_vec(), fabric.error_count()));
+        Ending { program, ended, left, errors, error_count }
+    }
+}
+
+impl<T, E> Ending<T, E> {
+    /// Returns the program's result, if nothing went wrong.
+    ///
+    /// # Errors
+    /// The first thing that went wrong.
+    pub fn into_result(self) -> Result<Ended<T>, RunError<E>> {
+        let value = self.program.map_err(RunError::Stuck)?.map_err(RunError::Program)?;
+        if let Some(stuck) = self.left {
+            return Err(RunError::Left(stuck));
+        }
+        match self.errors.first() {
+            Some(ErrorRecord { time, port_name, kind, .. }) => Err(RunError::Fabric {
+                first: format!("{port_name} at {time}: {kind}"),
+                count: self.error_count,
+            }),
+            None => Ok(Ended { value, ended: self.ended }),
+        }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for RunError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(error) => error.fmt(f),
+            Self::Stuck(stuck) => stuck.fmt(f),
+            Self::Left(stuck) => write!(f, "after the end of the program: {stuck}"),
+            Self::Fabric { first, count: 1 } => f.write_str(first),
+            Self::Fabric { first, count } => write!(f, "{first} (the first of {count} errors)"),
+        }
+    }
+}
+
+impl<E: std::error::Error + 'static> std::error::Error for RunError<E> {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Program(error) => error.source(),
+            Self::Stuck(_) | Self::Left(_) | Self::Fabric { .. } => None,
+        }
+    }
+}
