@@ -34,6 +34,9 @@ use table::{Source, Table, Word};
 /// Size limit of a lab file, bytes.
 pub const MAX_FILE_BYTES: usize = 16 << 20;
 
+/// Format of lab files that this version reads and writes. A file without a number has format 1.
+pub const FORMAT: u32 = 1;
+
 /// Published measurements to compare a lab with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measurements {
@@ -181,7 +184,11 @@ fn read(root: &Table<'_>, variant: Option<&str>) -> Result<LabFile, LabError> {
     root.only(&LAB_KEYS)?;
     let source = root.source;
     let head = root.needed_table("lab")?;
-    head.only(&["name", "summary", "source"])?;
+    if let Some(format) = head.plain_whole("format")?.filter(|format| *format != FORMAT.into()) {
+        let problem = format!("this version reads format {FORMAT} of lab files, not {format}");
+        return Err(head.bad("format", problem));
+    }
+    head.only(&["format", "name", "summary", "source"])?;
     let own_parts = root.needed_table("part")?;
     let (variants, layers) = variants(root, &own_parts)?;
     let chosen = match variant {

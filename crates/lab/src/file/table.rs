@@ -347,6 +347,13 @@ impl<'a> Table<'a> {
         number.ok_or_else(|| self.missing(key))
     }
 
+    /// Reads a plain whole number without a source; `None` if the key is left out.
+    pub fn plain_whole(&self, key: &str) -> Result<Option<i128>, LabError> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let number = integer(found.value.get_ref());
+        number.map(Some).ok_or_else(|| self.wrong_type(&found, "a whole number"))
+    }
+
     /// Reads a list of plain whole numbers without a source: structure, not measurement.
     pub fn needed_wholes(
         &self,
