@@ -108,10 +108,10 @@ check-report: $(TOOLS) ## reports in a browser: needs chromium
 		$(VENV)/bin/python -B crates/report/browser/test_page.py --quiet
 
 check-gateware: $(TOOLS) ## the gateware against an independent bus model: the bounded set, less what has passed
-	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware
+	$(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
 
 test-gateware: $(TOOLS) ## the same with every width, size and seed
-	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware
+	GATEWARE_ALL=1 $(VENV)/bin/python -B -m pytest -q -n 2 --dist loadgroup --no-loadscope-reorder -p no:cacheprovider gateware examples
 
 check-vm: $(TOOLS) ## the driver on a real kernel: VFIO, and labs' cards as PCI devices, in a virtual machine
 	$(CARGO) $(VM_PROGRAMS)

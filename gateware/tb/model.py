@@ -44,14 +44,17 @@ COMMON_HEADER = """\
 
 
 def sources(top: Path) -> list[Path]:
-    """The files that a module needs: packages first, then every module it names, then itself."""
-    modules = {path.stem: path for path in RTL.rglob("*.sv")}
+    """The files that a module needs: packages first, then every module it names, then itself.
+
+    Modules are those of the engine, and those beside `top`.
+    """
+    modules = {path.stem: path for path in [*top.parent.glob("*.sv"), *RTL.rglob("*.sv")]}
     packages = sorted(path for name, path in modules.items() if name.endswith("_pkg"))
     found: dict[str, Path] = {}
 
     def visit(path: Path) -> None:
         text = re.sub(r"//.*", "", path.read_text())
-        for name in re.findall(r"\bcrosslane_\w+\b", text):
+        for name in re.findall(r"\b[a-z]\w+\b", text):
             if name in modules and modules[name] not in packages and name not in found:
                 found[name] = modules[name]
                 visit(modules[name])
@@ -66,6 +69,11 @@ def sources(top: Path) -> list[Path]:
         used |= named
         to_read += named
     return sorted(used) + sorted(found.values()) + [top]
+
+
+def relative(path: Path) -> str:
+    """The path from the gateware's folder, the same in every clone."""
+    return os.path.relpath(path, GATEWARE)
 
 
 @functools.cache
@@ -103,7 +111,7 @@ class Model:
     def key(self) -> str:
         """The hash of all that the model is made from."""
         files = sources(self.top_file)
-        names = [str(path.relative_to(GATEWARE)) for path in files]
+        names = [relative(path) for path in files]
         return cache.key(tools(), self.top, " ".join(self.arguments), " ".join(names), *files)
 
     @property
@@ -160,7 +168,7 @@ class Model:
             visible = folder / "visible.vlt"
             visible.write_text(f'`verilator_config\npublic_flat_rw -module "{self.top}" -var "*"\n')
             command.append(str(visible))
-        command += [str(path.relative_to(GATEWARE)) for path in sources(self.top_file)]
+        command += [relative(path) for path in sources(self.top_file)]
         run(command, GATEWARE, {"VERILATOR_ROOT": str(VERILATOR_ROOT)})
 
     def _library_name(self, made: str) -> str:
