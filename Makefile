@@ -27,6 +27,10 @@ seeds = $(FIRST_SEED)..$(shell expr $(FIRST_SEED) + $(1))
 # by itself do without.
 RTL := --features crosslane-cli/rtl,crosslane-cosim/stand-in
 
+# Test programs that have passed before are not run again (tools/test_runner.py).
+HOST := $(shell rustc -vV 2>/dev/null | sed -n 's/^host: //p' | tr a-z- A-Z_)
+REMEMBERED := CARGO_TARGET_$(HOST)_RUNNER="$(PYTHON) -B $(CURDIR)/tools/test_runner.py"
+
 # What runs in the virtual machine, as `make check-tests` has built it.
 VM_PROGRAMS := test --no-run --workspace --locked $(RTL)
 
@@ -86,7 +90,7 @@ build-tests: $(TOOLS) ## build what `check-tests`, `check-rtl` and `check-vm` ru
 	$(CARGO) test --no-run --workspace --locked $(RTL)
 
 check-tests: $(TOOLS) ## all tests: of the code, of the tree (tidy), of the README and of the program
-	$(CARGO) test --workspace --locked --no-fail-fast $(RTL)
+	$(REMEMBERED) $(CARGO) test --workspace --locked --no-fail-fast $(RTL)
 
 check-arm: ## whether it compiles for nodes with 64-bit Arm processors
 	CROSSLANE_NO_LIBFABRIC=1 $(CARGO) check --workspace --locked --target $(ARM)
@@ -99,7 +103,7 @@ check-run: ## what `make run` does, from the release build to the page
 	$(PYTHON) -B tools/check_show.py $(TARGET_DIR)/shown.txt
 
 check-rtl: $(TOOLS) ## the driver's tests, also over sockets, and gateware and model TLP by TLP, in the lab
-	CROSSLANE_ENGINE=rtl $(CARGO) test --workspace --locked $(RTL) --test integration -- \
+	CROSSLANE_ENGINE=rtl $(REMEMBERED) $(CARGO) test --workspace --locked $(RTL) --test integration -- \
 		lab:: same_tlps:: served:: --skip a_thousand_restarts --skip sixty_four_mib
 
 check-report: $(TOOLS) ## reports in a browser: needs chromium
