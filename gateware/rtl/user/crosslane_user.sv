@@ -7,7 +7,7 @@
 //             +------|---------> peer 0 <-- generator       h2c 1..: drained
 //             |      +---------> peer 0 <-- command port, ping-pong
 //   lanes ----|------+
-//             +--> drained and checked, where it leads nowhere
+//             +--> drained and checked, if not routed
 //
 // If C2H and peer both select the H2C stream or the lane, C2H gets it and peer gets nothing.
 
