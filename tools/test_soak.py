@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""The page of the nights: what was run today, beside what was run before."""
+"""The page of the nights: today's steps beside those run before."""
 
 import unittest
 
@@ -19,7 +19,7 @@ class PageTest(unittest.TestCase):
         return rows
 
     def test_steps_that_were_not_run_keep_their_rows(self) -> None:
-        """A step that is run again has its new row only, in its place; one that never ran none."""
+        """A step that is run again has only its new row, in place; one that never ran has none."""
         first = self.rows_of("miri", "mutations", result="passed", commit="aaa")
         page = soak.page("", first)
         self.assertNotIn("test-gateware", page)
