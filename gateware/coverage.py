@@ -312,7 +312,7 @@ def document(counts: dict[Path, Counts], tests: list[str], missing: list[str]) -
         text += [""]
     text += ["## Tests", "", *(f"* `{test.split('::')[1]}`" for test in tests), ""]
     if missing:
-        text += ["Not in this run (so some of what is above as not reached may be):", ""]
+        text += ["Not in this run (so they may reach some of the above):", ""]
         text += [*(f"* `{test.split('::')[1]}`" for test in missing), ""]
     return "\n".join(text)
 
