@@ -19,6 +19,7 @@ mod client;
 mod control;
 mod deadline;
 mod error;
+pub mod files;
 mod flow;
 mod key;
 pub mod local;
